@@ -1,0 +1,85 @@
+//! Time as an argument: nanoseconds since an epoch that the driver chooses.
+
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+/// A point in time: nanoseconds since the driver's epoch.
+///
+/// Arithmetic saturates at both ends (584 years), so no clock that jumps can make it panic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The driver's epoch.
+    pub const ZERO: Self = Self(0);
+    /// The last representable instant: never, for a deadline.
+    pub const FAR_FUTURE: Self = Self(u64::MAX);
+
+    /// The instant `nanos` nanoseconds after the epoch.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// The instant `micros` microseconds after the epoch.
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros.saturating_mul(1_000))
+    }
+
+    /// The instant `millis` milliseconds after the epoch.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// Nanoseconds since the epoch.
+    #[must_use]
+    #[inline]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Whole milliseconds since the epoch.
+    #[must_use]
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// The time from `earlier` to `self`, zero if `earlier` is in fact later.
+    #[must_use]
+    #[inline]
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+    #[inline]
+    fn add(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(by)))
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    #[inline]
+    fn add_assign(&mut self, by: Duration) {
+        *self = *self + by;
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Self;
+    #[inline]
+    fn sub(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(by)))
+    }
+}
+
+/// `duration` in nanoseconds, saturating at `u64::MAX` (584 years).
+#[must_use]
+#[inline]
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

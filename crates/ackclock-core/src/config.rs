@@ -1,0 +1,156 @@
+//! What an endpoint, a listener and a connection are told at their making. Every bound has its name here.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ackclock_control::congestion::ControllerFactory;
+
+use crate::ListenAddr;
+
+/// Settings of one endpoint.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// The addresses that the endpoint answers for.
+    pub addresses: Vec<IpAddr>,
+    /// Largest IP packet in bytes that the device carries.
+    pub mtu: usize,
+    /// Directed broadcast addresses of the endpoint's networks: never a peer (RFC 9293 MUST-57).
+    pub broadcast: Vec<IpAddr>,
+    /// Secret from the operating system's random source, for ISNs, ports, cookies and tables.
+    pub secret: [u8; 32],
+    /// The most connections at one time.
+    pub connections_max: usize,
+    /// The most listeners at one time.
+    pub listeners_max: usize,
+    /// The most connections kept in TIME-WAIT; beyond it the oldest is recycled.
+    pub time_wait_max: usize,
+    /// Bytes that all buffers of all connections may take together.
+    pub memory_budget: usize,
+    /// First and last ephemeral port.
+    pub ephemeral_ports: (u16, u16),
+    /// Settings of connections that name none.
+    pub tcp: TcpConfig,
+}
+
+impl EndpointConfig {
+    /// The defaults, for these addresses and this secret.
+    #[must_use]
+    pub fn new(addresses: Vec<IpAddr>, secret: [u8; 32]) -> Self {
+        Self {
+            addresses,
+            mtu: 1500,
+            broadcast: Vec::new(),
+            secret,
+            connections_max: 1 << 20,
+            listeners_max: 1 << 16,
+            time_wait_max: 65_536,
+            memory_budget: 1 << 30,
+            // RFC 6056 §3.2: as large a range as the system can spare.
+            ephemeral_ports: (1024, 65_535),
+            tcp: TcpConfig::default(),
+        }
+    }
+}
+
+/// Settings of one connection.
+#[derive(Clone, Debug)]
+pub struct TcpConfig {
+    /// What makes the congestion controller.
+    pub congestion: Arc<dyn ControllerFactory>,
+    /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
+    pub nodelay: bool,
+    /// Probe an idle peer; `None` (the default): never (RFC 9293 MUST-25).
+    pub keepalive: Option<Keepalive>,
+    /// How long transmitted data may stay unacknowledged before the connection is given up (RFC 5482);
+    /// `None`: R2 alone decides.
+    pub user_timeout: Option<Duration>,
+    /// The most bytes that wait in the send buffer.
+    pub send_buffer_max: usize,
+    /// The most bytes that wait in the receive buffer; the window is tuned up to it.
+    pub receive_buffer_max: usize,
+    /// Upper bound for the MSS in both directions; `None`: what the MTU allows.
+    pub mss_max: Option<u16>,
+    /// IPv4 time to live and IPv6 hop limit (RFC 9293 MUST-49).
+    pub ttl: u8,
+    /// Differentiated Services field, the upper six bits of the TOS or Traffic Class byte (MUST-48).
+    pub dscp: u8,
+    /// Offer timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Offer selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Offer window scaling (RFC 7323).
+    pub window_scaling: bool,
+    /// The longest that an acknowledgement is delayed; at most 500 ms (RFC 9293 MUST-40).
+    pub ack_delay: Duration,
+    /// Initial window in segments (RFC 6928: 10).
+    pub initial_window_segments: u32,
+    /// How long TIME-WAIT lasts: 2 MSL (RFC 9293 MUST-13).
+    pub time_wait: Duration,
+    /// How long an orphan waits in FIN-WAIT-2 for the peer's FIN.
+    pub fin_wait_2_max: Duration,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self {
+            congestion: ackclock_control::congestion::default_factory(),
+            nodelay: false,
+            keepalive: None,
+            user_timeout: None,
+            send_buffer_max: 4 << 20,
+            receive_buffer_max: 6 << 20,
+            mss_max: None,
+            ttl: 64,
+            dscp: 0,
+            timestamps: true,
+            sack: true,
+            window_scaling: true,
+            ack_delay: Duration::from_millis(40),
+            initial_window_segments: 10,
+            time_wait: Duration::from_secs(60),
+            fin_wait_2_max: Duration::from_secs(60),
+        }
+    }
+}
+
+/// When and how often an idle peer is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Idle time before the first probe.
+    pub idle: Duration,
+    /// Time between unanswered probes.
+    pub interval: Duration,
+    /// Unanswered probes after which the connection is given up.
+    pub probes: u32,
+}
+
+impl Default for Keepalive {
+    /// RFC 9293 MUST-28: two hours; then nine probes, 75 s apart.
+    fn default() -> Self {
+        Self { idle: Duration::from_secs(7200), interval: Duration::from_secs(75), probes: 9 }
+    }
+}
+
+/// Settings of one listener.
+#[derive(Clone, Debug)]
+pub struct ListenOptions {
+    /// What to listen on.
+    pub addr: ListenAddr,
+    /// The most established connections that wait to be accepted.
+    pub backlog: usize,
+    /// The most half-open connections; beyond it SYN cookies answer.
+    pub syn_backlog: usize,
+    /// Whether each SYN waits for [`crate::Endpoint::decide`] before it is answered.
+    pub deferred: bool,
+    /// Settings of the connections it accepts; `None`: the endpoint's.
+    pub tcp: Option<TcpConfig>,
+}
+
+impl ListenOptions {
+    /// The defaults for this address.
+    #[must_use]
+    pub fn new(addr: ListenAddr) -> Self {
+        Self { addr, backlog: 1024, syn_backlog: 1024, deferred: false, tcp: None }
+    }
+}

@@ -1,0 +1,143 @@
+//! Errors, one type per operation.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Why a connection ended otherwise than by both ends closing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The peer answered the SYN with a reset: nothing listens there.
+    #[error("connection refused: nothing listens on the peer's port")]
+    Refused,
+    /// The peer reset an established connection.
+    #[error("connection reset by peer")]
+    Reset,
+    /// Nothing was acknowledged for as long as R2 or the user timeout allows (RFC 9293 §3.8.3, RFC 5482).
+    #[error("connection timed out: the peer stopped answering")]
+    TimedOut,
+    /// Keep-alive probes stayed unanswered.
+    #[error("connection timed out: the peer answers no keep-alive probe")]
+    KeepaliveTimedOut,
+    /// The network reported that the peer cannot be reached, while the connection was being opened.
+    #[error("unreachable: {0}")]
+    Unreachable(IcmpError),
+    /// This end aborted the connection.
+    #[error("connection aborted locally")]
+    Aborted,
+    /// The memory budget was exhausted and this connection was the one to go.
+    #[error("connection dropped: the stack's memory budget is exhausted")]
+    OutOfMemory,
+}
+
+/// What an ICMP error message said of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IcmpError {
+    /// Network unreachable.
+    #[error("network unreachable")]
+    Network,
+    /// Host or address unreachable.
+    #[error("host unreachable")]
+    Host,
+    /// Protocol unreachable.
+    #[error("protocol unreachable")]
+    Protocol,
+    /// Port unreachable.
+    #[error("port unreachable")]
+    Port,
+    /// Administratively prohibited.
+    #[error("prohibited by a firewall or router")]
+    Prohibited,
+    /// Time (hops) exceeded.
+    #[error("time to live exceeded")]
+    TimeExceeded,
+    /// Parameter problem in the header.
+    #[error("parameter problem")]
+    ParameterProblem,
+    /// The source route failed.
+    #[error("source route failed")]
+    SourceRoute,
+}
+
+/// Why a connection could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The remote address cannot be a TCP peer (RFC 9293 MUST-46).
+    #[error("{0} cannot be a TCP peer: it is unspecified, multicast or broadcast, or its port is 0")]
+    InvalidRemote(SocketAddr),
+    /// No local address of the peer's family.
+    #[error("no local address to reach {0} from: give the stack one of its family")]
+    NoLocalAddress(IpAddr),
+    /// The local address is not one of the stack's.
+    #[error("{0} is not an address of this stack")]
+    NotLocal(IpAddr),
+    /// The local socket is in use with this peer, or all ports to it are.
+    #[error("local address in use: no free port to {0}")]
+    AddressInUse(SocketAddr),
+    /// The table of connections is full.
+    #[error("too many connections: the limit is {0}")]
+    TooManyConnections(usize),
+}
+
+/// Why a listener could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Another listener has this address and port.
+    #[error("address in use: another listener has it")]
+    AddressInUse,
+    /// The local address is not one of the stack's.
+    #[error("{0} is not an address of this stack")]
+    NotLocal(IpAddr),
+    /// The table of listeners is full.
+    #[error("too many listeners: the limit is {0}")]
+    TooManyListeners(usize),
+}
+
+/// Why nothing could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Nothing to read at the moment.
+    #[error("nothing to read yet")]
+    WouldBlock,
+    /// The connection ended in error.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// The connection has not been established.
+    #[error("not connected")]
+    NotConnected,
+}
+
+/// Why nothing could be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// No room at the moment.
+    #[error("no room in the send buffer")]
+    WouldBlock,
+    /// The connection ended in error.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// The connection has not been established.
+    #[error("not connected")]
+    NotConnected,
+    /// This end has shut down its sending side, or the peer has closed the connection.
+    #[error("broken pipe: this side has been shut down")]
+    Shutdown,
+}
+
+/// Why an option could not be set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionError {
+    /// The value is outside what the option takes.
+    #[error("{option} takes {range}")]
+    OutOfRange {
+        /// The option's name.
+        option: &'static str,
+        /// What it takes, in words.
+        range: &'static str,
+    },
+}

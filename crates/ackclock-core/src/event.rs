@@ -1,0 +1,68 @@
+//! What an endpoint tells its driver.
+
+use crate::{IncomingId, ListenerId};
+
+/// A connection of an endpoint. The index may be used again; the generation tells the two apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl ConnectionId {
+    /// A small number for tables beside the endpoint's, used again once the connection is gone.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// Something happened that the application may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A connection's readiness changed; each connection is in the queue at most once, its changes merged.
+    Connection(ConnectionId, Readiness),
+    /// [`Endpoint::accept`](crate::Endpoint::accept) has a connection for this listener.
+    Acceptable(ListenerId),
+    /// A SYN waits for a decision at a listener with deferred accept.
+    Incoming(ListenerId, IncomingId),
+}
+
+/// What became possible, or happened, on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Readiness {
+    /// The handshake is complete.
+    pub connected: bool,
+    /// There is data, an end of stream or an error to read.
+    pub readable: bool,
+    /// There is room to write, or an error.
+    pub writable: bool,
+    /// The connection is over: no segment will be sent or taken any more.
+    pub closed: bool,
+    /// The peer's urgent pointer advanced (RFC 9293 MUST-32).
+    pub urgent: bool,
+    /// A soft error was noted (RFC 9293 MUST-47, SHLD-9, SHLD-25).
+    pub soft_error: bool,
+}
+
+impl Readiness {
+    /// Whether nothing at all changed.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Both changes in one.
+    #[must_use]
+    pub fn merged(self, other: Self) -> Self {
+        Self {
+            connected: self.connected | other.connected,
+            readable: self.readable | other.readable,
+            writable: self.writable | other.writable,
+            closed: self.closed | other.closed,
+            urgent: self.urgent | other.urgent,
+            soft_error: self.soft_error | other.soft_error,
+        }
+    }
+}

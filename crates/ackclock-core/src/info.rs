@@ -1,0 +1,91 @@
+//! What is known of a connection: what `ss -ti` shows, typed.
+
+use std::time::Duration;
+
+use ackclock_control::congestion::Snapshot;
+
+use crate::State;
+
+/// The state of one connection at one moment. Counts are totals since it began; bytes are of payload.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ConnectionInfo {
+    /// State of RFC 9293 §3.3.2.
+    pub state: State,
+    /// Name of the congestion controller.
+    pub congestion: &'static str,
+    /// Whether timestamps, SACK are in use.
+    pub timestamps: bool,
+    /// Whether selective acknowledgements are in use.
+    pub sack: bool,
+    /// Shift counts of the peer's window and of ours; `None` when not negotiated.
+    pub window_scale: Option<(u8, u8)>,
+    /// Largest payload this end sends in one segment.
+    pub snd_mss: u32,
+    /// Largest payload the peer has been told to send.
+    pub rcv_mss: u32,
+    /// Path MTU in bytes.
+    pub pmtu: u32,
+    /// Smoothed round-trip time; zero before the first sample.
+    pub srtt: Duration,
+    /// Its mean deviation.
+    pub rttvar: Duration,
+    /// Smallest round-trip time seen.
+    pub rtt_min: Duration,
+    /// Retransmission timeout, backoff included.
+    pub rto: Duration,
+    /// How many times in a row the retransmission timer has expired.
+    pub backoff: u32,
+    /// Congestion window in bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold in bytes; `None` while unknown.
+    pub ssthresh: Option<u64>,
+    /// Rate of pacing in bytes a second, if any.
+    pub pacing_rate: Option<u64>,
+    /// Most recent rate of delivery in bytes a second; zero before the first sample.
+    pub delivery_rate: u64,
+    /// Bytes in flight: sent, neither acknowledged nor held to be lost.
+    pub in_flight: u64,
+    /// Bytes sent and not yet acknowledged cumulatively.
+    pub unacked: u64,
+    /// Bytes acknowledged selectively, above the cumulative acknowledgement.
+    pub sacked: u64,
+    /// Bytes held to be lost and not yet sent again.
+    pub lost: u64,
+    /// Peer's receive window in bytes.
+    pub snd_wnd: u32,
+    /// Our receive window in bytes.
+    pub rcv_wnd: u32,
+    /// Bytes in the send buffer, sent or not.
+    pub send_queue: usize,
+    /// Bytes in the receive buffer that the application has not read.
+    pub receive_queue: usize,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload bytes acknowledged.
+    pub bytes_acked: u64,
+    /// Payload bytes received in order.
+    pub bytes_received: u64,
+    /// Payload bytes sent again.
+    pub bytes_retransmitted: u64,
+    /// Segments sent; a large one counts as the segments it is cut into.
+    pub segments_sent: u64,
+    /// Segments received, counted likewise.
+    pub segments_received: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Expiries of the retransmission timer.
+    pub timeouts: u64,
+    /// Loss episodes entered otherwise than by a timeout.
+    pub loss_episodes: u64,
+    /// Bytes that arrived more than once.
+    pub bytes_duplicate: u64,
+    /// Segments that arrived out of order.
+    pub out_of_order: u64,
+    /// Time since data was last sent.
+    pub last_sent: Option<Duration>,
+    /// Time since data was last received.
+    pub last_received: Option<Duration>,
+    /// The controller's own numbers.
+    pub controller: Snapshot,
+}

@@ -1,0 +1,26 @@
+//! A sans-IO TCP: connections, loss recovery, and the endpoint that demultiplexes them.
+//!
+//! Nothing here opens, sleeps, spawns, reads a clock or draws a random number. A driver feeds packets and time
+//! into an [`Endpoint`] and takes packets, deadlines and events out of it; the tokio driver, the simulator,
+//! the fuzzers and the benches are callers of the same methods.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+#![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]
+
+pub mod config;
+mod connection;
+mod endpoint;
+mod error;
+mod event;
+mod info;
+mod tuple;
+
+pub use ackclock_control::{Instant, congestion};
+pub use config::{EndpointConfig, Keepalive, ListenOptions, TcpConfig};
+pub use connection::{Connection, State};
+pub use endpoint::{Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId};
+pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
+pub use event::{ConnectionId, Event, Readiness};
+pub use info::ConnectionInfo;
+pub use tuple::{FourTuple, ListenAddr};

@@ -1,0 +1,126 @@
+//! Sequence numbers: points on a circle of 2^32 (RFC 9293 §3.4).
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+/// A TCP sequence number.
+///
+/// Sequence numbers lie on a circle, so they have no total order and this type has no `Ord`: two numbers
+/// compare only through [`before`](Self::before) and its kin, which are meaningful while the two are less than
+/// 2^31 apart.
+///
+/// ```
+/// use ackclock_wire::SeqNum;
+/// let start = SeqNum::new(u32::MAX);
+/// let end = start + 2;
+/// assert!(start.before(end));
+/// assert_eq!(end.offset_from(start), 2);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct SeqNum(u32);
+
+impl SeqNum {
+    /// The sequence number with this value on the wire.
+    #[must_use]
+    pub const fn new(raw: u32) -> Self {
+        Self(raw)
+    }
+
+    /// The value on the wire.
+    #[must_use]
+    pub const fn raw(self) -> u32 {
+        self.0
+    }
+
+    /// `self < other` on the circle.
+    #[must_use]
+    #[inline]
+    pub const fn before(self, other: Self) -> bool {
+        // The top bit of the difference is its sign; 2^31 apart counts as before in both directions.
+        self.0.wrapping_sub(other.0) & (1 << 31) != 0
+    }
+
+    /// `self <= other` on the circle.
+    #[must_use]
+    #[inline]
+    pub const fn before_eq(self, other: Self) -> bool {
+        self.0 == other.0 || self.before(other)
+    }
+
+    /// `self > other` on the circle.
+    #[must_use]
+    #[inline]
+    pub const fn after(self, other: Self) -> bool {
+        other.before(self)
+    }
+
+    /// `self >= other` on the circle.
+    #[must_use]
+    #[inline]
+    pub const fn after_eq(self, other: Self) -> bool {
+        other.before_eq(self)
+    }
+
+    /// Whether `self` lies in the `len` numbers that start at `start`.
+    #[must_use]
+    #[inline]
+    pub const fn in_window(self, start: Self, len: u32) -> bool {
+        self.0.wrapping_sub(start.0) < len
+    }
+
+    /// How far `self` lies after `start`, going up the circle.
+    #[must_use]
+    #[inline]
+    pub const fn offset_from(self, start: Self) -> u32 {
+        self.0.wrapping_sub(start.0)
+    }
+
+    /// The later of two numbers less than 2^31 apart.
+    #[must_use]
+    #[inline]
+    pub const fn later(self, other: Self) -> Self {
+        if self.before(other) { other } else { self }
+    }
+
+    /// The earlier of two numbers less than 2^31 apart.
+    #[must_use]
+    #[inline]
+    pub const fn earlier(self, other: Self) -> Self {
+        if self.before(other) { self } else { other }
+    }
+}
+
+impl Add<u32> for SeqNum {
+    type Output = Self;
+    #[inline]
+    fn add(self, len: u32) -> Self {
+        Self(self.0.wrapping_add(len))
+    }
+}
+
+impl AddAssign<u32> for SeqNum {
+    #[inline]
+    fn add_assign(&mut self, len: u32) {
+        *self = *self + len;
+    }
+}
+
+impl Sub<u32> for SeqNum {
+    type Output = Self;
+    #[inline]
+    fn sub(self, len: u32) -> Self {
+        Self(self.0.wrapping_sub(len))
+    }
+}
+
+impl fmt::Debug for SeqNum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for SeqNum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

@@ -1,0 +1,2 @@
+//! tcpcat
+fn main() {}
