@@ -9,6 +9,8 @@
 
 pub mod packet;
 pub mod seq;
+pub mod tcp;
 
 pub use packet::{ChecksumState, RxMeta, TxPacket};
 pub use seq::SeqNum;
+pub use tcp::{Flags, SackBlocks, Segment, TcpOptions};
