@@ -5,7 +5,8 @@ use std::time::Duration;
 use ackclock_control::congestion::ControllerFactory;
 
 use crate::{
-    ConnectionError, ConnectionInfo, FourTuple, IcmpError, Instant, Keepalive, OptionError, ReadError, WriteError,
+    ConnectionError, ConnectionInfo, FourTuple, IcmpError, Instant, Keepalive, OptionError, ReadError,
+    WriteError,
 };
 
 /// The states of RFC 9293 §3.3.2.

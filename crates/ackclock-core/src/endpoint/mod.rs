@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use ackclock_wire::{RxMeta, TxPacket};
 
 use crate::{
-    ConnectError, Connection, ConnectionId, EndpointConfig, Event, FourTuple, Instant, ListenAddr, ListenError,
-    ListenOptions, TcpConfig,
+    ConnectError, Connection, ConnectionId, EndpointConfig, Event, FourTuple, Instant, ListenAddr,
+    ListenError, ListenOptions, TcpConfig,
 };
 
 /// A listener of an endpoint.
