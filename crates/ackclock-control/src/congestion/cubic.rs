@@ -3,12 +3,17 @@
 //! L. Xu, S. Ha, I. Rhee, V. Goel and L. Eggert, "CUBIC for Fast and Long-Distance Networks", RFC 9438, 2023;
 //! section numbers below are its own. In integers: bytes for windows, 2^-20 s for the time on the curve.
 //!
+//! Slow start is HyStart++'s (RFC 9406), which §4.10 recommends; `cubic-plain` is without it.
+//!
 //! Deviations: growth is counted by bytes acknowledged rather than by acknowledgements, so that delayed and
 //! stretched acknowledgements grow the window as prompt ones do and divided ones buy nothing; in slow start an
 //! acknowledgement adds all that it acknowledges (RFC 9406 §4.3 with L infinite).
 
+use super::hystart::HyStart;
 use super::window::{CWND_MAX, SlowStart, Window};
-use super::{Ack, Controller, IdleRestart, LossCause, LossEpisode, Snapshot, Start, Timeout, Undo};
+use super::{
+    About, Ack, Controller, IdleRestart, LossCause, LossEpisode, Signal, Snapshot, Start, Timeout, Undo,
+};
 use crate::Instant;
 use crate::time::nanos;
 
@@ -21,17 +26,43 @@ pub struct Cubic {
     prior_curve: Curve,
     /// When the last acknowledgement came, for the time that does not count.
     last_ack: Instant,
+    hystart: Option<HyStart>,
 }
 
 impl Cubic {
     /// The name in the registry.
     pub const NAME: &'static str = "cubic";
+    /// The name in the registry of CUBIC with RFC 5681's slow start.
+    pub const NAME_PLAIN: &'static str = "cubic-plain";
+    /// What it is.
+    pub const ABOUT: About = About {
+        year: 2023,
+        source: "Xu, Ha, Rhee, Goel and Eggert, CUBIC for Fast and Long-Distance Networks, RFC 9438",
+        signal: Signal::Loss,
+        keeps_in_queue: "up to the whole buffer, 0.7 of the window after a loss",
+        deviations: "counts bytes, not acknowledgements; slow start is not limited by acknowledgement",
+        exceptions: &[],
+    };
 
-    /// A controller for one connection.
+    /// A controller for one connection, with HyStart++.
     #[must_use]
     pub fn new(start: &Start) -> Self {
+        Self { hystart: Some(HyStart::new()), ..Self::plain(start) }
+    }
+
+    /// A controller for one connection, with the slow start of RFC 5681.
+    #[must_use]
+    pub fn plain(start: &Start) -> Self {
         let curve = Curve::default();
-        Self { window: Window::new(start), curve, prior_curve: curve, last_ack: start.now }
+        Self { window: Window::new(start), curve, prior_curve: curve, last_ack: start.now, hystart: None }
+    }
+
+    fn slow_start(&mut self, ack: &Ack) -> u64 {
+        match &mut self.hystart {
+            // RFC 9406 §4.3: HyStart++ is for the initial slow start, where ssthresh is still arbitrarily high.
+            Some(hystart) if self.window.ssthresh() == u64::MAX => hystart.slow_start(&mut self.window, ack),
+            _ => self.window.slow_start(ack.bytes_acked, SlowStart::Unlimited),
+        }
     }
 
     /// §4.2 to §4.5: concave, convex or Reno-friendly.
@@ -71,7 +102,7 @@ impl Cubic {
 
 impl Controller for Cubic {
     fn name(&self) -> &'static str {
-        Self::NAME
+        if self.hystart.is_some() { Self::NAME } else { Self::NAME_PLAIN }
     }
 
     fn on_ack(&mut self, ack: &Ack) {
@@ -84,7 +115,7 @@ impl Controller for Cubic {
         }
         let mut bytes = ack.bytes_acked;
         if self.window.in_slow_start() {
-            bytes = self.window.slow_start(bytes, SlowStart::Unlimited);
+            bytes = self.slow_start(ack);
         }
         if !self.window.in_slow_start() && bytes > 0 {
             self.avoid_congestion(ack, bytes.min(self.window.cwnd()));

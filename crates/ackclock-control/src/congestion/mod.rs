@@ -4,10 +4,13 @@
 //! delivered bytes ([`Ack::delivered`] against [`Ack::prior_delivered`]). Which segment is lost, what is sent
 //! again and when belongs to the recovery policy in `ackclock-core`.
 
+mod about;
 mod cubic;
 mod event;
+mod hystart;
 mod registry;
 mod reno;
+mod round;
 mod snapshot;
 #[cfg(test)]
 mod testing;
@@ -15,10 +18,15 @@ mod window;
 
 use std::fmt;
 
+pub use about::{About, Exception, Signal};
 pub use cubic::Cubic;
 pub use event::{Ack, IdleRestart, LossCause, LossEpisode, RecoveryEnd, Sent, Start, Timeout, Undo};
-pub use registry::{ControllerFactory, NameTaken, Registry, UnknownController, default_factory, factory};
+pub use hystart::HyStart;
+pub use registry::{
+    ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
+};
 pub use reno::Reno;
+pub use round::Rounds;
 pub use snapshot::Snapshot;
 pub use window::{SlowStart, Window};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Controller, Cubic, Reno, Start};
+use super::{About, Controller, Cubic, Reno, Start};
 
 /// The controllers that can be chosen by name.
 ///
@@ -14,7 +14,7 @@ use super::{Controller, Cubic, Reno, Start};
 /// registry.register(factory("my-reno", |start: &Start| Box::new(Reno::new(start))))?;
 /// assert_eq!(registry.find("my-reno").unwrap().name(), "my-reno");
 /// let unknown = registry.find("renoo").unwrap_err().to_string();
-/// assert!(unknown.contains("cubic, my-reno, reno"));
+/// assert!(unknown.contains("my-reno, reno"));
 /// # Ok::<(), ackclock_control::congestion::NameTaken>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -86,6 +86,11 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
 
     /// A controller for one connection.
     fn create(&self, start: &Start) -> Box<dyn Controller>;
+
+    /// What the kind is.
+    fn about(&self) -> About {
+        About::UNKNOWN
+    }
 }
 
 /// A factory from a name and a closure.
@@ -94,13 +99,22 @@ pub fn factory<F>(name: &'static str, create: F) -> Arc<dyn ControllerFactory>
 where
     F: Fn(&Start) -> Box<dyn Controller> + Send + Sync + 'static,
 {
-    Arc::new(Named { name, create })
+    described(name, About::UNKNOWN, create)
+}
+
+/// A factory from a name, a description and a closure.
+#[must_use]
+pub fn described<F>(name: &'static str, about: About, create: F) -> Arc<dyn ControllerFactory>
+where
+    F: Fn(&Start) -> Box<dyn Controller> + Send + Sync + 'static,
+{
+    Arc::new(Named { name, about, create })
 }
 
 /// The factory of the default controller, [`Cubic`].
 #[must_use]
 pub fn default_factory() -> Arc<dyn ControllerFactory> {
-    factory(Cubic::NAME, |start| Box::new(Cubic::new(start)))
+    described(Cubic::NAME, Cubic::ABOUT, |start| Box::new(Cubic::new(start)))
 }
 
 /// No controller has this name.
@@ -123,6 +137,7 @@ pub struct NameTaken {
 
 struct Named<F> {
     name: &'static str,
+    about: About,
     create: F,
 }
 
@@ -143,10 +158,18 @@ where
     fn create(&self, start: &Start) -> Box<dyn Controller> {
         (self.create)(start)
     }
+
+    fn about(&self) -> About {
+        self.about
+    }
 }
 
 fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
-    vec![default_factory(), factory(Reno::NAME, |start| Box::new(Reno::new(start)))]
+    vec![
+        default_factory(),
+        described(Cubic::NAME_PLAIN, Cubic::ABOUT, |start| Box::new(Cubic::plain(start))),
+        described(Reno::NAME, Reno::ABOUT, |start| Box::new(Reno::new(start))),
+    ]
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! §3.2, or RFC 6675's pipe) is the recovery policy's.
 
 use super::window::{SlowStart, Window};
-use super::{Ack, Controller, IdleRestart, LossEpisode, Start, Timeout, Undo};
+use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
 
 /// The controller of RFC 5681.
 #[derive(Clone, Debug)]
@@ -18,6 +18,15 @@ pub struct Reno {
 impl Reno {
     /// The name in the registry.
     pub const NAME: &'static str = "reno";
+    /// What it is.
+    pub const ABOUT: About = About {
+        year: 2009,
+        source: "Allman, Paxson and Blanton, TCP Congestion Control, RFC 5681",
+        signal: Signal::Loss,
+        keeps_in_queue: "up to the whole buffer, half of the window after a loss",
+        deviations: "none known; counts bytes as RFC 3465 with L = 2",
+        exceptions: &[],
+    };
 
     /// A controller for one connection.
     #[must_use]

@@ -14,8 +14,9 @@ pub struct Window {
     bytes_acked: u64,
     /// Whether slow start follows a timeout.
     after_timeout: bool,
-    /// cwnd and ssthresh before the last reduction.
-    prior: Option<(u64, u64)>,
+    /// cwnd and ssthresh before the last reduction; a cwnd of zero: there is none to undo.
+    prior_cwnd: u64,
+    prior_ssthresh: u64,
 }
 
 /// How much one acknowledgement may add in slow start.
@@ -41,7 +42,8 @@ impl Window {
             ssthresh: u64::MAX,
             bytes_acked: 0,
             after_timeout: false,
-            prior: None,
+            prior_cwnd: 0,
+            prior_ssthresh: 0,
         }
     }
 
@@ -147,9 +149,12 @@ impl Window {
 
     /// Takes the last reduction back, once. Says whether there was one.
     pub fn undo(&mut self) -> bool {
-        let Some((cwnd, ssthresh)) = self.prior.take() else { return false };
-        self.ssthresh = ssthresh;
-        self.set_cwnd(self.cwnd.max(cwnd));
+        if self.prior_cwnd == 0 {
+            return false;
+        }
+        self.ssthresh = self.prior_ssthresh;
+        let prior_cwnd = std::mem::take(&mut self.prior_cwnd);
+        self.set_cwnd(self.cwnd.max(prior_cwnd));
         self.after_timeout = false;
         true
     }
@@ -182,7 +187,7 @@ impl Window {
 
     /// Notes cwnd and ssthresh for [`Self::undo`].
     pub fn remember(&mut self) {
-        self.prior = Some((self.cwnd, self.ssthresh));
+        (self.prior_cwnd, self.prior_ssthresh) = (self.cwnd, self.ssthresh);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::congestion::testing::{SMSS, START, ack, idle, loss, timeout};
 use crate::congestion::{Ack, Controller, LossCause, LossEpisode, Undo};
 
 fn with_window(segments: u64) -> Cubic {
-    let mut cubic = Cubic::new(&START);
+    let mut cubic = Cubic::plain(&START);
     cubic.window.set_cwnd(segments * SMSS);
     cubic
 }
@@ -139,6 +139,21 @@ fn undo_restores_the_window_and_the_curve() {
     cubic.on_undo(&Undo { now: Instant::ZERO });
     assert_eq!((cubic.cwnd(), cubic.ssthresh()), (before.cwnd(), before.ssthresh()));
     assert_eq!((cubic.curve.w_max, cubic.curve.k), (before.curve.w_max, before.curve.k));
+}
+
+#[test]
+fn growing_delay_ends_the_first_slow_start() {
+    let mut cubic = Cubic::new(&START);
+    let mut delivered = 0;
+    for round in 0..20 {
+        let prior_delivered = delivered;
+        let rtt = Some(Duration::from_millis(100 + 20 * round.min(3)));
+        for _ in 0..cubic.cwnd() / SMSS {
+            delivered += SMSS;
+            cubic.on_ack(&Ack { rtt, delivered, prior_delivered, ..ack(round * 100, SMSS) });
+        }
+    }
+    assert!(cubic.ssthresh() < 400 * SMSS, "ssthresh {}", cubic.ssthresh());
 }
 
 #[test]
