@@ -88,7 +88,8 @@ impl ReceiveBuffer {
         if from >= end {
             return Received { duplicate: data.len() as u64, ..Received::default() };
         }
-        let begins_range = from > self.next && self.ahead.containing(from.back(1)).is_none();
+        let touches = |at| self.ahead.containing(at).is_some();
+        let begins_range = from > self.next && !touches(from.back(1)) && !touches(from) && !touches(end);
         if begins_range && self.ahead.len() >= Self::RANGES_MAX {
             return Received { out_of_order: true, dropped: true, ..Received::default() };
         }
