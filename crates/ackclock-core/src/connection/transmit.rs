@@ -190,7 +190,10 @@ impl Connection {
         if self.corked && !self.pending.cork_expired {
             return self.snd.closed;
         }
-        self.tcp.nodelay || self.snd.closed || self.pending.cork_expired || self.snd.una == self.snd.nxt && full == 0
+        self.tcp.nodelay
+            || self.snd.closed
+            || self.pending.cork_expired
+            || self.snd.una == self.snd.nxt && full == 0
     }
 
     /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the largest that
@@ -227,7 +230,9 @@ impl Connection {
         let segment = self.data_options(now);
         let most = self.payload_max(ackclock_wire::options_len(&segment).try_into().unwrap_or(u32::MAX));
         let segments = end.since(start).div_ceil(u64::from(self.smss())).max(1);
-        end = end.min(start + segments * u64::from(most) + u64::from(self.snd.closed && end > self.snd.data_end()));
+        end = end.min(
+            start + segments * u64::from(most) + u64::from(self.snd.closed && end > self.snd.data_end()),
+        );
         self.note_sent(now, start, end, reason);
         let data_end = self.snd.data_end();
         let payload_len = end.min(data_end).index_from(start);
