@@ -10,6 +10,7 @@ mod batch;
 mod error;
 mod fd;
 mod holder;
+pub mod memory;
 mod offload;
 mod open;
 mod sys;
