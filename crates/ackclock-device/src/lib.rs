@@ -7,6 +7,7 @@
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod batch;
+pub mod configure;
 mod error;
 mod fd;
 mod holder;
