@@ -11,6 +11,7 @@ pub mod configure;
 mod error;
 mod fd;
 mod holder;
+pub mod impair;
 pub mod memory;
 mod offload;
 mod open;
