@@ -1,5 +1,9 @@
 //! Network devices: where packets come from and go to.
 //!
+//! A [`Device`] is a TUN interface ([`open`]), one end of an in-memory pair ([`memory::pair`]), one of these
+//! inside a wrapper ([`impair::Impaired`], [`capture::Captured`]), or a type of the user's own. [`configure`] gives
+//! the kernel's end of a TUN interface its addresses and routes.
+//!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors that
 //! change their owner.
 
@@ -7,6 +11,7 @@
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod batch;
+pub mod capture;
 pub mod configure;
 mod error;
 mod fd;
