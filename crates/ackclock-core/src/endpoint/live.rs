@@ -96,10 +96,8 @@ impl Endpoint {
     pub(super) fn settle(&mut self, now: Instant, index: u32) {
         let Some(live) = self.connections.at(index) else { return };
         let is_gone = live.connection.is_gone();
-        let record = live
-            .connection
-            .time_wait()
-            .filter(|_| live.bound && live.owner == Owner::Nobody && !live.connection.owes_ack());
+        let done = live.bound && live.owner == Owner::Nobody;
+        let record = live.connection.time_wait().filter(|_| done);
         self.note(index);
         self.rearm(index);
         if is_gone {
