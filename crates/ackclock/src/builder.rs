@@ -62,10 +62,14 @@ pub enum BuildError {
     #[error("a stack needs a device: call `device`, or `detached` to drive it yourself")]
     NoDevice,
     /// The device carries frames with a link-layer header.
-    #[error("the device carries link-layer frames; a stack needs one that carries IP packets, as a TUN device does")]
+    #[error(
+        "the device carries link-layer frames; a stack needs one that carries IP packets, as a TUN device does"
+    )]
     LinkLayer,
     /// Not called within a tokio runtime.
-    #[error("no tokio runtime here: call `spawn` from a task, with the runtime's time and io drivers enabled")]
+    #[error(
+        "no tokio runtime here: call `spawn` from a task, with the runtime's time and io drivers enabled"
+    )]
     NoRuntime,
     /// An address that no host can have.
     #[error("{0} cannot be a host's address: it is unspecified, multicast or broadcast")]
@@ -232,8 +236,15 @@ impl StackBuilder {
     ) -> Result<Arc<Shared>, BuildError> {
         let endpoint = Endpoint::new(self.endpoint_config(capabilities.mtu)?, clock.now());
         let limits: Limits = driver::limits(capabilities);
-        let state =
-            State::new(endpoint, self.tcp, self.addresses, self.routes, capabilities.mtu, limits, self.close_timeout);
+        let state = State::new(
+            endpoint,
+            self.tcp,
+            self.addresses,
+            self.routes,
+            capabilities.mtu,
+            limits,
+            self.close_timeout,
+        );
         Ok(Shared::new(clock, state, device))
     }
 

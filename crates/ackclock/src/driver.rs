@@ -17,7 +17,7 @@ use tokio::time::Sleep;
 
 use crate::StackError;
 use crate::clock::TokioClock;
-use crate::shared::{Locked, Shared};
+use crate::shared::Shared;
 use crate::state::{Phase, State};
 
 /// Drives a stack on tokio.
@@ -111,7 +111,10 @@ impl Driver {
             Turn::Over
         } else if busy || !self.woken.is_empty() {
             self.active_until = now + self.busy_poll;
-            self.refresh_capabilities(&mut locked, now);
+            if now >= self.capabilities_due {
+                self.capabilities_due = now + CAPABILITIES_EVERY;
+                refresh_capabilities(&self.shared, &mut locked.stack, now);
+            }
             Turn::Busy
         } else if now < self.active_until {
             Turn::Spinning
@@ -167,22 +170,6 @@ impl Driver {
         }
         self.sleep.as_mut().poll(cx).is_pending()
     }
-
-    fn refresh_capabilities(&mut self, locked: &mut Locked, now: Instant) {
-        if now < self.capabilities_due {
-            return;
-        }
-        self.capabilities_due = now + CAPABILITIES_EVERY;
-        let capabilities = match self.shared.device().as_ref() {
-            Some(device) => device.capabilities(),
-            None => return,
-        };
-        locked.stack.limits = limits(&capabilities);
-        if locked.stack.mtu != capabilities.mtu {
-            locked.stack.mtu = capabilities.mtu;
-            locked.stack.endpoint.set_mtu(now, capabilities.mtu);
-        }
-    }
 }
 
 impl Drop for Driver {
@@ -199,6 +186,16 @@ impl Drop for Driver {
         drop(locked);
         drop(self.shared.device().take());
         woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Asks the device again what it can do.
+fn refresh_capabilities(shared: &Shared, stack: &mut State, now: Instant) {
+    let Some(capabilities) = shared.device().as_ref().map(|device| device.capabilities()) else { return };
+    stack.limits = limits(&capabilities);
+    if stack.mtu != capabilities.mtu {
+        stack.mtu = capabilities.mtu;
+        stack.endpoint.set_mtu(now, capabilities.mtu);
     }
 }
 

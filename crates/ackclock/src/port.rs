@@ -61,7 +61,8 @@ impl Port {
     /// send, or an earlier deadline.
     pub fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut locked = self.shared.lock();
-        let worked = locked.driver.take_worked();
+        // A call that left something to do took the mark of the parked driver away.
+        let worked = locked.driver.unpark().is_none();
         locked.driver.park(cx.waker(), None);
         if worked { Poll::Ready(()) } else { Poll::Pending }
     }

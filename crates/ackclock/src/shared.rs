@@ -162,8 +162,7 @@ impl Shared {
         }
         let done = match (&locked.driver.waker, self.device.try_lock().as_deref_mut()) {
             (Some(waker), Ok(Some(device))) => {
-                let sent =
-                    driver::transmit(&mut locked.stack, device, &mut Context::from_waker(waker), now);
+                let sent = driver::transmit(&mut locked.stack, device, &mut Context::from_waker(waker), now);
                 match sent {
                     Ok(sent) => sent.is_complete(),
                     Err(error) => {
@@ -181,7 +180,7 @@ impl Shared {
     }
 
     /// Has the driver look at the state again.
-    fn wake_driver(&self) {
+    pub(crate) fn wake_driver(&self) {
         let waker = self.lock().driver.unpark();
         wake(waker);
     }

@@ -10,7 +10,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use ackclock_core::{
-    Connection, ConnectionId, Endpoint, Event, FourTuple, Instant, Limits, ListenerId, Readiness, State as Tcp, TcpConfig,
+    Connection, ConnectionId, Endpoint, Event, FourTuple, Instant, Limits, ListenerId, Readiness,
+    State as Tcp, TcpConfig,
 };
 
 use crate::listener::{HandshakeToken, ListenerSlot};

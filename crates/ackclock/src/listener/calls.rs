@@ -206,7 +206,9 @@ impl State {
 
     /// Hands a connection to the one who accepted its SYN, if they still wait.
     fn establish(&mut self, listener: ListenerId, id: ConnectionId) -> bool {
-        let Some(tuple) = self.endpoint.connection(id).map(|connection| connection.tuple()) else { return false };
+        let Some(tuple) = self.endpoint.connection(id).map(|connection| connection.tuple()) else {
+            return false;
+        };
         let handshake = self.handshakes(listener).and_then(|handshakes| handshakes.get_mut(&tuple));
         let Some(handshake) = handshake else { return false };
         if let Outcome::Established(_) = handshake.outcome {

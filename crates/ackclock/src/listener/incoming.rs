@@ -72,8 +72,9 @@ impl DeferredListener {
     /// # Errors
     /// The stack is gone.
     pub fn poll_incoming(&self, cx: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
-        let next =
-            self.shared.poll(cx, Queue::Accept(self.id), Place::Poller, |state, _| state.next_incoming(self.id));
+        let next = self
+            .shared
+            .poll(cx, Queue::Accept(self.id), Place::Poller, |state, _| state.next_incoming(self.id));
         next.map_ok(|(id, incoming)| self.undecided(id, incoming))
     }
 
@@ -138,8 +139,7 @@ impl Incoming {
     pub async fn accept(mut self) -> io::Result<TcpStream> {
         self.decided = true;
         let (listener, tuple) = (self.listener, self.incoming.tuple);
-        let token =
-            self.shared.control(|state, now| state.accept_incoming(now, listener, self.id, tuple))?;
+        let token = self.shared.control(|state, now| state.accept_incoming(now, listener, self.id, tuple))?;
         let handshake = Handshake { shared: &self.shared, listener, tuple, token };
         let id = poll_fn(|cx| handshake.poll(cx)).await?;
         Ok(TcpStream::new(id, self.shared.clone()))

@@ -67,7 +67,8 @@ impl TcpListener {
     /// # Errors
     /// The stack is gone. The death of a connection before it was accepted is no error of the listener.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let accepted = self.shared.wait(Queue::Accept(self.id), |state, now| state.accept(now, self.id)).await?;
+        let accepted =
+            self.shared.wait(Queue::Accept(self.id), |state, now| state.accept(now, self.id)).await?;
         self.stream(accepted)
     }
 
@@ -76,8 +77,9 @@ impl TcpListener {
     /// # Errors
     /// The stack is gone.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let accepted =
-            self.shared.poll(cx, Queue::Accept(self.id), Place::Poller, |state, now| state.accept(now, self.id));
+        let accepted = self
+            .shared
+            .poll(cx, Queue::Accept(self.id), Place::Poller, |state, now| state.accept(now, self.id));
         accepted.map(|accepted| accepted.and_then(|id| self.stream(id)))
     }
 

@@ -274,11 +274,7 @@ impl TcpStream {
         })
     }
 
-    pub(crate) fn poll_read_priv(
-        &self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_read_priv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let read = self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, now| {
             state.read(now, self.id, buf.remaining(), |bytes| buf.put_slice(bytes))
         });
@@ -309,7 +305,8 @@ impl TcpStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.shared.poll(cx, Queue::Write(self.id), Place::Poller, |state, now| state.write(now, self.id, bufs))
+        self.shared
+            .poll(cx, Queue::Write(self.id), Place::Poller, |state, now| state.write(now, self.id, bufs))
     }
 
     pub(crate) fn shutdown_write(&self) -> io::Result<()> {
@@ -319,7 +316,8 @@ impl TcpStream {
     /// Resets the connection (RFC 9293's ABORT): the peer is told at once, data in both directions is thrown away,
     /// and every pending and later call fails with [`io::ErrorKind::ConnectionAborted`].
     pub fn abort(&self) {
-        self.shared.control(|state, now| state.update(now, self.id, |connection, now| connection.abort(now)).ok());
+        self.shared
+            .control(|state, now| state.update(now, self.id, |connection, now| connection.abort(now)).ok());
     }
 
     // ----- halves -----
@@ -351,11 +349,7 @@ impl Drop for TcpStream {
 }
 
 impl AsyncRead for TcpStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.poll_read_priv(cx, buf)
     }
 }

@@ -195,7 +195,9 @@ impl TcpStream {
     // RFC 9293 MUST-30: the urgent mechanism is supported.
     pub fn try_write_urgent(&self, buf: &[u8]) -> io::Result<usize> {
         self.shared
-            .call(|state, now| state.update(now, self.id, |connection, now| connection.write_urgent(now, buf)))?
+            .call(|state, now| {
+                state.update(now, self.id, |connection, now| connection.write_urgent(now, buf))
+            })?
             .map_err(error::write)
     }
 

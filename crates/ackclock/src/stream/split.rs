@@ -29,11 +29,7 @@ macro_rules! read_methods {
         ///
         /// # Errors
         /// The connection's error.
-        pub fn poll_peek(
-            &mut self,
-            cx: &mut Context<'_>,
-            buf: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<usize>> {
+        pub fn poll_peek(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
             self.0.poll_peek(cx, buf)
         }
 
@@ -181,11 +177,7 @@ macro_rules! read_traits {
 macro_rules! write_traits {
     ($half:ty) => {
         impl AsyncWrite for $half {
-            fn poll_write(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &[u8],
-            ) -> Poll<io::Result<usize>> {
+            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
                 self.0.poll_write_priv(cx, &[IoSlice::new(buf)])
             }
 
