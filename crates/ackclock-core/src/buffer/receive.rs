@@ -110,12 +110,7 @@ impl ReceiveBuffer {
         if advanced == 0 {
             self.remember(from);
         }
-        Received {
-            advanced,
-            duplicate: data.len() as u64 - fresh,
-            out_of_order: from > next,
-            dropped: false,
-        }
+        Received { advanced, duplicate: data.len() as u64 - fresh, out_of_order: from > next, dropped: false }
     }
 
     /// Makes readable what no gap precedes any more.
@@ -131,10 +126,11 @@ impl ReceiveBuffer {
     fn remember(&mut self, place: Position) {
         let range = self.ahead.containing(place);
         let ahead = &self.ahead;
-        let mut kept =
-            self.recent.into_iter().flatten().filter(|&other| {
-                ahead.containing(other).is_some() && ahead.containing(other) != range
-            });
+        let mut kept = self
+            .recent
+            .into_iter()
+            .flatten()
+            .filter(|&other| ahead.containing(other).is_some() && ahead.containing(other) != range);
         self.recent = [Some(place), kept.next(), kept.next(), kept.next()];
     }
 

@@ -186,7 +186,12 @@ impl Connection {
     pub(super) fn reset(&mut self, now: Instant, error: ConnectionError) {
         let tell = !matches!(
             self.state,
-            State::Closed | State::Listen | State::SynSent | State::Closing | State::LastAck | State::TimeWait
+            State::Closed
+                | State::Listen
+                | State::SynSent
+                | State::Closing
+                | State::LastAck
+                | State::TimeWait
         ) || self.state == State::LastAck && self.snd.queued() > 0;
         self.rcv.buffer.clear();
         self.close_with(now, Some(error));

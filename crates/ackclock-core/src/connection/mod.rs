@@ -16,6 +16,8 @@ mod receiver;
 mod sender;
 mod state;
 mod status;
+#[cfg(test)]
+mod tests;
 mod timeouts;
 mod timers;
 mod timestamps;
@@ -91,6 +93,8 @@ struct Acks {
     segments: u32,
     /// One is to leave at once.
     now: bool,
+    /// Without SACK, the peer counts duplicates: so many more are to leave, one for each segment beyond the gap.
+    repeats: u8,
     /// The next reports this as received twice (RFC 2883).
     duplicate: Option<(SeqNum, SeqNum)>,
 }
@@ -249,8 +253,12 @@ impl Connection {
         if error.is_some() {
             self.rcv.buffer.clear();
         }
-        self.readiness =
-            self.readiness.merged(Readiness { readable: true, writable: true, closed: true, ..Readiness::default() });
+        self.readiness = self.readiness.merged(Readiness {
+            readable: true,
+            writable: true,
+            closed: true,
+            ..Readiness::default()
+        });
     }
 
     fn enter(&mut self, now: Instant, state: State) {

@@ -69,10 +69,10 @@ impl Connection {
             State::SynSent | State::SynReceived => return self.handshake_segment(now),
             _ => {}
         }
-        if self.state.may_send_data() {
-            if let Some(chosen) = self.choose_data(limits) {
-                return Some(self.data_segment(now, chosen));
-            }
+        if self.state.may_send_data()
+            && let Some(chosen) = self.choose_data(limits)
+        {
+            return Some(self.data_segment(now, chosen));
         }
         if std::mem::take(&mut self.pending.keepalive) {
             // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. SHLD-12: no data with it.
@@ -190,7 +190,10 @@ impl Connection {
         if self.corked && !self.pending.cork_expired {
             return self.snd.closed;
         }
-        self.tcp.nodelay || self.snd.closed || self.pending.cork_expired || self.snd.una == self.snd.nxt && full == 0
+        self.tcp.nodelay
+            || self.snd.closed
+            || self.pending.cork_expired
+            || self.snd.una == self.snd.nxt && full == 0
     }
 
     /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the largest that
@@ -227,7 +230,9 @@ impl Connection {
         let segment = self.data_options(now);
         let most = self.payload_max(ackclock_wire::options_len(&segment).try_into().unwrap_or(u32::MAX));
         let segments = end.since(start).div_ceil(u64::from(self.smss())).max(1);
-        end = end.min(start + segments * u64::from(most) + u64::from(self.snd.closed && end > self.snd.data_end()));
+        end = end.min(
+            start + segments * u64::from(most) + u64::from(self.snd.closed && end > self.snd.data_end()),
+        );
         self.note_sent(now, start, end, reason);
         let data_end = self.snd.data_end();
         let payload_len = end.min(data_end).index_from(start);
