@@ -8,12 +8,16 @@ mod about;
 mod cubic;
 mod event;
 mod hystart;
+mod newreno;
 mod registry;
 mod reno;
 mod round;
 mod snapshot;
+mod tahoe;
 #[cfg(test)]
 mod testing;
+mod uncontrolled;
+mod vegas;
 mod window;
 
 use std::fmt;
@@ -22,12 +26,16 @@ pub use about::{About, Exception, Signal};
 pub use cubic::Cubic;
 pub use event::{Ack, IdleRestart, LossCause, LossEpisode, RecoveryEnd, Sent, Start, Timeout, Undo};
 pub use hystart::HyStart;
+pub use newreno::NewReno;
 pub use registry::{
     ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
 };
 pub use reno::Reno;
 pub use round::Rounds;
 pub use snapshot::Snapshot;
+pub use tahoe::Tahoe;
+pub use uncontrolled::Uncontrolled;
+pub use vegas::{Thresholds, Vegas};
 pub use window::{SlowStart, Window};
 
 /// A congestion controller: one per connection.

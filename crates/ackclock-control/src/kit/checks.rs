@@ -113,7 +113,7 @@ fn starts_with_the_initial_window(factory: &dyn ControllerFactory) -> Result<(),
 }
 
 /// A path that a window of a thousand segments does not fill.
-const LONG: Path = Path { rate: 125_000_000, buffer: 1 << 30, ..Path::TYPICAL };
+const LONG: Path = Path { rate: 125_000_000, buffer: 12_500_000, ..Path::TYPICAL };
 
 fn grows_in_slow_start(factory: &dyn ControllerFactory) -> Result<(), String> {
     let windows = Flow::new(factory, LONG).rounds(6);

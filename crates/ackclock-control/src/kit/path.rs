@@ -50,6 +50,11 @@ impl Path {
         u64::try_from(product).unwrap_or(u64::MAX)
     }
 
+    /// What the receiver offers: enough never to be the limit of a controller that answers losses.
+    fn receive_window(&self) -> u64 {
+        self.bandwidth_delay_product().saturating_add(self.buffer).saturating_mul(4)
+    }
+
     fn transmission(&self, bytes: u64) -> Duration {
         Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / self.rate.max(1))
     }
@@ -128,7 +133,7 @@ impl Flow {
             next_number: 0,
             recover: None,
             cwnd_limited: false,
-            application_limit: u64::MAX,
+            application_limit: path.receive_window(),
             expiries: 0,
             totals: Totals::default(),
         }
@@ -161,7 +166,7 @@ impl Flow {
         }
     }
 
-    /// Lets the application have no more than this many bytes in flight.
+    /// Lets the application have no more than this many bytes in flight; at first, four times what the path holds.
     pub fn limit_application(&mut self, bytes: u64) {
         self.application_limit = bytes;
     }

@@ -35,7 +35,7 @@ fn failures_of(defect: fn(&mut u64, &Ack)) -> Vec<&'static str> {
 
 #[test]
 fn every_builtin_conforms() {
-    let registry = Registry::builtin();
+    let registry = Registry::with_experiments();
     for name in registry.names() {
         let report = examine(registry.find(name).unwrap().as_ref());
         assert!(report.passed(), "{report}");
@@ -79,7 +79,7 @@ fn panic_is_a_failure() {
 
 #[test]
 fn exceptions_of_builtins_name_checks_that_exist() {
-    let registry = Registry::builtin();
+    let registry = Registry::with_experiments();
     for name in registry.names() {
         for exception in registry.find(name).unwrap().about().exceptions {
             assert!(check_names().any(|check| check == exception.check), "{name}: {}", exception.check);
@@ -100,7 +100,7 @@ proptest! {
     fn every_builtin_survives_any_operations(
         operations in prop::collection::vec(any_operation(), 1..120), smss in 1_u16..=u16::MAX,
     ) {
-        let registry = Registry::builtin();
+        let registry = Registry::with_experiments();
         for name in registry.names() {
             let start = Start { smss: u32::from(smss), initial_window: 10 * u64::from(smss), now: Instant::ZERO };
             let mut controller = registry.find(name).unwrap().create(&start);
