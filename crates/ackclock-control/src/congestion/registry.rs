@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{About, Controller, Cubic, NewReno, Reno, Start, Tahoe, Uncontrolled, Vegas};
+use super::{
+    About, Bfa, Card, Controller, Cubic, Dual, NewReno, Reno, Start, Tahoe, TriS, Uncontrolled, Vegas,
+    VegasStar,
+};
 
 /// The controllers that can be chosen by name.
 ///
@@ -175,14 +178,21 @@ where
 }
 
 fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
-    vec![
+    let bfa = [Bfa::PAPER, Bfa::GENTLE, Bfa::DECREASING, Bfa::PATH]
+        .map(|config| described(config.name, Bfa::ABOUT, move |start| Box::new(Bfa::new(start, config))));
+    let others = [
         default_factory(),
+        described(Card::NAME, Card::ABOUT, |start| Box::new(Card::new(start))),
         described(Cubic::NAME_PLAIN, Cubic::ABOUT, |start| Box::new(Cubic::plain(start))),
+        described(Dual::NAME, Dual::ABOUT, |start| Box::new(Dual::new(start))),
         described(NewReno::NAME, NewReno::ABOUT, |start| Box::new(NewReno::new(start))),
         described(Reno::NAME, Reno::ABOUT, |start| Box::new(Reno::new(start))),
         described(Tahoe::NAME, Tahoe::ABOUT, |start| Box::new(Tahoe::new(start))),
+        described(TriS::NAME, TriS::ABOUT, |start| Box::new(TriS::new(start))),
         described(Vegas::NAME, Vegas::ABOUT, |start| Box::new(Vegas::new(start))),
-    ]
+        described(VegasStar::NAME, VegasStar::ABOUT, |start| Box::new(VegasStar::new(start))),
+    ];
+    bfa.into_iter().chain(others).collect()
 }
 
 #[cfg(test)]

@@ -77,6 +77,11 @@ impl Vegas {
         }
     }
 
+    /// Sets the threshold window of slow start, at least as large as the window ([`VegasStar`](super::VegasStar)).
+    pub(super) fn set_threshold_window(&mut self, bytes: u64) {
+        self.window.set_ssthresh(bytes.max(self.window.cwnd()));
+    }
+
     /// The end of a round trip: Actual against Expected.
     fn decide(&mut self, rtt: u64) {
         let Some(extra) = self.extra_segments(rtt) else { return };
