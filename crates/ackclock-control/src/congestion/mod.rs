@@ -8,10 +8,12 @@ mod about;
 mod bfa;
 mod card;
 mod cubic;
+mod dctcp;
 mod dual;
 mod event;
 mod hystart;
 mod newreno;
+mod pacing;
 mod registry;
 mod reno;
 mod round;
@@ -31,10 +33,12 @@ pub use about::{About, Exception, Signal};
 pub use bfa::{Bfa, BfaConfig, BfaThresholds};
 pub use card::Card;
 pub use cubic::Cubic;
+pub use dctcp::Dctcp;
 pub use dual::Dual;
 pub use event::{Ack, IdleRestart, LossCause, LossEpisode, RecoveryEnd, Sent, Start, Timeout, Undo};
 pub use hystart::HyStart;
 pub use newreno::NewReno;
+pub use pacing::Paced;
 pub use registry::{
     ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
 };
