@@ -7,6 +7,7 @@
 
 pub mod congestion;
 pub mod kit;
+pub mod rate;
 pub mod rtt;
 pub mod time;
 
