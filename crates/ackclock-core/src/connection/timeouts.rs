@@ -129,15 +129,16 @@ impl Connection {
 
     /// Sets the keep-alive deadline if it is not running; it is checked, not moved, when segments arrive.
     pub(super) fn arm_keepalive(&mut self, now: Instant) {
-        if self.timers.keepalive == Timers::UNSET {
-            if let Some(keepalive) = self.tcp.keepalive {
-                self.timers.keepalive = now + keepalive.idle;
-            }
+        if self.timers.keepalive == Timers::UNSET
+            && let Some(keepalive) = self.tcp.keepalive
+        {
+            self.timers.keepalive = now + keepalive.idle;
         }
     }
 
     fn release_buffers(&mut self, now: Instant) {
         self.timers.buffers = Timers::UNSET;
+        self.note_write_room();
         let used = [self.counts.sent_at, self.counts.received_at].into_iter().flatten().max();
         if let Some(at) = used.filter(|&at| now.saturating_since(at) < BUFFERS_KEPT) {
             self.timers.buffers = at + BUFFERS_KEPT;
