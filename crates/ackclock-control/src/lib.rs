@@ -6,6 +6,7 @@
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]
 
 pub mod congestion;
+pub mod rtt;
 pub mod time;
 
 pub use time::Instant;

@@ -8,12 +8,17 @@
 #![warn(missing_docs)]
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]
 
+mod budget;
+mod buffer;
 pub mod config;
 mod connection;
 mod endpoint;
 mod error;
 mod event;
 mod info;
+mod position;
+mod recovery;
+pub mod trace;
 mod tuple;
 
 pub use ackclock_control::{Instant, congestion};

@@ -1,0 +1,288 @@
+//! CUBIC: the window is a cubic function of the time since the last reduction.
+//!
+//! L. Xu, S. Ha, I. Rhee, V. Goel and L. Eggert, "CUBIC for Fast and Long-Distance Networks", RFC 9438, 2023;
+//! section numbers below are its own. In integers: bytes for windows, 2^-20 s for the time on the curve.
+//!
+//! Slow start is HyStart++'s (RFC 9406), which §4.10 recommends; `cubic-plain` is without it.
+//!
+//! Deviations: growth is counted by bytes acknowledged rather than by acknowledgements, so that delayed and
+//! stretched acknowledgements grow the window as prompt ones do and divided ones buy nothing; in slow start an
+//! acknowledgement adds all that it acknowledges (RFC 9406 §4.3 with L infinite).
+
+use super::hystart::HyStart;
+use super::window::{CWND_MAX, SlowStart, Window};
+use super::{
+    About, Ack, Controller, IdleRestart, LossCause, LossEpisode, Signal, Snapshot, Start, Timeout, Undo,
+};
+use crate::Instant;
+use crate::time::nanos;
+
+/// The controller of RFC 9438.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    window: Window,
+    curve: Curve,
+    /// The curve before the last reduction (§4.9).
+    prior_curve: Curve,
+    /// When the last acknowledgement came, for the time that does not count.
+    last_ack: Instant,
+    hystart: Option<HyStart>,
+}
+
+impl Cubic {
+    /// The name in the registry.
+    pub const NAME: &'static str = "cubic";
+    /// The name in the registry of CUBIC with RFC 5681's slow start.
+    pub const NAME_PLAIN: &'static str = "cubic-plain";
+    /// What it is.
+    pub const ABOUT: About = About {
+        year: 2023,
+        source: "Xu, Ha, Rhee, Goel and Eggert, CUBIC for Fast and Long-Distance Networks, RFC 9438",
+        signal: Signal::Loss,
+        keeps_in_queue: "up to the whole buffer, 0.7 of the window after a loss",
+        deviations: "counts bytes, not acknowledgements; slow start is not limited by acknowledgement",
+        exceptions: &[],
+    };
+
+    /// A controller for one connection, with HyStart++.
+    #[must_use]
+    pub fn new(start: &Start) -> Self {
+        Self { hystart: Some(HyStart::new()), ..Self::plain(start) }
+    }
+
+    /// A controller for one connection, with the slow start of RFC 5681.
+    #[must_use]
+    pub fn plain(start: &Start) -> Self {
+        let curve = Curve::default();
+        Self { window: Window::new(start), curve, prior_curve: curve, last_ack: start.now, hystart: None }
+    }
+
+    fn slow_start(&mut self, ack: &Ack) -> u64 {
+        match &mut self.hystart {
+            // RFC 9406 §4.3: HyStart++ is for the initial slow start, where ssthresh is still arbitrarily high.
+            Some(hystart) if self.window.ssthresh() == u64::MAX => hystart.slow_start(&mut self.window, ack),
+            _ => self.window.slow_start(ack.bytes_acked, SlowStart::Unlimited),
+        }
+    }
+
+    /// §4.2 to §4.5: concave, convex or Reno-friendly.
+    fn avoid_congestion(&mut self, ack: &Ack, bytes_acked: u64) {
+        let (cwnd, smss) = (self.window.cwnd(), self.window.smss());
+        let epoch = self.curve.epoch_at(ack.now, cwnd, smss);
+        let t = curve_time(nanos(ack.now.saturating_since(epoch)));
+        self.curve.grow_reno_estimate(cwnd, bytes_acked, smss);
+
+        // §4.3: if W_cubic(t) is less than W_est, cwnd SHOULD be set to W_est.
+        if self.curve.window_at(t, smss) < self.curve.w_est {
+            self.window.set_cwnd(cwnd.max(self.curve.w_est));
+            return;
+        }
+        // §4.2: target = W_cubic(t + RTT), not below cwnd and not above 1.5*cwnd.
+        let ahead = t.saturating_add(curve_time(nanos(ack.srtt)));
+        let target = self.curve.window_at(ahead, smss).clamp(cwnd, cwnd + cwnd / 2);
+        // §4.4, §4.5: cwnd grows by (target - cwnd)/cwnd for each segment acknowledged.
+        let growth = self.curve.cubic_growth.divide((target - cwnd).saturating_mul(bytes_acked), cwnd);
+        self.window.set_cwnd(cwnd + growth);
+    }
+
+    fn note_reduction(&mut self) {
+        self.prior_curve = self.curve;
+        let cwnd = self.window.cwnd();
+        // §4.7: fast convergence: a window that did not reach W_max again gives up more, for new flows.
+        let w_max = if cwnd < self.curve.w_max { cwnd * 17 / 20 } else { cwnd };
+        self.curve = Curve { w_max, cwnd_prior: cwnd, ..Curve::default() };
+    }
+
+    /// §4.6: ssthresh = flight_size * β_cubic, at least two segments.
+    fn reduced(&self, flight_size: u64) -> u64 {
+        let after = flight_size.min(CWND_MAX) * BETA_NUMERATOR / BETA_DENOMINATOR;
+        after.max(2 * self.window.smss())
+    }
+}
+
+impl Controller for Cubic {
+    fn name(&self) -> &'static str {
+        if self.hystart.is_some() { Self::NAME } else { Self::NAME_PLAIN }
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let since_last = ack.now.saturating_since(self.last_ack);
+        self.last_ack = self.last_ack.max(ack.now);
+        if !Window::may_grow(ack) {
+            // §4.2: t leaves out the time in which cwnd was not the limit, or the curve would have run ahead.
+            self.curve.pause(since_last);
+            return;
+        }
+        let mut bytes = ack.bytes_acked;
+        if self.window.in_slow_start() {
+            bytes = self.slow_start(ack);
+        }
+        if !self.window.in_slow_start() && bytes > 0 {
+            self.avoid_congestion(ack, bytes.min(self.window.cwnd()));
+        }
+    }
+
+    fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        let ssthresh = self.reduced(loss.flight_size);
+        self.note_reduction();
+        self.window.reduce(ssthresh);
+        if loss.cause == LossCause::EcnEcho {
+            // §4.6: on a mark cwnd may fall to one segment, which ssthresh does not.
+            let after = loss.flight_size.min(CWND_MAX) * BETA_NUMERATOR / BETA_DENOMINATOR;
+            self.window.set_cwnd(self.window.cwnd().min(after));
+        }
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        let ssthresh = self.reduced(timeout.flight_size);
+        if timeout.expiries <= 1 {
+            self.note_reduction();
+        }
+        // §4.8: after a timeout K is zero and W_max the window at which congestion avoidance begins.
+        self.curve = Curve { w_max: 0, cwnd_prior: self.curve.cwnd_prior, ..Curve::default() };
+        self.window.collapse(timeout, ssthresh);
+    }
+
+    fn on_idle_restart(&mut self, idle: &IdleRestart) {
+        self.window.restart(idle);
+        self.curve.epoch_start = None;
+    }
+
+    fn on_undo(&mut self, _: &Undo) {
+        // §4.9: cwnd, ssthresh, W_max, K, the epoch and cwnd_prior are what they were.
+        if self.window.undo() {
+            self.curve = self.prior_curve;
+        }
+    }
+
+    fn on_mss_change(&mut self, smss: u32) {
+        self.window.set_smss(smss);
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.window.cwnd()
+    }
+
+    fn ssthresh(&self) -> u64 {
+        self.window.ssthresh()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let signed = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
+        Snapshot::default()
+            .with("w_max", signed(self.curve.w_max))
+            .with("w_est", signed(self.curve.w_est))
+            .with("k_ms", signed((self.curve.k * 1000) >> TIME_BITS))
+    }
+}
+
+/// W_cubic(t) and W_est (§4.1).
+#[derive(Clone, Copy, Debug, Default)]
+struct Curve {
+    /// Window before the last reduction, lowered by fast convergence; where the curve is flat.
+    w_max: u64,
+    /// Window before the last reduction.
+    cwnd_prior: u64,
+    /// The time from the reduction to `w_max`, in 2^-20 s.
+    k: u64,
+    /// When congestion avoidance began; `None` before its first acknowledgement.
+    epoch_start: Option<Instant>,
+    /// What Reno with the same average would have.
+    w_est: u64,
+    reno_growth: Remainder,
+    cubic_growth: Remainder,
+}
+
+impl Curve {
+    /// The start of this congestion avoidance, which is now if there was none.
+    fn epoch_at(&mut self, now: Instant, cwnd: u64, smss: u64) -> Instant {
+        if let Some(epoch) = self.epoch_start {
+            return epoch;
+        }
+        self.epoch_start = Some(now);
+        // §4.2, §4.10: without a larger window to return to, W_max is the window at the start and K zero.
+        self.w_max = self.w_max.max(cwnd);
+        // §4.2: K = cubic root of ((W_max - cwnd_epoch) / C).
+        self.k = time_to_grow(self.w_max - cwnd, smss);
+        self.w_est = cwnd;
+        now
+    }
+
+    /// §4.2: W_cubic(t) = C*(t - K)^3 + W_max, in bytes.
+    fn window_at(&self, t: u64, smss: u64) -> u64 {
+        let distance = cubic_growth_bytes(t.abs_diff(self.k), smss);
+        if t >= self.k {
+            self.w_max.saturating_add(distance).min(CWND_MAX)
+        } else {
+            self.w_max.saturating_sub(distance)
+        }
+    }
+
+    /// §4.3: W_est += alpha * segments_acked / cwnd.
+    fn grow_reno_estimate(&mut self, cwnd: u64, bytes_acked: u64, smss: u64) {
+        let acked = bytes_acked.saturating_mul(smss);
+        // alpha = 3 * (1 - beta) / (1 + beta) = 9/17; §4.3: 1 once W_est has reached cwnd_prior.
+        let alpha_times_17 = if self.w_est < self.cwnd_prior { 9 } else { 17 };
+        let growth = self.reno_growth.divide(acked.saturating_mul(alpha_times_17), cwnd.saturating_mul(17));
+        self.w_est = self.w_est.saturating_add(growth).min(CWND_MAX);
+    }
+
+    fn pause(&mut self, by: std::time::Duration) {
+        if let Some(epoch) = &mut self.epoch_start {
+            *epoch += by;
+        }
+    }
+}
+
+/// What a division into bytes leaves, kept for the next: a window of thousands of segments grows by less than a
+/// byte with each acknowledgement.
+#[derive(Clone, Copy, Debug, Default)]
+struct Remainder(u64);
+
+impl Remainder {
+    /// The whole bytes of `numerator / denominator` and what was left before.
+    fn divide(&mut self, numerator: u64, denominator: u64) -> u64 {
+        let (denominator, total) = (denominator.max(1), self.0.saturating_add(numerator));
+        self.0 = total % denominator;
+        total / denominator
+    }
+}
+
+/// Nanoseconds as time on the curve, at most 2^40 ns (18 minutes).
+fn curve_time(ns: u64) -> u64 {
+    (ns.min(1 << 40) << TIME_BITS) / 1_000_000_000
+}
+
+/// C * t^3 segments in bytes, with C = 0.4.
+fn cubic_growth_bytes(t: u64, smss: u64) -> u64 {
+    let t = u128::from(t.min(TIME_MAX));
+    // Cubic seconds with 30 fractional bits: below 2^66 as t is below 2^32.
+    let cube = (t * t * t) >> (3 * TIME_BITS - 30);
+    let bytes = (cube * u128::from(2 * smss)) >> 30;
+    u64::try_from(bytes).unwrap_or(u64::MAX) / 5
+}
+
+/// The time in which C * t^3 segments become `bytes`: the cubic root, rounded down.
+fn time_to_grow(bytes: u64, smss: u64) -> u64 {
+    let cube = (u128::from(bytes.min(CWND_MAX)) << (3 * TIME_BITS)) * 5 / u128::from(2 * smss);
+    let mut root = 0_u64;
+    for bit in (0..32).rev() {
+        let candidate = u128::from(root | 1 << bit);
+        if candidate * candidate * candidate <= cube {
+            root |= 1 << bit;
+        }
+    }
+    root
+}
+
+/// §4.6: β_cubic = 0.7.
+const BETA_NUMERATOR: u64 = 7;
+const BETA_DENOMINATOR: u64 = 10;
+/// Time on the curve is in 2^-20 s.
+const TIME_BITS: u32 = 20;
+const TIME_MAX: u64 = u32::MAX as u64;
+
+const _: () = assert!(size_of::<Cubic>() <= 256);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! What happens to a connection, as its congestion controller sees it.
+
+use std::time::Duration;
+
+use crate::Instant;
+
+/// What a controller is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// The sender's maximum segment size in bytes, options excluded (RFC 5681's SMSS); at least 1.
+    pub smss: u32,
+    /// The initial window in bytes (RFC 6928: ten segments).
+    pub initial_window: u64,
+    /// When the connection was established.
+    pub now: Instant,
+}
+
+/// New data was acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// When the acknowledgement arrived.
+    pub now: Instant,
+    /// Bytes newly acknowledged, by the cumulative acknowledgement or by SACK, each byte once.
+    pub bytes_acked: u64,
+    /// Bytes by which the cumulative acknowledgement advanced.
+    pub bytes_cumulative: u64,
+    /// The round-trip time that this acknowledgement measured; `None` when Karn's rule forbids a sample.
+    pub rtt: Option<Duration>,
+    /// Smoothed round-trip time after this sample; zero before the first.
+    pub srtt: Duration,
+    /// Smallest round-trip time of the connection; zero before the first sample.
+    pub rtt_min: Duration,
+    /// Bytes delivered since the connection began, this acknowledgement included.
+    pub delivered: u64,
+    /// `delivered` at the moment when the newest segment acknowledged here was sent: a round trip ends when it
+    /// reaches the `delivered` noted at the round's start.
+    pub prior_delivered: u64,
+    /// When the newest segment acknowledged here was sent.
+    pub sent_at: Instant,
+    /// Time over which the bytes `delivered - prior_delivered` were delivered; zero when unknown.
+    pub delivery_interval: Duration,
+    /// Whether the newest segment acknowledged here was sent while the application had too little to send.
+    pub app_limited: bool,
+    /// Bytes in flight before this acknowledgement arrived.
+    pub prior_in_flight: u64,
+    /// Bytes in flight after it.
+    pub in_flight: u64,
+    /// Whether the congestion window was what limited sending when the acknowledged data was in flight
+    /// (RFC 7661 §4.1); a window that is not used must not grow.
+    pub cwnd_limited: bool,
+    /// Whether a loss episode is under way: the window must not grow but by the controller's own rule.
+    pub in_recovery: bool,
+    /// Bytes newly reported as marked with Congestion Experienced.
+    pub ecn_marked: u64,
+}
+
+/// Why a loss episode began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// Duplicate acknowledgements or SACK evidence reached the threshold.
+    DuplicateAcks,
+    /// A segment sent later was delivered, a reordering window earlier (RACK).
+    Reordering,
+    /// The peer echoed a Congestion Experienced mark; nothing was lost.
+    EcnEcho,
+}
+
+/// A loss episode begins.
+#[derive(Clone, Copy, Debug)]
+pub struct LossEpisode {
+    /// When the loss was found.
+    pub now: Instant,
+    /// What found it.
+    pub cause: LossCause,
+    /// Bytes outstanding when the loss was found (RFC 5681's FlightSize).
+    pub flight_size: u64,
+    /// Bytes declared lost so far.
+    pub bytes_lost: u64,
+    /// Bytes delivered since the connection began.
+    pub delivered: u64,
+}
+
+/// The retransmission timer expired.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeout {
+    /// When it expired.
+    pub now: Instant,
+    /// Bytes outstanding before the timeout (RFC 5681's FlightSize).
+    pub flight_size: u64,
+    /// How many times in a row the timer has expired for the same segment; 1 for the first.
+    /// RFC 5681 §3.1 lowers ssthresh only for the first.
+    pub expiries: u32,
+    /// Bytes delivered since the connection began.
+    pub delivered: u64,
+}
+
+/// Data left for the network.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// When.
+    pub now: Instant,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Bytes in flight, these included.
+    pub in_flight: u64,
+    /// Whether these bytes had been sent before.
+    pub retransmission: bool,
+}
+
+/// A loss episode is over.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoveryEnd {
+    /// When.
+    pub now: Instant,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Bytes delivered since the connection began.
+    pub delivered: u64,
+}
+
+/// Sending resumes after idleness.
+#[derive(Clone, Copy, Debug)]
+pub struct IdleRestart {
+    /// When.
+    pub now: Instant,
+    /// How long nothing was sent.
+    pub idle: Duration,
+    /// The retransmission timeout at that moment.
+    pub rto: Duration,
+    /// RFC 5681's restart window in bytes: min(IW, cwnd).
+    pub restart_window: u64,
+}
+
+/// A reduction is taken back.
+#[derive(Clone, Copy, Debug)]
+pub struct Undo {
+    /// When the reduction was found to be wrong.
+    pub now: Instant,
+}

@@ -1,0 +1,224 @@
+//! HyStart++: leaves slow start when round trips grow, before anything is lost.
+//!
+//! P. Balasubramanian, Y. Huang and M. Olson, "HyStart++: Modified Slow Start for TCP", RFC 9406, 2023, §4.
+//!
+//! A part that controllers hold. It says by how much slow start may grow; [`Cubic`](super::Cubic) uses it.
+//! As §4.3 recommends, it is for the first slow start of a connection alone.
+
+use super::Ack;
+use super::round::Rounds;
+use super::window::{SlowStart, Window};
+use crate::time::nanos;
+
+/// The state of HyStart++. Round-trip times are in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct HyStart {
+    rounds: Rounds,
+    last_round_min_rtt: u64,
+    current_round_min_rtt: u64,
+    /// The smallest round trip when Conservative Slow Start began; infinite outside it.
+    css_baseline_min_rtt: u64,
+    rtt_sample_count: u32,
+    css_rounds: u32,
+}
+
+impl HyStart {
+    /// Before the first acknowledgement.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            rounds: Rounds::default(),
+            last_round_min_rtt: INFINITE,
+            current_round_min_rtt: INFINITE,
+            css_baseline_min_rtt: INFINITE,
+            rtt_sample_count: 0,
+            css_rounds: 0,
+        }
+    }
+
+    /// One acknowledgement in slow start: grows the window, and ends slow start by setting ssthresh when
+    /// Conservative Slow Start has lasted its rounds. Returns what is left for congestion avoidance.
+    pub fn slow_start(&mut self, window: &mut Window, ack: &Ack) -> u64 {
+        let round_begins = self.rounds.on_ack(ack);
+        if round_begins {
+            self.begin_round();
+        }
+        if let Some(rtt) = ack.rtt {
+            self.current_round_min_rtt = self.current_round_min_rtt.min(nanos(rtt));
+            self.rtt_sample_count = self.rtt_sample_count.saturating_add(1);
+        }
+        if self.is_conservative() {
+            // RFC 9406 §4.2: in CSS, cwnd += min (N, L * SMSS) / CSS_GROWTH_DIVISOR.
+            let left = window.slow_start(ack.bytes_acked / CSS_GROWTH_DIVISOR, SlowStart::Unlimited);
+            self.look_for_relief();
+            if round_begins {
+                self.count_conservative_round(window);
+            }
+            left
+        } else {
+            let left = window.slow_start(ack.bytes_acked, SlowStart::Unlimited);
+            self.look_for_delay();
+            left
+        }
+    }
+
+    /// Whether Conservative Slow Start is under way.
+    #[must_use]
+    pub fn is_conservative(&self) -> bool {
+        self.css_baseline_min_rtt != INFINITE
+    }
+
+    fn begin_round(&mut self) {
+        self.last_round_min_rtt = self.current_round_min_rtt;
+        self.current_round_min_rtt = INFINITE;
+        self.rtt_sample_count = 0;
+    }
+
+    fn look_for_delay(&mut self) {
+        let known = self.last_round_min_rtt != INFINITE && self.current_round_min_rtt != INFINITE;
+        if !known || self.rtt_sample_count < N_RTT_SAMPLE {
+            return;
+        }
+        // RFC 9406 §4.2: RttThresh = max (MIN_RTT_THRESH, min (lastRoundMinRTT / MIN_RTT_DIVISOR, MAX_RTT_THRESH)).
+        let threshold = (self.last_round_min_rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+        if self.current_round_min_rtt >= self.last_round_min_rtt.saturating_add(threshold) {
+            self.css_baseline_min_rtt = self.current_round_min_rtt;
+            self.css_rounds = 0;
+        }
+    }
+
+    fn look_for_relief(&mut self) {
+        // RFC 9406 §4.2: the delay was a spike; standard slow start goes on.
+        if self.rtt_sample_count >= N_RTT_SAMPLE && self.current_round_min_rtt < self.css_baseline_min_rtt {
+            self.css_baseline_min_rtt = INFINITE;
+        }
+    }
+
+    fn count_conservative_round(&mut self, window: &mut Window) {
+        self.css_rounds = self.css_rounds.saturating_add(1);
+        if self.css_rounds >= CSS_ROUNDS {
+            // RFC 9406 §4.2: after CSS_ROUNDS rounds, congestion avoidance: ssthresh = cwnd.
+            window.set_ssthresh(window.cwnd());
+        }
+    }
+}
+
+impl Default for HyStart {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// RFC 9406 §4.3.
+const MIN_RTT_THRESH: u64 = 4_000_000;
+const MAX_RTT_THRESH: u64 = 16_000_000;
+const MIN_RTT_DIVISOR: u64 = 8;
+const N_RTT_SAMPLE: u32 = 8;
+const CSS_GROWTH_DIVISOR: u64 = 4;
+const CSS_ROUNDS: u32 = 5;
+const INFINITE: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{HyStart, Window};
+    use crate::congestion::Ack;
+    use crate::congestion::testing::{SMSS, START, ack};
+
+    struct Sender {
+        hystart: HyStart,
+        window: Window,
+        delivered: u64,
+    }
+
+    impl Sender {
+        fn new() -> Self {
+            Self { hystart: HyStart::new(), window: Window::new(&START), delivered: 0 }
+        }
+
+        /// A round trip of `rtt_ms`, in which every segment of the window is acknowledged on its own.
+        fn round(&mut self, rtt_ms: u64) -> u64 {
+            let prior_delivered = self.delivered;
+            for _ in 0..self.window.cwnd() / SMSS {
+                self.delivered += SMSS;
+                let rtt = Some(Duration::from_millis(rtt_ms));
+                let ack = Ack { rtt, delivered: self.delivered, prior_delivered, ..ack(0, SMSS) };
+                self.hystart.slow_start(&mut self.window, &ack);
+            }
+            self.window.cwnd() / SMSS
+        }
+    }
+
+    #[test]
+    fn steady_delay_doubles_the_window_each_round() {
+        let mut sender = Sender::new();
+        let windows: Vec<u64> = (0..5).map(|_| sender.round(100)).collect();
+        assert_eq!(windows, [20, 40, 80, 160, 320]);
+    }
+
+    #[test]
+    fn delay_above_an_eighth_slows_growth_to_a_quarter() {
+        let mut sender = Sender::new();
+        sender.round(100);
+        assert_eq!(sender.round(113), 20 + 8 + 12 / 4, "eight samples at full speed, then a quarter");
+        assert!(sender.hystart.is_conservative());
+    }
+
+    #[test]
+    fn delay_below_the_threshold_changes_nothing() {
+        let mut sender = Sender::new();
+        sender.round(100);
+        sender.round(112);
+        assert!(!sender.hystart.is_conservative());
+    }
+
+    #[test]
+    fn threshold_is_at_least_four_and_at_most_sixteen_milliseconds() {
+        let conservative = |rtts: [u64; 2]| {
+            let mut sender = Sender::new();
+            for rtt in rtts {
+                sender.round(rtt);
+            }
+            sender.hystart.is_conservative()
+        };
+        assert!(!conservative([8, 11]));
+        assert!(conservative([8, 12]));
+        assert!(!conservative([400, 415]));
+        assert!(conservative([400, 416]));
+    }
+
+    #[test]
+    fn five_conservative_rounds_end_slow_start() {
+        let mut sender = Sender::new();
+        sender.round(100);
+        for _ in 0..5 {
+            sender.round(120);
+            assert!(sender.window.in_slow_start());
+        }
+        sender.round(120);
+        assert!(!sender.window.in_slow_start());
+    }
+
+    #[test]
+    fn spike_that_passes_resumes_slow_start() {
+        let mut sender = Sender::new();
+        sender.round(100);
+        sender.round(150);
+        assert!(sender.hystart.is_conservative());
+        sender.round(100);
+        assert!(!sender.hystart.is_conservative());
+        let before = sender.window.cwnd() / SMSS;
+        assert_eq!(sender.round(100), 2 * before);
+    }
+
+    #[test]
+    fn few_samples_decide_nothing() {
+        let mut sender = Sender::new();
+        sender.window.set_cwnd(3 * SMSS);
+        sender.round(100);
+        sender.window.set_cwnd(7 * SMSS);
+        sender.round(200);
+        assert!(!sender.hystart.is_conservative());
+    }
+}

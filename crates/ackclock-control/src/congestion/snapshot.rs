@@ -1,0 +1,28 @@
+//! A controller's own numbers.
+
+/// Named numbers of a controller, for traces and `info()`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    values: [(&'static str, i64); Self::MAX],
+    len: usize,
+}
+
+impl Snapshot {
+    /// The most values a snapshot holds.
+    pub const MAX: usize = 8;
+
+    /// Adds a value; beyond [`Self::MAX`] it is left out.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: i64) -> Self {
+        if let Some(slot) = self.values.get_mut(self.len) {
+            *slot = (name, value);
+            self.len += 1;
+        }
+        self
+    }
+
+    /// The values in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, i64)> + '_ {
+        self.values.iter().copied().take(self.len)
+    }
+}

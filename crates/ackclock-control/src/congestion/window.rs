@@ -1,0 +1,307 @@
+//! The arithmetic that window-based controllers share: slow start, the Reno step, the reductions and their
+//! undoing, as M. Allman, V. Paxson and E. Blanton give them ("TCP Congestion Control", RFC 5681, 2009) with the
+//! byte counting of RFC 3465.
+
+use super::{Ack, IdleRestart, Start, Timeout};
+
+/// A congestion window with its threshold, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    smss: u32,
+    cwnd: u64,
+    ssthresh: u64,
+    /// Bytes acknowledged since cwnd last grew in congestion avoidance (RFC 3465's bytes_acked).
+    bytes_acked: u64,
+    /// Whether slow start follows a timeout.
+    after_timeout: bool,
+    /// cwnd and ssthresh before the last reduction; a cwnd of zero: there is none to undo.
+    prior_cwnd: u64,
+    prior_ssthresh: u64,
+}
+
+/// How much one acknowledgement may add in slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowStart {
+    /// One segment for each acknowledgement, but no more than it acknowledges (RFC 5681 §3.1).
+    PerAck,
+    /// What it acknowledges, up to two segments; up to one after a timeout (RFC 3465 §2.3: L = 2).
+    Counted,
+    /// What it acknowledges (RFC 9406 §4.3: L is infinite for a sender that paces).
+    Unlimited,
+}
+
+impl Window {
+    /// The window at the start of a connection.
+    #[must_use]
+    pub fn new(start: &Start) -> Self {
+        let smss = start.smss.max(1);
+        Self {
+            smss,
+            cwnd: start.initial_window.clamp(u64::from(smss), CWND_MAX),
+            // RFC 5681 §3.1: the initial value of ssthresh SHOULD be set arbitrarily high.
+            ssthresh: u64::MAX,
+            bytes_acked: 0,
+            after_timeout: false,
+            prior_cwnd: 0,
+            prior_ssthresh: 0,
+        }
+    }
+
+    /// The window in bytes: at least one segment, at most 4 GiB.
+    #[must_use]
+    #[inline]
+    pub fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+
+    /// The slow-start threshold in bytes.
+    #[must_use]
+    #[inline]
+    pub fn ssthresh(&self) -> u64 {
+        self.ssthresh
+    }
+
+    /// The segment size in bytes.
+    #[must_use]
+    #[inline]
+    pub fn smss(&self) -> u64 {
+        u64::from(self.smss)
+    }
+
+    /// Whether the window grows exponentially.
+    #[must_use]
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        // RFC 5681 §3.1: slow start when cwnd < ssthresh.
+        self.cwnd < self.ssthresh
+    }
+
+    /// Whether an acknowledgement may make the window grow at all: a window that was not full, or one in
+    /// recovery, must not.
+    #[must_use]
+    #[inline]
+    pub fn may_grow(ack: &Ack) -> bool {
+        ack.cwnd_limited && !ack.in_recovery
+    }
+
+    /// Slow start: grows by what is acknowledged, within `limit` and up to ssthresh. Returns the bytes that are
+    /// left for congestion avoidance.
+    #[inline]
+    pub fn slow_start(&mut self, bytes_acked: u64, limit: SlowStart) -> u64 {
+        let smss = self.smss();
+        let most = match limit {
+            // RFC 5681 §3.1 (2): cwnd += min (N, SMSS).
+            SlowStart::PerAck => smss,
+            // RFC 3465 §2.3: L is at most 2*SMSS, and 1*SMSS in slow start after a retransmission timeout.
+            SlowStart::Counted if self.after_timeout => smss,
+            SlowStart::Counted => 2 * smss,
+            SlowStart::Unlimited => u64::MAX,
+        };
+        let room = self.ssthresh.saturating_sub(self.cwnd);
+        let growth = bytes_acked.min(most).min(room);
+        self.set_cwnd(self.cwnd.saturating_add(growth));
+        if self.in_slow_start() {
+            return 0;
+        }
+        self.after_timeout = false;
+        bytes_acked - growth
+    }
+
+    /// Congestion avoidance: grows by one segment once a whole window has been acknowledged.
+    #[inline]
+    pub fn reno_step(&mut self, bytes_acked: u64) {
+        // RFC 3465 §2.1: when bytes_acked reaches cwnd, subtract cwnd from it and add SMSS to cwnd; at most one
+        // SMSS a round trip (RFC 5681 §3.1 (3)), so that more is dropped.
+        self.bytes_acked = self.bytes_acked.saturating_add(bytes_acked.min(self.cwnd));
+        if self.bytes_acked >= self.cwnd {
+            self.bytes_acked -= self.cwnd;
+            self.set_cwnd(self.cwnd + self.smss());
+        }
+    }
+
+    /// Half of what is in flight, at least two segments: the threshold after a loss.
+    #[must_use]
+    pub fn half_of(&self, flight_size: u64) -> u64 {
+        // RFC 5681 §3.1 (4): ssthresh = max (FlightSize / 2, 2*SMSS).
+        (flight_size / 2).max(2 * self.smss()).min(CWND_MAX)
+    }
+
+    /// A loss episode begins: ssthresh is set, and the window is no larger than it.
+    ///
+    /// Inflation by duplicate acknowledgements, or its modern form, is the recovery policy's.
+    pub fn reduce(&mut self, ssthresh: u64) {
+        self.remember();
+        self.ssthresh = ssthresh;
+        self.set_cwnd(self.cwnd.min(ssthresh));
+    }
+
+    /// The timer expired: one segment, and for the first expiry a new ssthresh.
+    pub fn collapse(&mut self, timeout: &Timeout, ssthresh: u64) {
+        // RFC 5681 §3.1: a segment that has been retransmitted by way of the timer before holds ssthresh constant.
+        if timeout.expiries <= 1 {
+            self.remember();
+            self.ssthresh = ssthresh;
+        }
+        // RFC 5681 §3.1: upon a timeout cwnd MUST be set to no more than the loss window, one full-sized segment.
+        self.set_cwnd(self.smss());
+        self.after_timeout = true;
+    }
+
+    /// Takes the last reduction back, once. Says whether there was one.
+    pub fn undo(&mut self) -> bool {
+        if self.prior_cwnd == 0 {
+            return false;
+        }
+        self.ssthresh = self.prior_ssthresh;
+        let prior_cwnd = std::mem::take(&mut self.prior_cwnd);
+        self.set_cwnd(self.cwnd.max(prior_cwnd));
+        self.after_timeout = false;
+        true
+    }
+
+    /// Idle for longer than a retransmission timeout: the restart window, for slow start anew.
+    pub fn restart(&mut self, idle: &IdleRestart) {
+        // RFC 5681 §4.1: cwnd SHOULD be reduced to no more than RW = min(IW, cwnd).
+        self.set_cwnd(self.cwnd.min(idle.restart_window));
+    }
+
+    /// Sets the window, within its bounds.
+    pub fn set_cwnd(&mut self, cwnd: u64) {
+        let cwnd = cwnd.clamp(self.smss(), CWND_MAX);
+        if cwnd < self.cwnd {
+            self.bytes_acked = 0;
+        }
+        self.cwnd = cwnd;
+    }
+
+    /// Sets the threshold; `u64::MAX` for none.
+    pub fn set_ssthresh(&mut self, ssthresh: u64) {
+        self.ssthresh = ssthresh;
+    }
+
+    /// The path's segment size changed. The window keeps its bytes.
+    pub fn set_smss(&mut self, smss: u32) {
+        self.smss = smss.max(1);
+        self.set_cwnd(self.cwnd);
+    }
+
+    /// Notes cwnd and ssthresh for [`Self::undo`].
+    pub fn remember(&mut self) {
+        (self.prior_cwnd, self.prior_ssthresh) = (self.cwnd, self.ssthresh);
+    }
+}
+
+/// The largest window in bytes: four times what a window field with the largest scale (RFC 7323 §2.3) can offer,
+/// and small enough for products of windows and segments.
+pub(super) const CWND_MAX: u64 = 1 << 32;
+
+#[cfg(test)]
+mod tests {
+    use super::{CWND_MAX, SlowStart, Window};
+    use crate::congestion::testing::{SMSS, START, timeout};
+
+    fn window(cwnd: u64, ssthresh: u64) -> Window {
+        let mut window = Window::new(&START);
+        window.set_cwnd(cwnd * SMSS);
+        window.set_ssthresh(ssthresh.saturating_mul(SMSS));
+        window
+    }
+
+    #[test]
+    fn per_ack_slow_start_adds_one_segment_for_a_stretch_ack() {
+        let mut w = window(10, u64::MAX);
+        w.slow_start(4 * SMSS, SlowStart::PerAck);
+        assert_eq!(w.cwnd(), 11 * SMSS);
+    }
+
+    #[test]
+    fn counted_slow_start_adds_two_segments_at_most() {
+        let mut w = window(10, u64::MAX);
+        w.slow_start(4 * SMSS, SlowStart::Counted);
+        assert_eq!(w.cwnd(), 12 * SMSS);
+    }
+
+    #[test]
+    fn counted_slow_start_adds_one_segment_after_a_timeout() {
+        let mut w = window(10, u64::MAX);
+        w.collapse(&timeout(10 * SMSS, 1), 8 * SMSS);
+        w.slow_start(4 * SMSS, SlowStart::Counted);
+        assert_eq!(w.cwnd(), 2 * SMSS);
+    }
+
+    #[test]
+    fn divided_acks_buy_no_more_than_the_data_they_acknowledge() {
+        for limit in [SlowStart::PerAck, SlowStart::Counted, SlowStart::Unlimited] {
+            let mut w = window(10, u64::MAX);
+            (0..SMSS).for_each(|_| {
+                w.slow_start(1, limit);
+            });
+            assert_eq!(w.cwnd(), 11 * SMSS, "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn slow_start_ends_at_ssthresh_and_leaves_the_rest() {
+        let mut w = window(10, 12);
+        assert_eq!(w.slow_start(5 * SMSS, SlowStart::Unlimited), 3 * SMSS);
+        assert_eq!(w.cwnd(), 12 * SMSS);
+        assert!(!w.in_slow_start());
+    }
+
+    #[test]
+    fn reno_step_adds_one_segment_a_window() {
+        let mut w = window(10, 10);
+        (0..9).for_each(|_| w.reno_step(SMSS));
+        assert_eq!(w.cwnd(), 10 * SMSS);
+        w.reno_step(SMSS);
+        assert_eq!(w.cwnd(), 11 * SMSS);
+    }
+
+    #[test]
+    fn one_ack_for_many_windows_adds_one_segment() {
+        let mut w = window(10, 10);
+        w.reno_step(100 * SMSS);
+        assert_eq!(w.cwnd(), 11 * SMSS);
+        w.reno_step(SMSS);
+        assert_eq!(w.cwnd(), 11 * SMSS);
+    }
+
+    #[test]
+    fn half_is_at_least_two_segments() {
+        assert_eq!(window(10, 10).half_of(0), 2 * SMSS);
+        assert_eq!(window(10, 10).half_of(11 * SMSS), 11 * SMSS / 2);
+        assert_eq!(window(10, 10).half_of(u64::MAX), CWND_MAX);
+    }
+
+    #[test]
+    fn second_expiry_keeps_ssthresh() {
+        let mut w = window(10, u64::MAX);
+        w.collapse(&timeout(10 * SMSS, 1), 5 * SMSS);
+        w.collapse(&timeout(SMSS, 2), 2 * SMSS);
+        assert_eq!((w.cwnd(), w.ssthresh()), (SMSS, 5 * SMSS));
+    }
+
+    #[test]
+    fn undo_after_two_expiries_restores_what_was_before_the_first() {
+        let mut w = window(10, 20);
+        w.collapse(&timeout(10 * SMSS, 1), 5 * SMSS);
+        w.collapse(&timeout(SMSS, 2), 2 * SMSS);
+        assert!(w.undo());
+        assert_eq!((w.cwnd(), w.ssthresh()), (10 * SMSS, 20 * SMSS));
+        assert!(!w.undo(), "a reduction is undone once");
+    }
+
+    #[test]
+    fn window_stays_within_its_bounds() {
+        let mut w = window(1, u64::MAX);
+        w.set_cwnd(0);
+        assert_eq!(w.cwnd(), SMSS);
+        (0..100).for_each(|_| {
+            w.slow_start(u64::MAX, SlowStart::Unlimited);
+        });
+        assert_eq!(w.cwnd(), CWND_MAX);
+        w.set_ssthresh(1);
+        (0..10).for_each(|_| w.reno_step(u64::MAX));
+        assert_eq!(w.cwnd(), CWND_MAX);
+    }
+}

@@ -1,0 +1,152 @@
+//! The parameters of the retransmission timeout.
+
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+/// The parameters of an [`RttEstimator`](super::RttEstimator): the family that Allman and Paxson measure
+/// ("On Estimating End-to-End Network Path Properties", SIGCOMM 1999, §2), RFC 6298 being one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtoConfig {
+    /// Weight of a sample in the smoothed round-trip time (α1; RFC 6298's alpha).
+    pub srtt_gain: Gain,
+    /// Weight of a deviation in its mean (α2; RFC 6298's beta).
+    pub rttvar_gain: Gain,
+    /// How the two become a timeout.
+    pub formula: Formula,
+    /// Whether the recursion is fine-grained or that of 1988, in whole ticks.
+    pub arithmetic: Arithmetic,
+    /// The timeout before the first sample.
+    pub initial: Duration,
+    /// Lower bound of the timeout.
+    pub rto_min: Duration,
+    /// Upper bound of the timeout, backoff included.
+    pub rto_max: Duration,
+    /// Tick of the clock that measures round trips and times out (G); zero: a nanosecond.
+    pub granularity: Duration,
+    /// What the granularity bounds from below.
+    pub deviation_floor: DeviationFloor,
+    /// Whether timeouts happen only at the ticks of a clock that runs on its own, as in BSD.
+    pub heartbeat: bool,
+    /// Which segments are timed.
+    pub sampling: Sampling,
+}
+
+impl RtoConfig {
+    /// RFC 6298, with a lower bound of 200 ms.
+    pub const RFC_6298: Self = Self {
+        // RFC 6298 §2 (2.3): alpha = 1/8, beta = 1/4, K = 4.
+        srtt_gain: Gain::one_in(8),
+        rttvar_gain: Gain::one_in(4),
+        formula: Formula::MeanDeviation { k: 4, adapt: false },
+        arithmetic: Arithmetic::Fine,
+        // RFC 6298 §2 (2.1): the RTO is one second until a round trip has been measured.
+        initial: Duration::from_secs(1),
+        // Deviation from RFC 6298 §2 (2.4): 200 ms, not one second; the second was chosen for clocks that tick
+        // every 500 ms. 200 ms still covers a peer that delays its acknowledgements, and a timeout that turns
+        // out to be wrong is undone.
+        rto_min: Duration::from_millis(200),
+        // RFC 6298 §2 (2.5): a maximum may be placed on the RTO provided it is at least 60 seconds.
+        rto_max: Duration::from_secs(60),
+        granularity: Duration::ZERO,
+        deviation_floor: DeviationFloor::Term,
+        heartbeat: false,
+        sampling: Sampling::EverySegment,
+    };
+}
+
+impl Default for RtoConfig {
+    fn default() -> Self {
+        Self::RFC_6298
+    }
+}
+
+/// The weight 1/n of a new value in a moving average, or zero: the first value stays for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gain(Option<NonZeroU16>);
+
+impl Gain {
+    /// The first value stays.
+    pub const ZERO: Self = Self(None);
+    /// Each value replaces the one before.
+    pub const ONE: Self = Self::one_in(1);
+
+    /// The weight 1/n; zero for n = 0.
+    #[must_use]
+    pub const fn one_in(n: u16) -> Self {
+        Self(NonZeroU16::new(n))
+    }
+
+    /// The weight as a fraction, for reports.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        self.0.map_or(0.0, |n| f64::from(n.get()).recip())
+    }
+
+    /// `mean` moved towards `sample` by the weight, rounded to the nearest unit.
+    #[must_use]
+    pub(super) fn average(self, mean: u64, sample: u64) -> u64 {
+        let Some(n) = self.0 else { return mean };
+        let n = u64::from(n.get());
+        let step = |distance: u64| distance.saturating_add(n / 2) / n;
+        if sample >= mean {
+            mean.saturating_add(step(sample - mean).min(sample - mean))
+        } else {
+            mean - step(mean - sample).min(mean - sample)
+        }
+    }
+}
+
+/// How the averages become a timeout, before backoff and bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Formula {
+    /// SRTT + max(G, k·RTTVAR): Jacobson 1988 (k = 2), revised 1992 and RFC 6298 (k = 4).
+    MeanDeviation {
+        /// The factor k.
+        k: u8,
+        /// Whether k doubles with each timeout that turns out to be wrong (Allman and Paxson §2.6, `adapt`).
+        adapt: bool,
+    },
+    /// As `MeanDeviation`, the factor being smaller while round trips get shorter
+    /// (Awadallah and Rai 1998, §6).
+    SignedDeviation {
+        /// The factor while the signed deviation is zero or positive.
+        k: u8,
+        /// The factor while it is negative.
+        k_falling: u8,
+    },
+    /// β·SRTT: RFC 793 (β = 2).
+    Multiple {
+        /// The factor β.
+        beta: u8,
+    },
+    /// The initial timeout for ever.
+    Static,
+}
+
+/// The arithmetic of the recursion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// In 1/256 of a nanosecond, each step rounded to nearest.
+    Fine,
+    /// In eighths and quarters of a tick, as in Jacobson 1988 (Appendix A) and BSD; the gains are 1/8 and 1/4
+    /// whatever the configuration says.
+    Ticks,
+}
+
+/// What must not be smaller than one tick of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviationFloor {
+    /// k·RTTVAR (RFC 6298).
+    Term,
+    /// RTTVAR, so that the timeout exceeds SRTT by k ticks (BSD; Allman and Paxson §2.1).
+    Deviation,
+}
+
+/// Which segments are timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampling {
+    /// Every segment of which the round trip is unambiguous.
+    EverySegment,
+    /// One segment at a time: the next is one sent after the last was acknowledged.
+    OncePerFlight,
+}

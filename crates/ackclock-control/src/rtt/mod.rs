@@ -1,0 +1,325 @@
+//! Round-trip time and the retransmission timeout made from it (RFC 6298).
+//!
+//! One estimator with parameters ([`RtoConfig`]) covers the recursion of V. Jacobson and M. Karels ("Congestion
+//! Avoidance and Control", SIGCOMM 1988, §2 and Appendix A), RFC 793's before it, RFC 6298's after it, and every
+//! variant that M. Allman and V. Paxson measured ("On Estimating End-to-End Network Path Properties", SIGCOMM
+//! 1999, §2).
+//!
+//! The recursion works on integers: nanoseconds with eight more bits. Each step rounds to the nearest 1/256 ns,
+//! so with a gain of 1/n the mean stays within n/512 ns of the recursion with real numbers.
+//!
+//! ```
+//! use std::time::Duration;
+//! use ackclock_control::rtt::{RtoConfig, RttEstimator};
+//!
+//! let mut rtt = RttEstimator::new(&RtoConfig::default());
+//! assert_eq!(rtt.rto(), Duration::from_secs(1));
+//! rtt.on_sample(Duration::from_millis(100));
+//! assert_eq!(rtt.rto(), Duration::from_millis(300));
+//! rtt.on_expiry();
+//! assert_eq!(rtt.rto(), Duration::from_millis(600));
+//! ```
+
+mod config;
+#[cfg(test)]
+mod tests;
+mod ticks;
+
+use std::time::Duration;
+
+pub use config::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
+pub use ticks::TickEstimator;
+
+use crate::Instant;
+use crate::time::nanos;
+
+/// Smoothed round-trip time, its mean deviation, and the timeout.
+#[derive(Clone, Debug)]
+pub struct RttEstimator {
+    averages: Averages,
+    /// Signed deviation in nanoseconds, for [`Formula::SignedDeviation`].
+    srv_ns: i64,
+    latest_ns: u64,
+    rtt_min_ns: u64,
+    /// With one timed segment a flight: the next is one sent at this time or later.
+    timed_from: Instant,
+    initial_ns: u64,
+    rto_min_ns: u64,
+    rto_max_ns: u64,
+    granularity_ns: u32,
+    srtt_gain: Gain,
+    rttvar_gain: Gain,
+    formula: Formula,
+    backoff: u8,
+    flags: Flags,
+}
+
+impl RttEstimator {
+    /// An estimator that has measured nothing.
+    #[must_use]
+    pub fn new(config: &RtoConfig) -> Self {
+        // A timeout of zero would expire before anything could arrive.
+        let rto_min_ns = nanos(config.rto_min).clamp(1, DURATION_NS_MAX);
+        Self {
+            averages: Averages::None,
+            srv_ns: 0,
+            latest_ns: 0,
+            rtt_min_ns: u64::MAX,
+            timed_from: Instant::ZERO,
+            initial_ns: nanos(config.initial).min(DURATION_NS_MAX),
+            rto_min_ns,
+            rto_max_ns: nanos(config.rto_max).clamp(rto_min_ns, DURATION_NS_MAX),
+            granularity_ns: u32::try_from(nanos(config.granularity)).unwrap_or(u32::MAX).max(1),
+            srtt_gain: config.srtt_gain,
+            rttvar_gain: config.rttvar_gain,
+            formula: config.formula,
+            backoff: 0,
+            flags: Flags {
+                ticks: config.arithmetic == Arithmetic::Ticks,
+                heartbeat: config.heartbeat,
+                once_per_flight: config.sampling == Sampling::OncePerFlight,
+                deviation_floor: config.deviation_floor,
+            },
+        }
+    }
+
+    /// Takes the round trip of a segment that was sent once, or that a timestamp identifies.
+    ///
+    /// The caller keeps to Karn's rule (RFC 6298 §3): no sample from a segment sent again, unless a timestamp
+    /// tells which transmission was acknowledged.
+    pub fn on_sample(&mut self, rtt: Duration) {
+        let measured = nanos(rtt).min(SAMPLE_NS_MAX);
+        self.latest_ns = measured;
+        self.rtt_min_ns = self.rtt_min_ns.min(measured);
+        self.average(self.ticks_of(measured));
+        // RFC 6298 §5: the backed-off timeout is kept until a new sample is taken (Karn and Partridge 1987).
+        self.backoff = 0;
+    }
+
+    /// Takes the round trip of a segment sent at `sent_at` and acknowledged `now`, if the sampling rule times
+    /// that segment. Says whether it did.
+    pub fn on_segment_acked(&mut self, sent_at: Instant, now: Instant) -> bool {
+        if self.flags.once_per_flight {
+            if sent_at < self.timed_from {
+                return false;
+            }
+            self.timed_from = now;
+        }
+        self.on_sample(now.saturating_since(sent_at));
+        true
+    }
+
+    /// The retransmission timer expired.
+    pub fn on_expiry(&mut self) {
+        // RFC 6298 §5 (5.5): the host MUST set RTO <- RTO * 2 ("back off the timer").
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// The last expiry turned out to be wrong: the acknowledgement was on its way.
+    pub fn on_spurious_expiry(&mut self) {
+        if let Formula::MeanDeviation { k, adapt: true } = &mut self.formula {
+            *k = k.saturating_mul(2);
+        }
+    }
+
+    /// Takes all backoff back. [`Self::on_sample`] does so too.
+    pub fn reset_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// The handshake was completed after its SYN had to be sent again, and gave no sample.
+    pub fn on_handshake_after_expiry(&mut self) {
+        self.backoff = 0;
+        // RFC 6298 §5 (5.7): if the timer expired for a SYN and the RTO was below 3 seconds, the RTO MUST be
+        // re-initialized to 3 seconds when data transmission begins.
+        self.initial_ns = self.initial_ns.max(RTO_AFTER_SYN_EXPIRY_NS);
+    }
+
+    /// Smoothed round-trip time; zero before the first sample.
+    #[must_use]
+    pub fn srtt(&self) -> Duration {
+        Duration::from_nanos(match self.averages {
+            Averages::None => 0,
+            Averages::Fine { srtt, .. } => whole_nanos(srtt),
+            Averages::Ticks(ticks) => ticks.mean_eighths().saturating_mul(self.tick_ns()) / 8,
+        })
+    }
+
+    /// Mean deviation of the round-trip time; zero before the first sample.
+    #[must_use]
+    pub fn rttvar(&self) -> Duration {
+        Duration::from_nanos(match self.averages {
+            Averages::None => 0,
+            Averages::Fine { rttvar, .. } => whole_nanos(rttvar),
+            Averages::Ticks(ticks) => ticks.deviation_quarters().saturating_mul(self.tick_ns()) / 4,
+        })
+    }
+
+    /// Smallest round trip measured; zero before the first sample.
+    #[must_use]
+    pub fn rtt_min(&self) -> Duration {
+        Duration::from_nanos(if self.has_sample() { self.rtt_min_ns } else { 0 })
+    }
+
+    /// Last round trip measured; zero before the first sample.
+    #[must_use]
+    pub fn latest(&self) -> Duration {
+        Duration::from_nanos(self.latest_ns)
+    }
+
+    /// Whether a round trip has been measured.
+    #[must_use]
+    pub fn has_sample(&self) -> bool {
+        !matches!(self.averages, Averages::None)
+    }
+
+    /// How many times in a row the timer has expired.
+    #[must_use]
+    pub fn backoff(&self) -> u32 {
+        u32::from(self.backoff)
+    }
+
+    /// The timeout, backoff and bounds included.
+    #[must_use]
+    pub fn rto(&self) -> Duration {
+        // Both factors are at most 2^64, so the product is exact; the bound is what fits again.
+        let backed_off = u128::from(self.rto_base_ns()) << self.backoff.min(64);
+        Duration::from_nanos(u64::try_from(backed_off).unwrap_or(u64::MAX).min(self.rto_max_ns))
+    }
+
+    /// The timeout without backoff, within its bounds.
+    #[must_use]
+    pub fn rto_unbacked(&self) -> Duration {
+        Duration::from_nanos(self.rto_base_ns())
+    }
+
+    /// When a timer that is started `now` expires: after [`Self::rto`], or with a heartbeat clock at the tick
+    /// that ends the last of its ticks, which may be up to one tick early.
+    #[must_use]
+    pub fn expires_at(&self, now: Instant) -> Instant {
+        if !self.flags.heartbeat {
+            return now + self.rto();
+        }
+        let tick = self.tick_ns();
+        let last_tick = now.as_nanos() - now.as_nanos() % tick;
+        Instant::from_nanos(last_tick) + self.rto()
+    }
+
+    fn average(&mut self, rtt_ns: u64) {
+        match &mut self.averages {
+            Averages::None if self.flags.ticks => {
+                self.averages = Averages::Ticks(TickEstimator::first(self.in_ticks(rtt_ns)));
+            }
+            Averages::None => {
+                // RFC 6298 §2 (2.2): SRTT <- R, RTTVAR <- R/2.
+                let srtt = rtt_ns << FRACTION_BITS;
+                self.averages = Averages::Fine { srtt, rttvar: srtt / 2 };
+            }
+            Averages::Ticks(_) => {
+                let ticks = self.in_ticks(rtt_ns);
+                if let Averages::Ticks(estimator) = &mut self.averages {
+                    estimator.update(ticks);
+                }
+            }
+            Averages::Fine { srtt, rttvar } => {
+                let sample = rtt_ns << FRACTION_BITS;
+                // RFC 6298 §2 (2.3): RTTVAR is updated with SRTT's value from before this sample.
+                *rttvar = self.rttvar_gain.average(*rttvar, srtt.abs_diff(sample));
+                // Awadallah and Rai 1998 §3.2: srv <- srv/2 + (measured RTT - smoothed RTT)/2.
+                let error_ns = signed(rtt_ns) - signed(whole_nanos(*srtt));
+                self.srv_ns = (self.srv_ns + error_ns) / 2;
+                *srtt = self.srtt_gain.average(*srtt, sample);
+            }
+        }
+    }
+
+    fn rto_base_ns(&self) -> u64 {
+        let base = match (self.formula, self.averages) {
+            (Formula::Static, _) | (_, Averages::None) => self.initial_ns,
+            (Formula::Multiple { beta }, _) => nanos(self.srtt()).saturating_mul(u64::from(beta)),
+            (
+                Formula::MeanDeviation { k, .. } | Formula::SignedDeviation { k, .. },
+                Averages::Ticks(ticks),
+            ) => ticks.rto_ticks(k).saturating_mul(self.tick_ns()),
+            (Formula::MeanDeviation { k, .. }, Averages::Fine { srtt, rttvar }) => {
+                self.mean_deviation_ns(srtt, rttvar, k)
+            }
+            (Formula::SignedDeviation { k, k_falling }, Averages::Fine { srtt, rttvar }) => {
+                self.mean_deviation_ns(srtt, rttvar, if self.srv_ns < 0 { k_falling } else { k })
+            }
+        };
+        self.up_to_tick(base).clamp(self.rto_min_ns, self.rto_max_ns)
+    }
+
+    fn mean_deviation_ns(&self, srtt: u64, rttvar: u64, k: u8) -> u64 {
+        let tick = self.tick_ns();
+        let term = match self.flags.deviation_floor {
+            // RFC 6298 §2 (2.3): RTO <- SRTT + max (G, K*RTTVAR).
+            DeviationFloor::Term => whole_nanos(rttvar.saturating_mul(u64::from(k))).max(tick),
+            DeviationFloor::Deviation => {
+                whole_nanos(rttvar.max(tick << FRACTION_BITS).saturating_mul(u64::from(k)))
+            }
+        };
+        whole_nanos(srtt).saturating_add(term)
+    }
+
+    /// What a clock of granularity G shows for a round trip, phase apart: the nearest number of ticks.
+    fn ticks_of(&self, rtt_ns: u64) -> u64 {
+        let tick = self.tick_ns();
+        if tick == 1 { rtt_ns } else { (rtt_ns + tick / 2) / tick * tick }
+    }
+
+    fn in_ticks(&self, rtt_ns: u64) -> u32 {
+        u32::try_from(rtt_ns / self.tick_ns()).unwrap_or(u32::MAX)
+    }
+
+    fn up_to_tick(&self, timeout_ns: u64) -> u64 {
+        let tick = self.tick_ns();
+        if tick == 1 { timeout_ns } else { timeout_ns.div_ceil(tick).saturating_mul(tick) }
+    }
+
+    fn tick_ns(&self) -> u64 {
+        u64::from(self.granularity_ns)
+    }
+}
+
+/// What is known of the round trip.
+#[derive(Clone, Copy, Debug)]
+enum Averages {
+    /// Nothing.
+    None,
+    /// In 1/256 ns.
+    Fine { srtt: u64, rttvar: u64 },
+    /// As in 1988.
+    Ticks(TickEstimator),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flags {
+    ticks: bool,
+    heartbeat: bool,
+    once_per_flight: bool,
+    deviation_floor: DeviationFloor,
+}
+
+fn whole_nanos(fixed: u64) -> u64 {
+    fixed.saturating_add(1 << (FRACTION_BITS - 1)) >> FRACTION_BITS
+}
+
+/// A sample is far below i64::MAX (see [`SAMPLE_NS_MAX`]).
+fn signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+/// Bits below the nanosecond.
+const FRACTION_BITS: u32 = 8;
+/// Longer samples count as this: 78 hours.
+const SAMPLE_NS_MAX: u64 = 1 << 48;
+/// Longer timeouts count as this: 78 hours.
+const DURATION_NS_MAX: u64 = 1 << 48;
+/// RFC 6298 §5 (5.7).
+const RTO_AFTER_SYN_EXPIRY_NS: u64 = 3_000_000_000;
+
+const _: () = assert!(SAMPLE_NS_MAX.leading_zeros() > FRACTION_BITS);
+// One estimator per connection; idle connections are counted in KiB.
+const _: () = assert!(size_of::<RttEstimator>() <= 96);

@@ -1,0 +1,267 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, RttEstimator, Sampling};
+use crate::Instant;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn estimator(samples: &[Duration]) -> RttEstimator {
+    let mut rtt = RttEstimator::new(&RtoConfig::RFC_6298);
+    for &sample in samples {
+        rtt.on_sample(sample);
+    }
+    rtt
+}
+
+#[test]
+fn initial_rto_is_one_second() {
+    // Tests: RFC 9293 MUST-18
+    assert_eq!(estimator(&[]).rto(), Duration::from_secs(1));
+}
+
+#[test]
+fn first_sample_sets_srtt_and_half_of_it_as_rttvar() {
+    // Tests: RFC 9293 MUST-18
+    let rtt = estimator(&[100 * MS]);
+    assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (100 * MS, 50 * MS, 300 * MS));
+}
+
+#[test]
+fn second_sample_moves_rttvar_before_srtt() {
+    // Tests: RFC 9293 MUST-18
+    // RTTVAR = 3/4 * 50 + 1/4 * |100 - 180| = 57.5; SRTT = 7/8 * 100 + 1/8 * 180 = 110.
+    let rtt = estimator(&[100 * MS, 180 * MS]);
+    assert_eq!(rtt.srtt(), 110 * MS);
+    assert_eq!(rtt.rttvar(), Duration::from_micros(57_500));
+    assert_eq!(rtt.rto(), 340 * MS);
+}
+
+#[test]
+fn steady_round_trips_end_at_the_lower_bound() {
+    let rtt = estimator(&[MS; 100]);
+    assert_eq!(rtt.rto(), 200 * MS);
+}
+
+#[test]
+fn expiry_doubles_the_rto_up_to_its_maximum() {
+    // Tests: RFC 9293 MUST-18, MUST-19
+    let mut rtt = estimator(&[100 * MS]);
+    let seen: Vec<u64> = (0..10)
+        .map(|_| {
+            rtt.on_expiry();
+            u64::try_from(rtt.rto().as_millis()).unwrap()
+        })
+        .collect();
+    assert_eq!(seen, [600, 1200, 2400, 4800, 9600, 19_200, 38_400, 60_000, 60_000, 60_000]);
+}
+
+#[test]
+fn backoff_lasts_until_a_sample() {
+    let mut rtt = estimator(&[100 * MS]);
+    rtt.on_expiry();
+    rtt.on_expiry();
+    assert_eq!(rtt.backoff(), 2);
+    rtt.on_sample(100 * MS);
+    assert_eq!((rtt.backoff(), rtt.rto()), (0, Duration::from_micros(250_000)));
+}
+
+#[test]
+fn hundreds_of_expiries_stay_at_the_maximum() {
+    let mut rtt = estimator(&[Duration::from_nanos(1)]);
+    for _ in 0..1000 {
+        rtt.on_expiry();
+        assert!(rtt.rto() <= Duration::from_secs(60));
+    }
+    assert_eq!(rtt.rto(), Duration::from_secs(60));
+}
+
+#[test]
+fn handshake_that_was_sent_again_starts_data_with_three_seconds() {
+    let mut rtt = estimator(&[]);
+    rtt.on_expiry();
+    rtt.on_handshake_after_expiry();
+    assert_eq!(rtt.rto(), Duration::from_secs(3));
+    rtt.on_sample(100 * MS);
+    assert_eq!(rtt.rto(), 300 * MS);
+}
+
+#[test]
+fn one_segment_is_timed_at_a_time() {
+    let config = RtoConfig { sampling: Sampling::OncePerFlight, ..RtoConfig::RFC_6298 };
+    let mut rtt = RttEstimator::new(&config);
+    let at = Instant::from_millis;
+    assert!(rtt.on_segment_acked(at(0), at(100)));
+    assert!(!rtt.on_segment_acked(at(50), at(150)), "sent before the timed segment was acknowledged");
+    assert!(rtt.on_segment_acked(at(100), at(210)));
+    assert_eq!(rtt.latest(), 110 * MS);
+}
+
+#[test]
+fn coarse_clock_rounds_samples_and_timeouts_to_its_ticks() {
+    let config = RtoConfig { granularity: 500 * MS, rto_min: MS, ..RtoConfig::RFC_6298 };
+    let mut rtt = RttEstimator::new(&config);
+    rtt.on_sample(700 * MS);
+    assert_eq!(rtt.srtt(), 500 * MS);
+    assert_eq!(rtt.rto(), 1500 * MS);
+}
+
+#[test]
+fn deviation_of_at_least_a_tick_adds_k_ticks() {
+    let mut config = RtoConfig { granularity: 100 * MS, rto_min: MS, ..RtoConfig::RFC_6298 };
+    let rto = |config: &RtoConfig| {
+        let mut rtt = RttEstimator::new(config);
+        (0..100).for_each(|_| rtt.on_sample(100 * MS));
+        rtt.rto()
+    };
+    assert_eq!(rto(&config), 200 * MS);
+    config.deviation_floor = DeviationFloor::Deviation;
+    assert_eq!(rto(&config), 500 * MS);
+}
+
+#[test]
+fn heartbeat_expires_at_a_tick_up_to_one_early() {
+    let config = RtoConfig { granularity: 500 * MS, heartbeat: true, ..RtoConfig::RFC_6298 };
+    let rtt = RttEstimator::new(&config);
+    assert_eq!(rtt.expires_at(Instant::from_millis(499)), Instant::from_millis(1000));
+    assert_eq!(rtt.expires_at(Instant::from_millis(500)), Instant::from_millis(1500));
+}
+
+#[test]
+fn adapting_factor_doubles_with_a_wrong_timeout() {
+    let formula = Formula::MeanDeviation { k: 4, adapt: true };
+    let mut rtt = RttEstimator::new(&RtoConfig { formula, ..RtoConfig::RFC_6298 });
+    rtt.on_sample(100 * MS);
+    rtt.on_spurious_expiry();
+    assert_eq!(rtt.rto(), 500 * MS);
+}
+
+#[test]
+fn shrinking_round_trips_take_the_smaller_factor() {
+    let formula = Formula::SignedDeviation { k: 4, k_falling: 2 };
+    let mut rtt = RttEstimator::new(&RtoConfig { formula, rto_min: MS, ..RtoConfig::RFC_6298 });
+    rtt.on_sample(100 * MS);
+    rtt.on_sample(140 * MS);
+    assert_eq!(rtt.rto(), rtt.srtt() + 4 * rtt.rttvar());
+    rtt.on_sample(20 * MS);
+    assert_eq!(rtt.rto(), rtt.srtt() + 2 * rtt.rttvar());
+}
+
+#[test]
+fn rfc_793_is_a_multiple_of_the_mean() {
+    let config = RtoConfig {
+        srtt_gain: Gain::one_in(10),
+        formula: Formula::Multiple { beta: 2 },
+        ..RtoConfig::RFC_6298
+    };
+    let mut rtt = RttEstimator::new(&config);
+    rtt.on_sample(300 * MS);
+    rtt.on_sample(400 * MS);
+    assert_eq!((rtt.srtt(), rtt.rto()), (310 * MS, 620 * MS));
+}
+
+#[test]
+fn static_timeout_ignores_samples() {
+    let config =
+        RtoConfig { formula: Formula::Static, initial: Duration::from_secs(2), ..RtoConfig::RFC_6298 };
+    let mut rtt = RttEstimator::new(&config);
+    rtt.on_sample(Duration::from_secs(30));
+    assert_eq!(rtt.rto(), Duration::from_secs(2));
+}
+
+/// The recursion of RFC 6298 §2 with real numbers, in nanoseconds.
+struct Reference {
+    srtt: f64,
+    rttvar: f64,
+}
+
+impl Reference {
+    fn first(sample: u64) -> Self {
+        Self { srtt: sample as f64, rttvar: sample as f64 / 2.0 }
+    }
+
+    fn update(&mut self, sample: u64, alpha: f64, beta: f64) {
+        self.rttvar += beta * ((self.srtt - sample as f64).abs() - self.rttvar);
+        self.srtt += alpha * (sample as f64 - self.srtt);
+    }
+}
+
+fn gains() -> impl Strategy<Value = Gain> {
+    prop::sample::select(vec![0, 1, 2, 4, 8, 16, 32, 40, 80]).prop_map(Gain::one_in)
+}
+
+fn any_config() -> impl Strategy<Value = RtoConfig> {
+    let formula = prop_oneof![
+        (any::<u8>(), any::<bool>()).prop_map(|(k, adapt)| Formula::MeanDeviation { k, adapt }),
+        any::<(u8, u8)>().prop_map(|(k, k_falling)| Formula::SignedDeviation { k, k_falling }),
+        any::<u8>().prop_map(|beta| Formula::Multiple { beta }),
+        Just(Formula::Static),
+    ];
+    (formula, any::<(bool, bool, bool, bool)>(), any::<[u16; 2]>(), any::<[u64; 4]>()).prop_map(
+        |(formula, (ticks, heartbeat, every, term), [a1, a2], [initial, min, max, granularity])| RtoConfig {
+            srtt_gain: Gain::one_in(a1),
+            rttvar_gain: Gain::one_in(a2),
+            formula,
+            arithmetic: if ticks { Arithmetic::Ticks } else { Arithmetic::Fine },
+            initial: Duration::from_nanos(initial),
+            rto_min: Duration::from_nanos(min),
+            rto_max: Duration::from_nanos(max),
+            granularity: Duration::from_nanos(granularity),
+            deviation_floor: if term { DeviationFloor::Term } else { DeviationFloor::Deviation },
+            heartbeat,
+            sampling: if every { Sampling::EverySegment } else { Sampling::OncePerFlight },
+        },
+    )
+}
+
+proptest! {
+    // J1, A1: the integers equal the floating recursion within the stated rounding (n/512 ns for the mean,
+    // that and its own for the deviation), for any samples and every gain that a preset uses.
+    #[test]
+    fn equals_the_floating_recursion_within_a_nanosecond(
+        samples in prop::collection::vec(0_u64..100_000_000_000, 1..200),
+        (alpha, beta) in (gains(), gains()),
+    ) {
+        let config = RtoConfig { srtt_gain: alpha, rttvar_gain: beta, ..RtoConfig::RFC_6298 };
+        let mut rtt = RttEstimator::new(&config);
+        let mut reference = Reference::first(samples[0]);
+        rtt.on_sample(Duration::from_nanos(samples[0]));
+        for &sample in &samples[1..] {
+            rtt.on_sample(Duration::from_nanos(sample));
+            reference.update(sample, alpha.as_f64(), beta.as_f64());
+            prop_assert!((rtt.srtt().as_nanos() as f64 - reference.srtt).abs() <= 1.0);
+            prop_assert!((rtt.rttvar().as_nanos() as f64 - reference.rttvar).abs() <= 1.0);
+            let rto = reference.srtt + 4.0 * reference.rttvar;
+            let bounded = rto.clamp(200e6, 60e9);
+            prop_assert!((rtt.rto().as_nanos() as f64 - bounded).abs() <= 5.0);
+        }
+    }
+
+    // No parameter and no sample makes it overflow, and the timeout is always within its bounds.
+    #[test]
+    fn rto_is_within_its_bounds_for_any_input(
+        config in any_config(),
+        inputs in prop::collection::vec((0_u8..6, any::<u64>(), any::<u64>()), 0..100),
+    ) {
+        let mut rtt = RttEstimator::new(&config);
+        let longest = Duration::from_nanos(1 << 48);
+        let low = config.rto_min.clamp(Duration::from_nanos(1), longest);
+        let high = config.rto_max.clamp(low, longest);
+        for (kind, x, y) in inputs {
+            match kind {
+                0 => rtt.on_sample(Duration::new(x, 999_999_999)),
+                1 => rtt.on_sample(Duration::from_nanos(x >> (y % 64))),
+                2 => {
+                    rtt.on_segment_acked(Instant::from_nanos(x), Instant::from_nanos(y));
+                }
+                3 => rtt.on_expiry(),
+                4 => rtt.on_spurious_expiry(),
+                _ => rtt.on_handshake_after_expiry(),
+            }
+            prop_assert!((low..=high).contains(&rtt.rto()), "{:?} not in {low:?}..={high:?}", rtt.rto());
+            prop_assert!((low..=high).contains(&rtt.rto_unbacked()));
+            prop_assert!(rtt.expires_at(Instant::from_nanos(x)) >= Instant::from_nanos(0));
+        }
+    }
+}
