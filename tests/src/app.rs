@@ -145,7 +145,12 @@ impl App {
             Ok(count) => {
                 for byte in &into[..count] {
                     // O1: what is read is a prefix of what was written.
-                    assert_eq!(*byte, stream_byte(self.stream_in, self.read), "byte {} of the stream", self.read);
+                    assert_eq!(
+                        *byte,
+                        stream_byte(self.stream_in, self.read),
+                        "byte {} of the stream",
+                        self.read
+                    );
                     self.read += 1;
                 }
                 true

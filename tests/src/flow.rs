@@ -47,7 +47,10 @@ impl Flow {
         // A probe may carry one byte beyond the window (RFC 9293 §3.8.6.1).
         let allowed = self.allowed.map(|edge| edge.wrapping_add(1));
         assert!(allowed.is_some(), "data before the handshake is complete: {seg:?}");
-        assert!(!before_eq(allowed.map(|a| a.wrapping_add(1)), seg.end()), "O4: beyond the window: {self:?} {seg:?}");
+        assert!(
+            !before_eq(allowed.map(|a| a.wrapping_add(1)), seg.end()),
+            "O4: beyond the window: {self:?} {seg:?}"
+        );
         if before_eq(Some(self.snd_nxt), seg.end()) {
             let crossed = (self.snd_nxt ^ seg.end()) >> 31 != 0;
             self.wraps += u32::from(crossed);

@@ -39,7 +39,10 @@ impl Host {
         while let Some(packet) = self.transmit_one() {
             let frame = check_frame(&packet, self.mtu).unwrap_or_else(|why| panic!("{why}: {packet:02x?}"));
             frames.push(frame);
-            assert!(frames.len() < BURST_MAX, "{BURST_MAX} frames at one instant: the endpoint does not stop");
+            assert!(
+                frames.len() < BURST_MAX,
+                "{BURST_MAX} frames at one instant: the endpoint does not stop"
+            );
         }
         frames
     }
@@ -49,7 +52,11 @@ impl Host {
         let limits = Limits { gso_max_v4: self.mtu, gso_max_v6: self.mtu, tx_checksum: false };
         let packet = self.endpoint.poll_transmit(self.now, limits)?;
         assert_eq!(packet.segment_size, None, "a large packet for a device that cuts none");
-        assert_eq!(packet.checksum, ChecksumState::Complete, "an unfinished checksum for a device that finishes none");
+        assert_eq!(
+            packet.checksum,
+            ChecksumState::Complete,
+            "an unfinished checksum for a device that finishes none"
+        );
         Some([packet.header, packet.payload[0], packet.payload[1]].concat())
     }
 
@@ -119,7 +126,11 @@ pub fn check_frame(packet: &[u8], mtu: usize) -> Result<Frame, String> {
 /// The address of host number `number`: 10.0.0.n or fd00::n.
 #[must_use]
 pub fn host_addr(v6: bool, number: u8) -> IpAddr {
-    if v6 { IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, u16::from(number)]) } else { IpAddr::from([10, 0, 0, number]) }
+    if v6 {
+        IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, u16::from(number)])
+    } else {
+        IpAddr::from([10, 0, 0, number])
+    }
 }
 
 const BURST_MAX: usize = 100_000;

@@ -21,7 +21,8 @@ pub fn icmp_error(from: IpAddr, (kind, code): (u8, u8), word: u32, about: &[u8])
             let sum = checksum(&[&message]);
             message[2..4].copy_from_slice(&sum.to_be_bytes());
             let to: [u8; 4] = about[12..16].try_into().expect("four bytes");
-            let mut ip = Ipv4Header::new(message.len() as u16, 64, IpNumber::ICMP, from.octets(), to).expect("fits");
+            let mut ip =
+                Ipv4Header::new(message.len() as u16, 64, IpNumber::ICMP, from.octets(), to).expect("fits");
             ip.header_checksum = ip.calc_header_checksum();
             [ip.to_bytes().as_slice(), &message].concat()
         }

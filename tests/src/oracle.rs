@@ -245,7 +245,9 @@ fn unacceptable(view: &View, seg: &Seg) -> Vec<Outcome> {
     let one_below = seg.seq == view.rcv_nxt.wrapping_sub(1) && seg.len() <= 1;
     if (zero_window || one_below) && seg.has(ACK) && !seg.has(SYN) {
         let text_cut = Seg { payload: Vec::new(), flags: ACK, seq: view.rcv_nxt, ..seg.clone() };
-        for outcome in check_ack(view, seg).into_iter().flat_map(|checked| after_ack(view, &text_cut, checked)) {
+        for outcome in
+            check_ack(view, seg).into_iter().flat_map(|checked| after_ack(view, &text_cut, checked))
+        {
             allowed.push(outcome);
             allowed.push(Outcome { reply: Reply::Ack(view.rcv_nxt), ..outcome });
         }
@@ -414,7 +416,10 @@ mod tests {
     #[test]
     fn fin_of_both_sides_ends_in_time_wait() {
         let all = outcomes(&view(Phase::FinWait1), &seg(FIN).seq(501).ack(101));
-        assert_eq!(all, [Outcome { reply: Reply::Ack(502), phase: Phase::TimeWait, acked: 100, delivered: 0 }]);
+        assert_eq!(
+            all,
+            [Outcome { reply: Reply::Ack(502), phase: Phase::TimeWait, acked: 100, delivered: 0 }]
+        );
         let unacked = outcomes(&view(Phase::FinWait1), &seg(FIN).seq(501).ack(1));
         assert_eq!(unacked[0].phase, Phase::Closing);
     }

@@ -161,9 +161,11 @@ impl Pair {
     fn next_event(&self) -> Option<Instant> {
         let arrivals = self.links.iter().filter_map(Link::next_arrival);
         let timers = self.sides.iter().filter_map(|side| side.sim_time(side.host.next_timeout()?));
-        let wakeups = self.sides.iter().filter(|side| !side.app.is_done() && side.app.paused_until > side.host.now);
+        let wakeups =
+            self.sides.iter().filter(|side| !side.app.is_done() && side.app.paused_until > side.host.now);
         let wakeups = wakeups.filter_map(|side| side.sim_time(side.app.paused_until));
-        let change = self.scenario.mtu_change.map(|(after, _)| Instant::ZERO + after).filter(|at| *at > self.now);
+        let change =
+            self.scenario.mtu_change.map(|(after, _)| Instant::ZERO + after).filter(|at| *at > self.now);
         arrivals.chain(timers).chain(wakeups).chain(change).min()
     }
 
@@ -237,9 +239,12 @@ impl Pair {
         for (side, other) in [(0, 1), (1, 0)].map(|(a, b)| (&self.sides[a].app, &self.sides[b].app)) {
             match side.error {
                 None if aborted => {}
-                None => assert_eq!((side.read, other.shut), (other.written, true), "the end of the stream, early"),
-                Some(ConnectionError::Reset | ConnectionError::KeepaliveTimedOut | ConnectionError::TimedOut)
-                    if aborted => {}
+                None => {
+                    assert_eq!((side.read, other.shut), (other.written, true), "the end of the stream, early")
+                }
+                Some(
+                    ConnectionError::Reset | ConnectionError::KeepaliveTimedOut | ConnectionError::TimedOut,
+                ) if aborted => {}
                 // An abort before the handshake was complete reaches the client as a refusal.
                 Some(ConnectionError::Refused | ConnectionError::Aborted) if aborted => {}
                 Some(error) => panic!("O2, an error without a cause: {error}: {}", self.describe()),
@@ -253,7 +258,9 @@ impl Pair {
             if let Some(conn) = side.conn.take() {
                 side.host.endpoint.release(side.host.now, conn);
             }
-            side.listener.take().inspect(|listener| side.host.endpoint.close_listener(side.host.now, *listener));
+            side.listener
+                .take()
+                .inspect(|listener| side.host.endpoint.close_listener(side.host.now, *listener));
         }
         self.exchange();
         let deadline = self.now + Duration::from_secs(1_000);
@@ -264,7 +271,11 @@ impl Pair {
         while let Some(next) = self.next_event().filter(|at| *at < deadline + Duration::from_secs(3_600)) {
             self.step(next);
         }
-        assert_eq!(sent, self.links.iter().map(|link| link.stats.sent).sum::<u64>(), "O9: closed ends still send");
+        assert_eq!(
+            sent,
+            self.links.iter().map(|link| link.stats.sent).sum::<u64>(),
+            "O9: closed ends still send"
+        );
         for side in &self.sides {
             assert_eq!(side.host.endpoint.connections().count(), 0, "connections left over");
             assert_eq!(side.host.endpoint.memory().0, 0, "O6: buffers left over");
@@ -306,7 +317,12 @@ impl Side {
         let info = connection.info(self.host.now);
         let waits = matches!(
             info.state,
-            State::SynSent | State::SynReceived | State::FinWait1 | State::Closing | State::LastAck | State::TimeWait
+            State::SynSent
+                | State::SynReceived
+                | State::FinWait1
+                | State::Closing
+                | State::LastAck
+                | State::TimeWait
         );
         if waits || info.send_queue > 0 {
             assert!(self.host.next_timeout().is_some(), "O5: no timer is armed: {info:?}");
@@ -337,7 +353,10 @@ fn epoch(
         probe.endpoint.listen(drawn, ListenOptions::new(addr)).expect("the port is free");
         probe.receive(&Frame::new(remote, local, seg(SYN)).to_bytes());
     } else {
-        probe.endpoint.connect(drawn, remote, (Some(local.ip()), local.port()), None).expect("nothing in the way");
+        probe
+            .endpoint
+            .connect(drawn, remote, (Some(local.ip()), local.port()), None)
+            .expect("nothing in the way");
     }
     let syn = probe.transmit().pop().expect("a SYN");
     // RFC 9293 MUST-8: the initial sequence number grows by one every 4 µs.
@@ -346,7 +365,9 @@ fn epoch(
 
 /// FNV-1a.
 fn hash(start: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(start ^ 0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
+    bytes
+        .iter()
+        .fold(start ^ 0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 impl Scenario {
@@ -375,8 +396,7 @@ impl Scenario {
 }
 
 fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
-    let probing =
-        Keepalive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), probes: 5 };
+    let probing = Keepalive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), probes: 5 };
     TcpConfig {
         nodelay: rng.chance(300_000),
         // When the peer aborts and its reset is lost, an end that only reads learns of it by probing.
@@ -419,13 +439,18 @@ fn draw_faults(rng: &mut Rng, until: Duration) -> Faults {
 
 fn draw_plan(rng: &mut Rng, slow: bool, aborts: bool) -> Plan {
     let most = if slow { 300_000 } else { 1_500_000 };
-    let total = rng.pick(&[0, 1, rng.clone().below(10_000), rng.clone().below(most), rng.clone().below(most)]);
+    let total =
+        rng.pick(&[0, 1, rng.clone().below(10_000), rng.clone().below(most), rng.clone().below(most)]);
     let chunk = rng.pick(&[(1, 100), (1, 10_000), (1_448, 1_448), (1, 65_536)]);
     let tiny_reads = total < 100_000 && rng.chance(200_000);
     Plan {
         total,
         write_chunk: if total < 50_000 { chunk } else { (chunk.0.max(100), chunk.1.max(10_000)) },
-        read_chunk: if tiny_reads { (1, 1) } else { rng.pick(&[(1, 10_000), (65_536, 65_536), (500, 2_000)]) },
+        read_chunk: if tiny_reads {
+            (1, 1)
+        } else {
+            rng.pick(&[(1, 10_000), (65_536, 65_536), (500, 2_000)])
+        },
         pause: if rng.chance(300_000) { 20_000 } else { 0 },
         pause_max: Duration::from_millis(rng.pick(&[1, 50, 2_000])),
         abort_after: aborts.then(|| rng.below(total.max(1))),

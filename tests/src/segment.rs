@@ -186,7 +186,10 @@ impl Seg {
     /// The SACK blocks.
     #[must_use]
     pub fn sack(&self) -> &[(u32, u32)] {
-        self.options.iter().find_map(|o| if let Opt::Sack(b) = o { Some(b.as_slice()) } else { None }).unwrap_or(&[])
+        self.options
+            .iter()
+            .find_map(|o| if let Opt::Sack(b) = o { Some(b.as_slice()) } else { None })
+            .unwrap_or(&[])
     }
 
     /// Whether SACK-permitted is among the options.
@@ -296,12 +299,21 @@ impl Frame {
         let tcp = TcpSlice::from_slice(&bytes[ip.slice().len()..]).map_err(|e| format!("TCP header: {e}"))?;
         let sum = tcp.calc_checksum_ipv4(ip.source(), ip.destination()).map_err(|e| e.to_string())?;
         let traffic_class = ip.dcp().value() << 2 | ip.ecn().value();
-        Self::finish(&tcp, sum, (ip.source_addr().into(), ip.destination_addr().into()), ip.ttl(), traffic_class)
+        Self::finish(
+            &tcp,
+            sum,
+            (ip.source_addr().into(), ip.destination_addr().into()),
+            ip.ttl(),
+            traffic_class,
+        )
     }
 
     fn parse_v6(bytes: &[u8]) -> Result<Self, String> {
         let ip = Ipv6HeaderSlice::from_slice(bytes).map_err(|e| format!("IPv6 header: {e}"))?;
-        ensure(usize::from(ip.payload_length()) + 40 == bytes.len(), "IPv6 payload length is not the packet's")?;
+        ensure(
+            usize::from(ip.payload_length()) + 40 == bytes.len(),
+            "IPv6 payload length is not the packet's",
+        )?;
         ensure(ip.next_header() == IpNumber::TCP, "next header is not TCP")?;
         let tcp = TcpSlice::from_slice(&bytes[40..]).map_err(|e| format!("TCP header: {e}"))?;
         let sum = tcp.calc_checksum_ipv6(ip.source(), ip.destination()).map_err(|e| e.to_string())?;

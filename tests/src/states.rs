@@ -124,7 +124,11 @@ impl Progress {
         while script.edge.wrapping_sub(self.peer) > leave {
             let len = (script.edge - self.peer - leave).min(1460);
             script.peer(
-                seg(ACK).seq(self.peer).ack(self.una).window(PEER_WINDOW).data(&pattern(self.peer, len as usize)),
+                seg(ACK)
+                    .seq(self.peer)
+                    .ack(self.una)
+                    .window(PEER_WINDOW)
+                    .data(&pattern(self.peer, len as usize)),
             );
             self.peer += len;
             script.advance(Duration::from_millis(50));
@@ -182,7 +186,9 @@ impl Progress {
     fn view(&self, script: &Script, phase: Phase) -> View {
         let iss = script.iss.unwrap_or(0);
         let (una, nxt) = match phase {
-            Phase::SynSent | Phase::SynReceivedPassive | Phase::SynReceivedActive => (iss, iss.wrapping_add(1)),
+            Phase::SynSent | Phase::SynReceivedPassive | Phase::SynReceivedActive => {
+                (iss, iss.wrapping_add(1))
+            }
             _ => (iss.wrapping_add(self.una), iss.wrapping_add(self.nxt)),
         };
         View {

@@ -92,7 +92,9 @@ fn check_phase(phase: Phase) {
             let count = kinds.entry(format!("{:?} {:?}", flag_names(segment.flags), seen.phase)).or_default();
             *count += 1;
             if wrong <= REPORTED_MAX || *count == 1 {
-                eprintln!("{phase:?} window {window:?} {kind}\n  allowed {allowed:?}\n  seen {seen:?}\n  {view:?}");
+                eprintln!(
+                    "{phase:?} window {window:?} {kind}\n  allowed {allowed:?}\n  seen {seen:?}\n  {view:?}"
+                );
             }
         }
     }
@@ -104,7 +106,11 @@ fn scene(phase: Phase, place: u32, window: WindowLeft) -> Scene {
     let passive = !matches!(phase, Phase::SynSent | Phase::SynReceivedActive);
     // Half of what is in flight lies before the wrap; the window's start or the SYN does, too.
     let before = match phase {
-        Phase::Closed | Phase::Listen | Phase::SynSent | Phase::SynReceivedPassive | Phase::SynReceivedActive => 0,
+        Phase::Closed
+        | Phase::Listen
+        | Phase::SynSent
+        | Phase::SynReceivedPassive
+        | Phase::SynReceivedActive => 0,
         _ => 1201 + IN_FLIGHT as u32 / 2,
     };
     let start = match phase {
@@ -233,7 +239,9 @@ fn answered(view: &View, reply: Reply, sent: &[Seg]) -> bool {
         (Reply::Nothing | Reply::AckSoon(_), []) => true,
         (Reply::Ack(ack) | Reply::AckSoon(ack), [s]) => pure_ack(s, ack),
         (Reply::Rst(seq), [s]) => s.flags == RST && s.seq == seq && s.payload.is_empty(),
-        (Reply::RstAck(ack), [s]) => s.flags == RST | ACK && s.seq == 0 && s.ack == ack && s.payload.is_empty(),
+        (Reply::RstAck(ack), [s]) => {
+            s.flags == RST | ACK && s.seq == 0 && s.ack == ack && s.payload.is_empty()
+        }
         (Reply::SynAck(ack), [s]) => {
             let fresh = matches!(view.phase, Phase::Listen | Phase::TimeWait);
             s.flags == SYN | ACK && s.ack == ack && (fresh || s.seq == view.iss) && s.payload.is_empty()

@@ -108,9 +108,7 @@ fn time_wait_goes_on_when_the_application_has_let_go() {
 #[test]
 fn newer_timestamp_opens_a_connection_out_of_time_wait() {
     let setup = Setup { peer_options: modern_options(0), ..Setup::default() };
-    let with_ts = |seq, val| {
-        seg(SYN).seq(seq).opt(Opt::Mss(1460)).opt(Opt::Timestamps(val, 0))
-    };
+    let with_ts = |seq, val| seg(SYN).seq(seq).opt(Opt::Mss(1460)).opt(Opt::Timestamps(val, 0));
     // An older sequence number and an older timestamp: a duplicate.
     let mut s = in_time_wait(&setup);
     s.release();
@@ -193,7 +191,9 @@ fn connection_to_itself_opens_or_fails_but_ends() {
     let mut s = Script::closed(&Setup::default());
     let local = s.local;
     let now = s.host.now;
-    let Ok(conn) = s.host.endpoint.connect(now, local, (Some(local.ip()), local.port()), None) else { return };
+    let Ok(conn) = s.host.endpoint.connect(now, local, (Some(local.ip()), local.port()), None) else {
+        return;
+    };
     let mut packets = 0;
     for _ in 0..100 {
         let frames = s.host.transmit();

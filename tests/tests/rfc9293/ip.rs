@@ -115,8 +115,14 @@ fn source_quench_is_discarded() {
 // Tests: RFC 9293 SHLD-26
 #[test]
 fn hard_icmp_error_ends_an_attempt_to_connect_but_no_connection() {
-    let cases =
-        [(false, (3, 2)), (false, (3, 3)), (true, (1, 4)), (true, (4, 1)), (false, (3, 10)), (false, (3, 13))];
+    let cases = [
+        (false, (3, 2)),
+        (false, (3, 3)),
+        (true, (1, 4)),
+        (true, (4, 1)),
+        (false, (3, 10)),
+        (false, (3, 13)),
+    ];
     for (v6, kind) in cases {
         let mut s = Script::connecting(&Setup { v6, ..Setup::default() });
         let about = quoted(&mut s);
@@ -208,7 +214,7 @@ fn retransmission_has_the_same_identification() {
 /// The IPv4 packet with options put into its header.
 fn with_ip_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
     let (mut header, rest) = Ipv4Header::from_slice(packet).expect("a header");
-    header.set_options(options).expect("a multiple of four");
+    header.options = options.try_into().expect("a multiple of four");
     header.set_payload_len(rest.len()).expect("fits");
     header.header_checksum = header.calc_header_checksum();
     assert_eq!(packet[20 + 13] & SYN, 0);

@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ackclock_core::{
-    ConnectError, ConnectionError, EndpointConfig, Instant, ListenAddr, ListenError, ListenOptions, ReadError,
-    State,
+    ConnectError, ConnectionError, EndpointConfig, Instant, ListenAddr, ListenError, ListenOptions,
+    ReadError, State,
 };
 use ackclock_tests::host::{Host, host_addr};
 use ackclock_tests::script::{Script, Setup, peer_syn};
@@ -27,9 +27,8 @@ fn initial_sequence_number_of_a_tuple_grows_every_4_microseconds() {
 #[test]
 fn initial_sequence_numbers_depend_on_secret_and_tuple() {
     let base = Setup::default();
-    let with_secret = |config: fn(&mut EndpointConfig)| {
-        Script::connecting(&Setup { config, ..base.clone() }).iss.unwrap()
-    };
+    let with_secret =
+        |config: fn(&mut EndpointConfig)| Script::connecting(&Setup { config, ..base.clone() }).iss.unwrap();
     let first = with_secret(|c| c.secret = [1; 32]);
     let second = with_secret(|c| c.secret = [2; 32]);
     assert!(first.abs_diff(second) > 1 << 16, "{first} and {second} for different secrets");
@@ -207,11 +206,9 @@ fn address_that_is_no_peer_is_refused_without_a_packet() {
 // Tests: RFC 9293 MUST-63
 #[test]
 fn syn_from_or_to_an_address_that_is_no_host_is_ignored() {
-    let setup = Setup {
-        config: |c| c.broadcast = vec!["10.0.0.255".parse().unwrap()],
-        ..Setup::default()
-    };
-    let sources = ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "10.0.0.255"];
+    let setup = Setup { config: |c| c.broadcast = vec!["10.0.0.255".parse().unwrap()], ..Setup::default() };
+    let sources =
+        ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "10.0.0.255"];
     let targets = ["224.0.0.1", "255.255.255.255", "10.0.0.255"];
     let v4 = sources.map(|src| (src, "10.0.0.1")).into_iter().chain(targets.map(|dst| ("10.0.0.2", dst)));
     let v6 = [("::", "fd00::1"), ("::1", "fd00::1"), ("ff02::1", "fd00::1"), ("fd00::2", "ff02::1")];

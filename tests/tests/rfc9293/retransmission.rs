@@ -141,7 +141,8 @@ fn user_timeout_replaces_r2() {
 // Tests: RFC 9293 MUST-21
 #[test]
 fn user_timeout_counts_from_the_oldest_unacknowledged_data() {
-    let tcp = TcpConfig { user_timeout: Some(Duration::from_secs(10)), nodelay: true, ..TcpConfig::default() };
+    let tcp =
+        TcpConfig { user_timeout: Some(Duration::from_secs(10)), nodelay: true, ..TcpConfig::default() };
     let mut s = Script::accepted(&Setup { tcp, ..Setup::default() });
     // Idle for long: nothing is unacknowledged.
     s.advance(Duration::from_secs(100));

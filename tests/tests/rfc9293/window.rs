@@ -87,7 +87,10 @@ fn zero_window_is_probed_after_one_rto_and_then_ever_more_rarely() {
         s.peer(seg(ACK).seq(1).ack(1_001).window(0));
         gaps.push(gap);
     }
-    assert!(gaps[0] >= rto * 9 / 10 && gaps[0] <= rto * 11 / 10 + Duration::from_millis(50), "{rto:?} {gaps:?}");
+    assert!(
+        gaps[0] >= rto * 9 / 10 && gaps[0] <= rto * 11 / 10 + Duration::from_millis(50),
+        "{rto:?} {gaps:?}"
+    );
     for pair in gaps.windows(2) {
         assert!(pair[1] >= pair[0] * 19 / 10 || pair[1] >= Duration::from_secs(60), "no backoff: {gaps:?}");
     }
