@@ -12,8 +12,9 @@ pub(crate) fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
     read(bytes, at).map(u16::from_be_bytes)
 }
 
-/// Overwrites the `N` bytes at `at`. The callers' offsets are constants within their buffers, so that the compiler
-/// removes the check; were one wrong, nothing would be written and the tests against etherparse would fail.
+/// Overwrites the `N` bytes at `at`. The callers' offsets are constants within their buffers, so that the
+/// compiler removes the check; were one wrong, nothing would be written and the tests against etherparse
+/// would fail.
 #[inline]
 pub(crate) fn put<const N: usize>(out: &mut [u8], at: usize, value: [u8; N]) {
     debug_assert!(at + N <= out.len(), "{N} bytes at {at} of {}", out.len());

@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071): ones-complement sums of 16-bit words.
 //!
-//! A [`Sum`] is kept in the machine's own byte order and wider than its words, so that bytes are added as they
-//! lie in memory, 32 bits at a time, and carries are folded once at the end (RFC 1071 §2 (B) and (C)).
+//! A [`Sum`] is kept in the machine's own byte order and wider than its words, so that bytes are added as
+//! they lie in memory, 32 bits at a time, and carries are folded once at the end (RFC 1071 §2 (B) and (C)).
 
 use std::net::IpAddr;
 
@@ -66,8 +66,8 @@ impl Sum {
         }
     }
 
-    /// The sum folded to 16 bits, as the number that stands on the wire. A pseudo-header sum in this form is what
-    /// a device wants that finishes checksums.
+    /// The sum folded to 16 bits, as the number that stands on the wire. A pseudo-header sum in this form is
+    /// what a device wants that finishes checksums.
     #[must_use]
     #[inline]
     pub const fn fold(self) -> u16 {
@@ -81,8 +81,8 @@ impl Sum {
         !self.fold()
     }
 
-    /// The sum folded to 16 bits in the machine's byte order. Adding the two halves in both orders leaves their sum
-    /// in the upper half, the carry of the lower one included (end-around carry).
+    /// The sum folded to 16 bits in the machine's byte order. Adding the two halves in both orders leaves
+    /// their sum in the upper half, the carry of the lower one included (end-around carry).
     #[inline]
     const fn folded(self) -> u16 {
         let sum = (self.0.wrapping_add(self.0.rotate_left(32)) >> 32) as u32;
@@ -97,8 +97,8 @@ pub fn sum(bytes: &[u8]) -> Sum {
     if bytes.len() < LONG { sum_short(bytes) } else { sum_long(bytes) }
 }
 
-/// The sum of a payload: two accumulators that never carry into each other, a loop that the compiler turns into
-/// vector instructions.
+/// The sum of a payload: two accumulators that never carry into each other, a loop that the compiler turns
+/// into vector instructions.
 fn sum_long(bytes: &[u8]) -> Sum {
     let (words, rest) = bytes.as_chunks::<8>();
     let (mut low, mut high) = (0u64, 0u64);
@@ -124,8 +124,8 @@ fn sum_short(bytes: &[u8]) -> Sum {
     Sum(total.wrapping_add(last))
 }
 
-/// The sum of the pseudo-header: addresses, protocol and length of the upper-layer packet (RFC 9293 §3.1 for IPv4,
-/// RFC 8200 §8.1 for IPv6; the two differ only in the width of their fields, which a sum does not see).
+/// The sum of the pseudo-header: addresses, protocol and length of the upper-layer packet (RFC 9293 §3.1 for
+/// IPv4, RFC 8200 §8.1 for IPv6; the two differ only in the width of their fields, which a sum does not see).
 #[must_use]
 #[inline]
 pub fn pseudo_header(src: IpAddr, dst: IpAddr, protocol: u8, length: usize) -> Sum {

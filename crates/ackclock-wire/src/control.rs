@@ -1,4 +1,5 @@
-//! Segments without a connection: the SYN-ACK of a half-open record, resets, challenge ACKs, TIME-WAIT's last word.
+//! Segments without a connection: the SYN-ACK of a half-open record, resets, challenge ACKs, TIME-WAIT's last
+//! word.
 //!
 //! They carry no payload and are rare, so etherparse builds them whole and nothing is prepared or kept.
 

@@ -1,16 +1,18 @@
 //! Generic segmentation in software: what a device with offload does, for one without.
 //!
-//! A stack hands out packets of up to 64 KB with a segment size ([`TxPacket::segment_size`]) and TCP checksums that are not
-//! finished ([`ChecksumState::Partial`]). Here such a packet is cut into the segments that belong on the wire: lengths,
-//! sequence numbers and checksums are made anew, PSH and FIN stay with the last segment, CWR with the first.
+//! A stack hands out packets of up to 64 KB with a segment size ([`TxPacket::segment_size`]) and TCP
+//! checksums that are not finished ([`ChecksumState::Partial`]). Here such a packet is cut into the segments
+//! that belong on the wire: lengths, sequence numbers and checksums are made anew, PSH and FIN stay with the
+//! last segment, CWR with the first.
 
 use crate::bytes::{put, read, read_u16};
 use crate::checksum::{Sum, sum};
 use crate::tcp::PROTOCOL;
 use crate::{ChecksumState, Flags, IpPacket, IpPayload, RxMeta, Segment, SeqNum, TxPacket};
 
-/// Cuts a packet into segments of its segment size and finishes their checksums; each goes to `emit`. A packet
-/// without a segment size goes there too, its checksum finished, as does, unchanged, one that is not TCP.
+/// Cuts a packet into segments of its segment size and finishes their checksums; each goes to `emit`. A
+/// packet without a segment size goes there too, its checksum finished, as does, unchanged, one that is not
+/// TCP.
 pub fn cut(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
     if packet.segment_size.is_none() && packet.checksum == ChecksumState::Complete {
         return emit(packet);
@@ -31,8 +33,9 @@ pub fn cut(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
     });
 }
 
-/// Cuts a received packet into the segments it was put together from and finishes their checksums; each goes to
-/// `emit` as one piece. A packet that is not TCP or is malformed goes there unchanged, to be refused by whoever parses it.
+/// Cuts a received packet into the segments it was put together from and finishes their checksums; each goes
+/// to `emit` as one piece. A packet that is not TCP or is malformed goes there unchanged, to be refused by
+/// whoever parses it.
 pub fn cut_contiguous(packet: &[u8], meta: RxMeta, mut emit: impl FnMut(&[u8])) {
     if meta.segment_size.is_none() && meta.checksum == ChecksumState::Complete {
         return emit(packet);
@@ -50,8 +53,8 @@ pub fn cut_contiguous(packet: &[u8], meta: RxMeta, mut emit: impl FnMut(&[u8])) 
 }
 
 /// Finishes the TCP checksum of a packet whose checksum field holds the sum of the pseudo-header: what was
-/// [`ChecksumState::Partial`] is [`ChecksumState::Complete`] afterwards. A packet without room for a TCP header behind
-/// `transport_offset` is left as it is.
+/// [`ChecksumState::Partial`] is [`ChecksumState::Complete`] afterwards. A packet without room for a TCP
+/// header behind `transport_offset` is left as it is.
 pub fn finish_checksum(packet: &mut [u8], transport_offset: usize) {
     let segment = packet.get_mut(transport_offset..).unwrap_or_default();
     if segment.len() >= TCP_LEN {
@@ -61,8 +64,8 @@ pub fn finish_checksum(packet: &mut [u8], transport_offset: usize) {
     }
 }
 
-/// Splits a valid TCP packet into its headers and its payload, and says where the TCP header starts. A checksum that is
-/// still to be verified must be right: segments with new ones would hide that it was not.
+/// Splits a valid TCP packet into its headers and its payload, and says where the TCP header starts. A
+/// checksum that is still to be verified must be right: segments with new ones would hide that it was not.
 fn split(packet: &[u8], checksum: ChecksumState) -> Option<(&[u8], usize, &[u8])> {
     let ip = IpPacket::parse(packet).ok()?;
     let IpPayload::Tcp(tcp) = ip.payload else { return None };
@@ -119,7 +122,8 @@ impl Cutter {
         })
     }
 
-    /// Calls `emit` with the header and the payload of each segment; with one segment when there is no payload.
+    /// Calls `emit` with the header and the payload of each segment; with one segment when there is no
+    /// payload.
     fn cut(&mut self, payload: [&[u8]; 2], size: usize, mut emit: impl FnMut(&[u8], [&[u8]; 2])) {
         let total: usize = payload.iter().map(|part| part.len()).sum();
         let size = size.max(1);

@@ -1,7 +1,7 @@
 //! ICMP and ICMPv6 errors (RFC 792, RFC 4443) and the segment of ours that they quote.
 //!
-//! A report says what a message claims and about which segment; whether to believe it is the connection's business
-//! (RFC 5927: the quoted sequence number must be in flight).
+//! A report says what a message claims and about which segment; whether to believe it is the connection's
+//! business (RFC 5927: the quoted sequence number must be in flight).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -94,7 +94,8 @@ pub fn parse_icmp4(bytes: &[u8]) -> Result<Option<IcmpReport>, IcmpParseError> {
     report(kind, quote.source_addr().into(), quote.destination_addr().into(), quote.protocol(), segment)
 }
 
-/// Parses an ICMPv6 message that came from `src` to `dst`. `None`: it is no error message, or not about a TCP segment.
+/// Parses an ICMPv6 message that came from `src` to `dst`. `None`: it is no error message, or not about a TCP
+/// segment.
 ///
 /// # Errors
 /// What is wrong with the message; it is to be dropped.

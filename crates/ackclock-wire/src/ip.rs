@@ -1,8 +1,9 @@
 //! IP packets: IPv4 (RFC 791) and IPv6 with its extension headers (RFC 8200).
 //!
 //! etherparse validates the headers; what to do with a valid packet is decided here. Fragments are refused,
-//! because this stack does not reassemble: it sends with DF set and its peers learn the MSS. So are source routes
-//! (RFC 7126 §4.3 and §4.4, RFC 5095). Other IPv4 options are skipped; IPv6 options say themselves whether they may be.
+//! because this stack does not reassemble: it sends with DF set and its peers learn the MSS. So are source
+//! routes (RFC 7126 §4.3 and §4.4, RFC 5095). Other IPv4 options are skipped; IPv6 options say themselves
+//! whether they may be.
 
 use std::net::IpAddr;
 
@@ -114,7 +115,7 @@ fn parse_v4(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
 
 fn parse_v6(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
     let header = Ipv6HeaderSlice::from_slice(bytes)?;
-    // A payload length of 0 is taken at its word: a jumbogram's option may not be skipped and is refused below.
+    // A payload length of 0 is taken at its word, so that a jumbogram lacks its first extension header.
     let payload = bytes
         .get(Ipv6Header::LEN..)
         .and_then(|rest| rest.get(..usize::from(header.payload_length())))
@@ -151,7 +152,8 @@ fn check_v4_options(mut options: &[u8]) -> Result<(), IpError> {
     Ok(())
 }
 
-/// Walks the extension headers in front of the upper-layer header, which is returned with its protocol number.
+/// Walks the extension headers in front of the upper-layer header, which is returned with its protocol
+/// number.
 pub(crate) fn skip_extensions(first: IpNumber, bytes: &[u8]) -> Result<(IpNumber, &[u8]), IpError> {
     let (mut next, mut rest) = (first, bytes);
     for position in 0..=EXTENSIONS_MAX {
@@ -165,7 +167,8 @@ pub(crate) fn skip_extensions(first: IpNumber, bytes: &[u8]) -> Result<(IpNumber
             }
             ip_number::IPV6_ROUTE => {
                 let header = Ipv6RawExtHeaderSlice::from_slice(rest).map_err(|_| IpError::Length)?;
-                // RFC 8200 §4.4, RFC 5095 §3: an unknown or deprecated type is skipped once no segment is left.
+                // RFC 8200 §4.4, RFC 5095 §3: an unknown or deprecated type is skipped once no segment is
+                // left.
                 if header.payload().get(1) != Some(&0) {
                     return Err(IpError::SourceRoute);
                 }
@@ -188,7 +191,8 @@ pub(crate) fn skip_extensions(first: IpNumber, bytes: &[u8]) -> Result<(IpNumber
     Err(IpError::ExtensionHeaders)
 }
 
-/// RFC 8200 §4.2: an unknown option is skipped if the two highest bits of its type are 0, else the packet is discarded.
+/// RFC 8200 §4.2: an unknown option is skipped if the two highest bits of its type are 0, else the packet is
+/// discarded.
 fn check_v6_options(mut options: &[u8]) -> Result<(), IpError> {
     while let Some((&kind, rest)) = options.split_first() {
         if kind == V6_PAD1 {

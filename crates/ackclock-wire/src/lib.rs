@@ -5,7 +5,8 @@
 //!
 //! Inward, a packet passes [`IpPacket::parse`], then [`Segment::parse`] or [`parse_icmp4`] / [`parse_icmp6`].
 //! Outward, a connection patches its [`HeaderTemplate`] and leaves the payload where it lies ([`TxPacket`]);
-//! segments without a connection are built by [`write_control`]; [`gso`] does in software what a device cannot.
+//! segments without a connection are built by [`write_control`]; [`gso`] does in software what a device
+//! cannot.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

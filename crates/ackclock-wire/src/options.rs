@@ -1,8 +1,8 @@
 //! TCP options: parsed and written (RFC 9293 §3.1 and §3.2, RFC 7323, RFC 2018).
 //!
-//! The first option of a kind counts, later ones are skipped. An option of a known kind whose length is not that
-//! kind's is skipped like an unknown one. A length that cannot be (below 2, or beyond the header) makes the whole
-//! segment illegal: nothing behind it can be trusted to be what it seems.
+//! The first option of a kind counts, later ones are skipped. An option of a known kind whose length is not
+//! that kind's is skipped like an unknown one. A length that cannot be (below 2, or beyond the header) makes
+//! the whole segment illegal: nothing behind it can be trusted to be what it seems.
 
 use crate::bytes::put;
 use crate::{SeqNum, TcpError};
@@ -57,8 +57,10 @@ impl TcpOptions {
                 // RFC 9293 MUST-68: every option but END and NOP has a length, also the unknown ones.
                 _ => {
                     let len = rest.first().map_or(0, |len| usize::from(*len));
-                    // RFC 9293 MUST-7: an illegal length, 0 for instance, is dealt with: the segment is refused.
-                    // Deviation from RFC 9293 §3.1: the suggested reset is not sent, an off-path attacker would use it.
+                    // RFC 9293 MUST-7: an illegal length, 0 for instance, is dealt with: the segment is
+                    // refused.
+                    // Deviation from RFC 9293 §3.1: the suggested reset is not sent; an off-path attacker would
+                    // make use of it.
                     let (option, behind) = bytes.split_at_checked(len).ok_or(TcpError::OptionLength)?;
                     let [_, _, data @ ..] = option else { return Err(TcpError::OptionLength) };
                     options.set(kind, data);

@@ -6,8 +6,8 @@ use std::ops::{Add, AddAssign, Sub};
 /// A TCP sequence number.
 ///
 /// Sequence numbers lie on a circle, so they have no total order and this type has no `Ord`: two numbers
-/// compare only through [`before`](Self::before) and its kin, which are meaningful while the two are less than
-/// 2^31 apart.
+/// compare only through [`before`](Self::before) and its kin, which are meaningful while the two are less
+/// than 2^31 apart.
 ///
 /// ```
 /// use ackclock_wire::SeqNum;

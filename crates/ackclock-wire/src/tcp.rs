@@ -68,7 +68,8 @@ impl<'a> Segment<'a> {
         checksum: ChecksumState,
     ) -> Result<Self, TcpError> {
         let tcp = TcpSlice::from_slice(bytes)?;
-        // RFC 9293 MUST-3: the checksum is checked, except where the packet never crossed a wire or the device did so.
+        // RFC 9293 MUST-3: the checksum is checked, except where the packet never crossed a wire or the
+        // device did so.
         if checksum == ChecksumState::Complete
             && pseudo_header(src, dst, PROTOCOL, bytes.len()).plus_bytes(bytes).checksum() != 0
         {
@@ -81,7 +82,8 @@ impl<'a> Segment<'a> {
         // RFC 9293 MUST-5: options are accepted in any segment.
         let mut options = TcpOptions::parse(tcp.options())?;
         if !flags.contains(Flags::SYN) {
-            // RFC 9293 MUST-65, RFC 7323 §2.2, RFC 2018 §2: these three belong to SYN segments alone.
+            // RFC 9293 MUST-65: MSS belongs to SYN segments alone; so do the other two (RFC 7323 §2.2, RFC
+            // 2018 §2).
             options.mss = None;
             options.window_scale = None;
             options.sack_permitted = false;

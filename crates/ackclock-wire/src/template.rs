@@ -1,8 +1,8 @@
 //! The prepared header of a connection.
 //!
-//! Addresses, ports, TTL and traffic class of a connection rarely change, and the checksums of what does not change need
-//! not be summed anew. So a segment's header is the template copied and patched; the properties below hold
-//! it against etherparse's own builder, byte for byte.
+//! Addresses, ports, TTL and traffic class of a connection rarely change, and the checksums of what does not
+//! change need not be summed anew. So a segment's header is the template copied and patched; the properties
+//! below hold it against etherparse's own builder, byte for byte.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -59,8 +59,8 @@ enum Version {
 }
 
 impl HeaderTemplate {
-    /// The template of segments from `src` to `dst`. Addresses of different families go out as IPv6, the IPv4 one
-    /// mapped (`::ffff:a.b.c.d`).
+    /// The template of segments from `src` to `dst`. Addresses of different families go out as IPv6, the IPv4
+    /// one mapped (`::ffff:a.b.c.d`).
     #[must_use]
     pub fn new(src: SocketAddr, dst: SocketAddr, ttl: u8, traffic_class: u8) -> Self {
         let ports = u32::from(src.port()) << 16 | u32::from(dst.port());
@@ -68,8 +68,8 @@ impl HeaderTemplate {
         let mut ip = [0; V6_LEN];
         let version = match (src.ip(), dst.ip()) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                // RFC 6864 §4.1: with DF set (0x4000) the identification has no meaning. It stays 0, so that it tells
-                // nothing about other traffic.
+                // RFC 6864 §4.1: with DF set (0x4000) the identification has no meaning. It stays 0, so that
+                // it tells nothing about other traffic.
                 put(&mut ip, 0, [0x45, 0, 0, 0, 0, 0, 0x40, 0, 0, PROTOCOL]);
                 put(&mut ip, 12, src.octets());
                 put(&mut ip, 16, dst.octets());
@@ -122,8 +122,8 @@ impl HeaderTemplate {
         }
     }
 
-    /// Writes the header of a segment with this payload and returns its length. The whole packet, which is the header and
-    /// the payload, must not be longer than 65,535 bytes.
+    /// Writes the header of a segment with this payload and returns its length. The whole packet, which is
+    /// the header and the payload, must not be longer than 65,535 bytes.
     #[inline]
     pub fn write(
         &self,
@@ -150,8 +150,8 @@ impl HeaderTemplate {
         }
     }
 
-    /// Writes the TCP header at `at` and returns its length without and with the payload; inlined so that all offsets
-    /// are constants.
+    /// Writes the TCP header at `at` and returns its length without and with the payload; inlined so that all
+    /// offsets are constants.
     #[inline(always)]
     fn write_tcp(
         &self,

@@ -1,5 +1,5 @@
-//! No bytes from the wire make a parser panic (catalogue D, reliability figures): arbitrary ones, and valid packets that
-//! were damaged so slightly that every check before the last one passes.
+//! No bytes from the wire make a parser panic (catalogue D, reliability figures): arbitrary ones, and valid
+//! packets that were damaged so slightly that every check before the last one passes.
 
 use std::net::{Ipv6Addr, SocketAddr};
 

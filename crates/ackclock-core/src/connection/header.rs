@@ -76,9 +76,7 @@ impl Connection {
         let mut flags = segment.flags;
         let syn = flags.contains(Flags::SYN);
         let ack = flags.contains(Flags::ACK);
-        let options = if syn {
-            segment.options
-        } else if segment.payload_len > 0 {
+        let options = if syn || segment.payload_len > 0 {
             segment.options
         } else if flags.contains(Flags::RST) {
             TcpOptions::default()

@@ -129,10 +129,10 @@ impl Connection {
 
     /// Sets the keep-alive deadline if it is not running; it is checked, not moved, when segments arrive.
     pub(super) fn arm_keepalive(&mut self, now: Instant) {
-        if self.timers.keepalive == Timers::UNSET {
-            if let Some(keepalive) = self.tcp.keepalive {
-                self.timers.keepalive = now + keepalive.idle;
-            }
+        if self.timers.keepalive == Timers::UNSET
+            && let Some(keepalive) = self.tcp.keepalive
+        {
+            self.timers.keepalive = now + keepalive.idle;
         }
     }
 

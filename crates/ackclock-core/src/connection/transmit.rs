@@ -69,10 +69,10 @@ impl Connection {
             State::SynSent | State::SynReceived => return self.handshake_segment(now),
             _ => {}
         }
-        if self.state.may_send_data() {
-            if let Some(chosen) = self.choose_data(limits) {
-                return Some(self.data_segment(now, chosen));
-            }
+        if self.state.may_send_data()
+            && let Some(chosen) = self.choose_data(limits)
+        {
+            return Some(self.data_segment(now, chosen));
         }
         if std::mem::take(&mut self.pending.keepalive) {
             // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. SHLD-12: no data with it.

@@ -15,7 +15,8 @@ fn v4_with_options(options: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A data segment behind IPv6 extension headers; `first` is the first one's number, the last must say TCP (6).
+/// A data segment behind IPv6 extension headers; `first` is the first one's number, the last must say TCP
+/// (6).
 fn v6_with_extensions(first: u8, extensions: &[u8]) -> Vec<u8> {
     let plain = data_packet(true, b"data");
     let mut packet = [&plain[..40], extensions, &plain[40..]].concat();
