@@ -40,7 +40,9 @@ use crate::recovery::Scoreboard;
 use crate::trace::Trace;
 use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
 
-pub(crate) use self::open::{Environment, Handshake, initial_receive_window, window_scale_for};
+pub(crate) use self::open::{
+    Environment, Handshake, advertised_mss, default_mss, initial_receive_window, window_scale_for,
+};
 pub use self::state::State;
 pub(crate) use self::timestamps::clock as timestamp_clock;
 pub(crate) use self::transmit::Outgoing;
@@ -173,14 +175,12 @@ struct Counts {
 /// What the endpoint keeps of a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeWaitParams {
-    pub(crate) tuple: FourTuple,
     pub(crate) snd_nxt: SeqNum,
     pub(crate) rcv_nxt: SeqNum,
     /// The window as it stands in the header, shifted.
     pub(crate) window: u16,
     /// TS.Recent, and our offset, where timestamps are in use.
     pub(crate) timestamps: Option<(u32, u32)>,
-    pub(crate) expires: Instant,
 }
 
 impl Connection {
@@ -203,12 +203,10 @@ impl Connection {
     /// What to keep of a connection in TIME-WAIT.
     pub(crate) fn time_wait(&self) -> Option<TimeWaitParams> {
         (self.state == State::TimeWait && self.reply.is_none()).then(|| TimeWaitParams {
-            tuple: self.tuple,
             snd_nxt: self.snd.nxt.seq(),
             rcv_nxt: self.rcv.nxt.seq(),
             window: u16::try_from(self.rcv.wnd() >> self.rcv.scale).unwrap_or(u16::MAX),
             timestamps: self.timestamps.map(|timestamps| (timestamps.echo(), timestamps.offset())),
-            expires: self.timers.close,
         })
     }
 
