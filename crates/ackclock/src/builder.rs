@@ -99,14 +99,10 @@ impl StackBuilder {
         }
     }
 
-    /// The device that packets come from and go to. The stack owns it, and drops it when it closes.
-    pub fn device(self, device: impl Device + 'static) -> Self {
-        self.boxed_device(Box::new(device))
-    }
-
-    /// The same for a device whose type is not known, as `ackclock_device::open` returns it.
-    pub fn boxed_device(mut self, device: Box<dyn Device>) -> Self {
-        self.device = Some(device);
+    /// The device that packets come from and go to; a boxed one will do. The stack owns it, and drops it when
+    /// it closes.
+    pub fn device(mut self, device: impl Device + 'static) -> Self {
+        self.device = Some(Box::new(device));
         self
     }
 
@@ -216,15 +212,7 @@ impl StackBuilder {
     /// # Errors
     /// See [`BuildError`].
     pub fn detached(self, clock: impl Clock + 'static, mtu: usize) -> Result<(Stack, Port), BuildError> {
-        let capabilities = Capabilities {
-            medium: Medium::Ip,
-            mtu,
-            gso_max_v4: mtu,
-            gso_max_v6: mtu,
-            tx_checksum: false,
-            queues: 1,
-        };
-        let shared = self.share(Box::new(clock), &capabilities, None)?;
+        let shared = self.share(Box::new(clock), &Capabilities::ip(mtu), None)?;
         Ok((Stack::new(Handle::new(Arc::clone(&shared))), Port::new(shared)))
     }
 
@@ -252,7 +240,7 @@ impl StackBuilder {
         let mut config = EndpointConfig::new(self.hosts()?, self.secret()?);
         config.mtu = mtu;
         // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
-        config.broadcast = self.addresses.iter().filter_map(|address| address.broadcast()).collect();
+        config.broadcast = self.addresses.iter().filter_map(Cidr::broadcast).collect();
         config.tcp = self.tcp.clone();
         let Limited { memory_budget, connections_max, ephemeral_ports } = self.adjust;
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);

@@ -55,7 +55,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod addr;
 mod builder;
 mod clock;
 mod congestion;
@@ -74,8 +73,8 @@ pub use ackclock_core::{
     ConnectError, ConnectionError, ConnectionInfo, Counters, FourTuple, IcmpError, Instant, Keepalive,
     Limits, ListenError, OptionError, State, TcpConfig,
 };
+pub use ackclock_device::configure::{Cidr, CidrError};
 
-pub use self::addr::{Cidr, CidrError};
 pub use self::builder::{BuildError, StackBuilder};
 pub use self::clock::Clock;
 pub use self::congestion::IntoController;

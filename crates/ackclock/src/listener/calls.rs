@@ -9,9 +9,9 @@ use ackclock_core::{
     ConnectionId, Decision, FourTuple, Incoming, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId,
 };
 
-use crate::error;
 use crate::state::State;
 use crate::waiters::WaitList;
+use crate::{StackError, error};
 
 /// What is kept of a listener beside the endpoint's own state.
 #[derive(Debug)]
@@ -243,8 +243,9 @@ impl Deferred {
     }
 }
 
+/// A listener is closed under its handle only when the stack shuts down.
 fn listener_closed() -> io::Error {
-    io::Error::new(ErrorKind::NotConnected, "the listener has been closed")
+    StackError::Shutdown.into()
 }
 
 fn client_gone() -> io::Error {

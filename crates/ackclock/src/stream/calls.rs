@@ -85,7 +85,7 @@ impl State {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if !self.connection(id)?.is_writable() {
-            return Poll::Pending;
+            return self.await_room(now, id);
         }
         let written = self.update(now, id, |connection, now| {
             let mut total = 0;
@@ -128,12 +128,23 @@ impl State {
     }
 
     /// Ready when a write would not wait.
-    pub(crate) fn poll_writable(&self, id: ConnectionId) -> Poll<io::Result<()>> {
-        if self.connection(id)?.is_writable() { Poll::Ready(Ok(())) } else { Poll::Pending }
+    pub(crate) fn poll_writable(&mut self, now: Instant, id: ConnectionId) -> Poll<io::Result<()>> {
+        if self.connection(id)?.is_writable() { Poll::Ready(Ok(())) } else { self.await_room(now, id) }
+    }
+
+    /// Has the endpoint tell when there is room.
+    fn await_room<T>(&mut self, now: Instant, id: ConnectionId) -> Poll<io::Result<T>> {
+        self.update(now, id, |connection, _| connection.await_room())?;
+        Poll::Pending
     }
 
     /// What of `interest` is ready; pending when nothing is.
-    pub(crate) fn poll_ready(&self, id: ConnectionId, interest: Interest) -> Poll<io::Result<Ready>> {
+    pub(crate) fn poll_ready(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        interest: Interest,
+    ) -> Poll<io::Result<Ready>> {
         let connection = self.connection(id)?;
         let mut ready = Ready::EMPTY;
         let mut note = |asked: bool, is: bool, what: Ready| {
@@ -148,7 +159,10 @@ impl State {
         note(true, connection.error().is_some(), Ready::ERROR);
         #[cfg(any(target_os = "linux", target_os = "android"))]
         note(interest.is_priority(), connection.urgent_remaining() > 0, Ready::PRIORITY);
-        if ready == Ready::EMPTY { Poll::Pending } else { Poll::Ready(Ok(ready)) }
+        if ready != Ready::EMPTY {
+            return Poll::Ready(Ok(ready));
+        }
+        if interest.is_writable() { self.await_room(now, id) } else { Poll::Pending }
     }
 
     /// The next notice; pending when there is none.

@@ -145,16 +145,16 @@ impl TcpStream {
         } else {
             Queue::Notice(id)
         };
-        self.shared.wait(queue, |state, _| state.poll_ready(id, interest)).await
+        self.shared.wait(queue, |state, now| state.poll_ready(now, id, interest)).await
     }
 
     async fn ready_either(&self, interest: Interest) -> io::Result<Ready> {
         let id = self.id;
         let mut read = std::pin::pin!(
-            self.shared.wait(Queue::Read(id), |state: &mut State, _| state.poll_ready(id, interest))
+            self.shared.wait(Queue::Read(id), |state: &mut State, now| state.poll_ready(now, id, interest))
         );
         let mut write = std::pin::pin!(
-            self.shared.wait(Queue::Write(id), |state: &mut State, _| state.poll_ready(id, interest))
+            self.shared.wait(Queue::Write(id), |state: &mut State, now| state.poll_ready(now, id, interest))
         );
         poll_fn(|cx| match read.as_mut().poll(cx) {
             Poll::Pending => write.as_mut().poll(cx),
@@ -184,7 +184,7 @@ impl TcpStream {
     /// The stack is gone.
     pub async fn writable(&self) -> io::Result<()> {
         let id = self.id;
-        self.shared.wait(Queue::Write(id), |state, _| state.poll_writable(id)).await
+        self.shared.wait(Queue::Write(id), |state, now| state.poll_writable(now, id)).await
     }
 
     /// Polls for readability. Only the waker of the last call of `poll_read_ready`, `poll_read` or `poll_peek` is kept.
@@ -200,7 +200,8 @@ impl TcpStream {
     /// # Errors
     /// The stack is gone.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.shared.poll(cx, Queue::Write(self.id), Place::Poller, |state, _| state.poll_writable(self.id))
+        self.shared
+            .poll(cx, Queue::Write(self.id), Place::Poller, |state, now| state.poll_writable(now, self.id))
     }
 
     // ----- reading -----

@@ -3,8 +3,10 @@
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
+use tokio::time::timeout;
 
 use crate::support::{connection, hosts, settle};
 
@@ -134,6 +136,35 @@ async fn try_calls_would_block_instead_of_waiting() {
     assert_eq!(received.len(), sent);
     client.writable().await.unwrap();
     assert!(client.try_write(&block).unwrap() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_found_a_full_buffer_without_trying_is_woken() {
+    let hosts = hosts();
+    let (client, mut server) = connection(&hosts).await;
+    // Blocks of 64 KB fill the buffer to the byte, so that no write ever comes short.
+    let block = vec![0; 1 << 16];
+    let mut sent = 0;
+    while timeout(Duration::from_millis(20), client.writable()).await.is_ok() {
+        sent += client.try_write(&block).unwrap();
+    }
+    let (client, waiting) = (Arc::new(client), Arc::new(AtomicUsize::new(0)));
+    for task in 0..3 {
+        let (client, waiting) = (Arc::clone(&client), Arc::clone(&waiting));
+        tokio::spawn(async move {
+            match task {
+                0 => client.writable().await.unwrap(),
+                1 => drop(client.ready(Interest::WRITABLE).await.unwrap()),
+                _ => std::future::poll_fn(|cx| client.poll_write_ready(cx)).await.unwrap(),
+            }
+            waiting.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    settle().await;
+    assert_eq!(waiting.load(Ordering::Relaxed), 0);
+    server.read_exact(&mut vec![0; sent]).await.unwrap();
+    settle().await;
+    assert_eq!(waiting.load(Ordering::Relaxed), 3);
 }
 
 #[tokio::test]
