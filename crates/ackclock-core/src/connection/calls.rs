@@ -1,6 +1,6 @@
 //! The user's calls: SEND, RECEIVE, CLOSE, ABORT (RFC 9293 §3.10.2 to §3.10.5).
 
-use super::timers::{BUFFERS_KEPT, Timers};
+use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, Timers};
 use super::{Connection, State};
 use crate::{ConnectionError, Instant, ReadError, WriteError};
 
@@ -19,6 +19,10 @@ impl Connection {
             self.awaiting_room = true;
         }
         if written == 0 {
+            if self.snd.queued() < self.send_limit() {
+                // The memory budget is spent; no acknowledgement will tell when there is room again.
+                self.timers.buffers = self.timers.buffers.min(now + BUDGET_RETRY);
+            }
             return Err(WriteError::WouldBlock);
         }
         self.timers.buffers = Timers::UNSET;

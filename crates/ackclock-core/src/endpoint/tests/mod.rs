@@ -2,7 +2,10 @@
 
 mod deferred;
 mod handshake;
+mod icmp;
 mod lifecycle;
+mod security;
+mod time_wait;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
