@@ -10,7 +10,6 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::panic::resume_unwind;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 use std::{env, thread};
 
@@ -108,7 +107,7 @@ impl Namespace {
         self.runtime.as_ref().expect("the runtime lives until drop").handle()
     }
 
-    /// Runs `ip` with these arguments, in which `{}` stands for nothing.
+    /// Runs `ip` with these arguments, split at spaces.
     ///
     /// # Panics
     /// `ip` cannot be run or fails.

@@ -93,4 +93,4 @@ fn transfer_bytes() -> u64 {
     mib << 20
 }
 
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(6);
