@@ -174,9 +174,9 @@ impl State {
 }
 
 /// Hands up to `limit` bytes of two slices to `put`; returns how many.
-fn copy_out(slices: (&[u8], &[u8]), limit: usize, mut put: impl FnMut(&[u8])) -> usize {
+fn copy_out(slices: [&[u8]; 2], limit: usize, mut put: impl FnMut(&[u8])) -> usize {
     let mut left = limit;
-    for slice in [slices.0, slices.1] {
+    for slice in slices {
         let len = slice.len().min(left);
         if len > 0 {
             put(&slice[..len]);

@@ -166,7 +166,7 @@ impl TcpStream {
     /// [`io::ErrorKind::InvalidInput`] for an unknown name (the error lists the known ones); the stack is gone.
     pub fn set_congestion_control(&self, controller: impl IntoController) -> io::Result<()> {
         let factory = congestion::resolve(controller)?;
-        self.update(|connection, now| connection.set_congestion(now, &*factory))
+        self.update(|connection, now| connection.set_congestion(now, factory))
     }
 
     /// What is known of the connection: what `ss -ti` shows, typed.

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 
 use crate::support::{connection, hosts, settle};
 

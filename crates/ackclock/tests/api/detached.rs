@@ -48,7 +48,8 @@ impl World {
     fn new() -> (Stack, Stack, Self) {
         let clock = Arc::new(Virtual::default());
         let (left, left_port) = host("10.0.0.1/24", "fd00::1/64").detached(Arc::clone(&clock), 1500).unwrap();
-        let (right, right_port) = host("10.0.0.2/24", "fd00::2/64").detached(Arc::clone(&clock), 1500).unwrap();
+        let (right, right_port) =
+            host("10.0.0.2/24", "fd00::2/64").detached(Arc::clone(&clock), 1500).unwrap();
         let ports = [left_port, right_port];
         (left, right, Self { clock, ports, flying: Vec::new(), log: Vec::new() })
     }

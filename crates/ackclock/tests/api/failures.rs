@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock::{ConnectionError, NoRoute, StackError};
+use ackclock::{ConnectionError, NoRoute, StackError, TcpStream};
 use ackclock_device::memory;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::time::{Instant, timeout};
 
-use crate::support::{addr, between, connection, host, hosts, hosts_with_network, kind};
+use crate::support::{accepted, addr, between, connection, host, hosts, hosts_with_network, kind};
 
 #[tokio::test]
 async fn a_port_where_nobody_listens_refuses() {
@@ -53,7 +53,9 @@ async fn a_user_timeout_bounds_connect_and_an_established_connection() {
 async fn addresses_that_no_peer_can_have_are_refused_without_a_packet() {
     // Tests: RFC 9293 MUST-46
     let hosts = hosts();
-    for bad in ["0.0.0.0:80", "224.0.0.1:80", "255.255.255.255:80", "10.0.0.255:80", "[ff02::1]:80", "10.0.0.2:0"] {
+    for bad in
+        ["0.0.0.0:80", "224.0.0.1:80", "255.255.255.255:80", "10.0.0.255:80", "[ff02::1]:80", "10.0.0.2:0"]
+    {
         assert_eq!(kind(hosts.client.connect(addr(bad)).await), ErrorKind::InvalidInput, "{bad}");
     }
     assert_eq!(hosts.client.counters().packets_sent, 0);
@@ -62,8 +64,11 @@ async fn addresses_that_no_peer_can_have_are_refused_without_a_packet() {
 #[tokio::test]
 async fn without_a_route_the_network_is_unreachable() {
     let (left, _right) = memory::pair(memory::Config::default());
-    let stack =
-        host("10.0.0.1/24", "fd00::1/64").route("192.0.2.0/24".parse().unwrap()).device(left).spawn().unwrap();
+    let stack = host("10.0.0.1/24", "fd00::1/64")
+        .route("192.0.2.0/24".parse().unwrap())
+        .device(left)
+        .spawn()
+        .unwrap();
     let error = stack.connect(addr("198.51.100.1:80")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NetworkUnreachable);
     assert_eq!(error.downcast::<NoRoute>().unwrap(), NoRoute(addr("198.51.100.1:80").ip()));
@@ -100,13 +105,13 @@ async fn take_error_gives_the_error_once() {
 async fn a_device_that_vanishes_fails_every_pending_call_within_a_second() {
     let hosts = hosts();
     let (client, server) = connection(&hosts).await;
-    let server = Arc::new(server);
-    let client_half = Arc::new(client);
+    let (client, server) = (Arc::new(client), Arc::new(server));
+    let other = hosts.server.listen(addr("10.0.0.2:81")).unwrap();
+    let (full, unread) = accepted(&hosts.client, &other).await;
     let stack = hosts.client.clone();
     let listener = hosts.client.listen(addr("10.0.0.1:99")).unwrap();
     let deferred = hosts.client.listener().addr(addr("10.0.0.1:98")).deferred().unwrap();
-    let (reading, peeking) = (Arc::clone(&client_half), Arc::clone(&server));
-    let noticing = Arc::clone(&client_half);
+    let (reading, noticing, peeking) = (Arc::clone(&client), client, Arc::clone(&server));
     let pending: Vec<tokio::task::JoinHandle<io::Result<()>>> = vec![
         tokio::spawn(async move { reading.readable().await }),
         tokio::spawn(async move { peeking.peek(&mut [0; 1]).await.map(drop) }),
@@ -114,7 +119,7 @@ async fn a_device_that_vanishes_fails_every_pending_call_within_a_second() {
         tokio::spawn(async move { stack.connect(addr("10.0.0.77:1")).await.map(drop) }),
         tokio::spawn(async move { listener.accept().await.map(drop) }),
         tokio::spawn(async move { deferred.incoming().await.map(drop) }),
-        tokio::spawn(fill(client_half)),
+        tokio::spawn(fill(full)),
     ];
     tokio::time::sleep(Duration::from_millis(50)).await;
     hosts.cable.unplug();
@@ -125,7 +130,7 @@ async fn a_device_that_vanishes_fails_every_pending_call_within_a_second() {
         assert!(error.to_string().starts_with("the network device is gone: "), "{error}");
         assert!(matches!(error.downcast::<StackError>().unwrap(), StackError::Device(_)));
     }
-    drop(server);
+    drop((server, unread));
     for stack in [&hosts.client, &hosts.server] {
         assert_eq!((stack.info().connections, stack.info().memory_used), (0, 0));
         assert_eq!(kind(stack.listen(addr("10.0.0.1:1"))), ErrorKind::NetworkDown);
@@ -134,7 +139,7 @@ async fn a_device_that_vanishes_fails_every_pending_call_within_a_second() {
 }
 
 /// Writes until it fails.
-async fn fill(stream: Arc<ackclock::TcpStream>) -> io::Result<()> {
+async fn fill(stream: TcpStream) -> io::Result<()> {
     let block = vec![0; 1 << 16];
     loop {
         stream.writable().await?;

@@ -44,11 +44,11 @@ async fn a_stream_keeps_the_stack_and_finishes_after_the_last_handle() {
     let (mut client, mut server) = connection(&hosts).await;
     let (client_stack, server_stack) = (hosts.client, hosts.server);
     drop(client_stack);
-    client.write_all(&[5; 300_000]).await.unwrap();
-    drop(client);
+    let writing = tokio::spawn(async move { client.write_all(&[5; 300_000]).await });
     let mut received = Vec::new();
     server.read_to_end(&mut received).await.unwrap();
     assert_eq!(received.len(), 300_000);
+    writing.await.unwrap().unwrap();
     drop((server, server_stack));
 }
 

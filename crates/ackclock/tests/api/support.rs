@@ -58,7 +58,8 @@ pub(crate) async fn between(client: &Stack, server: &Stack) -> (TcpStream, TcpSt
 }
 
 pub(crate) async fn accepted(client: &Stack, listener: &TcpListener) -> (TcpStream, TcpStream) {
-    let (connected, accepted) = tokio::join!(client.connect(listener.local_addr().unwrap()), listener.accept());
+    let (connected, accepted) =
+        tokio::join!(client.connect(listener.local_addr().unwrap()), listener.accept());
     (connected.unwrap(), accepted.unwrap().0)
 }
 
