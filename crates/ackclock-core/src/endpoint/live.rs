@@ -7,6 +7,7 @@ use ackclock_wire::{Fields, Flags};
 
 use super::Endpoint;
 use super::demux::Target;
+use super::output::Events;
 use super::reply::bare;
 use super::time_wait::LastNumbers;
 use crate::connection::{TimeWaitParams, timestamp_clock};
@@ -57,49 +58,24 @@ impl Endpoint {
     /// To be called after anything was done to a connection: sees to its events, timer, segments and end.
     #[inline]
     pub(super) fn touch(&mut self, index: u32) {
-        self.note(index);
-        self.rearm(index);
-        if self.connections.at(index).is_some_and(|live| live.connection.is_gone()) {
+        let Some(live) = self.connections.at_mut(index) else { return };
+        live.note(index, &mut self.events);
+        self.timers.rearm(index, live.connection.poll_timeout());
+        if live.connection.is_gone() {
             self.finish(index);
         } else {
             self.transmit.push(index);
         }
     }
 
-    /// Takes note of what the application should hear of a connection.
-    #[inline]
-    pub(super) fn note(&mut self, index: u32) {
-        let Some(live) = self.connections.at_mut(index) else { return };
-        let changes = live.connection.take_readiness();
-        if !changes.is_empty() {
-            live.readiness = live.readiness.merged(changes);
-            if live.owner == Owner::Application {
-                self.events.connections.push(index);
-            }
-        }
-    }
-
-    /// Sets the timer of a connection. One that is set too early is left alone: data in flight moves its deadline
-    /// with each segment, and an early expiry does nothing.
-    #[inline]
-    pub(super) fn rearm(&mut self, index: u32) {
-        let deadline = self.connections.at(index).and_then(|live| live.connection.poll_timeout());
-        match (deadline, self.timers.deadline(index)) {
-            (Some(deadline), Some(armed)) if armed <= deadline => {}
-            (Some(deadline), _) => self.timers.arm(index, deadline),
-            (None, Some(_)) => self.timers.disarm(index),
-            (None, None) => {}
-        }
-    }
-
     /// A connection has nothing to send at the moment: it may be over, or small enough for a record.
     pub(super) fn settle(&mut self, now: Instant, index: u32) {
-        let Some(live) = self.connections.at(index) else { return };
+        let Some(live) = self.connections.at_mut(index) else { return };
+        live.note(index, &mut self.events);
+        self.timers.rearm(index, live.connection.poll_timeout());
         let is_gone = live.connection.is_gone();
         let done = live.bound && live.owner == Owner::Nobody;
         let record = live.connection.time_wait().filter(|_| done);
-        self.note(index);
-        self.rearm(index);
         if is_gone {
             self.finish(index);
         } else if let Some(params) = record {
@@ -162,6 +138,20 @@ impl Endpoint {
         while let Some(index) = self.time_wait.expired(now) {
             self.counters.time_wait_expired += 1;
             self.remove_time_wait(index);
+        }
+    }
+}
+
+impl Live {
+    /// Takes note of what the application should hear of the connection.
+    #[inline]
+    fn note(&mut self, index: u32, events: &mut Events) {
+        let changes = self.connection.take_readiness();
+        if !changes.is_empty() {
+            self.readiness = self.readiness.merged(changes);
+            if self.owner == Owner::Application {
+                events.connections.push(index);
+            }
         }
     }
 }
