@@ -105,10 +105,8 @@ impl Endpoint {
         let Some(live) = self.connections.at_mut(index) else { return };
         let changes = live.connection.take_readiness();
         let is_gone = live.connection.is_gone();
-        let record = live
-            .connection
-            .time_wait()
-            .filter(|_| live.bound && live.owner == Owner::Nobody && !live.connection.owes_ack());
+        let done = live.bound && live.owner == Owner::Nobody;
+        let record = live.connection.time_wait().filter(|_| done);
         if !changes.is_empty() {
             self.announce(index, changes);
         }
