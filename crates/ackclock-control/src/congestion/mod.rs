@@ -5,29 +5,51 @@
 //! again and when belongs to the recovery policy in `ackclock-core`.
 
 mod about;
+mod bfa;
+mod card;
 mod cubic;
+mod dctcp;
+mod dual;
 mod event;
 mod hystart;
+mod newreno;
+mod pacing;
 mod registry;
 mod reno;
 mod round;
 mod snapshot;
+mod tahoe;
 #[cfg(test)]
 mod testing;
+mod tri_s;
+mod uncontrolled;
+mod vegas;
+mod vegas_star;
 mod window;
 
 use std::fmt;
 
 pub use about::{About, Exception, Signal};
+pub use bfa::{Bfa, BfaConfig, BfaThresholds};
+pub use card::Card;
 pub use cubic::Cubic;
+pub use dctcp::Dctcp;
+pub use dual::Dual;
 pub use event::{Ack, IdleRestart, LossCause, LossEpisode, RecoveryEnd, Sent, Start, Timeout, Undo};
 pub use hystart::HyStart;
+pub use newreno::NewReno;
+pub use pacing::Paced;
 pub use registry::{
     ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
 };
 pub use reno::Reno;
 pub use round::Rounds;
 pub use snapshot::Snapshot;
+pub use tahoe::Tahoe;
+pub use tri_s::TriS;
+pub use uncontrolled::Uncontrolled;
+pub use vegas::{Thresholds, Vegas};
+pub use vegas_star::VegasStar;
 pub use window::{SlowStart, Window};
 
 /// A congestion controller: one per connection.

@@ -174,6 +174,12 @@ impl Window {
         self.cwnd = cwnd;
     }
 
+    /// A decrease without a loss: the threshold follows, or slow start would take the decrease back.
+    pub fn ease(&mut self, cwnd: u64) {
+        self.set_cwnd(cwnd.min(self.cwnd));
+        self.ssthresh = self.ssthresh.min(self.cwnd);
+    }
+
     /// Sets the threshold; `u64::MAX` for none.
     pub fn set_ssthresh(&mut self, ssthresh: u64) {
         self.ssthresh = ssthresh;
@@ -190,6 +196,28 @@ impl Window {
         (self.prior_cwnd, self.prior_ssthresh) = (self.cwnd, self.ssthresh);
     }
 }
+
+/// The methods of a [`Controller`](super::Controller) that its field `window` answers alone.
+macro_rules! window_methods {
+    () => {
+        fn on_idle_restart(&mut self, idle: &IdleRestart) {
+            self.window.restart(idle);
+        }
+
+        fn on_mss_change(&mut self, smss: u32) {
+            self.window.set_smss(smss);
+        }
+
+        fn cwnd(&self) -> u64 {
+            self.window.cwnd()
+        }
+
+        fn ssthresh(&self) -> u64 {
+            self.window.ssthresh()
+        }
+    };
+}
+pub(super) use window_methods;
 
 /// The largest window in bytes: four times what a window field with the largest scale (RFC 7323 §2.3) can offer,
 /// and small enough for products of windows and segments.
@@ -289,6 +317,13 @@ mod tests {
         assert!(w.undo());
         assert_eq!((w.cwnd(), w.ssthresh()), (10 * SMSS, 20 * SMSS));
         assert!(!w.undo(), "a reduction is undone once");
+    }
+
+    #[test]
+    fn decrease_without_loss_does_not_reopen_slow_start() {
+        let mut w = window(10, 10);
+        w.ease(9 * SMSS);
+        assert_eq!((w.cwnd(), w.in_slow_start()), (9 * SMSS, false));
     }
 
     #[test]

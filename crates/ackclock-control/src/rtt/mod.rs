@@ -21,6 +21,7 @@
 //! ```
 
 mod config;
+pub mod presets;
 #[cfg(test)]
 mod tests;
 mod ticks;
