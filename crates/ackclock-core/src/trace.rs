@@ -75,8 +75,8 @@ struct Ring {
 impl Trace {
     /// Keeps the newest `records` from now on; 0 switches the trace off.
     pub(crate) fn keep(&mut self, records: usize) {
-        self.0 = (records > 0)
-            .then(|| Box::new(Ring { records: VecDeque::with_capacity(records), max: records }));
+        self.0 =
+            (records > 0).then(|| Box::new(Ring { records: VecDeque::with_capacity(records), max: records }));
     }
 
     pub(crate) fn records(&self) -> impl Iterator<Item = (Instant, Decision)> + '_ {

@@ -5,5 +5,5 @@ mod receive;
 mod ring;
 
 pub(crate) use ranges::RangeSet;
-pub(crate) use receive::{ReceiveBuffer, Received};
+pub(crate) use receive::ReceiveBuffer;
 pub(crate) use ring::Ring;

@@ -57,10 +57,10 @@ impl RangeSet {
         if start >= end {
             return;
         }
-        if let Some((&before, &covered)) = self.ends.range(..start).next_back() {
-            if covered >= start {
-                start = before;
-            }
+        if let Some((&before, &covered)) = self.ends.range(..start).next_back()
+            && covered >= start
+        {
+            start = before;
         }
         while let Some((&next, &covered)) = self.ends.range(start..=end).next() {
             self.ends.remove(&next);

@@ -64,11 +64,6 @@ impl ReceiveBuffer {
         !self.ahead.is_empty()
     }
 
-    /// Bytes that wait beyond a gap.
-    pub(crate) fn bytes_ahead(&self) -> u64 {
-        self.ahead.bytes()
-    }
-
     /// Takes text at `start`, which the caller has cut to the window.
     #[inline]
     pub(crate) fn insert(&mut self, start: Position, data: &[u8]) -> Received {
@@ -88,7 +83,8 @@ impl ReceiveBuffer {
         if from >= end {
             return Received { duplicate: data.len() as u64, ..Received::default() };
         }
-        let begins_range = from > self.next && self.ahead.containing(from.back(1)).is_none();
+        let touches = |at| self.ahead.containing(at).is_some();
+        let begins_range = from > self.next && !touches(from.back(1)) && !touches(from) && !touches(end);
         if begins_range && self.ahead.len() >= Self::RANGES_MAX {
             return Received { out_of_order: true, dropped: true, ..Received::default() };
         }
@@ -109,12 +105,7 @@ impl ReceiveBuffer {
         if advanced == 0 {
             self.remember(from);
         }
-        Received {
-            advanced,
-            duplicate: data.len() as u64 - fresh,
-            out_of_order: from > next,
-            dropped: false,
-        }
+        Received { advanced, duplicate: data.len() as u64 - fresh, out_of_order: from > next, dropped: false }
     }
 
     /// Makes readable what no gap precedes any more.
@@ -130,10 +121,11 @@ impl ReceiveBuffer {
     fn remember(&mut self, place: Position) {
         let range = self.ahead.containing(place);
         let ahead = &self.ahead;
-        let mut kept =
-            self.recent.into_iter().flatten().filter(|&other| {
-                ahead.containing(other).is_some() && ahead.containing(other) != range
-            });
+        let mut kept = self
+            .recent
+            .into_iter()
+            .flatten()
+            .filter(|&other| ahead.containing(other).is_some() && ahead.containing(other) != range);
         self.recent = [Some(place), kept.next(), kept.next(), kept.next()];
     }
 

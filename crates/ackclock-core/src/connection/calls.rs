@@ -1,6 +1,6 @@
 //! The user's calls: SEND, RECEIVE, CLOSE, ABORT (RFC 9293 §3.10.2 to §3.10.5).
 
-use super::timers::{BUFFERS_KEPT, Timers};
+use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, Timers};
 use super::{Connection, State};
 use crate::{ConnectionError, Instant, ReadError, WriteError};
 
@@ -19,6 +19,10 @@ impl Connection {
             self.awaiting_room = true;
         }
         if written == 0 {
+            if self.snd.queued() < self.send_limit() {
+                // The memory budget is spent; no acknowledgement will tell when there is room again.
+                self.timers.buffers = self.timers.buffers.min(now + BUDGET_RETRY);
+            }
             return Err(WriteError::WouldBlock);
         }
         self.timers.buffers = Timers::UNSET;
@@ -30,6 +34,12 @@ impl Connection {
     #[must_use]
     pub fn write_room(&self) -> usize {
         if self.check_writable().is_ok() { self.send_limit().saturating_sub(self.snd.queued()) } else { 0 }
+    }
+
+    /// Asks for [`Readiness::writable`](crate::Readiness::writable) once there is room again: for one who found
+    /// [`is_writable`](Self::is_writable) false and did not try to write.
+    pub fn await_room(&mut self) {
+        self.awaiting_room = true;
     }
 
     fn check_writable(&self) -> Result<(), WriteError> {
@@ -186,7 +196,12 @@ impl Connection {
     pub(super) fn reset(&mut self, now: Instant, error: ConnectionError) {
         let tell = !matches!(
             self.state,
-            State::Closed | State::Listen | State::SynSent | State::Closing | State::LastAck | State::TimeWait
+            State::Closed
+                | State::Listen
+                | State::SynSent
+                | State::Closing
+                | State::LastAck
+                | State::TimeWait
         ) || self.state == State::LastAck && self.snd.queued() > 0;
         self.rcv.buffer.clear();
         self.close_with(now, Some(error));

@@ -76,9 +76,7 @@ impl Connection {
         let mut flags = segment.flags;
         let syn = flags.contains(Flags::SYN);
         let ack = flags.contains(Flags::ACK);
-        let options = if syn {
-            segment.options
-        } else if segment.payload_len > 0 {
+        let options = if syn || segment.payload_len > 0 {
             segment.options
         } else if flags.contains(Flags::RST) {
             TcpOptions::default()
@@ -88,7 +86,8 @@ impl Connection {
         let window = if syn { self.rcv.offer_unscaled() } else { self.rcv.offer() };
         let mut urgent = 0;
         // RFC 9293 MUST-62: the pointer names the octet after the urgent data.
-        if let Some(up) = self.snd.up.filter(|&up| up > segment.start && !syn && !flags.contains(Flags::RST)) {
+        if let Some(up) = self.snd.up.filter(|&up| up > segment.start && !syn && !flags.contains(Flags::RST))
+        {
             flags = flags | Flags::URG;
             urgent = u16::try_from(up.since(segment.start)).unwrap_or(u16::MAX);
         }
@@ -106,7 +105,8 @@ impl Connection {
     fn ack_was_sent(&mut self, fields: &Fields) {
         let reported = fields.options.sack.as_slice().first().copied() == self.acks.duplicate;
         let duplicate = self.acks.duplicate.filter(|_| !reported);
-        self.acks = Acks { duplicate, ..Acks::default() };
+        let repeats = self.acks.repeats.saturating_sub(1);
+        self.acks = Acks { duplicate, repeats, now: self.acks.repeats > 0, ..Acks::default() };
         self.timers.delayed_ack = Timers::UNSET;
         if let Some(timestamps) = &mut self.timestamps {
             timestamps.last_ack_sent = self.rcv.nxt;

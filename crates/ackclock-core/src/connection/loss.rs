@@ -62,7 +62,13 @@ impl Recovery {
 
 impl Connection {
     /// Judges losses after an acknowledgement that advanced SND.UNA by `advanced` bytes, or was a duplicate.
-    pub(super) fn judge_losses(&mut self, now: Instant, advanced: u64, duplicate: bool, outcome: &AckOutcome) {
+    pub(super) fn judge_losses(
+        &mut self,
+        now: Instant,
+        advanced: u64,
+        duplicate: bool,
+        outcome: &AckOutcome,
+    ) {
         if duplicate {
             self.recovery.dup_acks = self.recovery.dup_acks.saturating_add(1);
         } else if advanced > 0 {
@@ -80,7 +86,8 @@ impl Connection {
         let una = self.snd.una;
         match self.recovery.phase {
             Phase::Recovery(point) if una >= point => {
-                let end = RecoveryEnd { now, in_flight: self.scoreboard.pipe(), delivered: self.delivery.bytes };
+                let end =
+                    RecoveryEnd { now, in_flight: self.scoreboard.pipe(), delivered: self.delivery.bytes };
                 self.congestion.on_recovery_end(&end);
                 self.trace.record(now, Decision::Recovered);
             }
@@ -119,8 +126,11 @@ impl Connection {
             let most = self.scoreboard.pipe();
             self.recovery.left_network = (self.recovery.left_network + smss).min(most);
         } else if advanced > 0 {
-            self.recovery.left_network =
-                self.recovery.left_network.saturating_sub(advanced.saturating_sub(smss)).min(self.scoreboard.pipe());
+            self.recovery.left_network = self
+                .recovery
+                .left_network
+                .saturating_sub(advanced.saturating_sub(smss))
+                .min(self.scoreboard.pipe());
         }
         match self.recovery.phase {
             Phase::Open if self.recovery.dup_acks >= DUP_THRESH => {

@@ -16,6 +16,8 @@ mod receiver;
 mod sender;
 mod state;
 mod status;
+#[cfg(test)]
+mod tests;
 mod timeouts;
 mod timers;
 mod timestamps;
@@ -38,7 +40,9 @@ use crate::recovery::Scoreboard;
 use crate::trace::Trace;
 use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
 
-pub(crate) use self::open::{Environment, Handshake, initial_receive_window, window_scale_for};
+pub(crate) use self::open::{
+    Environment, Handshake, advertised_mss, default_mss, initial_receive_window, window_scale_for,
+};
 pub use self::state::State;
 pub(crate) use self::timestamps::clock as timestamp_clock;
 pub(crate) use self::transmit::Outgoing;
@@ -91,6 +95,8 @@ struct Acks {
     segments: u32,
     /// One is to leave at once.
     now: bool,
+    /// Without SACK, the peer counts duplicates: so many more are to leave, one for each segment beyond the gap.
+    repeats: u8,
     /// The next reports this as received twice (RFC 2883).
     duplicate: Option<(SeqNum, SeqNum)>,
 }
@@ -169,14 +175,12 @@ struct Counts {
 /// What the endpoint keeps of a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeWaitParams {
-    pub(crate) tuple: FourTuple,
     pub(crate) snd_nxt: SeqNum,
     pub(crate) rcv_nxt: SeqNum,
     /// The window as it stands in the header, shifted.
     pub(crate) window: u16,
     /// TS.Recent, and our offset, where timestamps are in use.
     pub(crate) timestamps: Option<(u32, u32)>,
-    pub(crate) expires: Instant,
 }
 
 impl Connection {
@@ -199,12 +203,10 @@ impl Connection {
     /// What to keep of a connection in TIME-WAIT.
     pub(crate) fn time_wait(&self) -> Option<TimeWaitParams> {
         (self.state == State::TimeWait && self.reply.is_none()).then(|| TimeWaitParams {
-            tuple: self.tuple,
             snd_nxt: self.snd.nxt.seq(),
             rcv_nxt: self.rcv.nxt.seq(),
             window: u16::try_from(self.rcv.wnd() >> self.rcv.scale).unwrap_or(u16::MAX),
             timestamps: self.timestamps.map(|timestamps| (timestamps.echo(), timestamps.offset())),
-            expires: self.timers.close,
         })
     }
 
@@ -249,8 +251,12 @@ impl Connection {
         if error.is_some() {
             self.rcv.buffer.clear();
         }
-        self.readiness =
-            self.readiness.merged(Readiness { readable: true, writable: true, closed: true, ..Readiness::default() });
+        self.readiness = self.readiness.merged(Readiness {
+            readable: true,
+            writable: true,
+            closed: true,
+            ..Readiness::default()
+        });
     }
 
     fn enter(&mut self, now: Instant, state: State) {

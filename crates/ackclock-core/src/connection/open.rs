@@ -50,7 +50,9 @@ pub(crate) const WINDOW_SCALE_MAX: u8 = 14;
 
 /// The smallest shift count that lets a window of `receive_buffer_max` bytes be told.
 pub(crate) fn window_scale_for(receive_buffer_max: usize) -> u8 {
-    (0..WINDOW_SCALE_MAX).find(|&shift| receive_buffer_max <= usize::from(u16::MAX) << shift).unwrap_or(WINDOW_SCALE_MAX)
+    (0..WINDOW_SCALE_MAX)
+        .find(|&shift| receive_buffer_max <= usize::from(u16::MAX) << shift)
+        .unwrap_or(WINDOW_SCALE_MAX)
 }
 
 /// The window in our SYN or SYN,ACK.
@@ -78,7 +80,11 @@ impl Connection {
     fn new(now: Instant, tuple: FourTuple, tcp: TcpConfig, env: &Environment, irs: SeqNum) -> Self {
         let iss = Position::initial(env.iss);
         let mtu = u32::try_from(env.mtu).unwrap_or(u32::MAX);
-        let start = Start { smss: u32::from(default_mss(&tuple)), initial_window: u64::from(default_mss(&tuple)), now };
+        let start = Start {
+            smss: u32::from(default_mss(&tuple)),
+            initial_window: u64::from(default_mss(&tuple)),
+            now,
+        };
         Self {
             tuple,
             state: State::Closed,
@@ -124,7 +130,13 @@ impl Connection {
     }
 
     /// A passive OPEN whose handshake is complete; the segment that completed it comes next.
-    pub(crate) fn passive(now: Instant, tuple: FourTuple, tcp: TcpConfig, env: &Environment, handshake: Handshake) -> Self {
+    pub(crate) fn passive(
+        now: Instant,
+        tuple: FourTuple,
+        tcp: TcpConfig,
+        env: &Environment,
+        handshake: Handshake,
+    ) -> Self {
         let mut connection = Self::new(now, tuple, tcp, env, handshake.irs);
         connection.set_peer_mss(Some(handshake.peer_mss));
         connection.sack = handshake.sack;
@@ -157,8 +169,12 @@ impl Connection {
         TcpOptions {
             // RFC 9293 MUST-14, SHLD-5, MAY-3: in every SYN.
             mss: Some(mss),
-            window_scale: (if answering { self.rcv.scale > 0 || self.snd.scale > 0 } else { self.tcp.window_scaling })
-                .then(|| window_scale_for(self.tcp.receive_buffer_max)),
+            window_scale: (if answering {
+                self.rcv.scale > 0 || self.snd.scale > 0
+            } else {
+                self.tcp.window_scaling
+            })
+            .then(|| window_scale_for(self.tcp.receive_buffer_max)),
             sack_permitted: if answering { self.sack } else { self.tcp.sack },
             timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
             ..TcpOptions::default()

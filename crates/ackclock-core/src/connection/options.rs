@@ -41,11 +41,11 @@ impl Connection {
     /// # Errors
     /// An interval of zero, or no probe at all.
     pub fn set_keepalive(&mut self, now: Instant, keepalive: Option<Keepalive>) -> Result<(), OptionError> {
-        if let Some(Keepalive { idle, interval, probes }) = keepalive {
-            if idle.is_zero() || interval.is_zero() || probes == 0 {
-                let range = "an idle time and an interval above zero and at least one probe";
-                return Err(OptionError::OutOfRange { option: "keepalive", range });
-            }
+        if let Some(Keepalive { idle, interval, probes }) = keepalive
+            && (idle.is_zero() || interval.is_zero() || probes == 0)
+        {
+            let range = "an idle time and an interval above zero and at least one probe";
+            return Err(OptionError::OutOfRange { option: "keepalive", range });
         }
         self.tcp.keepalive = keepalive;
         self.give_up.keepalives = 0;

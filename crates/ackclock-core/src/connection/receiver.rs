@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::Instant;
-use crate::buffer::ReceiveBuffer;
 use crate::budget::Budget;
+use crate::buffer::ReceiveBuffer;
 use crate::position::Position;
 
 /// RCV.NXT, RCV.WND and what they stand for.

@@ -1,7 +1,7 @@
 //! The send sequence space (RFC 9293 §3.3.1) and the send buffer.
 
-use crate::buffer::Ring;
 use crate::budget::Budget;
+use crate::buffer::Ring;
 use crate::position::Position;
 
 /// SND.UNA, SND.NXT, SND.WND and the bytes they stand for.

@@ -40,10 +40,7 @@ impl State {
 
     /// Whether data of ours may be outstanding or waiting.
     pub(crate) fn may_send_data(self) -> bool {
-        matches!(
-            self,
-            Self::Established | Self::CloseWait | Self::FinWait1 | Self::Closing | Self::LastAck
-        )
+        matches!(self, Self::Established | Self::CloseWait | Self::FinWait1 | Self::Closing | Self::LastAck)
     }
 
     /// The state after the application's CLOSE (RFC 9293 §3.10.4).

@@ -129,15 +129,17 @@ impl Connection {
 
     /// Sets the keep-alive deadline if it is not running; it is checked, not moved, when segments arrive.
     pub(super) fn arm_keepalive(&mut self, now: Instant) {
-        if self.timers.keepalive == Timers::UNSET {
-            if let Some(keepalive) = self.tcp.keepalive {
-                self.timers.keepalive = now + keepalive.idle;
-            }
+        if self.timers.keepalive == Timers::UNSET
+            && let Some(keepalive) = self.tcp.keepalive
+        {
+            self.timers.keepalive = now + keepalive.idle;
         }
     }
 
     fn release_buffers(&mut self, now: Instant) {
         self.timers.buffers = Timers::UNSET;
+        // A writer that the memory budget refused tries again.
+        self.readiness.writable |= std::mem::take(&mut self.awaiting_room);
         let used = [self.counts.sent_at, self.counts.received_at].into_iter().flatten().max();
         if let Some(at) = used.filter(|&at| now.saturating_since(at) < BUFFERS_KEPT) {
             self.timers.buffers = at + BUFFERS_KEPT;
@@ -172,7 +174,11 @@ impl Connection {
         match self.state {
             State::Closed | State::Listen | State::TimeWait => Wanted::Idle,
             State::SynSent | State::SynReceived => {
-                if self.snd.una < self.snd.nxt { Wanted::Retransmit } else { Wanted::Idle }
+                if self.snd.una < self.snd.nxt {
+                    Wanted::Retransmit
+                } else {
+                    Wanted::Idle
+                }
             }
             _ if self.snd.una < self.snd.nxt => {
                 // RFC 9293 SHLD-17: no timeout for data beyond the window's right edge; it is probed instead (MUST-35).
@@ -182,7 +188,11 @@ impl Connection {
                 let unsent = self.snd.unsent();
                 let small = unsent.min(u64::from(self.smss()));
                 let corked = self.corked && !self.pending.cork_expired;
-                if unsent > 0 && u64::from(self.snd.wnd) < small && !corked { Wanted::Persist } else { Wanted::Idle }
+                if unsent > 0 && u64::from(self.snd.wnd) < small && !corked {
+                    Wanted::Persist
+                } else {
+                    Wanted::Idle
+                }
             }
         }
     }
@@ -204,7 +214,9 @@ impl Connection {
         let factor = 1u32.checked_shl(self.give_up.probes.min(16)).unwrap_or(u32::MAX);
         let delay = self.rtt.rto_unbacked().saturating_mul(factor).min(PERSIST_MAX);
         match (self.tcp.user_timeout, self.give_up.waiting_since) {
-            (Some(limit), Some(since)) => (now + delay).min((since + limit).max(now + Duration::from_millis(1))),
+            (Some(limit), Some(since)) => {
+                (now + delay).min((since + limit).max(now + Duration::from_millis(1)))
+            }
             _ => now + delay,
         }
     }

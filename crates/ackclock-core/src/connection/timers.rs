@@ -87,3 +87,5 @@ pub(crate) const OVERRIDE: Duration = Duration::from_millis(200);
 pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
 /// How long empty buffers keep their memory.
 pub(crate) const BUFFERS_KEPT: Duration = Duration::from_millis(500);
+/// How long a writer waits before it tries again, when the memory budget had nothing for it.
+pub(crate) const BUDGET_RETRY: Duration = Duration::from_millis(100);

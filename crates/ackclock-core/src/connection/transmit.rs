@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use ackclock_control::congestion::Sent;
+use ackclock_control::congestion::{IdleRestart, Sent};
 use ackclock_wire::packet::ChecksumState;
 use ackclock_wire::template::HEADER_MAX;
 use ackclock_wire::{Flags, TcpOptions};
@@ -69,10 +69,10 @@ impl Connection {
             State::SynSent | State::SynReceived => return self.handshake_segment(now),
             _ => {}
         }
-        if self.state.may_send_data() {
-            if let Some(chosen) = self.choose_data(limits) {
-                return Some(self.data_segment(now, chosen));
-            }
+        if self.state.may_send_data()
+            && let Some(chosen) = self.choose_data(now, limits)
+        {
+            return Some(self.data_segment(now, chosen));
         }
         if std::mem::take(&mut self.pending.keepalive) {
             // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. SHLD-12: no data with it.
@@ -107,14 +107,26 @@ impl Connection {
         Segment { options, ..Segment::bare(self.snd.iss, flags, SendReason::Handshake) }
     }
 
-    fn choose_data(&mut self, limits: Limits) -> Option<Chosen> {
+    fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
         if let Some(chosen) = self.choose_lost(limits) {
             return Some(chosen);
         }
         if std::mem::take(&mut self.pending.probe) {
             return self.choose_probe();
         }
+        self.restart_after_idleness(now);
         self.choose_new(limits)
+    }
+
+    /// RFC 5681 §4.1: a window that was last used more than a timeout ago says little about the path.
+    fn restart_after_idleness(&mut self, now: Instant) {
+        let Some(sent_at) = self.counts.sent_at.filter(|_| self.snd.una == self.snd.nxt) else { return };
+        let (idle, rto) = (now.saturating_since(sent_at), self.rtt.rto());
+        if idle > rto && self.snd.unsent() > 0 {
+            let initial = u64::from(self.tcp.initial_window_segments.max(1)) * u64::from(self.smss());
+            let restart_window = initial.min(self.congestion.cwnd());
+            self.congestion.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
+        }
     }
 
     /// Lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)).
@@ -190,7 +202,10 @@ impl Connection {
         if self.corked && !self.pending.cork_expired {
             return self.snd.closed;
         }
-        self.tcp.nodelay || self.snd.closed || self.pending.cork_expired || self.snd.una == self.snd.nxt && full == 0
+        self.tcp.nodelay
+            || self.snd.closed
+            || self.pending.cork_expired
+            || self.snd.una == self.snd.nxt && full == 0
     }
 
     /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the largest that
@@ -222,24 +237,27 @@ impl Connection {
     }
 
     fn data_segment(&mut self, now: Instant, chosen: Chosen) -> Segment {
-        let Chosen { start, mut end, reason } = chosen;
-        // SACK blocks take room in the segment; what does not fit goes with the next.
-        let segment = self.data_options(now);
-        let most = self.payload_max(ackclock_wire::options_len(&segment).try_into().unwrap_or(u32::MAX));
-        let segments = end.since(start).div_ceil(u64::from(self.smss())).max(1);
-        end = end.min(start + segments * u64::from(most) + u64::from(self.snd.closed && end > self.snd.data_end()));
-        self.note_sent(now, start, end, reason);
+        let Chosen { start, end, reason } = chosen;
+        let options = self.data_options(now);
+        // SACK blocks take room in each segment; what does not fit goes with the next.
+        let options_len = u32::try_from(ackclock_wire::options_len(&options)).unwrap_or(u32::MAX);
+        let segment_max = self.payload_max(options_len);
         let data_end = self.snd.data_end();
-        let payload_len = end.min(data_end).index_from(start);
+        let text = end.min(data_end).since(start);
+        let segments = text.div_ceil(u64::from(self.smss()));
+        let text_end = start + text.min(segments * u64::from(segment_max));
+        let fin = end > data_end && text_end >= data_end;
+        self.note_sent(now, start, text_end + u64::from(fin), reason);
+        let payload_len = text_end.index_from(start);
         let mut flags = Self::ACK;
-        if end > data_end {
+        if fin {
             flags = flags | Flags::FIN;
         }
-        if payload_len > 0 && end >= data_end {
+        if payload_len > 0 && text_end == data_end {
             // RFC 9293 MUST-61: the last of what is buffered is pushed.
             flags = flags | Flags::PSH;
         }
-        Segment { start, flags, payload_len, segment_max: most, reason, options: segment }
+        Segment { start, flags, payload_len, segment_max, reason, options }
     }
 
     fn note_sent(&mut self, now: Instant, start: Position, end: Position, reason: SendReason) {

@@ -4,7 +4,7 @@
 //! lost. Congestion control is told of episodes and knows none of this.
 
 mod scoreboard;
-
-
+#[cfg(test)]
+mod scoreboard_tests;
 
 pub(crate) use scoreboard::{AckOutcome, Scoreboard, SendMoment};

@@ -32,7 +32,8 @@ impl Connection {
 
     /// PAWS: a timestamp from the past.
     fn is_old_duplicate(&self, arrival: &Arrival<'_>) -> bool {
-        let (Some(timestamps), Some((value, _))) = (self.timestamps, arrival.segment.options.timestamps) else {
+        let (Some(timestamps), Some((value, _))) = (self.timestamps, arrival.segment.options.timestamps)
+        else {
             return false;
         };
         timestamps.is_old(arrival.now, value)
@@ -60,7 +61,8 @@ impl Connection {
         }
         if flags.contains(Flags::SYN) {
             // The SYN,ACK of a crossing open carries the number of the SYN before it (RFC 9293 §3.5 Figure 7).
-            if self.state == State::SynReceived && arrival.start == self.rcv.irs && flags.contains(Flags::ACK) {
+            if self.state == State::SynReceived && arrival.start == self.rcv.irs && flags.contains(Flags::ACK)
+            {
                 arrival.text = &[];
                 return Verdict::Continue;
             }
@@ -86,7 +88,8 @@ impl Connection {
         }
         let len = u64::from(arrival.segment.seq_len());
         let end = arrival.start + len;
-        let repeated = len > 0 && end <= self.rcv.nxt && self.rcv.nxt.since(arrival.start) <= self.repeat_reach();
+        let repeated =
+            len > 0 && end <= self.rcv.nxt && self.rcv.nxt.since(arrival.start) <= self.repeat_reach();
         if repeated {
             self.counts.bytes_duplicate += arrival.segment.payload.len() as u64;
             if self.sack && !arrival.segment.payload.is_empty() {

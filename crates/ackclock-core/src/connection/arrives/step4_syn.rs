@@ -9,7 +9,9 @@ use super::{Arrival, Verdict};
 
 impl Connection {
     pub(super) fn step4_syn(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
-        if !arrival.segment.flags.contains(Flags::SYN) || arrival.start == self.rcv.irs && self.crossing_open() {
+        if !arrival.segment.flags.contains(Flags::SYN)
+            || arrival.start == self.rcv.irs && self.crossing_open()
+        {
             return Verdict::Continue;
         }
         // RFC 5961 §4.2: whatever the sequence number, a challenge; a peer that lost its state answers with a reset.

@@ -176,7 +176,10 @@ impl Connection {
             now,
             bytes_acked: outcome.newly_acked,
             bytes_cumulative: advanced,
-            rtt: outcome.newest.filter(|_| !outcome.retransmission_acked).map(|sent| now.saturating_since(sent.at)),
+            rtt: outcome
+                .newest
+                .filter(|_| !outcome.retransmission_acked)
+                .map(|sent| now.saturating_since(sent.at)),
             srtt: self.rtt.srtt(),
             rtt_min: self.rtt.rtt_min(),
             delivered: self.delivery.bytes,

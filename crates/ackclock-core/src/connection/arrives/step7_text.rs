@@ -50,6 +50,10 @@ impl Connection {
     fn owe_ack(&mut self, arrival: &Arrival<'_>, at_gap: bool) {
         // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it stands for.
         self.acks.segments += arrival.segments;
+        if at_gap && self.acks.now && !self.sack && self.rcv.buffer.has_gap() {
+            // RFC 9293 MAY-13 (RFC 5681 §4.2): a duplicate for each, though the batch is processed before the first leaves.
+            self.acks.repeats = self.acks.repeats.saturating_add(1);
+        }
         if at_gap || self.acks.segments >= 2 {
             self.acks.now = true;
         } else {

@@ -11,13 +11,13 @@ impl Connection {
     pub(super) fn arrives_in_syn_sent(&mut self, now: Instant, segment: &Segment<'_>) {
         // First, the ACK bit.
         let ack = segment.flags.contains(Flags::ACK).then(|| self.snd.una.near(segment.ack));
-        if let Some(ack) = ack {
-            if ack <= self.snd.iss || ack > self.snd.nxt {
-                if !segment.flags.contains(Flags::RST) {
-                    self.reply = Some(Reply::Reset(segment.ack));
-                }
-                return;
+        if let Some(ack) = ack
+            && (ack <= self.snd.iss || ack > self.snd.nxt)
+        {
+            if !segment.flags.contains(Flags::RST) {
+                self.reply = Some(Reply::Reset(segment.ack));
             }
+            return;
         }
         // Second, the RST bit. Third, security, is empty.
         if segment.flags.contains(Flags::RST) {
