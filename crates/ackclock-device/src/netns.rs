@@ -5,6 +5,8 @@
 use std::fs;
 use std::io;
 
+use crate::sys;
+
 /// By which right a private network was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -38,20 +40,14 @@ pub enum NetnsError {
 /// See [`NetnsError`]; also when the process has more than one thread and a user namespace is needed. If the user
 /// could not be mapped, the process is in the new namespaces nevertheless, without rights there.
 pub fn enter_private() -> Result<Right, NetnsError> {
-    if unshare(libc::CLONE_NEWNET).is_ok() {
+    if sys::unshare(libc::CLONE_NEWNET).is_ok() {
         return Ok(Right::Privileged);
     }
-    // SAFETY: these two take nothing and cannot fail.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET).map_err(NetnsError::Refused)?;
+    let (user, group) = sys::effective_ids();
+    sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET).map_err(NetnsError::Refused)?;
     // user_namespaces(7): the group may be mapped only once setgroups(2) is denied.
     fs::write("/proc/self/setgroups", "deny").map_err(NetnsError::Map)?;
     fs::write("/proc/self/uid_map", format!("0 {user} 1")).map_err(NetnsError::Map)?;
     fs::write("/proc/self/gid_map", format!("0 {group} 1")).map_err(NetnsError::Map)?;
     Ok(Right::UserNamespace)
-}
-
-fn unshare(flags: libc::c_int) -> io::Result<()> {
-    // SAFETY: unshare(2) takes an integer and touches no memory of this process.
-    if unsafe { libc::unshare(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

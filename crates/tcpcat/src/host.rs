@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ackclock::{Cidr, Stack, TcpConfig};
 use ackclock_device::capture::{Capture, Captured};
-use ackclock_device::configure::{self, Cidr as KernelCidr};
+use ackclock_device::configure;
 use ackclock_device::impair::{Impaired, Network, Settings};
 use ackclock_device::{Device, open};
 
@@ -58,7 +58,7 @@ impl Host {
             device = Box::new(impaired);
         }
         let tcp = tcp_config(&args.tcp)?;
-        let mut builder = Stack::builder().boxed_device(device).tcp(tcp);
+        let mut builder = Stack::builder().device(device).tcp(tcp);
         builder = builder.congestion_control(&args.tcp.cc).map_err(|error| Failure::usage(error.to_string()))?;
         for &address in addresses {
             builder = builder.address(address);
@@ -126,7 +126,7 @@ fn configure_kernel_end(args: &DeviceArgs) -> Result<(), Failure> {
 }
 
 /// The kernel's address in the network of `address`: the one given, or the first host that is not the stack itself.
-pub(crate) fn kernel_address(args: &DeviceArgs, address: Cidr) -> Result<KernelCidr, Failure> {
+pub(crate) fn kernel_address(args: &DeviceArgs, address: Cidr) -> Result<Cidr, Failure> {
     let given = args.peer.filter(|peer| peer.is_ipv4() == address.addr().is_ipv4());
     let peer = given.or_else(|| neighbour(address)).ok_or_else(|| {
         Failure::usage(format!("the network {address} has no room for the kernel's address")).remedy("give it with --peer ADDR")
@@ -135,7 +135,7 @@ pub(crate) fn kernel_address(args: &DeviceArgs, address: Cidr) -> Result<KernelC
         return Err(Failure::usage(format!("--peer {peer} is the stack's own address"))
             .remedy("the kernel's end of the device takes another address of the same network"));
     }
-    KernelCidr::new(peer, address.prefix_len()).map_err(|error| Failure::usage(error.to_string()))
+    Cidr::new(peer, address.prefix_len()).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// The first host of the network that is not `address` itself.

@@ -57,21 +57,21 @@ pub(crate) struct Outcome {
 
 impl Session {
     /// Runs `body` on a host made from the flags, and reports what came of it.
-    pub(crate) async fn run<'a, F>(
+    pub(crate) async fn run<F>(
         kind: Kind,
         common: &Common,
         moves: Option<&MoveArgs>,
-        body: impl FnOnce(&'a Self) -> F,
+        body: impl FnOnce(&'static Self) -> F,
     ) -> Exit
     where
-        F: Future<Output = Result<Outcome, Failure>> + 'a,
+        F: Future<Output = Result<Outcome, Failure>>,
     {
         let (host, interrupt) = match Self::prepare(common).await {
             Ok(ready) => ready,
             Err(failure) => return observe::fail_early(kind, &common.observe, &failure),
         };
         // One session for the whole process: its tasks may borrow it without counting.
-        let session: &'a Self = Box::leak(Box::new(Self {
+        let session: &'static Self = Box::leak(Box::new(Self {
             net: host.net.clone(),
             meter: Meter::default(),
             interrupt,

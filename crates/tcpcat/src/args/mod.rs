@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-pub(crate) use self::common::{Common, DeviceArgs, ImpairArgs, ObserveArgs, Offload, TcpArgs};
+pub(crate) use self::common::{Common, DeviceArgs, ImpairArgs, ObserveArgs, TcpArgs};
 use crate::units;
 
 /// Moves data between TUN hosts over a TCP in user space.

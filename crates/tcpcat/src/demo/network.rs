@@ -103,7 +103,7 @@ fn forward() -> Result<(), Failure> {
 
 fn host(device: Box<dyn Device>, addr: IpAddr, name: &str) -> Result<Net, Failure> {
     let address = Cidr::new(addr, PREFIX).map_err(|error| Failure::usage(error.to_string()))?;
-    let stack = Stack::builder().boxed_device(device).address(address).spawn();
+    let stack = Stack::builder().device(device).address(address).spawn();
     stack.map(|stack| Net::user(stack, name)).map_err(|error| Failure::new(Exit::Device, error.to_string()))
 }
 

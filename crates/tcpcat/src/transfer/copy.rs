@@ -108,7 +108,8 @@ impl<'a> Copier<'a> {
 }
 
 /// A copier that takes the hash and neither counts nor stops.
-pub(crate) fn hash_copier() -> Copier<'static> {
+#[cfg(test)]
+pub(super) fn hash_copier() -> Copier<'static> {
     Copier::new(|_| {}).hashing(true)
 }
 

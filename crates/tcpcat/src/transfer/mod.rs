@@ -7,4 +7,4 @@ pub(crate) mod protocol;
 pub(crate) mod recv;
 pub(crate) mod send;
 
-pub(crate) use self::copy::{Broken, Copier, Copied, Framing, hash_copier};
+pub(crate) use self::copy::{Broken, Copied, Copier, Framing};
