@@ -1,9 +1,9 @@
 //! A sending rate for datagrams: congestion avoidance without a window.
 //!
-//! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, footnote 13: on success the interval I
-//! between packets becomes αI/(α+I), on loss 2I. The rate 1/I then grows by the same amount, 1/α, with each success,
-//! and is halved by a loss: the window's increase and decrease in terms of rate. Taking a constant from the interval
-//! instead would be a growth without bound.
+//! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, footnote 13: on success the
+//! interval I between packets becomes αI/(α+I), on loss 2I. The rate 1/I then grows by the same amount, 1/α,
+//! with each success, and is halved by a loss: the window's increase and decrease in terms of rate. Taking a
+//! constant from the interval instead would be a growth without bound.
 //!
 //! For requests and answers over UDP, where no window is kept.
 //!
@@ -32,8 +32,8 @@ pub struct DatagramRate {
 }
 
 impl DatagramRate {
-    /// A sender that starts with one datagram each `interval`, and gains one datagram each `alpha` with every success.
-    /// Both are held between a microsecond and 40 hours.
+    /// A sender that starts with one datagram each `interval`, and gains one datagram each `alpha` with every
+    /// success. Both are held between a microsecond and 40 hours.
     #[must_use]
     pub fn new(interval: Duration, alpha: Duration) -> Self {
         Self { interval: fixed(interval), alpha: fixed(alpha) }

@@ -75,7 +75,8 @@ impl SenderEstimator for Csa {
     }
 }
 
-/// TCSA: the smallest of the CSA samples, until one comes within a tenth of it (after M. Aron and P. Druschel).
+/// TCSA: the smallest of the CSA samples, until one comes within a tenth of it (after M. Aron and P.
+/// Druschel).
 #[derive(Clone, Debug)]
 pub struct Tcsa {
     csa: Csa,

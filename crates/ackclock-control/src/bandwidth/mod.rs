@@ -1,7 +1,8 @@
 //! Bandwidth at the start of a connection, estimated from the spacing of acknowledgements or arrivals.
 //!
-//! M. Allman and V. Paxson, "On Estimating End-to-End Network Path Properties", SIGCOMM 1999, §3. Each estimator is fed
-//! one event at a time, so that it runs live in a connection and over the events of a trace alike ([`run`]):
+//! M. Allman and V. Paxson, "On Estimating End-to-End Network Path Properties", SIGCOMM 1999, §3. Each
+//! estimator is fed one event at a time, so that it runs live in a connection and over the events of a trace
+//! alike ([`run`]):
 //!
 //! | estimator | where | rule |
 //! |---|---|---|
@@ -42,8 +43,8 @@ pub trait SenderEstimator: std::fmt::Debug + Send {
     fn is_done(&self) -> bool;
 }
 
-/// Runs an estimator over the acknowledgements of a trace: their times and the bytes that each acknowledged, up to the
-/// first loss. The bandwidth in bytes a second, if it can tell.
+/// Runs an estimator over the acknowledgements of a trace: their times and the bytes that each acknowledged,
+/// up to the first loss. The bandwidth in bytes a second, if it can tell.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,16 +1,18 @@
 //! Packet bunch modes: the bandwidth at which bunches of packets arrive most often.
 //!
-//! V. Paxson, "End-to-End Internet Packet Dynamics", SIGCOMM 1997 (his dissertation has the details), as M. Allman and
-//! V. Paxson use it (SIGCOMM 1999, §3.2): PBM over a whole trace as the benchmark, PBM′ up to the first loss.
+//! V. Paxson, "End-to-End Internet Packet Dynamics", SIGCOMM 1997 (his dissertation has the details), as M.
+//! Allman and V. Paxson use it (SIGCOMM 1999, §3.2): PBM over a whole trace as the benchmark, PBM′ up to the
+//! first loss.
 //!
-//! Deviations: of Paxson's method the core, without its search for changes of route and for links of several channels:
-//! bunches of two to five packets give one estimate each; the mode is the densest range of a fifth among all of them, and
-//! the answer the median within it.
+//! Deviations: of Paxson's method the core, without its search for changes of route and for links of several
+//! channels: bunches of two to five packets give one estimate each; the mode is the densest range of a fifth
+//! among all of them, and the answer the median within it.
 
 use super::bytes_per_second;
 use crate::Instant;
 
-/// PBM over arrivals at the receiver: times and payload bytes. The bandwidth in bytes a second, if there is a mode.
+/// PBM over arrivals at the receiver: times and payload bytes. The bandwidth in bytes a second, if there is a
+/// mode.
 pub fn pbm(arrivals: impl IntoIterator<Item = (Instant, u64)>) -> Option<u64> {
     let arrivals: Vec<(Instant, u64)> = arrivals.into_iter().take(ARRIVALS_MAX).collect();
     let mut estimates: Vec<u64> = BUNCHES.flat_map(|size| bunches(&arrivals, size)).collect();
@@ -33,7 +35,8 @@ fn bunches(arrivals: &[(Instant, u64)], size: usize) -> impl Iterator<Item = u64
     })
 }
 
-/// The largest run of the sorted estimates in which the last is at most a fifth above the first; at least two.
+/// The largest run of the sorted estimates in which the last is at most a fifth above the first; at least
+/// two.
 fn densest(sorted: &[u64]) -> Option<&[u64]> {
     let mut best: &[u64] = &[];
     let mut end = 0;

@@ -1,7 +1,8 @@
 //! Estimation at the receiver: M. Allman and V. Paxson, SIGCOMM 1999, §3.4.
 //!
-//! The receiver knows which segments the sender may send back to back on each of its acknowledgements: the window slides
-//! by what is acknowledged and slow start adds a segment. How far apart those segments arrive is the bottleneck's spacing.
+//! The receiver knows which segments the sender may send back to back on each of its acknowledgements: the
+//! window slides by what is acknowledged and slow start adds a segment. How far apart those segments arrive
+//! is the bottleneck's spacing.
 //!
 //! Deviation: bytes instead of segments.
 
@@ -18,7 +19,8 @@ pub struct Receiver {
     /// Bytes received in order, and acknowledged.
     received: u64,
     acked: u64,
-    /// D_j: the last byte that the sender may send after each acknowledgement. The front ends the burst now arriving.
+    /// D_j: the last byte that the sender may send after each acknowledgement. The front ends the burst now
+    /// arriving.
     allowed: VecDeque<u64>,
     /// The last of them.
     allowed_last: u64,

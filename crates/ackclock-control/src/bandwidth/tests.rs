@@ -49,8 +49,9 @@ fn tcsa_prime_is_the_mean_of_two_samples_in_a_row() {
 
 #[test]
 fn tssf_takes_three_acknowledgements_of_one_flight() {
-    // A flight of two segments has one acknowledgement; the flight of three after it two; the one of five has three, and
-    // the last is for a single segment, which does not count; the flight of eight has four, 4 ms apart.
+    // A flight of two segments has one acknowledgement; the flight of three after it two; the one of five has
+    // three, and the last is for a single segment, which does not count; the flight of eight has four, 4 ms
+    // apart.
     let mut arrivals = acks(&[0], 2 * SMSS);
     arrivals.extend(acks(&[1000], 2 * SMSS));
     arrivals.extend(acks(&[1500], SMSS));
@@ -74,8 +75,8 @@ fn packet_pair_is_the_spacing_of_two() {
     assert_eq!(run(PacketPair::new(), acks(&[0], SMSS)), None);
 }
 
-/// A slow start of which the bursts arrive with `gaps` tenths of a millisecond between segments, each burst acknowledged
-/// at its end, which allows one segment more.
+/// A slow start of which the bursts arrive with `gaps` tenths of a millisecond between segments, each burst
+/// acknowledged at its end, which allows one segment more.
 fn receiver(gaps: &[u64], samples_max: usize) -> Receiver {
     let mut receiver = Receiver::new(samples_max, SMSS, SMSS);
     receiver.on_data(Instant::ZERO, SMSS);

@@ -1,6 +1,7 @@
 //! Tracking slow-start flights: M. Allman and V. Paxson, SIGCOMM 1999, §3.3.1.
 //!
-//! Deviation: bytes instead of segments; a flight grows by one SMSS for each acknowledgement, as slow start does.
+//! Deviation: bytes instead of segments; a flight grows by one SMSS for each acknowledgement, as slow start
+//! does.
 
 use super::{SenderEstimator, bytes_per_second};
 use crate::Instant;

@@ -2,13 +2,13 @@
 //!
 //! A. Awadallah and C. Rai, "TCP-BFA: Buffer Fill Avoidance", 1998, §3; the variants of its §6.
 //!
-//! The signed deviation of the round-trip time, averaged, says whether the path's queue fills. Above one threshold the
-//! window is frozen, below the other it grows again as Reno's does; a loss or a timeout unfreezes it. Round trips are
-//! measured in ticks of 10 ms; the coarse timeout of §3.1 is a preset of the estimator
-//! ([`rtt`](crate::rtt)).
+//! The signed deviation of the round-trip time, averaged, says whether the path's queue fills. Above one
+//! threshold the window is frozen, below the other it grows again as Reno's does; a loss or a timeout
+//! unfreezes it. Round trips are measured in ticks of 10 ms; the coarse timeout of §3.1 is a preset of the
+//! estimator ([`rtt`](crate::rtt)).
 //!
-//! Deviations: none known for the algorithm of §3. §6 only names the variants; what is chosen for them stands with
-//! [`BfaConfig`].
+//! Deviations: none known for the algorithm of §3. §6 only names the variants; what is chosen for them stands
+//! with [`BfaConfig`].
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ pub struct Bfa {
     window: Window,
     config: BfaConfig,
     rounds: Rounds,
-    /// Smoothed round-trip time and its signed deviation (§3.2), in nanoseconds; `None` before the first sample.
+    /// Smoothed round-trip time and its signed deviation (§3.2), in nanoseconds; `None` before the first
+    /// sample.
     srtt: Option<i64>,
     srv: i64,
     base_rtt: i64,
@@ -36,14 +37,16 @@ pub struct Bfa {
 pub struct BfaConfig {
     /// The name in the registry.
     pub name: &'static str,
-    /// What stays of the signed deviation at each sample (α_srv), in quarters: 2, or 3 for less reaction to noise.
+    /// What stays of the signed deviation at each sample (α_srv), in quarters: 2, or 3 for less reaction to
+    /// noise.
     pub memory_quarters: u8,
     /// When the window is frozen, and when it grows again.
     pub thresholds: BfaThresholds,
     /// The tick in which round trips are measured.
     pub tick: Duration,
-    /// §6, decreasing: above three times σ_on the window also shrinks, by an eighth once a round trip. (The paper
-    /// says "when the signed variance is very high"; three times and an eighth are this project's choice.)
+    /// §6, decreasing: above three times σ_on the window also shrinks, by an eighth once a round trip. (The
+    /// paper says "when the signed variance is very high"; three times and an eighth are this project's
+    /// choice.)
     pub decreasing: bool,
 }
 
@@ -57,8 +60,8 @@ pub enum BfaThresholds {
         /// Below minus this it grows again.
         off_ms: u16,
     },
-    /// §6, from the path: both are a sixteenth of the smallest round trip, and at least a tick. (The fraction is this
-    /// project's choice.)
+    /// §6, from the path: both are a sixteenth of the smallest round trip, and at least a tick. (The fraction
+    /// is this project's choice.)
     Path,
 }
 

@@ -1,10 +1,11 @@
 //! CARD: moves the window against the sign of the delay gradient, every other round trip.
 //!
-//! R. Jain, "A Delay-Based Approach for Congestion Avoidance in Interconnected Heterogeneous Computer Networks", ACM
-//! Computer Communication Review 19(5), 1989, as L. Brakmo and L. Peterson describe it (IEEE JSAC 13(8), 1995, §III-B).
+//! R. Jain, "A Delay-Based Approach for Congestion Avoidance in Interconnected Heterogeneous Computer
+//! Networks", ACM Computer Communication Review 19(5), 1989, as L. Brakmo and L. Peterson describe it (IEEE
+//! JSAC 13(8), 1995, §III-B).
 //!
-//! Deviations: that description leaves the start open: slow start, until the gradient is positive for the first time.
-//! On losses, Reno.
+//! Deviations: that description leaves the start open: slow start, until the gradient is positive for the
+//! first time. On losses, Reno.
 
 use super::round::Rounds;
 use super::window::{SlowStart, Window, window_methods};

@@ -1,15 +1,17 @@
 //! DCTCP: the window shrinks by as much of it as was marked.
 //!
-//! S. Bensley, D. Thaler, P. Balasubramanian, L. Eggert and G. Judd, "Data Center TCP (DCTCP)", RFC 8257, 2017, §3.3
-//! and §3.5; and as `prague` the sender's part of K. De Schepper, O. Tilmans, B. Briscoe and V. Goel, "Prague
-//! Congestion Control" (draft-briscoe-iccrg-prague-congestion-control), as far as a window alone can: DCTCP's response,
-//! a growth that does not favour short round trips, and pacing.
+//! S. Bensley, D. Thaler, P. Balasubramanian, L. Eggert and G. Judd, "Data Center TCP (DCTCP)", RFC 8257,
+//! 2017, §3.3 and §3.5; and as `prague` the sender's part of K. De Schepper, O. Tilmans, B. Briscoe and V.
+//! Goel, "Prague Congestion Control" (draft-briscoe-iccrg-prague-congestion-control), as far as a window
+//! alone can: DCTCP's response, a growth that does not favour short round trips, and pacing.
 //!
-//! The marks come in [`Ack::ecn_marked`]; an episode whose cause is [`LossCause::EcnEcho`] says when to answer them, once
-//! a round trip. Feedback that tells only that something was marked (RFC 3168) makes it a slower Reno.
+//! The marks come in [`Ack::ecn_marked`]; an episode whose cause is [`LossCause::EcnEcho`] says when to
+//! answer them, once a round trip. Feedback that tells only that something was marked (RFC 3168) makes it a
+//! slower Reno.
 //!
-//! Deviations: growth counts bytes. Prague's fractional windows below two segments and its fall-back to a classic
-//! response at classic bottlenecks are left out, so it must stay off paths that it may share with other flows.
+//! Deviations: growth counts bytes. Prague's fractional windows below two segments and its fall-back to a
+//! classic response at classic bottlenecks are left out, so it must stay off paths that it may share with
+//! other flows.
 
 use super::pacing::window_rate;
 use super::round::Rounds;
@@ -97,7 +99,8 @@ impl Dctcp {
         if self.bytes_acked == 0 {
             return;
         }
-        // RFC 8257 §3.3 (6)-(7): M = bytes marked / bytes acknowledged; alpha = alpha * (1 - g) + g * M, g = 1/16.
+        // RFC 8257 §3.3 (6)-(7): M = bytes marked / bytes acknowledged; alpha = alpha * (1 - g) + g * M, g =
+        // 1/16.
         let marked = self.bytes_marked.min(self.bytes_acked);
         let fraction = u128::from(marked) * u128::from(ONE) / u128::from(self.bytes_acked);
         let fraction = u64::try_from(fraction).unwrap_or(ONE);
@@ -105,12 +108,14 @@ impl Dctcp {
         (self.bytes_acked, self.bytes_marked) = (0, 0);
     }
 
-    /// Prague, "reduced RTT dependence": on a round trip below 25 ms the window grows as if it were 25 ms long.
+    /// Prague, "reduced RTT dependence": on a round trip below 25 ms the window grows as if it were 25 ms
+    /// long.
     fn growth_bytes(&mut self, bytes: u64) -> u64 {
         if self.kind == Kind::Dctcp || self.srtt >= VIRTUAL_RTT || self.srtt == 0 {
             return bytes;
         }
-        // A segment per (virtual) round trip in rate terms: both the time and the window are smaller by the ratio.
+        // A segment per (virtual) round trip in rate terms: both the time and the window are smaller by the
+        // ratio.
         let ratio = (self.srtt << 16) / VIRTUAL_RTT;
         let scaled = bytes.min(1 << 32).saturating_mul((ratio * ratio) >> 16).saturating_add(self.uncounted);
         self.uncounted = scaled & 0xffff;

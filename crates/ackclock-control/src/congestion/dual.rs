@@ -1,8 +1,8 @@
 //! DUAL: Reno that gives up an eighth when the delay is above the middle of what it has been.
 //!
-//! Z. Wang and J. Crowcroft, "Eliminating Periodic Packet Losses in 4.3-Tahoe BSD TCP Congestion Control Algorithm",
-//! ACM Computer Communication Review 22(2), 1992, as L. Brakmo and L. Peterson describe it (IEEE JSAC 13(8), 1995,
-//! §III-B).
+//! Z. Wang and J. Crowcroft, "Eliminating Periodic Packet Losses in 4.3-Tahoe BSD TCP Congestion Control
+//! Algorithm", ACM Computer Communication Review 22(2), 1992, as L. Brakmo and L. Peterson describe it (IEEE
+//! JSAC 13(8), 1995, §III-B).
 //!
 //! Deviations: the check applies in slow start too, and ends it. On losses, Reno.
 

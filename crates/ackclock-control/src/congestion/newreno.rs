@@ -1,9 +1,9 @@
 //! NewReno's window: Reno's, with no burst when an episode ends.
 //!
-//! T. Henderson, S. Floyd, A. Gurtov and Y. Nishida, "The NewReno Modification to TCP's Fast Recovery Algorithm",
-//! RFC 6582, 2012. What NewReno is known for, staying in recovery until everything outstanding at its start is
-//! acknowledged and sending a hole for each partial acknowledgement, is the recovery policy's part; so is the
-//! inflation and deflation of the window during it.
+//! T. Henderson, S. Floyd, A. Gurtov and Y. Nishida, "The NewReno Modification to TCP's Fast Recovery
+//! Algorithm", RFC 6582, 2012. What NewReno is known for, staying in recovery until everything outstanding at
+//! its start is acknowledged and sending a hole for each partial acknowledgement, is the recovery policy's
+//! part; so is the inflation and deflation of the window during it.
 //!
 //! Deviations: growth in congestion avoidance as in Reno, by bytes.
 
@@ -58,8 +58,8 @@ impl Controller for NewReno {
     }
 
     fn on_recovery_end(&mut self, end: &RecoveryEnd) {
-        // RFC 6582 §3.2 (3), full acknowledgement: cwnd = min (ssthresh, max(FlightSize, SMSS) + SMSS), so that
-        // little in flight does not become a burst.
+        // RFC 6582 §3.2 (3), full acknowledgement: cwnd = min (ssthresh, max(FlightSize, SMSS) + SMSS), so
+        // that little in flight does not become a burst.
         let smss = self.window.smss();
         let cwnd = end.in_flight.max(smss).saturating_add(smss);
         self.window.set_cwnd(self.window.cwnd().min(cwnd));

@@ -1,19 +1,19 @@
 //! Pacing for controllers that have a window alone.
 //!
-//! A. Aggarwal, S. Savage and T. Anderson, "Understanding the Performance of TCP Pacing", INFOCOM 2000: a window spread
-//! over its round trip. The factors, twice the window in slow start and 1.2 of it afterwards, leave room to grow; they are
-//! those in common use.
+//! A. Aggarwal, S. Savage and T. Anderson, "Understanding the Performance of TCP Pacing", INFOCOM 2000: a
+//! window spread over its round trip. The factors, twice the window in slow start and 1.2 of it afterwards,
+//! leave room to grow; they are those in common use.
 
 use std::sync::Arc;
 
 use super::{
-    About, Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, RecoveryEnd, Sent, Snapshot, Start,
-    Timeout, Undo,
+    About, Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent, Snapshot,
+    Start, Timeout, Undo,
 };
 use crate::time::nanos;
 
-/// Makes the controllers of another factory with a pacing rate, under the same name. A controller that has a rate of its
-/// own keeps it.
+/// Makes the controllers of another factory with a pacing rate, under the same name. A controller that has a
+/// rate of its own keeps it.
 #[derive(Clone, Debug)]
 pub struct Paced(pub Arc<dyn ControllerFactory>);
 
@@ -31,7 +31,8 @@ impl ControllerFactory for Paced {
     }
 }
 
-/// The rate at which `cwnd` bytes take a round trip of `srtt` nanoseconds, and some more; `None` without a round trip.
+/// The rate at which `cwnd` bytes take a round trip of `srtt` nanoseconds, and some more; `None` without a
+/// round trip.
 #[must_use]
 pub(super) fn window_rate(cwnd: u64, srtt: u64, in_slow_start: bool) -> Option<u64> {
     let percent: u128 = if in_slow_start { 200 } else { 120 };
@@ -58,6 +59,10 @@ impl Controller for PacedController {
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
         self.inner.on_loss_episode(loss);
+    }
+
+    fn on_lost(&mut self, lost: &Lost) {
+        self.inner.on_lost(lost);
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    About, Bfa, Card, Controller, Cubic, Dctcp, Dual, NewReno, Reno, Start, Tahoe, TriS, Uncontrolled, Vegas,
-    VegasStar,
+    About, Bbr, Bfa, Card, Controller, Cubic, Dctcp, Dual, NewReno, Reno, Start, Tahoe, TriS, Uncontrolled,
+    Vegas, VegasStar,
 };
 
 /// The controllers that can be chosen by name.
@@ -182,6 +182,7 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
         .map(|config| described(config.name, Bfa::ABOUT, move |start| Box::new(Bfa::new(start, config))));
     let others = [
         default_factory(),
+        described(Bbr::NAME, Bbr::ABOUT, |start| Box::new(Bbr::new(start))),
         described(Card::NAME, Card::ABOUT, |start| Box::new(Card::new(start))),
         described(Cubic::NAME_PLAIN, Cubic::ABOUT, |start| Box::new(Cubic::plain(start))),
         described(Dctcp::NAME, Dctcp::ABOUT, |start| Box::new(Dctcp::new(start))),

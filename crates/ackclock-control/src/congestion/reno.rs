@@ -1,10 +1,10 @@
 //! Reno: slow start, congestion avoidance and halving.
 //!
-//! V. Jacobson, "Modified TCP Congestion Avoidance Algorithm", 1990; M. Allman, V. Paxson and E. Blanton, "TCP
-//! Congestion Control", RFC 5681, 2009; bytes counted as in M. Allman, RFC 3465, 2003, with L = 2.
+//! V. Jacobson, "Modified TCP Congestion Avoidance Algorithm", 1990; M. Allman, V. Paxson and E. Blanton,
+//! "TCP Congestion Control", RFC 5681, 2009; bytes counted as in M. Allman, RFC 3465, 2003, with L = 2.
 //!
-//! The window alone is here. What is sent during an episode (inflation by duplicate acknowledgements, RFC 5681
-//! §3.2, or RFC 6675's pipe) is the recovery policy's.
+//! The window alone is here. What is sent during an episode (inflation by duplicate acknowledgements,
+//! RFC 5681 §3.2, or RFC 6675's pipe) is the recovery policy's.
 
 use super::window::{SlowStart, Window, window_methods};
 use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};

@@ -1,7 +1,7 @@
 //! Tahoe: after every loss one segment, slow start, congestion avoidance.
 //!
-//! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, §1, §3 and Appendix B; with the
-//! fast retransmit of 4.3BSD-Tahoe, which is the recovery policy's part and begins an episode here.
+//! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, §1, §3 and Appendix B; with
+//! the fast retransmit of 4.3BSD-Tahoe, which is the recovery policy's part and begins an episode here.
 //!
 //! Deviations: the window grows by whole segments, after as many acknowledgements as make one (Appendix B's
 //! 1/cwnd each); an acknowledgement of less than a segment counts for what it acknowledges.

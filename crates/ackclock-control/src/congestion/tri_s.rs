@@ -1,11 +1,12 @@
 //! Tri-S: grows while another segment still buys throughput.
 //!
 //! Z. Wang and J. Crowcroft, "A New Congestion Control Scheme: Slow Start and Search (Tri-S)", ACM Computer
-//! Communication Review 21(1), 1991, as L. Brakmo and L. Peterson describe it (IEEE JSAC 13(8), 1995, §III-B).
+//! Communication Review 21(1), 1991, as L. Brakmo and L. Peterson describe it (IEEE JSAC 13(8), 1995,
+//! §III-B).
 //!
-//! Deviations: a connection starts with more than one segment, so that "the throughput achieved when only one segment
-//! was in transit" is a segment per smallest round trip; slow start lasts while the same test, per segment added,
-//! succeeds. On losses, Reno.
+//! Deviations: a connection starts with more than one segment, so that "the throughput achieved when only one
+//! segment was in transit" is a segment per smallest round trip; slow start lasts while the same test, per
+//! segment added, succeeds. On losses, Reno.
 
 use super::round::Rounds;
 use super::window::{SlowStart, Window, window_methods};

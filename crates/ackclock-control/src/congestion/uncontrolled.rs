@@ -1,7 +1,8 @@
 //! No congestion control: the sender of 4.3BSD before 1988, held by the receiver's window alone.
 //!
-//! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, figures 3 and 8, show what it does
-//! to a network. It is for simulated ones: [`Registry::builtin`](super::Registry::builtin) leaves it out.
+//! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, figures 3 and 8, show what it
+//! does to a network. It is for simulated ones: [`Registry::builtin`](super::Registry::builtin) leaves it
+//! out.
 
 use super::window::CWND_MAX;
 use super::{About, Ack, Controller, Exception, LossEpisode, Signal, Start, Timeout};

@@ -1,12 +1,12 @@
 //! Vegas: keeps a few segments queued, measured by the difference of expected and actual rate.
 //!
-//! L. Brakmo and L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE Journal on
-//! Selected Areas in Communications 13(8), 1995, §III-B and §III-C. The fine-grained retransmission check of §III-A
-//! is a recovery policy; that the window shrinks only for losses of segments sent after the last decrease is how
-//! episodes are defined ([`Controller::on_loss_episode`]).
+//! L. Brakmo and L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE Journal
+//! on Selected Areas in Communications 13(8), 1995, §III-B and §III-C. The fine-grained retransmission check
+//! of §III-A is a recovery policy; that the window shrinks only for losses of segments sent after the last
+//! decrease is how episodes are defined ([`Controller::on_loss_episode`]).
 //!
-//! Deviations: the linear change of a round trip is made at its start, at once; on a loss the window is halved, as
-//! in the Reno that Vegas was made from (the paper does not say).
+//! Deviations: the linear change of a round trip is made at its start, at once; on a loss the window is
+//! halved, as in the Reno that Vegas was made from (the paper does not say).
 
 use super::round::Rounds;
 use super::window::{SlowStart, Window, window_methods};
@@ -77,7 +77,8 @@ impl Vegas {
         }
     }
 
-    /// Sets the threshold window of slow start, at least as large as the window ([`VegasStar`](super::VegasStar)).
+    /// Sets the threshold window of slow start, at least as large as the window
+    /// ([`VegasStar`](super::VegasStar)).
     pub(super) fn set_threshold_window(&mut self, bytes: u64) {
         self.window.set_ssthresh(bytes.max(self.window.cwnd()));
     }
@@ -87,8 +88,8 @@ impl Vegas {
         let Some(extra) = self.extra_segments(rtt) else { return };
         let Thresholds { alpha, beta, gamma } = self.thresholds;
         if self.window.in_slow_start() {
-            // §III-C: exponential growth only every other round trip, so that the comparison is valid; when the
-            // actual rate falls below the expected by one buffer, linear increase and decrease begin.
+            // §III-C: exponential growth only every other round trip, so that the comparison is valid; when
+            // the actual rate falls below the expected by one buffer, linear increase and decrease begin.
             if !self.doubling && extra > u64::from(gamma) * 100 {
                 self.window.set_ssthresh(self.window.cwnd());
             }
@@ -109,8 +110,8 @@ impl Vegas {
         if self.sent_in_round == 0 || rtt == 0 {
             return None;
         }
-        // §III-B: Expected = WindowSize / BaseRTT; Actual = bytes sent while the distinguished segment was on its
-        // way, divided by its round trip.
+        // §III-B: Expected = WindowSize / BaseRTT; Actual = bytes sent while the distinguished segment was on
+        // its way, divided by its round trip.
         let expected = u128::from(self.window.cwnd());
         let actual = u128::from(self.sent_in_round) * u128::from(self.base_rtt) / u128::from(rtt);
         let extra = expected.saturating_sub(actual) * 100 / u128::from(self.window.smss());

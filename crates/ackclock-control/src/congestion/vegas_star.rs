@@ -1,15 +1,15 @@
 //! Vegas*: Vegas with a slow start that is spaced by the bottleneck and ends at its bandwidth.
 //!
-//! L. Brakmo and L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE Journal on
-//! Selected Areas in Communications 13(8), 1995, §III-C (the experimental version) and fig. 11.
+//! L. Brakmo and L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE Journal
+//! on Selected Areas in Communications 13(8), 1995, §III-C (the experimental version) and fig. 11.
 //!
-//! The spacing of the acknowledgements of four segments gives the available bandwidth; times BaseRTT it is the
-//! threshold window. What an acknowledgement adds to the window in slow start is sent not at once but spaced by that
-//! bandwidth, behind the acknowledgements still to come.
+//! The spacing of the acknowledgements of four segments gives the available bandwidth; times BaseRTT it is
+//! the threshold window. What an acknowledgement adds to the window in slow start is sent not at once but
+//! spaced by that bandwidth, behind the acknowledgements still to come.
 //!
-//! Deviations: the spacing is done by the pacing rate instead of by scheduled increments of the window, which puts
-//! the same segments on the wire at the same times; as the paper leaves open which estimate counts, the largest one
-//! of the slow start does.
+//! Deviations: the spacing is done by the pacing rate instead of by scheduled increments of the window, which
+//! puts the same segments on the wire at the same times; as the paper leaves open which estimate counts, the
+//! largest one of the slow start does.
 
 use std::time::Duration;
 
@@ -184,7 +184,8 @@ mod tests {
         flow
     }
 
-    // V5: the queue that Vegas needs while it starts is half of what it sends in a round trip; Vegas* needs less.
+    // V5: the queue that Vegas needs while it starts is half of what it sends in a round trip; Vegas* needs
+    // less.
     #[test]
     fn start_needs_a_smaller_queue_than_vegas() {
         let vegas = start_up(|start| Box::new(Vegas::new(start))).totals();

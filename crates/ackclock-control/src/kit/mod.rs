@@ -1,7 +1,8 @@
 //! A conformance kit for congestion controllers: does a controller do what a connection may expect of it?
 //!
-//! [`examine`] runs every check on a factory's controllers and returns a [`Report`]. A controller that departs from
-//! a check by design says so in its [`About::exceptions`](crate::congestion::About), and the report shows why.
+//! [`examine`] runs every check on a factory's controllers and returns a [`Report`]. A controller that
+//! departs from a check by design says so in its [`About::exceptions`](crate::congestion::About), and the
+//! report shows why.
 //!
 //! ```
 //! use ackclock_control::congestion::Registry;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Instant;
 use crate::congestion::{
-    Ack, Controller, IdleRestart, LossCause, LossEpisode, RecoveryEnd, Sent, Timeout, Undo,
+    Ack, Controller, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Timeout, Undo,
 };
 
 /// One event with arbitrary contents.
@@ -58,6 +58,15 @@ impl Operation {
                 controller.on_ack(&hostile_ack(now, bytes, rtt_ns, delivered, in_flight, flags));
             }
             Self::LossEpisode { flight_size, ecn } => {
+                let prior_delivered = delivered.saturating_sub(flight_size);
+                let app_limited = flight_size.is_multiple_of(3);
+                controller.on_lost(&Lost {
+                    now,
+                    bytes: flight_size / 2,
+                    delivered,
+                    prior_delivered,
+                    app_limited,
+                });
                 let cause = if ecn { LossCause::EcnEcho } else { LossCause::Reordering };
                 controller.on_loss_episode(&LossEpisode {
                     now,

@@ -1,8 +1,8 @@
-//! One sender on one bottleneck, segment by segment, in virtual time: what the conformance kit and the tables of
-//! windows by round drive controllers with.
+//! One sender on one bottleneck, segment by segment, in virtual time: what the conformance kit and the tables
+//! of windows by round drive controllers with.
 //!
-//! It is a model of a path, not of TCP: a segment is lost once three sent after it are acknowledged, lost bytes
-//! are sent again as new ones, and every acknowledgement arrives. Experiments with real connections are
+//! It is a model of a path, not of TCP: a segment is lost once three sent after it are acknowledged, lost
+//! bytes are sent again as new ones, and every acknowledgement arrives. Experiments with real connections are
 //! `ackclock-sim`'s.
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::Instant;
 use crate::congestion::{
-    Ack, Controller, ControllerFactory, LossCause, LossEpisode, RecoveryEnd, Sent, Start, Timeout,
+    Ack, Controller, ControllerFactory, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout,
 };
 use crate::rtt::{RtoConfig, RttEstimator};
 use crate::time::nanos;
@@ -166,7 +166,8 @@ impl Flow {
         }
     }
 
-    /// Lets the application have no more than this many bytes in flight; at first, four times what the path holds.
+    /// Lets the application have no more than this many bytes in flight; at first, four times what the path
+    /// holds.
     pub fn limit_application(&mut self, bytes: u64) {
         self.application_limit = bytes;
     }
@@ -300,8 +301,13 @@ impl Flow {
         self.expiries = 0;
         let lost = self.declare_lost(newest.number);
         self.end_episode(newest.number);
-        if lost > 0 {
-            self.begin_episode(LossCause::DuplicateAcks, prior_in_flight, lost);
+        if let Some(prior_delivered) = lost.newest_prior_delivered {
+            let (now, bytes, delivered) = (self.now, lost.bytes, self.delivered);
+            let app_limited = newest.app_limited;
+            self.controller.on_lost(&Lost { now, bytes, delivered, prior_delivered, app_limited });
+        }
+        if lost.bytes > 0 {
+            self.begin_episode(LossCause::DuplicateAcks, prior_in_flight, lost.bytes);
         } else if marked > 0 {
             self.begin_episode(LossCause::EcnEcho, prior_in_flight, 0);
         }
@@ -339,16 +345,17 @@ impl Flow {
     }
 
     /// Dropped segments of which three sent later have been delivered.
-    fn declare_lost(&mut self, newest: u64) -> u64 {
-        let mut lost = 0;
+    fn declare_lost(&mut self, newest: u64) -> DeclaredLost {
+        let mut lost = DeclaredLost::default();
         while let Some(front) = self.in_flight.front() {
             if !front.dropped || front.number + 3 > newest {
                 break;
             }
-            lost += front.bytes;
+            lost.bytes += front.bytes;
+            lost.newest_prior_delivered = Some(front.prior_delivered);
             self.in_flight.pop_front();
         }
-        self.bytes_in_flight -= lost;
+        self.bytes_in_flight -= lost.bytes;
         lost
     }
 
@@ -386,6 +393,12 @@ impl Flow {
         self.bytes_in_flight = 0;
         self.recover = None;
     }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct DeclaredLost {
+    bytes: u64,
+    newest_prior_delivered: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,12 @@
-//! Estimators by name: RFC 6298, its ancestors, and every row of the tables that M. Allman and V. Paxson measured ("On
-//! Estimating End-to-End Network Path Properties", SIGCOMM 1999, tables 1 to 4).
+//! Estimators by name: RFC 6298, its ancestors, and every row of the tables that M. Allman and V. Paxson
+//! measured ("On Estimating End-to-End Network Path Properties", SIGCOMM 1999, tables 1 to 4).
 //!
-//! The tables' rows share what the paper states for all of them: 3 s before the first sample, no timeout above 64 s,
-//! RTTVAR not below one tick, the standard gains and k = 4, one timed segment a flight and a heartbeat clock, except
-//! where a row says otherwise.
+//! The tables' rows share what the paper states for all of them: 3 s before the first sample, no timeout
+//! above 64 s, RTTVAR not below one tick, the standard gains and k = 4, one timed segment a flight and a
+//! heartbeat clock, except where a row says otherwise.
 //!
-//! Deviation: the scanned table 3 gives `fast` as 1/2 and 1/4, its text as twice the standard parameters; the text's 1/4
-//! and 1/2 are taken.
+//! Deviation: the scanned table 3 gives `fast` as 1/2 and 1/4, its text as twice the standard parameters; the
+//! text's 1/4 and 1/2 are taken.
 
 use std::time::Duration;
 
