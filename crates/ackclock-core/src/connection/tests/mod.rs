@@ -55,7 +55,7 @@ impl Pair {
                 mtu: 1500,
                 budget: Budget::new(64 << 20),
             };
-            Connection::active(now, FourTuple::new(addr(local), addr(remote)), tcp, &env)
+            Connection::active(now, FourTuple::new(addr(local), addr(remote)), tcp.into(), &env)
         };
         let ends = [end(1, 2, one, u32::MAX - 20_000), end(2, 1, two, (1 << 31) - 10_000)];
         Self { now, ends, limits, wire: BTreeMap::new(), packets: [0; 2], serial: 0, path }
