@@ -48,7 +48,7 @@ impl Pair {
         let now = Instant::from_millis(1000);
         let addr = |last| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), 1000 + u16::from(last));
         let [one, two] = configs;
-        let end = |local, remote, tcp, iss| {
+        let end = |local, remote, tcp: TcpConfig, iss| {
             let env = Environment {
                 iss: SeqNum::new(iss),
                 timestamp_offset: iss / 3,
