@@ -136,9 +136,9 @@ pub(crate) struct BenchClientArgs {
     /// Its port
     #[arg(default_value = BENCH_PORT)]
     pub(crate) port: String,
-    /// How long to run
-    #[arg(short = 't', long, value_name = "SECS", default_value = "10", value_parser = units::duration)]
-    pub(crate) time: Duration,
+    /// How long to run [default: 10, or as long as --bytes take]
+    #[arg(short = 't', long, value_name = "SECS", value_parser = units::duration)]
+    pub(crate) time: Option<Duration>,
     /// The server sends
     #[arg(short = 'R', long)]
     pub(crate) reverse: bool,
