@@ -28,6 +28,8 @@ pub struct Pair {
     pub listener: ListenerId,
     /// What the link can do.
     pub limits: Limits,
+    burst: u64,
+    connected: usize,
     verify: bool,
     spare: Vec<Vec<u8>>,
 }
@@ -41,10 +43,14 @@ pub struct Link {
     pub offload: bool,
     /// Whether checksums are computed and verified in software.
     pub checksums: bool,
+    /// How many packets it takes at a time.
+    pub burst: u64,
 }
 
-/// The port that the server listens on.
-pub const PORT: u16 = 5001;
+/// The first port that the client connects to; the server listens on all.
+const PORT: u16 = 5001;
+/// After so many connections the client goes on to the next port, lest its own ports run out.
+const CONNECTIONS_PER_PORT: usize = 30_000;
 
 impl Pair {
     /// Two endpoints that know nothing of each other yet.
@@ -59,14 +65,22 @@ impl Pair {
             End { endpoint: Endpoint::new(config, Instant::ZERO), addr, inbox: VecDeque::new() }
         };
         let mut ends = [end(1), end(2)];
-        let mut options = ListenOptions::new(ListenAddr { addr: None, port: Some(PORT) });
+        let mut options = ListenOptions::new(ListenAddr { addr: None, port: None });
         options.backlog = 1 << 20;
         options.syn_backlog = 1 << 20;
         let listener =
             ends[1].endpoint.listen(Instant::ZERO, options).expect("nothing else listens on this endpoint");
         let gso = if link.offload { 65_535 } else { link.mtu };
         let limits = Limits { gso_max_v4: gso, gso_max_v6: gso, tx_checksum: !link.checksums };
-        Self { ends, listener, limits, verify: link.checksums, spare: Vec::new() }
+        Self {
+            ends,
+            listener,
+            limits,
+            burst: link.burst,
+            connected: 0,
+            verify: link.checksums,
+            spare: Vec::new(),
+        }
     }
 
     /// Opens a connection and accepts it; the ids of both ends.
@@ -74,7 +88,10 @@ impl Pair {
     /// # Panics
     /// The handshake does not complete at once, as it must on a link without loss.
     pub fn connect(&mut self, now: Instant) -> [ConnectionId; 2] {
-        let server = SocketAddr::new(self.ends[1].addr, PORT);
+        let port =
+            PORT + u16::try_from(self.connected / CONNECTIONS_PER_PORT).expect("fewer than 2^16 ports");
+        self.connected += 1;
+        let server = SocketAddr::new(self.ends[1].addr, port);
         let client = self.ends[0].endpoint.connect(now, server, (None, 0), None).expect("a port is free");
         for _ in 0..2 {
             self.carry(now, 0);
@@ -97,7 +114,8 @@ impl Pair {
         let [client, server] = &mut self.ends;
         let (from, to) = if from == 0 { (client, server) } else { (server, client) };
         let mut sent = 0;
-        while let Some(packet) = from.endpoint.poll_transmit(now, self.limits) {
+        while sent < self.burst {
+            let Some(packet) = from.endpoint.poll_transmit(now, self.limits) else { break };
             let mut bytes = self.spare.pop().unwrap_or_default();
             bytes.clear();
             bytes.extend_from_slice(packet.header);

@@ -17,6 +17,7 @@ fn main() {
         mtu: number("mtu").unwrap_or(1500),
         offload: flag("offload"),
         checksums: !flag("no-checksums"),
+        burst: number("burst").unwrap_or(64) as u64,
     };
     match mode.as_str() {
         "bulk" => bulk(link),

@@ -5,7 +5,10 @@
 #![warn(missing_docs)]
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]
 
+pub mod bandwidth;
 pub mod congestion;
+pub mod kit;
+pub mod rate;
 pub mod rtt;
 pub mod time;
 

@@ -6,8 +6,8 @@
 //! Slow start is HyStart++'s (RFC 9406), which §4.10 recommends; `cubic-plain` is without it.
 //!
 //! Deviations: growth is counted by bytes acknowledged rather than by acknowledgements, so that delayed and
-//! stretched acknowledgements grow the window as prompt ones do and divided ones buy nothing; in slow start an
-//! acknowledgement adds all that it acknowledges (RFC 9406 §4.3 with L infinite).
+//! stretched acknowledgements grow the window as prompt ones do and divided ones buy nothing; in slow start
+//! an acknowledgement adds all that it acknowledges (RFC 9406 §4.3 with L infinite).
 
 use super::hystart::HyStart;
 use super::window::{CWND_MAX, SlowStart, Window};
@@ -59,7 +59,8 @@ impl Cubic {
 
     fn slow_start(&mut self, ack: &Ack) -> u64 {
         match &mut self.hystart {
-            // RFC 9406 §4.3: HyStart++ is for the initial slow start, where ssthresh is still arbitrarily high.
+            // RFC 9406 §4.3: HyStart++ is for the initial slow start, where ssthresh is still arbitrarily
+            // high.
             Some(hystart) if self.window.ssthresh() == u64::MAX => hystart.slow_start(&mut self.window, ack),
             _ => self.window.slow_start(ack.bytes_acked, SlowStart::Unlimited),
         }
@@ -234,8 +235,8 @@ impl Curve {
     }
 }
 
-/// What a division into bytes leaves, kept for the next: a window of thousands of segments grows by less than a
-/// byte with each acknowledgement.
+/// What a division into bytes leaves, kept for the next: a window of thousands of segments grows by less than
+/// a byte with each acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Remainder(u64);
 

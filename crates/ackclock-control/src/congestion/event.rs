@@ -32,8 +32,8 @@ pub struct Ack {
     pub rtt_min: Duration,
     /// Bytes delivered since the connection began, this acknowledgement included.
     pub delivered: u64,
-    /// `delivered` at the moment when the newest segment acknowledged here was sent: a round trip ends when it
-    /// reaches the `delivered` noted at the round's start.
+    /// `delivered` at the moment when the newest segment acknowledged here was sent: a round trip ends when
+    /// it reaches the `delivered` noted at the round's start.
     pub prior_delivered: u64,
     /// When the newest segment acknowledged here was sent.
     pub sent_at: Instant,
@@ -79,6 +79,21 @@ pub struct LossEpisode {
     pub bytes_lost: u64,
     /// Bytes delivered since the connection began.
     pub delivered: u64,
+}
+
+/// Data was found to be lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    /// When it was found.
+    pub now: Instant,
+    /// Bytes newly found to be lost.
+    pub bytes: u64,
+    /// Bytes delivered since the connection began.
+    pub delivered: u64,
+    /// `delivered` at the moment when the newest segment found lost here was sent.
+    pub prior_delivered: u64,
+    /// Whether that segment was sent while the application had too little to send.
+    pub app_limited: bool,
 }
 
 /// The retransmission timer expired.

@@ -79,7 +79,8 @@ impl HyStart {
         if !known || self.rtt_sample_count < N_RTT_SAMPLE {
             return;
         }
-        // RFC 9406 §4.2: RttThresh = max (MIN_RTT_THRESH, min (lastRoundMinRTT / MIN_RTT_DIVISOR, MAX_RTT_THRESH)).
+        // RFC 9406 §4.2: RttThresh = max (MIN_RTT_THRESH, min (lastRoundMinRTT / MIN_RTT_DIVISOR,
+        // MAX_RTT_THRESH)).
         let threshold = (self.last_round_min_rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
         if self.current_round_min_rtt >= self.last_round_min_rtt.saturating_add(threshold) {
             self.css_baseline_min_rtt = self.current_round_min_rtt;

@@ -5,29 +5,53 @@
 //! again and when belongs to the recovery policy in `ackclock-core`.
 
 mod about;
+mod bbr;
+mod bfa;
+mod card;
 mod cubic;
+mod dctcp;
+mod dual;
 mod event;
 mod hystart;
+mod newreno;
+mod pacing;
 mod registry;
 mod reno;
 mod round;
 mod snapshot;
+mod tahoe;
 #[cfg(test)]
 mod testing;
+mod tri_s;
+mod uncontrolled;
+mod vegas;
+mod vegas_star;
 mod window;
 
 use std::fmt;
 
 pub use about::{About, Exception, Signal};
+pub use bbr::Bbr;
+pub use bfa::{Bfa, BfaConfig, BfaThresholds};
+pub use card::Card;
 pub use cubic::Cubic;
-pub use event::{Ack, IdleRestart, LossCause, LossEpisode, RecoveryEnd, Sent, Start, Timeout, Undo};
+pub use dctcp::Dctcp;
+pub use dual::Dual;
+pub use event::{Ack, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo};
 pub use hystart::HyStart;
+pub use newreno::NewReno;
+pub use pacing::Paced;
 pub use registry::{
     ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
 };
 pub use reno::Reno;
 pub use round::Rounds;
 pub use snapshot::Snapshot;
+pub use tahoe::Tahoe;
+pub use tri_s::TriS;
+pub use uncontrolled::Uncontrolled;
+pub use vegas::{Thresholds, Vegas};
+pub use vegas_star::VegasStar;
 pub use window::{SlowStart, Window};
 
 /// A congestion controller: one per connection.
@@ -44,6 +68,12 @@ pub trait Controller: fmt::Debug + Send {
     /// A loss episode begins: the first loss found among segments sent after the last episode ended.
     /// Called once an episode, before anything is retransmitted.
     fn on_loss_episode(&mut self, loss: &LossEpisode);
+
+    /// Data was found to be lost: each time that more is, before the episode that it may begin. Most
+    /// controllers answer episodes alone; those that answer the rate of loss count here.
+    fn on_lost(&mut self, lost: &Lost) {
+        let _ = lost;
+    }
 
     /// The retransmission timer expired. Called at every expiry, also of a segment retransmitted before.
     fn on_timeout(&mut self, timeout: &Timeout);

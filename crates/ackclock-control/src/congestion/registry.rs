@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{About, Controller, Cubic, Reno, Start};
+use super::{
+    About, Bbr, Bfa, Card, Controller, Cubic, Dctcp, Dual, NewReno, Reno, Start, Tahoe, TriS, Uncontrolled,
+    Vegas, VegasStar,
+};
 
 /// The controllers that can be chosen by name.
 ///
@@ -14,7 +17,7 @@ use super::{About, Controller, Cubic, Reno, Start};
 /// registry.register(factory("my-reno", |start: &Start| Box::new(Reno::new(start))))?;
 /// assert_eq!(registry.find("my-reno").unwrap().name(), "my-reno");
 /// let unknown = registry.find("renoo").unwrap_err().to_string();
-/// assert!(unknown.contains("my-reno, reno"));
+/// assert!(unknown.contains("my-reno, "));
 /// # Ok::<(), ackclock_control::congestion::NameTaken>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -31,6 +34,16 @@ impl Registry {
         for built_in in builtin_factories() {
             registry.insert(built_in);
         }
+        registry
+    }
+
+    /// The controllers of this crate with those that only a simulated network should meet.
+    #[must_use]
+    pub fn with_experiments() -> Self {
+        let mut registry = Self::builtin();
+        registry.insert(described(Uncontrolled::NAME, Uncontrolled::ABOUT, |start| {
+            Box::new(Uncontrolled::new(start))
+        }));
         registry
     }
 
@@ -165,11 +178,24 @@ where
 }
 
 fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
-    vec![
+    let bfa = [Bfa::PAPER, Bfa::GENTLE, Bfa::DECREASING, Bfa::PATH]
+        .map(|config| described(config.name, Bfa::ABOUT, move |start| Box::new(Bfa::new(start, config))));
+    let others = [
         default_factory(),
+        described(Bbr::NAME, Bbr::ABOUT, |start| Box::new(Bbr::new(start))),
+        described(Card::NAME, Card::ABOUT, |start| Box::new(Card::new(start))),
         described(Cubic::NAME_PLAIN, Cubic::ABOUT, |start| Box::new(Cubic::plain(start))),
+        described(Dctcp::NAME, Dctcp::ABOUT, |start| Box::new(Dctcp::new(start))),
+        described(Dctcp::NAME_PRAGUE, Dctcp::ABOUT_PRAGUE, |start| Box::new(Dctcp::prague(start))),
+        described(Dual::NAME, Dual::ABOUT, |start| Box::new(Dual::new(start))),
+        described(NewReno::NAME, NewReno::ABOUT, |start| Box::new(NewReno::new(start))),
         described(Reno::NAME, Reno::ABOUT, |start| Box::new(Reno::new(start))),
-    ]
+        described(Tahoe::NAME, Tahoe::ABOUT, |start| Box::new(Tahoe::new(start))),
+        described(TriS::NAME, TriS::ABOUT, |start| Box::new(TriS::new(start))),
+        described(Vegas::NAME, Vegas::ABOUT, |start| Box::new(Vegas::new(start))),
+        described(VegasStar::NAME, VegasStar::ABOUT, |start| Box::new(VegasStar::new(start))),
+    ];
+    bfa.into_iter().chain(others).collect()
 }
 
 #[cfg(test)]
@@ -205,7 +231,7 @@ mod tests {
 
     #[test]
     fn every_builtin_creates_a_controller_of_its_own_name() {
-        let registry = Registry::builtin();
+        let registry = Registry::with_experiments();
         for name in registry.names() {
             assert_eq!(registry.find(name).unwrap().create(&START).name(), name);
         }

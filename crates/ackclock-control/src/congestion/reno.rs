@@ -1,12 +1,12 @@
 //! Reno: slow start, congestion avoidance and halving.
 //!
-//! V. Jacobson, "Modified TCP Congestion Avoidance Algorithm", 1990; M. Allman, V. Paxson and E. Blanton, "TCP
-//! Congestion Control", RFC 5681, 2009; bytes counted as in M. Allman, RFC 3465, 2003, with L = 2.
+//! V. Jacobson, "Modified TCP Congestion Avoidance Algorithm", 1990; M. Allman, V. Paxson and E. Blanton,
+//! "TCP Congestion Control", RFC 5681, 2009; bytes counted as in M. Allman, RFC 3465, 2003, with L = 2.
 //!
-//! The window alone is here. What is sent during an episode (inflation by duplicate acknowledgements, RFC 5681
-//! §3.2, or RFC 6675's pipe) is the recovery policy's.
+//! The window alone is here. What is sent during an episode (inflation by duplicate acknowledgements,
+//! RFC 5681 §3.2, or RFC 6675's pipe) is the recovery policy's.
 
-use super::window::{SlowStart, Window};
+use super::window::{SlowStart, Window, window_methods};
 use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
 
 /// The controller of RFC 5681.
@@ -62,25 +62,11 @@ impl Controller for Reno {
         self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
     }
 
-    fn on_idle_restart(&mut self, idle: &IdleRestart) {
-        self.window.restart(idle);
-    }
-
     fn on_undo(&mut self, _: &Undo) {
         self.window.undo();
     }
 
-    fn on_mss_change(&mut self, smss: u32) {
-        self.window.set_smss(smss);
-    }
-
-    fn cwnd(&self) -> u64 {
-        self.window.cwnd()
-    }
-
-    fn ssthresh(&self) -> u64 {
-        self.window.ssthresh()
-    }
+    window_methods!();
 }
 
 const _: () = assert!(size_of::<Reno>() <= 256);

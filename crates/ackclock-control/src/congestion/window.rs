@@ -1,6 +1,6 @@
 //! The arithmetic that window-based controllers share: slow start, the Reno step, the reductions and their
-//! undoing, as M. Allman, V. Paxson and E. Blanton give them ("TCP Congestion Control", RFC 5681, 2009) with the
-//! byte counting of RFC 3465.
+//! undoing, as M. Allman, V. Paxson and E. Blanton give them ("TCP Congestion Control", RFC 5681, 2009) with
+//! the byte counting of RFC 3465.
 
 use super::{Ack, IdleRestart, Start, Timeout};
 
@@ -84,8 +84,8 @@ impl Window {
         ack.cwnd_limited && !ack.in_recovery
     }
 
-    /// Slow start: grows by what is acknowledged, within `limit` and up to ssthresh. Returns the bytes that are
-    /// left for congestion avoidance.
+    /// Slow start: grows by what is acknowledged, within `limit` and up to ssthresh. Returns the bytes that
+    /// are left for congestion avoidance.
     #[inline]
     pub fn slow_start(&mut self, bytes_acked: u64, limit: SlowStart) -> u64 {
         let smss = self.smss();
@@ -110,8 +110,8 @@ impl Window {
     /// Congestion avoidance: grows by one segment once a whole window has been acknowledged.
     #[inline]
     pub fn reno_step(&mut self, bytes_acked: u64) {
-        // RFC 3465 §2.1: when bytes_acked reaches cwnd, subtract cwnd from it and add SMSS to cwnd; at most one
-        // SMSS a round trip (RFC 5681 §3.1 (3)), so that more is dropped.
+        // RFC 3465 §2.1: when bytes_acked reaches cwnd, subtract cwnd from it and add SMSS to cwnd; at most
+        // one SMSS a round trip (RFC 5681 §3.1 (3)), so that more is dropped.
         self.bytes_acked = self.bytes_acked.saturating_add(bytes_acked.min(self.cwnd));
         if self.bytes_acked >= self.cwnd {
             self.bytes_acked -= self.cwnd;
@@ -137,12 +137,14 @@ impl Window {
 
     /// The timer expired: one segment, and for the first expiry a new ssthresh.
     pub fn collapse(&mut self, timeout: &Timeout, ssthresh: u64) {
-        // RFC 5681 §3.1: a segment that has been retransmitted by way of the timer before holds ssthresh constant.
+        // RFC 5681 §3.1: a segment that has been retransmitted by way of the timer before holds ssthresh
+        // constant.
         if timeout.expiries <= 1 {
             self.remember();
             self.ssthresh = ssthresh;
         }
-        // RFC 5681 §3.1: upon a timeout cwnd MUST be set to no more than the loss window, one full-sized segment.
+        // RFC 5681 §3.1: upon a timeout cwnd MUST be set to no more than the loss window, one full-sized
+        // segment.
         self.set_cwnd(self.smss());
         self.after_timeout = true;
     }
@@ -174,6 +176,12 @@ impl Window {
         self.cwnd = cwnd;
     }
 
+    /// A decrease without a loss: the threshold follows, or slow start would take the decrease back.
+    pub fn ease(&mut self, cwnd: u64) {
+        self.set_cwnd(cwnd.min(self.cwnd));
+        self.ssthresh = self.ssthresh.min(self.cwnd);
+    }
+
     /// Sets the threshold; `u64::MAX` for none.
     pub fn set_ssthresh(&mut self, ssthresh: u64) {
         self.ssthresh = ssthresh;
@@ -191,8 +199,30 @@ impl Window {
     }
 }
 
-/// The largest window in bytes: four times what a window field with the largest scale (RFC 7323 §2.3) can offer,
-/// and small enough for products of windows and segments.
+/// The methods of a [`Controller`](super::Controller) that its field `window` answers alone.
+macro_rules! window_methods {
+    () => {
+        fn on_idle_restart(&mut self, idle: &IdleRestart) {
+            self.window.restart(idle);
+        }
+
+        fn on_mss_change(&mut self, smss: u32) {
+            self.window.set_smss(smss);
+        }
+
+        fn cwnd(&self) -> u64 {
+            self.window.cwnd()
+        }
+
+        fn ssthresh(&self) -> u64 {
+            self.window.ssthresh()
+        }
+    };
+}
+pub(super) use window_methods;
+
+/// The largest window in bytes: four times what a window field with the largest scale (RFC 7323 §2.3) can
+/// offer, and small enough for products of windows and segments.
 pub(super) const CWND_MAX: u64 = 1 << 32;
 
 #[cfg(test)]
@@ -289,6 +319,13 @@ mod tests {
         assert!(w.undo());
         assert_eq!((w.cwnd(), w.ssthresh()), (10 * SMSS, 20 * SMSS));
         assert!(!w.undo(), "a reduction is undone once");
+    }
+
+    #[test]
+    fn decrease_without_loss_does_not_reopen_slow_start() {
+        let mut w = window(10, 10);
+        w.ease(9 * SMSS);
+        assert_eq!((w.cwnd(), w.in_slow_start()), (9 * SMSS, false));
     }
 
     #[test]

@@ -41,9 +41,9 @@ impl RtoConfig {
         arithmetic: Arithmetic::Fine,
         // RFC 6298 §2 (2.1): the RTO is one second until a round trip has been measured.
         initial: Duration::from_secs(1),
-        // Deviation from RFC 6298 §2 (2.4): 200 ms, not one second; the second was chosen for clocks that tick
-        // every 500 ms. 200 ms still covers a peer that delays its acknowledgements, and a timeout that turns
-        // out to be wrong is undone.
+        // Deviation from RFC 6298 §2 (2.4): 200 ms, not one second; the second was chosen for clocks that
+        // tick every 500 ms. 200 ms still covers a peer that delays its acknowledgements, and a timeout that
+        // turns out to be wrong is undone.
         rto_min: Duration::from_millis(200),
         // RFC 6298 §2 (2.5): a maximum may be placed on the RTO provided it is at least 60 seconds.
         rto_max: Duration::from_secs(60),

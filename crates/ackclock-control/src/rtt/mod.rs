@@ -1,12 +1,12 @@
 //! Round-trip time and the retransmission timeout made from it (RFC 6298).
 //!
-//! One estimator with parameters ([`RtoConfig`]) covers the recursion of V. Jacobson and M. Karels ("Congestion
-//! Avoidance and Control", SIGCOMM 1988, §2 and Appendix A), RFC 793's before it, RFC 6298's after it, and every
-//! variant that M. Allman and V. Paxson measured ("On Estimating End-to-End Network Path Properties", SIGCOMM
-//! 1999, §2).
+//! One estimator with parameters ([`RtoConfig`]) covers the recursion of V. Jacobson and M. Karels
+//! ("Congestion Avoidance and Control", SIGCOMM 1988, §2 and Appendix A), RFC 793's before it, RFC 6298's
+//! after it, and every variant that M. Allman and V. Paxson measured ("On Estimating End-to-End Network Path
+//! Properties", SIGCOMM 1999, §2).
 //!
-//! The recursion works on integers: nanoseconds with eight more bits. Each step rounds to the nearest 1/256 ns,
-//! so with a gain of 1/n the mean stays within n/512 ns of the recursion with real numbers.
+//! The recursion works on integers: nanoseconds with eight more bits. Each step rounds to the nearest 1/256
+//! ns, so with a gain of 1/n the mean stays within n/512 ns of the recursion with real numbers.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,6 +21,7 @@
 //! ```
 
 mod config;
+pub mod presets;
 #[cfg(test)]
 mod tests;
 mod ticks;

@@ -1,8 +1,8 @@
-//! The estimator of 1988 in its own arithmetic: V. Jacobson and M. Karels, "Congestion Avoidance and Control",
-//! SIGCOMM 1988 (revised November 1988), Appendix A.2.
+//! The estimator of 1988 in its own arithmetic: V. Jacobson and M. Karels, "Congestion Avoidance and
+//! Control", SIGCOMM 1988 (revised November 1988), Appendix A.2.
 //!
-//! The mean is kept in eighths of a clock tick and the mean deviation in quarters, so that gains of 1/8 and 1/4
-//! are shifts. Both are at most one tick away from the recursion with real numbers (a test says so).
+//! The mean is kept in eighths of a clock tick and the mean deviation in quarters, so that gains of 1/8 and
+//! 1/4 are shifts. Both are at most one tick away from the recursion with real numbers (a test says so).
 //!
 //! Deviation: the first sample sets the mean to itself and the deviation to half of it, as RFC 6298 (2.2) and
 //! 4.4BSD do; the paper leaves the start open.

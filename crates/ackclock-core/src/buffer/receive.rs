@@ -64,11 +64,6 @@ impl ReceiveBuffer {
         !self.ahead.is_empty()
     }
 
-    /// Bytes that wait beyond a gap.
-    pub(crate) fn bytes_ahead(&self) -> u64 {
-        self.ahead.bytes()
-    }
-
     /// Takes text at `start`, which the caller has cut to the window.
     #[inline]
     pub(crate) fn insert(&mut self, start: Position, data: &[u8]) -> Received {

@@ -36,6 +36,12 @@ impl Connection {
         if self.check_writable().is_ok() { self.send_limit().saturating_sub(self.snd.queued()) } else { 0 }
     }
 
+    /// Asks for [`Readiness::writable`](crate::Readiness::writable) once there is room again: for one who found
+    /// [`is_writable`](Self::is_writable) false and did not try to write.
+    pub fn await_room(&mut self) {
+        self.awaiting_room = true;
+    }
+
     fn check_writable(&self) -> Result<(), WriteError> {
         if let Some(error) = self.error {
             return Err(WriteError::Connection(error));

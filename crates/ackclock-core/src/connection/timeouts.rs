@@ -138,7 +138,8 @@ impl Connection {
 
     fn release_buffers(&mut self, now: Instant) {
         self.timers.buffers = Timers::UNSET;
-        self.note_write_room();
+        // A writer that the memory budget refused tries again.
+        self.readiness.writable |= std::mem::take(&mut self.awaiting_room);
         let used = [self.counts.sent_at, self.counts.received_at].into_iter().flatten().max();
         if let Some(at) = used.filter(|&at| now.saturating_since(at) < BUFFERS_KEPT) {
             self.timers.buffers = at + BUFFERS_KEPT;

@@ -120,11 +120,6 @@ impl Scoreboard {
         self.records.is_empty()
     }
 
-    /// When the oldest unacknowledged data was last sent.
-    pub(crate) fn oldest_sent_at(&self) -> Option<Instant> {
-        self.records.front().map(|record| record.moment.at)
-    }
-
     /// New data went out at the end, as segments of `segment` bytes.
     #[inline]
     pub(crate) fn on_sent(&mut self, start: Position, end: Position, segment: u32, moment: SendMoment) {

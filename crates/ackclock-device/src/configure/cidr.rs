@@ -40,7 +40,7 @@ impl Cidr {
 
     /// The prefix's length in bits.
     #[must_use]
-    pub fn prefix(&self) -> u8 {
+    pub fn prefix_len(&self) -> u8 {
         self.prefix
     }
 
@@ -64,6 +64,25 @@ impl Cidr {
     pub fn contains(&self, addr: IpAddr) -> bool {
         addr.is_ipv4() == self.addr.is_ipv4() && Self { addr, ..*self }.network() == self.network()
     }
+
+    /// The directed broadcast address of an IPv4 network; `None` for IPv6, and for prefixes of 31 and 32 bits,
+    /// which have none (RFC 3021).
+    #[must_use]
+    pub fn broadcast(&self) -> Option<IpAddr> {
+        match self.addr {
+            IpAddr::V4(addr) if self.prefix < 31 => {
+                Some(Ipv4Addr::from_bits(addr.to_bits() | (u32::MAX >> self.prefix)).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<IpAddr> for Cidr {
+    /// A network of that one address.
+    fn from(addr: IpAddr) -> Self {
+        Self { addr, prefix: bits(addr) }
+    }
 }
 
 impl FromStr for Cidr {
@@ -73,7 +92,7 @@ impl FromStr for Cidr {
     fn from_str(text: &str) -> Result<Self, CidrError> {
         let (addr_text, prefix_text) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
         let addr: IpAddr = addr_text.parse().map_err(|_| CidrError::Address(addr_text.to_owned()))?;
-        let Some(prefix_text) = prefix_text else { return Ok(Self { addr, prefix: bits(addr) }) };
+        let Some(prefix_text) = prefix_text else { return Ok(addr.into()) };
         let wrong = || CidrError::Prefix(prefix_text.to_owned());
         prefix_text.parse().ok().and_then(|prefix| Self::new(addr, prefix).ok()).ok_or_else(wrong)
     }
@@ -133,6 +152,15 @@ mod tests {
         assert!(network.contains("10.9.0.200".parse().unwrap()));
         assert!(!network.contains("10.9.1.1".parse().unwrap()));
         assert!(!cidr("0.0.0.0/0").contains("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn only_ipv4_networks_with_room_for_it_have_a_broadcast_address() {
+        assert_eq!(cidr("10.9.1.1/16").broadcast(), Some("10.9.255.255".parse().unwrap()));
+        assert_eq!(cidr("10.9.1.1/30").broadcast(), Some("10.9.1.3".parse().unwrap()));
+        for without in ["10.9.1.1/31", "10.9.1.1/32", "fd00::1/64"] {
+            assert_eq!(cidr(without).broadcast(), None);
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn configure(
 /// # Errors
 /// See [`ConfigureError`].
 pub fn add_address(name: &str, local: Cidr, peer: Option<IpAddr>) -> Result<(), ConfigureError> {
-    let peer_text = peer.map_or(String::new(), |peer| format!(" peer {peer}/{}", local.prefix()));
+    let peer_text = peer.map_or(String::new(), |peer| format!(" peer {peer}/{}", local.prefix_len()));
     let local_text = if peer.is_some() { local.addr().to_string() } else { local.to_string() };
     let command = format!("ip addr add {local_text}{peer_text} dev {name}");
     if peer.is_some_and(|peer| peer.is_ipv4() != local.addr().is_ipv4()) {
@@ -56,7 +56,7 @@ pub fn add_address(name: &str, local: Cidr, peer: Option<IpAddr>) -> Result<(), 
     }
     let index = link_index(name)?;
     let mut fixed =
-        [family(local.addr()), local.prefix(), ADDRESS_FLAGS, libc::RT_SCOPE_UNIVERSE, 0, 0, 0, 0];
+        [family(local.addr()), local.prefix_len(), ADDRESS_FLAGS, libc::RT_SCOPE_UNIVERSE, 0, 0, 0, 0];
     fixed[4..].copy_from_slice(&index.to_ne_bytes());
     let request = Request::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &fixed)
         .attribute(libc::IFA_LOCAL, &octets(local.addr()))
@@ -93,7 +93,7 @@ pub fn add_route(name: &str, destination: Cidr) -> Result<(), ConfigureError> {
     let network = destination.network();
     let fixed = [
         family(network.addr()),
-        network.prefix(),
+        network.prefix_len(),
         0, // no source prefix
         0, // no type of service
         libc::RT_TABLE_MAIN,

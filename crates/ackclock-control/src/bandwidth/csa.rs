@@ -1,0 +1,150 @@
+//! Closely-spaced acknowledgements: M. Allman and V. Paxson, SIGCOMM 1999, §3.3.2 and §3.3.3.
+
+use std::time::Duration;
+
+use super::{SenderEstimator, bytes_per_second, within_tenth};
+use crate::Instant;
+use crate::time::nanos;
+
+/// CSA(n, ν): n acknowledgements, all but the first within ν·RTT of the one before.
+#[derive(Clone, Debug)]
+pub struct Csa {
+    n: u32,
+    gap_max: Duration,
+    /// Of the present group: acknowledgements, when the first and the last came, bytes after the first.
+    count: u32,
+    first: Instant,
+    last: Instant,
+    bytes: u64,
+    estimate: Option<u64>,
+}
+
+impl Csa {
+    /// `n` acknowledgements (2 to 5 in the paper), `nu` of a round trip of `rtt` apart (0.0125 to 0.2).
+    #[must_use]
+    pub fn new(n: u32, nu: f64, rtt: Duration) -> Self {
+        // A round trip of 292 years times one is the most that a Duration of nanoseconds holds.
+        let gap_max = Duration::from_nanos(nanos(rtt)).mul_f64(nu.clamp(0.0, 1.0));
+        Self {
+            n: n.max(2),
+            gap_max,
+            count: 0,
+            first: Instant::ZERO,
+            last: Instant::ZERO,
+            bytes: 0,
+            estimate: None,
+        }
+    }
+
+    /// Takes an acknowledgement; the estimate of the group that it completes.
+    fn sample(&mut self, at: Instant, bytes: u64) -> Option<u64> {
+        if self.count == 0 || at.saturating_since(self.last) > self.gap_max {
+            self.begin(at);
+            return None;
+        }
+        self.count += 1;
+        self.last = at;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.count < self.n {
+            return None;
+        }
+        let estimate = bytes_per_second(self.bytes, self.first, at);
+        self.begin(at);
+        estimate
+    }
+
+    fn begin(&mut self, at: Instant) {
+        (self.count, self.first, self.last, self.bytes) = (1, at, at, 0);
+    }
+}
+
+impl SenderEstimator for Csa {
+    fn on_ack(&mut self, at: Instant, bytes: u64) {
+        // The estimate is made the first time that such a group arrives.
+        if self.estimate.is_none() {
+            self.estimate = self.sample(at, bytes);
+        }
+    }
+
+    fn estimate(&self) -> Option<u64> {
+        self.estimate
+    }
+
+    fn is_done(&self) -> bool {
+        self.estimate.is_some()
+    }
+}
+
+/// TCSA: the smallest of the CSA samples, until one comes within a tenth of it (after M. Aron and P.
+/// Druschel).
+#[derive(Clone, Debug)]
+pub struct Tcsa {
+    csa: Csa,
+    smallest: Option<u64>,
+    converged: bool,
+}
+
+impl Tcsa {
+    /// Repeats `csa`; the paper's are n = 3, ν = 0.1.
+    #[must_use]
+    pub fn new(csa: Csa) -> Self {
+        Self { csa, smallest: None, converged: false }
+    }
+}
+
+impl SenderEstimator for Tcsa {
+    fn on_ack(&mut self, at: Instant, bytes: u64) {
+        if self.converged {
+            return;
+        }
+        let Some(sample) = self.csa.sample(at, bytes) else { return };
+        self.converged = self.smallest.is_some_and(|smallest| within_tenth(sample, smallest));
+        self.smallest = Some(self.smallest.map_or(sample, |smallest| smallest.min(sample)));
+    }
+
+    fn estimate(&self) -> Option<u64> {
+        self.smallest
+    }
+
+    fn is_done(&self) -> bool {
+        self.converged
+    }
+}
+
+/// TCSA′: the mean of the first two CSA samples in a row that are within a tenth of each other.
+#[derive(Clone, Debug)]
+pub struct TcsaPrime {
+    csa: Csa,
+    previous: Option<u64>,
+    estimate: Option<u64>,
+}
+
+impl TcsaPrime {
+    /// Repeats `csa`; the paper's are n = 3, ν = 0.1.
+    #[must_use]
+    pub fn new(csa: Csa) -> Self {
+        Self { csa, previous: None, estimate: None }
+    }
+}
+
+impl SenderEstimator for TcsaPrime {
+    fn on_ack(&mut self, at: Instant, bytes: u64) {
+        if self.estimate.is_some() {
+            return;
+        }
+        let Some(sample) = self.csa.sample(at, bytes) else { return };
+        if let Some(previous) = self.previous.replace(sample)
+            && within_tenth(sample, previous)
+        {
+            self.estimate = Some(previous.midpoint(sample));
+        }
+    }
+
+    fn estimate(&self) -> Option<u64> {
+        self.estimate
+    }
+
+    fn is_done(&self) -> bool {
+        self.estimate.is_some()
+    }
+}

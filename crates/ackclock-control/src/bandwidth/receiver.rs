@@ -1,0 +1,134 @@
+//! Estimation at the receiver: M. Allman and V. Paxson, SIGCOMM 1999, §3.4.
+//!
+//! The receiver knows which segments the sender may send back to back on each of its acknowledgements: the
+//! window slides by what is acknowledged and slow start adds a segment. How far apart those segments arrive
+//! is the bottleneck's spacing.
+//!
+//! Deviation: bytes instead of segments.
+
+use std::collections::VecDeque;
+
+use super::bytes_per_second;
+use crate::Instant;
+
+/// Recv: the first K bursts that the receiver's own acknowledgements allow.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    samples_max: usize,
+    smss: u64,
+    /// Bytes received in order, and acknowledged.
+    received: u64,
+    acked: u64,
+    /// D_j: the last byte that the sender may send after each acknowledgement. The front ends the burst now
+    /// arriving.
+    allowed: VecDeque<u64>,
+    /// The last of them.
+    allowed_last: u64,
+    /// The first segment of the burst now arriving: its end and when it came.
+    first: Option<(u64, Instant)>,
+    samples: Vec<u64>,
+    ended: bool,
+}
+
+/// How the samples become one estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// The smallest.
+    Min,
+    /// The mean.
+    Avg,
+    /// The median.
+    Med,
+    /// The largest, which hurts least (tables 5 and 6).
+    Max,
+}
+
+impl Receiver {
+    /// Takes up to `samples_max` samples (K; 50 in the paper). The sender's initial window is assumed.
+    #[must_use]
+    pub fn new(samples_max: usize, initial_window: u64, smss: u64) -> Self {
+        Self {
+            samples_max: samples_max.clamp(1, SAMPLES_MAX),
+            smss,
+            received: 0,
+            acked: 0,
+            allowed: VecDeque::from([initial_window]),
+            allowed_last: initial_window,
+            first: None,
+            samples: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// New data in order arrived.
+    pub fn on_data(&mut self, at: Instant, bytes: u64) {
+        if self.ended || bytes == 0 {
+            return;
+        }
+        self.received = self.received.saturating_add(bytes);
+        let Some(&burst_end) = self.allowed.front() else { return };
+        match self.first {
+            None => self.first = Some((self.received, at)),
+            Some((first_end, first_at)) if self.received >= burst_end => {
+                let sample = bytes_per_second(self.received.saturating_sub(first_end), first_at, at);
+                self.samples.extend(sample);
+                self.ended = self.samples.len() >= self.samples_max;
+            }
+            Some(_) => {}
+        }
+        while self.allowed.front().is_some_and(|&end| self.received >= end) {
+            self.allowed.pop_front();
+            self.first = None;
+        }
+    }
+
+    /// An acknowledgement of everything received was sent.
+    pub fn on_ack_sent(&mut self) {
+        let newly_acked = self.received - self.acked;
+        if self.ended || newly_acked == 0 {
+            return;
+        }
+        self.acked = self.received;
+        // D_(j+1) = D_j + (A_(j+1) - A_j) + 1 segment.
+        self.allowed_last = self.allowed_last.saturating_add(newly_acked).saturating_add(self.smss);
+        self.allowed.push_back(self.allowed_last);
+        // A sender that sends nothing of what it may is no use as a clock.
+        self.ended |= self.allowed.len() > BURSTS_MAX;
+    }
+
+    /// A segment is missing or came out of order: no more samples.
+    pub fn on_loss(&mut self) {
+        self.ended = true;
+    }
+
+    /// The bandwidth in bytes a second from the samples so far.
+    #[must_use]
+    pub fn estimate(&self, combine: Combine) -> Option<u64> {
+        let samples = || self.samples.iter().copied();
+        match combine {
+            Combine::Min => samples().min(),
+            Combine::Max => samples().max(),
+            Combine::Avg => {
+                let sum: u128 = samples().map(u128::from).sum();
+                let count = u128::try_from(self.samples.len()).unwrap_or(1);
+                sum.checked_div(count).and_then(|mean| u64::try_from(mean).ok())
+            }
+            Combine::Med => {
+                let mut sorted: Vec<u64> = samples().collect();
+                sorted.sort_unstable();
+                sorted.get(sorted.len() / 2).copied()
+            }
+        }
+    }
+
+    /// How many samples there are.
+    #[must_use]
+    pub fn samples(&self) -> usize {
+        self.samples.len()
+    }
+}
+
+/// The most samples kept.
+const SAMPLES_MAX: usize = 256;
+/// The most bursts allowed and not yet arrived.
+const BURSTS_MAX: usize = 4096;

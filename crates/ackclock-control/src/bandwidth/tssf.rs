@@ -1,0 +1,98 @@
+//! Tracking slow-start flights: M. Allman and V. Paxson, SIGCOMM 1999, §3.3.1.
+//!
+//! Deviation: bytes instead of segments; a flight grows by one SMSS for each acknowledgement, as slow start
+//! does.
+
+use super::{SenderEstimator, bytes_per_second};
+use crate::Instant;
+
+/// TSSF: the first n acknowledgements of one flight of slow start.
+#[derive(Clone, Debug)]
+pub struct Tssf {
+    n: u32,
+    smss: u64,
+    /// The flight: its first byte, its size, and how many acknowledgements came for it.
+    start: u64,
+    size: u64,
+    flight_acks: u64,
+    /// Bytes acknowledged so far.
+    acked: u64,
+    /// Of the acknowledgements looked at: how many, when the first came, bytes after the first.
+    looked_at: u32,
+    first: Instant,
+    bytes: u64,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Looking,
+    Found(u64),
+    GivenUp,
+}
+
+impl Tssf {
+    /// Looks at `n` acknowledgements (3 in the paper) of a flight; the first flight is the initial window.
+    #[must_use]
+    pub fn new(n: u32, initial_window: u64, smss: u64) -> Self {
+        Self {
+            n: n.max(2),
+            smss: smss.max(1),
+            start: 0,
+            size: initial_window.max(1),
+            flight_acks: 0,
+            acked: 0,
+            looked_at: 0,
+            first: Instant::ZERO,
+            bytes: 0,
+            outcome: Outcome::Looking,
+        }
+    }
+
+    fn next_flight(&mut self) {
+        self.start = self.start.saturating_add(self.size);
+        // The next flight is F + N_a: slow start's increase.
+        self.size = self.size.saturating_add(self.flight_acks.saturating_mul(self.smss));
+        (self.flight_acks, self.looked_at) = (0, 0);
+    }
+}
+
+impl SenderEstimator for Tssf {
+    fn on_ack(&mut self, at: Instant, bytes: u64) {
+        if self.is_done() {
+            return;
+        }
+        if bytes == 0 {
+            // If any acknowledgement is reordered or a duplicate, the algorithm terminates.
+            self.outcome = Outcome::GivenUp;
+            return;
+        }
+        self.acked = self.acked.saturating_add(bytes);
+        while self.acked > self.start.saturating_add(self.size) {
+            self.next_flight();
+        }
+        self.flight_acks += 1;
+        if self.looked_at == 0 {
+            (self.looked_at, self.first, self.bytes) = (1, at, 0);
+        } else if bytes > self.smss {
+            // Acknowledgements for a single segment are ignored: they were presumably delayed.
+            self.looked_at += 1;
+            self.bytes = self.bytes.saturating_add(bytes);
+            if self.looked_at == self.n {
+                self.outcome =
+                    bytes_per_second(self.bytes, self.first, at).map_or(Outcome::Looking, Outcome::Found);
+            }
+        }
+    }
+
+    fn estimate(&self) -> Option<u64> {
+        match self.outcome {
+            Outcome::Found(estimate) => Some(estimate),
+            Outcome::Looking | Outcome::GivenUp => None,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.outcome != Outcome::Looking
+    }
+}

@@ -1,0 +1,494 @@
+//! BBR, version 3: sends at the bandwidth that a model of the path gives, and probes for more.
+//!
+//! N. Cardwell, I. Swett and J. Beshay (editors), "BBR Congestion Control", draft-ietf-ccwg-bbr, as of August
+//! 2026; section numbers and names in small print are its own. `model.rs` is §5.5, `probe.rs` §5.3, this file
+//! §5.2 and §5.6.
+//!
+//! Deviations: what was in flight when a segment was sent is counted as what was delivered and lost since,
+//! and losses since then as those of the present round trip, so that no per-segment state is needed; chance
+//! is the time and the connection's seed; a mark of congestion counts as a loss of nothing (the draft asks
+//! for a response and gives none).
+
+mod model;
+mod probe;
+
+use std::time::Duration;
+
+use super::{
+    About, Ack, Controller, Exception, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent, Signal, Snapshot,
+    Start, Timeout, Undo,
+};
+use crate::Instant;
+use crate::time::nanos;
+use model::{INFINITY, Model, RateSample, per_second, scale};
+
+/// The controller of the draft.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    smss: u64,
+    initial_window: u64,
+    cwnd: u64,
+    prior_cwnd: u64,
+    pacing_rate: u64,
+    /// Whether the pacing rate comes from a measured round trip.
+    is_paced_by_measurement: bool,
+    state: State,
+    model: Model,
+    undo: UndoState,
+    seed: u64,
+
+    next_round_delivered: u64,
+    round_count: u64,
+    round_start: bool,
+    drain_start_round: u64,
+    in_recovery: bool,
+    in_recovery_for_a_round: bool,
+    app_limited: bool,
+    /// Samples of segments sent before this much was delivered are application-limited.
+    app_limited_until: u64,
+    idle_restart: bool,
+
+    full_bw: u64,
+    full_bw_count: u32,
+    full_bw_now: bool,
+    full_bw_reached: bool,
+
+    ack_phase: AckPhase,
+    is_bw_probe_sample: bool,
+    prev_probe_too_high: bool,
+    prev_probe_precautionary: bool,
+    bw_probe_up_rounds: u32,
+    bw_probe_up_acked: u64,
+    probe_up_acked_per_inc: u64,
+    rounds_since_probe_up: u64,
+    bw_probe_wait: Duration,
+    cycle_stamp: Instant,
+
+    probe_rtt_min_delay: u64,
+    probe_rtt_min_stamp: Instant,
+    probe_rtt_done_stamp: Option<Instant>,
+    probe_rtt_round_done: bool,
+}
+
+impl Bbr {
+    /// The name in the registry.
+    pub const NAME: &'static str = "bbr";
+    /// What it is.
+    pub const ABOUT: About = About {
+        year: 2026,
+        source: "Cardwell, Swett and Beshay, BBR Congestion Control (version 3), draft-ietf-ccwg-bbr",
+        signal: Signal::Rate,
+        keeps_in_queue: "nothing while it cruises; up to one bandwidth-delay product while it probes",
+        deviations: "counts what was in flight at its arrival; a mark is a loss of nothing; chance is the time",
+        exceptions: &[
+            Exception {
+                check: "reduces on loss",
+                why: "it answers the rate of loss: while it starts, only more than 2 % in a round trip",
+            },
+            Exception {
+                check: "reduces on a mark",
+                why: "a mark lowers the model, at the end of its round trip",
+            },
+            Exception {
+                check: "does not grow in recovery",
+                why: "the window follows the model, by no more than what is acknowledged",
+            },
+            Exception {
+                check: "does not grow when the application is the limit",
+                why: "the window follows the model; the pacing rate bounds what is sent",
+            },
+            Exception {
+                check: "restarts small after idleness",
+                why: "it paces at the bandwidth that it knows, instead of sending a window at once",
+            },
+        ],
+    };
+
+    /// A controller for one connection.
+    #[must_use]
+    pub fn new(start: &Start) -> Self {
+        let smss = u64::from(start.smss.max(1));
+        let initial_window = start.initial_window.max(smss);
+        Self {
+            smss,
+            initial_window,
+            cwnd: initial_window,
+            prior_cwnd: 0,
+            // InitPacingRate(): without a round trip, the initial window in a millisecond.
+            pacing_rate: scale(initial_window.saturating_mul(1000), STARTUP_PACING_GAIN).max(1),
+            is_paced_by_measurement: false,
+            state: State::Startup,
+            model: Model::new(start.now),
+            undo: UndoState::default(),
+            seed: start.now.as_nanos(),
+            next_round_delivered: 0,
+            round_count: 0,
+            round_start: false,
+            drain_start_round: 0,
+            in_recovery: false,
+            in_recovery_for_a_round: false,
+            app_limited: false,
+            app_limited_until: 0,
+            idle_restart: false,
+            full_bw: 0,
+            full_bw_count: 0,
+            full_bw_now: false,
+            full_bw_reached: false,
+            ack_phase: AckPhase::Init,
+            is_bw_probe_sample: false,
+            prev_probe_too_high: false,
+            prev_probe_precautionary: false,
+            bw_probe_up_rounds: 0,
+            bw_probe_up_acked: 0,
+            probe_up_acked_per_inc: INFINITY,
+            rounds_since_probe_up: 0,
+            bw_probe_wait: Duration::ZERO,
+            cycle_stamp: start.now,
+            probe_rtt_min_delay: INFINITY,
+            probe_rtt_min_stamp: start.now,
+            probe_rtt_done_stamp: None,
+            probe_rtt_round_done: false,
+        }
+    }
+
+    /// UpdateModelAndState().
+    fn update_model_and_state(&mut self, rs: &RateSample) {
+        self.model.update_latest_delivery_signals(rs);
+        self.update_round(rs);
+        self.model.update_max_bw(rs);
+        self.model.adapt_to_congestion(self.state.is_probing(), self.cwnd);
+        self.model.update_ack_aggregation(rs, self.cwnd, self.round_count, self.full_bw_reached);
+        self.check_full_bw_reached(rs);
+        self.check_startup_and_drain(rs);
+        self.update_probe_bw(rs);
+        self.check_probe_rtt(rs);
+        self.model.advance_latest_delivery_signals(rs);
+        self.model.bound_bw();
+    }
+
+    /// UpdateRound().
+    fn update_round(&mut self, rs: &RateSample) {
+        self.round_start = rs.prior_delivered >= self.next_round_delivered;
+        if self.round_start {
+            self.next_round_delivered = rs.total_delivered;
+            self.round_count += 1;
+            self.rounds_since_probe_up = self.rounds_since_probe_up.saturating_add(1);
+        }
+    }
+
+    /// SetPacingRateWithGain(): 1 % below the bandwidth, so that a queue drains.
+    fn set_pacing_rate(&mut self, gain: u64) {
+        let rate = scale(scale(self.model.bw, gain), 100 - PACING_MARGIN_PERCENT);
+        if self.full_bw_reached || rate > self.pacing_rate {
+            self.pacing_rate = rate.max(1);
+        }
+    }
+
+    /// InitPacingRate(), once the first round trip is known.
+    fn seed_pacing_rate(&mut self, srtt: u64) {
+        if !self.is_paced_by_measurement && srtt > 0 {
+            self.is_paced_by_measurement = true;
+            let nominal = per_second(self.initial_window, srtt);
+            self.pacing_rate = scale(nominal, STARTUP_PACING_GAIN).max(1);
+        }
+    }
+
+    /// SetCwnd().
+    fn set_cwnd(&mut self, rs: &RateSample) {
+        let max_inflight = self.max_inflight();
+        if self.full_bw_reached {
+            self.cwnd = self.cwnd.saturating_add(rs.newly_acked).min(max_inflight);
+        } else if self.cwnd < max_inflight || rs.total_delivered < self.initial_window {
+            self.cwnd = self.cwnd.saturating_add(rs.newly_acked).min(CWND_MAX);
+        }
+        self.cwnd = self.cwnd.max(self.min_pipe_cwnd());
+        if self.state == State::ProbeRtt {
+            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
+        }
+        self.bound_cwnd_for_model();
+    }
+
+    /// BoundCwndForModel().
+    fn bound_cwnd_for_model(&mut self) {
+        let cap = match self.state {
+            State::Startup | State::Drain => INFINITY,
+            State::ProbeBwDown | State::ProbeBwRefill | State::ProbeBwUp => self.model.inflight_longterm,
+            State::ProbeBwCruise | State::ProbeRtt => self.inflight_with_headroom(),
+        };
+        let cap = cap.min(self.model.inflight_shortterm).max(self.min_pipe_cwnd());
+        self.cwnd = self.cwnd.min(cap);
+    }
+
+    /// InflightWithHeadroom().
+    fn inflight_with_headroom(&self) -> u64 {
+        if self.model.inflight_longterm == INFINITY {
+            return INFINITY;
+        }
+        let headroom = scale(self.model.inflight_longterm, HEADROOM).max(self.smss);
+        self.model.inflight_longterm.saturating_sub(headroom).max(self.min_pipe_cwnd())
+    }
+
+    /// UpdateMaxInflight().
+    fn max_inflight(&self) -> u64 {
+        let inflight = self.bdp(self.model.bw, self.state.cwnd_gain());
+        self.quantization_budget(inflight.saturating_add(self.model.extra_acked)).min(CWND_MAX)
+    }
+
+    /// Inflight().
+    fn inflight(&self, gain: u64) -> u64 {
+        self.quantization_budget(self.bdp(self.model.bw, gain))
+    }
+
+    /// BDPMultiple().
+    fn bdp(&self, bw: u64, gain: u64) -> u64 {
+        self.model.bdp_multiple(bw, gain).unwrap_or(self.initial_window)
+    }
+
+    /// QuantizationBudget(), UpdateOffloadBudget(), SetSendQuantum().
+    fn quantization_budget(&self, inflight: u64) -> u64 {
+        let send_quantum = (self.pacing_rate / 1000).min(SEND_QUANTUM_MAX).max(2 * self.smss);
+        let inflight = inflight.max(3 * send_quantum).max(self.min_pipe_cwnd());
+        let probing = if self.state == State::ProbeBwUp { 2 * self.smss } else { 0 };
+        inflight.saturating_add(probing)
+    }
+
+    fn min_pipe_cwnd(&self) -> u64 {
+        4 * self.smss
+    }
+
+    /// ProbeRTTCwnd().
+    fn probe_rtt_cwnd(&self) -> u64 {
+        self.bdp(self.model.bw, PROBE_RTT_CWND_GAIN).max(self.min_pipe_cwnd())
+    }
+
+    /// SaveCwnd().
+    fn save_cwnd(&mut self) {
+        let keep = self.in_recovery || self.state == State::ProbeRtt;
+        self.prior_cwnd = if keep { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
+    }
+
+    /// RestoreCwnd().
+    fn restore_cwnd(&mut self) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+    }
+
+    /// SaveStateUponLoss().
+    fn save_state_upon_loss(&mut self) {
+        self.save_cwnd();
+        self.undo = UndoState {
+            state: None,
+            bw_shortterm: self.model.bw_shortterm,
+            inflight_shortterm: self.model.inflight_shortterm,
+            inflight_longterm: self.model.inflight_longterm,
+        };
+    }
+}
+
+impl Controller for Bbr {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        self.seed_pacing_rate(nanos(ack.srtt));
+        let mut rs = RateSample::new(ack);
+        rs.is_app_limited |= ack.prior_delivered < self.app_limited_until;
+        self.app_limited = rs.is_app_limited;
+        self.update_model_and_state(&rs);
+        if self.round_start {
+            self.in_recovery_for_a_round = self.in_recovery;
+        }
+        self.set_pacing_rate(self.state.pacing_gain());
+        self.set_cwnd(&rs);
+    }
+
+    fn on_lost(&mut self, lost: &Lost) {
+        if self.model.note_loss(lost.delivered) {
+            self.save_state_upon_loss();
+        }
+        self.model.lost_in_round = self.model.lost_in_round.saturating_add(lost.bytes);
+        self.model.loss_events_in_round = self.model.loss_events_in_round.saturating_add(1);
+        if !self.is_bw_probe_sample {
+            return;
+        }
+        // HandleLostPacket().
+        let tx_in_flight = self.model.tx_in_flight(lost.delivered.saturating_sub(lost.prior_delivered));
+        if self.model.is_loss_too_high(tx_in_flight) {
+            let inflight = self.model.inflight_at_loss(lost);
+            self.handle_inflight_too_high(inflight, lost.app_limited, lost.now, lost.delivered);
+        }
+    }
+
+    fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        // OnEnterFastRecovery().
+        if self.model.note_loss(loss.delivered) {
+            self.save_state_upon_loss();
+        }
+        self.in_recovery = true;
+        self.in_recovery_for_a_round = false;
+    }
+
+    fn on_recovery_end(&mut self, _: &RecoveryEnd) {
+        self.in_recovery = false;
+        self.in_recovery_for_a_round = false;
+        self.restore_cwnd();
+        self.bound_cwnd_for_model();
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        // OnEnterRTO(): everything in flight counts as lost, so that one segment is left.
+        if timeout.expiries <= 1 {
+            self.save_state_upon_loss();
+        }
+        self.model.note_loss(timeout.delivered);
+        self.in_recovery = false;
+        self.cwnd = self.smss;
+    }
+
+    fn on_sent(&mut self, sent: &Sent) {
+        // HandleRestartFromIdle().
+        if sent.in_flight > sent.bytes || !self.app_limited {
+            return;
+        }
+        self.idle_restart = true;
+        self.model.restart_ack_aggregation(sent.now);
+        if self.state.is_probe_bw() {
+            self.set_pacing_rate(100);
+        } else if self.state == State::ProbeRtt {
+            self.check_probe_rtt_done(sent.now, self.next_round_delivered);
+        }
+    }
+
+    fn on_idle_restart(&mut self, _: &IdleRestart) {
+        self.idle_restart = true;
+    }
+
+    fn on_undo(&mut self, _: &Undo) {
+        // HandleSpuriousLossDetection().
+        self.in_recovery = false;
+        self.restore_cwnd();
+        self.model.is_loss_in_round = false;
+        self.reset_full_bw(0);
+        let undo = std::mem::take(&mut self.undo);
+        self.model.bw_shortterm = self.model.bw_shortterm.max(undo.bw_shortterm);
+        self.model.inflight_shortterm = self.model.inflight_shortterm.max(undo.inflight_shortterm);
+        self.model.inflight_longterm = self.model.inflight_longterm.max(undo.inflight_longterm);
+        match undo.state {
+            Some(State::Startup) if self.state != State::Startup => {
+                self.full_bw_reached = false;
+                if self.state != State::ProbeRtt {
+                    self.enter_startup();
+                }
+            }
+            Some(State::ProbeBwUp) if !matches!(self.state, State::ProbeBwUp | State::ProbeRtt) => {
+                self.start_probe_bw_refill(self.next_round_delivered);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_mss_change(&mut self, smss: u32) {
+        self.smss = u64::from(smss.max(1));
+        self.cwnd = self.cwnd.max(self.smss);
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+
+    fn ssthresh(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        Some(self.pacing_rate)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let signed = |value| i64::try_from(value).unwrap_or(i64::MAX);
+        Snapshot::default()
+            .with("state", self.state as i64)
+            .with("bw", signed(self.model.bw))
+            .with("max_bw", signed(self.model.max_bw))
+            .with("min_rtt_us", signed(self.model.min_rtt / 1000))
+            .with("inflight_longterm", signed(self.model.inflight_longterm))
+            .with("inflight_shortterm", signed(self.model.inflight_shortterm))
+            .with("extra_acked", signed(self.model.extra_acked))
+    }
+}
+
+/// BBR.state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Startup,
+    Drain,
+    ProbeBwDown,
+    ProbeBwCruise,
+    ProbeBwRefill,
+    ProbeBwUp,
+    ProbeRtt,
+}
+
+/// The table of §5.6.1, in hundredths.
+impl State {
+    fn pacing_gain(self) -> u64 {
+        match self {
+            Self::Startup => STARTUP_PACING_GAIN,
+            Self::Drain => 50,
+            Self::ProbeBwDown => 90,
+            Self::ProbeBwCruise | Self::ProbeBwRefill | Self::ProbeRtt => 100,
+            Self::ProbeBwUp => 125,
+        }
+    }
+
+    fn cwnd_gain(self) -> u64 {
+        match self {
+            Self::ProbeBwUp => 225,
+            Self::ProbeRtt => PROBE_RTT_CWND_GAIN,
+            _ => 200,
+        }
+    }
+
+    /// IsInAProbeBWState().
+    fn is_probe_bw(self) -> bool {
+        matches!(self, Self::ProbeBwDown | Self::ProbeBwCruise | Self::ProbeBwRefill | Self::ProbeBwUp)
+    }
+
+    /// IsProbingBW().
+    fn is_probing(self) -> bool {
+        matches!(self, Self::Startup | Self::ProbeBwRefill | Self::ProbeBwUp)
+    }
+}
+
+/// BBR.ack_phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AckPhase {
+    Init,
+    Refilling,
+    ProbeStarting,
+    ProbeFeedback,
+    ProbeStopping,
+}
+
+/// What an undone recovery restores (§2.16).
+#[derive(Clone, Copy, Debug, Default)]
+struct UndoState {
+    state: Option<State>,
+    bw_shortterm: u64,
+    inflight_shortterm: u64,
+    inflight_longterm: u64,
+}
+
+/// BBR.StartupPacingGain: 2.77.
+const STARTUP_PACING_GAIN: u64 = 277;
+/// BBR.ProbeRTTCwndGain: 0.5.
+const PROBE_RTT_CWND_GAIN: u64 = 50;
+/// BBR.Headroom: 0.15.
+const HEADROOM: u64 = 15;
+/// BBR.PacingMarginPercent.
+const PACING_MARGIN_PERCENT: u64 = 1;
+const SEND_QUANTUM_MAX: u64 = 64 * 1024;
+const CWND_MAX: u64 = super::window::CWND_MAX;
+
+#[cfg(test)]
+mod tests;

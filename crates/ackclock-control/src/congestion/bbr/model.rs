@@ -1,0 +1,280 @@
+//! BBR's model of the path: bandwidth, round trip, aggregation, and what congestion says of them.
+
+use super::super::{Ack, Lost};
+use crate::Instant;
+use crate::time::nanos;
+
+/// What one acknowledgement says (the draft's RS).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RateSample {
+    pub(super) now: Instant,
+    /// Round-trip time in nanoseconds.
+    pub(super) rtt: Option<u64>,
+    /// Bytes a second; zero: unknown.
+    pub(super) delivery_rate: u64,
+    /// Bytes delivered since the newest segment acknowledged was sent.
+    pub(super) delivered: u64,
+    pub(super) prior_delivered: u64,
+    /// Bytes delivered since the connection began (C.delivered).
+    pub(super) total_delivered: u64,
+    pub(super) newly_acked: u64,
+    pub(super) in_flight: u64,
+    pub(super) is_app_limited: bool,
+    pub(super) is_cwnd_limited: bool,
+}
+
+impl RateSample {
+    pub(super) fn new(ack: &Ack) -> Self {
+        let delivered = ack.delivered.saturating_sub(ack.prior_delivered);
+        Self {
+            now: ack.now,
+            rtt: ack.rtt.map(nanos),
+            delivery_rate: per_second(delivered, nanos(ack.delivery_interval)),
+            delivered,
+            prior_delivered: ack.prior_delivered,
+            total_delivered: ack.delivered,
+            newly_acked: ack.bytes_acked,
+            in_flight: ack.in_flight,
+            is_app_limited: ack.app_limited,
+            is_cwnd_limited: ack.cwnd_limited,
+        }
+    }
+}
+
+/// The network path model (§2.9 to §2.11, §5.5). Infinity is `u64::MAX`.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    /// The largest delivery rates of this ProbeBW cycle and of the one before.
+    max_bw_filter: [u64; 2],
+    pub(super) max_bw: u64,
+    /// min(max_bw, bw_shortterm).
+    pub(super) bw: u64,
+    pub(super) bw_shortterm: u64,
+    pub(super) inflight_shortterm: u64,
+    pub(super) inflight_longterm: u64,
+    /// Smallest round trip in nanoseconds, when it was measured, and the same in 2^-30 s.
+    pub(super) min_rtt: u64,
+    min_rtt_stamp: Instant,
+    min_rtt_fixed: u64,
+    bw_latest: u64,
+    inflight_latest: u64,
+    loss_round_delivered: u64,
+    loss_round_start: bool,
+    pub(super) is_loss_in_round: bool,
+    /// Bytes lost, and times that losses were found, in this round trip.
+    pub(super) lost_in_round: u64,
+    pub(super) loss_events_in_round: u32,
+    pub(super) extra_acked: u64,
+    extra_acked_filter: [u64; 2],
+    extra_acked_round: u64,
+    extra_acked_interval_start: Instant,
+    extra_acked_delivered: u64,
+}
+
+impl Model {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            max_bw_filter: [0; 2],
+            max_bw: 0,
+            bw: 0,
+            bw_shortterm: INFINITY,
+            inflight_shortterm: INFINITY,
+            inflight_longterm: INFINITY,
+            min_rtt: INFINITY,
+            min_rtt_stamp: now,
+            min_rtt_fixed: 0,
+            bw_latest: 0,
+            inflight_latest: 0,
+            loss_round_delivered: 0,
+            loss_round_start: false,
+            is_loss_in_round: false,
+            lost_in_round: 0,
+            loss_events_in_round: 0,
+            extra_acked: 0,
+            extra_acked_filter: [0; 2],
+            extra_acked_round: 0,
+            extra_acked_interval_start: now,
+            extra_acked_delivered: 0,
+        }
+    }
+
+    /// `gain` hundredths of the bandwidth-delay product; `None` before the first round trip.
+    pub(super) fn bdp_multiple(&self, bw: u64, gain: u64) -> Option<u64> {
+        (self.min_rtt != INFINITY).then(|| scale(times(bw, self.min_rtt_fixed), gain))
+    }
+
+    /// UpdateLatestDeliverySignals().
+    pub(super) fn update_latest_delivery_signals(&mut self, rs: &RateSample) {
+        self.bw_latest = self.bw_latest.max(rs.delivery_rate);
+        self.inflight_latest = self.inflight_latest.max(rs.delivered);
+        self.loss_round_start = rs.prior_delivered >= self.loss_round_delivered;
+        if self.loss_round_start {
+            self.loss_round_delivered = rs.total_delivered;
+        }
+    }
+
+    /// AdvanceLatestDeliverySignals().
+    pub(super) fn advance_latest_delivery_signals(&mut self, rs: &RateSample) {
+        if self.loss_round_start {
+            (self.bw_latest, self.inflight_latest) = (rs.delivery_rate, rs.delivered);
+            (self.lost_in_round, self.loss_events_in_round) = (0, 0);
+        }
+    }
+
+    /// ResetCongestionSignals().
+    pub(super) fn reset_congestion_signals(&mut self) {
+        self.is_loss_in_round = false;
+        (self.bw_latest, self.inflight_latest) = (0, 0);
+    }
+
+    /// UpdateMaxBw(), the filter's part.
+    pub(super) fn update_max_bw(&mut self, rs: &RateSample) {
+        if rs.delivery_rate > 0 && (rs.delivery_rate >= self.max_bw || !rs.is_app_limited) {
+            let [current, previous] = &mut self.max_bw_filter;
+            *current = (*current).max(rs.delivery_rate);
+            self.max_bw = (*current).max(*previous);
+        }
+    }
+
+    /// AdvanceMaxBwFilter(): a ProbeBW cycle is over.
+    pub(super) fn advance_max_bw_filter(&mut self) {
+        let [current, _] = self.max_bw_filter;
+        if current > 0 {
+            self.max_bw_filter = [0, current];
+        }
+    }
+
+    /// UpdateCongestionSignals(), after the bandwidth: AdaptLowerBoundsFromCongestion() once a round trip.
+    pub(super) fn adapt_to_congestion(&mut self, is_probing: bool, cwnd: u64) {
+        if !self.loss_round_start {
+            return;
+        }
+        if self.is_loss_in_round && !is_probing {
+            // InitLowerBounds(), LossLowerBounds().
+            let bw = if self.bw_shortterm == INFINITY { self.max_bw } else { self.bw_shortterm };
+            let inflight = if self.inflight_shortterm == INFINITY { cwnd } else { self.inflight_shortterm };
+            self.bw_shortterm = self.bw_latest.max(scale(bw, BETA));
+            self.inflight_shortterm = self.inflight_latest.max(scale(inflight, BETA));
+        }
+        self.is_loss_in_round = false;
+    }
+
+    /// ResetShortTermModel().
+    pub(super) fn reset_short_term(&mut self) {
+        (self.bw_shortterm, self.inflight_shortterm) = (INFINITY, INFINITY);
+    }
+
+    /// BoundBWForModel().
+    pub(super) fn bound_bw(&mut self) {
+        self.bw = self.max_bw.min(self.bw_shortterm);
+    }
+
+    /// NoteLoss(), without saving the state. Says whether it is the first loss of the round trip.
+    pub(super) fn note_loss(&mut self, delivered: u64) -> bool {
+        let first = !self.is_loss_in_round;
+        if first {
+            self.loss_round_delivered = delivered;
+        }
+        self.is_loss_in_round = true;
+        first
+    }
+
+    /// What was in flight when a segment was sent: all that has been delivered or lost since.
+    pub(super) fn tx_in_flight(&self, delivered_since: u64) -> u64 {
+        delivered_since.saturating_add(self.lost_in_round)
+    }
+
+    /// IsInflightTooHigh().
+    pub(super) fn is_loss_too_high(&self, tx_in_flight: u64) -> bool {
+        self.lost_in_round.saturating_mul(100) > tx_in_flight.saturating_mul(LOSS_THRESH_PERCENT)
+    }
+
+    /// InflightAtLoss(): what was in flight when losses crossed the threshold.
+    pub(super) fn inflight_at_loss(&self, lost: &Lost) -> u64 {
+        let tx_in_flight = self.tx_in_flight(lost.delivered.saturating_sub(lost.prior_delivered));
+        let inflight_prev = tx_in_flight.saturating_sub(lost.bytes);
+        let lost_prev = self.lost_in_round.saturating_sub(lost.bytes);
+        let allowed = inflight_prev / 100 * LOSS_THRESH_PERCENT;
+        inflight_prev.saturating_add(allowed.saturating_sub(lost_prev) / (100 - LOSS_THRESH_PERCENT) * 100)
+    }
+
+    /// CheckStartupHighLoss(): a safe volume, which is max(bdp, inflight_latest).
+    pub(super) fn safe_inflight(&self) -> u64 {
+        self.bdp_multiple(self.bw, 100).unwrap_or(0).max(self.inflight_latest)
+    }
+
+    /// UpdateACKAggregation(), with the filter's windows being the present and the previous ten round trips.
+    pub(super) fn update_ack_aggregation(
+        &mut self,
+        rs: &RateSample,
+        cwnd: u64,
+        round: u64,
+        full_bw_reached: bool,
+    ) {
+        let interval = nanos(rs.now.saturating_since(self.extra_acked_interval_start));
+        let mut expected = times(self.bw, fixed_seconds(interval));
+        if self.extra_acked_delivered <= expected {
+            self.restart_ack_aggregation(rs.now);
+            expected = 0;
+        }
+        self.extra_acked_delivered = self.extra_acked_delivered.saturating_add(rs.newly_acked);
+        let extra = self.extra_acked_delivered.saturating_sub(expected).min(cwnd);
+        let length = if full_bw_reached { EXTRA_ACKED_FILTER_ROUNDS } else { 1 };
+        if round.saturating_sub(self.extra_acked_round) >= length {
+            let [current, _] = self.extra_acked_filter;
+            self.extra_acked_filter = [0, current];
+            self.extra_acked_round = round;
+        }
+        let [current, previous] = &mut self.extra_acked_filter;
+        *current = (*current).max(extra);
+        self.extra_acked = (*current).max(*previous);
+    }
+
+    pub(super) fn restart_ack_aggregation(&mut self, now: Instant) {
+        self.extra_acked_delivered = 0;
+        self.extra_acked_interval_start = now;
+    }
+
+    /// UpdateMinRTT(), the second half: the windowed minimum.
+    pub(super) fn update_min_rtt(&mut self, now: Instant, sample: u64, sampled_at: Instant) {
+        let expired = nanos(now.saturating_since(self.min_rtt_stamp)) > MIN_RTT_FILTER_NS;
+        if sample != INFINITY && (sample < self.min_rtt || expired) {
+            self.min_rtt = sample;
+            self.min_rtt_stamp = sampled_at;
+            self.min_rtt_fixed = fixed_seconds(sample);
+        }
+    }
+}
+
+/// `gain` hundredths of `value`.
+pub(super) fn scale(value: u64, gain: u64) -> u64 {
+    value.saturating_mul(gain) / 100
+}
+
+/// Bytes in a time, in bytes a second; zero if no time passed.
+pub(super) fn per_second(bytes: u64, ns: u64) -> u64 {
+    match bytes.checked_mul(1_000_000_000) {
+        Some(product) => product.checked_div(ns).unwrap_or(0),
+        None => u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(ns.max(1))).unwrap_or(u64::MAX),
+    }
+}
+
+/// Nanoseconds in 2^-30 s, at most 17 s.
+fn fixed_seconds(ns: u64) -> u64 {
+    (ns.min((1 << 34) - 1) << 30) / 1_000_000_000
+}
+
+/// Bytes a second in a time of 2^-30 s.
+fn times(bytes_per_second: u64, fixed: u64) -> u64 {
+    u64::try_from((u128::from(bytes_per_second) * u128::from(fixed)) >> 30).unwrap_or(u64::MAX)
+}
+
+pub(super) const INFINITY: u64 = u64::MAX;
+/// BBR.Beta, in hundredths.
+pub(super) const BETA: u64 = 70;
+/// BBR.LossThresh.
+const LOSS_THRESH_PERCENT: u64 = 2;
+/// BBR.MinRTTFilterLen: 10 s.
+const MIN_RTT_FILTER_NS: u64 = 10_000_000_000;
+/// BBR.ExtraAckedFilterLen.
+const EXTRA_ACKED_FILTER_ROUNDS: u64 = 10;

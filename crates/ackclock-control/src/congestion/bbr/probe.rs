@@ -1,0 +1,297 @@
+//! BBR's state machine: Startup, Drain, the cycle of ProbeBW, ProbeRTT (§5.3).
+
+use std::time::Duration;
+
+use super::model::{BETA, INFINITY, RateSample, scale};
+use super::{AckPhase, Bbr, State};
+use crate::Instant;
+use crate::time::nanos;
+
+impl Bbr {
+    /// EnterStartup().
+    pub(super) fn enter_startup(&mut self) {
+        self.state = State::Startup;
+    }
+
+    /// CheckFullBWReached(): three round trips without a quarter more bandwidth.
+    pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
+        if self.full_bw_now || !self.round_start || rs.is_app_limited {
+            return;
+        }
+        if rs.delivery_rate >= scale(self.full_bw, 125) {
+            self.reset_full_bw(rs.delivery_rate);
+            return;
+        }
+        self.full_bw_count += 1;
+        self.full_bw_now = self.full_bw_count >= 3;
+        self.full_bw_reached |= self.full_bw_now;
+    }
+
+    /// ResetFullBW(), with a new baseline.
+    pub(super) fn reset_full_bw(&mut self, baseline: u64) {
+        (self.full_bw, self.full_bw_count, self.full_bw_now) = (baseline, 0, false);
+    }
+
+    /// CheckStartupDone() and CheckDrainDone().
+    pub(super) fn check_startup_and_drain(&mut self, rs: &RateSample) {
+        if self.state == State::Startup {
+            self.check_startup_high_loss(rs);
+            if self.full_bw_reached {
+                self.state = State::Drain;
+                self.drain_start_round = self.round_count;
+            }
+        }
+        let drained = rs.in_flight <= self.inflight(100) || self.round_count > self.drain_start_round + 3;
+        if self.state == State::Drain && drained {
+            self.start_probe_bw_down(rs.now, rs.total_delivered);
+        }
+    }
+
+    /// CheckStartupHighLoss(), at the end of a round trip spent in recovery.
+    fn check_startup_high_loss(&mut self, rs: &RateSample) {
+        let enough = self.model.loss_events_in_round >= STARTUP_FULL_LOSS_COUNT;
+        let too_high = self.model.is_loss_too_high(self.model.tx_in_flight(rs.delivered));
+        if self.round_start && self.in_recovery_for_a_round && enough && too_high {
+            self.undo.state = Some(State::Startup);
+            self.full_bw_reached = true;
+            self.model.inflight_longterm = self.model.safe_inflight();
+        }
+    }
+
+    /// UpdateProbeBWCyclePhase().
+    pub(super) fn update_probe_bw(&mut self, rs: &RateSample) {
+        if !self.full_bw_reached || self.adapt_long_term_model(rs) {
+            return;
+        }
+        match self.state {
+            State::ProbeBwDown => {
+                if !self.is_time_to_probe_bw(rs) && self.is_time_to_cruise(rs) {
+                    self.state = State::ProbeBwCruise;
+                }
+            }
+            State::ProbeBwCruise => {
+                self.is_time_to_probe_bw(rs);
+            }
+            State::ProbeBwRefill if self.round_start => {
+                // After one round of refilling, what is sent tells of more bandwidth.
+                self.is_bw_probe_sample = true;
+                self.start_probe_bw_up(rs);
+            }
+            State::ProbeBwUp => {
+                if self.is_time_to_go_down(rs) {
+                    self.prev_probe_too_high = false;
+                    self.start_probe_bw_down(rs.now, rs.total_delivered);
+                }
+            }
+            State::Startup | State::Drain | State::ProbeBwRefill | State::ProbeRtt => {}
+        }
+    }
+
+    pub(super) fn start_probe_bw_down(&mut self, now: Instant, delivered: u64) {
+        self.model.reset_congestion_signals();
+        self.probe_up_acked_per_inc = INFINITY;
+        self.pick_probe_wait(now);
+        self.cycle_stamp = now;
+        self.ack_phase = AckPhase::ProbeStopping;
+        self.next_round_delivered = delivered;
+        self.state = State::ProbeBwDown;
+    }
+
+    pub(super) fn start_probe_bw_refill(&mut self, delivered: u64) {
+        self.model.reset_short_term();
+        self.bw_probe_up_rounds = 0;
+        self.bw_probe_up_acked = 0;
+        self.prev_probe_precautionary = false;
+        self.ack_phase = AckPhase::Refilling;
+        self.next_round_delivered = delivered;
+        self.state = State::ProbeBwRefill;
+    }
+
+    fn start_probe_bw_up(&mut self, rs: &RateSample) {
+        self.ack_phase = AckPhase::ProbeStarting;
+        self.next_round_delivered = rs.total_delivered;
+        self.reset_full_bw(rs.delivery_rate);
+        self.state = State::ProbeBwUp;
+        self.raise_inflight_longterm_slope();
+    }
+
+    /// AdaptLongTermModel(). Says whether it decided a transition.
+    fn adapt_long_term_model(&mut self, rs: &RateSample) -> bool {
+        if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
+            self.ack_phase = AckPhase::ProbeFeedback;
+        }
+        if self.ack_phase == AckPhase::ProbeStopping && self.round_start {
+            self.is_bw_probe_sample = false;
+            self.ack_phase = AckPhase::Init;
+            if self.state.is_probe_bw() && !rs.is_app_limited {
+                self.model.advance_max_bw_filter();
+            }
+            if self.state.is_probe_bw() && self.prev_probe_precautionary && !self.prev_probe_too_high {
+                self.start_probe_bw_refill(rs.total_delivered);
+                return true;
+            }
+        }
+        let tx_in_flight = self.model.tx_in_flight(rs.delivered);
+        if self.model.is_loss_too_high(tx_in_flight) || self.model.inflight_longterm == INFINITY {
+            return false;
+        }
+        self.model.inflight_longterm = self.model.inflight_longterm.max(tx_in_flight);
+        if self.state == State::ProbeBwUp {
+            self.probe_inflight_longterm_upward(rs);
+        }
+        false
+    }
+
+    /// ProbeInflightLongtermUpward().
+    fn probe_inflight_longterm_upward(&mut self, rs: &RateSample) {
+        if !rs.is_cwnd_limited || self.cwnd < self.model.inflight_longterm {
+            return;
+        }
+        self.bw_probe_up_acked = self.bw_probe_up_acked.saturating_add(rs.newly_acked);
+        let per_increment = self.probe_up_acked_per_inc.max(1);
+        let increments = self.bw_probe_up_acked / per_increment;
+        self.bw_probe_up_acked %= per_increment;
+        let growth = increments.saturating_mul(self.smss);
+        self.model.inflight_longterm = self.model.inflight_longterm.saturating_add(growth);
+        if self.round_start {
+            self.raise_inflight_longterm_slope();
+        }
+    }
+
+    /// RaiseInflightLongtermSlope(): one segment in the first round trip, two in the second, four …
+    fn raise_inflight_longterm_slope(&mut self) {
+        let growth_this_round = 1 << self.bw_probe_up_rounds;
+        self.bw_probe_up_rounds = (self.bw_probe_up_rounds + 1).min(30);
+        self.probe_up_acked_per_inc = (self.cwnd / growth_this_round).max(self.smss);
+    }
+
+    /// IsTimeToProbeBW().
+    fn is_time_to_probe_bw(&mut self, rs: &RateSample) -> bool {
+        let elapsed = rs.now > self.cycle_stamp + self.bw_probe_wait;
+        // IsRenoCoexistenceProbeTime(): as often as a Reno flow with this window would lose.
+        let reno_rounds = (self.target_inflight() / self.smss).min(63);
+        if elapsed || self.rounds_since_probe_up >= reno_rounds {
+            self.start_probe_bw_refill(rs.total_delivered);
+            return true;
+        }
+        false
+    }
+
+    /// PickProbeWait(): two to three seconds, and up to a round less, by chance.
+    fn pick_probe_wait(&mut self, now: Instant) {
+        // Deviation from the draft: no random numbers here; the time and the model decide, which no two flows
+        // share.
+        let mixed = (now.as_nanos() ^ self.model.min_rtt ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.rounds_since_probe_up = mixed >> 63;
+        self.bw_probe_wait = Duration::from_millis(2000 + (mixed >> 32) % 1000);
+    }
+
+    /// IsTimeToCruise().
+    fn is_time_to_cruise(&self, rs: &RateSample) -> bool {
+        let bdp = self.quantization_budget(self.bdp(self.model.max_bw, 100));
+        rs.in_flight <= self.inflight_with_headroom() && rs.in_flight <= bdp
+    }
+
+    /// IsTimeToGoDown().
+    fn is_time_to_go_down(&mut self, rs: &RateSample) -> bool {
+        if self.prev_probe_too_high && rs.in_flight >= self.model.inflight_longterm {
+            self.prev_probe_precautionary = true;
+            return true;
+        }
+        if rs.is_cwnd_limited && self.cwnd >= self.model.inflight_longterm {
+            self.reset_full_bw(rs.delivery_rate);
+            return false;
+        }
+        self.full_bw_now
+    }
+
+    /// HandleInflightTooHigh().
+    pub(super) fn handle_inflight_too_high(
+        &mut self,
+        tx_in_flight: u64,
+        app_limited: bool,
+        now: Instant,
+        delivered: u64,
+    ) {
+        self.prev_probe_too_high = true;
+        self.is_bw_probe_sample = false;
+        if !app_limited {
+            self.model.inflight_longterm = tx_in_flight.max(scale(self.target_inflight(), BETA));
+        }
+        if self.state == State::ProbeBwUp {
+            self.undo.state = Some(State::ProbeBwUp);
+            self.start_probe_bw_down(now, delivered);
+        }
+    }
+
+    /// TargetInflight().
+    fn target_inflight(&self) -> u64 {
+        self.bdp(self.model.bw, 100).min(self.cwnd)
+    }
+
+    /// UpdateMinRTT() and CheckProbeRTT().
+    pub(super) fn check_probe_rtt(&mut self, rs: &RateSample) {
+        let expired = nanos(rs.now.saturating_since(self.probe_rtt_min_stamp)) > PROBE_RTT_INTERVAL_NS;
+        if let Some(rtt) = rs.rtt
+            && (rtt < self.probe_rtt_min_delay || expired)
+        {
+            (self.probe_rtt_min_delay, self.probe_rtt_min_stamp) = (rtt, rs.now);
+        }
+        self.model.update_min_rtt(rs.now, self.probe_rtt_min_delay, self.probe_rtt_min_stamp);
+
+        if self.state != State::ProbeRtt && expired && !self.idle_restart {
+            self.save_cwnd();
+            self.state = State::ProbeRtt;
+            self.probe_rtt_done_stamp = None;
+            self.ack_phase = AckPhase::ProbeStopping;
+            self.next_round_delivered = rs.total_delivered;
+        }
+        if self.state == State::ProbeRtt {
+            self.handle_probe_rtt(rs);
+        }
+        if rs.delivered > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    /// HandleProbeRTT().
+    fn handle_probe_rtt(&mut self, rs: &RateSample) {
+        // MarkConnectionAppLimited(): the low rates of this state say nothing of the path.
+        self.app_limited_until = rs.total_delivered.saturating_add(rs.in_flight);
+        if self.probe_rtt_done_stamp.is_none() {
+            if rs.in_flight <= self.probe_rtt_cwnd() {
+                self.probe_rtt_done_stamp = Some(rs.now + PROBE_RTT_DURATION);
+                self.probe_rtt_round_done = false;
+                self.next_round_delivered = rs.total_delivered;
+            }
+            return;
+        }
+        self.probe_rtt_round_done |= self.round_start;
+        if self.probe_rtt_round_done {
+            self.check_probe_rtt_done(rs.now, rs.total_delivered);
+        }
+    }
+
+    /// CheckProbeRTTDone() and ExitProbeRTT().
+    pub(super) fn check_probe_rtt_done(&mut self, now: Instant, delivered: u64) {
+        if self.probe_rtt_done_stamp.is_none_or(|done| now <= done) {
+            return;
+        }
+        self.probe_rtt_min_stamp = now;
+        self.restore_cwnd();
+        self.model.reset_short_term();
+        if self.full_bw_reached {
+            self.start_probe_bw_down(now, delivered);
+            self.state = State::ProbeBwCruise;
+        } else {
+            self.enter_startup();
+        }
+    }
+}
+
+/// BBRStartupFullLossCnt.
+const STARTUP_FULL_LOSS_COUNT: u32 = 6;
+/// BBR.ProbeRTTDuration.
+const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
+/// BBR.ProbeRTTInterval: 5 s.
+const PROBE_RTT_INTERVAL_NS: u64 = 5_000_000_000;

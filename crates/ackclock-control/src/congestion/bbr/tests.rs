@@ -1,0 +1,129 @@
+use std::time::Duration;
+
+use super::{Bbr, State};
+use crate::congestion::described;
+use crate::kit::{Flow, Path};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn flow(path: Path) -> Flow {
+    let bbr = described(Bbr::NAME, Bbr::ABOUT, |start| Box::new(Bbr::new(start)));
+    Flow::new(bbr.as_ref(), path)
+}
+
+fn value(flow: &Flow, name: &str) -> i64 {
+    flow.controller().snapshot().iter().find(|(key, _)| *key == name).unwrap().1
+}
+
+fn states_within(flow: &mut Flow, time: Duration) -> Vec<i64> {
+    let end = flow.now() + time;
+    let mut states = vec![value(flow, "state")];
+    while flow.now() < end {
+        flow.run(Duration::from_millis(5));
+        let state = value(flow, "state");
+        if states.last() != Some(&state) {
+            states.push(state);
+        }
+    }
+    states
+}
+
+#[test]
+fn startup_drains_and_cycles_through_probe_bw() {
+    let mut flow = flow(Path::TYPICAL);
+    let states = states_within(&mut flow, 10 * SECOND);
+    assert_eq!(states[..2], [State::Startup, State::Drain].map(|state| state as i64), "{states:?}");
+    let cycle = [State::ProbeBwCruise, State::ProbeBwRefill, State::ProbeBwUp, State::ProbeBwDown];
+    let cycle = cycle.map(|state| state as i64);
+    assert!(states.windows(4).any(|seen| seen == cycle), "{states:?}");
+    assert!(states.contains(&(State::ProbeRtt as i64)), "{states:?}");
+}
+
+#[test]
+fn model_finds_bandwidth_and_round_trip() {
+    let mut flow = flow(Path::TYPICAL);
+    flow.run(20 * SECOND);
+    let (max_bw, min_rtt) = (value(&flow, "max_bw"), value(&flow, "min_rtt_us"));
+    assert!((1_150_000..=1_300_000).contains(&max_bw), "{max_bw} B/s of 1,250,000");
+    assert!((100_000..=102_000).contains(&min_rtt), "{min_rtt} µs of 100,000 and a segment's 800");
+}
+
+#[test]
+fn path_is_used_with_a_short_queue() {
+    let mut flow = flow(Path { buffer: 10_000_000, ..Path::TYPICAL });
+    flow.run(10 * SECOND);
+    let before = flow.totals();
+    let mut queue = 0;
+    for _ in 0..1000 {
+        flow.run(SECOND / 50);
+        queue += flow.queue();
+    }
+    let delivered = flow.totals().delivered - before.delivered;
+    assert!(delivered > 20 * Path::TYPICAL.rate * 90 / 100, "{delivered} bytes in 20 s");
+    assert!(
+        queue / 1000 < Path::TYPICAL.bandwidth_delay_product() / 4,
+        "{} bytes queued on average",
+        queue / 1000
+    );
+}
+
+#[test]
+fn shallow_buffer_is_used_well_with_little_loss() {
+    let mut flow = flow(Path { buffer: 10_000, ..Path::TYPICAL });
+    flow.run(10 * SECOND);
+    let before = flow.totals();
+    flow.run(30 * SECOND);
+    let (sent, dropped) = (flow.totals().sent - before.sent, flow.totals().dropped - before.dropped);
+    assert!(dropped * 100 < sent * 2, "{dropped} of {sent} bytes dropped");
+    assert!(flow.totals().delivered - before.delivered > 30 * Path::TYPICAL.rate * 80 / 100);
+}
+
+#[test]
+fn probe_rtt_halves_what_is_in_flight() {
+    let mut flow = flow(Path::TYPICAL);
+    flow.run(4 * SECOND);
+    let mut smallest = u64::MAX;
+    for _ in 0..600 {
+        flow.run(Duration::from_millis(10));
+        if value(&flow, "state") == State::ProbeRtt as i64 {
+            smallest = smallest.min(flow.controller().cwnd());
+        }
+    }
+    let product = Path::TYPICAL.bandwidth_delay_product();
+    assert!((product * 4 / 10..=product * 6 / 10).contains(&smallest), "{smallest} of {product}");
+}
+
+#[test]
+fn lower_bandwidth_is_followed_within_cycles() {
+    let mut flow = flow(Path::TYPICAL);
+    flow.run(10 * SECOND);
+    flow.set_path(Path { rate: 400_000, ..Path::TYPICAL });
+    flow.run(20 * SECOND);
+    let bw = value(&flow, "bw");
+    assert!(bw < 500_000, "{bw} B/s on a path of 400,000");
+}
+
+#[test]
+fn higher_bandwidth_is_found() {
+    let mut flow = flow(Path { rate: 400_000, ..Path::TYPICAL });
+    flow.run(10 * SECOND);
+    flow.set_path(Path::TYPICAL);
+    flow.run(30 * SECOND);
+    let bw = value(&flow, "bw");
+    assert!(bw > 1_000_000, "{bw} B/s on a path of 1,250,000");
+}
+
+#[test]
+fn pacing_rate_is_a_hundredth_below_the_bandwidth_while_cruising() {
+    let mut flow = flow(Path::TYPICAL);
+    flow.run(3 * SECOND);
+    for _ in 0..1000 {
+        flow.run(Duration::from_millis(5));
+        if value(&flow, "state") == State::ProbeBwCruise as i64 {
+            let (rate, bw) = (flow.controller().pacing_rate().unwrap(), value(&flow, "bw").unsigned_abs());
+            assert_eq!(rate, bw * 99 / 100);
+            return;
+        }
+    }
+    panic!("it never cruised");
+}

@@ -1,0 +1,281 @@
+//! TCP-BFA: Reno that stops growing while round trips get longer.
+//!
+//! A. Awadallah and C. Rai, "TCP-BFA: Buffer Fill Avoidance", 1998, §3; the variants of its §6.
+//!
+//! The signed deviation of the round-trip time, averaged, says whether the path's queue fills. Above one
+//! threshold the window is frozen, below the other it grows again as Reno's does; a loss or a timeout
+//! unfreezes it. Round trips are measured in ticks of 10 ms; the coarse timeout of §3.1 is a preset of the
+//! estimator ([`rtt`](crate::rtt)).
+//!
+//! Deviations: none known for the algorithm of §3. §6 only names the variants; what is chosen for them stands
+//! with [`BfaConfig`].
+
+use std::time::Duration;
+
+use super::round::Rounds;
+use super::window::{SlowStart, Window, window_methods};
+use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Snapshot, Start, Timeout, Undo};
+use crate::time::nanos;
+
+/// The controller of §3.
+#[derive(Clone, Debug)]
+pub struct Bfa {
+    window: Window,
+    config: BfaConfig,
+    rounds: Rounds,
+    /// Smoothed round-trip time and its signed deviation (§3.2), in nanoseconds; `None` before the first
+    /// sample.
+    srtt: Option<i64>,
+    srv: i64,
+    base_rtt: i64,
+    /// The BFA flag (§3.3).
+    avoiding: bool,
+}
+
+/// The parameters of TCP-BFA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BfaConfig {
+    /// The name in the registry.
+    pub name: &'static str,
+    /// What stays of the signed deviation at each sample (α_srv), in quarters: 2, or 3 for less reaction to
+    /// noise.
+    pub memory_quarters: u8,
+    /// When the window is frozen, and when it grows again.
+    pub thresholds: BfaThresholds,
+    /// The tick in which round trips are measured.
+    pub tick: Duration,
+    /// §6, decreasing: above three times σ_on the window also shrinks, by an eighth once a round trip. (The
+    /// paper says "when the signed variance is very high"; three times and an eighth are this project's
+    /// choice.)
+    pub decreasing: bool,
+}
+
+/// The thresholds of TCP-BFA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BfaThresholds {
+    /// σ_on and -σ_off, in whole milliseconds: 10 and 10 in the paper.
+    Fixed {
+        /// Above it the window is frozen.
+        on_ms: u16,
+        /// Below minus this it grows again.
+        off_ms: u16,
+    },
+    /// §6, from the path: both are a sixteenth of the smallest round trip, and at least a tick. (The fraction
+    /// is this project's choice.)
+    Path,
+}
+
+impl Bfa {
+    /// What it is.
+    pub const ABOUT: About = About {
+        year: 1998,
+        source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance",
+        signal: Signal::Delay,
+        keeps_in_queue: "what is there when growth is noticed",
+        deviations: "none known; the paper leaves the parameters of its variants open",
+        exceptions: &[],
+    };
+    /// The algorithm as measured: α_srv = 1/2, thresholds of 10 ms.
+    pub const PAPER: BfaConfig = BfaConfig {
+        name: "bfa",
+        memory_quarters: 2,
+        thresholds: BfaThresholds::Fixed { on_ms: 10, off_ms: 10 },
+        tick: Duration::from_millis(10),
+        decreasing: false,
+    };
+    /// α_srv = 3/4 (figs. 21 and 22).
+    pub const GENTLE: BfaConfig = BfaConfig { name: "bfa-gentle", memory_quarters: 3, ..Self::PAPER };
+    /// The decreasing variant of §6.
+    pub const DECREASING: BfaConfig = BfaConfig { name: "bfa-decreasing", decreasing: true, ..Self::PAPER };
+    /// Thresholds from the path (§6).
+    pub const PATH: BfaConfig =
+        BfaConfig { name: "bfa-path", thresholds: BfaThresholds::Path, ..Self::PAPER };
+
+    /// A controller for one connection.
+    #[must_use]
+    pub fn new(start: &Start, config: BfaConfig) -> Self {
+        Self {
+            window: Window::new(start),
+            config,
+            rounds: Rounds::default(),
+            srtt: None,
+            srv: 0,
+            base_rtt: i64::MAX,
+            avoiding: false,
+        }
+    }
+
+    fn measure(&mut self, rtt: Duration) {
+        let rtt = self.in_ticks(rtt);
+        self.base_rtt = self.base_rtt.min(rtt);
+        let Some(srtt) = self.srtt else {
+            self.srtt = Some(rtt);
+            return;
+        };
+        // §3.2: δ = measured RTT - smoothed RTT; srv <- α_srv * srv + (1 - α_srv) * δ.
+        let error = rtt - srtt;
+        let memory = i64::from(self.config.memory_quarters.min(4));
+        self.srv = (memory * self.srv + (4 - memory) * error) / 4;
+        self.srtt = Some(srtt + error / 8);
+        let (on, off) = self.thresholds();
+        // §3.3, with hysteresis.
+        self.avoiding = if self.avoiding { self.srv > off } else { self.srv > on };
+    }
+
+    /// σ_on and σ_off in nanoseconds.
+    fn thresholds(&self) -> (i64, i64) {
+        match self.config.thresholds {
+            BfaThresholds::Fixed { on_ms, off_ms } => (i64::from(on_ms) * MS, -i64::from(off_ms) * MS),
+            BfaThresholds::Path => {
+                let sigma = (self.base_rtt / 16).max(self.tick());
+                (sigma, -sigma)
+            }
+        }
+    }
+
+    fn tick(&self) -> i64 {
+        i64::try_from(nanos(self.config.tick)).unwrap_or(RTT_MAX).clamp(1, RTT_MAX)
+    }
+
+    fn in_ticks(&self, rtt: Duration) -> i64 {
+        let rtt = i64::try_from(nanos(rtt)).unwrap_or(RTT_MAX).min(RTT_MAX);
+        (rtt + self.tick() / 2) / self.tick() * self.tick()
+    }
+
+    fn shrink(&mut self) {
+        let (on, _) = self.thresholds();
+        if self.srv > 3 * on {
+            let cwnd = self.window.cwnd();
+            self.window.ease((cwnd - cwnd / 8).max(2 * self.window.smss()));
+        }
+    }
+}
+
+impl Controller for Bfa {
+    fn name(&self) -> &'static str {
+        self.config.name
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        if let Some(rtt) = ack.rtt {
+            self.measure(rtt);
+        }
+        let round_begins = self.rounds.on_ack(ack);
+        if !Window::may_grow(ack) {
+            return;
+        }
+        if self.avoiding {
+            // §3.3: in the BFA state the congestion window is held constant.
+            if self.config.decreasing && round_begins {
+                self.shrink();
+            }
+        } else if self.window.in_slow_start() {
+            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
+        } else {
+            self.window.reno_step(ack.bytes_acked);
+        }
+    }
+
+    fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        // §3.3: the flag is cleared whenever the window drops due to a timeout or a fast retransmit.
+        self.avoiding = false;
+        self.window.reduce(self.window.half_of(loss.flight_size));
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        self.avoiding = false;
+        self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
+    }
+
+    fn on_undo(&mut self, _: &Undo) {
+        self.window.undo();
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::default().with("srv_us", self.srv / 1000).with("avoiding", i64::from(self.avoiding))
+    }
+
+    window_methods!();
+}
+
+const MS: i64 = 1_000_000;
+/// Longer round trips count as this: 78 hours.
+const RTT_MAX: i64 = 1 << 48;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Bfa, BfaConfig};
+    use crate::congestion::testing::{SMSS, START, ack, loss};
+    use crate::congestion::{Ack, Controller, described};
+    use crate::kit::{Flow, Path};
+
+    fn with(config: BfaConfig, rtts_ms: &[u64]) -> Bfa {
+        let mut bfa = Bfa::new(&START, config);
+        for &rtt in rtts_ms {
+            bfa.on_ack(&Ack { rtt: Some(Duration::from_millis(rtt)), cwnd_limited: false, ..ack(0, SMSS) });
+        }
+        bfa
+    }
+
+    #[test]
+    fn signed_deviation_is_half_the_error_and_half_the_past() {
+        // Errors of 40 and, the mean having moved by an eighth, 115: srv = 20, then 67.5.
+        let bfa = with(Bfa::PAPER, &[100, 140, 220]);
+        assert_eq!(bfa.srv, 67_500_000);
+        // A quarter of the error: 10, then 36.25.
+        assert_eq!(with(Bfa::GENTLE, &[100, 140, 220]).srv, 36_250_000);
+    }
+
+    #[test]
+    fn flag_is_set_above_sigma_on_and_cleared_below_sigma_off() {
+        let states = |rtts: &[u64]| {
+            (1..=rtts.len()).map(|n| with(Bfa::PAPER, &rtts[..n]).avoiding).collect::<Vec<_>>()
+        };
+        // srv: 0, 10 (not above 10), 19.4, 8.4 (not below -10), -21.3.
+        assert_eq!(states(&[100, 120, 130, 100, 50]), [false, false, true, true, false]);
+    }
+
+    #[test]
+    fn window_is_held_while_avoiding() {
+        let mut bfa = with(Bfa::PAPER, &[100, 200]);
+        bfa.on_ack(&Ack { rtt: None, ..ack(0, SMSS) });
+        assert_eq!(bfa.cwnd(), START.initial_window);
+        bfa.on_loss_episode(&loss(0, 10 * SMSS));
+        assert!(!bfa.avoiding, "a loss clears the flag");
+    }
+
+    #[test]
+    fn ticks_hide_less_than_half_of_one() {
+        let bfa = with(Bfa::PAPER, &[100, 104, 96, 103]);
+        assert_eq!(bfa.srv, 0);
+    }
+
+    #[test]
+    fn decreasing_variant_shrinks_by_an_eighth() {
+        let mut bfa = with(Bfa::DECREASING, &[100, 200]);
+        bfa.on_ack(&Ack { rtt: None, delivered: 20 * SMSS, prior_delivered: 10 * SMSS, ..ack(0, SMSS) });
+        assert_eq!(bfa.cwnd(), START.initial_window * 7 / 8);
+    }
+
+    // B2: the queue of a slow link stays short, where Reno fills it (figs. 4 to 6).
+    #[test]
+    fn no_loss_on_a_slow_link_whatever_its_buffer() {
+        for buffer in [30, 60, 100] {
+            let path = Path {
+                rate: 8_000,
+                base_rtt: Duration::from_millis(300),
+                buffer: buffer * 1000,
+                ..Path::TYPICAL
+            };
+            for config in [Bfa::PAPER, Bfa::GENTLE, Bfa::DECREASING, Bfa::PATH] {
+                let bfa = described(config.name, Bfa::ABOUT, move |start| Box::new(Bfa::new(start, config)));
+                let mut flow = Flow::with_initial_window(bfa.as_ref(), path, 1);
+                flow.run(Duration::from_secs(400));
+                assert_eq!(flow.totals().dropped, 0, "{} with {buffer} buffers", config.name);
+                assert!(flow.totals().delivered > 350 * 8_000, "{}", config.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! CARD: moves the window against the sign of the delay gradient, every other round trip.
+//!
+//! R. Jain, "A Delay-Based Approach for Congestion Avoidance in Interconnected Heterogeneous Computer
+//! Networks", ACM Computer Communication Review 19(5), 1989, as L. Brakmo and L. Peterson describe it (IEEE
+//! JSAC 13(8), 1995, §III-B).
+//!
+//! Deviations: that description leaves the start open: slow start, until the gradient is positive for the
+//! first time. On losses, Reno.
+
+use super::round::Rounds;
+use super::window::{SlowStart, Window, window_methods};
+use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
+use crate::time::nanos;
+
+/// Congestion Avoidance using Round-trip Delay.
+#[derive(Clone, Debug)]
+pub struct Card {
+    window: Window,
+    rounds: Rounds,
+    /// Window and round-trip time two round trips ago.
+    old: Option<(u64, u64)>,
+}
+
+impl Card {
+    /// The name in the registry.
+    pub const NAME: &'static str = "card";
+    /// What it is.
+    pub const ABOUT: About = About {
+        year: 1989,
+        source: "Jain, A Delay-Based Approach for Congestion Avoidance, ACM CCR 19(5)",
+        signal: Signal::Delay,
+        keeps_in_queue: "about one segment, oscillating",
+        deviations: "slow start until the first positive gradient; Reno on losses",
+        exceptions: &[],
+    };
+
+    /// A controller for one connection.
+    #[must_use]
+    pub fn new(start: &Start) -> Self {
+        Self { window: Window::new(start), rounds: Rounds::default(), old: None }
+    }
+
+    /// Every two round trips: the sign of (W - W_old) * (RTT - RTT_old).
+    fn decide(&mut self, rtt: u64) {
+        let cwnd = self.window.cwnd();
+        let Some((old_cwnd, old_rtt)) = self.old.replace((cwnd, rtt)) else { return };
+        let positive = (cwnd > old_cwnd && rtt > old_rtt) || (cwnd < old_cwnd && rtt < old_rtt);
+        if positive {
+            self.window.ease((cwnd - cwnd / 8).max(2 * self.window.smss()));
+        } else if !self.window.in_slow_start() {
+            self.window.set_cwnd(cwnd + self.window.smss());
+        }
+    }
+}
+
+impl Controller for Card {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let round_begins = self.rounds.on_ack(ack);
+        if !Window::may_grow(ack) {
+            return;
+        }
+        if self.window.in_slow_start() {
+            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
+        }
+        if let (true, true, Some(rtt)) = (round_begins, self.rounds.count().is_multiple_of(2), ack.rtt) {
+            self.decide(nanos(rtt));
+        }
+    }
+
+    fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        self.old = None;
+        self.window.reduce(self.window.half_of(loss.flight_size));
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        self.old = None;
+        self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
+    }
+
+    fn on_undo(&mut self, _: &Undo) {
+        self.window.undo();
+    }
+
+    window_methods!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Card;
+    use crate::congestion::Controller;
+    use crate::congestion::testing::{SMSS, START};
+
+    fn after(windows_and_rtts: &[(u64, u64)]) -> u64 {
+        let mut card = Card::new(&START);
+        card.window.set_ssthresh(0);
+        for &(segments, rtt_ms) in windows_and_rtts {
+            card.window.set_cwnd(segments * SMSS);
+            card.decide(rtt_ms * 1_000_000);
+        }
+        card.cwnd()
+    }
+
+    #[test]
+    fn longer_delay_with_a_larger_window_takes_an_eighth() {
+        assert_eq!(after(&[(15, 100), (16, 110)]), 14 * SMSS);
+    }
+
+    #[test]
+    fn shorter_delay_with_a_smaller_window_takes_an_eighth() {
+        assert_eq!(after(&[(17, 110), (16, 100)]), 14 * SMSS);
+    }
+
+    #[test]
+    fn no_gradient_adds_a_segment() {
+        assert_eq!(after(&[(15, 100), (16, 100)]), 17 * SMSS);
+        assert_eq!(after(&[(17, 100), (16, 110)]), 17 * SMSS);
+        assert_eq!(after(&[(16, 100), (16, 110)]), 17 * SMSS);
+    }
+}

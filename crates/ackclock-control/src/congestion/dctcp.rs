@@ -1,0 +1,286 @@
+//! DCTCP: the window shrinks by as much of it as was marked.
+//!
+//! S. Bensley, D. Thaler, P. Balasubramanian, L. Eggert and G. Judd, "Data Center TCP (DCTCP)", RFC 8257,
+//! 2017, §3.3 and §3.5; and as `prague` the sender's part of K. De Schepper, O. Tilmans, B. Briscoe and V.
+//! Goel, "Prague Congestion Control" (draft-briscoe-iccrg-prague-congestion-control), as far as a window
+//! alone can: DCTCP's response, a growth that does not favour short round trips, and pacing.
+//!
+//! The marks come in [`Ack::ecn_marked`]; an episode whose cause is [`LossCause::EcnEcho`] says when to
+//! answer them, once a round trip. Feedback that tells only that something was marked (RFC 3168) makes it a
+//! slower Reno.
+//!
+//! Deviations: growth counts bytes. Prague's fractional windows below two segments and its fall-back to a
+//! classic response at classic bottlenecks are left out, so it must stay off paths that it may share with
+//! other flows.
+
+use super::pacing::window_rate;
+use super::round::Rounds;
+use super::window::{SlowStart, Window, window_methods};
+use super::{
+    About, Ack, Controller, IdleRestart, LossCause, LossEpisode, Signal, Snapshot, Start, Timeout, Undo,
+};
+use crate::time::nanos;
+
+/// The controller of RFC 8257.
+#[derive(Clone, Debug)]
+pub struct Dctcp {
+    window: Window,
+    kind: Kind,
+    rounds: Rounds,
+    /// DCTCP.Alpha: the fraction of bytes that are marked, in 2^-20.
+    alpha: u64,
+    /// Bytes acknowledged and marked in this round trip.
+    bytes_acked: u64,
+    bytes_marked: u64,
+    /// Smoothed round-trip time in nanoseconds.
+    srtt: u64,
+    /// Bytes that Prague's slower growth has not counted yet, in 2^-16.
+    uncounted: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Dctcp,
+    Prague,
+}
+
+impl Dctcp {
+    /// The name in the registry.
+    pub const NAME: &'static str = "dctcp";
+    /// The name in the registry of the variant for L4S.
+    pub const NAME_PRAGUE: &'static str = "prague";
+    /// What it is.
+    pub const ABOUT: About = About {
+        year: 2017,
+        source: "Bensley, Thaler, Balasubramanian, Eggert and Judd, DCTCP, RFC 8257",
+        signal: Signal::Marks,
+        keeps_in_queue: "about the marking threshold; as Reno without marks",
+        deviations: "counts bytes; for networks under one administration",
+        exceptions: &[],
+    };
+    /// What the variant is.
+    pub const ABOUT_PRAGUE: About = About {
+        year: 2021,
+        source: "De Schepper, Tilmans, Briscoe and Goel, Prague Congestion Control (draft)",
+        signal: Signal::Marks,
+        keeps_in_queue: "about the marking threshold; as Reno without marks",
+        deviations: "no window below a segment, no fall-back for classic bottlenecks",
+        exceptions: &[],
+    };
+
+    /// DCTCP for one connection.
+    #[must_use]
+    pub fn new(start: &Start) -> Self {
+        Self::of_kind(start, Kind::Dctcp)
+    }
+
+    /// The Prague variant for one connection.
+    #[must_use]
+    pub fn prague(start: &Start) -> Self {
+        Self::of_kind(start, Kind::Prague)
+    }
+
+    fn of_kind(start: &Start, kind: Kind) -> Self {
+        Self {
+            window: Window::new(start),
+            kind,
+            rounds: Rounds::default(),
+            // RFC 8257 §4.2: alpha starts at 1, so that the first marks are answered in full.
+            alpha: ONE,
+            bytes_acked: 0,
+            bytes_marked: 0,
+            srtt: 0,
+            uncounted: 0,
+        }
+    }
+
+    /// The end of an observation window, which is a round trip.
+    fn update_alpha(&mut self) {
+        if self.bytes_acked == 0 {
+            return;
+        }
+        // RFC 8257 §3.3 (6)-(7): M = bytes marked / bytes acknowledged; alpha = alpha * (1 - g) + g * M, g =
+        // 1/16.
+        let marked = self.bytes_marked.min(self.bytes_acked);
+        let fraction = u128::from(marked) * u128::from(ONE) / u128::from(self.bytes_acked);
+        let fraction = u64::try_from(fraction).unwrap_or(ONE);
+        self.alpha = self.alpha - (self.alpha >> GAIN_SHIFT) + (fraction >> GAIN_SHIFT);
+        (self.bytes_acked, self.bytes_marked) = (0, 0);
+    }
+
+    /// Prague, "reduced RTT dependence": on a round trip below 25 ms the window grows as if it were 25 ms
+    /// long.
+    fn growth_bytes(&mut self, bytes: u64) -> u64 {
+        if self.kind == Kind::Dctcp || self.srtt >= VIRTUAL_RTT || self.srtt == 0 {
+            return bytes;
+        }
+        // A segment per (virtual) round trip in rate terms: both the time and the window are smaller by the
+        // ratio.
+        let ratio = (self.srtt << 16) / VIRTUAL_RTT;
+        let scaled = bytes.min(1 << 32).saturating_mul((ratio * ratio) >> 16).saturating_add(self.uncounted);
+        self.uncounted = scaled & 0xffff;
+        scaled >> 16
+    }
+}
+
+impl Controller for Dctcp {
+    fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Dctcp => Self::NAME,
+            Kind::Prague => Self::NAME_PRAGUE,
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        self.srtt = nanos(ack.srtt);
+        self.bytes_acked = self.bytes_acked.saturating_add(ack.bytes_acked);
+        self.bytes_marked = self.bytes_marked.saturating_add(ack.ecn_marked);
+        if self.rounds.on_ack(ack) {
+            self.update_alpha();
+        }
+        if !Window::may_grow(ack) {
+            return;
+        }
+        if self.window.in_slow_start() {
+            self.window.slow_start(ack.bytes_acked, SlowStart::Counted);
+        } else {
+            let bytes = self.growth_bytes(ack.bytes_acked);
+            self.window.reno_step(bytes);
+        }
+    }
+
+    fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        let ssthresh = if loss.cause == LossCause::EcnEcho {
+            // RFC 8257 §3.3 (9): cwnd = cwnd * (1 - alpha / 2).
+            let cwnd = self.window.cwnd();
+            let cut = u128::from(cwnd) * u128::from(self.alpha) / u128::from(2 * ONE);
+            (cwnd - u64::try_from(cut).unwrap_or(cwnd)).max(2 * self.window.smss())
+        } else {
+            // RFC 8257 §3.5: on packet loss it MUST react as a conventional TCP does.
+            self.window.half_of(loss.flight_size)
+        };
+        self.window.reduce(ssthresh);
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
+    }
+
+    fn on_undo(&mut self, _: &Undo) {
+        self.window.undo();
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        let paced = self.kind == Kind::Prague;
+        paced.then(|| window_rate(self.cwnd(), self.srtt, self.window.in_slow_start())).flatten()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::default().with("alpha_ppm", i64::try_from((self.alpha * 1_000_000) >> 20).unwrap_or(0))
+    }
+
+    window_methods!();
+}
+
+/// Alpha of 1.
+const ONE: u64 = 1 << 20;
+/// RFC 8257 §4.2: g = 1/16.
+const GAIN_SHIFT: u32 = 4;
+/// Prague's virtual round trip, in nanoseconds.
+const VIRTUAL_RTT: u64 = 25_000_000;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Dctcp, ONE};
+    use crate::congestion::testing::{SMSS, START, ack, loss};
+    use crate::congestion::{Ack, Controller, LossCause, LossEpisode, Registry};
+    use crate::kit::{Flow, Path};
+
+    /// Rounds of ten segments, of which `marked` are marked.
+    fn rounds(dctcp: &mut Dctcp, rounds: u64, marked: u64) {
+        for round in 0..rounds {
+            for segment in 0..10 {
+                let delivered = dctcp_delivered(round, segment);
+                let ecn_marked = if segment < marked { SMSS } else { 0 };
+                let prior_delivered = dctcp_delivered(round, 0) - SMSS;
+                let cwnd_limited = false;
+                dctcp.on_ack(&Ack { delivered, prior_delivered, ecn_marked, cwnd_limited, ..ack(0, SMSS) });
+            }
+        }
+    }
+
+    fn dctcp_delivered(round: u64, segment: u64) -> u64 {
+        (round * 10 + segment + 1) * SMSS
+    }
+
+    fn mark(cwnd: u64) -> LossEpisode {
+        LossEpisode { cause: LossCause::EcnEcho, bytes_lost: 0, ..loss(0, cwnd) }
+    }
+
+    #[test]
+    fn first_marks_halve_the_window() {
+        let mut dctcp = Dctcp::new(&START);
+        dctcp.on_loss_episode(&mark(10 * SMSS));
+        assert_eq!(dctcp.cwnd(), 5 * SMSS);
+    }
+
+    #[test]
+    fn alpha_is_the_average_fraction_of_marked_bytes() {
+        let mut dctcp = Dctcp::new(&START);
+        rounds(&mut dctcp, 200, 2);
+        let alpha = dctcp.alpha as f64 / ONE as f64;
+        assert!((alpha - 0.2).abs() < 0.001, "{alpha}");
+        dctcp.on_loss_episode(&mark(10 * SMSS));
+        assert_eq!(dctcp.cwnd() / 100, 90, "a tenth less");
+    }
+
+    #[test]
+    fn alpha_falls_to_nothing_without_marks() {
+        let mut dctcp = Dctcp::new(&START);
+        rounds(&mut dctcp, 300, 0);
+        assert!(dctcp.alpha < ONE / 10_000);
+    }
+
+    #[test]
+    fn loss_halves_whatever_alpha_is() {
+        let mut dctcp = Dctcp::new(&START);
+        rounds(&mut dctcp, 300, 0);
+        dctcp.on_loss_episode(&loss(0, 10 * SMSS));
+        assert_eq!(dctcp.cwnd(), 5 * SMSS);
+    }
+
+    #[test]
+    fn short_round_trips_do_not_favour_prague() {
+        let grown = |mut dctcp: Dctcp, rtt_ms| {
+            dctcp.window.set_ssthresh(0);
+            for _ in 0..10_000 {
+                dctcp.on_ack(&Ack { srtt: Duration::from_millis(rtt_ms), ..ack(0, SMSS) });
+            }
+            dctcp.cwnd() / SMSS
+        };
+        assert_eq!(grown(Dctcp::prague(&START), 25), grown(Dctcp::new(&START), 25));
+        assert!(grown(Dctcp::prague(&START), 5) < grown(Dctcp::new(&START), 5) / 3);
+    }
+
+    #[test]
+    fn queue_stays_near_the_marking_threshold() {
+        let path = Path {
+            rate: 12_500_000,
+            base_rtt: Duration::from_millis(10),
+            buffer: 500_000,
+            mark_above: Some(30_000),
+            ..Path::TYPICAL
+        };
+        for name in [Dctcp::NAME, Dctcp::NAME_PRAGUE] {
+            let mut flow = Flow::new(Registry::builtin().find(name).unwrap().as_ref(), path);
+            flow.run(Duration::from_secs(5));
+            assert_eq!(flow.totals().dropped, 0, "{name}");
+            let before = flow.totals().delivered;
+            flow.run(Duration::from_secs(5));
+            assert!(flow.totals().delivered - before > 5 * path.rate * 95 / 100, "{name}");
+            assert!(flow.controller().cwnd() < path.bandwidth_delay_product() + 60_000, "{name}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! DUAL: Reno that gives up an eighth when the delay is above the middle of what it has been.
+//!
+//! Z. Wang and J. Crowcroft, "Eliminating Periodic Packet Losses in 4.3-Tahoe BSD TCP Congestion Control
+//! Algorithm", ACM Computer Communication Review 22(2), 1992, as L. Brakmo and L. Peterson describe it (IEEE
+//! JSAC 13(8), 1995, §III-B).
+//!
+//! Deviations: the check applies in slow start too, and ends it. On losses, Reno.
+
+use super::round::Rounds;
+use super::window::{SlowStart, Window, window_methods};
+use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
+use crate::time::nanos;
+
+/// The controller of 1992.
+#[derive(Clone, Debug)]
+pub struct Dual {
+    window: Window,
+    rounds: Rounds,
+    /// The smallest and the largest round trip so far, in nanoseconds.
+    rtt_min: u64,
+    rtt_max: u64,
+}
+
+impl Dual {
+    /// The name in the registry.
+    pub const NAME: &'static str = "dual";
+    /// What it is.
+    pub const ABOUT: About = About {
+        year: 1992,
+        source: "Wang and Crowcroft, Eliminating Periodic Packet Losses in 4.3-Tahoe, ACM CCR 22(2)",
+        signal: Signal::Delay,
+        keeps_in_queue: "about half of the longest queue it has seen",
+        deviations: "the check applies in slow start too; Reno on losses",
+        exceptions: &[],
+    };
+
+    /// A controller for one connection.
+    #[must_use]
+    pub fn new(start: &Start) -> Self {
+        Self { window: Window::new(start), rounds: Rounds::default(), rtt_min: u64::MAX, rtt_max: 0 }
+    }
+
+    /// Every two round trips: is the delay above the average of the smallest and the largest?
+    fn decide(&mut self, rtt: u64) {
+        let middle = self.rtt_min / 2 + self.rtt_max / 2;
+        if rtt > middle {
+            let cwnd = self.window.cwnd();
+            self.window.ease((cwnd - cwnd / 8).max(2 * self.window.smss()));
+        }
+    }
+}
+
+impl Controller for Dual {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let round_begins = self.rounds.on_ack(ack);
+        if let Some(rtt) = ack.rtt.map(nanos) {
+            (self.rtt_min, self.rtt_max) = (self.rtt_min.min(rtt), self.rtt_max.max(rtt));
+        }
+        if !Window::may_grow(ack) {
+            return;
+        }
+        if self.window.in_slow_start() {
+            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
+        } else {
+            self.window.reno_step(ack.bytes_acked);
+        }
+        if let (true, true, Some(rtt)) = (round_begins, self.rounds.count().is_multiple_of(2), ack.rtt) {
+            self.decide(nanos(rtt));
+        }
+    }
+
+    fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        self.window.reduce(self.window.half_of(loss.flight_size));
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
+    }
+
+    fn on_undo(&mut self, _: &Undo) {
+        self.window.undo();
+    }
+
+    window_methods!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Dual;
+    use crate::congestion::Controller;
+    use crate::congestion::testing::{SMSS, START};
+
+    fn with_rtts(rtt_min: u64, rtt_max: u64) -> Dual {
+        let mut dual = Dual { rtt_min, rtt_max, ..Dual::new(&START) };
+        dual.window.set_cwnd(16 * SMSS);
+        dual
+    }
+
+    #[test]
+    fn delay_above_the_middle_takes_an_eighth_and_ends_slow_start() {
+        let mut dual = with_rtts(100, 200);
+        dual.decide(151);
+        assert_eq!((dual.cwnd(), dual.ssthresh()), (14 * SMSS, 14 * SMSS));
+    }
+
+    #[test]
+    fn delay_up_to_the_middle_changes_nothing() {
+        let mut dual = with_rtts(100, 200);
+        dual.decide(150);
+        assert_eq!((dual.cwnd(), dual.ssthresh()), (16 * SMSS, u64::MAX));
+    }
+}

@@ -1,0 +1,107 @@
+//! Tahoe: after every loss one segment, slow start, congestion avoidance.
+//!
+//! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, §1, §3 and Appendix B; with
+//! the fast retransmit of 4.3BSD-Tahoe, which is the recovery policy's part and begins an episode here.
+//!
+//! Deviations: the window grows by whole segments, after as many acknowledgements as make one (Appendix B's
+//! 1/cwnd each); an acknowledgement of less than a segment counts for what it acknowledges.
+
+use super::window::{SlowStart, Window, window_methods};
+use super::{About, Ack, Controller, Exception, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
+
+/// The controller of 1988.
+#[derive(Clone, Debug)]
+pub struct Tahoe {
+    window: Window,
+}
+
+impl Tahoe {
+    /// The name in the registry.
+    pub const NAME: &'static str = "tahoe";
+    /// What it is.
+    pub const ABOUT: About = About {
+        year: 1988,
+        source: "Jacobson and Karels, Congestion Avoidance and Control, SIGCOMM 1988",
+        signal: Signal::Loss,
+        keeps_in_queue: "up to the whole buffer, nothing after a loss",
+        deviations: "grows by whole segments; small acknowledgements count for what they acknowledge",
+        exceptions: &[Exception {
+            check: "does not grow in recovery",
+            why: "it has no recovery: after a loss it starts from one segment at once",
+        }],
+    };
+
+    /// A controller for one connection.
+    #[must_use]
+    pub fn new(start: &Start) -> Self {
+        Self { window: Window::new(start) }
+    }
+}
+
+impl Controller for Tahoe {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        if !ack.cwnd_limited {
+            return;
+        }
+        // Appendix B: if (cwnd < ssthresh) cwnd += 1; else cwnd += 1/cwnd.
+        if self.window.in_slow_start() {
+            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
+        } else {
+            self.window.reno_step(ack.bytes_acked.min(self.window.smss()));
+        }
+    }
+
+    fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        // Appendix B: half the current window is recorded in ssthresh, then cwnd is set to one packet.
+        self.window.reduce(self.window.half_of(loss.flight_size));
+        self.window.set_cwnd(self.window.smss());
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
+    }
+
+    fn on_undo(&mut self, _: &Undo) {
+        self.window.undo();
+    }
+
+    window_methods!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tahoe;
+    use crate::congestion::Controller;
+    use crate::congestion::testing::{SMSS, START, ack, loss};
+
+    #[test]
+    fn third_duplicate_restarts_from_one_segment() {
+        let mut tahoe = Tahoe::new(&START);
+        tahoe.on_loss_episode(&loss(100, 10 * SMSS));
+        assert_eq!((tahoe.cwnd(), tahoe.ssthresh()), (SMSS, 5 * SMSS));
+    }
+
+    #[test]
+    fn window_opens_to_half_exponentially_and_then_by_a_segment_a_round() {
+        let mut tahoe = Tahoe::new(&START);
+        tahoe.on_loss_episode(&loss(100, 10 * SMSS));
+        let windows: Vec<u64> = (0..6)
+            .map(|_| {
+                (0..tahoe.cwnd() / SMSS).for_each(|_| tahoe.on_ack(&ack(200, SMSS)));
+                tahoe.cwnd() / SMSS
+            })
+            .collect();
+        assert_eq!(windows, [2, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn delayed_acknowledgements_halve_the_growth() {
+        let mut tahoe = Tahoe::new(&START);
+        (0..5).for_each(|_| tahoe.on_ack(&ack(200, 2 * SMSS)));
+        assert_eq!(tahoe.cwnd(), 15 * SMSS);
+    }
+}

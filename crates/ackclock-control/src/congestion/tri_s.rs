@@ -1,0 +1,135 @@
+//! Tri-S: grows while another segment still buys throughput.
+//!
+//! Z. Wang and J. Crowcroft, "A New Congestion Control Scheme: Slow Start and Search (Tri-S)", ACM Computer
+//! Communication Review 21(1), 1991, as L. Brakmo and L. Peterson describe it (IEEE JSAC 13(8), 1995,
+//! §III-B).
+//!
+//! Deviations: a connection starts with more than one segment, so that "the throughput achieved when only one
+//! segment was in transit" is a segment per smallest round trip; slow start lasts while the same test, per
+//! segment added, succeeds. On losses, Reno.
+
+use super::round::Rounds;
+use super::window::{SlowStart, Window, window_methods};
+use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
+use crate::time::nanos;
+
+/// Slow Start and Search.
+#[derive(Clone, Debug)]
+pub struct TriS {
+    window: Window,
+    rounds: Rounds,
+    rtt_min: u64,
+    /// Bytes outstanding and throughput (bytes a second) a round trip ago.
+    old: Option<(u64, u64)>,
+}
+
+impl TriS {
+    /// The name in the registry.
+    pub const NAME: &'static str = "tri-s";
+    /// What it is.
+    pub const ABOUT: About = About {
+        year: 1991,
+        source: "Wang and Crowcroft, Slow Start and Search (Tri-S), ACM CCR 21(1)",
+        signal: Signal::Rate,
+        keeps_in_queue: "about one segment, oscillating",
+        deviations: "one segment's throughput is a segment per smallest round trip; Reno on losses",
+        exceptions: &[],
+    };
+
+    /// A controller for one connection.
+    #[must_use]
+    pub fn new(start: &Start) -> Self {
+        Self { window: Window::new(start), rounds: Rounds::default(), rtt_min: u64::MAX, old: None }
+    }
+
+    /// Every round trip: what did the segments added since the last buy?
+    fn decide(&mut self, outstanding: u64, rtt: u64) {
+        // Throughput is the number of bytes outstanding divided by the round-trip time.
+        let throughput = per_second(outstanding, rtt);
+        let Some((old_outstanding, old_throughput)) = self.old.replace((outstanding, throughput)) else {
+            return;
+        };
+        let (cwnd, smss) = (self.window.cwnd(), self.window.smss());
+        let one_segment = per_second(smss, self.rtt_min);
+        let added_segments = (outstanding.saturating_sub(old_outstanding) / smss).max(1);
+        let gain = throughput.saturating_sub(old_throughput) / added_segments;
+        if outstanding > old_outstanding && gain < one_segment / 2 {
+            self.window.ease(cwnd.saturating_sub(smss).max(2 * smss));
+        } else if !self.window.in_slow_start() {
+            self.window.set_cwnd(cwnd + smss);
+        }
+    }
+}
+
+impl Controller for TriS {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let round_begins = self.rounds.on_ack(ack);
+        let rtt = ack.rtt.map(nanos);
+        self.rtt_min = self.rtt_min.min(rtt.unwrap_or(u64::MAX));
+        if !Window::may_grow(ack) {
+            return;
+        }
+        if let (true, Some(rtt)) = (round_begins, rtt) {
+            self.decide(ack.prior_in_flight, rtt);
+        }
+        if self.window.in_slow_start() {
+            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
+        }
+    }
+
+    fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        self.old = None;
+        self.window.reduce(self.window.half_of(loss.flight_size));
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        self.old = None;
+        self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
+    }
+
+    fn on_undo(&mut self, _: &Undo) {
+        self.window.undo();
+    }
+
+    window_methods!();
+}
+
+fn per_second(bytes: u64, ns: u64) -> u64 {
+    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(ns.max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TriS;
+    use crate::congestion::Controller;
+    use crate::congestion::testing::{SMSS, START};
+
+    /// Ten segments in flight at 100 ms, then eleven at `rtt_ms`.
+    fn after_growth(rtt_ms: u64) -> u64 {
+        let mut tri_s = TriS { rtt_min: 100_000_000, ..TriS::new(&START) };
+        tri_s.window.set_ssthresh(0);
+        tri_s.decide(10 * SMSS, 100_000_000);
+        tri_s.window.set_cwnd(11 * SMSS);
+        tri_s.decide(11 * SMSS, rtt_ms * 1_000_000);
+        tri_s.cwnd()
+    }
+
+    #[test]
+    fn throughput_that_grows_adds_a_segment() {
+        // One segment alone: 10 KB/s. From 100 to 110 KB/s.
+        assert_eq!(after_growth(100), 12 * SMSS);
+    }
+
+    #[test]
+    fn throughput_that_grows_by_less_than_half_takes_the_segment_back() {
+        // From 100 to 104.8 KB/s.
+        assert_eq!(after_growth(105), 10 * SMSS);
+        // To 105.8 KB/s: more than half of what one segment alone achieves.
+        assert_eq!(after_growth(104), 12 * SMSS);
+    }
+}

@@ -1,0 +1,169 @@
+//! Vegas: keeps a few segments queued, measured by the difference of expected and actual rate.
+//!
+//! L. Brakmo and L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE Journal
+//! on Selected Areas in Communications 13(8), 1995, §III-B and §III-C. The fine-grained retransmission check
+//! of §III-A is a recovery policy; that the window shrinks only for losses of segments sent after the last
+//! decrease is how episodes are defined ([`Controller::on_loss_episode`]).
+//!
+//! Deviations: the linear change of a round trip is made at its start, at once; on a loss the window is
+//! halved, as in the Reno that Vegas was made from (the paper does not say).
+
+use super::round::Rounds;
+use super::window::{SlowStart, Window, window_methods};
+use super::{About, Ack, Controller, IdleRestart, LossEpisode, Sent, Signal, Snapshot, Start, Timeout, Undo};
+use crate::time::nanos;
+
+/// The controller of §III-B and §III-C.
+#[derive(Clone, Debug)]
+pub struct Vegas {
+    window: Window,
+    thresholds: Thresholds,
+    rounds: Rounds,
+    /// The smallest round trip measured, in nanoseconds.
+    base_rtt: u64,
+    /// Bytes sent since the distinguished segment, which is the first of this round.
+    sent_in_round: u64,
+    /// In slow start: whether the window doubles in this round or stands still to be measured.
+    doubling: bool,
+}
+
+/// The thresholds of Vegas, in segments queued ("buffers").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Below it the window grows.
+    pub alpha: u16,
+    /// Above it the window shrinks.
+    pub beta: u16,
+    /// Above it slow start ends.
+    pub gamma: u16,
+}
+
+impl Thresholds {
+    /// The paper's choice, Vegas-1,3.
+    pub const ONE_THREE: Self = Self { alpha: 1, beta: 3, gamma: 1 };
+    /// The alternative of tables I and IV, Vegas-2,4.
+    pub const TWO_FOUR: Self = Self { alpha: 2, beta: 4, gamma: 1 };
+}
+
+impl Vegas {
+    /// The name in the registry.
+    pub const NAME: &'static str = "vegas";
+    /// What it is.
+    pub const ABOUT: About = About {
+        year: 1995,
+        source: "Brakmo and Peterson, TCP Vegas, IEEE JSAC 13(8)",
+        signal: Signal::Delay,
+        keeps_in_queue: "one to three segments",
+        deviations: "a round trip's linear change is made at its start; halves on loss, as Reno",
+        exceptions: &[],
+    };
+
+    /// A controller for one connection, with thresholds of 1 and 3.
+    #[must_use]
+    pub fn new(start: &Start) -> Self {
+        Self::with_thresholds(start, Thresholds::ONE_THREE)
+    }
+
+    /// A controller with other thresholds.
+    #[must_use]
+    pub fn with_thresholds(start: &Start, thresholds: Thresholds) -> Self {
+        Self {
+            window: Window::new(start),
+            thresholds,
+            rounds: Rounds::default(),
+            base_rtt: u64::MAX,
+            sent_in_round: 0,
+            doubling: true,
+        }
+    }
+
+    /// Sets the threshold window of slow start, at least as large as the window
+    /// ([`VegasStar`](super::VegasStar)).
+    pub(super) fn set_threshold_window(&mut self, bytes: u64) {
+        self.window.set_ssthresh(bytes.max(self.window.cwnd()));
+    }
+
+    /// The end of a round trip: Actual against Expected.
+    fn decide(&mut self, rtt: u64) {
+        let Some(extra) = self.extra_segments(rtt) else { return };
+        let Thresholds { alpha, beta, gamma } = self.thresholds;
+        if self.window.in_slow_start() {
+            // §III-C: exponential growth only every other round trip, so that the comparison is valid; when
+            // the actual rate falls below the expected by one buffer, linear increase and decrease begin.
+            if !self.doubling && extra > u64::from(gamma) * 100 {
+                self.window.set_ssthresh(self.window.cwnd());
+            }
+            self.doubling = !self.doubling;
+            return;
+        }
+        let (cwnd, smss) = (self.window.cwnd(), self.window.smss());
+        if extra < u64::from(alpha) * 100 {
+            self.window.set_cwnd(cwnd + smss);
+        } else if extra > u64::from(beta) * 100 {
+            // Two segments stay, so that a round trip always has something to measure.
+            self.window.ease(cwnd.saturating_sub(smss).max(2 * smss));
+        }
+    }
+
+    /// Diff in hundredths of a segment: (Expected - Actual) * BaseRTT.
+    fn extra_segments(&self, rtt: u64) -> Option<u64> {
+        if self.sent_in_round == 0 || rtt == 0 {
+            return None;
+        }
+        // §III-B: Expected = WindowSize / BaseRTT; Actual = bytes sent while the distinguished segment was on
+        // its way, divided by its round trip.
+        let expected = u128::from(self.window.cwnd());
+        let actual = u128::from(self.sent_in_round) * u128::from(self.base_rtt) / u128::from(rtt);
+        let extra = expected.saturating_sub(actual) * 100 / u128::from(self.window.smss());
+        u64::try_from(extra).ok()
+    }
+}
+
+impl Controller for Vegas {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn on_sent(&mut self, sent: &Sent) {
+        self.sent_in_round = self.sent_in_round.saturating_add(sent.bytes);
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let rtt = ack.rtt.map(nanos);
+        // §III-B: Actual above Expected means that BaseRTT must become the latest round trip.
+        self.base_rtt = self.base_rtt.min(rtt.unwrap_or(u64::MAX));
+        if self.rounds.on_ack(ack) {
+            if let (Some(rtt), true) = (rtt, Window::may_grow(ack)) {
+                self.decide(rtt);
+            }
+            self.sent_in_round = 0;
+        }
+        if Window::may_grow(ack) && self.window.in_slow_start() && self.doubling {
+            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
+        }
+    }
+
+    fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        self.window.reduce(self.window.half_of(loss.flight_size));
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
+        self.doubling = true;
+    }
+
+    fn on_undo(&mut self, _: &Undo) {
+        self.window.undo();
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::default()
+            .with("base_rtt_us", i64::try_from(self.base_rtt / 1000).unwrap_or(i64::MAX))
+            .with("doubling", i64::from(self.doubling))
+    }
+
+    window_methods!();
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+use std::time::Duration;
+
+use super::{Thresholds, Vegas};
+use crate::Instant;
+use crate::congestion::testing::{SMSS, START, loss};
+use crate::congestion::{Ack, Controller, Sent, described, testing::ack};
+use crate::kit::{Flow, Path};
+
+/// A round trip of `rtt_ms` in which a window is sent and acknowledged.
+fn round(vegas: &mut Vegas, delivered: &mut u64, rtt_ms: u64) -> u64 {
+    let prior_delivered = *delivered;
+    let rtt = Some(Duration::from_millis(rtt_ms));
+    let mut in_flight = vegas.cwnd();
+    for _ in 0..vegas.cwnd() / SMSS {
+        *delivered += SMSS;
+        in_flight -= SMSS;
+        vegas.on_ack(&Ack { rtt, delivered: *delivered, prior_delivered, ..ack(0, SMSS) });
+        while in_flight + SMSS <= vegas.cwnd() {
+            in_flight += SMSS;
+            vegas.on_sent(&Sent { now: Instant::ZERO, bytes: SMSS, in_flight, retransmission: false });
+        }
+    }
+    vegas.cwnd() / SMSS
+}
+
+fn in_congestion_avoidance(segments: u64) -> (Vegas, u64) {
+    let mut vegas = Vegas::new(&START);
+    vegas.window.set_cwnd(segments * SMSS);
+    vegas.window.set_ssthresh(segments * SMSS);
+    let mut delivered = 0;
+    round(&mut vegas, &mut delivered, 100);
+    (vegas, delivered)
+}
+
+#[test]
+fn slow_start_doubles_every_other_round() {
+    let mut vegas = Vegas::new(&START);
+    let mut delivered = 0;
+    let windows: Vec<u64> = (0..6).map(|_| round(&mut vegas, &mut delivered, 100)).collect();
+    assert_eq!(windows, [20, 20, 40, 40, 80, 80]);
+}
+
+#[test]
+fn slow_start_ends_when_one_segment_is_queued() {
+    let mut vegas = Vegas::new(&START);
+    let mut delivered = 0;
+    round(&mut vegas, &mut delivered, 100);
+    // 20 segments at 106 ms: 20 - 20 * 100/106 = 1.13 segments queued; the measured round is the still one.
+    round(&mut vegas, &mut delivered, 106);
+    round(&mut vegas, &mut delivered, 106);
+    assert_eq!(vegas.ssthresh(), 20 * SMSS);
+}
+
+#[test]
+fn less_than_alpha_queued_grows_by_a_segment() {
+    let (mut vegas, mut delivered) = in_congestion_avoidance(20);
+    let windows: Vec<u64> = (0..3).map(|_| round(&mut vegas, &mut delivered, 100)).collect();
+    assert_eq!(windows, [21, 22, 23]);
+}
+
+#[test]
+fn between_alpha_and_beta_the_window_stands() {
+    let (mut vegas, mut delivered) = in_congestion_avoidance(20);
+    // 20 * (1 - 100/111) = 1.98 segments queued.
+    let windows: Vec<u64> = (0..3).map(|_| round(&mut vegas, &mut delivered, 111)).collect();
+    assert_eq!(windows, [20, 20, 20]);
+}
+
+#[test]
+fn more_than_beta_queued_shrinks_by_a_segment() {
+    let (mut vegas, mut delivered) = in_congestion_avoidance(20);
+    // 20 * (1 - 100/125) = 4 segments queued.
+    let windows: Vec<u64> = (0..3).map(|_| round(&mut vegas, &mut delivered, 125)).collect();
+    assert_eq!(windows, [19, 18, 17]);
+}
+
+#[test]
+fn loss_halves() {
+    let (mut vegas, _) = in_congestion_avoidance(20);
+    vegas.on_loss_episode(&loss(100, 20 * SMSS));
+    assert_eq!(vegas.cwnd(), 10 * SMSS);
+}
+
+/// V3: on an otherwise empty path the queue stays between alpha and beta, whatever the path.
+#[test]
+fn queue_settles_between_alpha_and_beta() {
+    for thresholds in [Thresholds::ONE_THREE, Thresholds::TWO_FOUR] {
+        let vegas = described(Vegas::NAME, Vegas::ABOUT, move |start| {
+            Box::new(Vegas::with_thresholds(start, thresholds))
+        });
+        for (rate, rtt_ms) in [(200_000, 100), (1_250_000, 20), (1_250_000, 100)] {
+            let base_rtt = Duration::from_millis(rtt_ms);
+            let path = Path { rate, base_rtt, buffer: 40_000, ..Path::TYPICAL };
+            let mut flow = Flow::new(vegas.as_ref(), path);
+            flow.run(Duration::from_secs(60));
+            let lost = flow.totals().dropped;
+            flow.run(Duration::from_secs(10));
+            let queued = flow.controller().cwnd().saturating_sub(path.bandwidth_delay_product()) / SMSS;
+            let wanted = u64::from(thresholds.alpha)..=u64::from(thresholds.beta) + 1;
+            assert!(
+                wanted.contains(&queued),
+                "{queued} segments queued, {thresholds:?}, {rate} B/s, {rtt_ms} ms"
+            );
+            assert_eq!(flow.totals().dropped, lost, "no loss once settled");
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! One sender on one bottleneck, segment by segment, in virtual time: what the conformance kit and the tables
+//! of windows by round drive controllers with.
+//!
+//! It is a model of a path, not of TCP: a segment is lost once three sent after it are acknowledged, lost
+//! bytes are sent again as new ones, and every acknowledgement arrives. Experiments with real connections are
+//! `ackclock-sim`'s.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::Instant;
+use crate::congestion::{
+    Ack, Controller, ControllerFactory, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout,
+};
+use crate::rtt::{RtoConfig, RttEstimator};
+use crate::time::nanos;
+
+/// A bottleneck: everything arrives, in order, after its queue and the propagation delay.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// Rate of the bottleneck in bytes a second.
+    pub rate: u64,
+    /// Round-trip time without a queue.
+    pub base_rtt: Duration,
+    /// Bytes that the queue holds; a segment that does not fit is dropped.
+    pub buffer: u64,
+    /// Queue above which a segment is marked instead of passed unmarked; `None`: never.
+    pub mark_above: Option<u64>,
+    /// Segments that the receiver acknowledges at once.
+    pub segments_per_ack: u32,
+    /// The segment size in bytes.
+    pub smss: u32,
+}
+
+impl Path {
+    /// 10 Mbit/s, 100 ms, a queue of one bandwidth-delay product, segments of 1000 bytes.
+    pub const TYPICAL: Self = Self {
+        rate: 1_250_000,
+        base_rtt: Duration::from_millis(100),
+        buffer: 125_000,
+        mark_above: None,
+        segments_per_ack: 1,
+        smss: 1000,
+    };
+
+    /// Bytes in flight that fill the path and no queue.
+    #[must_use]
+    pub fn bandwidth_delay_product(&self) -> u64 {
+        let product = u128::from(self.rate) * self.base_rtt.as_nanos() / 1_000_000_000;
+        u64::try_from(product).unwrap_or(u64::MAX)
+    }
+
+    /// What the receiver offers: enough never to be the limit of a controller that answers losses.
+    fn receive_window(&self) -> u64 {
+        self.bandwidth_delay_product().saturating_add(self.buffer).saturating_mul(4)
+    }
+
+    fn transmission(&self, bytes: u64) -> Duration {
+        Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / self.rate.max(1))
+    }
+}
+
+/// A sender with a controller on a [`Path`], always with data to send unless told otherwise.
+#[derive(Debug)]
+pub struct Flow {
+    path: Path,
+    controller: Box<dyn Controller>,
+    now: Instant,
+    rtt: RttEstimator,
+    in_flight: VecDeque<Segment>,
+    bytes_in_flight: u64,
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    /// When the bottleneck has sent all that it holds.
+    bottleneck_free_at: Instant,
+    /// When pacing lets the next segment go.
+    paced_until: Instant,
+    next_number: u64,
+    /// The segment whose acknowledgement ends the episode.
+    recover: Option<u64>,
+    /// Whether the window, and not the application, held sending back.
+    cwnd_limited: bool,
+    /// Bytes in flight beyond which the application has nothing to send.
+    application_limit: u64,
+    expiries: u32,
+    totals: Totals,
+}
+
+/// What happened to a [`Flow`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes delivered.
+    pub delivered: u64,
+    /// Bytes dropped.
+    pub dropped: u64,
+    /// Loss episodes.
+    pub episodes: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+    /// The largest queue in bytes.
+    pub queue_max: u64,
+    /// The largest `cwnd` in bytes.
+    pub cwnd_max: u64,
+}
+
+impl Flow {
+    /// A connection with an initial window of ten segments.
+    #[must_use]
+    pub fn new(factory: &dyn ControllerFactory, path: Path) -> Self {
+        Self::with_initial_window(factory, path, 10)
+    }
+
+    /// A connection with an initial window of `segments`.
+    #[must_use]
+    pub fn with_initial_window(factory: &dyn ControllerFactory, path: Path, segments: u32) -> Self {
+        let now = Instant::from_millis(1);
+        let initial_window = u64::from(segments) * u64::from(path.smss);
+        Self {
+            path,
+            controller: factory.create(&Start { smss: path.smss, initial_window, now }),
+            now,
+            rtt: RttEstimator::new(&RtoConfig::default()),
+            in_flight: VecDeque::new(),
+            bytes_in_flight: 0,
+            delivered: 0,
+            delivered_at: now,
+            first_sent_at: now,
+            bottleneck_free_at: now,
+            paced_until: now,
+            next_number: 0,
+            recover: None,
+            cwnd_limited: false,
+            application_limit: path.receive_window(),
+            expiries: 0,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Runs until the segments now in flight, or the first of those to come, are acknowledged: a round trip.
+    pub fn round(&mut self) {
+        self.send();
+        let last = self.next_number;
+        while self.in_flight.front().is_some_and(|segment| segment.number < last) {
+            self.step();
+        }
+    }
+
+    /// Runs for `rounds` round trips; the windows after each, in whole segments.
+    pub fn rounds(&mut self, rounds: usize) -> Vec<u64> {
+        (0..rounds)
+            .map(|_| {
+                self.round();
+                self.segments()
+            })
+            .collect()
+    }
+
+    /// Runs for this long.
+    pub fn run(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while self.now < end {
+            self.step();
+        }
+    }
+
+    /// Lets the application have no more than this many bytes in flight; at first, four times what the path
+    /// holds.
+    pub fn limit_application(&mut self, bytes: u64) {
+        self.application_limit = bytes;
+    }
+
+    /// Changes the path for what is sent from now on.
+    pub fn set_path(&mut self, path: Path) {
+        self.path = path;
+    }
+
+    /// The controller.
+    #[must_use]
+    pub fn controller(&self) -> &dyn Controller {
+        self.controller.as_ref()
+    }
+
+    /// The window in whole segments.
+    #[must_use]
+    pub fn segments(&self) -> u64 {
+        self.controller.cwnd() / u64::from(self.path.smss)
+    }
+
+    /// Bytes that wait at the bottleneck.
+    #[must_use]
+    pub fn queue(&self) -> u64 {
+        let waiting = nanos(self.bottleneck_free_at.saturating_since(self.now));
+        u64::try_from(u128::from(waiting) * u128::from(self.path.rate) / 1_000_000_000).unwrap_or(u64::MAX)
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// The present time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// One event: a paced segment, an acknowledgement, or a timeout.
+    fn step(&mut self) {
+        self.send();
+        let arrival = self.in_flight.iter().find(|segment| !segment.dropped).map(|segment| segment.acked_at);
+        let paced = self.may_send().then_some(self.paced_until);
+        match (arrival, paced) {
+            (Some(at), None) => self.acknowledge(at),
+            (Some(at), Some(paced)) if at <= paced => self.acknowledge(at),
+            (_, Some(paced)) => self.now = self.now.max(paced),
+            (None, None) => self.time_out(),
+        }
+        self.totals.cwnd_max = self.totals.cwnd_max.max(self.controller.cwnd());
+    }
+
+    fn may_send(&self) -> bool {
+        let after = self.bytes_in_flight + u64::from(self.path.smss);
+        after <= self.application_limit && (after <= self.controller.cwnd() || self.bytes_in_flight == 0)
+    }
+
+    fn send(&mut self) {
+        while self.may_send() && self.now >= self.paced_until {
+            self.transmit();
+        }
+        if self.may_send() {
+            return;
+        }
+        let smss = u64::from(self.path.smss);
+        self.cwnd_limited = self.bytes_in_flight + smss <= self.application_limit;
+    }
+
+    fn transmit(&mut self) {
+        let bytes = u64::from(self.path.smss);
+        if self.bytes_in_flight == 0 {
+            (self.first_sent_at, self.delivered_at) = (self.now, self.now);
+        }
+        let queue = self.queue();
+        let dropped = queue > 0 && queue + bytes > self.path.buffer;
+        if !dropped {
+            let starts = self.bottleneck_free_at.max(self.now);
+            self.bottleneck_free_at = starts + self.path.transmission(bytes);
+            self.totals.queue_max = self.totals.queue_max.max(queue);
+        }
+        self.bytes_in_flight += bytes;
+        self.in_flight.push_back(Segment {
+            number: self.next_number,
+            bytes,
+            sent_at: self.now,
+            acked_at: self.bottleneck_free_at + self.path.base_rtt,
+            dropped,
+            marked: self.path.mark_above.is_some_and(|above| queue > above),
+            prior_delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            app_limited: self.application_limit < self.controller.cwnd(),
+        });
+        self.next_number += 1;
+        self.totals.sent += bytes;
+        self.totals.dropped += if dropped { bytes } else { 0 };
+        self.controller.on_sent(&Sent {
+            now: self.now,
+            bytes,
+            in_flight: self.bytes_in_flight,
+            retransmission: false,
+        });
+        if let Some(rate) = self.controller.pacing_rate() {
+            let gap = Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1));
+            self.paced_until = self.now.max(self.paced_until) + gap;
+        }
+    }
+
+    /// An acknowledgement arrives, for as many segments as the receiver acknowledges at once.
+    fn acknowledge(&mut self, at: Instant) {
+        self.now = self.now.max(at);
+        let prior_in_flight = self.bytes_in_flight;
+        let mut newest: Option<Segment> = None;
+        let (mut bytes, mut marked) = (0, 0);
+        for _ in 0..self.path.segments_per_ack.max(1) {
+            let Some(segment) = self.take_next_arrival() else { break };
+            self.now = self.now.max(segment.acked_at);
+            bytes += segment.bytes;
+            marked += if segment.marked { segment.bytes } else { 0 };
+            newest = Some(segment);
+        }
+        let Some(newest) = newest else { return };
+        self.delivered += bytes;
+        self.totals.delivered += bytes;
+        let interval = self.delivery_interval(&newest);
+        (self.delivered_at, self.first_sent_at) = (self.now, newest.sent_at);
+        let rtt = self.now.saturating_since(newest.sent_at);
+        self.rtt.on_sample(rtt);
+        self.expiries = 0;
+        let lost = self.declare_lost(newest.number);
+        self.end_episode(newest.number);
+        if let Some(prior_delivered) = lost.newest_prior_delivered {
+            let (now, bytes, delivered) = (self.now, lost.bytes, self.delivered);
+            let app_limited = newest.app_limited;
+            self.controller.on_lost(&Lost { now, bytes, delivered, prior_delivered, app_limited });
+        }
+        if lost.bytes > 0 {
+            self.begin_episode(LossCause::DuplicateAcks, prior_in_flight, lost.bytes);
+        } else if marked > 0 {
+            self.begin_episode(LossCause::EcnEcho, prior_in_flight, 0);
+        }
+        self.controller.on_ack(&Ack {
+            now: self.now,
+            bytes_acked: bytes,
+            bytes_cumulative: bytes,
+            rtt: Some(rtt),
+            srtt: self.rtt.srtt(),
+            rtt_min: self.rtt.rtt_min(),
+            delivered: self.delivered,
+            prior_delivered: newest.prior_delivered,
+            sent_at: newest.sent_at,
+            delivery_interval: interval,
+            app_limited: newest.app_limited,
+            prior_in_flight,
+            in_flight: self.bytes_in_flight,
+            cwnd_limited: self.cwnd_limited,
+            in_recovery: self.recover.is_some(),
+            ecn_marked: marked,
+        });
+    }
+
+    fn take_next_arrival(&mut self) -> Option<Segment> {
+        let position = self.in_flight.iter().position(|segment| !segment.dropped)?;
+        let segment = self.in_flight.remove(position)?;
+        self.bytes_in_flight -= segment.bytes;
+        Some(segment)
+    }
+
+    /// The longer of the times over which the segments were sent and delivered.
+    fn delivery_interval(&self, newest: &Segment) -> Duration {
+        let sending = newest.sent_at.saturating_since(newest.first_sent_at);
+        sending.max(self.now.saturating_since(newest.delivered_at))
+    }
+
+    /// Dropped segments of which three sent later have been delivered.
+    fn declare_lost(&mut self, newest: u64) -> DeclaredLost {
+        let mut lost = DeclaredLost::default();
+        while let Some(front) = self.in_flight.front() {
+            if !front.dropped || front.number + 3 > newest {
+                break;
+            }
+            lost.bytes += front.bytes;
+            lost.newest_prior_delivered = Some(front.prior_delivered);
+            self.in_flight.pop_front();
+        }
+        self.bytes_in_flight -= lost.bytes;
+        lost
+    }
+
+    /// The episode is over when a segment sent after it began has been acknowledged.
+    fn end_episode(&mut self, newest: u64) {
+        if self.recover.is_some_and(|recover| newest >= recover) {
+            self.recover = None;
+            let (now, in_flight, delivered) = (self.now, self.bytes_in_flight, self.delivered);
+            self.controller.on_recovery_end(&RecoveryEnd { now, in_flight, delivered });
+        }
+    }
+
+    fn begin_episode(&mut self, cause: LossCause, flight_size: u64, bytes_lost: u64) {
+        if self.recover.is_some() {
+            return;
+        }
+        self.recover = Some(self.next_number);
+        self.totals.episodes += 1;
+        let (now, delivered) = (self.now, self.delivered);
+        self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
+    }
+
+    /// Nothing that is in flight will arrive.
+    fn time_out(&mut self) {
+        self.now += self.rtt.rto();
+        if self.bytes_in_flight == 0 {
+            return;
+        }
+        self.rtt.on_expiry();
+        self.expiries += 1;
+        self.totals.timeouts += 1;
+        let (now, flight_size, delivered) = (self.now, self.bytes_in_flight, self.delivered);
+        self.controller.on_timeout(&Timeout { now, flight_size, expiries: self.expiries, delivered });
+        self.in_flight.clear();
+        self.bytes_in_flight = 0;
+        self.recover = None;
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct DeclaredLost {
+    bytes: u64,
+    newest_prior_delivered: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    number: u64,
+    bytes: u64,
+    sent_at: Instant,
+    acked_at: Instant,
+    dropped: bool,
+    marked: bool,
+    prior_delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    app_limited: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Flow, Path};
+    use crate::congestion::Registry;
+
+    fn flow(name: &str, path: Path) -> Flow {
+        Flow::new(Registry::builtin().find(name).unwrap().as_ref(), path)
+    }
+
+    #[test]
+    fn reno_fills_the_path() {
+        let mut flow = flow("reno", Path::TYPICAL);
+        flow.run(Duration::from_secs(60));
+        let share = flow.totals().delivered as f64 / (60.0 * Path::TYPICAL.rate as f64);
+        assert!(share > 0.9, "{share} of the rate");
+        assert!(flow.totals().episodes > 1);
+    }
+
+    #[test]
+    fn queue_is_bounded_by_the_buffer() {
+        let mut flow = flow("cubic", Path::TYPICAL);
+        flow.run(Duration::from_secs(60));
+        assert!(flow.totals().queue_max <= Path::TYPICAL.buffer);
+        assert!(flow.totals().dropped > 0);
+    }
+
+    #[test]
+    fn round_trip_is_the_base_without_a_queue() {
+        let mut flow = flow("reno", Path::TYPICAL);
+        let start = flow.now();
+        flow.round();
+        let took = flow.now().saturating_since(start);
+        assert!((100..110).contains(&took.as_millis()), "{took:?}");
+    }
+
+    #[test]
+    fn application_with_little_to_send_keeps_the_window() {
+        let mut flow = flow("reno", Path::TYPICAL);
+        flow.limit_application(5_000);
+        flow.run(Duration::from_secs(5));
+        assert_eq!(flow.segments(), 10);
+    }
+}
