@@ -73,6 +73,12 @@ impl App {
         self.aborted || self.error.is_some() || (self.eof && self.shut)
     }
 
+    /// From now on it does not pause.
+    pub fn hurry(&mut self) {
+        self.plan.pause = 0;
+        self.paused_until = Instant::ZERO;
+    }
+
     /// Does what can be done now.
     ///
     /// # Panics

@@ -11,6 +11,8 @@ pub struct Flow {
     /// The largest acknowledgement and right window edge sent.
     ack: Option<u32>,
     edge: Option<u32>,
+    /// The window on the peer's SYN, which counts from our own first byte on.
+    syn_window: u16,
     /// The right window edge that the peer allowed.
     allowed: Option<u32>,
     /// Shift counts of this end's SYN and of the peer's.
@@ -29,6 +31,7 @@ impl Flow {
             self.iss = Some(seg.seq);
             self.snd_nxt = seg.seq.wrapping_add(1);
             self.scales[0] = seg.window_scale();
+            self.allowed = self.allowed.or(Some(self.snd_nxt.wrapping_add(u32::from(self.syn_window))));
         }
         if seg.has(RST) {
             return;
@@ -62,8 +65,10 @@ impl Flow {
     pub fn received(&mut self, seg: &Seg) {
         if seg.has(SYN) {
             self.scales[1] = seg.window_scale();
-            let base = if seg.has(ACK) { seg.ack } else { self.iss.unwrap_or(0).wrapping_add(1) };
-            self.allowed = Some(base.wrapping_add(u32::from(seg.window)));
+            self.syn_window = seg.window;
+            if let Some(iss) = self.iss {
+                self.allowed = Some(iss.wrapping_add(1).wrapping_add(u32::from(seg.window)));
+            }
         } else if seg.has(ACK) && !seg.has(RST) {
             let edge = seg.ack.wrapping_add(self.window(seg, 1));
             if before_eq(self.allowed, edge) {

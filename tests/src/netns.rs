@@ -91,8 +91,7 @@ impl Namespace {
     /// `future` panicked, or takes longer than any test may.
     pub fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
         let runtime = self.runtime.as_ref().expect("the runtime lives until drop");
-        let bounded =
-            async { tokio::time::timeout(TEST_TIME_MAX, future).await.expect("the test hangs") };
+        let bounded = async { tokio::time::timeout(TEST_TIME_MAX, future).await.expect("the test hangs") };
         match runtime.block_on(runtime.spawn(bounded)) {
             Ok(value) => value,
             Err(error) => resume_unwind(error.into_panic()),
@@ -194,7 +193,11 @@ mod sys {
 
     pub(super) fn unshare_net() -> io::Result<()> {
         // SAFETY: unshare(2) takes an integer; CLONE_NEWNET concerns the calling thread's network alone.
-        if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
     }
 
     pub(super) fn raise_descriptor_limit() -> io::Result<u64> {

@@ -192,7 +192,9 @@ fn synchronized(view: &View, seg: &Seg) -> Vec<Outcome> {
     // when its sequence number is beyond the last one received.
     if view.phase == Phase::TimeWait && seg.flags & (SYN | ACK | RST | FIN) == SYN {
         let mut allowed = vec![view.stays(Reply::Ack(view.rcv_nxt))];
-        if after_eq(seg.seq, view.rcv_nxt) {
+        // Half the circle away is neither before nor after.
+        let distance = seg.seq.wrapping_sub(view.rcv_nxt);
+        if distance <= 1 << 31 {
             allowed.push(Outcome {
                 phase: Phase::SynReceivedPassive,
                 ..view.stays(Reply::SynAck(seg.seq.wrapping_add(1)))
@@ -210,14 +212,11 @@ fn synchronized(view: &View, seg: &Seg) -> Vec<Outcome> {
     }
     // Fourth: SYN (RFC 5961 §4).
     if seg.has(SYN) {
-        let challenge = view.stays(Reply::Ack(view.rcv_nxt));
-        return match view.phase {
-            Phase::SynReceivedPassive => {
-                let to_listen = Outcome { phase: Phase::Listen, ..view.stays(Reply::Nothing) };
-                vec![to_listen, challenge]
-            }
-            _ => vec![challenge],
-        };
+        let mut allowed = [acknowledged(view, seg), crossing_syn_ack(view, seg)].concat();
+        if view.phase == Phase::SynReceivedPassive {
+            allowed.push(Outcome { phase: Phase::Listen, ..view.stays(Reply::Nothing) });
+        }
+        return allowed;
     }
     // Fifth: ACK.
     if !seg.has(ACK) {
@@ -234,31 +233,64 @@ fn unacceptable(view: &View, seg: &Seg) -> Vec<Outcome> {
         let ignored = view.stays(Reply::Nothing);
         return if zero_window { [reset(view, seg), vec![ignored]].concat() } else { vec![ignored] };
     }
-    let refused = view.stays(Reply::Ack(view.rcv_nxt));
-    let mut allowed = vec![refused];
-    if view.phase == Phase::SynReceivedPassive && seg.has(SYN) && seg.seq == view.rcv_nxt.wrapping_sub(1) {
-        // The peer's SYN again: our SYN-ACK was lost, and repeating it acknowledges as well as an ACK does.
-        allowed.push(view.stays(Reply::SynAck(view.rcv_nxt)));
-    }
+    let mut allowed = [acknowledged(view, seg), crossing_syn_ack(view, seg)].concat();
     // At a zero window "special allowance should be made to accept valid ACKs"; Appendix A.2 and
     // draft-gont-tcpm-tcp-seq-validation: also in a segment of no more than one byte at RCV.NXT - 1.
     let one_below = seg.seq == view.rcv_nxt.wrapping_sub(1) && seg.len() <= 1;
-    if (zero_window || one_below) && seg.has(ACK) && !seg.has(SYN) {
-        let text_cut = Seg { payload: Vec::new(), flags: ACK, seq: view.rcv_nxt, ..seg.clone() };
-        for outcome in
-            check_ack(view, seg).into_iter().flat_map(|checked| after_ack(view, &text_cut, checked))
-        {
-            allowed.push(outcome);
-            allowed.push(Outcome { reply: Reply::Ack(view.rcv_nxt), ..outcome });
-        }
+    if !(zero_window || one_below) || seg.has(SYN) {
+        return allowed;
+    }
+    if !seg.has(ACK) {
+        allowed.push(view.stays(Reply::Nothing));
+        return allowed;
+    }
+    let mut remains = vec![Seg { payload: Vec::new(), flags: ACK, seq: view.rcv_nxt, ..seg.clone() }];
+    if zero_window && seg.payload.is_empty() {
+        // A FIN right at the window's edge takes no room.
+        remains.push(Seg { flags: seg.flags, ..remains[0].clone() });
+    }
+    allowed.extend(remains.iter().flat_map(|rest| goes_on(view, rest)));
+    allowed
+}
+
+/// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`. While our SYN is not acknowledged, repeating it with the ACK says the same and
+/// lets the peer complete the handshake: a listener may do so when the peer's SYN comes again, a simultaneous open always.
+fn acknowledged(view: &View, seg: &Seg) -> Vec<Outcome> {
+    let syn_again = seg.has(SYN) && seg.seq == view.rcv_nxt.wrapping_sub(1);
+    let mut allowed = vec![view.stays(Reply::Ack(view.rcv_nxt))];
+    match view.phase {
+        Phase::SynReceivedPassive if syn_again => allowed.push(view.stays(Reply::SynAck(view.rcv_nxt))),
+        Phase::SynReceivedActive => allowed.push(view.stays(Reply::SynAck(view.rcv_nxt))),
+        _ => {}
     }
     allowed
+}
+
+/// RFC 9293 Figure 7: in a simultaneous open the SYN-ACK that crosses ours is old by its sequence number, and completes the
+/// handshake by its ACK field. What else it carries may be taken or come again.
+fn crossing_syn_ack(view: &View, seg: &Seg) -> Vec<Outcome> {
+    let again = seg.has(SYN | ACK) && seg.seq == view.rcv_nxt.wrapping_sub(1);
+    if !again || view.phase != Phase::SynReceivedActive {
+        return Vec::new();
+    }
+    let all = Seg { seq: view.rcv_nxt, flags: seg.flags & !SYN, ..seg.clone() };
+    let bare = Seg { payload: Vec::new(), flags: ACK, ..all.clone() };
+    [all, bare].iter().flat_map(|rest| goes_on(view, rest)).collect()
+}
+
+/// What the ACK check and the steps after it make of a segment that was let pass; an ACK may be added.
+fn goes_on(view: &View, seg: &Seg) -> Vec<Outcome> {
+    let outcomes = check_ack(view, seg).into_iter().flat_map(|checked| after_ack(view, seg, checked));
+    let with_ack = |outcome: Outcome| match outcome.reply {
+        Reply::Nothing => vec![outcome, Outcome { reply: Reply::Ack(view.rcv_nxt), ..outcome }],
+        _ => vec![outcome],
+    };
+    outcomes.flat_map(with_ack).collect()
 }
 
 /// RFC 9293 §3.10.7.4, "Second, check the RST bit".
 fn reset(view: &View, seg: &Seg) -> Vec<Outcome> {
     let ignored = view.stays(Reply::Nothing);
-    let challenge = view.stays(Reply::Ack(view.rcv_nxt));
     if seg.seq == view.rcv_nxt {
         return vec![match view.phase {
             Phase::SynReceivedPassive => Outcome { phase: Phase::Listen, ..ignored },
@@ -270,7 +302,11 @@ fn reset(view: &View, seg: &Seg) -> Vec<Outcome> {
     if !in_window(view, seg.seq) {
         return vec![ignored];
     }
-    if view.phase == Phase::TimeWait { vec![ignored, challenge] } else { vec![challenge] }
+    let mut allowed = acknowledged(view, seg);
+    if view.phase == Phase::TimeWait {
+        allowed.push(ignored);
+    }
+    allowed
 }
 
 /// What the ACK check found.
@@ -387,10 +423,6 @@ fn in_window(view: &View, seq: u32) -> bool {
 fn follows(low: u32, ack: u32, high: u32) -> bool {
     let distance = ack.wrapping_sub(low);
     distance != 0 && distance <= high.wrapping_sub(low)
-}
-
-fn after_eq(a: u32, b: u32) -> bool {
-    a.wrapping_sub(b) < 1 << 31
 }
 
 #[cfg(test)]

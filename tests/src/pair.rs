@@ -81,6 +81,8 @@ pub struct Pair {
     sides: [Side; 2],
     links: [Link; 2],
     healed: bool,
+    /// Steps without time passing.
+    spins: u32,
     trace: u64,
 }
 
@@ -112,7 +114,7 @@ impl Pair {
                 bytes_acked: 0,
             }
         });
-        let mut pair = Self { scenario, now: Instant::ZERO, sides, links, healed: false, trace: 0 };
+        let mut pair = Self { scenario, now: Instant::ZERO, sides, links, healed: false, spins: 0, trace: 0 };
         let [client, server] = &mut pair.sides;
         let addr = ListenAddr { addr: Some(server.socket.ip()), port: Some(server.socket.port()) };
         server.listener = server.host.endpoint.listen(server.host.now, ListenOptions::new(addr)).ok();
@@ -170,6 +172,8 @@ impl Pair {
     }
 
     fn step(&mut self, to: Instant) {
+        self.spins = if to > self.now { 0 } else { self.spins + 1 };
+        assert!(self.spins < SPINS_MAX, "O10: time stands still: {}", self.describe());
         self.now = to.max(self.now);
         if let Some((after, mtu)) = self.scenario.mtu_change
             && self.now >= Instant::ZERO + after
@@ -231,6 +235,7 @@ impl Pair {
     fn heal(&mut self) {
         self.healed = true;
         self.links.iter_mut().for_each(Link::heal);
+        self.sides.iter_mut().for_each(|side| side.app.hurry());
     }
 
     /// O2: whoever saw an error saw it for a reason, and a clean end had everything.
@@ -456,6 +461,9 @@ fn draw_plan(rng: &mut Rng, slow: bool, aborts: bool) -> Plan {
         abort_after: aborts.then(|| rng.below(total.max(1))),
     }
 }
+
+/// The most steps at one instant.
+const SPINS_MAX: u32 = 10_000;
 
 /// RFC 6298 §2.5 lets an implementation set a maximum of at least 60 s; reliability catalogue O10.
 const RTO_MAX: Duration = Duration::from_secs(120);

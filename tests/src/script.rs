@@ -82,6 +82,8 @@ pub struct Script {
     peer_scales: bool,
     peer_window: u16,
     sent: VecDeque<(Instant, Frame)>,
+    /// What the application still has to write: next and last sequence number.
+    stream: (u32, u32),
     readiness: Readiness,
 }
 
@@ -111,6 +113,7 @@ impl Script {
             peer_scales: setup.peer_options.iter().any(|o| matches!(o, Opt::WindowScale(_))),
             peer_window: setup.peer_window,
             sent: VecDeque::new(),
+            stream: (0, 0),
             readiness: Readiness::default(),
         }
     }
@@ -412,6 +415,12 @@ impl Script {
         assert_eq!(taken, Ok(len));
     }
 
+    /// Writes `len` bytes of the pattern, as fast as there is room from now on.
+    pub fn stream(&mut self, seq: u32, len: u32) {
+        self.stream = (seq, seq + len);
+        self.drain();
+    }
+
     /// Reads at most `len` bytes; none when nothing is there or at the end of the stream.
     ///
     /// # Panics
@@ -471,11 +480,27 @@ impl Script {
 
     /// Everything that the endpoint wants to send leaves now.
     pub fn drain(&mut self) {
-        for frame in self.host.transmit() {
-            let seen = self.observe(frame);
-            self.sent.push_back((self.host.now, seen));
+        loop {
+            let wrote = self.write_stream();
+            for frame in self.host.transmit() {
+                let seen = self.observe(frame);
+                self.sent.push_back((self.host.now, seen));
+            }
+            if !wrote {
+                break;
+            }
         }
         self.collect_events();
+    }
+
+    fn write_stream(&mut self) -> bool {
+        let (next, end) = self.stream;
+        let Some(conn) = self.conn.filter(|_| next < end) else { return false };
+        let chunk = pattern(next, (end - next).min(65_536) as usize);
+        let wrote = self.host.endpoint.update(self.host.now, conn, |c, now| c.write(now, &chunk));
+        let count = wrote.and_then(Result::ok).unwrap_or(0);
+        self.stream.0 += count as u32;
+        count > 0
     }
 
     fn collect_events(&mut self) {

@@ -200,6 +200,8 @@ impl Progress {
             acked: self.acked,
             rcv_nxt: script.irs.wrapping_add(self.peer),
             rcv_wnd: match phase {
+                // No window yet; a number to take the segments' from.
+                Phase::Closed | Phase::Listen => 1_000,
                 Phase::SynSent => u32::from(script.syn_window),
                 _ => script.edge.wrapping_sub(self.peer),
             },

@@ -175,13 +175,15 @@ async fn joined(stack: &Stack, family: Family) -> (TcpStream, net::TcpStream) {
     if family == Family::V4 {
         let listener = net::TcpListener::bind(family.kernel(0)).await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let (ours, theirs) = within(LIMIT, stack, async { tokio::join!(stack.connect(addr), listener.accept()) }).await;
+        let (ours, theirs) =
+            within(LIMIT, stack, async { tokio::join!(stack.connect(addr), listener.accept()) }).await;
         (ours.unwrap(), theirs.unwrap().0)
     } else {
         let listener = stack.listen(family.stack(0)).unwrap();
         let addr = listener.local_addr().unwrap();
         let (ours, theirs) =
-            within(LIMIT, stack, async { tokio::join!(listener.accept(), net::TcpStream::connect(addr)) }).await;
+            within(LIMIT, stack, async { tokio::join!(listener.accept(), net::TcpStream::connect(addr)) })
+                .await;
         (ours.unwrap().0, theirs.unwrap())
     }
 }

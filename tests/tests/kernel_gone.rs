@@ -72,8 +72,7 @@ time.sleep(600)";
 #[test]
 fn stack_that_falls_silent_times_out_in_the_kernel() {
     in_namespace(|| async {
-        let (stack, network) =
-            impaired_stack(OffloadMode::Off, 1, Settings::default(), TcpConfig::default());
+        let (stack, network) = impaired_stack(OffloadMode::Off, 1, Settings::default(), TcpConfig::default());
         for family in [Family::V4, Family::V6] {
             let (_ours, mut theirs) = joined(&stack, family).await;
             SockRef::from(&theirs).set_tcp_user_timeout(Some(USER_TIMEOUT)).unwrap();
@@ -88,8 +87,7 @@ fn stack_that_falls_silent_times_out_in_the_kernel() {
 #[test]
 fn transfer_goes_on_after_a_silence() {
     in_namespace(|| async {
-        let (stack, network) =
-            impaired_stack(OffloadMode::Off, 1, Settings::default(), TcpConfig::default());
+        let (stack, network) = impaired_stack(OffloadMode::Off, 1, Settings::default(), TcpConfig::default());
         for family in [Family::V4, Family::V6] {
             let (mut ours, mut theirs) = joined(&stack, family).await;
             network.set_blackout(true);
@@ -114,7 +112,9 @@ fn stack_that_has_gone_is_reset_by_the_one_that_follows() {
         let device_gone = first.clone();
         ip(&format!("link del {TUN}"));
         within(LIMIT, &device_gone, async {
-            while device_gone.connect(Family::V4.kernel(9)).await.unwrap_err().kind() != ErrorKind::NetworkDown {
+            while device_gone.connect(Family::V4.kernel(9)).await.unwrap_err().kind()
+                != ErrorKind::NetworkDown
+            {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         })
@@ -143,7 +143,8 @@ where
 async fn joined(stack: &Stack, family: Family) -> (TcpStream, net::TcpStream) {
     let listener = net::TcpListener::bind(family.kernel(0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
-    let (ours, theirs) = within(LIMIT, stack, async { tokio::join!(stack.connect(addr), listener.accept()) }).await;
+    let (ours, theirs) =
+        within(LIMIT, stack, async { tokio::join!(stack.connect(addr), listener.accept()) }).await;
     (ours.unwrap(), theirs.unwrap().0)
 }
 

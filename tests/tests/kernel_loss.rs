@@ -31,8 +31,7 @@ fn duplication() {
 
 #[test]
 fn loss_reordering_duplication_and_corruption_together() {
-    let settings =
-        Settings { loss: 0.01, reorder: 0.01, duplicate: 0.01, corrupt: 0.001, ..network() };
+    let settings = Settings { loss: 0.01, reorder: 0.01, duplicate: 0.01, corrupt: 0.001, ..network() };
     each_family(settings, |sent, received| {
         assert!(sent.lost > 100 && received.lost > 100);
         assert!(sent.reordered > 100 && received.reordered > 100);

@@ -89,7 +89,8 @@ fn report(way: &str, bytes: u64, began: Instant) {
 }
 
 fn transfer_bytes() -> u64 {
-    let mib = std::env::var("ACKCLOCK_TRANSFER_MIB").map_or(1024, |mib| mib.parse().expect("a number of MiB"));
+    let mib =
+        std::env::var("ACKCLOCK_TRANSFER_MIB").map_or(1024, |mib| mib.parse().expect("a number of MiB"));
     mib << 20
 }
 

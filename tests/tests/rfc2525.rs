@@ -27,7 +27,7 @@ fn bulk(tcp: TcpConfig) -> Script {
     s.advance(RTT);
     s.peer(peer_syn(&setup).ack(1));
     s.expect_ack(1);
-    s.write(1, 4_000_000);
+    s.stream(1, 4_000_000);
     s
 }
 
@@ -81,7 +81,7 @@ fn p02_timeout_returns_to_slow_start() {
 fn p03_congestion_window_is_initialised_without_an_mss_option() {
     let setup = Setup { peer_options: Vec::new(), ..Setup::default() };
     let mut s = Script::connected(&setup);
-    s.write(1, 1_000_000);
+    s.stream(1, 1_000_000);
     let flight = s.take_sent();
     assert!((1..=10).contains(&flight.len()), "{} segments", flight.len());
     assert!(s.info().cwnd <= 10 * 536, "{}", s.info().cwnd);
@@ -260,7 +260,8 @@ fn p12_lost_window_update_does_not_deadlock() {
         assert!(probe.payload.len() <= 1);
     }
     s.peer(seg(ACK).seq(10).ack(1_001).window(5_000));
-    assert!(s.next().payload.len() > 1);
+    let sent: usize = s.take_sent().iter().map(|segment| segment.payload.len()).sum();
+    assert!(sent > 1_000, "{sent}");
 }
 
 // Tests: RFC 9293 SHLD-19
@@ -340,7 +341,7 @@ fn p18_options_are_part_of_the_segment_size() {
     }
     s.take_sent();
     // The host refuses every packet over the MTU.
-    s.write(1, 100_000);
+    s.stream(1, 100_000);
     let sent = s.take_sent();
     assert!(sent.len() > 5 && sent.iter().all(|segment| segment.timestamps().is_some()), "{sent:?}");
 }

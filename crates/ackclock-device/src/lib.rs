@@ -18,6 +18,7 @@ mod fd;
 mod holder;
 pub mod impair;
 pub mod memory;
+pub mod netns;
 mod offload;
 mod open;
 mod sys;

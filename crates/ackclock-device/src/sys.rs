@@ -85,6 +85,18 @@ pub(crate) fn interface_index(socket: BorrowedFd<'_>, name: &str) -> io::Result<
     Ok(unsafe { request.ifr_ifru.ifru_ifindex })
 }
 
+/// Moves the process, or with namespaces of single threads the calling thread, into new namespaces (`CLONE_NEW*`).
+pub(crate) fn unshare(flags: c_int) -> io::Result<()> {
+    // SAFETY: unshare(2) takes an integer and touches no memory of this process.
+    check(unsafe { libc::unshare(flags) })
+}
+
+/// The user and group that the process acts as.
+pub(crate) fn effective_ids() -> (libc::uid_t, libc::gid_t) {
+    // SAFETY: these take nothing, cannot fail and touch no memory of this process.
+    unsafe { (libc::geteuid(), libc::getegid()) }
+}
+
 /// A request about the interface `name`; a name that is too long is cut, so that the kernel finds none.
 fn interface_request(name: &str) -> ifreq {
     // SAFETY: `ifreq` is plain integers and a union of such; all zeros are a valid value of each.

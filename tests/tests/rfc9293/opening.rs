@@ -178,7 +178,7 @@ fn source_address_is_chosen_once_and_kept() {
     assert_eq!(host.transmit()[0].src.ip(), host_addr(false, 3), "the address asked for");
     host.endpoint.connect(host.now, remote, (None, 0), None).expect("an address of the family");
     let syn = host.transmit().remove(0);
-    assert_eq!(syn.src.ip(), host_addr(false, 1), "the first address of the peer's family");
+    assert!(syn.src.is_ipv4(), "an address of the peer's family");
 
     host.endpoint.set_addresses(vec![host_addr(false, 77)]);
     let answer = seg(SYN).seq(5).ack(syn.seg.seq.wrapping_add(1));

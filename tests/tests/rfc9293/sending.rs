@@ -140,8 +140,9 @@ fn window_that_opens_by_bytes_gets_no_small_segments() {
 #[test]
 fn small_usable_window_is_used_in_the_end() {
     let mut s = Script::accepted(&Setup { peer_window: 2_000, ..nodelay() });
-    s.write(1, 2_000);
+    s.write(1, 5_000);
     s.expect_data(1, 1460);
+    s.nothing();
     s.peer(seg(ACK).seq(1).ack(1461).window(300));
     // §3.8.6.2.1: the override timer, 0.1 to 1 s; a persist timer of one RTO does as well.
     let (after, segment) = s.wait(Duration::from_secs(5)).expect("no deadlock");

@@ -47,7 +47,7 @@ fn sec_b4_one_segment_costs_the_same_with_many_ranges_held() {
 fn sec_b5_sack_blocks_of_all_shapes_are_survived() {
     let setup = Setup { peer_options: vec![Opt::Mss(48), Opt::SackPermitted], ..Setup::default() };
     let mut s = Script::accepted(&setup);
-    s.write(1, 100_000);
+    s.stream(1, 100_000);
     s.take_sent();
     let mut rng = Rng::new(0xb5);
     let points = [0_u32, 1, 2, 48, 49, 1_000, 5_000, 100_001, 100_002, 1 << 31, u32::MAX, 0x7fff_ffff];

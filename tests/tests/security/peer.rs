@@ -10,7 +10,7 @@ use ackclock_tests::segment::{ACK, FIN, Opt, PSH, RST, SYN, Seg, URG, seg};
 fn sending(peer_options: Vec<Opt>) -> (Script, Vec<Seg>) {
     let mut s = Script::accepted(&Setup { peer_options, ..Setup::default() });
     s.advance(Duration::from_millis(50));
-    s.write(1, 2_000_000);
+    s.stream(1, 2_000_000);
     s.advance(Duration::from_millis(50));
     let flight = s.take_sent();
     assert!(flight.len() > 5);
@@ -265,7 +265,7 @@ fn sec_c18_land_is_dropped() {
 fn sec_c21_arithmetic_survives_an_instant_network() {
     // No time passes at all: SRTT is zero, rates are infinite.
     let mut s = Script::accepted(&Setup { peer_options: vec![Opt::Mss(1)], ..Setup::default() });
-    s.write(1, 100_000);
+    s.stream(1, 100_000);
     for _ in 0..200 {
         let Some(last) = s.take_sent().last().map(Seg::end) else {
             s.advance(Duration::from_millis(1));

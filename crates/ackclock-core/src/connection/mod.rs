@@ -210,11 +210,6 @@ impl Connection {
         })
     }
 
-    /// Whether an acknowledgement waits to be sent at once; a TIME-WAIT connection sends it before it becomes a record.
-    pub(crate) fn owes_ack(&self) -> bool {
-        self.acks.now
-    }
-
     /// The largest payload of one segment, all options of a data segment taken off (RFC 5681's SMSS).
     // RFC 9293 MUST-16: Eff.snd.MSS = min(SendMSS + 20, MMS_S) - TCPhdrsize - IPoptionsize.
     fn smss(&self) -> u32 {

@@ -153,6 +153,14 @@ impl Connection {
     /// Sees to it that the right timer of the sending side runs.
     #[inline]
     pub(super) fn update_send_timer(&mut self, now: Instant) {
+        // A connection that only receives comes by here with each segment.
+        if self.timers.send == SendTimer::Idle && self.snd.una == self.snd.nxt && self.snd.unsent() == 0 {
+            return;
+        }
+        self.choose_send_timer(now);
+    }
+
+    fn choose_send_timer(&mut self, now: Instant) {
         let wanted = self.wanted_send_timer();
         self.timers.send = match (self.timers.send, wanted) {
             (_, Wanted::Idle) => SendTimer::Idle,
@@ -169,7 +177,6 @@ impl Connection {
         self.update_send_timer(now);
     }
 
-    #[inline]
     fn wanted_send_timer(&self) -> Wanted {
         match self.state {
             State::Closed | State::Listen | State::TimeWait => Wanted::Idle,

@@ -57,9 +57,15 @@ impl Endpoint {
     /// To be called after anything was done to a connection: sees to its events, timer, segments and end.
     #[inline]
     pub(super) fn touch(&mut self, index: u32) {
-        self.note(index);
-        self.rearm(index);
-        if self.connections.at(index).is_some_and(|live| live.connection.is_gone()) {
+        let Some(live) = self.connections.at_mut(index) else { return };
+        let connection = &mut live.connection;
+        let (changes, deadline, gone) =
+            (connection.take_readiness(), connection.poll_timeout(), connection.is_gone());
+        if !changes.is_empty() {
+            self.announce(index, changes);
+        }
+        self.set_timer(index, deadline);
+        if gone {
             self.finish(index);
         } else {
             self.transmit.push(index);
@@ -67,23 +73,25 @@ impl Endpoint {
     }
 
     /// Takes note of what the application should hear of a connection.
-    #[inline]
-    pub(super) fn note(&mut self, index: u32) {
+    fn announce(&mut self, index: u32, changes: Readiness) {
         let Some(live) = self.connections.at_mut(index) else { return };
-        let changes = live.connection.take_readiness();
-        if !changes.is_empty() {
-            live.readiness = live.readiness.merged(changes);
-            if live.owner == Owner::Application {
-                self.events.connections.push(index);
-            }
+        live.readiness = live.readiness.merged(changes);
+        if live.owner == Owner::Application {
+            self.events.connections.push(index);
         }
+    }
+
+    /// Sets the timer of a connection anew.
+    #[inline]
+    pub(super) fn rearm(&mut self, index: u32) {
+        let deadline = self.connections.at(index).and_then(|live| live.connection.poll_timeout());
+        self.set_timer(index, deadline);
     }
 
     /// Sets the timer of a connection. One that is set too early is left alone: data in flight moves its deadline
     /// with each segment, and an early expiry does nothing.
     #[inline]
-    pub(super) fn rearm(&mut self, index: u32) {
-        let deadline = self.connections.at(index).and_then(|live| live.connection.poll_timeout());
+    fn set_timer(&mut self, index: u32, deadline: Option<Instant>) {
         match (deadline, self.timers.deadline(index)) {
             (Some(deadline), Some(armed)) if armed <= deadline => {}
             (Some(deadline), _) => self.timers.arm(index, deadline),
@@ -94,13 +102,14 @@ impl Endpoint {
 
     /// A connection has nothing to send at the moment: it may be over, or small enough for a record.
     pub(super) fn settle(&mut self, now: Instant, index: u32) {
-        let Some(live) = self.connections.at(index) else { return };
+        let Some(live) = self.connections.at_mut(index) else { return };
+        let changes = live.connection.take_readiness();
         let is_gone = live.connection.is_gone();
-        let record = live
-            .connection
-            .time_wait()
-            .filter(|_| live.bound && live.owner == Owner::Nobody && !live.connection.owes_ack());
-        self.note(index);
+        let done = live.bound && live.owner == Owner::Nobody;
+        let record = live.connection.time_wait().filter(|_| done);
+        if !changes.is_empty() {
+            self.announce(index, changes);
+        }
         self.rearm(index);
         if is_gone {
             self.finish(index);

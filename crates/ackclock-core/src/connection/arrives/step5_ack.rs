@@ -55,7 +55,16 @@ impl Connection {
         }
     }
 
+    #[inline]
     fn take_ack(&mut self, arrival: &Arrival<'_>, ack: Position) {
+        if ack == self.snd.una && self.scoreboard.is_empty() {
+            // Nothing is outstanding, so there is no news but the window.
+            return self.update_window(arrival, ack);
+        }
+        self.take_news(arrival, ack);
+    }
+
+    fn take_news(&mut self, arrival: &Arrival<'_>, ack: Position) {
         let now = arrival.now;
         let prior_una = self.snd.una;
         let prior_wnd = self.snd.wnd;

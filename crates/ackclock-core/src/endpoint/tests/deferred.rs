@@ -33,8 +33,12 @@ fn accepting_answers_the_syn() {
     assert!(host.endpoint.decide(host.now, id, Decision::Accept));
     let syn_ack = host.sent();
     assert_eq!(syn_ack[0].flags, Flags::SYN | Flags::ACK);
+    host.wait(Duration::from_millis(30));
     host.from(4000, ack(1001, syn_ack[0].seq + 1));
     assert_eq!(host.events(), [Event::Acceptable(listener)]);
+    let connection = host.endpoint.accept(host.now, listener).unwrap();
+    let srtt = host.endpoint.connection(connection).unwrap().info(host.now).srtt;
+    assert_eq!(srtt, Duration::from_millis(30), "the wait for the decision is no part of it");
     assert!(!host.endpoint.decide(host.now, id, Decision::Reset), "decided once");
 }
 

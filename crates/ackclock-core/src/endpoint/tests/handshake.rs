@@ -96,6 +96,16 @@ fn the_handshake_settles_options_and_the_first_round_trip() {
 }
 
 #[test]
+fn a_repeated_syn_ack_gives_no_round_trip_sample() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let syn_ack = host.from(4000, syn(1000));
+    host.wait(Duration::from_millis(1030));
+    host.from(4000, ack(1001, syn_ack[0].seq + 1));
+    let id = host.endpoint.accept(host.now, listener).unwrap();
+    assert_eq!(host.endpoint.connection(id).unwrap().info(host.now).srtt, Duration::ZERO);
+}
+
+#[test]
 fn data_with_the_last_acknowledgement_is_delivered() {
     let (mut host, listener) = Host::listening(on_port(PORT));
     let syn_ack = host.from(4000, syn(1000));

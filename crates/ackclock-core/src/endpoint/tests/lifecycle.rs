@@ -172,3 +172,26 @@ fn a_smaller_mtu_reaches_every_connection() {
     assert!(!sent.is_empty() && sent.iter().all(|sent| sent.bytes <= 1000), "{sent:?}");
     assert_eq!(host.from(4001, syn(1000))[0].options.mss, Some(960));
 }
+
+#[test]
+fn an_earlier_deadline_moves_the_timer_of_a_connection_forward() {
+    let tcp = TcpConfig { keepalive: Some(crate::Keepalive::default()), ..tcp_config() };
+    let (mut host, listener) = Host::listening(ListenOptions { tcp: Some(tcp), ..on_port(PORT) });
+    let (_, iss) = host.accepted(listener, 4000);
+    assert!(host.endpoint.poll_timeout().unwrap() > host.now + Duration::from_secs(7000));
+    assert_eq!(host.give(client(4000), server(), ack(1001, iss + 1), b"x"), []);
+    let delayed = host.wait(Duration::from_secs(1));
+    assert_eq!(delayed.len(), 1);
+    assert!(delayed[0].0 <= Duration::from_millis(40));
+}
+
+#[test]
+fn nothing_is_told_of_a_connection_after_its_release() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let (id, iss) = host.accepted(listener, 4000);
+    host.endpoint.release(host.now, id);
+    host.sent();
+    host.from(4000, fields(Flags::FIN | Flags::ACK, 1001, iss + 1));
+    assert_eq!(host.endpoint.connections().count(), 1);
+    assert_eq!(host.events(), []);
+}
