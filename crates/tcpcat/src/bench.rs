@@ -79,7 +79,8 @@ async fn serve_one(session: &'static Session, mut stream: Stream) -> Result<(), 
         let request = Request::read(&mut stream).await.map_err(Broken::Read)?;
         // What the client sends, the server receives.
         let own = Request { up: request.down, down: request.up, ..request };
-        exchange(&mut stream, own, |len| session.meter.add_sent(len), |len| session.meter.add_received(len)).await
+        exchange(&mut stream, own, |len| session.meter.add_sent(len), |len| session.meter.add_received(len))
+            .await
     };
     let moved = served.await.map_err(|broken| failure(session, broken))?;
     session.observer.ended(&stream);
@@ -95,7 +96,11 @@ pub(crate) async fn run_client(args: BenchClientArgs, target: Target) -> Exit {
     Session::run(kind, &common, Some(&moves), |session| measure(session, args, target)).await
 }
 
-async fn measure(session: &'static Session, args: BenchClientArgs, target: Target) -> Result<Outcome, Failure> {
+async fn measure(
+    session: &'static Session,
+    args: BenchClientArgs,
+    target: Target,
+) -> Result<Outcome, Failure> {
     let streams = u64::from(args.streams);
     let request = Request {
         up: !args.reverse,
@@ -124,10 +129,20 @@ async fn measure(session: &'static Session, args: BenchClientArgs, target: Targe
     Ok(Outcome { verified, took: Some(started.elapsed()), ..Outcome::default() })
 }
 
-async fn measure_one(session: &'static Session, mut stream: Stream, request: Request) -> Result<Moved, Failure> {
+async fn measure_one(
+    session: &'static Session,
+    mut stream: Stream,
+    request: Request,
+) -> Result<Moved, Failure> {
     let measured = async {
         request.write(&mut stream).await.map_err(Broken::Write)?;
-        exchange(&mut stream, request, |len| session.meter.add_sent(len), |len| session.meter.add_received(len)).await
+        exchange(
+            &mut stream,
+            request,
+            |len| session.meter.add_sent(len),
+            |len| session.meter.add_received(len),
+        )
+        .await
     };
     let moved = tokio::select! {
         moved = measured => moved.map_err(|broken| failure(session, broken))?,
@@ -142,7 +157,9 @@ async fn measure_one(session: &'static Session, mut stream: Stream, request: Req
 
 fn failure(session: &Session, broken: Broken) -> Failure {
     match broken {
-        Broken::Read(error) if error.kind() == io::ErrorKind::InvalidData => Failure::verification(error.to_string()),
+        Broken::Read(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Failure::verification(error.to_string())
+        }
         Broken::Read(error) => session.net.failure("receiving", &error),
         Broken::Write(error) => session.net.failure("sending", &error),
         Broken::Interrupted => Failure::interrupted("the measurement was not complete"),
@@ -153,9 +170,15 @@ fn describe(moved: &Moved, took: Duration) -> String {
     use crate::units::{bits_per_second, show_bytes, show_rate};
     let part = |word: &str, copied: Option<Copied>| {
         let bytes = copied?.bytes;
-        Some(format!("{word} {} in {:.2} s, {}", show_bytes(bytes), took.as_secs_f64(), show_rate(bits_per_second(bytes, took))))
+        Some(format!(
+            "{word} {} in {:.2} s, {}",
+            show_bytes(bytes),
+            took.as_secs_f64(),
+            show_rate(bits_per_second(bytes, took))
+        ))
     };
-    let parts: Vec<String> = part("sent", moved.sent).into_iter().chain(part("received", moved.received)).collect();
+    let parts: Vec<String> =
+        part("sent", moved.sent).into_iter().chain(part("received", moved.received)).collect();
     parts.join("; ")
 }
 
@@ -209,7 +232,8 @@ fn check(own: Copied, bytes: u64, hash: blake3::Hash) -> Result<(), Broken> {
     if own.bytes == bytes && own.hash == hash {
         return Ok(());
     }
-    let what = format!("{} bytes with hash {} at this end, {bytes} with {hash} at the other", own.bytes, own.hash);
+    let what =
+        format!("{} bytes with hash {} at this end, {bytes} with {hash} at the other", own.bytes, own.hash);
     Err(Broken::Read(io::Error::new(io::ErrorKind::InvalidData, what)))
 }
 
@@ -331,7 +355,9 @@ mod tests {
         let own = Copied { bytes: 3, hash: blake3::hash(b"abc") };
         assert!(check(own, 3, own.hash).is_ok());
         for (bytes, hash) in [(2, own.hash), (3, blake3::hash(b"abd"))] {
-            assert!(matches!(check(own, bytes, hash), Err(Broken::Read(error)) if error.kind() == io::ErrorKind::InvalidData));
+            assert!(
+                matches!(check(own, bytes, hash), Err(Broken::Read(error)) if error.kind() == io::ErrorKind::InvalidData)
+            );
         }
     }
 }

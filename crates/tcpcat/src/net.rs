@@ -153,7 +153,8 @@ impl Stream {
     /// Whether the peer has acknowledged all, the end of the stream included. The kernel sees to that by itself, also
     /// after the process has ended.
     pub(crate) fn is_acknowledged(&self) -> bool {
-        let over = |info: ConnectionInfo| matches!(info.state, State::FinWait2 | State::TimeWait | State::Closed);
+        let over =
+            |info: ConnectionInfo| matches!(info.state, State::FinWait2 | State::TimeWait | State::Closed);
         matches!(self.inner, Inner::Kernel(_)) || self.info().is_some_and(over)
     }
 

@@ -39,7 +39,7 @@ impl Endpoint {
         }
         // Third, SYN. Fourth, anything else is dropped.
         // Deviation from RFC 9293 §3.10.7.2: a SYN with FIN is dropped, too; nobody sends one in earnest.
-        if !is_plain_syn(&arrival.segment) {
+        if !is_plain_syn(arrival.segment) {
             return self.counters.dropped_in_listen += 1;
         }
         self.counters.syns_received += 1;
@@ -57,7 +57,7 @@ impl Endpoint {
     fn take_syn(&mut self, now: Instant, id: ListenerId, arrival: &Arrival<'_>, old_snd_nxt: Option<SeqNum>) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let tuple = arrival.tuple;
-        let peer = PeerSyn::new(&arrival.segment, &listener.tcp);
+        let peer = PeerSyn::new(arrival.segment, &listener.tcp);
         let room = listener.half_open < listener.syn_backlog.max(1)
             && self.half_open.has_room(id, tuple.remote_addr, listener.per_source_max());
         if !room && listener.deferred {
@@ -85,7 +85,7 @@ impl Endpoint {
     /// A segment for a half-open connection.
     pub(super) fn for_half_open(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
         let Some(record) = self.half_open.at_mut(index) else { return };
-        let verdict = record.judge(now, &arrival.segment);
+        let verdict = record.judge(now, arrival.segment);
         let record = *record;
         match verdict {
             Verdict::Drop => self.counters.dropped_in_syn_received += 1,
@@ -143,6 +143,7 @@ impl Endpoint {
             timestamps,
             // RFC 6298 §3 (Karn): no sample from a SYN-ACK that was sent more than once.
             rtt: (retransmits == 0).then(|| now.saturating_since(record.since)),
+            retransmitted: retransmits > 0,
             peer_window: window,
         })
     }

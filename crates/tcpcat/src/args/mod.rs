@@ -240,16 +240,22 @@ impl Place {
             ([], true, Some(port)) => Ok(Target::Listen { host: None, port }),
             ([word], true, None) => Ok(Target::Listen { host: None, port: port(word)? }),
             ([host], true, Some(port)) => Ok(Target::Listen { host: Some(host.clone()), port }),
-            ([host, word], true, None) => {
-                Ok(Target::Listen { host: Some(host.clone()), port: port(word)? })
+            ([host, word], true, None) => Ok(Target::Listen { host: Some(host.clone()), port: port(word)? }),
+            ([_, _], true, Some(_)) => {
+                Err(usage(ErrorKind::ArgumentConflict, "PORT is given twice: as a word and by -p"))
             }
-            ([_, _], true, Some(_)) => Err(usage(ErrorKind::ArgumentConflict, "PORT is given twice: as a word and by -p")),
-            (_, true, _) => Err(usage(ErrorKind::MissingRequiredArgument, "which PORT to listen on is missing")),
-            ([host, word], false, local_port) => {
-                Ok(Target::Connect { host: host.clone(), port: port(word)?, local_port: local_port.unwrap_or(0) })
+            (_, true, _) => {
+                Err(usage(ErrorKind::MissingRequiredArgument, "which PORT to listen on is missing"))
             }
+            ([host, word], false, local_port) => Ok(Target::Connect {
+                host: host.clone(),
+                port: port(word)?,
+                local_port: local_port.unwrap_or(0),
+            }),
             ([_], false, _) => Err(usage(ErrorKind::MissingRequiredArgument, "PORT is missing after HOST")),
-            (_, false, _) => Err(usage(ErrorKind::MissingRequiredArgument, "HOST and PORT are missing, or -l PORT")),
+            (_, false, _) => {
+                Err(usage(ErrorKind::MissingRequiredArgument, "HOST and PORT are missing, or -l PORT"))
+            }
         }
     }
 }
@@ -327,7 +333,9 @@ fn misspelt(words: &[OsString]) -> Option<clap::Error> {
 
 fn port(word: &str) -> Result<u16, clap::Error> {
     let number = word.parse().ok().filter(|&port| port > 0);
-    number.ok_or_else(|| usage(ErrorKind::ValueValidation, &format!("{word:?} is no port: a port is a number from 1 to 65535")))
+    number.ok_or_else(|| {
+        usage(ErrorKind::ValueValidation, &format!("{word:?} is no port: a port is a number from 1 to 65535"))
+    })
 }
 
 fn streams(word: &str) -> Result<u16, String> {

@@ -9,8 +9,8 @@ mod transfer;
 
 use std::time::Duration;
 
-use self::network::Hosts;
 pub(crate) use self::network::Ground;
+use self::network::Hosts;
 use self::table::{Row, Table};
 use self::transfer::Route;
 use crate::args::DemoArgs;

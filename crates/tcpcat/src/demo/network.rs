@@ -48,9 +48,15 @@ impl fmt::Display for Ground {
         match self {
             Self::Namespace { as_root } => {
                 let right = if *as_root { "" } else { ", without root" };
-                write!(f, "Two hosts in user space ({ADDR_A} on {TUN_A}, {ADDR_B} on {TUN_B}) and this kernel's TCP between them,\nin a network namespace of this process's own{right}.")
+                write!(
+                    f,
+                    "Two hosts in user space ({ADDR_A} on {TUN_A}, {ADDR_B} on {TUN_B}) and this kernel's TCP between them,\nin a network namespace of this process's own{right}."
+                )
             }
-            Self::Memory { why } => write!(f, "Two hosts in user space on a cable of memory; the kernel has no part in it.\nNo TUN devices: {why}"),
+            Self::Memory { why } => write!(
+                f,
+                "Two hosts in user space on a cable of memory; the kernel has no part in it.\nNo TUN devices: {why}"
+            ),
         }
     }
 }
@@ -97,7 +103,10 @@ fn tun(name: &str, kernel: IpAddr) -> Result<Box<dyn Device>, Failure> {
 /// Has the kernel forward between the devices of this namespace.
 fn forward() -> Result<(), Failure> {
     std::fs::write(IP_FORWARD, "1").map_err(|error| {
-        Failure::new(Exit::Device, format!("the kernel cannot be told to forward between them: {IP_FORWARD}: {error}"))
+        Failure::new(
+            Exit::Device,
+            format!("the kernel cannot be told to forward between them: {IP_FORWARD}: {error}"),
+        )
     })
 }
 

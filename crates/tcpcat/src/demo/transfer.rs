@@ -30,7 +30,11 @@ pub(super) struct Done {
 impl Route {
     /// All routes; without the kernel only one.
     pub(super) fn all(memory: bool) -> Vec<Self> {
-        if memory { vec![Self::UserToUser] } else { vec![Self::UserToUser, Self::UserToKernel, Self::KernelToUser] }
+        if memory {
+            vec![Self::UserToUser]
+        } else {
+            vec![Self::UserToUser, Self::UserToKernel, Self::KernelToUser]
+        }
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -50,13 +54,15 @@ pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done,
         Route::UserToKernel => (&hosts.a, ADDR_A, &kernel, KERNEL_A),
         Route::KernelToUser => (&kernel, KERNEL_A, &hosts.a, ADDR_A),
     };
-    let listener = to.listen(SocketAddr::new(to_addr, PORT)).map_err(|error| to.failure("listening", &error))?;
+    let listener =
+        to.listen(SocketAddr::new(to_addr, PORT)).map_err(|error| to.failure("listening", &error))?;
     let connecting = from.connect(SocketAddr::new(from_addr, 0), SocketAddr::new(to_addr, PORT));
     let (sender, accepted) = tokio::join!(connecting, listener.accept());
     let sender = sender.map_err(|error| from.failure("connecting", &error))?;
     let (receiver, _) = accepted.map_err(|error| to.failure("accepting", &error))?;
 
-    let request = Request { up: true, down: false, verify: true, time: Duration::ZERO, bytes: Some(bytes), rate: None };
+    let request =
+        Request { up: true, down: false, verify: true, time: Duration::ZERO, bytes: Some(bytes), rate: None };
     let (started, resent_before) = (Instant::now(), kernel_retransmits());
     let receiving = tokio::spawn(end(receiver, Request { up: false, down: true, ..request }));
     let (sender, sent) = end(sender, request).await?;
@@ -73,7 +79,9 @@ pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done,
 /// One end's part; the stream is given back so that it can be asked how it fared.
 async fn end(mut stream: Stream, request: Request) -> Result<(Stream, Moved), Failure> {
     let moved = exchange(&mut stream, request, |_| {}, |_| {}).await.map_err(|broken| match broken {
-        Broken::Read(error) | Broken::Write(error) => Failure::network("moving data", &error, "the demo's device"),
+        Broken::Read(error) | Broken::Write(error) => {
+            Failure::network("moving data", &error, "the demo's device")
+        }
         Broken::Interrupted => Failure::interrupted("the demonstration was not complete"),
     })?;
     stream.shutdown().await.map_err(|error| Failure::network("closing", &error, "the demo's device"))?;

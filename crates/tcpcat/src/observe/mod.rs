@@ -92,7 +92,8 @@ impl Observer {
 
     /// Notes how a connection was at its end; to be called before it is dropped.
     pub(crate) fn ended(&self, stream: &Stream) {
-        let (Ok(local), Ok(remote), Some(info)) = (stream.local_addr(), stream.peer_addr(), stream.info()) else {
+        let (Ok(local), Ok(remote), Some(info)) = (stream.local_addr(), stream.peer_addr(), stream.info())
+        else {
             return;
         };
         let tuple = FourTuple::new(local, remote);
@@ -169,7 +170,8 @@ fn summary(meter: &Meter, took: Duration, retransmits: u64, outcome: &Outcome) -
         let rate = show_rate(bits_per_second(bytes, took));
         (bytes > 0).then(|| format!("{word} {} in {:.2} s, {rate}", show_bytes(bytes), took.as_secs_f64()))
     };
-    let parts: Vec<String> = part("sent", meter.sent()).into_iter().chain(part("received", meter.received())).collect();
+    let parts: Vec<String> =
+        part("sent", meter.sent()).into_iter().chain(part("received", meter.received())).collect();
     let mut text = if parts.is_empty() { "moved nothing".to_owned() } else { parts.join("; ") };
     if retransmits > 0 {
         text.push_str(&format!(", {retransmits} segments sent again"));

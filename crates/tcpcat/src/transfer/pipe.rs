@@ -44,7 +44,11 @@ async fn pipe(session: &'static Session, args: PipeArgs, target: Target) -> Resu
 }
 
 /// `-k`: one connection after the other, until the user interrupts.
-async fn keep_accepting(session: &'static Session, args: &PipeArgs, target: &Target) -> Result<Outcome, Failure> {
+async fn keep_accepting(
+    session: &'static Session,
+    args: &PipeArgs,
+    target: &Target,
+) -> Result<Outcome, Failure> {
     if matches!(target, Target::Connect { .. }) {
         return Err(Failure::usage("-k keeps listening: it takes -l"));
     }
@@ -81,7 +85,9 @@ async fn join(session: &'static Session, args: &PipeArgs, stream: Stream) -> Res
     match ended {
         Ok(Ended::Both { sent, received }) => Ok(outcome(args, sent, received)),
         Ok(Ended::Quit) => Ok(Outcome::default()),
-        Ok(Ended::Idle(wait)) => Err(Failure::new(Exit::Unreachable, format!("nothing moved for {wait:?}, as -w asks"))),
+        Ok(Ended::Idle(wait)) => {
+            Err(Failure::new(Exit::Unreachable, format!("nothing moved for {wait:?}, as -w asks")))
+        }
         Err(None) => Ok(Outcome::default()),
         Err(Some(failure)) => Err(failure),
     }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
 use super::protocol::{self, Header, Verdict};
-use super::{Broken, Copier, Copied, Framing};
+use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, Target};
 use crate::exit::{Exit, Failure};
 use crate::net::Stream;
@@ -74,13 +74,20 @@ fn outcome(args: &FileArgs, all: &[Sent], took: Duration) -> Outcome {
     if confirmed {
         outcome.verified = Some(true);
     } else {
-        outcome.notes.push("the receiver does not verify (tcpcat recv --verify does): compare the hash by hand".to_owned());
+        outcome.notes.push(
+            "the receiver does not verify (tcpcat recv --verify does): compare the hash by hand".to_owned(),
+        );
     }
     outcome
 }
 
 /// One connection for each part, in the parts' order.
-async fn connections(session: &Session, args: &FileArgs, target: &Target, count: usize) -> Result<Vec<Stream>, Failure> {
+async fn connections(
+    session: &Session,
+    args: &FileArgs,
+    target: &Target,
+    count: usize,
+) -> Result<Vec<Stream>, Failure> {
     let mut streams = Vec::with_capacity(count);
     if matches!(target, Target::Connect { .. }) {
         for _ in 0..count {
@@ -107,7 +114,10 @@ async fn plan(args: &FileArgs) -> io::Result<Vec<Part>> {
     let verify = args.move_.verify || streams > 1;
     let rate = args.move_.rate.map(|rate| rate.div_ceil(u64::from(streams)));
     if streams > 1 && total.is_none() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "what is no regular file cannot be cut in parts (-P)"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "what is no regular file cannot be cut in parts (-P)",
+        ));
     }
     let each = total.unwrap_or(0).div_ceil(u64::from(streams));
     let parts = (0..streams).map(|index| {
