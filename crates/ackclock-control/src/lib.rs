@@ -8,6 +8,7 @@
 pub mod bandwidth;
 pub mod congestion;
 pub mod kit;
+pub mod profile;
 pub mod rate;
 pub mod rtt;
 pub mod time;

@@ -13,12 +13,15 @@ mod dctcp;
 mod dual;
 mod event;
 mod hystart;
+mod idle;
+mod layer;
 mod newreno;
 mod pacing;
 mod registry;
 mod reno;
 mod round;
 mod snapshot;
+mod start_up;
 mod tahoe;
 #[cfg(test)]
 mod testing;
@@ -39,14 +42,16 @@ pub use dctcp::Dctcp;
 pub use dual::Dual;
 pub use event::{Ack, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo};
 pub use hystart::HyStart;
+pub use idle::{IdlePolicy, validated};
 pub use newreno::NewReno;
-pub use pacing::Paced;
+pub use pacing::paced;
 pub use registry::{
     ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
 };
 pub use reno::Reno;
 pub use round::Rounds;
 pub use snapshot::Snapshot;
+pub use start_up::with_start_up;
 pub use tahoe::Tahoe;
 pub use tri_s::TriS;
 pub use uncontrolled::Uncontrolled;
@@ -100,6 +105,12 @@ pub trait Controller: fmt::Debug + Send {
 
     /// The path's segment size changed (path-MTU discovery).
     fn on_mss_change(&mut self, smss: u32);
+
+    /// An estimate of the path says that slow start should go no further than this window. Only lowers the
+    /// threshold; controllers without one ignore it.
+    fn limit_slow_start(&mut self, bytes: u64) {
+        let _ = bytes;
+    }
 
     /// The congestion window in bytes; never below one segment.
     fn cwnd(&self) -> u64;

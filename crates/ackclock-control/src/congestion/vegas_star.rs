@@ -134,6 +134,10 @@ impl Controller for VegasStar {
         self.vegas.on_mss_change(smss);
     }
 
+    fn limit_slow_start(&mut self, bytes: u64) {
+        self.vegas.limit_slow_start(bytes);
+    }
+
     fn cwnd(&self) -> u64 {
         self.vegas.cwnd()
     }

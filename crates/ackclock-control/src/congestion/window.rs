@@ -182,6 +182,13 @@ impl Window {
         self.ssthresh = self.ssthresh.min(self.cwnd);
     }
 
+    /// Lets slow start end at this window, or here if it is past it; never later than before.
+    pub fn limit_slow_start(&mut self, bytes: u64) {
+        if self.in_slow_start() {
+            self.ssthresh = self.ssthresh.min(bytes.max(self.cwnd));
+        }
+    }
+
     /// Sets the threshold; `u64::MAX` for none.
     pub fn set_ssthresh(&mut self, ssthresh: u64) {
         self.ssthresh = ssthresh;
@@ -208,6 +215,10 @@ macro_rules! window_methods {
 
         fn on_mss_change(&mut self, smss: u32) {
             self.window.set_smss(smss);
+        }
+
+        fn limit_slow_start(&mut self, bytes: u64) {
+            self.window.limit_slow_start(bytes);
         }
 
         fn cwnd(&self) -> u64 {

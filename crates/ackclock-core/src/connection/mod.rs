@@ -23,6 +23,7 @@ mod timers;
 mod timestamps;
 mod transmit;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::congestion::Controller;
@@ -73,7 +74,8 @@ pub struct Connection {
     reply: Option<Reply>,
     pending: Pending,
     limiter: Limiter,
-    tcp: Box<TcpConfig>,
+    /// Shared with the connections of the same listener until an option is set.
+    tcp: Arc<TcpConfig>,
     corked: bool,
     /// The application found no room to write.
     awaiting_room: bool,
@@ -119,6 +121,8 @@ struct Pending {
     reset: bool,
     /// A window probe.
     probe: bool,
+    /// A tail loss probe.
+    tail_probe: bool,
     /// A keep-alive probe.
     keepalive: bool,
     /// Less than sender silly-window avoidance asks for may be sent: it has held data back for long enough.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use ackclock_control::congestion::Timeout;
 
-use super::timers::{BUFFERS_KEPT, OVERRIDE, PERSIST_MAX, R1, R2_DATA, R2_SYN, SendTimer, Timers};
+use super::timers::{
+    BUFFERS_KEPT, OVERRIDE, PERSIST_MAX, R1, R2_DATA, R2_SYN, RecoveryTimer, SendTimer, Timers,
+};
 use super::{Connection, State};
 use crate::trace::{Decision, LossRule};
 use crate::{ConnectionError, Instant};
@@ -15,6 +17,14 @@ impl Connection {
         match self.timers.send {
             SendTimer::Retransmit(at) if at <= now => self.on_retransmission_timeout(now),
             SendTimer::Persist(at) if at <= now => self.on_persist_timeout(now),
+            _ => {}
+        }
+        match self.timers.recovery {
+            RecoveryTimer::Reordering(at) if at <= now => self.find_late(now),
+            RecoveryTimer::TailProbe(at) if at <= now => {
+                self.timers.recovery = RecoveryTimer::Idle;
+                self.pending.tail_probe = true;
+            }
             _ => {}
         }
         if self.timers.delayed_ack <= now {
@@ -66,6 +76,8 @@ impl Connection {
         // RFC 2018 §8: a peer that holds the first byte would have acknowledged it; it has thrown its SACKed data away.
         let lost = self.scoreboard.mark_all_lost(self.scoreboard.first_is_sacked());
         self.recovery.on_timeout(self.snd.nxt);
+        self.timers.recovery = RecoveryTimer::Idle;
+        self.pending.tail_probe = false;
         self.note_loss(now, LossRule::Timeout, lost);
         self.trace_window(now);
     }

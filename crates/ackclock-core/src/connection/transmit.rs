@@ -114,8 +114,25 @@ impl Connection {
         if std::mem::take(&mut self.pending.probe) {
             return self.choose_probe();
         }
+        if std::mem::take(&mut self.pending.tail_probe) {
+            return self.choose_tail_probe();
+        }
         self.restart_after_idleness(now);
         self.choose_new(limits)
+    }
+
+    /// RFC 8985 §7.3: a segment of new data if there is one, else the last one again, whatever the congestion window says.
+    fn choose_tail_probe(&mut self) -> Option<Chosen> {
+        let start = self.snd.nxt;
+        let usable = self.snd.unsent().min(self.snd.right_edge().since(start)).min(u64::from(self.smss()));
+        let chosen = if usable > 0 {
+            Chosen { start, end: start + usable, reason: SendReason::TailProbe }
+        } else {
+            let (start, end) = self.scoreboard.last_segment()?;
+            Chosen { start, end, reason: SendReason::TailProbe }
+        };
+        self.recovery.tail_probe = Some((chosen.end, usable == 0));
+        Some(chosen)
     }
 
     /// RFC 5681 §4.1: a window that was last used more than a timeout ago says little about the path.
@@ -288,11 +305,12 @@ impl Connection {
         self.give_up.waiting_since.get_or_insert(now);
         self.counts.sent_at = Some(now);
         self.congestion.on_sent(&Sent { now, bytes, in_flight: self.in_flight(), retransmission });
-        if reason == SendReason::Retransmission {
+        if matches!(reason, SendReason::Retransmission | SendReason::TailProbe) {
             // The timer measures from the retransmission (RFC 6298 §5.1; 5.6 after a timeout).
             self.timers.send = super::timers::SendTimer::Idle;
         }
         self.update_send_timer(now);
+        self.arm_tail_probe(now);
     }
 
     /// Options of a data segment.

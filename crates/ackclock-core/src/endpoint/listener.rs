@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use super::cookies::COOKIE_LIFETIME;
 use super::keys::KeyedState;
@@ -21,7 +22,7 @@ pub(super) struct Listeners {
 pub(super) struct Listener {
     pub(super) addr: ListenAddr,
     /// Settings of the connections it accepts.
-    pub(super) tcp: TcpConfig,
+    pub(super) tcp: Arc<TcpConfig>,
     pub(super) backlog: usize,
     pub(super) syn_backlog: usize,
     pub(super) deferred: bool,
@@ -120,7 +121,7 @@ mod tests {
     fn on(addr: Option<&str>, port: Option<u16>) -> Listener {
         Listener {
             addr: ListenAddr { addr: addr.map(|addr| addr.parse().unwrap()), port },
-            tcp: super::super::tests::tcp_config(),
+            tcp: Arc::new(super::super::tests::tcp_config()),
             backlog: 1,
             syn_backlog: 1,
             deferred: false,

@@ -143,6 +143,7 @@ impl Endpoint {
             timestamps,
             // RFC 6298 §3 (Karn): no sample from a SYN-ACK that was sent more than once.
             rtt: (retransmits == 0).then(|| now.saturating_since(record.since)),
+            retransmitted: retransmits > 0,
             peer_window: window,
         })
     }

@@ -94,11 +94,13 @@ impl Connection {
             return;
         }
         self.take_samples(arrival, advanced, &outcome);
-        self.judge_losses(now, advanced, duplicate, &outcome);
-        self.tell_controller(arrival, prior_una, prior_in_flight, advanced, &outcome);
         if advanced > 0 {
             // RFC 6298 §5.3: the timer starts anew when new data is acknowledged.
             self.restart_send_timer(now);
+        }
+        self.judge_losses(now, advanced, duplicate, &outcome);
+        self.tell_controller(arrival, prior_una, prior_in_flight, advanced, &outcome);
+        if advanced > 0 {
             self.note_write_room();
         }
     }
@@ -149,16 +151,19 @@ impl Connection {
             self.give_up.expiries = 0;
         }
         // RFC 9293 MUST-18: Karn's rule. What was sent once gives a sample; of what was sent more often, only the
-        // echoed timestamp tells which transmission was answered (RFC 7323 §4.3).
+        // echoed timestamp tells which transmission was answered (RFC 7323 §4.3). It counts milliseconds, so it is
+        // news only where the path has become slower than was thought.
         let sample = match (outcome.newest, self.timestamps, arrival.segment.options.timestamps) {
             (Some(moment), ..) if !outcome.retransmission_acked => Some(now.saturating_since(moment.at)),
-            (_, Some(timestamps), Some((_, echoed))) if advanced > 0 => timestamps.since_echoed(now, echoed),
+            (_, Some(timestamps), Some((_, echoed))) if advanced > 0 => {
+                timestamps.since_echoed(now, echoed).filter(|&rtt| rtt > self.rtt.srtt())
+            }
             _ => None,
         };
         if let Some(rtt) = sample {
             self.rtt.on_sample(rtt);
         }
-        if let Some(moment) = outcome.newest_any {
+        if let Some((moment, _)) = outcome.newest_any {
             let interval = now.saturating_since(moment.delivered_at);
             let bytes = self.delivery.bytes - moment.delivered;
             let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
@@ -179,7 +184,7 @@ impl Connection {
         advanced: u64,
         outcome: &AckOutcome,
     ) {
-        let Some(moment) = outcome.newest_any else { return };
+        let Some((moment, _)) = outcome.newest_any else { return };
         let now = arrival.now;
         self.congestion.on_ack(&Ack {
             now,
