@@ -40,6 +40,42 @@ fn no_answer_is_4() {
 }
 
 #[test]
+fn silence_is_4_for_who_does_not_want_to_wait() {
+    let Some(netns) = Netns::new() else { return };
+    let mut listener = netns.start(&format!("-l 7000 -w 1 -v {HOST1}"));
+    let _stdin = listener.stdin();
+    let words = said(&listener.finish(), 4);
+    assert!(words.contains("nobody connected within 1s"), "{words}");
+
+    let mut listener = netns.start(&format!("-l 7000 -w 1 -v {HOST1}"));
+    let _stdin = listener.stdin();
+    listener.await_line("listening on");
+    let peer = Process::start(netns.command("nc").args(["-d", "10.9.1.2", "7000"]));
+    let words = said(&listener.finish(), 4);
+    assert!(words.contains("nothing moved for 1s"), "{words}");
+    peer.finish();
+}
+
+#[test]
+fn an_interrupted_file_is_1_and_leaves_what_was_there() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let target = scratch.path("file");
+    fs::write(&target, "old").unwrap();
+    let receiver = netns.start(&format!("recv {} -l 7000 -v {HOST1}", target.display()));
+    receiver.await_line("listening on");
+    let sender =
+        Process::start(netns.command("sh").args(["-c", "(echo some; sleep 60) | nc -N 10.9.1.2 7000"]));
+    receiver.await_line("connection from");
+    receiver.signal("TERM");
+    let words = said(&receiver.finish(), 1);
+    assert!(words.contains("not complete"), "{words}");
+    assert_eq!(fs::read(&target).unwrap(), b"old");
+    assert_eq!(scratch.names(), ["file"]);
+    drop(sender);
+}
+
+#[test]
 fn a_family_that_the_stack_has_no_address_of_is_2() {
     let Some(netns) = Netns::new() else { return };
     let words = said(&netns.tcpcat(&format!("fd00::1 9 {HOST1}")), 2);

@@ -87,6 +87,53 @@ fn a_conversation_goes_both_ways() {
 }
 
 #[test]
+fn ipv6_carries_a_conversation_too() {
+    let Some(netns) = Netns::new() else { return };
+    let host = "--configure --tun tun1 --addr 10.9.1.2/24 --addr fd09::2/64";
+    let listener = netns.start(&format!("-l fd09::2 7000 -v {host}"));
+    listener.await_line("listening on [fd09::2]:7000");
+    netns.shell("echo six | nc -N -6 fd09::2 7000");
+    let output = listener.finish();
+    said(&output, 0);
+    assert_eq!(output.stdout, b"six\n");
+}
+
+#[test]
+fn a_listener_that_is_kept_open_takes_one_peer_after_the_other() {
+    let Some(netns) = Netns::new() else { return };
+    let listener = netns.start(&format!("-l -k -d 7000 -v {HOST1}"));
+    listener.await_line("listening on");
+    for word in ["one", "two", "three"] {
+        netns.shell(&format!("echo {word} | nc -N -w 5 10.9.1.2 7000"));
+    }
+    listener.signal("INT");
+    let output = listener.finish();
+    said(&output, 0);
+    assert_eq!(output.stdout, b"one\ntwo\nthree\n");
+}
+
+#[test]
+fn a_port_that_answers_is_told_without_moving_data() {
+    let Some(netns) = Netns::new() else { return };
+    let nc = Process::start(netns.command("nc").args(["-l", "7001"]));
+    await_listener(&netns, 7001);
+    let words = said(&netns.tcpcat(&format!("-z 10.9.1.1 7001 {HOST1}")), 0);
+    assert!(words.contains("10.9.1.1:7001 accepts connections"), "{words}");
+    assert_eq!(nc.finish().stdout, b"");
+}
+
+#[test]
+fn after_the_end_of_stdin_it_quits_when_told_to() {
+    let Some(netns) = Netns::new() else { return };
+    let server = Process::start(netns.command("sh").args(["-c", "sleep 30 | nc -l 7001"]));
+    await_listener(&netns, 7001);
+    // The peer keeps its side open: without -q this would last as long as the peer.
+    let client = netns.tcpcat(&format!("-q 0.2 10.9.1.1 7001 {HOST1} -v"));
+    said(&client, 0);
+    drop(server);
+}
+
+#[test]
 fn a_request_to_a_python_server_is_answered() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();

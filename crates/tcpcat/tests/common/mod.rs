@@ -74,6 +74,11 @@ impl Netns {
 
 impl Drop for Netns {
     fn drop(&mut self) {
+        // A shell's children outlive it; nothing of a test may.
+        let pids = Command::new("ip").args(["netns", "pids", &self.name]).output();
+        for pid in pids.iter().flat_map(|output| output.stdout.split(|&byte| byte == b'\n')) {
+            let _ = Command::new("kill").args(["-KILL", &String::from_utf8_lossy(pid)]).output();
+        }
         let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
     }
 }
@@ -81,7 +86,7 @@ impl Drop for Netns {
 /// A process that is killed if the test forgets it.
 pub struct Process {
     child: Child,
-    stderr: thread::JoinHandle<String>,
+    stderr: Option<thread::JoinHandle<String>>,
     line: std::sync::mpsc::Receiver<String>,
 }
 
@@ -101,7 +106,7 @@ impl Process {
             }
             all
         });
-        Self { child, stderr, line }
+        Self { child, stderr: Some(stderr), line }
     }
 
     /// Waits until stderr has a line that contains `text`.
@@ -137,7 +142,8 @@ impl Process {
         });
         let status = self.wait();
         let stdout = reading.join().expect("stdout is read");
-        let stderr = self.stderr.join().expect("stderr is read").into_bytes();
+        let stderr =
+            self.stderr.take().expect("it is finished once").join().expect("stderr is read").into_bytes();
         Output { status, stdout, stderr }
     }
 
@@ -153,6 +159,14 @@ impl Process {
             }
             thread::sleep(Duration::from_millis(10));
         }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // In vain if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
