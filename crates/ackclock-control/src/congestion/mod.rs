@@ -3,6 +3,8 @@
 //! A [`Controller`] sees events and owns its window. It knows no sequence number; round trips are counted by
 //! delivered bytes ([`Ack::delivered`] against [`Ack::prior_delivered`]). Which segment is lost, what is sent
 //! again and when belongs to the recovery policy in `ackclock-core`.
+//!
+#![doc = include_str!("controllers.md")]
 
 mod about;
 mod bbr;
