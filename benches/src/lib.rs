@@ -1,1 +1,5 @@
-//! Support code shared by the benches of this package.
+//! Support code shared by the benchmarks: two endpoints of the core joined by memory, on one thread.
+
+#![forbid(unsafe_code)]
+
+pub mod pair;

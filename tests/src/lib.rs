@@ -1,1 +1,23 @@
 //! Support code shared by the tests of this package.
+//!
+//! - [`segment`]: segments as the tests' own peer builds and reads them, by etherparse alone;
+//! - [`host`]: an endpoint in virtual time, every frame it emits checked;
+//! - [`script`]: one endpoint against a scripted peer, read like packetdrill;
+//! - [`states`]: a connection brought into each of the states of RFC 9293 §3.3.2;
+//! - [`oracle`]: what RFC 9293 §3.10.7 says happens to a segment in a state, written from the text;
+//! - [`link`], [`app`], [`flow`], [`pair`]: two endpoints over an impairing link, with an application model and oracles;
+//! - [`netns`], [`kernel`]: network namespaces with the Linux kernel's TCP in them, and a stack beside it.
+
+pub mod app;
+pub mod flow;
+pub mod host;
+pub mod icmp;
+pub mod kernel;
+pub mod link;
+pub mod netns;
+pub mod oracle;
+pub mod pair;
+pub mod rng;
+pub mod script;
+pub mod segment;
+pub mod states;

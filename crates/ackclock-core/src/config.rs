@@ -1,15 +1,16 @@
 //! What an endpoint, a listener and a connection are told at their making. Every bound has its name here.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::congestion::ControllerFactory;
 
-use crate::ListenAddr;
+use crate::{ListenAddr, RecoveryPolicy};
 
 /// Settings of one endpoint.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct EndpointConfig {
     /// The addresses that the endpoint answers for.
     pub addresses: Vec<IpAddr>,
@@ -53,11 +54,27 @@ impl EndpointConfig {
     }
 }
 
+impl fmt::Debug for EndpointConfig {
+    // RFC 9293 MUST-9: the secret of the ISNs must not be computable from outside, so it is never shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointConfig")
+            .field("addresses", &self.addresses)
+            .field("mtu", &self.mtu)
+            .field("connections_max", &self.connections_max)
+            .field("memory_budget", &self.memory_budget)
+            .field("ephemeral_ports", &self.ephemeral_ports)
+            .field("tcp", &self.tcp)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Settings of one connection.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
     /// What makes the congestion controller.
     pub congestion: Arc<dyn ControllerFactory>,
+    /// How losses are found.
+    pub recovery: RecoveryPolicy,
     /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
     pub nodelay: bool,
     /// Probe an idle peer; `None` (the default): never (RFC 9293 MUST-25).
@@ -95,6 +112,7 @@ impl Default for TcpConfig {
     fn default() -> Self {
         Self {
             congestion: ackclock_control::congestion::default_factory(),
+            recovery: RecoveryPolicy::default(),
             nodelay: false,
             keepalive: None,
             user_timeout: None,

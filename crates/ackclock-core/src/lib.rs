@@ -6,14 +6,20 @@
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-#![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]
+// Tests index and cast freely: there a panic is the verdict.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing))]
 
+mod budget;
+mod buffer;
 pub mod config;
 mod connection;
 mod endpoint;
 mod error;
 mod event;
 mod info;
+mod position;
+mod recovery;
+pub mod trace;
 mod tuple;
 
 pub use ackclock_control::{Instant, congestion};
@@ -23,4 +29,5 @@ pub use endpoint::{Counters, Decision, Endpoint, Incoming, IncomingId, Limits, L
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};
 pub use info::ConnectionInfo;
+pub use recovery::RecoveryPolicy;
 pub use tuple::{FourTuple, ListenAddr};

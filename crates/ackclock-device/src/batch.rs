@@ -12,10 +12,18 @@ pub struct ReceiveBatch {
 }
 
 impl ReceiveBatch {
-    /// A batch that is full when it holds `packets_max` packets or `bytes_max` bytes.
+    /// A batch that is full when it holds `packets_max` packets or has no room for another one in `bytes_max` bytes.
+    ///
+    /// Both are raised so far that the largest packet of any device fits: 1 and 65,600.
     #[must_use]
     pub fn new(packets_max: usize, bytes_max: usize) -> Self {
-        Self { bytes: vec![0; bytes_max], used: 0, packets: Vec::with_capacity(packets_max), packets_max }
+        let packets_max = packets_max.max(1);
+        Self {
+            bytes: vec![0; bytes_max.max(BYTES_MIN)],
+            used: 0,
+            packets: Vec::with_capacity(packets_max),
+            packets_max,
+        }
     }
 
     /// Empties the batch, keeping its memory.
@@ -34,10 +42,22 @@ impl ReceiveBatch {
 
     /// Makes the first `len` bytes of the last [`slot`](Self::slot) a packet, whose first `skip` bytes (a header of
     /// the device's own) are not part of it.
+    ///
+    /// # Panics
+    /// When `len` is more than the slot had.
     pub fn commit(&mut self, skip: usize, len: usize, meta: RxMeta) {
         let (start, end) = (self.used + skip.min(len), self.used + len);
+        assert!(end <= self.bytes.len(), "a packet longer than its slot");
         self.packets.push((start, end, meta));
         self.used = end;
+    }
+
+    /// Copies a packet into the batch; `false` when it has no room for it.
+    pub fn push(&mut self, packet: &[u8], meta: RxMeta) -> bool {
+        let Some(slot) = self.slot(packet.len()) else { return false };
+        slot.copy_from_slice(packet);
+        self.commit(0, packet.len(), meta);
+        true
     }
 
     /// How many packets the batch holds.
@@ -55,5 +75,37 @@ impl ReceiveBatch {
     /// The packets in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], RxMeta)> + '_ {
         self.packets.iter().map(|&(start, end, meta)| (&self.bytes[start..end], meta))
+    }
+}
+
+/// Room for the largest packet that any device receives and its own header in front of it.
+pub(crate) const BYTES_MIN: usize = 65_600;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_come_out_as_they_went_in() {
+        let mut batch = ReceiveBatch::new(2, 0);
+        let slot = batch.slot(10).unwrap();
+        slot[..5].copy_from_slice(b"12abc");
+        batch.commit(2, 5, RxMeta::default());
+        assert!(batch.push(b"de", RxMeta::default()));
+        let packets: Vec<_> = batch.iter().map(|(bytes, _)| bytes.to_vec()).collect();
+        assert_eq!(packets, [b"abc".to_vec(), b"de".to_vec()]);
+        batch.clear();
+        assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn a_full_batch_gives_no_slot() {
+        let mut batch = ReceiveBatch::new(1, 0);
+        assert!(batch.slot(BYTES_MIN + 1).is_none());
+        assert!(batch.push(&[0; BYTES_MIN], RxMeta::default()));
+        assert!(batch.slot(1).is_none(), "the packet limit");
+        let mut batch = ReceiveBatch::new(9, 0);
+        assert!(batch.push(&[0; BYTES_MIN], RxMeta::default()));
+        assert!(batch.slot(1).is_none(), "the byte limit");
     }
 }

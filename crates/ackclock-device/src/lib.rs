@@ -1,11 +1,29 @@
 //! Network devices: where packets come from and go to.
 //!
-//! This is the only crate of the workspace with `unsafe` code: the system calls of the offload backend.
+//! A [`Device`] is a TUN interface ([`open`]), one end of an in-memory pair ([`memory::pair`]), one of these
+//! inside a wrapper ([`impair::Impaired`], [`capture::Captured`]), or a type of the user's own. [`configure`] gives
+//! the kernel's end of a TUN interface its addresses and routes.
+//!
+//! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors that
+//! change their owner.
 
 #![warn(missing_docs)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod batch;
+pub mod capture;
+pub mod configure;
+mod error;
+mod fd;
+mod holder;
+pub mod impair;
+pub mod memory;
+pub mod netns;
+mod offload;
+mod open;
+mod sys;
+mod tun;
+mod vnet;
 
 use std::fmt;
 use std::io;
@@ -14,6 +32,10 @@ use std::task::{Context, Poll};
 use ackclock_wire::TxPacket;
 
 pub use batch::ReceiveBatch;
+pub use error::{NAME_MAX, OpenError, explain};
+pub use offload::OffloadDevice;
+pub use open::{OffloadMode, open};
+pub use tun::TunDevice;
 
 /// What a device speaks at its lowest layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +68,32 @@ pub struct Capabilities {
     pub queues: usize,
 }
 
+impl Capabilities {
+    /// A device for IP packets up to `mtu` bytes that cuts nothing, finishes no checksum and has one queue.
+    #[must_use]
+    pub const fn ip(mtu: usize) -> Self {
+        Self { medium: Medium::Ip, mtu, gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: false, queues: 1 }
+    }
+}
+
+/// What a device has done so far, in packets as they crossed it (a packet of 64 KB counts once).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Sent.
+    pub sent: u64,
+    /// Not sent because the link was down.
+    pub send_link_down: u64,
+    /// Not sent because there was no room.
+    pub send_no_room: u64,
+    /// Not sent because the device refuses such a packet (too long for it, no IP packet).
+    pub send_refused: u64,
+    /// Received.
+    pub received: u64,
+    /// Thrown away, or received without belief in its offload header, because it was malformed.
+    pub receive_malformed: u64,
+}
+
 /// A network device.
 ///
 /// A stack's driver calls `poll_receive` until it is pending, hands what came to the endpoint, then sends what the
@@ -56,8 +104,8 @@ pub trait Device: fmt::Debug + Send {
     /// from time to time.
     fn capabilities(&self) -> Capabilities;
 
-    /// Receives packets into `batch` until it is full or nothing is left; ready with how many were added (at
-    /// least one).
+    /// Receives packets into `batch`, which has room, until it is full or nothing is left; ready with how many were
+    /// added (at least one).
     ///
     /// # Errors
     /// The device is gone or broken.
@@ -70,9 +118,46 @@ pub trait Device: fmt::Debug + Send {
     fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// Sends one packet; a packet that the device has no room for is dropped and counted, as a network
-    /// interface does.
+    /// interface does. Every device of this crate also takes a packet with a segment size or an unfinished
+    /// checksum that its capabilities do not promise, and does the work in software.
     ///
     /// # Errors
     /// The device is gone or broken.
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()>;
+
+    /// What the device has done so far; zeros for one that does not count.
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+
+    /// Whether the link is up. While it is down, packets sent are dropped and counted, and the device stays usable.
+    fn link_up(&self) -> bool {
+        true
+    }
+}
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        (**self).poll_receive(cx, batch)
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        (**self).poll_send_ready(cx)
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        (**self).send(packet)
+    }
+
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+
+    fn link_up(&self) -> bool {
+        (**self).link_up()
+    }
 }

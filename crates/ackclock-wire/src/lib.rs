@@ -2,15 +2,35 @@
 //!
 //! Nothing here keeps state or knows a connection. Bytes from the network are checked once and become types
 //! that cannot be wrong; what cannot be understood is an error that says why, never a panic.
+//!
+//! Inward, a packet passes [`IpPacket::parse`], then [`Segment::parse`] or [`parse_icmp4`] / [`parse_icmp6`].
+//! Outward, a connection patches its [`HeaderTemplate`] and leaves the payload where it lies ([`TxPacket`]);
+//! segments without a connection are built by [`write_control`]; [`gso`] does in software what a device
+//! cannot.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]
 
+mod bytes;
+pub mod checksum;
+pub mod control;
+pub mod gso;
+pub mod icmp;
+pub mod ip;
+pub mod options;
 pub mod packet;
 pub mod seq;
 pub mod tcp;
+pub mod template;
+#[cfg(test)]
+mod testing;
 
+pub use control::{ControlSegment, write_control};
+pub use icmp::{IcmpKind, IcmpParseError, IcmpReport, parse_icmp4, parse_icmp6};
+pub use ip::{IpError, IpPacket, IpPayload};
+pub use options::{SackBlocks, TcpOptions, options_len};
 pub use packet::{ChecksumState, RxMeta, TxPacket};
 pub use seq::SeqNum;
-pub use tcp::{Flags, SackBlocks, Segment, TcpOptions};
+pub use tcp::{Flags, Segment, TcpError};
+pub use template::{Fields, HEADER_MAX, HeaderTemplate, TxChecksum};

@@ -6,8 +6,8 @@ use std::ops::{Add, AddAssign, Sub};
 /// A TCP sequence number.
 ///
 /// Sequence numbers lie on a circle, so they have no total order and this type has no `Ord`: two numbers
-/// compare only through [`before`](Self::before) and its kin, which are meaningful while the two are less than
-/// 2^31 apart.
+/// compare only through [`before`](Self::before) and its kin, which are meaningful while the two are less
+/// than 2^31 apart.
 ///
 /// ```
 /// use ackclock_wire::SeqNum;
@@ -122,5 +122,48 @@ impl fmt::Debug for SeqNum {
 impl fmt::Display for SeqNum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Less than half the circle: where two numbers have an order.
+    const HALF: u32 = 1 << 31;
+
+    proptest! {
+        #[test]
+        fn order_is_that_of_the_distance(start: u32, distance in 1..HALF) {
+            let (a, b) = (SeqNum::new(start), SeqNum::new(start) + distance);
+            prop_assert!(a.before(b) && a.before_eq(b) && b.after(a) && b.after_eq(a));
+            prop_assert!(!b.before(a) && !b.before_eq(a) && !a.after(b) && !a.after_eq(b));
+            prop_assert_eq!((a.later(b), b.later(a)), (b, b));
+            prop_assert_eq!((a.earlier(b), b.earlier(a)), (a, a));
+        }
+
+        #[test]
+        fn offset_and_addition_are_inverse(start: u32, distance: u32) {
+            let a = SeqNum::new(start);
+            prop_assert_eq!((a + distance).offset_from(a), distance);
+            prop_assert_eq!(a + distance - distance, a);
+        }
+
+        #[test]
+        fn window_holds_exactly_its_numbers(start: u32, len: u32, at: u32) {
+            let (start, number) = (SeqNum::new(start), SeqNum::new(start) + at);
+            prop_assert_eq!(number.in_window(start, len), at < len);
+        }
+    }
+
+    #[test]
+    fn equal_numbers_are_neither_before_nor_after() {
+        for raw in [0, HALF - 1, HALF, u32::MAX] {
+            let a = SeqNum::new(raw);
+            assert!(!a.before(a) && !a.after(a) && a.before_eq(a) && a.after_eq(a));
+            assert!(!a.in_window(a, 0));
+        }
     }
 }

@@ -1,33 +1,12 @@
-//! TCP segments: flags, options, the parsed view (RFC 9293 §3.1, RFC 7323, RFC 2018).
+//! TCP segments: flags and the parsed view (RFC 9293 §3.1).
 
-use crate::SeqNum;
+use std::net::IpAddr;
 
-/// The control bits of a segment (RFC 9293 §3.1, RFC 3168), as they stand in byte 13 of the header; AE of
-/// RFC 9768 is bit 8.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Flags(u16);
+use etherparse::TcpSlice;
+use etherparse::err::tcp::HeaderSliceError;
 
-/// The options of a segment that this stack understands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct TcpOptions {
-    /// Maximum segment size.
-    pub mss: Option<u16>,
-    /// Window scale shift count as received; a receiver clamps it to 14 (RFC 7323 §2.3).
-    pub window_scale: Option<u8>,
-    /// SACK-permitted.
-    pub sack_permitted: bool,
-    /// Timestamps: (TSval, TSecr).
-    pub timestamps: Option<(u32, u32)>,
-    /// SACK blocks, in order; the first may be a D-SACK.
-    pub sack: SackBlocks,
-}
-
-/// Up to four SACK blocks: (left edge, right edge), right edge exclusive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct SackBlocks {
-    blocks: [(SeqNum, SeqNum); 4],
-    len: u8,
-}
+use crate::checksum::pseudo_header;
+use crate::{ChecksumState, SeqNum, TcpOptions};
 
 /// A parsed TCP segment.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +29,96 @@ pub struct Segment<'a> {
     pub options: TcpOptions,
     /// Payload.
     pub payload: &'a [u8],
+}
+
+/// The control bits of a segment (RFC 9293 §3.1, RFC 3168), as they stand in byte 13 of the header; AE of
+/// RFC 9768 is bit 8.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Flags(u16);
+
+/// Why bytes are not a TCP segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum TcpError {
+    /// Fewer bytes than a header, or than the data offset says.
+    #[error("the segment is shorter than its TCP header")]
+    Length,
+    /// A data offset below 5.
+    #[error("the data offset is below 5 words and so within the fixed TCP header")]
+    DataOffset,
+    /// The checksum does not fit the segment and its addresses.
+    #[error("the TCP checksum is wrong")]
+    Checksum,
+    /// An option with a length below 2 or beyond the header.
+    #[error("a TCP option has a length below 2 or reaches beyond the header")]
+    OptionLength,
+}
+
+impl<'a> Segment<'a> {
+    /// Parses and verifies the TCP segment that an IP packet between `src` and `dst` carries.
+    ///
+    /// MSS, window scale and SACK-permitted are left out of the options unless the segment is a SYN.
+    ///
+    /// # Errors
+    /// What is wrong with the segment; it is to be dropped without an answer.
+    pub fn parse(
+        src: IpAddr,
+        dst: IpAddr,
+        bytes: &'a [u8],
+        checksum: ChecksumState,
+    ) -> Result<Self, TcpError> {
+        let tcp = TcpSlice::from_slice(bytes)?;
+        // RFC 9293 MUST-3: the checksum is checked, except where the packet never crossed a wire or the
+        // device did so.
+        if checksum == ChecksumState::Complete
+            && pseudo_header(src, dst, PROTOCOL, bytes.len()).plus_bytes(bytes).checksum() != 0
+        {
+            return Err(TcpError::Checksum);
+        }
+        let Some([.., offset, control]) = tcp.header_slice().first_chunk::<14>() else {
+            return Err(TcpError::Length);
+        };
+        let flags = Flags::from_bits(u16::from_be_bytes([*offset, *control]));
+        // RFC 9293 MUST-5: options are accepted in any segment.
+        let mut options = TcpOptions::parse(tcp.options())?;
+        if !flags.contains(Flags::SYN) {
+            // RFC 9293 MUST-65: MSS belongs to SYN segments alone; so do the other two (RFC 7323 §2.2, RFC
+            // 2018 §2).
+            options.mss = None;
+            options.window_scale = None;
+            options.sack_permitted = false;
+        }
+        Ok(Self {
+            src_port: tcp.source_port(),
+            dst_port: tcp.destination_port(),
+            seq: SeqNum::new(tcp.sequence_number()),
+            ack: SeqNum::new(tcp.acknowledgment_number()),
+            flags,
+            window: tcp.window_size(),
+            urgent: tcp.urgent_pointer(),
+            options,
+            payload: tcp.payload(),
+        })
+    }
+
+    /// SEG.LEN: the payload and one each for SYN and FIN.
+    #[must_use]
+    #[inline]
+    pub fn seq_len(&self) -> u32 {
+        // A payload never exceeds 64 KiB.
+        u32::try_from(self.payload.len()).unwrap_or(u32::MAX)
+            + u32::from(self.flags.contains(Flags::SYN))
+            + u32::from(self.flags.contains(Flags::FIN))
+    }
+}
+
+impl From<HeaderSliceError> for TcpError {
+    fn from(error: HeaderSliceError) -> Self {
+        match error {
+            HeaderSliceError::Len(_) => Self::Length,
+            HeaderSliceError::Content(_) => Self::DataOffset,
+        }
+    }
 }
 
 impl Flags {
@@ -139,38 +208,8 @@ impl std::fmt::Debug for Flags {
     }
 }
 
-impl SackBlocks {
-    /// Adds a block; beyond four it is left out.
-    pub fn push(&mut self, left: SeqNum, right: SeqNum) {
-        if let Some(slot) = self.blocks.get_mut(usize::from(self.len)) {
-            *slot = (left, right);
-            self.len += 1;
-        }
-    }
+/// The protocol number of TCP in IP headers and pseudo-headers.
+pub(crate) const PROTOCOL: u8 = 6;
 
-    /// The blocks in their order.
-    #[must_use]
-    #[inline]
-    pub fn as_slice(&self) -> &[(SeqNum, SeqNum)] {
-        self.blocks.get(..usize::from(self.len)).unwrap_or(&[])
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-}
-
-impl Segment<'_> {
-    /// SEG.LEN: the payload and one each for SYN and FIN.
-    #[must_use]
-    #[inline]
-    pub fn seq_len(&self) -> u32 {
-        // A payload never exceeds 64 KiB.
-        u32::try_from(self.payload.len()).unwrap_or(u32::MAX)
-            + u32::from(self.flags.contains(Flags::SYN))
-            + u32::from(self.flags.contains(Flags::FIN))
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,2 +1,86 @@
 //! A TCP in user space with the socket API of `tokio::net`.
+//!
+//! A [`Stack`] owns a network device and addresses of its own, and speaks TCP on them without the kernel's:
+//!
+//! ```
+//! use ackclock::Stack;
+//! use ackclock_device::memory;
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Two hosts on a cable in memory; `ackclock_device::open` opens a TUN device instead.
+//! let (left, right) = memory::pair(memory::Config::default());
+//! let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+//! let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+//!
+//! let listener = server.listen("10.0.0.2:7".parse()?)?;
+//! tokio::spawn(async move {
+//!     let (mut stream, _peer) = listener.accept().await?;
+//!     let (mut reader, mut writer) = stream.split();
+//!     tokio::io::copy(&mut reader, &mut writer).await
+//! });
+//!
+//! let mut stream = client.connect("10.0.0.2:7".parse()?).await?;
+//! stream.write_all(b"hello").await?;
+//! stream.shutdown().await?;
+//! let mut echoed = String::new();
+//! stream.read_to_string(&mut echoed).await?;
+//! assert_eq!(echoed, "hello");
+//! println!("{:?} round trip, {} bytes acknowledged", stream.info()?.srtt, stream.info()?.bytes_acked);
+//! # Ok(()) }
+//! ```
+//!
+//! # What differs from `tokio::net`
+//!
+//! [`TcpStream`], [`TcpListener`], [`TcpSocket`] and the halves have the methods of their namesakes in tokio 1.54, and
+//! behave alike in what drops, shutdowns and cancelled futures do. There is more: [`TcpStream::info`],
+//! [`TcpStream::set_congestion_control`], [`TcpStream::set_user_timeout`], [`TcpStream::abort`],
+//! [`TcpStream::notice`], and accepting on any address with the decision deferred ([`DeferredListener`]).
+//!
+//! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`, `AsRawFd` and
+//! its relatives, `try_io` and `async_io` (their closures do system calls), `quickack`, `reuseport`, `device`,
+//! `bind_device`. `TcpListener::ttl` is [`ListenerBuilder::tcp`]'s. Constructors take a [`Stack`]; addresses are
+//! `SocketAddr`, since resolving names is not a stack's work.
+//!
+//! Errors are [`std::io::Error`]s of the kinds that a kernel gives, with the core's typed error inside
+//! (`error.get_ref()`, `error.downcast()`).
+//!
+//! # Invariants
+//!
+//! - No protocol decision is made here: the driver moves packets, time and wake-ups. See [`ackclock_core::Endpoint`].
+//! - A call takes the stack's lock once, and allocates nothing once its stream has waited before.
+//! - Nothing but the driver's [`Clock`] is asked for the time, so a simulator can host the same API ([`Port`]).
+
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod builder;
+mod clock;
+mod congestion;
+mod driver;
+mod error;
+mod listener;
+mod port;
+mod shared;
+mod socket;
+mod stack;
+mod state;
+mod stream;
+mod waiters;
+
+pub use ackclock_core::{
+    ConnectError, ConnectionError, ConnectionInfo, Counters, FourTuple, IcmpError, Instant, Keepalive,
+    Limits, ListenError, OptionError, State, TcpConfig,
+};
+pub use ackclock_device::configure::{Cidr, CidrError};
+
+pub use self::builder::{BuildError, StackBuilder};
+pub use self::clock::Clock;
+pub use self::congestion::IntoController;
+pub use self::error::{NoRoute, StackError};
+pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
+pub use self::port::Port;
+pub use self::socket::TcpSocket;
+pub use self::stack::{Stack, StackInfo};
+pub use self::stream::{Notice, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpStream, WriteHalf};

@@ -1,193 +1,305 @@
 //! One TCP connection, sans-IO.
+//!
+//! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
+//! (§3.10.1 to §3.10.6) are in [`calls`] and [`options`]; what leaves is decided in [`transmit`] and put into
+//! bytes in [`header`]; deadlines are in [`timeouts`]; losses are judged in [`loss`].
 
+mod arrives;
+mod calls;
+mod header;
+mod icmp;
+mod limiter;
+mod loss;
+mod open;
+mod options;
+mod receiver;
+mod sender;
+mod state;
+mod status;
+#[cfg(test)]
+mod tests;
+mod timeouts;
+mod timers;
+mod timestamps;
+mod transmit;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_control::congestion::ControllerFactory;
+use ackclock_control::congestion::Controller;
+use ackclock_control::rtt::RttEstimator;
+use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
 
-use crate::{
-    ConnectionError, ConnectionInfo, FourTuple, IcmpError, Instant, Keepalive, OptionError, ReadError,
-    WriteError,
+use self::limiter::Limiter;
+use self::loss::Recovery;
+use self::receiver::Receiver;
+use self::sender::Sender;
+use self::timers::Timers;
+use self::timestamps::Timestamps;
+use crate::position::Position;
+use crate::recovery::Scoreboard;
+use crate::trace::Trace;
+use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
+
+pub(crate) use self::open::{
+    Environment, Handshake, advertised_mss, default_mss, initial_receive_window, window_scale_for,
 };
+pub use self::state::State;
+pub(crate) use self::timestamps::clock as timestamp_clock;
+pub(crate) use self::transmit::Outgoing;
 
-/// The states of RFC 9293 §3.3.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// No connection.
-    Closed,
-    /// Waiting for a SYN.
-    Listen,
-    /// SYN sent, none received.
-    SynSent,
-    /// SYN received, ours not acknowledged.
-    SynReceived,
-    /// Open in both directions.
-    Established,
-    /// FIN sent, not acknowledged.
-    FinWait1,
-    /// FIN acknowledged, the peer's direction open.
-    FinWait2,
-    /// The peer's FIN received, our direction open.
-    CloseWait,
-    /// Both FINs sent, ours not acknowledged.
-    Closing,
-    /// The peer's FIN received, then ours sent, not acknowledged.
-    LastAck,
-    /// Both FINs acknowledged, waiting for old segments to die.
-    TimeWait,
+/// One TCP connection of an [`Endpoint`](crate::Endpoint).
+///
+/// The application's calls are methods here; they never block and take the time as an argument. Whatever changes a
+/// connection goes through [`Endpoint::update`](crate::Endpoint::update), which sees to the segments and timers
+/// that follow from it.
+#[derive(Debug)]
+pub struct Connection {
+    tuple: FourTuple,
+    state: State,
+    // RFC 9293 MUST-11: whether SYN-RECEIVED came from an active open. A passive one is a half-open record of the
+    // endpoint, never a `Connection`, so here it always did.
+    established: bool,
+    snd: Sender,
+    rcv: Receiver,
+    timestamps: Option<Timestamps>,
+    sack: bool,
+    template: HeaderTemplate,
+    timers: Timers,
+    rtt: RttEstimator,
+    congestion: Box<dyn Controller>,
+    scoreboard: Scoreboard,
+    recovery: Recovery,
+    acks: Acks,
+    reply: Option<Reply>,
+    pending: Pending,
+    limiter: Limiter,
+    /// Shared with the connections of the same listener until an option is set.
+    tcp: Arc<TcpConfig>,
+    corked: bool,
+    /// The application found no room to write.
+    awaiting_room: bool,
+    delivery: Delivery,
+    give_up: GiveUp,
+    counts: Counts,
+    readiness: Readiness,
+    error: Option<ConnectionError>,
+    error_taken: bool,
+    soft_error: Option<IcmpError>,
+    orphaned: bool,
+    trace: Trace,
 }
 
-/// One TCP connection.
-#[derive(Debug)]
-pub struct Connection {}
+/// Acknowledgements that are owed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Acks {
+    /// Full-sized segments, or their worth, received since the last acknowledgement was sent.
+    segments: u32,
+    /// One is to leave at once.
+    now: bool,
+    /// Without SACK, the peer counts duplicates: so many more are to leave, one for each segment beyond the gap.
+    repeats: u8,
+    /// The next reports this as received twice (RFC 2883).
+    duplicate: Option<(SeqNum, SeqNum)>,
+}
 
-#[expect(unused_variables, reason = "signatures first")]
+/// A segment that answers one that was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reply {
+    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`.
+    Ack,
+    /// `<SEQ=SEG.ACK><CTL=RST>`.
+    Reset(SeqNum),
+}
+
+/// Things to be sent, besides data and acknowledgements.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    /// A SYN, or in SYN-RECEIVED a SYN,ACK.
+    syn: bool,
+    /// A RST that ends the connection.
+    reset: bool,
+    /// A window probe.
+    probe: bool,
+    /// A tail loss probe.
+    tail_probe: bool,
+    /// A keep-alive probe.
+    keepalive: bool,
+    /// Less than sender silly-window avoidance asks for may be sent: it has held data back for long enough.
+    override_sws: bool,
+    /// Corked data may go.
+    cork_expired: bool,
+}
+
+/// What was delivered, for samples of the delivery rate.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivery {
+    bytes: u64,
+    at: Instant,
+    rate: u64,
+    /// Sending was limited by the application until this much was delivered.
+    app_limited_until: u64,
+    /// The window was full when data up to here was sent.
+    cwnd_limited_until: Option<Position>,
+}
+
+/// How long the peer has been silent, towards R2 and the user timeout.
+#[derive(Clone, Copy, Debug, Default)]
+struct GiveUp {
+    /// When the first transmission left that has not been answered since; unset: nothing waits.
+    waiting_since: Option<Instant>,
+    /// Expiries of the retransmission timer since then.
+    expiries: u32,
+    /// Window probes since the window closed.
+    probes: u32,
+    /// Keep-alive probes since the peer was last heard of.
+    keepalives: u32,
+    /// When the last segment arrived.
+    heard_at: Instant,
+}
+
+/// Totals since the connection began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    bytes_sent: u64,
+    bytes_acked: u64,
+    bytes_received: u64,
+    bytes_retransmitted: u64,
+    bytes_duplicate: u64,
+    segments_sent: u64,
+    segments_received: u64,
+    retransmits: u64,
+    timeouts: u64,
+    loss_episodes: u64,
+    out_of_order: u64,
+    sent_at: Option<Instant>,
+    received_at: Option<Instant>,
+}
+
+/// What the endpoint keeps of a connection in TIME-WAIT.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeWaitParams {
+    pub(crate) snd_nxt: SeqNum,
+    pub(crate) rcv_nxt: SeqNum,
+    /// The window as it stands in the header, shifted.
+    pub(crate) window: u16,
+    /// TS.Recent, and our offset, where timestamps are in use.
+    pub(crate) timestamps: Option<(u32, u32)>,
+}
+
 impl Connection {
-    /// The two sockets.
-    pub fn tuple(&self) -> FourTuple {
-        unimplemented!()
+    /// Changes that the application should hear of, since last asked.
+    pub(crate) fn take_readiness(&mut self) -> Readiness {
+        std::mem::take(&mut self.readiness)
     }
-    /// The state of RFC 9293 §3.3.2.
-    pub fn state(&self) -> State {
-        unimplemented!()
+
+    /// When [`Self::handle_timeout`] is due.
+    #[inline]
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next()
     }
-    /// Whether the handshake was completed at some time.
-    pub fn is_established(&self) -> bool {
-        unimplemented!()
+
+    /// Whether the connection is CLOSED with nothing left to send: its place may be used again.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.state == State::Closed && !self.pending.reset && self.reply.is_none()
     }
-    /// How the connection ended, if it ended in error. Stays set.
-    pub fn error(&self) -> Option<ConnectionError> {
-        unimplemented!()
+
+    /// What to keep of a connection in TIME-WAIT.
+    pub(crate) fn time_wait(&self) -> Option<TimeWaitParams> {
+        (self.state == State::TimeWait && self.reply.is_none()).then(|| TimeWaitParams {
+            snd_nxt: self.snd.nxt.seq(),
+            rcv_nxt: self.rcv.nxt.seq(),
+            window: u16::try_from(self.rcv.wnd() >> self.rcv.scale).unwrap_or(u16::MAX),
+            timestamps: self.timestamps.map(|timestamps| (timestamps.echo(), timestamps.offset())),
+        })
     }
-    /// The error, given once (what `take_error` of a socket does); soft errors included only by `take_soft_error`.
-    pub fn take_error(&mut self) -> Option<ConnectionError> {
-        unimplemented!()
+
+    /// The largest payload of one segment, all options of a data segment taken off (RFC 5681's SMSS).
+    // RFC 9293 MUST-16: Eff.snd.MSS = min(SendMSS + 20, MMS_S) - TCPhdrsize - IPoptionsize.
+    fn smss(&self) -> u32 {
+        self.payload_max(if self.timestamps.is_some() { 12 } else { 0 })
     }
-    /// The last soft error that ICMP reported (RFC 9293 MUST-47), given once.
-    pub fn take_soft_error(&mut self) -> Option<IcmpError> {
-        unimplemented!()
+
+    /// The largest payload of a segment with `options_len` bytes of options.
+    fn payload_max(&self, options_len: u32) -> u32 {
+        let ip_and_tcp = u32::from(self.template.transport_offset()) + 20;
+        let fits = self.snd.pmtu.saturating_sub(ip_and_tcp).min(self.snd.peer_mss);
+        fits.saturating_sub(options_len).max(1)
     }
-    /// Copies from `data` into the send buffer as much as there is room for.
-    pub fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
-        unimplemented!()
+
+    /// Bytes in flight, as the recovery policy counts them.
+    fn in_flight(&self) -> u64 {
+        self.scoreboard.pipe().saturating_sub(self.recovery.left_network())
     }
-    /// Bytes that `write` would take now.
-    pub fn write_room(&self) -> usize {
-        unimplemented!()
+
+    /// The connection is over, for this reason.
+    fn close_with(&mut self, now: Instant, error: Option<ConnectionError>) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.trace.state(now, self.state, State::Closed);
+        self.state = State::Closed;
+        if self.error.is_none() {
+            self.error = error;
+        }
+        self.timers = Timers::new();
+        self.pending = Pending::default();
+        self.acks = Acks::default();
+        self.snd.clear();
+        self.scoreboard = Scoreboard::default();
+        if error.is_some() {
+            self.rcv.buffer.clear();
+        }
+        self.readiness = self.readiness.merged(Readiness {
+            readable: true,
+            writable: true,
+            closed: true,
+            ..Readiness::default()
+        });
     }
-    /// Copies received bytes into `into`; `Ok(0)` for a non-empty `into` is the end of the stream.
-    pub fn read(&mut self, now: Instant, into: &mut [u8]) -> Result<usize, ReadError> {
-        unimplemented!()
+
+    fn enter(&mut self, now: Instant, state: State) {
+        if state == self.state {
+            return;
+        }
+        self.trace.state(now, self.state, state);
+        match state {
+            State::Closed => return self.close_with(now, None),
+            // RFC 9293 MUST-13: linger for 2 MSL.
+            State::TimeWait => self.start_time_wait(now),
+            State::FinWait2 if self.orphaned => self.timers.close = now + self.tcp.fin_wait_2_max,
+            _ => {}
+        }
+        self.state = state;
     }
-    /// Like `read`, leaving the bytes in the buffer.
-    pub fn peek(&self, into: &mut [u8]) -> Result<usize, ReadError> {
-        unimplemented!()
+
+    fn start_time_wait(&mut self, now: Instant) {
+        let delayed_ack = self.timers.delayed_ack;
+        self.timers = Timers::new();
+        self.timers.delayed_ack = delayed_ack;
+        self.timers.close = now + self.tcp.time_wait;
+        self.readiness.closed = true;
     }
-    /// The bytes that wait to be read, where they lie; `consume` takes them out.
-    pub fn read_slices(&self) -> (&[u8], &[u8]) {
-        unimplemented!()
+
+    /// The smallest round-trip time seen, or none.
+    fn rtt_min(&self) -> Duration {
+        self.rtt.rtt_min()
     }
-    /// Takes `len` bytes out of the receive buffer (no more than `read_slices` shows).
-    pub fn consume(&mut self, now: Instant, len: usize) {
-        unimplemented!()
-    }
-    /// Whether `read` would not be `WouldBlock`.
-    pub fn is_readable(&self) -> bool {
-        unimplemented!()
-    }
-    /// Whether `write` would not be `WouldBlock`.
-    pub fn is_writable(&self) -> bool {
-        unimplemented!()
-    }
-    /// Whether the peer's FIN has been received and all before it read.
-    pub fn is_read_closed(&self) -> bool {
-        unimplemented!()
-    }
-    /// Whether this end's sending side is shut down.
-    pub fn is_write_closed(&self) -> bool {
-        unimplemented!()
-    }
-    /// Whether all bytes written, and the FIN if `shutdown` was called, have been acknowledged.
-    pub fn is_flushed(&self) -> bool {
-        unimplemented!()
-    }
-    /// Closes the sending side after the data in the send buffer (RFC 9293 §3.10.4 CLOSE). Reading goes on.
-    pub fn shutdown(&mut self, now: Instant) -> Result<(), WriteError> {
-        unimplemented!()
-    }
-    /// Resets the connection (RFC 9293 §3.10.5 ABORT).
-    pub fn abort(&mut self, now: Instant) {
-        unimplemented!()
-    }
-    /// What is known of the connection.
-    pub fn info(&self, now: Instant) -> ConnectionInfo {
-        unimplemented!()
-    }
-    /// Whether Nagle's algorithm is off.
-    pub fn nodelay(&self) -> bool {
-        unimplemented!()
-    }
-    /// Switches Nagle's algorithm off (`true`) or on.
-    pub fn set_nodelay(&mut self, now: Instant, nodelay: bool) {
-        unimplemented!()
-    }
-    /// Holds partial segments back until uncorked, or for 200 ms.
-    pub fn set_cork(&mut self, now: Instant, cork: bool) {
-        unimplemented!()
-    }
-    /// Keep-alive settings.
-    pub fn keepalive(&self) -> Option<Keepalive> {
-        unimplemented!()
-    }
-    /// Switches keep-alive probes on or off.
-    pub fn set_keepalive(&mut self, now: Instant, keepalive: Option<Keepalive>) -> Result<(), OptionError> {
-        unimplemented!()
-    }
-    /// RFC 5482's user timeout.
-    pub fn user_timeout(&self) -> Option<Duration> {
-        unimplemented!()
-    }
-    /// Sets the user timeout; `None`: R2 decides.
-    pub fn set_user_timeout(&mut self, now: Instant, timeout: Option<Duration>) -> Result<(), OptionError> {
-        unimplemented!()
-    }
-    /// Time to live, or hop limit.
-    pub fn ttl(&self) -> u8 {
-        unimplemented!()
-    }
-    /// Sets time to live, or hop limit: 1 to 255.
-    pub fn set_ttl(&mut self, ttl: u8) -> Result<(), OptionError> {
-        unimplemented!()
-    }
-    /// Differentiated services code point, 0 to 63.
-    pub fn dscp(&self) -> u8 {
-        unimplemented!()
-    }
-    /// Sets the differentiated services code point.
-    pub fn set_dscp(&mut self, dscp: u8) -> Result<(), OptionError> {
-        unimplemented!()
-    }
-    /// Largest send and receive buffers in bytes.
-    pub fn buffer_max(&self) -> (usize, usize) {
-        unimplemented!()
-    }
-    /// Sets the largest send buffer in bytes.
-    pub fn set_send_buffer_max(&mut self, bytes: usize) {
-        unimplemented!()
-    }
-    /// Sets the largest receive buffer in bytes. A window already offered is not taken back.
-    pub fn set_receive_buffer_max(&mut self, bytes: usize) {
-        unimplemented!()
-    }
-    /// Replaces the congestion controller; the new one starts from the present window.
-    pub fn set_congestion(&mut self, now: Instant, factory: &dyn ControllerFactory) {
-        unimplemented!()
-    }
-    /// Bytes of urgent data that remain to be read (RFC 9293 MUST-33); 0: none.
-    pub fn urgent_remaining(&self) -> u32 {
-        unimplemented!()
-    }
-    /// Writes `data`, the last byte of which ends urgent data. New applications should not (RFC 9293 SHLD-13).
-    pub fn write_urgent(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
-        unimplemented!()
+
+    /// Flags of a segment that carries an acknowledgement.
+    const ACK: Flags = Flags::ACK;
+
+    /// Checks what must hold between any two calls.
+    #[inline]
+    fn check_invariants(&self) {
+        #[cfg(debug_assertions)]
+        {
+            assert!(self.snd.una <= self.snd.nxt, "SND.UNA is not beyond SND.NXT");
+            assert!(self.rcv.nxt <= self.rcv.edge + 1, "RCV.NXT is not beyond the offered window and a FIN");
+            if self.state.may_send_data() {
+                assert!(self.congestion.cwnd() >= 1, "the congestion window is never empty");
+            }
+            self.scoreboard.check_invariants();
+        }
     }
 }

@@ -1,13 +1,82 @@
 //! The endpoint: it demultiplexes packets to connections and listeners.
+//!
+//! The code map: a packet arrives in [`input`] and is looked up in [`demux`]; ICMP errors go through [`icmp`]. What is
+//! not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
+//! and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT ([`time_wait`]), or for nobody ([`reply`]).
+//! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. Here are the calls of the
+//! application.
+//!
+//! Every table and queue has a bound:
+//!
+//! | what | bound | at the bound |
+//! |---|---|---|
+//! | connections | `connections_max` | `connect` fails; a last ACK is dropped, its peer repeats it |
+//! | half-open records of a listener | `syn_backlog`, a quarter of it for one source | SYN cookies |
+//! | SYNs that wait for a decision | the same, and 60 s | the SYN is dropped |
+//! | half-open records of all | 131,072 | SYN cookies |
+//! | accept queue | `backlog` | a last ACK is dropped, its peer repeats it |
+//! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
+//! | replies without a connection | 1,024 | the reply is dropped |
+//! | listeners | `listeners_max` | `listen` fails |
 
-use std::net::{IpAddr, SocketAddr};
+mod compact;
+mod cookies;
+mod counters;
+mod deferred;
+mod demux;
+mod icmp;
+mod input;
+mod isn;
+mod keys;
+mod listener;
+mod live;
+mod martians;
+mod output;
+mod passive;
+mod ports;
+mod queue;
+mod reply;
+mod slots;
+mod stateless;
+mod syn_queue;
+mod time_wait;
+mod timers;
 
-use ackclock_wire::{RxMeta, TxPacket};
+#[cfg(test)]
+mod tests;
 
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use ackclock_wire::HEADER_MAX;
+
+use self::cookies::Cookies;
+use self::demux::{Demux, Target};
+use self::isn::IsnGenerator;
+use self::keys::{Key, KeyedState, Purpose};
+use self::listener::{Listener, Listeners};
+use self::live::{Live, Owner};
+use self::martians::Addresses;
+use self::output::Events;
+use self::ports::Ports;
+use self::queue::IndexQueue;
+use self::reply::Replies;
+use self::slots::Slots;
+use self::syn_queue::SynQueue;
+use self::time_wait::TimeWaitTable;
+use self::timers::TimerWheel;
+use crate::budget::Budget;
+use crate::connection::Environment;
 use crate::{
-    ConnectError, Connection, ConnectionId, EndpointConfig, Event, FourTuple, Instant, ListenAddr,
-    ListenError, ListenOptions, TcpConfig,
+    ConnectError, Connection, ConnectionId, EndpointConfig, FourTuple, Instant, ListenAddr, ListenError,
+    ListenOptions, TcpConfig,
 };
+
+pub use self::counters::Counters;
+pub use self::deferred::{Decision, Incoming, IncomingId};
+pub use self::output::Limits;
 
 /// A listener of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,79 +85,82 @@ pub struct ListenerId {
     pub(crate) generation: u32,
 }
 
-/// A SYN that waits for a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct IncomingId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
+/// A host's TCP: all its connections and listeners.
+///
+/// A driver hands in packets and the time, then takes out packets, events and the next deadline until there are
+/// none; it should empty [`poll_transmit`](Self::poll_transmit) before it asks for the rest. Times must
+/// not run backwards; one that does is taken for the latest seen.
+pub struct Endpoint {
+    /// The secret in it is wiped once the keys are derived.
+    config: EndpointConfig,
+    /// The settings in it, shared by the connections that have none of their own.
+    tcp: Arc<TcpConfig>,
+    now: Instant,
+    addresses: Addresses,
+    budget: Budget,
+
+    demux: Demux,
+    connections: Slots<Live>,
+    /// How many connections the demultiplexer knows.
+    bound: usize,
+    /// The connection that had the last segment: most likely the next one's, too.
+    last_connection: u32,
+    timers: TimerWheel,
+
+    listeners: Listeners,
+    half_open: SynQueue,
+    time_wait: TimeWaitTable,
+    cookies: Cookies,
+    isn: IsnGenerator,
+    ports: Ports,
+
+    replies: Replies,
+    transmit: IndexQueue,
+    events: Events,
+    header: [u8; HEADER_MAX],
+    counters: Counters,
 }
 
-/// What may be looked at before a SYN is answered.
-#[derive(Clone, Copy, Debug)]
-pub struct Incoming {
-    /// The sockets: `local` is the destination that the client dialled.
-    pub tuple: FourTuple,
-    /// The client's MSS, if it gave one.
-    pub mss: Option<u16>,
-    /// When the SYN arrived.
-    pub arrived: Instant,
-}
-
-/// What the device in front of the endpoint can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Largest IP packet with a segment size (see [`TxPacket::segment_size`]) that may be made for IPv4; at most
-    /// the MTU: none are made.
-    pub gso_max_v4: usize,
-    /// The same for IPv6.
-    pub gso_max_v6: usize,
-    /// Whether the device finishes TCP checksums.
-    pub tx_checksum: bool,
-}
-
-/// Counts of what an endpoint did and refused, since it was made.
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub struct Counters {
-    /// Packets received.
-    pub packets_received: u64,
-    /// Packets sent.
-    pub packets_sent: u64,
-}
-
-/// A host's TCP.
-#[derive(Debug)]
-pub struct Endpoint {}
-
-#[expect(unused_variables, reason = "signatures first")]
 impl Endpoint {
     /// An endpoint without connections.
-    pub fn new(config: EndpointConfig, now: Instant) -> Self {
-        unimplemented!()
+    #[must_use]
+    pub fn new(mut config: EndpointConfig, now: Instant) -> Self {
+        let secret = std::mem::take(&mut config.secret);
+        let tables = KeyedState(Key::derive(&secret, Purpose::Tables));
+        config.connections_max = config.connections_max.min(Target::INDEX_MAX as usize);
+        config.time_wait_max = config.time_wait_max.min(Target::INDEX_MAX as usize);
+        Self {
+            tcp: Arc::new(config.tcp.clone()),
+            now,
+            addresses: Addresses::new(config.addresses.clone(), config.broadcast.clone()),
+            budget: Budget::new(config.memory_budget),
+            demux: Demux::new(Key::derive(&secret, Purpose::Demux)),
+            connections: Slots::default(),
+            bound: 0,
+            last_connection: 0,
+            timers: TimerWheel::new(now),
+            listeners: Listeners::new(tables.clone(), config.listeners_max),
+            half_open: SynQueue::new(now, tables),
+            time_wait: TimeWaitTable::new(config.time_wait_max),
+            cookies: Cookies::new(&secret),
+            isn: IsnGenerator::new(&secret),
+            ports: Ports::new(&secret, config.ephemeral_ports),
+            replies: Replies::default(),
+            transmit: IndexQueue::default(),
+            events: Events::default(),
+            header: [0; HEADER_MAX],
+            counters: Counters::default(),
+            config,
+        }
     }
-    /// An IP packet arrived. Replies are not made here but by `poll_transmit`, so that a batch of packets is
-    /// processed before the first acknowledgement leaves (RFC 9293 MUST-58, MUST-59).
-    pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
-        unimplemented!()
-    }
-    /// Time has come for some timer; a spurious call does nothing.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        unimplemented!()
-    }
-    /// When `handle_timeout` is to be called next, at the latest.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        unimplemented!()
-    }
-    /// The next packet to send. Once taken it counts as sent.
-    pub fn poll_transmit(&mut self, now: Instant, limits: Limits) -> Option<TxPacket<'_>> {
-        unimplemented!()
-    }
-    /// The next event for the application.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        unimplemented!()
-    }
+
     /// Opens a connection (RFC 9293 §3.10.1, active). `local`: address and port to use; either may be left open
     /// by `None`, port 0.
+    ///
+    /// # Errors
+    /// The remote address cannot be a peer, there is no local address for it, the name is in use, or there are too
+    /// many connections. Nothing has been sent then.
+    // RFC 9293 MUST-43: OPEN takes an optional local address.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -96,37 +168,107 @@ impl Endpoint {
         local: (Option<IpAddr>, u16),
         tcp: Option<TcpConfig>,
     ) -> Result<ConnectionId, ConnectError> {
-        unimplemented!()
+        let now = self.advance(now);
+        if !self.addresses.valid_peer(remote) {
+            return Err(ConnectError::InvalidRemote(remote));
+        }
+        let addr = self.local_addr_for(remote.ip(), local.0)?;
+        if self.connections.len() >= self.config.connections_max {
+            return Err(ConnectError::TooManyConnections(self.config.connections_max));
+        }
+        let tuple_from = |port| FourTuple::new(SocketAddr::new(addr, port), remote);
+        let tuple = match local.1 {
+            0 => self
+                .ports
+                .candidates(addr, remote)
+                .filter(|&port| !self.listeners.has_port(addr, port))
+                .map(tuple_from)
+                .find(|tuple| self.find(tuple).is_none()),
+            port => Some(tuple_from(port)).filter(|tuple| self.find(tuple).is_none()),
+        };
+        let tuple = tuple.ok_or(ConnectError::AddressInUse(remote))?;
+
+        let tcp = tcp.map_or_else(|| Arc::clone(&self.tcp), Arc::new);
+        let time_wait = tcp.time_wait;
+        let connection = Connection::active(now, tuple, tcp, &self.environment(now, &tuple));
+        let id = self.add_connection(connection, tuple, time_wait, Owner::Application);
+        self.counters.opened_actively += 1;
+        self.touch(id.index);
+        self.check_invariants();
+        Ok(id)
     }
-    /// Starts to listen (RFC 9293 §3.10.1, passive).
+
+    /// Starts to listen (RFC 9293 §3.10.1, passive). Port 0 asks for a free one.
+    ///
+    /// # Errors
+    /// The address is not ours or in use, or there are too many listeners.
     pub fn listen(&mut self, now: Instant, options: ListenOptions) -> Result<ListenerId, ListenError> {
-        unimplemented!()
+        self.advance(now);
+        let ListenOptions { mut addr, backlog, syn_backlog, deferred, tcp } = options;
+        if let Some(addr) = addr.addr.filter(|&addr| !self.addresses.is_own(addr)) {
+            return Err(ListenError::NotLocal(addr));
+        }
+        if addr.port == Some(0) {
+            let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+            let mut ports = self.ports.candidates(addr.addr.unwrap_or(any), SocketAddr::new(any, 0));
+            let is_free = |port: &u16| !self.listeners.has(ListenAddr { port: Some(*port), ..addr });
+            addr.port = Some(ports.find(is_free).ok_or(ListenError::AddressInUse)?);
+        }
+        let tcp = tcp.map_or_else(|| Arc::clone(&self.tcp), Arc::new);
+        self.listeners.insert(Listener {
+            addr,
+            tcp,
+            backlog,
+            syn_backlog,
+            deferred,
+            accept_queue: VecDeque::new(),
+            half_open: 0,
+            overflowed: None,
+        })
     }
+
     /// What a listener listens on (an ephemeral port where port 0 was asked for is told here).
+    #[must_use]
     pub fn listener_addr(&self, id: ListenerId) -> Option<ListenAddr> {
-        unimplemented!()
+        self.listeners.get(id).map(|listener| listener.addr)
     }
+
     /// Stops listening: half-open connections are dropped, those that wait to be accepted are reset.
     pub fn close_listener(&mut self, now: Instant, id: ListenerId) {
-        unimplemented!()
+        let now = self.advance(now);
+        let Some(listener) = self.listeners.remove(id) else { return };
+        for index in self.half_open.of_listener(id) {
+            self.forget_half_open(index);
+        }
+        for id in listener.accept_queue {
+            if let Some(live) = self.connections.get_mut(id.index, id.generation) {
+                live.owner = Owner::Nobody;
+                live.connection.abort(now);
+                self.touch(id.index);
+            }
+        }
+        self.check_invariants();
     }
+
     /// The next established connection of a listener. The caller owns it until `release`.
     pub fn accept(&mut self, now: Instant, id: ListenerId) -> Option<ConnectionId> {
-        unimplemented!()
+        self.advance(now);
+        let connection = self.listeners.get_mut(id)?.accept_queue.pop_front()?;
+        let live = self.connections.get_mut(connection.index, connection.generation)?;
+        live.owner = Owner::Application;
+        if !live.readiness.is_empty() {
+            self.events.connections.push(connection.index);
+        }
+        Some(connection)
     }
-    /// The SYN that waits under this id; `None` when it has been decided or has gone.
-    pub fn incoming(&self, id: IncomingId) -> Option<Incoming> {
-        unimplemented!()
-    }
-    /// Decides on a SYN that waited: `Accept` answers it, `Reset` refuses it, `Drop` forgets it silently. Not deciding
-    /// holds it, for 60 s at most. Returns whether it was still there.
-    pub fn decide(&mut self, now: Instant, id: IncomingId, decision: Decision) -> bool {
-        unimplemented!()
-    }
+
     /// A connection that the caller owns, or `None` after `release`.
+    #[must_use]
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
-        unimplemented!()
+        let live = self.connections.get(id.index, id.generation)?;
+        (live.owner == Owner::Application).then_some(&*live.connection)
     }
+
     /// Does something with a connection and sees to the segments and timers that follow from it.
     pub fn update<R>(
         &mut self,
@@ -134,42 +276,137 @@ impl Endpoint {
         id: ConnectionId,
         f: impl FnOnce(&mut Connection, Instant) -> R,
     ) -> Option<R> {
-        unimplemented!()
+        let now = self.advance(now);
+        let live = self.connections.get_mut(id.index, id.generation)?;
+        if live.owner != Owner::Application {
+            return None;
+        }
+        let result = f(&mut live.connection, now);
+        self.touch(id.index);
+        Some(result)
     }
+
     /// Gives a connection up: the application will not look at it again. Unread data resets it (RFC 9293
     /// SHLD-3), otherwise it is closed, and goes on by itself until both ends have finished.
     pub fn release(&mut self, now: Instant, id: ConnectionId) {
-        unimplemented!()
+        let now = self.advance(now);
+        let Some(live) = self.connections.get_mut(id.index, id.generation) else { return };
+        if live.owner != Owner::Application {
+            return;
+        }
+        live.owner = Owner::Nobody;
+        if live.bound {
+            live.connection.set_orphaned(now);
+            self.touch(id.index);
+        } else {
+            // It was over, or gave way to a connection of the same name.
+            self.timers.disarm(id.index);
+            self.connections.remove(id.index);
+        }
+        self.check_invariants();
     }
-    /// Replaces the local addresses; existing connections keep theirs (RFC 9293 MUST-45).
+
+    /// Replaces the local addresses.
+    // RFC 9293 MUST-45: existing connections keep theirs.
     pub fn set_addresses(&mut self, addresses: Vec<IpAddr>) {
-        unimplemented!()
+        self.addresses.set_own(addresses);
     }
+
     /// The device's MTU changed.
     pub fn set_mtu(&mut self, now: Instant, mtu: usize) {
-        unimplemented!()
+        let now = self.advance(now);
+        self.config.mtu = mtu;
+        for index in self.connections.indices() {
+            if let Some(live) = self.connections.at_mut(index) {
+                live.connection.set_mtu(now, mtu);
+                self.touch(index);
+            }
+        }
     }
+
     /// Counts of what happened.
+    #[must_use]
     pub fn counters(&self) -> Counters {
-        unimplemented!()
+        self.counters
     }
-    /// The ids of all connections that exist, orphans included.
+
+    /// The ids of all connections that exist, those in accept queues and those released included. TIME-WAIT
+    /// records are no longer among them.
     pub fn connections(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> + '_ {
-        std::iter::empty()
+        let all = self.connections.iter();
+        all.map(|(index, generation, live)| (ConnectionId { index, generation }, &*live.connection))
     }
+
     /// Bytes that all buffers take, and their limit.
+    #[must_use]
     pub fn memory(&self) -> (usize, usize) {
-        unimplemented!()
+        (self.budget.used(), self.budget.limit())
+    }
+
+    /// Takes note of the time. A clock that runs backwards stands still here.
+    #[inline]
+    fn advance(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// Who has this name.
+    #[inline]
+    fn find(&self, tuple: &FourTuple) -> Option<Target> {
+        if let Some(last) = self.connections.at(self.last_connection)
+            && last.bound
+            && last.tuple == *tuple
+        {
+            return Some(Target::Connection(self.last_connection));
+        }
+        self.demux.find(self.demux.tag(tuple), |target| {
+            let name = match target {
+                Target::Connection(index) => self.connections.at(index).map(|live| &live.tuple),
+                Target::HalfOpen(index) => self.half_open.at(index).map(|record| &record.tuple),
+                Target::TimeWait(index) => self.time_wait.at(index).map(|record| &record.tuple),
+            };
+            name == Some(tuple)
+        })
+    }
+
+    fn local_addr_for(&self, remote: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, ConnectError> {
+        match wanted {
+            Some(addr) if !self.addresses.is_own(addr) => Err(ConnectError::NotLocal(addr)),
+            Some(addr) if addr.is_ipv4() != remote.is_ipv4() => Err(ConnectError::NoLocalAddress(remote)),
+            Some(addr) => Ok(addr),
+            None => self.addresses.source_for(remote).ok_or(ConnectError::NoLocalAddress(remote)),
+        }
+    }
+
+    fn environment(&self, now: Instant, tuple: &FourTuple) -> Environment {
+        Environment {
+            iss: self.isn.iss(now, tuple),
+            timestamp_offset: self.isn.timestamp_offset(tuple),
+            mtu: self.config.mtu,
+            budget: self.budget.clone(),
+        }
+    }
+
+    /// Checks what must hold between any two calls.
+    #[inline]
+    fn check_invariants(&self) {
+        debug_assert_eq!(
+            self.demux.len(),
+            self.bound + self.half_open.len() + self.time_wait.len(),
+            "every name belongs to exactly one connection or record"
+        );
+        debug_assert!(self.bound <= self.connections.len(), "a bound connection has a slot");
     }
 }
 
-/// A decision on a SYN that waited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Answer it.
-    Accept,
-    /// Refuse it with a reset.
-    Reset,
-    /// Forget it silently.
-    Drop,
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("now", &self.now)
+            .field("connections", &self.connections.len())
+            .field("half_open", &self.half_open.len())
+            .field("time_wait", &self.time_wait.len())
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
 }

@@ -1,0 +1,110 @@
+//! The stack on TUN device `pft0`, for measurements beside other stacks: it sets 10.77.0.1/24 on the kernel's side,
+//! owns 10.77.0.2 itself, and serves TCP 5001 (sink), 5002 (source), 5003 (echo), 5004 (close after the client's
+//! FIN).
+//!
+//! `tun-peer [--mtu M] [--offload] [--busy-poll MICROS] [--buffer BYTES] [--threads N] [--cc NAME]`
+
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use ackclock::{Cidr, Stack, TcpConfig, TcpListener, TcpStream};
+use ackclock_device::configure::configure;
+use ackclock_device::{OffloadMode, open};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const DEVICE: &str = "pft0";
+const KERNEL: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
+const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
+const CHUNK: usize = 256 << 10;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let threads = number("threads").unwrap_or(1);
+    let mut builder = if threads > 1 {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
+    };
+    builder.worker_threads(threads.max(1)).enable_all().build()?.block_on(serve())
+}
+
+async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+    let mode = if flag("offload") { OffloadMode::On } else { OffloadMode::Off };
+    let (device, _) = open(DEVICE, mode)?;
+    let mtu = number("mtu").map(u32::try_from).transpose()?;
+    configure(DEVICE, Cidr::new(KERNEL, 24)?, None, mtu)?;
+    let buffer = number("buffer").unwrap_or(4 << 20);
+    let tcp = TcpConfig { send_buffer_max: buffer, receive_buffer_max: buffer, ..TcpConfig::default() };
+    let mut builder = Stack::builder().device(device).address(Cidr::new(OWN, 24)?).tcp(tcp);
+    if let Some(name) = text("cc") {
+        builder = builder.congestion_control(name.as_str())?;
+    }
+    if let Some(micros) = number("busy-poll") {
+        builder = builder.busy_poll(Duration::from_micros(micros as u64));
+    }
+    let stack = builder.spawn()?;
+    let mut services = tokio::task::JoinSet::new();
+    for port in 5001..=5004 {
+        let listener = stack.listen(SocketAddr::new(OWN, port))?;
+        services.spawn(accept(listener, port));
+    }
+    while let Some(ended) = services.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+async fn accept(listener: TcpListener, port: u16) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        // A client that goes away ends its own service only.
+        tokio::spawn(async move {
+            let _ = match port {
+                5001 => sink(stream, CHUNK).await,
+                5002 => source(stream).await,
+                5003 => echo(stream).await,
+                _ => sink(stream, 64).await,
+            };
+        });
+    }
+}
+
+async fn sink(mut stream: TcpStream, chunk: usize) -> io::Result<()> {
+    let mut buffer = vec![0; chunk];
+    while stream.read(&mut buffer).await? > 0 {}
+    Ok(())
+}
+
+async fn source(mut stream: TcpStream) -> io::Result<()> {
+    let buffer = vec![0x5a; CHUNK];
+    loop {
+        stream.write_all(&buffer).await?;
+    }
+}
+
+async fn echo(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let len = stream.read(&mut buffer).await?;
+        if len == 0 {
+            return Ok(());
+        }
+        stream.write_all(&buffer[..len]).await?;
+    }
+}
+
+fn flag(name: &str) -> bool {
+    std::env::args().any(|arg| arg.strip_prefix("--") == Some(name))
+}
+
+fn text(name: &str) -> Option<String> {
+    std::env::args().skip_while(|arg| arg.strip_prefix("--") != Some(name)).nth(1)
+}
+
+fn number(name: &str) -> Option<usize> {
+    text(name)
+        .map(|value| value.parse().unwrap_or_else(|_| panic!("--{name} takes a whole number, not {value}")))
+}

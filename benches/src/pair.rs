@@ -1,0 +1,239 @@
+//! Two endpoints joined by an in-memory link. Each phase of a transfer is a function of its own that is never
+//! inlined, so that callgrind's inclusive counts give the cost of each.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use ackclock_core::{
+    ConnectionId, Endpoint, EndpointConfig, Instant, Limits, ListenAddr, ListenOptions, ListenerId, TcpConfig,
+};
+use ackclock_wire::{ChecksumState, RxMeta};
+
+/// One end: an endpoint and the packets on their way to it.
+#[derive(Debug)]
+pub struct End {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// Its address.
+    pub addr: IpAddr,
+    inbox: VecDeque<(Vec<u8>, RxMeta)>,
+}
+
+/// Both ends, the link between them and its spare packet buffers.
+#[derive(Debug)]
+pub struct Pair {
+    /// The client, then the server.
+    pub ends: [End; 2],
+    /// The server's listener.
+    pub listener: ListenerId,
+    /// What the link can do.
+    pub limits: Limits,
+    burst: u64,
+    connected: usize,
+    verify: bool,
+    spare: Vec<Vec<u8>>,
+}
+
+/// What the link is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    /// Largest packet in bytes.
+    pub mtu: usize,
+    /// Whether it carries 64 KB packets whole.
+    pub offload: bool,
+    /// Whether checksums are computed and verified in software.
+    pub checksums: bool,
+    /// How many packets it takes at a time.
+    pub burst: u64,
+}
+
+/// The first port that the client connects to; the server listens on all.
+const PORT: u16 = 5001;
+/// After so many connections the client goes on to the next port, lest its own ports run out.
+const CONNECTIONS_PER_PORT: usize = 30_000;
+
+impl Pair {
+    /// Two endpoints that know nothing of each other yet.
+    #[must_use]
+    pub fn new(link: Link, tcp: &TcpConfig) -> Self {
+        let end = |last: u8| {
+            let addr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+            let mut config = EndpointConfig::new(vec![addr], [last; 32]);
+            config.mtu = link.mtu;
+            config.memory_budget = 8 << 30;
+            config.tcp = tcp.clone();
+            End { endpoint: Endpoint::new(config, Instant::ZERO), addr, inbox: VecDeque::new() }
+        };
+        let mut ends = [end(1), end(2)];
+        let mut options = ListenOptions::new(ListenAddr { addr: None, port: None });
+        options.backlog = 1 << 20;
+        options.syn_backlog = 1 << 20;
+        let listener =
+            ends[1].endpoint.listen(Instant::ZERO, options).expect("nothing else listens on this endpoint");
+        let gso = if link.offload { 65_535 } else { link.mtu };
+        let limits = Limits { gso_max_v4: gso, gso_max_v6: gso, tx_checksum: !link.checksums };
+        Self {
+            ends,
+            listener,
+            limits,
+            burst: link.burst,
+            connected: 0,
+            verify: link.checksums,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Opens a connection and accepts it; the ids of both ends.
+    ///
+    /// # Panics
+    /// The handshake does not complete at once, as it must on a link without loss.
+    pub fn connect(&mut self, now: Instant) -> [ConnectionId; 2] {
+        let port =
+            PORT + u16::try_from(self.connected / CONNECTIONS_PER_PORT).expect("fewer than 2^16 ports");
+        self.connected += 1;
+        let server = SocketAddr::new(self.ends[1].addr, port);
+        let client = self.ends[0].endpoint.connect(now, server, (None, 0), None).expect("a port is free");
+        for _ in 0..2 {
+            self.carry(now, 0);
+            self.carry(now, 1);
+        }
+        let accepted = self.ends[1].endpoint.accept(now, self.listener).expect("the handshake is complete");
+        while self.ends.iter_mut().any(|end| end.endpoint.poll_event().is_some()) {}
+        [client, accepted]
+    }
+
+    /// Carries all that `from` wants to send to the other end and lets that process it; how many packets.
+    pub fn carry(&mut self, now: Instant, from: usize) -> u64 {
+        let sent = self.collect(now, from);
+        self.deliver(now, 1 - from);
+        sent
+    }
+
+    /// Takes what `from` wants to send onto the link.
+    pub fn collect(&mut self, now: Instant, from: usize) -> u64 {
+        let [client, server] = &mut self.ends;
+        let (from, to) = if from == 0 { (client, server) } else { (server, client) };
+        let mut sent = 0;
+        while sent < self.burst {
+            let Some(packet) = from.endpoint.poll_transmit(now, self.limits) else { break };
+            let mut bytes = self.spare.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(packet.header);
+            bytes.extend_from_slice(packet.payload[0]);
+            bytes.extend_from_slice(packet.payload[1]);
+            let checksum = if self.verify { packet.checksum } else { ChecksumState::Verified };
+            to.inbox.push_back((bytes, RxMeta { checksum, segment_size: packet.segment_size }));
+            sent += 1;
+        }
+        sent
+    }
+
+    /// Lets `to` process what is on the link to it.
+    pub fn deliver(&mut self, now: Instant, to: usize) {
+        let end = &mut self.ends[to];
+        while let Some((bytes, meta)) = end.inbox.pop_front() {
+            end.endpoint.handle_packet(now, &bytes, meta);
+            self.spare.push(bytes);
+        }
+    }
+
+    /// How many packets are on the link to `to`, and their bytes.
+    #[must_use]
+    pub fn waiting(&self, to: usize) -> (u64, usize) {
+        let inbox = &self.ends[to].inbox;
+        (inbox.len() as u64, inbox.iter().map(|(bytes, _)| bytes.len()).sum())
+    }
+}
+
+/// Counts of a bulk transfer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Data packets carried.
+    pub segments: u64,
+    /// Acknowledgements carried.
+    pub acks: u64,
+    /// Payload bytes delivered to the reader.
+    pub bytes: u64,
+}
+
+/// A bulk transfer from the client to the server, a round at a time.
+#[derive(Debug)]
+pub struct Bulk {
+    /// Both ends and the link.
+    pub pair: Pair,
+    /// The connection, seen from each end.
+    pub ids: [ConnectionId; 2],
+    /// What was carried so far.
+    pub totals: Totals,
+    chunk: Vec<u8>,
+    into: Vec<u8>,
+}
+
+impl Bulk {
+    /// A connection ready to carry data, written and read in pieces of `chunk` bytes.
+    #[must_use]
+    pub fn new(link: Link, tcp: &TcpConfig, chunk: usize) -> Self {
+        let mut pair = Pair::new(link, tcp);
+        let ids = pair.connect(Instant::from_millis(1));
+        Self { pair, ids, totals: Totals::default(), chunk: vec![0x5a; chunk], into: vec![0; chunk] }
+    }
+
+    /// Write, send, receive, read, acknowledge: each end once.
+    pub fn round(&mut self, now: Instant) {
+        self.app_write(now);
+        self.totals.segments += self.phase_tx_data(now);
+        self.phase_rx_data(now);
+        self.app_read(now);
+        self.totals.acks += self.phase_tx_ack(now);
+        self.phase_rx_ack(now);
+    }
+
+    /// The application writes until the send buffer is full.
+    #[inline(never)]
+    pub fn app_write(&mut self, now: Instant) {
+        let chunk = &self.chunk;
+        let id = self.ids[0];
+        self.pair.ends[0].endpoint.update(now, id, |connection, now| {
+            while connection.write(now, chunk).is_ok_and(|written| written == chunk.len()) {}
+        });
+    }
+
+    /// Data segments are made and put on the link.
+    #[inline(never)]
+    pub fn phase_tx_data(&mut self, now: Instant) -> u64 {
+        self.pair.collect(now, 0)
+    }
+
+    /// Data segments are received.
+    #[inline(never)]
+    pub fn phase_rx_data(&mut self, now: Instant) {
+        self.pair.deliver(now, 1);
+    }
+
+    /// The application reads all there is.
+    #[inline(never)]
+    pub fn app_read(&mut self, now: Instant) {
+        let into = &mut self.into;
+        let id = self.ids[1];
+        let read = self.pair.ends[1].endpoint.update(now, id, |connection, now| {
+            let mut total = 0;
+            while let Ok(read) = connection.read(now, into) {
+                total += read as u64;
+            }
+            total
+        });
+        self.totals.bytes += read.unwrap_or(0);
+    }
+
+    /// Acknowledgements are made and put on the link.
+    #[inline(never)]
+    pub fn phase_tx_ack(&mut self, now: Instant) -> u64 {
+        self.pair.collect(now, 1)
+    }
+
+    /// Acknowledgements are received.
+    #[inline(never)]
+    pub fn phase_rx_ack(&mut self, now: Instant) {
+        self.pair.deliver(now, 0);
+    }
+}

@@ -1,0 +1,166 @@
+//! A set of byte ranges: what arrived out of order, and what the peer holds beyond a gap.
+
+use std::collections::BTreeMap;
+
+use crate::position::Position;
+
+/// Disjoint, non-adjacent ranges of positions, end exclusive. Every operation costs O(log n) and one step for
+/// each range that it merges or removes.
+#[derive(Debug, Default)]
+pub(crate) struct RangeSet {
+    ends: BTreeMap<Position, Position>,
+    bytes: u64,
+}
+
+impl RangeSet {
+    /// How many ranges there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// How many positions the ranges cover.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Calls `visit` for each part of `start..end` that the set does not cover, in order.
+    pub(crate) fn for_each_gap(
+        &self,
+        start: Position,
+        end: Position,
+        mut visit: impl FnMut(Position, Position),
+    ) {
+        let mut from = self.containing(start).map_or(start, |(_, covered)| covered);
+        while from < end {
+            match self.ends.range(from..end).next() {
+                Some((&next, &covered)) => {
+                    if from < next {
+                        visit(from, next);
+                    }
+                    from = covered;
+                }
+                None => {
+                    visit(from, end);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Adds `start..end`, merging what it touches.
+    pub(crate) fn insert(&mut self, mut start: Position, mut end: Position) {
+        if start >= end {
+            return;
+        }
+        if let Some((&before, &covered)) = self.ends.range(..start).next_back()
+            && covered >= start
+        {
+            start = before;
+        }
+        while let Some((&next, &covered)) = self.ends.range(start..=end).next() {
+            self.ends.remove(&next);
+            self.bytes -= covered.since(next);
+            end = end.max(covered);
+        }
+        self.ends.insert(start, end);
+        self.bytes += end.since(start);
+    }
+
+    /// Removes all positions before `at`.
+    pub(crate) fn remove_before(&mut self, at: Position) {
+        while let Some(first) = self.ends.first_entry() {
+            let (start, end) = (*first.key(), *first.get());
+            if start >= at {
+                return;
+            }
+            first.remove();
+            self.bytes -= end.since(start);
+            if end > at {
+                self.ends.insert(at, end);
+                self.bytes += end.since(at);
+                return;
+            }
+        }
+    }
+
+    /// The range that covers `at`.
+    pub(crate) fn containing(&self, at: Position) -> Option<(Position, Position)> {
+        self.ends.range(..=at).next_back().map(|(&start, &end)| (start, end)).filter(|&(_, end)| at < end)
+    }
+
+    /// The lowest range.
+    pub(crate) fn first(&self) -> Option<(Position, Position)> {
+        self.ends.first_key_value().map(|(&start, &end)| (start, end))
+    }
+
+    /// The ranges from the highest down.
+    pub(crate) fn descending(&self) -> impl Iterator<Item = (Position, Position)> + '_ {
+        self.ends.iter().rev().map(|(&start, &end)| (start, end))
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.ends.clear();
+        self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use ackclock_wire::SeqNum;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    const BASE: u32 = u32::MAX - 50; // positions cross the wrap of the wire's numbers
+
+    fn at(offset: u64) -> Position {
+        Position::initial(SeqNum::new(BASE)) + offset
+    }
+
+    proptest! {
+        /// Against a set of single positions.
+        #[test]
+        fn equals_a_set_of_positions(steps in prop::collection::vec((0u8..3, 0u64..120, 0u64..20), 1..60)) {
+            let mut set = RangeSet::default();
+            let mut model = BTreeSet::new();
+            for (kind, start, len) in steps {
+                match kind {
+                    0 | 1 => {
+                        let mut gaps = BTreeSet::new();
+                        set.for_each_gap(at(start), at(start + len), |from, to| {
+                            assert!(from < to);
+                            let mut p = from;
+                            while p < to { assert!(gaps.insert(p)); p += 1; }
+                        });
+                        let expected: BTreeSet<_> =
+                            (start..start + len).map(at).filter(|p| !model.contains(p)).collect();
+                        prop_assert_eq!(gaps, expected);
+                        set.insert(at(start), at(start + len));
+                        model.extend((start..start + len).map(at));
+                    }
+                    _ => {
+                        set.remove_before(at(start));
+                        model.retain(|&p| p >= at(start));
+                    }
+                }
+                prop_assert_eq!(set.bytes(), model.len() as u64);
+                let mut previous = None;
+                for (from, to) in set.descending() {
+                    prop_assert!(from < to);
+                    prop_assert!(previous.is_none_or(|p| to < p), "ranges touch");
+                    previous = Some(from);
+                }
+                for p in (0..150).map(at) {
+                    prop_assert_eq!(set.containing(p).is_some(), model.contains(&p));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Reassembly: bytes in order to read, bytes ahead of a gap to keep (RFC 9293 SHLD-31).
+
+use ackclock_wire::SackBlocks;
+
+use super::{RangeSet, Ring};
+use crate::budget::Budget;
+use crate::position::Position;
+
+/// Received bytes of one connection.
+///
+/// Out-of-order bytes lie in the ring at the place where they will be read from. Where segments overlap and
+/// disagree, the byte that was received first stands, on every path.
+#[derive(Debug)]
+pub(crate) struct ReceiveBuffer {
+    ring: Ring,
+    next: Position,
+    ahead: RangeSet,
+    /// Places in the ranges ahead that were touched last, newest first: the order of SACK blocks.
+    recent: [Option<Position>; 4],
+}
+
+/// What became of a segment's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Received {
+    /// Bytes that became readable, those that had waited ahead included.
+    pub(crate) advanced: u64,
+    /// Bytes that had been received before.
+    pub(crate) duplicate: u64,
+    /// Whether the text lies beyond a gap.
+    pub(crate) out_of_order: bool,
+    /// Whether it was dropped for want of memory or of room in the list of ranges.
+    pub(crate) dropped: bool,
+}
+
+impl ReceiveBuffer {
+    /// The most ranges that wait ahead; segments that would begin another are dropped, as if lost.
+    pub(crate) const RANGES_MAX: usize = 1024;
+
+    /// A buffer whose first byte will be at `next`.
+    pub(crate) fn new(next: Position, budget: &Budget) -> Self {
+        Self { ring: Ring::new(budget), next, ahead: RangeSet::default(), recent: [None; 4] }
+    }
+
+    /// Nothing was received yet and the first byte will be at `next`.
+    pub(crate) fn restart(&mut self, next: Position) {
+        debug_assert!(self.ring.len() == 0 && self.ahead.is_empty());
+        self.next = next;
+    }
+
+    /// Bytes that can be read.
+    #[inline]
+    pub(crate) fn readable(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    /// Whether bytes wait beyond a gap.
+    #[inline]
+    pub(crate) fn has_gap(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// Takes text at `start`, which the caller has cut to the window.
+    #[inline]
+    pub(crate) fn insert(&mut self, start: Position, data: &[u8]) -> Received {
+        if start == self.next && self.ahead.is_empty() {
+            // The common case: next in order, nothing waiting.
+            let taken = self.ring.append(data);
+            let advanced = if taken { data.len() as u64 } else { 0 };
+            self.next += advanced;
+            return Received { advanced, dropped: !taken, ..Received::default() };
+        }
+        self.insert_around_gaps(start, data)
+    }
+
+    fn insert_around_gaps(&mut self, start: Position, data: &[u8]) -> Received {
+        let end = start + data.len() as u64;
+        let from = start.max(self.next);
+        if from >= end {
+            return Received { duplicate: data.len() as u64, ..Received::default() };
+        }
+        let touches = |at| self.ahead.containing(at).is_some();
+        let begins_range = from > self.next && !touches(from.back(1)) && !touches(from) && !touches(end);
+        if begins_range && self.ahead.len() >= Self::RANGES_MAX {
+            return Received { out_of_order: true, dropped: true, ..Received::default() };
+        }
+        let mut fresh = 0;
+        let mut fits = true;
+        let (ring, next) = (&mut self.ring, self.next);
+        self.ahead.for_each_gap(from, end, |gap, until| {
+            let offset = ring.len() + gap.index_from(next);
+            let part = data.get(gap.index_from(start)..until.index_from(start)).unwrap_or_default();
+            fits = fits && ring.write_at(offset, part);
+            fresh += part.len() as u64;
+        });
+        if !fits {
+            return Received { out_of_order: from > self.next, dropped: true, ..Received::default() };
+        }
+        self.ahead.insert(from, end);
+        let advanced = self.take_in_order();
+        if advanced == 0 {
+            self.remember(from);
+        }
+        Received { advanced, duplicate: data.len() as u64 - fresh, out_of_order: from > next, dropped: false }
+    }
+
+    /// Makes readable what no gap precedes any more.
+    fn take_in_order(&mut self) -> u64 {
+        let Some((_, end)) = self.ahead.first().filter(|&(start, _)| start <= self.next) else { return 0 };
+        let advanced = end.since(self.next);
+        self.ring.extend(end.index_from(self.next));
+        self.next = end;
+        self.ahead.remove_before(end);
+        advanced
+    }
+
+    fn remember(&mut self, place: Position) {
+        let range = self.ahead.containing(place);
+        let ahead = &self.ahead;
+        let mut kept = self
+            .recent
+            .into_iter()
+            .flatten()
+            .filter(|&other| ahead.containing(other).is_some() && ahead.containing(other) != range);
+        self.recent = [Some(place), kept.next(), kept.next(), kept.next()];
+    }
+
+    /// SACK blocks, the most recently received first (RFC 2018 §4), at most `max`.
+    pub(crate) fn sack_blocks(&self, max: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        let ranges = self.recent.iter().flatten().filter_map(|&place| self.ahead.containing(place));
+        for (start, end) in ranges.take(max) {
+            blocks.push(start.seq(), end.seq());
+        }
+        blocks
+    }
+
+    /// Copies readable bytes out without taking them.
+    pub(crate) fn peek(&self, into: &mut [u8]) -> usize {
+        self.ring.copy_to(0, into)
+    }
+
+    /// The readable bytes where they lie.
+    pub(crate) fn slices(&self) -> [&[u8]; 2] {
+        self.ring.slices(0, self.ring.len())
+    }
+
+    /// Takes readable bytes out.
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        self.ring.advance(bytes);
+    }
+
+    /// Whether a byte more could be stored for each that a window of `bytes` invites.
+    pub(crate) fn can_grow(&self) -> bool {
+        !self.ring.budget().under_pressure()
+    }
+
+    /// Gives the allocation back if nothing is in it.
+    pub(crate) fn release_if_empty(&mut self) {
+        if self.ring.len() == 0 && self.ahead.is_empty() {
+            self.ring.release();
+        }
+    }
+
+    /// Forgets what waits ahead and what could be read.
+    pub(crate) fn clear(&mut self) {
+        self.ahead.clear();
+        self.ring.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ackclock_wire::SeqNum;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(offset: u64) -> Position {
+        Position::initial(SeqNum::new(u32::MAX - 100)) + offset
+    }
+
+    fn buffer() -> ReceiveBuffer {
+        ReceiveBuffer::new(at(0), &Budget::new(1 << 20))
+    }
+
+    fn read_all(buffer: &mut ReceiveBuffer) -> Vec<u8> {
+        let mut out = vec![0; buffer.readable()];
+        let len = buffer.peek(&mut out);
+        buffer.consume(len);
+        out
+    }
+
+    #[test]
+    fn first_received_byte_stands_where_segments_disagree() {
+        let mut buffer = buffer();
+        buffer.insert(at(4), b"EFGH");
+        let received = buffer.insert(at(0), b"abcdefghij");
+        assert_eq!(received, Received { advanced: 10, duplicate: 4, out_of_order: false, dropped: false });
+        assert_eq!(read_all(&mut buffer), b"abcdEFGHij");
+    }
+
+    #[test]
+    fn sack_blocks_report_the_newest_range_first() {
+        let mut buffer = buffer();
+        for start in [10, 30, 20] {
+            buffer.insert(at(start), b"xx");
+        }
+        let blocks = buffer.sack_blocks(3);
+        let starts: Vec<_> = blocks.as_slice().iter().map(|&(left, _)| left).collect();
+        assert_eq!(starts, [at(20).seq(), at(30).seq(), at(10).seq()]);
+        buffer.insert(at(12), &[0; 8]);
+        let blocks = buffer.sack_blocks(3);
+        assert_eq!(blocks.as_slice(), [(at(10).seq(), at(22).seq()), (at(30).seq(), at(32).seq())]);
+    }
+
+    #[test]
+    fn ranges_ahead_are_bounded() {
+        let mut buffer = buffer();
+        for k in 0..2 * ReceiveBuffer::RANGES_MAX as u64 {
+            buffer.insert(at(2 + 2 * k), b"x");
+        }
+        assert_eq!(buffer.ahead.len(), ReceiveBuffer::RANGES_MAX);
+        assert!(buffer.insert(at(1), b"y").advanced == 0 && buffer.insert(at(0), b"z").advanced == 3);
+    }
+
+    proptest! {
+        /// Any order, overlap and repetition of segments delivers each byte once, in order, and as first received.
+        #[test]
+        fn any_arrival_order_delivers_the_stream(
+            segments in prop::collection::vec((0u64..400, 1usize..60), 1..80), reads in any::<bool>(),
+        ) {
+            let stream: Vec<u8> = (0..500u32).map(|i| (i * 7 + 3) as u8).collect();
+            let mut buffer = buffer();
+            let mut have = vec![false; 500];
+            let mut out = Vec::new();
+            for (start, len) in segments {
+                let text = &stream[start as usize..start as usize + len];
+                let received = buffer.insert(at(start), text);
+                prop_assert!(!received.dropped);
+                let fresh = have[start as usize..start as usize + len].iter().filter(|h| !**h).count();
+                prop_assert_eq!(received.duplicate, (len - fresh) as u64);
+                have[start as usize..start as usize + len].fill(true);
+                if reads { out.extend(read_all(&mut buffer)); }
+            }
+            out.extend(read_all(&mut buffer));
+            let in_order = have.iter().take_while(|h| **h).count();
+            prop_assert_eq!(&out[..], &stream[..in_order]);
+        }
+    }
+}

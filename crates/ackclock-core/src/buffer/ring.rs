@@ -1,0 +1,206 @@
+//! A byte ring that grows on demand within a budget.
+
+use crate::budget::{Budget, Lease};
+
+/// Bytes in a circular allocation whose size is a power of two, or nothing at all.
+///
+/// Offsets count from the first byte. Bytes beyond `len` may be written ahead of time with
+/// [`write_at`](Self::write_at), which is how out-of-order data lies in place.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    bytes: Box<[u8]>,
+    start: usize,
+    len: usize,
+    lease: Lease,
+}
+
+/// The smallest allocation.
+const CAPACITY_MIN: usize = 4096;
+
+impl Ring {
+    pub(crate) fn new(budget: &Budget) -> Self {
+        Self { bytes: Box::default(), start: 0, len: 0, lease: budget.lease() }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        self.lease.budget()
+    }
+
+    /// Makes room for `total` bytes from the first; `false` when the budget does not allow it.
+    #[inline]
+    pub(crate) fn reserve(&mut self, total: usize) -> bool {
+        total <= self.capacity() || self.grow(total)
+    }
+
+    #[cold]
+    fn grow(&mut self, total: usize) -> bool {
+        let Some(capacity) = total.max(CAPACITY_MIN).checked_next_power_of_two() else { return false };
+        if !self.lease.resize(capacity) {
+            return false;
+        }
+        let mut bytes = vec![0; capacity].into_boxed_slice();
+        let [head, tail] = self.slices(0, self.capacity());
+        let (first, rest) = bytes.split_at_mut(head.len());
+        first.copy_from_slice(head);
+        if let Some(second) = rest.get_mut(..tail.len()) {
+            second.copy_from_slice(tail);
+        }
+        self.bytes = bytes;
+        self.start = 0;
+        true
+    }
+
+    /// Appends `data`; `false`, and nothing appended, when there is no memory for it.
+    #[inline]
+    pub(crate) fn append(&mut self, data: &[u8]) -> bool {
+        if !self.write_at(self.len, data) {
+            return false;
+        }
+        self.len += data.len();
+        true
+    }
+
+    /// Writes `data` at `offset` from the first byte without counting it; `false` when there is no memory for it.
+    #[inline]
+    pub(crate) fn write_at(&mut self, offset: usize, data: &[u8]) -> bool {
+        let Some(end) = offset.checked_add(data.len()) else { return false };
+        if !self.reserve(end) {
+            return false;
+        }
+        let at = self.wrap(offset);
+        let until_wrap = data.len().min(self.bytes.len() - at);
+        let (head, tail) = data.split_at(until_wrap);
+        if let Some(room) = self.bytes.get_mut(at..at + head.len()) {
+            room.copy_from_slice(head);
+        }
+        if let Some(room) = self.bytes.get_mut(..tail.len()) {
+            room.copy_from_slice(tail);
+        }
+        true
+    }
+
+    /// Counts `bytes` more, which were written ahead with `write_at`.
+    #[inline]
+    pub(crate) fn extend(&mut self, bytes: usize) {
+        self.len += bytes;
+        debug_assert!(self.len <= self.capacity());
+    }
+
+    /// `len` bytes from `offset`, in two slices; fewer where the allocation ends.
+    #[inline]
+    pub(crate) fn slices(&self, offset: usize, len: usize) -> [&[u8]; 2] {
+        if offset >= self.capacity() {
+            return [&[], &[]];
+        }
+        let len = len.min(self.capacity() - offset);
+        let at = self.wrap(offset);
+        let until_wrap = len.min(self.bytes.len() - at);
+        [
+            self.bytes.get(at..at + until_wrap).unwrap_or_default(),
+            self.bytes.get(..len - until_wrap).unwrap_or_default(),
+        ]
+    }
+
+    /// Copies from `offset` into `into`, as much as is there; returns how much.
+    #[inline]
+    pub(crate) fn copy_to(&self, offset: usize, into: &mut [u8]) -> usize {
+        let len = into.len().min(self.len.saturating_sub(offset));
+        let [head, tail] = self.slices(offset, len);
+        let (first, rest) = into.split_at_mut(head.len());
+        first.copy_from_slice(head);
+        if let Some(second) = rest.get_mut(..tail.len()) {
+            second.copy_from_slice(tail);
+        }
+        len
+    }
+
+    /// Takes `bytes` off the front.
+    #[inline]
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.len);
+        self.start = self.wrap(bytes);
+        self.len -= bytes;
+    }
+
+    /// Gives the allocation back. The content is lost.
+    pub(crate) fn release(&mut self) {
+        self.bytes = Box::default();
+        self.start = 0;
+        self.len = 0;
+        self.lease.resize(0);
+    }
+
+    #[inline]
+    fn wrap(&self, offset: usize) -> usize {
+        // The capacity is a power of two; with none the result is 0.
+        (self.start + offset) & self.capacity().saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against a `VecDeque`, through growth and wrap-around.
+        #[test]
+        fn behaves_as_a_queue_of_bytes(steps in prop::collection::vec((any::<bool>(), 1usize..6000), 1..60)) {
+            let mut ring = Ring::new(&Budget::new(1 << 20));
+            let mut model = VecDeque::new();
+            let mut next = 0u8;
+            for (append, len) in steps {
+                if append {
+                    let data: Vec<u8> = (0..len).map(|_| { next = next.wrapping_add(1); next }).collect();
+                    prop_assert!(ring.append(&data));
+                    model.extend(data);
+                } else {
+                    let mut out = vec![0; len];
+                    let n = ring.copy_to(0, &mut out);
+                    ring.advance(n);
+                    let expected: Vec<u8> = model.drain(..len.min(model.len())).collect();
+                    prop_assert_eq!(&out[..n], &expected[..]);
+                }
+                prop_assert_eq!(ring.len(), model.len());
+            }
+        }
+
+        #[test]
+        fn bytes_written_ahead_survive_growth(gap in 1usize..5000, len in 1usize..9000, lead in 0usize..4000) {
+            let mut ring = Ring::new(&Budget::new(1 << 20));
+            ring.append(&vec![1; lead]);
+            ring.advance(lead);
+            let ahead: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            prop_assert!(ring.write_at(gap, &ahead));
+            prop_assert!(ring.write_at(gap + len + 20_000, &[7]));
+            prop_assert!(ring.append(&vec![9; gap]));
+            ring.extend(len);
+            let mut out = vec![0; gap + len];
+            prop_assert_eq!(ring.copy_to(0, &mut out), gap + len);
+            prop_assert_eq!(&out[gap..], &ahead[..]);
+        }
+    }
+
+    #[test]
+    fn refuses_to_grow_beyond_the_budget_and_loses_nothing() {
+        let budget = Budget::new(8192);
+        let mut ring = Ring::new(&budget);
+        assert!(ring.append(&[1; 8192]));
+        assert!(!ring.append(&[2]));
+        assert_eq!(ring.len(), 8192);
+        ring.release();
+        assert_eq!(budget.used(), 0);
+    }
+}

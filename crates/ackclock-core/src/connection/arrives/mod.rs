@@ -1,0 +1,96 @@
+//! SEGMENT ARRIVES (RFC 9293 §3.10.7): one file per step, in the order of the RFC.
+//!
+//! CLOSED and LISTEN are the endpoint's; SYN-SENT is in [`syn_sent`]. In all other states a segment goes through
+//! the steps below, each of which may end the processing.
+
+mod step1_sequence;
+mod step2_reset;
+mod step4_syn;
+mod step5_ack;
+mod step6_urgent;
+mod step7_text;
+mod step8_fin;
+mod syn_sent;
+
+use ackclock_wire::{RxMeta, Segment};
+
+use super::{Connection, State};
+use crate::Instant;
+use crate::position::Position;
+
+/// A segment on its way through the steps.
+struct Arrival<'a> {
+    now: Instant,
+    segment: &'a Segment<'a>,
+    /// How many segments of the wire it stands for.
+    segments: u32,
+    /// SEG.SEQ.
+    start: Position,
+    /// The text left after trimming to the window, and where it begins.
+    text: &'a [u8],
+    text_start: Position,
+    /// Whether the FIN lies within the window.
+    fin: bool,
+}
+
+/// Whether a segment goes on to the next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+enum Verdict {
+    Continue,
+    Drop,
+}
+
+impl Connection {
+    /// A segment of this connection arrived.
+    pub(crate) fn handle_segment(&mut self, now: Instant, segment: &Segment<'_>, meta: RxMeta) {
+        let segments = coalesced(segment, meta);
+        self.counts.segments_received += u64::from(segments);
+        match self.state {
+            State::Closed | State::Listen => {}
+            State::SynSent => self.arrives_in_syn_sent(now, segment),
+            _ => self.arrives_synchronized(now, segment, segments),
+        }
+        self.update_send_timer(now);
+        self.check_invariants();
+    }
+
+    fn arrives_synchronized(&mut self, now: Instant, segment: &Segment<'_>, segments: u32) {
+        let start = self.rcv.nxt.near(segment.seq);
+        let mut arrival =
+            Arrival { now, segment, segments, start, text: segment.payload, text_start: start, fin: false };
+        // The order is the RFC's; any other is a bug. Its third step, security, has no content here.
+        for step in [
+            Self::step1_sequence,
+            Self::step2_reset,
+            Self::step4_syn,
+            Self::step5_ack,
+            Self::step6_urgent,
+            Self::step7_text,
+            Self::step8_fin,
+        ] {
+            if step(self, &mut arrival) == Verdict::Drop {
+                return;
+            }
+        }
+    }
+
+    /// The peer was heard of: its silence begins anew.
+    pub(super) fn note_heard(&mut self, now: Instant) {
+        self.give_up.heard_at = now;
+        self.give_up.keepalives = 0;
+        self.counts.received_at = Some(now);
+        self.arm_keepalive(now);
+    }
+}
+
+/// How many segments of the wire a received one stands for: acknowledgements are owed by those.
+fn coalesced(segment: &Segment<'_>, meta: RxMeta) -> u32 {
+    match meta.segment_size {
+        Some(size) => {
+            let segments = segment.payload.len().div_ceil(usize::from(size.get()));
+            u32::try_from(segments).unwrap_or(u32::MAX).max(1)
+        }
+        None => 1,
+    }
+}

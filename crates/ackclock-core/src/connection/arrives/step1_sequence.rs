@@ -1,0 +1,130 @@
+//! First, the sequence number (RFC 9293 §3.10.7.4, §3.4), and PAWS with it (RFC 7323 §5.3).
+
+use ackclock_wire::Flags;
+
+use super::super::limiter::Provocation;
+use super::super::{Connection, Reply, State};
+use super::{Arrival, Verdict};
+use crate::position::Position;
+
+impl Connection {
+    pub(super) fn step1_sequence(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+        let reset = arrival.segment.flags.contains(Flags::RST);
+        if self.is_old_duplicate(arrival) && !reset {
+            self.answer_unacceptable(arrival);
+            return Verdict::Drop;
+        }
+        // RFC 7323 §3.2: once negotiated, a segment without timestamps is dropped, unless it is a reset.
+        if self.timestamps.is_some() && arrival.segment.options.timestamps.is_none() && !reset {
+            return Verdict::Drop;
+        }
+        if !self.is_acceptable(arrival) {
+            return self.unacceptable(arrival);
+        }
+        if let (Some(timestamps), Some((value, _)), false) =
+            (&mut self.timestamps, arrival.segment.options.timestamps, reset)
+        {
+            timestamps.update(arrival.now, value, arrival.start);
+        }
+        self.trim_to_window(arrival);
+        Verdict::Continue
+    }
+
+    /// PAWS: a timestamp from the past.
+    fn is_old_duplicate(&self, arrival: &Arrival<'_>) -> bool {
+        let (Some(timestamps), Some((value, _))) = (self.timestamps, arrival.segment.options.timestamps)
+        else {
+            return false;
+        };
+        timestamps.is_old(arrival.now, value)
+    }
+
+    /// The four cases of RFC 9293 §3.4: what begins or ends in the window is acceptable.
+    #[inline]
+    fn is_acceptable(&self, arrival: &Arrival<'_>) -> bool {
+        let in_window = |at: Position| self.rcv.nxt <= at && at < self.rcv.edge;
+        let len = u64::from(arrival.segment.seq_len());
+        if self.rcv.wnd() == 0 {
+            // RFC 9293 MUST-66: RST and URG (and valid ACKs) are looked at although the window is closed.
+            return arrival.start == self.rcv.nxt;
+        }
+        if len == 0 {
+            return in_window(arrival.start);
+        }
+        in_window(arrival.start) || in_window(arrival.start + (len - 1))
+    }
+
+    fn unacceptable(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+        let flags = arrival.segment.flags;
+        if flags.contains(Flags::RST) {
+            return Verdict::Drop;
+        }
+        if flags.contains(Flags::SYN) {
+            // The SYN,ACK of a crossing open carries the number of the SYN before it (RFC 9293 §3.5 Figure 7).
+            if self.state == State::SynReceived && arrival.start == self.rcv.irs && flags.contains(Flags::ACK)
+            {
+                arrival.text = &[];
+                return Verdict::Continue;
+            }
+            // RFC 5961 §4: a challenge, whatever the sequence number.
+            return self.step4_syn(arrival);
+        }
+        self.answer_unacceptable(arrival);
+        // RFC 9293 Appendix A.2 and the traps beside it: when both ends are one byte off (crossing opens, closes, probes),
+        // only looking at the acknowledgement ends the exchange.
+        let one_before = arrival.start + 1 == self.rcv.nxt && arrival.segment.seq_len() <= 1;
+        if one_before && flags.contains(Flags::ACK) && !self.is_old_duplicate(arrival) {
+            arrival.text = &[];
+            let _ = self.step5_ack(arrival);
+        }
+        Verdict::Drop
+    }
+
+    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`, at a limited rate unless the peer plainly repeats data, which it does
+    /// until it hears that the data is here.
+    fn answer_unacceptable(&mut self, arrival: &Arrival<'_>) {
+        if self.state == State::TimeWait {
+            self.answer_in_time_wait(arrival);
+        }
+        let len = u64::from(arrival.segment.seq_len());
+        let end = arrival.start + len;
+        let repeated =
+            len > 0 && end <= self.rcv.nxt && self.rcv.nxt.since(arrival.start) <= self.repeat_reach();
+        if repeated {
+            self.counts.bytes_duplicate += arrival.segment.payload.len() as u64;
+            if self.sack && !arrival.segment.payload.is_empty() {
+                // RFC 2883 §4.1: the next acknowledgement reports what came twice.
+                self.acks.duplicate = Some((arrival.start.seq(), end.seq()));
+            }
+        }
+        if repeated || self.limiter.allow(arrival.now, Provocation::Unacceptable) {
+            self.reply = Some(Reply::Ack);
+        }
+    }
+
+    /// How far behind RCV.NXT a repeated segment is believed to be the peer's.
+    fn repeat_reach(&self) -> u64 {
+        self.rcv.nxt.since(self.rcv.irs).min(2 * self.rcv.limit_max() as u64)
+    }
+
+    /// RFC 9293 §3.10.7.4: in TIME-WAIT a repeated FIN restarts the 2 MSL timer.
+    fn answer_in_time_wait(&mut self, arrival: &Arrival<'_>) {
+        if arrival.segment.flags.contains(Flags::FIN) && !self.is_old_duplicate(arrival) {
+            self.timers.close = arrival.now + self.tcp.time_wait;
+        }
+    }
+
+    /// Cuts off what lies before RCV.NXT and beyond the window.
+    pub(super) fn trim_to_window(&mut self, arrival: &mut Arrival<'_>) {
+        let end = arrival.text_start + arrival.text.len() as u64;
+        arrival.fin = arrival.segment.flags.contains(Flags::FIN) && end <= self.rcv.edge;
+        if arrival.text_start < self.rcv.nxt {
+            let cut = self.rcv.nxt.index_from(arrival.text_start).min(arrival.text.len());
+            self.counts.bytes_duplicate += cut as u64;
+            arrival.text = arrival.text.get(cut..).unwrap_or_default();
+            arrival.text_start += cut as u64;
+        }
+        let room = self.rcv.edge.index_from(arrival.text_start);
+        arrival.text = arrival.text.get(..room).unwrap_or(arrival.text);
+    }
+}

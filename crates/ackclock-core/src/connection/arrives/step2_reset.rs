@@ -1,0 +1,36 @@
+//! Second, the RST bit (RFC 9293 §3.10.7.4, with RFC 5961 §3). RFC 9293 SHLD-2: data in a reset is ignored.
+
+use ackclock_wire::Flags;
+
+use super::super::limiter::Provocation;
+use super::super::{Connection, Reply, State};
+use super::{Arrival, Verdict};
+use crate::ConnectionError;
+
+impl Connection {
+    pub(super) fn step2_reset(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+        if !arrival.segment.flags.contains(Flags::RST) {
+            return Verdict::Continue;
+        }
+        if arrival.start != self.rcv.nxt {
+            // RFC 5961 §3.2 (3): in the window but not at its edge. A true peer answers the challenge with an exact one.
+            if self.limiter.allow(arrival.now, Provocation::Reset) {
+                self.reply = Some(Reply::Ack);
+            }
+            return Verdict::Drop;
+        }
+        match self.state {
+            // RFC 1337 §3 (F1): a reset does not end TIME-WAIT.
+            State::TimeWait => {}
+            // RFC 9293 MUST-11: from an active open, so the user is told.
+            State::SynReceived => self.close_with(arrival.now, Some(ConnectionError::Refused)),
+            // Both FINs are exchanged but for our last acknowledgement: nothing is lost (§3.10.7.4).
+            State::Closing | State::LastAck if self.snd.unsent() == 0 && self.snd.queued() == 0 => {
+                self.close_with(arrival.now, None);
+            }
+            // RFC 9293 MUST-12: told apart from a normal close.
+            _ => self.close_with(arrival.now, Some(ConnectionError::Reset)),
+        }
+        Verdict::Drop
+    }
+}

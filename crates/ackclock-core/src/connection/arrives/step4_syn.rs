@@ -1,0 +1,27 @@
+//! Fourth, the SYN bit (RFC 9293 §3.10.7.4, with RFC 5961 §4). A SYN that may reopen a connection in TIME-WAIT
+//! (RFC 6191) is taken by the endpoint before it comes here.
+
+use ackclock_wire::Flags;
+
+use super::super::limiter::Provocation;
+use super::super::{Connection, Reply};
+use super::{Arrival, Verdict};
+
+impl Connection {
+    pub(super) fn step4_syn(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+        if !arrival.segment.flags.contains(Flags::SYN)
+            || arrival.start == self.rcv.irs && self.crossing_open()
+        {
+            return Verdict::Continue;
+        }
+        // RFC 5961 §4.2: whatever the sequence number, a challenge; a peer that lost its state answers with a reset.
+        if self.limiter.allow(arrival.now, Provocation::Syn) {
+            self.reply = Some(Reply::Ack);
+        }
+        Verdict::Drop
+    }
+
+    fn crossing_open(&self) -> bool {
+        self.state == super::super::State::SynReceived
+    }
+}

@@ -1,0 +1,23 @@
+//! Sixth, the URG bit (RFC 9293 §3.10.7.4, §3.8.5). RFC 9293 MUST-30: urgent data stays in the stream.
+
+use ackclock_wire::Flags;
+
+use super::super::Connection;
+use super::{Arrival, Verdict};
+
+impl Connection {
+    pub(super) fn step6_urgent(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+        if !arrival.segment.flags.contains(Flags::URG) || !self.state.takes_text() {
+            return Verdict::Continue;
+        }
+        // RFC 9293 MUST-62: the pointer names the octet after the urgent data. Urgent data may be longer than a segment
+        // or a window (MUST-31): the pointer only marks where it ends.
+        let up = arrival.start + u64::from(arrival.segment.urgent);
+        if up > self.rcv.nxt && self.rcv.up.is_none_or(|known| up > known) {
+            self.rcv.up = Some(up);
+            // RFC 9293 MUST-32: the application is told, each time the pointer advances.
+            self.readiness.urgent = true;
+        }
+        Verdict::Continue
+    }
+}

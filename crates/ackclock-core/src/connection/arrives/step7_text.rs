@@ -1,0 +1,64 @@
+//! Seventh, the segment text (RFC 9293 §3.10.7.4): into the buffer, and an acknowledgement owed.
+
+use super::super::Connection;
+use super::{Arrival, Verdict};
+use crate::ConnectionError;
+
+impl Connection {
+    pub(super) fn step7_text(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+        if arrival.segment.payload.is_empty() || !self.state.takes_text() {
+            return Verdict::Continue;
+        }
+        if arrival.text.is_empty() {
+            // A probe of our closed window, or repeated data: both wait for an answer.
+            self.acks.now = true;
+            return Verdict::Continue;
+        }
+        if self.orphaned {
+            // RFC 9293 SHLD-3, RFC 2525 §2.16: nobody will read this; the peer must learn that it is lost.
+            self.reset(arrival.now, ConnectionError::Aborted);
+            return Verdict::Drop;
+        }
+        // Bytes beyond the peer's own FIN cannot be.
+        if let Some(fin) = self.rcv.fin {
+            let room = fin.index_from(arrival.text_start);
+            arrival.text = arrival.text.get(..room).unwrap_or(arrival.text);
+        }
+        let gap_before = self.rcv.buffer.has_gap();
+        let was_readable = self.rcv.buffer.readable() > 0;
+        let received = self.rcv.buffer.insert(arrival.text_start, arrival.text);
+        self.rcv.nxt += received.advanced;
+        self.counts.bytes_received += received.advanced;
+        self.counts.bytes_duplicate += received.duplicate;
+        self.counts.out_of_order += u64::from(received.out_of_order);
+        if received.dropped {
+            // As if lost on the way: not acknowledged, so it comes again.
+            self.acks.now = true;
+            return Verdict::Drop;
+        }
+        if received.advanced > 0 && !was_readable {
+            self.readiness.readable = true;
+        }
+        self.timers.buffers = super::super::timers::Timers::UNSET;
+        self.owe_ack(arrival, gap_before || received.out_of_order);
+        Verdict::Continue
+    }
+
+    /// RFC 5681 §4.2: out-of-order segments, and those that fill a gap, are acknowledged at once; of others every
+    /// second full-sized one, and any within the delay.
+    #[inline]
+    fn owe_ack(&mut self, arrival: &Arrival<'_>, at_gap: bool) {
+        // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it stands for.
+        self.acks.segments += arrival.segments;
+        if at_gap && self.acks.now && !self.sack && self.rcv.buffer.has_gap() {
+            // RFC 9293 MAY-13 (RFC 5681 §4.2): a duplicate for each, though the batch is processed before the first leaves.
+            self.acks.repeats = self.acks.repeats.saturating_add(1);
+        }
+        if at_gap || self.acks.segments >= 2 {
+            self.acks.now = true;
+        } else {
+            // RFC 9293 SHLD-18, MUST-40: delayed, by less than 0.5 s.
+            self.timers.delayed_ack = self.timers.delayed_ack.min(arrival.now + self.tcp.ack_delay);
+        }
+    }
+}

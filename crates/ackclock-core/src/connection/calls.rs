@@ -1,0 +1,226 @@
+//! The user's calls: SEND, RECEIVE, CLOSE, ABORT (RFC 9293 §3.10.2 to §3.10.5).
+
+use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, Timers};
+use super::{Connection, State};
+use crate::{ConnectionError, Instant, ReadError, WriteError};
+
+impl Connection {
+    /// Copies from `data` into the send buffer as much as there is room for; returns how much.
+    ///
+    /// # Errors
+    /// [`WriteError::WouldBlock`] when there is no room; the others are final.
+    pub fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
+        self.check_writable()?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let written = self.snd.append(data, self.send_limit());
+        if written < data.len() {
+            self.awaiting_room = true;
+        }
+        if written == 0 {
+            if self.snd.queued() < self.send_limit() {
+                // The memory budget is spent; no acknowledgement will tell when there is room again.
+                self.timers.buffers = self.timers.buffers.min(now + BUDGET_RETRY);
+            }
+            return Err(WriteError::WouldBlock);
+        }
+        self.timers.buffers = Timers::UNSET;
+        self.update_send_timer(now);
+        Ok(written)
+    }
+
+    /// Bytes that `write` would take now.
+    #[must_use]
+    pub fn write_room(&self) -> usize {
+        if self.check_writable().is_ok() { self.send_limit().saturating_sub(self.snd.queued()) } else { 0 }
+    }
+
+    /// Asks for [`Readiness::writable`](crate::Readiness::writable) once there is room again: for one who found
+    /// [`is_writable`](Self::is_writable) false and did not try to write.
+    pub fn await_room(&mut self) {
+        self.awaiting_room = true;
+    }
+
+    fn check_writable(&self) -> Result<(), WriteError> {
+        if let Some(error) = self.error {
+            return Err(WriteError::Connection(error));
+        }
+        match self.state {
+            State::SynSent | State::SynReceived | State::Listen => Err(WriteError::NotConnected),
+            State::Established | State::CloseWait if !self.snd.closed => Ok(()),
+            _ => Err(WriteError::Shutdown),
+        }
+    }
+
+    /// How many bytes may wait: what two windows can use, so that a slow path does not hide seconds of data.
+    fn send_limit(&self) -> usize {
+        const LEAST: usize = 64 << 10;
+        let two_windows = usize::try_from(self.congestion.cwnd().saturating_mul(2)).unwrap_or(usize::MAX);
+        two_windows.max(LEAST).min(self.snd.buffer_max)
+    }
+
+    /// The application is woken when a third of the buffer is free, not for each segment's worth.
+    pub(super) fn note_write_room(&mut self) {
+        if self.awaiting_room && self.snd.queued() <= self.send_limit() / 3 * 2 {
+            self.awaiting_room = false;
+            self.readiness.writable = true;
+        }
+        if self.snd.queued() == 0 {
+            self.timers.buffers = self.timers.buffers.min(self.give_up.heard_at + BUFFERS_KEPT);
+            self.readiness.writable |= self.snd.closed;
+        }
+    }
+
+    /// Copies received bytes into `into` and returns how many; `Ok(0)` for a non-empty `into` is the end of the stream.
+    ///
+    /// # Errors
+    /// [`ReadError::WouldBlock`] when there is nothing yet; the others are final.
+    pub fn read(&mut self, now: Instant, into: &mut [u8]) -> Result<usize, ReadError> {
+        let len = self.peek(into)?;
+        self.consume(now, len);
+        Ok(len)
+    }
+
+    /// Like [`read`](Self::read), leaving the bytes in the buffer.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn peek(&self, into: &mut [u8]) -> Result<usize, ReadError> {
+        if self.rcv.buffer.readable() > 0 {
+            return Ok(self.rcv.buffer.peek(into));
+        }
+        if self.rcv.fin_taken() {
+            // RFC 9293 MUST-12: a normal end, never confused with an abort.
+            return Ok(0);
+        }
+        if let Some(error) = self.error {
+            return Err(ReadError::Connection(error));
+        }
+        match self.state {
+            State::SynSent | State::SynReceived | State::Listen => Err(ReadError::NotConnected),
+            State::Closed => Ok(0),
+            _ => Err(ReadError::WouldBlock),
+        }
+    }
+
+    /// The bytes that wait to be read, where they lie; [`consume`](Self::consume) takes them out.
+    #[must_use]
+    pub fn read_slices(&self) -> [&[u8]; 2] {
+        self.rcv.buffer.slices()
+    }
+
+    /// Takes `len` bytes out of the receive buffer, no more than [`read_slices`](Self::read_slices) shows.
+    pub fn consume(&mut self, now: Instant, len: usize) {
+        let len = len.min(self.rcv.buffer.readable());
+        if len == 0 {
+            return;
+        }
+        self.rcv.buffer.consume(len);
+        self.rcv.on_read(now, len, self.rtt_min());
+        if self.rcv.buffer.readable() == 0 {
+            self.timers.buffers = self.timers.buffers.min(now + BUFFERS_KEPT);
+        }
+        if self.state.takes_text() && self.rcv.update_is_due() {
+            self.acks.now = true;
+        }
+        if self.rcv.up.is_some_and(|up| up <= self.read_position()) {
+            self.rcv.up = None;
+        }
+    }
+
+    /// Whether `read` would not be [`ReadError::WouldBlock`].
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.rcv.buffer.readable() > 0 || self.rcv.fin_taken() || self.state == State::Closed
+    }
+
+    /// Whether `write` would not be [`WriteError::WouldBlock`].
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        match self.check_writable() {
+            Ok(()) => self.snd.queued() < self.send_limit(),
+            Err(WriteError::NotConnected) => false,
+            Err(_) => true,
+        }
+    }
+
+    /// Whether the peer's FIN has been received and all before it read.
+    #[must_use]
+    pub fn is_read_closed(&self) -> bool {
+        self.rcv.buffer.readable() == 0 && (self.rcv.fin_taken() || self.state == State::Closed)
+    }
+
+    /// Whether this end's sending side is shut down.
+    #[must_use]
+    pub fn is_write_closed(&self) -> bool {
+        self.snd.closed || self.state == State::Closed
+    }
+
+    /// Whether all bytes written, and the FIN if `shutdown` was called, have been acknowledged.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.snd.queued() == 0 && (!self.snd.closed || self.snd.fin_acked() || self.state == State::Closed)
+    }
+
+    /// Closes the sending side after the data in the send buffer (RFC 9293 §3.10.4, CLOSE). Reading goes on
+    /// (MAY-1: the half-duplex close of `release` is the endpoint's).
+    ///
+    /// # Errors
+    /// The connection is not established, or ended in error.
+    pub fn shutdown(&mut self, now: Instant) -> Result<(), WriteError> {
+        if let Some(error) = self.error {
+            return Err(WriteError::Connection(error));
+        }
+        match self.state {
+            State::Listen | State::SynSent => return Err(WriteError::NotConnected),
+            State::Closed => return Ok(()),
+            _ => {}
+        }
+        if !self.snd.closed {
+            self.snd.closed = true;
+            if self.established {
+                self.enter(now, self.state.after_close());
+            }
+            self.update_send_timer(now);
+        }
+        Ok(())
+    }
+
+    /// Resets the connection (RFC 9293 §3.10.5, ABORT): what is buffered in either direction is lost.
+    pub fn abort(&mut self, now: Instant) {
+        self.reset(now, ConnectionError::Aborted);
+    }
+
+    /// Ends the connection with `error`, telling the peer by a RST where it still cares.
+    pub(super) fn reset(&mut self, now: Instant, error: ConnectionError) {
+        let tell = !matches!(
+            self.state,
+            State::Closed
+                | State::Listen
+                | State::SynSent
+                | State::Closing
+                | State::LastAck
+                | State::TimeWait
+        ) || self.state == State::LastAck && self.snd.queued() > 0;
+        self.rcv.buffer.clear();
+        self.close_with(now, Some(error));
+        self.pending.reset = tell;
+    }
+
+    /// The application will not look at the connection again. RFC 9293 SHLD-3 (RFC 2525 §2.17): unread data is a
+    /// reason to reset, otherwise it closes and goes on by itself.
+    pub(crate) fn set_orphaned(&mut self, now: Instant) {
+        self.orphaned = true;
+        match self.state {
+            State::Closed => {}
+            State::SynSent => self.close_with(now, None),
+            _ if self.rcv.buffer.readable() > 0 || self.rcv.buffer.has_gap() => self.abort(now),
+            State::FinWait2 => self.timers.close = now + self.tcp.fin_wait_2_max,
+            _ => {
+                // Cannot fail: the error and the states that refuse are handled above.
+                let _ = self.shutdown(now);
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The header of a segment, and what sending it settles: acknowledgements, the window offered.
+
+use std::num::NonZeroU16;
+
+use ackclock_wire::packet::ChecksumState;
+use ackclock_wire::template::{Fields, HEADER_MAX, TxChecksum};
+use ackclock_wire::{Flags, TcpOptions};
+
+use super::timers::Timers;
+use super::transmit::Outgoing;
+use super::{Acks, Connection};
+use crate::position::Position;
+use crate::trace::SendReason;
+use crate::{Instant, Limits};
+
+/// A segment that was decided on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) start: Position,
+    pub(super) flags: Flags,
+    pub(super) payload_len: usize,
+    /// The most payload of one segment of the wire.
+    pub(super) segment_max: u32,
+    pub(super) reason: SendReason,
+    pub(super) options: TcpOptions,
+}
+
+impl Segment {
+    /// A segment without text.
+    pub(super) fn bare(start: Position, flags: Flags, reason: SendReason) -> Self {
+        Self { start, flags, payload_len: 0, segment_max: 0, reason, options: TcpOptions::default() }
+    }
+}
+
+impl Connection {
+    pub(super) fn write_segment(
+        &mut self,
+        now: Instant,
+        limits: Limits,
+        header: &mut [u8; HEADER_MAX],
+        segment: &Segment,
+    ) -> Outgoing {
+        let fields = self.fields(now, segment);
+        let segment_size = u16::try_from(segment.segment_max)
+            .ok()
+            .and_then(NonZeroU16::new)
+            .filter(|size| segment.payload_len > usize::from(size.get()));
+        // RFC 9293 MUST-2: always a checksum; a device that finishes it gets the pseudo-header's.
+        let (checksum, state) = if limits.tx_checksum || segment_size.is_some() {
+            (TxChecksum::Partial, ChecksumState::Partial)
+        } else {
+            (TxChecksum::Full, ChecksumState::Complete)
+        };
+        let payload = self.snd.slices(segment.start, segment.payload_len);
+        let header_len = self.template.write(header, &fields, payload, checksum);
+        let segments = match segment_size {
+            Some(size) => segment.payload_len.div_ceil(usize::from(size.get())) as u64,
+            None => 1,
+        };
+        self.counts.segments_sent += segments;
+        self.trace_sent(now, segment.reason, segment.payload_len);
+        if fields.flags.contains(Flags::ACK) {
+            self.ack_was_sent(&fields);
+        }
+        Outgoing {
+            header_len,
+            transport_offset: self.template.transport_offset(),
+            start: segment.start,
+            payload_len: segment.payload_len,
+            segment_size,
+            checksum: state,
+        }
+    }
+
+    fn fields(&mut self, now: Instant, segment: &Segment) -> Fields {
+        let mut flags = segment.flags;
+        let syn = flags.contains(Flags::SYN);
+        let ack = flags.contains(Flags::ACK);
+        let options = if syn || segment.payload_len > 0 {
+            segment.options
+        } else if flags.contains(Flags::RST) {
+            TcpOptions::default()
+        } else {
+            self.data_options(now)
+        };
+        let window = if syn { self.rcv.offer_unscaled() } else { self.rcv.offer() };
+        let mut urgent = 0;
+        // RFC 9293 MUST-62: the pointer names the octet after the urgent data.
+        if let Some(up) = self.snd.up.filter(|&up| up > segment.start && !syn && !flags.contains(Flags::RST))
+        {
+            flags = flags | Flags::URG;
+            urgent = u16::try_from(up.since(segment.start)).unwrap_or(u16::MAX);
+        }
+        Fields {
+            seq: segment.start.seq(),
+            ack: if ack { self.rcv.nxt.seq() } else { ackclock_wire::SeqNum::new(0) },
+            flags,
+            window,
+            urgent,
+            options,
+        }
+    }
+
+    /// An acknowledgement left, on whatever segment: none is owed any more (RFC 9293 MUST-58).
+    fn ack_was_sent(&mut self, fields: &Fields) {
+        let reported = fields.options.sack.as_slice().first().copied() == self.acks.duplicate;
+        let duplicate = self.acks.duplicate.filter(|_| !reported);
+        let repeats = self.acks.repeats.saturating_sub(1);
+        self.acks = Acks { duplicate, repeats, now: self.acks.repeats > 0, ..Acks::default() };
+        self.timers.delayed_ack = Timers::UNSET;
+        if let Some(timestamps) = &mut self.timestamps {
+            timestamps.last_ack_sent = self.rcv.nxt;
+        }
+    }
+}

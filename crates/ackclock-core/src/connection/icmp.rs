@@ -1,0 +1,93 @@
+//! What ICMP says of a connection (RFC 9293 §3.9.2.2), believed as far as RFC 5927 allows.
+
+use ackclock_wire::SeqNum;
+use ackclock_wire::icmp::IcmpKind;
+
+use super::{Connection, State};
+use crate::{ConnectionError, IcmpError, Instant};
+
+/// The smallest path MTU that is believed (RFC 5927 §7): IPv4 routers that cannot carry this do not exist any more.
+const PMTU_MIN_V4: u32 = 552;
+/// RFC 8200 §5.
+const PMTU_MIN_V6: u32 = 1280;
+
+impl Connection {
+    /// An ICMP error quoted a segment of this connection with this sequence number.
+    pub(crate) fn handle_icmp(&mut self, now: Instant, kind: IcmpKind, seq: SeqNum) {
+        // RFC 5927 §4.1: only what quotes data in flight can be about it.
+        let quoted = self.snd.una.near(seq);
+        if quoted < self.snd.una || quoted >= self.snd.nxt {
+            return;
+        }
+        match kind {
+            IcmpKind::PacketTooBig { mtu } => self.on_packet_too_big(now, mtu),
+            // RFC 9293 MUST-55.
+            IcmpKind::SourceQuench | IcmpKind::Other => {}
+            _ => self.on_unreachable(now, kind),
+        }
+    }
+
+    fn on_unreachable(&mut self, now: Instant, kind: IcmpKind) {
+        let Some(error) = soft_error(kind) else { return };
+        // RFC 9293 MUST-54, MUST-47, SHLD-25: noted, and the application may ask.
+        self.soft_error = Some(error);
+        self.readiness.soft_error = true;
+        // Deviation from RFC 9293 SHLD-26: hard errors end a connection only while it is being opened, since they can be
+        // forged (RFC 5927 §5.2); later they are as soft as the others (MUST-56).
+        let hard = matches!(kind, IcmpKind::ProtocolUnreachable | IcmpKind::PortUnreachable);
+        if hard && matches!(self.state, State::SynSent | State::SynReceived) {
+            let error = match kind {
+                IcmpKind::PortUnreachable => ConnectionError::Refused,
+                _ => ConnectionError::Unreachable(error),
+            };
+            self.close_with(now, Some(error));
+        }
+    }
+
+    /// Path-MTU discovery (RFC 1191, RFC 8201).
+    fn on_packet_too_big(&mut self, now: Instant, mtu: u32) {
+        let least = if self.tuple.remote_addr.is_ipv4() { PMTU_MIN_V4 } else { PMTU_MIN_V6 };
+        // An old router tells no MTU (RFC 1191 §5): a step down the plateaus.
+        let told = if mtu == 0 { plateau_below(self.snd.pmtu) } else { mtu };
+        if told >= self.snd.pmtu || told < least {
+            return;
+        }
+        self.set_pmtu(now, told);
+        // What was too big is lost; it goes out again in smaller segments, which is no sign of congestion.
+        if self.established && !self.scoreboard.is_empty() {
+            self.scoreboard.mark_all_lost(false);
+            self.recovery.first_retransmission = true;
+        }
+        self.update_send_timer(now);
+    }
+
+    /// The device's MTU changed: the path's is at most that.
+    pub(crate) fn set_mtu(&mut self, now: Instant, mtu: usize) {
+        self.set_pmtu(now, u32::try_from(mtu).unwrap_or(u32::MAX));
+    }
+
+    fn set_pmtu(&mut self, _now: Instant, pmtu: u32) {
+        self.snd.pmtu = pmtu;
+        self.congestion.on_mss_change(self.smss());
+    }
+}
+
+fn soft_error(kind: IcmpKind) -> Option<IcmpError> {
+    Some(match kind {
+        IcmpKind::NetworkUnreachable => IcmpError::Network,
+        IcmpKind::HostUnreachable => IcmpError::Host,
+        IcmpKind::ProtocolUnreachable => IcmpError::Protocol,
+        IcmpKind::PortUnreachable => IcmpError::Port,
+        IcmpKind::Prohibited => IcmpError::Prohibited,
+        IcmpKind::SourceRouteFailed => IcmpError::SourceRoute,
+        IcmpKind::TimeExceeded => IcmpError::TimeExceeded,
+        IcmpKind::ParameterProblem => IcmpError::ParameterProblem,
+        _ => return None,
+    })
+}
+
+/// The next lower plateau of RFC 1191 §7.1.
+fn plateau_below(mtu: u32) -> u32 {
+    const PLATEAUS: [u32; 7] = [17_914, 8166, 4352, 2002, 1492, 1006, 552];
+    PLATEAUS.into_iter().find(|&plateau| plateau < mtu).unwrap_or(552)
+}

@@ -1,0 +1,46 @@
+//! How often a connection answers segments that it does not accept.
+
+use std::time::Duration;
+
+use crate::Instant;
+
+/// Limits answers to one per interval and class, per connection: a counter shared between connections would tell
+/// an attacker about one through the other (CVE-2016-5696).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limiter {
+    next: [Instant; 3],
+}
+
+/// What provoked the answer. The budgets are separate, so that one attack does not silence another answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Provocation {
+    /// A RST in the window, not at its edge (RFC 5961 §3).
+    Reset,
+    /// A SYN in a synchronized state (RFC 5961 §4).
+    Syn,
+    /// A sequence or acknowledgement number outside what is acceptable (RFC 9293 §3.10.7.4, RFC 5961 §5).
+    Unacceptable,
+}
+
+impl Limiter {
+    const INTERVAL: Duration = Duration::from_millis(500);
+
+    pub(crate) fn new() -> Self {
+        Self { next: [Instant::ZERO; 3] }
+    }
+
+    /// Whether an answer may be sent now; if so it is counted.
+    pub(crate) fn allow(&mut self, now: Instant, provocation: Provocation) -> bool {
+        let [reset, syn, unacceptable] = &mut self.next;
+        let next = match provocation {
+            Provocation::Reset => reset,
+            Provocation::Syn => syn,
+            Provocation::Unacceptable => unacceptable,
+        };
+        let allowed = now >= *next;
+        if allowed {
+            *next = now + Self::INTERVAL;
+        }
+        allowed
+    }
+}

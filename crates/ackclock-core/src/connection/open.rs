@@ -1,0 +1,245 @@
+//! OPEN: the making of a connection and what its SYN exchange settles (RFC 9293 §3.10.1, RFC 7323, RFC 2018).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ackclock_control::congestion::Start;
+use ackclock_control::rtt::{RtoConfig, RttEstimator};
+use ackclock_wire::{HeaderTemplate, SeqNum, TcpOptions};
+
+use super::limiter::Limiter;
+use super::loss::Recovery;
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::timers::Timers;
+use super::timestamps::Timestamps;
+use super::{Acks, Connection, Counts, Delivery, GiveUp, Pending, State};
+use crate::budget::Budget;
+use crate::position::Position;
+use crate::recovery::Scoreboard;
+use crate::trace::Trace;
+use crate::{FourTuple, Instant, Readiness, TcpConfig};
+
+/// What the endpoint gives a new connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Environment {
+    pub(crate) iss: SeqNum,
+    pub(crate) timestamp_offset: u32,
+    pub(crate) mtu: usize,
+    pub(crate) budget: Budget,
+}
+
+/// What a passive handshake settled; all of it fits into a half-open record or a SYN cookie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handshake {
+    pub(crate) irs: SeqNum,
+    /// The peer's MSS option, or the default.
+    pub(crate) peer_mss: u16,
+    /// Shift counts: the peer's, ours.
+    pub(crate) window_scale: Option<(u8, u8)>,
+    pub(crate) sack: bool,
+    /// TS.Recent.
+    pub(crate) timestamps: Option<u32>,
+    /// From SYN,ACK to its acknowledgement; `None` when retransmitted (Karn) or unknown.
+    pub(crate) rtt: Option<Duration>,
+    /// Whether the SYN,ACK had to be sent again.
+    pub(crate) retransmitted: bool,
+    /// The window of the SYN.
+    pub(crate) peer_window: u16,
+}
+
+/// The largest shift count (RFC 7323 §2.3).
+pub(crate) const WINDOW_SCALE_MAX: u8 = 14;
+
+/// The smallest shift count that lets a window of `receive_buffer_max` bytes be told.
+pub(crate) fn window_scale_for(receive_buffer_max: usize) -> u8 {
+    (0..WINDOW_SCALE_MAX)
+        .find(|&shift| receive_buffer_max <= usize::from(u16::MAX) << shift)
+        .unwrap_or(WINDOW_SCALE_MAX)
+}
+
+/// The window in our SYN or SYN,ACK.
+pub(crate) fn initial_receive_window(tcp: &TcpConfig) -> u16 {
+    u16::try_from(Receiver::LIMIT_INITIAL.min(tcp.receive_buffer_max)).unwrap_or(u16::MAX)
+}
+
+/// The MSS option of our SYN: the largest packet we take, less fixed headers.
+// RFC 9293 MUST-67: MMS_R - 20.
+pub(crate) fn advertised_mss(tcp: &TcpConfig, mtu: usize, ip_header: u16) -> u16 {
+    let fits = mtu.saturating_sub(usize::from(ip_header) + 20);
+    u16::try_from(fits).unwrap_or(u16::MAX).min(tcp.mss_max.unwrap_or(u16::MAX))
+}
+
+/// The MSS of a peer that sent no option.
+// RFC 9293 MUST-15: 536 for IPv4, 1220 for IPv6.
+pub(crate) fn default_mss(tuple: &FourTuple) -> u16 {
+    if tuple.remote_addr.is_ipv4() { 536 } else { 1220 }
+}
+
+/// The smallest MSS that is believed: less costs more headers than it carries (catalogue B7, CVE-2019-11479).
+pub(crate) const PEER_MSS_MIN: u16 = 216;
+
+impl Connection {
+    fn new(now: Instant, tuple: FourTuple, tcp: Arc<TcpConfig>, env: &Environment, irs: SeqNum) -> Self {
+        let iss = Position::initial(env.iss);
+        let mtu = u32::try_from(env.mtu).unwrap_or(u32::MAX);
+        let start = Start {
+            smss: u32::from(default_mss(&tuple)),
+            initial_window: u64::from(default_mss(&tuple)),
+            now,
+        };
+        Self {
+            tuple,
+            state: State::Closed,
+            established: false,
+            snd: Sender::new(iss, &env.budget, tcp.send_buffer_max, mtu),
+            rcv: Receiver::new(Position::initial(irs), &env.budget, tcp.receive_buffer_max),
+            timestamps: None,
+            sack: false,
+            template: HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2),
+            timers: Timers::new(),
+            rtt: RttEstimator::new(&RtoConfig::default()),
+            congestion: tcp.congestion.create(&start),
+            scoreboard: Scoreboard::default(),
+            recovery: Recovery::default(),
+            acks: Acks::default(),
+            reply: None,
+            pending: Pending::default(),
+            limiter: Limiter::new(),
+            tcp,
+            corked: false,
+            awaiting_room: false,
+            delivery: Delivery { at: now, ..Delivery::default() },
+            give_up: GiveUp { heard_at: now, ..GiveUp::default() },
+            counts: Counts::default(),
+            readiness: Readiness::default(),
+            error: None,
+            error_taken: false,
+            soft_error: None,
+            orphaned: false,
+            trace: Trace::default(),
+        }
+    }
+
+    /// An active OPEN: SYN-SENT, the SYN waiting to be transmitted.
+    pub(crate) fn active(now: Instant, tuple: FourTuple, tcp: Arc<TcpConfig>, env: &Environment) -> Self {
+        let mut connection = Self::new(now, tuple, tcp, env, SeqNum::new(0));
+        connection.state = State::SynSent;
+        connection.pending.syn = true;
+        if connection.tcp.timestamps {
+            connection.timestamps = Some(Timestamps::new(env.timestamp_offset, connection.rcv.nxt));
+        }
+        connection
+    }
+
+    /// A passive OPEN whose handshake is complete; the segment that completed it comes next.
+    pub(crate) fn passive(
+        now: Instant,
+        tuple: FourTuple,
+        tcp: Arc<TcpConfig>,
+        env: &Environment,
+        handshake: Handshake,
+    ) -> Self {
+        let mut connection = Self::new(now, tuple, tcp, env, handshake.irs);
+        connection.set_peer_mss(Some(handshake.peer_mss));
+        connection.sack = handshake.sack;
+        if let Some((peers, ours)) = handshake.window_scale {
+            connection.snd.scale = peers;
+            connection.rcv.scale = ours;
+        }
+        connection.rcv.set_limit_max(connection.tcp.receive_buffer_max);
+        if let Some(recent) = handshake.timestamps {
+            let mut timestamps = Timestamps::new(env.timestamp_offset, connection.rcv.nxt);
+            timestamps.set(now, recent);
+            connection.timestamps = Some(timestamps);
+        }
+        connection.rcv.offer_unscaled();
+        connection.set_window_of_syn(handshake.peer_window);
+        let una = connection.snd.iss + 1;
+        connection.snd.nxt = una;
+        connection.snd.acknowledge(una);
+        if let Some(rtt) = handshake.rtt {
+            connection.rtt.on_sample(rtt);
+        }
+        connection.establish(now, !handshake.retransmitted);
+        connection
+    }
+
+    /// The options of our SYN, or of a SYN,ACK: there only what the peer's SYN offered.
+    pub(super) fn syn_options(&self, now: Instant) -> TcpOptions {
+        let answering = self.state == State::SynReceived;
+        let mss = advertised_mss(&self.tcp, self.snd.pmtu as usize, self.template.transport_offset());
+        TcpOptions {
+            // RFC 9293 MUST-14, SHLD-5, MAY-3: in every SYN.
+            mss: Some(mss),
+            window_scale: (if answering {
+                self.rcv.scale > 0 || self.snd.scale > 0
+            } else {
+                self.tcp.window_scaling
+            })
+            .then(|| window_scale_for(self.tcp.receive_buffer_max)),
+            sack_permitted: if answering { self.sack } else { self.tcp.sack },
+            timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
+            ..TcpOptions::default()
+        }
+    }
+
+    /// Takes the options of the peer's SYN or SYN,ACK, which answers our offer.
+    pub(super) fn take_syn_options(&mut self, now: Instant, options: &TcpOptions) {
+        self.set_peer_mss(options.mss);
+        match options.window_scale.filter(|_| self.tcp.window_scaling) {
+            Some(shift) => {
+                // RFC 7323 §2.3: a larger count is taken as 14.
+                self.snd.scale = shift.min(WINDOW_SCALE_MAX);
+                self.rcv.scale = window_scale_for(self.tcp.receive_buffer_max);
+            }
+            None => (self.snd.scale, self.rcv.scale) = (0, 0),
+        }
+        self.rcv.set_limit_max(self.tcp.receive_buffer_max);
+        self.sack = self.tcp.sack && options.sack_permitted;
+        match (&mut self.timestamps, options.timestamps) {
+            (Some(timestamps), Some((value, _))) => {
+                timestamps.last_ack_sent = self.rcv.nxt;
+                timestamps.set(now, value);
+            }
+            _ => self.timestamps = None,
+        }
+    }
+
+    fn set_peer_mss(&mut self, option: Option<u16>) {
+        let mss = option.unwrap_or_else(|| default_mss(&self.tuple)).max(PEER_MSS_MIN);
+        self.snd.peer_mss = u32::from(mss.min(self.tcp.mss_max.unwrap_or(u16::MAX)));
+        let ours = advertised_mss(&self.tcp, self.snd.pmtu as usize, self.template.transport_offset());
+        self.rcv.mss = u32::from(ours);
+    }
+
+    /// The window of a SYN is never shifted (RFC 7323 §2.2).
+    pub(super) fn set_window_of_syn(&mut self, window: u16) {
+        self.snd.wnd = u32::from(window);
+        self.snd.max_wnd = self.snd.wnd;
+        self.snd.wl1 = self.rcv.irs;
+        self.snd.wl2 = self.snd.una;
+    }
+
+    /// ESTABLISHED is reached: the controller starts. `clean`: no SYN of ours was lost.
+    pub(super) fn establish(&mut self, now: Instant, clean: bool) {
+        let smss = self.smss();
+        // RFC 5681 §3.1: after a lost SYN or SYN,ACK the initial window is one segment. RFC 6928 otherwise.
+        let segments = if clean { self.tcp.initial_window_segments.max(1) } else { 1 };
+        let initial_window = u64::from(segments) * u64::from(smss);
+        self.congestion = self.tcp.congestion.create(&Start { smss, initial_window, now });
+        if !clean {
+            self.rtt.on_handshake_after_expiry();
+        }
+        self.rtt.reset_backoff();
+        self.give_up = GiveUp { heard_at: now, ..GiveUp::default() };
+        self.delivery.at = now;
+        self.recovery.start(self.snd.una);
+        self.timers.send = super::timers::SendTimer::Idle;
+        self.arm_keepalive(now);
+        self.established = true;
+        self.enter(now, State::Established);
+        self.readiness.connected = true;
+        self.readiness.writable = true;
+    }
+}

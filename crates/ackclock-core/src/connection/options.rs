@@ -1,0 +1,184 @@
+//! Options that the application sets on a connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ackclock_control::congestion::{ControllerFactory, Start};
+
+use super::timers::{CORK_MAX, Timers};
+use super::{Connection, State};
+use crate::position::Position;
+use crate::trace::Decision;
+use crate::{Instant, Keepalive, OptionError, TcpConfig, WriteError};
+
+impl Connection {
+    /// Whether Nagle's algorithm is off.
+    #[must_use]
+    pub fn nodelay(&self) -> bool {
+        self.tcp.nodelay
+    }
+
+    /// Switches Nagle's algorithm off (`true`) or on. RFC 9293 MUST-17: per connection.
+    pub fn set_nodelay(&mut self, now: Instant, nodelay: bool) {
+        self.own_tcp().nodelay = nodelay;
+        self.update_send_timer(now);
+    }
+
+    /// Holds partial segments back until uncorked, or for 200 ms (RFC 9293 MUST-60: never indefinitely).
+    pub fn set_cork(&mut self, now: Instant, cork: bool) {
+        self.corked = cork;
+        self.pending.cork_expired = false;
+        self.timers.cork = if cork { now + CORK_MAX } else { Timers::UNSET };
+    }
+
+    /// Keep-alive settings; `None`: off.
+    #[must_use]
+    pub fn keepalive(&self) -> Option<Keepalive> {
+        self.tcp.keepalive
+    }
+
+    /// Switches keep-alive probes on or off. RFC 9293 MUST-24, MUST-27: per connection, with its interval.
+    ///
+    /// # Errors
+    /// An interval of zero, or no probe at all.
+    pub fn set_keepalive(&mut self, now: Instant, keepalive: Option<Keepalive>) -> Result<(), OptionError> {
+        if let Some(Keepalive { idle, interval, probes }) = keepalive
+            && (idle.is_zero() || interval.is_zero() || probes == 0)
+        {
+            let range = "an idle time and an interval above zero and at least one probe";
+            return Err(OptionError::OutOfRange { option: "keepalive", range });
+        }
+        self.own_tcp().keepalive = keepalive;
+        self.give_up.keepalives = 0;
+        self.timers.keepalive = Timers::UNSET;
+        self.arm_keepalive(now);
+        Ok(())
+    }
+
+    /// RFC 5482's user timeout; `None`: R2 decides.
+    #[must_use]
+    pub fn user_timeout(&self) -> Option<Duration> {
+        self.tcp.user_timeout
+    }
+
+    /// Sets the user timeout. RFC 9293 MUST-21: R2 of one connection; `Duration::MAX` stands for never.
+    ///
+    /// # Errors
+    /// A timeout of zero.
+    pub fn set_user_timeout(&mut self, now: Instant, timeout: Option<Duration>) -> Result<(), OptionError> {
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(OptionError::OutOfRange { option: "user timeout", range: "a duration above zero" });
+        }
+        self.own_tcp().user_timeout = timeout;
+        self.restart_send_timer(now);
+        Ok(())
+    }
+
+    /// Time to live, or hop limit.
+    #[must_use]
+    pub fn ttl(&self) -> u8 {
+        self.tcp.ttl
+    }
+
+    /// Sets time to live, or hop limit (RFC 9293 MUST-49): 1 to 255.
+    ///
+    /// # Errors
+    /// Zero.
+    pub fn set_ttl(&mut self, ttl: u8) -> Result<(), OptionError> {
+        if ttl == 0 {
+            return Err(OptionError::OutOfRange { option: "ttl", range: "1 to 255" });
+        }
+        self.own_tcp().ttl = ttl;
+        self.template.set_ttl(ttl);
+        Ok(())
+    }
+
+    /// Differentiated services code point.
+    #[must_use]
+    pub fn dscp(&self) -> u8 {
+        self.tcp.dscp
+    }
+
+    /// Sets the differentiated services code point (RFC 9293 MUST-48, SHLD-21: also while the connection is open): 0 to
+    /// 63. It goes to IP unchanged (SHLD-22). Applications generally should not change it in midstream (SHLD-23).
+    ///
+    /// # Errors
+    /// More than 63.
+    pub fn set_dscp(&mut self, dscp: u8) -> Result<(), OptionError> {
+        if dscp > 63 {
+            return Err(OptionError::OutOfRange { option: "dscp", range: "0 to 63" });
+        }
+        self.own_tcp().dscp = dscp;
+        self.template.set_traffic_class(dscp << 2);
+        Ok(())
+    }
+
+    /// Largest send and receive buffers in bytes.
+    #[must_use]
+    pub fn buffer_max(&self) -> (usize, usize) {
+        (self.snd.buffer_max, self.rcv.limit_max())
+    }
+
+    /// Sets the largest send buffer in bytes; what is in it stays.
+    pub fn set_send_buffer_max(&mut self, bytes: usize) {
+        self.snd.buffer_max = bytes.max(1);
+    }
+
+    /// Sets the largest receive buffer in bytes. A window already offered is not taken back.
+    pub fn set_receive_buffer_max(&mut self, bytes: usize) {
+        self.own_tcp().receive_buffer_max = bytes.max(1);
+        if self.established {
+            self.rcv.set_limit_max(bytes);
+        }
+    }
+
+    /// Replaces the congestion controller; the new one starts from the present window.
+    pub fn set_congestion(&mut self, now: Instant, factory: Arc<dyn ControllerFactory>) {
+        let initial_window = self.congestion.cwnd();
+        self.congestion = factory.create(&Start { smss: self.smss(), initial_window, now });
+        self.own_tcp().congestion = factory;
+    }
+
+    /// Keeps the newest `records` decisions from now on; 0 switches the trace off.
+    pub fn set_trace(&mut self, records: usize) {
+        self.trace.keep(records);
+    }
+
+    /// The decisions kept, oldest first.
+    pub fn trace(&self) -> impl Iterator<Item = (Instant, Decision)> + '_ {
+        self.trace.records()
+    }
+
+    /// Bytes until the end of the peer's urgent data (RFC 9293 MUST-33); 0: none is known to remain.
+    #[must_use]
+    pub fn urgent_remaining(&self) -> u32 {
+        let remaining = self.rcv.up.map_or(0, |up| up.since(self.read_position()));
+        u32::try_from(remaining).unwrap_or(u32::MAX)
+    }
+
+    /// Writes `data`, the last byte of which ends urgent data. RFC 9293 SHLD-13: new applications should not.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_urgent(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
+        let written = self.write(now, data)?;
+        self.snd.up = Some(self.snd.data_end());
+        Ok(written)
+    }
+
+    /// The position of the next byte to be read.
+    pub(super) fn read_position(&self) -> Position {
+        let end_of_text = self.rcv.fin.filter(|&fin| fin < self.rcv.nxt).unwrap_or(self.rcv.nxt);
+        end_of_text.back(self.rcv.buffer.readable() as u64)
+    }
+
+    /// The settings, apart from those of other connections from here on.
+    fn own_tcp(&mut self) -> &mut TcpConfig {
+        Arc::make_mut(&mut self.tcp)
+    }
+
+    /// Whether keep-alive probes make sense in this state.
+    pub(super) fn keeps_alive(&self) -> bool {
+        self.state.is_synchronized() && self.state != State::TimeWait
+    }
+}

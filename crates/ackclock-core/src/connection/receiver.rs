@@ -1,0 +1,135 @@
+//! The receive sequence space (RFC 9293 §3.3.1), the window it offers and how that grows.
+
+use std::time::Duration;
+
+use crate::Instant;
+use crate::budget::Budget;
+use crate::buffer::ReceiveBuffer;
+use crate::position::Position;
+
+/// RCV.NXT, RCV.WND and what they stand for.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// IRS.
+    pub(crate) irs: Position,
+    /// RCV.NXT: next expected; beyond the FIN once that was taken.
+    pub(crate) nxt: Position,
+    /// Right edge of the window that was offered: RCV.NXT + RCV.WND. It never retreats.
+    pub(crate) edge: Position,
+    /// Shift count of our windows.
+    pub(crate) scale: u8,
+    /// The position of the peer's FIN, once one was seen.
+    pub(crate) fin: Option<Position>,
+    /// RCV.UP: the end of the peer's urgent data, while it lies ahead of what was read.
+    pub(crate) up: Option<Position>,
+    /// Largest payload that the peer was told to send.
+    pub(crate) mss: u32,
+    pub(crate) buffer: ReceiveBuffer,
+    /// Bytes that may wait unread at the moment; grows with what the application takes.
+    limit: usize,
+    limit_max: usize,
+    tuning_started: Instant,
+    tuning_taken: usize,
+}
+
+impl Receiver {
+    /// Bytes offered before the application has shown how fast it reads.
+    pub(crate) const LIMIT_INITIAL: usize = 64 << 10;
+    /// The shortest time over which the application's reading is measured.
+    const TUNING_PERIOD_MIN: Duration = Duration::from_micros(250);
+
+    pub(crate) fn new(irs: Position, budget: &Budget, limit_max: usize) -> Self {
+        Self {
+            irs,
+            nxt: irs + 1,
+            edge: irs + 1,
+            scale: 0,
+            fin: None,
+            up: None,
+            mss: 536,
+            buffer: ReceiveBuffer::new(irs + 1, budget),
+            limit: Self::LIMIT_INITIAL.min(limit_max),
+            limit_max,
+            tuning_started: Instant::ZERO,
+            tuning_taken: 0,
+        }
+    }
+
+    /// IRS became known: the sequence space begins there.
+    pub(crate) fn restart(&mut self, irs: Position) {
+        self.irs = irs;
+        self.nxt = irs + 1;
+        self.edge = irs + 1;
+        self.buffer.restart(irs + 1);
+    }
+
+    /// RCV.WND: what the peer may send beyond RCV.NXT.
+    #[inline]
+    pub(crate) fn wnd(&self) -> u64 {
+        self.edge.since(self.nxt)
+    }
+
+    /// Whether the peer's FIN has been taken: nothing follows.
+    #[inline]
+    pub(crate) fn fin_taken(&self) -> bool {
+        self.fin.is_some_and(|fin| fin < self.nxt)
+    }
+
+    pub(crate) fn limit_max(&self) -> usize {
+        self.limit_max
+    }
+
+    pub(crate) fn set_limit_max(&mut self, bytes: usize) {
+        let representable = usize::from(u16::MAX) << self.scale;
+        self.limit_max = bytes.clamp(1, representable);
+        self.limit = self.limit.min(self.limit_max);
+    }
+
+    /// The window to put into a segment, unshifted. The right edge advances in steps that are worth a segment
+    /// only, and never retreats.
+    #[inline]
+    pub(crate) fn offer(&mut self) -> u16 {
+        let wanted = self.wanted_edge();
+        // RFC 9293 MUST-39 (§3.8.6.2.2): min(Fr * RCV.BUFF, Eff.snd.MSS) with Fr = 1/2.
+        let step = (self.limit as u64 / 2).min(u64::from(self.mss));
+        // RFC 9293 SHLD-14: the window does not shrink.
+        let edge = if wanted > self.edge && wanted.since(self.edge) >= step { wanted } else { self.edge };
+        // Rounded up, else the edge would retreat by what the shift cuts off (RFC 7323 §2.4).
+        let units = edge.since(self.nxt).div_ceil(1 << self.scale).min(u64::from(u16::MAX));
+        self.edge = self.edge.max(self.nxt + (units << self.scale));
+        u16::try_from(units).unwrap_or(u16::MAX)
+    }
+
+    /// The window of a SYN, which is never shifted (RFC 7323 §2.2).
+    pub(crate) fn offer_unscaled(&mut self) -> u16 {
+        let window = u16::try_from(self.limit).unwrap_or(u16::MAX);
+        self.edge = self.edge.max(self.nxt + u64::from(window));
+        window
+    }
+
+    /// Whether the window has opened so far that the peer should hear of it without waiting for data.
+    pub(crate) fn update_is_due(&self) -> bool {
+        let gain = self.wanted_edge().since(self.edge);
+        let step = (self.limit as u64 / 2).min(u64::from(self.mss));
+        gain >= step && gain >= self.wnd()
+    }
+
+    fn wanted_edge(&self) -> Position {
+        let room = self.limit.saturating_sub(self.buffer.readable());
+        self.nxt + room as u64
+    }
+
+    /// The application took `bytes`: a window worth twice what it takes in a round trip keeps the sender busy.
+    pub(crate) fn on_read(&mut self, now: Instant, bytes: usize, rtt_min: Duration) {
+        self.tuning_taken += bytes;
+        if now.saturating_since(self.tuning_started) < rtt_min.max(Self::TUNING_PERIOD_MIN) {
+            return;
+        }
+        let wanted = self.tuning_taken.saturating_mul(2).min(self.limit_max);
+        if wanted > self.limit && self.buffer.can_grow() {
+            self.limit = wanted;
+        }
+        self.tuning_started = now;
+        self.tuning_taken = 0;
+    }
+}

@@ -1,0 +1,145 @@
+//! The send sequence space (RFC 9293 §3.3.1) and the send buffer.
+
+use crate::budget::Budget;
+use crate::buffer::Ring;
+use crate::position::Position;
+
+/// SND.UNA, SND.NXT, SND.WND and the bytes they stand for.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    /// ISS.
+    pub(crate) iss: Position,
+    /// SND.UNA: oldest unacknowledged.
+    pub(crate) una: Position,
+    /// SND.NXT: next to send.
+    pub(crate) nxt: Position,
+    /// SND.WND in bytes, scaled.
+    // RFC 9293 REC-1: 32-bit window fields. RFC 9293 MUST-1: unsigned.
+    pub(crate) wnd: u32,
+    /// MAX.SND.WND: the largest window the peer ever offered (RFC 5961 §5, RFC 9293 §3.8.6.2.1).
+    pub(crate) max_wnd: u32,
+    /// SND.WL1: sequence number of the segment used for the last window update.
+    pub(crate) wl1: Position,
+    /// SND.WL2: its acknowledgement number.
+    pub(crate) wl2: Position,
+    /// Shift count of the peer's windows.
+    pub(crate) scale: u8,
+    /// The end of urgent data that is being sent.
+    pub(crate) up: Option<Position>,
+    /// Whether the application has closed: a FIN follows the last byte.
+    pub(crate) closed: bool,
+    /// The most bytes that the buffer may hold.
+    pub(crate) buffer_max: usize,
+    /// The peer's MSS option, or the default.
+    pub(crate) peer_mss: u32,
+    /// Path MTU in bytes.
+    pub(crate) pmtu: u32,
+    buffer: Ring,
+    base: Position,
+}
+
+impl Sender {
+    pub(crate) fn new(iss: Position, budget: &Budget, buffer_max: usize, mtu: u32) -> Self {
+        Self {
+            iss,
+            una: iss,
+            nxt: iss,
+            wnd: 0,
+            max_wnd: 0,
+            wl1: iss,
+            wl2: iss,
+            scale: 0,
+            up: None,
+            closed: false,
+            buffer_max,
+            peer_mss: 0,
+            pmtu: mtu,
+            buffer: Ring::new(budget),
+            base: iss + 1,
+        }
+    }
+
+    /// The position after the last byte written: where a FIN goes.
+    #[inline]
+    pub(crate) fn data_end(&self) -> Position {
+        self.base + self.buffer.len() as u64
+    }
+
+    /// Bytes in the buffer, sent or not.
+    pub(crate) fn queued(&self) -> usize {
+        self.buffer.len()
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Bytes not sent yet.
+    #[inline]
+    pub(crate) fn unsent(&self) -> u64 {
+        self.data_end().since(self.nxt)
+    }
+
+    /// Whether our FIN has been sent.
+    #[inline]
+    pub(crate) fn fin_sent(&self) -> bool {
+        self.closed && self.nxt > self.data_end()
+    }
+
+    /// Whether our FIN has been acknowledged.
+    #[inline]
+    pub(crate) fn fin_acked(&self) -> bool {
+        self.closed && self.una > self.data_end()
+    }
+
+    /// FlightSize (RFC 5681 §2): sent and not acknowledged cumulatively.
+    #[inline]
+    pub(crate) fn flight_size(&self) -> u64 {
+        self.nxt.since(self.una)
+    }
+
+    /// The right edge of the peer's window.
+    #[inline]
+    pub(crate) fn right_edge(&self) -> Position {
+        self.una + u64::from(self.wnd)
+    }
+
+    /// Appends as much of `data` as fits below `limit` bytes in all; returns how much.
+    pub(crate) fn append(&mut self, data: &[u8], limit: usize) -> usize {
+        let room = limit.saturating_sub(self.buffer.len());
+        let data = data.get(..room).unwrap_or(data);
+        if self.buffer.append(data) { data.len() } else { 0 }
+    }
+
+    /// The bytes of `start..end`, where they lie; a FIN within has none.
+    #[inline]
+    pub(crate) fn slices(&self, start: Position, len: usize) -> [&[u8]; 2] {
+        self.buffer.slices(start.index_from(self.base), len)
+    }
+
+    /// SND.UNA advances: acknowledged bytes leave the buffer.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, una: Position) {
+        self.una = una;
+        let base = una.min(self.data_end());
+        if base > self.base {
+            self.buffer.advance(base.index_from(self.base));
+            self.base = base;
+        }
+        if self.up.is_some_and(|up| up <= una) {
+            self.up = None;
+        }
+    }
+
+    pub(crate) fn release_if_empty(&mut self) {
+        if self.buffer.len() == 0 {
+            self.buffer.release();
+        }
+    }
+
+    /// Forgets all data.
+    pub(crate) fn clear(&mut self) {
+        self.buffer.release();
+        self.base = self.base.max(self.una);
+    }
+}

@@ -1,0 +1,75 @@
+//! The states of a connection (RFC 9293 §3.3.2, Figure 5).
+
+/// The states of RFC 9293 §3.3.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// No connection.
+    Closed,
+    /// Waiting for a SYN.
+    Listen,
+    /// SYN sent, none received.
+    SynSent,
+    /// SYN received, ours not acknowledged.
+    SynReceived,
+    /// Open in both directions.
+    Established,
+    /// FIN sent, not acknowledged.
+    FinWait1,
+    /// FIN acknowledged, the peer's direction open.
+    FinWait2,
+    /// The peer's FIN received, our direction open.
+    CloseWait,
+    /// Both FINs sent, ours not acknowledged.
+    Closing,
+    /// The peer's FIN received, then ours sent, not acknowledged.
+    LastAck,
+    /// Both FINs acknowledged, waiting for old segments to die.
+    TimeWait,
+}
+
+impl State {
+    /// Whether both ends have exchanged SYNs: ESTABLISHED and all that follows.
+    pub(crate) fn is_synchronized(self) -> bool {
+        !matches!(self, Self::Closed | Self::Listen | Self::SynSent | Self::SynReceived)
+    }
+
+    /// Whether text from the peer is taken (RFC 9293 §3.10.7.4, seventh).
+    pub(crate) fn takes_text(self) -> bool {
+        matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
+    }
+
+    /// Whether data of ours may be outstanding or waiting.
+    pub(crate) fn may_send_data(self) -> bool {
+        matches!(self, Self::Established | Self::CloseWait | Self::FinWait1 | Self::Closing | Self::LastAck)
+    }
+
+    /// The state after the application's CLOSE (RFC 9293 §3.10.4).
+    pub(crate) fn after_close(self) -> Self {
+        match self {
+            Self::SynReceived | Self::Established => Self::FinWait1,
+            Self::CloseWait => Self::LastAck,
+            other => other,
+        }
+    }
+
+    /// The state after the peer's FIN was taken (RFC 9293 §3.10.7.4, eighth); `fin_acked`: ours is acknowledged.
+    pub(crate) fn after_fin(self, fin_acked: bool) -> Self {
+        match self {
+            Self::SynReceived | Self::Established => Self::CloseWait,
+            Self::FinWait1 if fin_acked => Self::TimeWait,
+            Self::FinWait1 => Self::Closing,
+            Self::FinWait2 => Self::TimeWait,
+            other => other,
+        }
+    }
+
+    /// The state after our FIN was acknowledged (RFC 9293 §3.10.7.4, fifth).
+    pub(crate) fn after_fin_acked(self) -> Self {
+        match self {
+            Self::FinWait1 => Self::FinWait2,
+            Self::Closing => Self::TimeWait,
+            Self::LastAck => Self::Closed,
+            other => other,
+        }
+    }
+}

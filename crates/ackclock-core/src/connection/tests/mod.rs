@@ -1,0 +1,160 @@
+//! Two connections joined directly, in virtual time.
+
+mod transfer;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use ackclock_wire::{ChecksumState, HEADER_MAX, IpPacket, IpPayload, RxMeta, Segment, SeqNum};
+
+use super::{Connection, Environment, State};
+use crate::budget::Budget;
+use crate::{FourTuple, Instant, Limits, TcpConfig};
+
+/// What the path between the two does with the `n`th packet from side `side`.
+type Path = Box<dyn FnMut(usize, u64) -> Fate>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Deliver(Duration),
+    Drop,
+}
+
+/// Two ends and what is on its way between them.
+struct Pair {
+    now: Instant,
+    ends: [Connection; 2],
+    limits: Limits,
+    wire: BTreeMap<(Instant, u64), (usize, Vec<u8>, RxMeta)>,
+    packets: [u64; 2],
+    serial: u64,
+    path: Path,
+}
+
+const DELAY: Duration = Duration::from_millis(10);
+
+fn perfect() -> Path {
+    Box::new(|_, _| Fate::Deliver(DELAY))
+}
+
+fn software(mtu: usize) -> Limits {
+    Limits { gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: false }
+}
+
+impl Pair {
+    /// Two active opens that cross: the shortest way to two established connections without an endpoint.
+    fn crossing(configs: [TcpConfig; 2], limits: Limits, path: Path) -> Self {
+        let now = Instant::from_millis(1000);
+        let addr = |last| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), 1000 + u16::from(last));
+        let [one, two] = configs;
+        let end = |local, remote, tcp: TcpConfig, iss| {
+            let env = Environment {
+                iss: SeqNum::new(iss),
+                timestamp_offset: iss / 3,
+                mtu: 1500,
+                budget: Budget::new(64 << 20),
+            };
+            Connection::active(now, FourTuple::new(addr(local), addr(remote)), tcp.into(), &env)
+        };
+        let ends = [end(1, 2, one, u32::MAX - 20_000), end(2, 1, two, (1 << 31) - 10_000)];
+        Self { now, ends, limits, wire: BTreeMap::new(), packets: [0; 2], serial: 0, path }
+    }
+
+    fn established(configs: [TcpConfig; 2], path: Path) -> Self {
+        let mut pair = Self::crossing(configs, software(1500), perfect());
+        pair.run_for(Duration::from_millis(100));
+        assert_eq!(pair.states(), [State::Established; 2]);
+        pair.packets = [0; 2];
+        pair.path = path;
+        pair
+    }
+
+    fn states(&self) -> [State; 2] {
+        [self.ends[0].state(), self.ends[1].state()]
+    }
+
+    /// Lets both ends send all that they want to.
+    fn flush(&mut self) {
+        for side in 0..2 {
+            let mut header = [0; HEADER_MAX];
+            while let Some(out) = self.ends[side].poll_transmit(self.now, self.limits, &mut header) {
+                let mut packet = header[..out.header_len].to_vec();
+                packet.extend(self.ends[side].payload(&out).concat());
+                let number = self.packets[side];
+                self.packets[side] += 1;
+                if let Fate::Deliver(delay) = (self.path)(side, number) {
+                    let meta = RxMeta { checksum: out.checksum, segment_size: out.segment_size };
+                    self.wire.insert((self.now + delay, self.serial), (1 - side, packet, meta));
+                    self.serial += 1;
+                }
+                assert!(self.serial < 5_000_000, "the two never come to rest");
+            }
+        }
+    }
+
+    /// Advances to the next thing that happens; `false` when nothing will.
+    fn step(&mut self, until: Instant) -> bool {
+        self.flush();
+        let timers = self.ends.iter().filter_map(Connection::poll_timeout).min();
+        let arrival = self.wire.first_key_value().map(|(&(at, _), _)| at);
+        let Some(next) = [timers, arrival].into_iter().flatten().min().filter(|&at| at <= until) else {
+            self.now = until;
+            return false;
+        };
+        self.now = self.now.max(next);
+        while let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            let (side, packet, meta) = entry.remove();
+            deliver(&mut self.ends[side], self.now, &packet, meta);
+        }
+        for end in &mut self.ends {
+            if end.poll_timeout().is_some_and(|at| at <= self.now) {
+                end.handle_timeout(self.now);
+            }
+        }
+        true
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let until = self.now + time;
+        while self.step(until) {}
+        self.flush();
+    }
+
+    /// Moves `bytes` from side 0 to side 1, the reader taking all at once; returns how long it took.
+    fn transfer(&mut self, bytes: usize) -> Duration {
+        let start = self.now;
+        let (mut written, mut read) = (0, 0);
+        let mut buffer = vec![0; 1 << 16];
+        while read < bytes {
+            if written < bytes {
+                let chunk: Vec<u8> = (written..bytes.min(written + 50_000)).map(pattern).collect();
+                written += self.ends[0].write(self.now, &chunk).unwrap_or(0);
+            }
+            while let Ok(n) = self.ends[1].read(self.now, &mut buffer) {
+                assert!(n > 0, "the stream ended early");
+                assert!(buffer[..n].iter().enumerate().all(|(i, &b)| b == pattern(read + i)), "wrong byte");
+                read += n;
+            }
+            let limit = self.now + Duration::from_secs(1000);
+            assert!(
+                self.step(limit) || read == bytes,
+                "stalled at {read} of {bytes}: {:?}",
+                self.ends[0].info(self.now)
+            );
+        }
+        self.now.saturating_since(start)
+    }
+}
+
+fn pattern(i: usize) -> u8 {
+    (i.wrapping_mul(31) ^ (i >> 8)) as u8
+}
+
+fn deliver(end: &mut Connection, now: Instant, packet: &[u8], meta: RxMeta) {
+    let ip = IpPacket::parse(packet).unwrap();
+    let IpPayload::Tcp(tcp) = ip.payload else { panic!("not TCP") };
+    let segment = Segment::parse(ip.src, ip.dst, tcp, meta.checksum).unwrap();
+    assert!(meta.checksum == ChecksumState::Complete || meta.checksum == ChecksumState::Partial);
+    end.handle_segment(now, &segment, meta);
+}

@@ -1,0 +1,191 @@
+//! Transfers over paths that lose, and what the sender does about it.
+
+use std::time::Duration;
+
+use super::*;
+use crate::RecoveryPolicy;
+
+fn losing(numbers: &'static [u64]) -> Path {
+    Box::new(
+        move |side, number| {
+            if side == 0 && numbers.contains(&number) { Fate::Drop } else { Fate::Deliver(DELAY) }
+        },
+    )
+}
+
+fn without_sack() -> TcpConfig {
+    TcpConfig { sack: false, ..TcpConfig::default() }
+}
+
+#[test]
+fn crossing_opens_meet_in_established() {
+    // Tests: RFC 9293 MUST-10
+    let pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    assert!(pair.ends.iter().all(|end| end.is_established() && end.error().is_none()));
+}
+
+#[test]
+fn megabytes_arrive_on_a_perfect_path_without_retransmission() {
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    pair.transfer(4 << 20);
+    let info = pair.ends[0].info(pair.now);
+    assert_eq!((info.retransmits, info.timeouts), (0, 0));
+}
+
+#[test]
+fn super_segments_arrive_whole() {
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    pair.limits = Limits { gso_max_v4: 65_536, gso_max_v6: 65_536, tx_checksum: true };
+    pair.transfer(4 << 20);
+    let info = pair.ends[0].info(pair.now);
+    assert!(
+        info.segments_sent > 10 * pair.packets[0],
+        "{} segments in {} packets",
+        info.segments_sent,
+        pair.packets[0]
+    );
+}
+
+#[test]
+fn one_lost_segment_is_sent_again_once_and_without_a_timeout() {
+    for tcp in [TcpConfig::default(), without_sack()] {
+        let mut pair = Pair::established([tcp.clone(), tcp], losing(&[40]));
+        pair.transfer(1 << 20);
+        let info = pair.ends[0].info(pair.now);
+        assert_eq!((info.retransmits, info.timeouts, info.loss_episodes), (1, 0, 1));
+    }
+}
+
+#[test]
+fn several_losses_in_one_window_are_one_episode() {
+    for tcp in [TcpConfig::default(), without_sack()] {
+        let mut pair = Pair::established([tcp.clone(), tcp], losing(&[60, 62, 64]));
+        pair.transfer(1 << 20);
+        let info = pair.ends[0].info(pair.now);
+        assert_eq!((info.retransmits, info.timeouts, info.loss_episodes), (3, 0, 1));
+    }
+}
+
+#[test]
+fn a_lost_tail_waits_for_the_timer_which_sends_one_segment() {
+    // Tests: RFC 2525 14
+    let tcp = TcpConfig { recovery: RecoveryPolicy::Sack, ..TcpConfig::default() };
+    let mut pair = Pair::established([tcp.clone(), tcp], losing(&[5, 6]));
+    let took = pair.transfer(7 * 1448);
+    let info = pair.ends[0].info(pair.now);
+    assert_eq!(info.timeouts, 1);
+    assert!(took >= Duration::from_millis(200), "the timer is not shorter than its minimum: {took:?}");
+}
+
+#[test]
+fn every_tenth_packet_lost_both_ways_still_completes() {
+    for tcp in [TcpConfig::default(), without_sack()] {
+        let path: Path =
+            Box::new(
+                |side, number| {
+                    if number % 10 == 3 + side as u64 { Fate::Drop } else { Fate::Deliver(DELAY) }
+                },
+            );
+        let mut pair = Pair::established([tcp.clone(), tcp], path);
+        pair.transfer(1 << 19);
+    }
+}
+
+#[test]
+fn both_ends_close_and_time_wait_ends() {
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let now = pair.now;
+    pair.ends[0].shutdown(now).unwrap();
+    pair.run_for(Duration::from_millis(50));
+    assert_eq!(pair.states(), [State::FinWait2, State::CloseWait]);
+    let now = pair.now;
+    pair.ends[1].shutdown(now).unwrap();
+    pair.run_for(Duration::from_millis(50));
+    assert_eq!(pair.states(), [State::TimeWait, State::Closed]);
+    pair.run_for(Duration::from_secs(61));
+    assert_eq!(pair.states(), [State::Closed, State::Closed]);
+    assert!(pair.ends.iter().all(|end| end.error().is_none() && end.is_gone()));
+}
+
+#[test]
+fn a_closed_window_is_probed_until_it_opens() {
+    // Tests: RFC 9293 MUST-36, RFC 9293 MUST-37, RFC 9293 SHLD-30
+    let receiver = TcpConfig { receive_buffer_max: 20_000, ..TcpConfig::default() };
+    let mut pair = Pair::established([TcpConfig::default(), receiver], perfect());
+    let data: Vec<u8> = (0..60_000).map(pattern).collect();
+    let now = pair.now;
+    assert_eq!(pair.ends[0].write(now, &data), Ok(data.len()));
+    pair.run_for(Duration::from_secs(3600));
+    assert_eq!(pair.states(), [State::Established; 2]);
+    assert!(pair.ends[1].read_slices().concat().len() >= 20_000);
+    let mut out: Vec<u8> = Vec::new();
+    let mut buffer = [0; 7000];
+    for _ in 0..200 {
+        while let Ok(n) = {
+            let now = pair.now;
+            pair.ends[1].read(now, &mut buffer)
+        } {
+            out.extend(&buffer[..n]);
+        }
+        pair.run_for(Duration::from_secs(1));
+    }
+    assert!(out == data, "{} bytes of {}", out.len(), data.len());
+}
+
+#[test]
+fn an_idle_connection_keeps_no_buffers() {
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    pair.transfer(1 << 20);
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(pair.ends.iter().map(Connection::buffer_capacity).sum::<usize>(), 0);
+    assert!(size_of::<Connection>() <= 1320, "{}", size_of::<Connection>());
+}
+
+#[test]
+fn one_percent_loss_is_repaired_without_timeouts() {
+    let mut state = 88_172_645_463_325_252u64;
+    let path: Path = Box::new(move |_, _| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        if state.is_multiple_of(100) { Fate::Drop } else { Fate::Deliver(Duration::from_micros(50)) }
+    });
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], path);
+    let took = pair.transfer(16 << 20);
+    let info = pair.ends[0].info(pair.now);
+    assert!(info.retransmits > 50 && info.timeouts == 0, "{info:?}");
+    assert!(took < Duration::from_millis(200), "{took:?}");
+}
+
+#[test]
+fn a_lost_tail_is_probed_for_before_the_timer_expires() {
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], losing(&[5, 6]));
+    pair.transfer(7 * 1448);
+    let info = pair.ends[0].info(pair.now);
+    assert_eq!(
+        (info.timeouts, info.retransmits),
+        (0, 2),
+        "the probe repeats the last, the one before it follows"
+    );
+}
+
+#[test]
+fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
+    // Packet 70 is the retransmission of packet 60.
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], losing(&[60, 70]));
+    pair.transfer(1 << 20);
+    let info = pair.ends[0].info(pair.now);
+    assert_eq!((info.timeouts, info.retransmits, info.loss_episodes), (0, 2, 1));
+}
+
+#[test]
+fn a_little_reordering_is_no_loss() {
+    let path: Path = Box::new(|side, number| {
+        let late = side == 0 && number % 16 == 7;
+        Fate::Deliver(if late { DELAY + Duration::from_millis(2) } else { DELAY })
+    });
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], path);
+    pair.transfer(1 << 20);
+    let info = pair.ends[0].info(pair.now);
+    assert!(info.retransmits <= 2, "the window widens after the first mistake: {info:?}");
+}

@@ -1,0 +1,115 @@
+//! The deadlines of a connection. An unset one lies in the far future, so that the next is a plain minimum.
+
+use std::time::Duration;
+
+use crate::Instant;
+
+/// What the one timer of the sending side waits for: these exclude each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendTimer {
+    /// Nothing is outstanding, nothing is held back by the peer's window.
+    Idle,
+    /// An acknowledgement is overdue at this time (RFC 6298).
+    Retransmit(Instant),
+    /// A probe of a window too small to send into is due (RFC 9293 §3.8.6.1).
+    Persist(Instant),
+}
+
+impl SendTimer {
+    #[inline]
+    fn deadline(self) -> Instant {
+        match self {
+            Self::Idle => Instant::FAR_FUTURE,
+            Self::Retransmit(at) | Self::Persist(at) => at,
+        }
+    }
+}
+
+/// What loss recovery waits for before the retransmission timer: these exclude each other (RFC 8985 §8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecoveryTimer {
+    /// Nothing.
+    Idle,
+    /// The reordering window of a segment closes.
+    Reordering(Instant),
+    /// A probe for a lost tail is due.
+    TailProbe(Instant),
+}
+
+impl RecoveryTimer {
+    #[inline]
+    fn deadline(self) -> Instant {
+        match self {
+            Self::Idle => Instant::FAR_FUTURE,
+            Self::Reordering(at) | Self::TailProbe(at) => at,
+        }
+    }
+}
+
+/// All deadlines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timers {
+    pub(crate) send: SendTimer,
+    pub(crate) recovery: RecoveryTimer,
+    /// An acknowledgement is owed by then (RFC 9293 §3.8.6.3).
+    pub(crate) delayed_ack: Instant,
+    /// A keep-alive probe, or the verdict, is due.
+    pub(crate) keepalive: Instant,
+    /// FIN-WAIT-2 of an orphan or TIME-WAIT ends.
+    pub(crate) close: Instant,
+    /// Corked data leaves at the latest.
+    pub(crate) cork: Instant,
+    /// Empty buffers give their memory back.
+    pub(crate) buffers: Instant,
+}
+
+impl Timers {
+    /// No deadline.
+    pub(crate) const UNSET: Instant = Instant::FAR_FUTURE;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            send: SendTimer::Idle,
+            recovery: RecoveryTimer::Idle,
+            delayed_ack: Self::UNSET,
+            keepalive: Self::UNSET,
+            close: Self::UNSET,
+            cork: Self::UNSET,
+            buffers: Self::UNSET,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let next = self
+            .send
+            .deadline()
+            .min(self.recovery.deadline())
+            .min(self.delayed_ack)
+            .min(self.keepalive)
+            .min(self.close)
+            .min(self.cork)
+            .min(self.buffers);
+        (next != Self::UNSET).then_some(next)
+    }
+}
+
+/// R1 in retransmissions: from here on the application is told (RFC 9293 §3.8.3).
+// RFC 9293 SHLD-10: at least 3.
+pub(crate) const R1: u32 = 3;
+/// R2 for data: the time a 200 ms timer takes to expire 16 times.
+// RFC 9293 SHLD-11: at least 100 s.
+pub(crate) const R2_DATA: Duration = Duration::from_millis(924_600);
+/// R2 for a SYN.
+// RFC 9293 MUST-23: at least 3 minutes.
+pub(crate) const R2_SYN: Duration = Duration::from_secs(180);
+/// The longest time between window probes.
+pub(crate) const PERSIST_MAX: Duration = Duration::from_secs(60);
+/// How long sender silly-window avoidance may hold data back (RFC 9293 §3.8.6.2.1: 0.1 to 1.0 s).
+pub(crate) const OVERRIDE: Duration = Duration::from_millis(200);
+/// How long a cork holds.
+pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
+/// How long empty buffers keep their memory.
+pub(crate) const BUFFERS_KEPT: Duration = Duration::from_millis(500);
+/// How long a writer waits before it tries again, when the memory budget had nothing for it.
+pub(crate) const BUDGET_RETRY: Duration = Duration::from_millis(100);

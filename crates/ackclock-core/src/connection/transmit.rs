@@ -1,0 +1,338 @@
+//! What to send next, and why: a reply, a SYN, lost data, a probe, new data, an acknowledgement, in this order.
+
+use std::num::NonZeroU16;
+
+use ackclock_control::congestion::{IdleRestart, Sent};
+use ackclock_wire::packet::ChecksumState;
+use ackclock_wire::template::HEADER_MAX;
+use ackclock_wire::{Flags, TcpOptions};
+
+use super::header::Segment;
+use super::{Connection, Reply, State};
+use crate::position::Position;
+use crate::recovery::SendMoment;
+use crate::trace::{Decision, SendReason};
+use crate::{Instant, Limits};
+
+/// A segment that leaves: its header is in the caller's buffer, its payload in the send buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) header_len: usize,
+    pub(crate) transport_offset: u16,
+    pub(crate) start: Position,
+    pub(crate) payload_len: usize,
+    pub(crate) segment_size: Option<NonZeroU16>,
+    pub(crate) checksum: ChecksumState,
+}
+
+/// Data chosen to be sent.
+#[derive(Clone, Copy, Debug)]
+struct Chosen {
+    start: Position,
+    end: Position,
+    reason: SendReason,
+}
+
+impl Connection {
+    /// The payload of a segment that `poll_transmit` made.
+    #[inline]
+    pub(crate) fn payload(&self, outgoing: &Outgoing) -> [&[u8]; 2] {
+        self.snd.slices(outgoing.start, outgoing.payload_len)
+    }
+
+    /// The next segment to send, its header written to `header`. Once taken it counts as sent.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        now: Instant,
+        limits: Limits,
+        header: &mut [u8; HEADER_MAX],
+    ) -> Option<Outgoing> {
+        let segment = self.next_segment(now, limits);
+        if let Some(segment) = &segment {
+            let outgoing = self.write_segment(now, limits, header, segment);
+            self.check_invariants();
+            return Some(outgoing);
+        }
+        None
+    }
+
+    fn next_segment(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
+        if let Some(reply) = self.reply.take() {
+            return Some(self.reply_segment(now, reply));
+        }
+        if self.pending.reset {
+            self.pending.reset = false;
+            return Some(Segment::bare(self.snd.nxt, Flags::RST | Flags::ACK, SendReason::Reset));
+        }
+        match self.state {
+            State::Closed | State::Listen => return None,
+            State::SynSent | State::SynReceived => return self.handshake_segment(now),
+            _ => {}
+        }
+        if self.state.may_send_data()
+            && let Some(chosen) = self.choose_data(now, limits)
+        {
+            return Some(self.data_segment(now, chosen));
+        }
+        if std::mem::take(&mut self.pending.keepalive) {
+            // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. SHLD-12: no data with it.
+            return Some(Segment::bare(self.snd.nxt.back(1), Self::ACK, SendReason::Keepalive));
+        }
+        self.acks.now.then(|| Segment::bare(self.snd.nxt, Self::ACK, SendReason::Ack))
+    }
+
+    fn reply_segment(&self, now: Instant, reply: Reply) -> Segment {
+        match reply {
+            Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
+            // In SYN-RECEIVED the answer is the SYN,ACK, else crossing opens never end (RFC 9293 §3.5).
+            Reply::Ack if self.state == State::SynReceived => self.syn_segment(now),
+            Reply::Ack => Segment::bare(self.snd.nxt, Self::ACK, SendReason::Challenge),
+        }
+    }
+
+    fn handshake_segment(&mut self, now: Instant) -> Option<Segment> {
+        if !std::mem::take(&mut self.pending.syn) {
+            return None;
+        }
+        self.snd.nxt = self.snd.nxt.max(self.snd.iss + 1);
+        self.give_up.waiting_since.get_or_insert(now);
+        self.counts.sent_at = Some(now);
+        self.update_send_timer(now);
+        Some(self.syn_segment(now))
+    }
+
+    fn syn_segment(&self, now: Instant) -> Segment {
+        let flags = if self.state == State::SynReceived { Flags::SYN | Flags::ACK } else { Flags::SYN };
+        let options = self.syn_options(now);
+        Segment { options, ..Segment::bare(self.snd.iss, flags, SendReason::Handshake) }
+    }
+
+    fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
+        if let Some(chosen) = self.choose_lost(limits) {
+            return Some(chosen);
+        }
+        if std::mem::take(&mut self.pending.probe) {
+            return self.choose_probe();
+        }
+        if std::mem::take(&mut self.pending.tail_probe) {
+            return self.choose_tail_probe();
+        }
+        self.restart_after_idleness(now);
+        self.choose_new(limits)
+    }
+
+    /// RFC 8985 §7.3: a segment of new data if there is one, else the last one again, whatever the congestion window says.
+    fn choose_tail_probe(&mut self) -> Option<Chosen> {
+        let start = self.snd.nxt;
+        let usable = self.snd.unsent().min(self.snd.right_edge().since(start)).min(u64::from(self.smss()));
+        let chosen = if usable > 0 {
+            Chosen { start, end: start + usable, reason: SendReason::TailProbe }
+        } else {
+            let (start, end) = self.scoreboard.last_segment()?;
+            Chosen { start, end, reason: SendReason::TailProbe }
+        };
+        self.recovery.tail_probe = Some((chosen.end, usable == 0));
+        Some(chosen)
+    }
+
+    /// RFC 5681 §4.1: a window that was last used more than a timeout ago says little about the path.
+    fn restart_after_idleness(&mut self, now: Instant) {
+        let Some(sent_at) = self.counts.sent_at.filter(|_| self.snd.una == self.snd.nxt) else { return };
+        let (idle, rto) = (now.saturating_since(sent_at), self.rtt.rto());
+        if idle > rto && self.snd.unsent() > 0 {
+            let initial = u64::from(self.tcp.initial_window_segments.max(1)) * u64::from(self.smss());
+            let restart_window = initial.min(self.congestion.cwnd());
+            self.congestion.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
+        }
+    }
+
+    /// Lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)).
+    fn choose_lost(&mut self, limits: Limits) -> Option<Chosen> {
+        if self.scoreboard.lost() == 0 {
+            return None;
+        }
+        let smss = u64::from(self.smss());
+        let room = self.cwnd_room();
+        if room < smss && !self.recovery.first_retransmission {
+            return None;
+        }
+        let most = self.burst_max(limits).min(room.max(smss) / smss * smss);
+        let (start, end) = self.scoreboard.next_lost(most)?;
+        // RFC 9293 SHLD-16: old data within a window that shrank. MAY-7: not beyond it.
+        let edge = self.snd.right_edge();
+        let end = if end > edge && !self.is_lone_fin(start, end) { edge } else { end };
+        if start >= end {
+            return None;
+        }
+        self.recovery.first_retransmission = false;
+        Some(Chosen { start, end, reason: SendReason::Retransmission })
+    }
+
+    fn is_lone_fin(&self, start: Position, end: Position) -> bool {
+        start >= self.snd.data_end() && start < end
+    }
+
+    /// One byte into the closed window (RFC 9293 §3.8.6.1): the first unacknowledged, or the next.
+    fn choose_probe(&mut self) -> Option<Chosen> {
+        let start = self.snd.una;
+        let last = self.snd.data_end() + u64::from(self.snd.closed);
+        (start < last).then(|| Chosen { start, end: start + 1, reason: SendReason::WindowProbe })
+    }
+
+    /// Data that was never sent, as far as both windows and the two silly-window rules allow.
+    fn choose_new(&mut self, limits: Limits) -> Option<Chosen> {
+        let start = self.snd.nxt;
+        let unsent = self.snd.unsent();
+        if unsent == 0 {
+            let fin_due = self.snd.closed && !self.snd.fin_sent();
+            return fin_due.then(|| Chosen { start, end: start + 1, reason: SendReason::NewData });
+        }
+        let smss = u64::from(self.smss());
+        // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; MUST-34: the usable window may be negative.
+        let window = self.snd.right_edge().since(start);
+        let room = self.cwnd_room();
+        let full = unsent.min(window).min(room).min(self.burst_max(limits)) / smss * smss;
+        if room < unsent.min(window).min(smss) || room < unsent && room < smss {
+            self.delivery.cwnd_limited_until = Some(self.snd.nxt);
+            return None;
+        }
+        if room < unsent.min(window) {
+            self.delivery.cwnd_limited_until = Some(start + full);
+        }
+        let rest = unsent - full;
+        let tail = rest < smss && rest <= window - full && full + rest <= self.burst_max(limits).max(smss);
+        let end = if tail && rest > 0 && self.may_send_tail(full) {
+            start + unsent
+        } else if full > 0 {
+            start + full
+        } else {
+            start + self.override_silly_window(unsent.min(window))?
+        };
+        // RFC 9293 SHLD-27, SHLD-28: as large as possible, whatever the sizes of the writes.
+        let fin = self.snd.closed && end == self.snd.data_end();
+        Some(Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData })
+    }
+
+    /// Nagle's algorithm (RFC 9293 SHLD-7, §3.7.4) and the cork: whether less than a segment may follow `full` bytes.
+    fn may_send_tail(&self, full: u64) -> bool {
+        // RFC 9293 MAY-16: small writes are put together.
+        if self.corked && !self.pending.cork_expired {
+            return self.snd.closed;
+        }
+        self.tcp.nodelay
+            || self.snd.closed
+            || self.pending.cork_expired
+            || self.snd.una == self.snd.nxt && full == 0
+    }
+
+    /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the largest that
+    /// the peer ever offered, or after the override timeout.
+    fn override_silly_window(&mut self, usable: u64) -> Option<u64> {
+        let limited_by_window = usable < self.snd.unsent();
+        let half = u64::from(self.snd.max_wnd / 2).max(1);
+        if usable == 0 || !limited_by_window {
+            return None;
+        }
+        let overridden = std::mem::take(&mut self.pending.override_sws);
+        (overridden || usable >= half).then_some(usable.min(u64::from(self.smss())))
+    }
+
+    fn cwnd_room(&self) -> u64 {
+        let in_flight = self.in_flight();
+        let room = self.congestion.cwnd().saturating_sub(in_flight);
+        // One segment may always be in flight.
+        if in_flight == 0 { room.max(u64::from(self.smss())) } else { room }
+    }
+
+    /// The most payload of one call: one segment, or as many as the device cuts.
+    fn burst_max(&self, limits: Limits) -> u64 {
+        let smss = u64::from(self.smss());
+        let header = u64::from(self.template.transport_offset()) + 60;
+        let gso_max = if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 };
+        let payload = (gso_max.min(65_535) as u64).saturating_sub(header);
+        (payload / smss * smss).max(smss)
+    }
+
+    fn data_segment(&mut self, now: Instant, chosen: Chosen) -> Segment {
+        let Chosen { start, end, reason } = chosen;
+        let options = self.data_options(now);
+        // SACK blocks take room in each segment; what does not fit goes with the next.
+        let options_len = u32::try_from(ackclock_wire::options_len(&options)).unwrap_or(u32::MAX);
+        let segment_max = self.payload_max(options_len);
+        let data_end = self.snd.data_end();
+        let text = end.min(data_end).since(start);
+        let segments = text.div_ceil(u64::from(self.smss()));
+        let text_end = start + text.min(segments * u64::from(segment_max));
+        let fin = end > data_end && text_end >= data_end;
+        self.note_sent(now, start, text_end + u64::from(fin), reason);
+        let payload_len = text_end.index_from(start);
+        let mut flags = Self::ACK;
+        if fin {
+            flags = flags | Flags::FIN;
+        }
+        if payload_len > 0 && text_end == data_end {
+            // RFC 9293 MUST-61: the last of what is buffered is pushed.
+            flags = flags | Flags::PSH;
+        }
+        Segment { start, flags, payload_len, segment_max, reason, options }
+    }
+
+    fn note_sent(&mut self, now: Instant, start: Position, end: Position, reason: SendReason) {
+        let bytes = end.since(start);
+        let retransmission = start < self.snd.nxt;
+        let moment = SendMoment {
+            at: now,
+            delivered: self.delivery.bytes,
+            delivered_at: if self.scoreboard.is_empty() { now } else { self.delivery.at },
+            app_limited: self.delivery.app_limited_until > self.delivery.bytes,
+        };
+        if retransmission {
+            if reason == SendReason::WindowProbe {
+                self.scoreboard.on_probe(start, end);
+            } else {
+                self.scoreboard.on_retransmitted(start, end, moment);
+            }
+            self.counts.bytes_retransmitted += bytes;
+            self.counts.retransmits += bytes.div_ceil(u64::from(self.smss()));
+        } else {
+            self.scoreboard.on_sent(start, end, self.smss(), moment);
+            self.snd.nxt = end;
+        }
+        if self.snd.unsent() == 0 && self.in_flight() < self.congestion.cwnd() {
+            self.delivery.app_limited_until = self.delivery.bytes + self.in_flight().max(1);
+        }
+        self.counts.bytes_sent += bytes;
+        self.give_up.waiting_since.get_or_insert(now);
+        self.counts.sent_at = Some(now);
+        self.congestion.on_sent(&Sent { now, bytes, in_flight: self.in_flight(), retransmission });
+        if matches!(reason, SendReason::Retransmission | SendReason::TailProbe) {
+            // The timer measures from the retransmission (RFC 6298 §5.1; 5.6 after a timeout).
+            self.timers.send = super::timers::SendTimer::Idle;
+        }
+        self.update_send_timer(now);
+        self.arm_tail_probe(now);
+    }
+
+    /// Options of a data segment.
+    pub(super) fn data_options(&self, now: Instant) -> TcpOptions {
+        let mut options = TcpOptions {
+            timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
+            ..TcpOptions::default()
+        };
+        if self.sack && (self.rcv.buffer.has_gap() || self.acks.duplicate.is_some()) {
+            let max = if options.timestamps.is_some() { 3 } else { 4 };
+            if let Some((left, right)) = self.acks.duplicate {
+                options.sack.push(left, right);
+            }
+            let room = max - options.sack.as_slice().len();
+            for &(left, right) in self.rcv.buffer.sack_blocks(room).as_slice() {
+                options.sack.push(left, right);
+            }
+        }
+        options
+    }
+
+    pub(super) fn trace_sent(&mut self, now: Instant, reason: SendReason, bytes: usize) {
+        self.trace.record(now, Decision::Sent(reason, u32::try_from(bytes).unwrap_or(u32::MAX)));
+    }
+}

@@ -1,0 +1,69 @@
+//! SYNs that wait for the application's decision (listeners with deferred accept).
+
+use ackclock_wire::{Flags, SeqNum};
+
+use super::Endpoint;
+use super::reply::bare;
+use crate::connection::initial_receive_window;
+use crate::{FourTuple, Instant};
+
+/// A SYN that waits for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IncomingId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// What may be looked at before a SYN is answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming {
+    /// The sockets: `local` is the destination that the client dialled.
+    pub tuple: FourTuple,
+    /// The client's MSS, if it gave one.
+    pub mss: Option<u16>,
+    /// When the SYN arrived.
+    pub arrived: Instant,
+}
+
+/// A decision on a SYN that waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Answer it.
+    Accept,
+    /// Refuse it with a reset.
+    Reset,
+    /// Forget it silently.
+    Drop,
+}
+
+impl Endpoint {
+    /// The SYN that waits under this id; `None` when it has been decided or has gone.
+    pub fn incoming(&self, id: IncomingId) -> Option<Incoming> {
+        let record = self.half_open.undecided(id.index, id.generation)?;
+        Some(Incoming { tuple: record.tuple, mss: record.peer.mss, arrived: record.since })
+    }
+
+    /// Decides on a SYN that waited: `Accept` answers it, `Reset` refuses it, `Drop` forgets it silently. Not
+    /// deciding holds it, for 60 s at most. Returns whether it was still there.
+    pub fn decide(&mut self, now: Instant, id: IncomingId, decision: Decision) -> bool {
+        let now = self.advance(now);
+        let Some(record) = self.half_open.undecided(id.index, id.generation).copied() else { return false };
+        match decision {
+            Decision::Accept => {
+                let Some(listener) = self.listeners.get(record.listener) else { return false };
+                let window = initial_receive_window(&listener.tcp);
+                self.half_open.answer(id.index, now, record.iss, window);
+                self.send_syn_ack(now, id.index);
+            }
+            Decision::Reset => {
+                self.forget_half_open(id.index);
+                self.counters.resets_sent += 1;
+                let reset = bare(SeqNum::default(), record.peer.irs + 1, Flags::RST | Flags::ACK);
+                self.reply(&record.tuple, self.config.tcp.ttl, reset);
+            }
+            Decision::Drop => self.forget_half_open(id.index),
+        }
+        self.check_invariants();
+        true
+    }
+}

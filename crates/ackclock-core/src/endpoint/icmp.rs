@@ -1,0 +1,83 @@
+//! ICMP errors: whether one is about a connection of ours, and whose (RFC 9293 §3.9.2.2, RFC 5927).
+//!
+//! What an error means is the connection's to decide. Here an error is dropped unless its quoted segment came from
+//! the address that the error was sent to, under the name of something that exists.
+
+use std::net::IpAddr;
+
+use ackclock_wire::{IcmpKind, IcmpParseError, IcmpReport, IpPacket, parse_icmp4, parse_icmp6};
+
+use super::Endpoint;
+use super::demux::Target;
+use crate::{FourTuple, Instant};
+
+impl Endpoint {
+    pub(super) fn handle_icmp4(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8]) {
+        self.handle_report(now, ip, parse_icmp4(bytes));
+    }
+
+    pub(super) fn handle_icmp6(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8]) {
+        if let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src, ip.dst) {
+            self.handle_report(now, ip, parse_icmp6(src, dst, bytes));
+        }
+    }
+
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        ip: &IpPacket<'_>,
+        parsed: Result<Option<IcmpReport>, IcmpParseError>,
+    ) {
+        let report = match parsed {
+            Ok(Some(report)) => report,
+            Ok(None) => return self.counters.dropped_icmp_other += 1,
+            Err(_) => return self.counters.dropped_malformed_icmp += 1,
+        };
+        if !self.addresses.valid_source(ip.src) {
+            return self.counters.dropped_martian_source += 1;
+        }
+        // RFC 9293 MUST-55: Source Quench is silently discarded (RFC 6633).
+        if report.kind == IcmpKind::SourceQuench {
+            return self.counters.dropped_source_quench += 1;
+        }
+        // RFC 9293 MUST-54: an error is handed to the connection whose segment it quotes.
+        let tuple = FourTuple::new(report.src, report.dst);
+        let target = if report.src.ip() == ip.dst { self.find(&tuple) } else { None };
+        let delivered = match target {
+            Some(Target::Connection(index)) => self.icmp_for_connection(now, index, &report),
+            Some(Target::HalfOpen(index)) => self.icmp_for_half_open(index, &report),
+            Some(Target::TimeWait(_)) | None => false,
+        };
+        if delivered {
+            self.counters.icmp_delivered += 1;
+        } else {
+            self.counters.dropped_icmp_unmatched += 1;
+        }
+    }
+
+    fn icmp_for_connection(&mut self, now: Instant, index: u32, report: &IcmpReport) -> bool {
+        let Some(live) = self.connections.at_mut(index) else { return false };
+        live.connection.handle_icmp(now, report.kind, report.seq);
+        self.touch(index);
+        true
+    }
+
+    /// All that a half-open connection has in flight is its SYN-ACK.
+    fn icmp_for_half_open(&mut self, index: u32, report: &IcmpReport) -> bool {
+        let Some(record) = self.half_open.at_mut(index).filter(|record| record.is_outstanding(report.seq))
+        else {
+            return false;
+        };
+        match report.kind {
+            IcmpKind::PacketTooBig { mtu } => record.limit_mss(mtu),
+            // RFC 9293 SHLD-26: hard errors abort, here, where nothing is lost by it.
+            IcmpKind::ProtocolUnreachable | IcmpKind::PortUnreachable => {
+                self.counters.half_open_ended += 1;
+                self.forget_half_open(index);
+            }
+            // RFC 9293 MUST-56: soft errors do not.
+            _ => {}
+        }
+        true
+    }
+}

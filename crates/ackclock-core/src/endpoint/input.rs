@@ -1,0 +1,152 @@
+//! A packet arrives: what it is, whether it may be here, and whose it is.
+//!
+//! The short way comes first: a segment for the connection that had the last one is delivered without a table being
+//! looked at. Whether its addresses are sensible was settled when the connection was opened; everything else is
+//! checked on the way from the table's "nobody" to a listener or a reset.
+
+use ackclock_wire::{Flags, IpError, IpPacket, IpPayload, RxMeta, Segment, TcpError};
+
+use super::Endpoint;
+use super::demux::Target;
+use super::reply::reset_for;
+use super::time_wait::{self, is_plain_syn};
+use crate::{FourTuple, Instant, State};
+
+/// A segment with what the layers below said of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival<'a> {
+    pub(super) tuple: FourTuple,
+    pub(super) segment: &'a Segment<'a>,
+    pub(super) meta: RxMeta,
+}
+
+impl Endpoint {
+    /// An IP packet arrived. Replies are not made here but by `poll_transmit`, so that a batch of packets is
+    /// processed before the first acknowledgement leaves.
+    // RFC 9293 MUST-58, MUST-59: all queued segments are processed before an ACK is sent.
+    pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
+        let now = self.advance(now);
+        self.counters.packets_received += 1;
+        match IpPacket::parse(packet) {
+            Ok(ip) => match ip.payload {
+                IpPayload::Tcp(bytes) => self.handle_tcp(now, &ip, bytes, meta),
+                IpPayload::Icmp4(bytes) => self.handle_icmp4(now, &ip, bytes),
+                IpPayload::Icmp6(bytes) => self.handle_icmp6(now, &ip, bytes),
+                IpPayload::Other(_) => self.counters.dropped_other_protocol += 1,
+            },
+            Err(error) => self.count_ip_error(error),
+        }
+        self.check_invariants();
+    }
+
+    fn handle_tcp(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8], meta: RxMeta) {
+        // RFC 9293 MUST-3: the checksum is always verified, here unless the device has done it.
+        let segment = match Segment::parse(ip.src, ip.dst, bytes, meta.checksum) {
+            Ok(segment) => segment,
+            Err(TcpError::Checksum) => return self.counters.dropped_tcp_checksum += 1,
+            Err(_) => return self.counters.dropped_malformed_tcp += 1,
+        };
+        let tuple = FourTuple {
+            local_addr: ip.dst,
+            local_port: segment.dst_port,
+            remote_addr: ip.src,
+            remote_port: segment.src_port,
+        };
+        let arrival = Arrival { tuple, segment: &segment, meta };
+        match self.find(&tuple) {
+            Some(Target::Connection(index)) => self.for_connection(now, index, &arrival),
+            Some(Target::HalfOpen(index)) => self.for_half_open(now, index, &arrival),
+            Some(Target::TimeWait(index)) => self.for_time_wait(now, index, &arrival),
+            None => self.for_nobody(now, &arrival),
+        }
+    }
+
+    #[inline]
+    fn for_connection(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
+        if arrival.segment.flags.contains(Flags::SYN) && self.gives_way(now, index, arrival) {
+            return;
+        }
+        self.deliver(now, index, arrival);
+    }
+
+    /// Hands a segment to a connection.
+    #[inline]
+    pub(super) fn deliver(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
+        let Some(live) = self.connections.at_mut(index) else { return };
+        live.connection.handle_segment(now, arrival.segment, arrival.meta);
+        self.last_connection = index;
+        self.counters.segments_delivered += 1;
+        self.touch(index);
+    }
+
+    /// Whether a connection in TIME-WAIT, which the application still holds, gave way to a new one.
+    #[cold]
+    fn gives_way(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) -> bool {
+        let connection = self.connections.at(index).map(|live| &live.connection);
+        let Some(connection) = connection.filter(|connection| connection.state() == State::TimeWait) else {
+            return false;
+        };
+        let last = connection.time_wait().map(|params| time_wait::LastNumbers::from(&params));
+        let Some(last) =
+            last.filter(|last| is_plain_syn(arrival.segment) && last.may_reopen(arrival.segment))
+        else {
+            return false;
+        };
+        self.unbind(index);
+        self.counters.time_wait_reopened += 1;
+        self.reopen(now, arrival, last.snd_nxt);
+        true
+    }
+
+    fn for_time_wait(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
+        match self.time_wait.judge(now, index, arrival.segment) {
+            time_wait::Verdict::Drop => self.counters.dropped_in_time_wait += 1,
+            time_wait::Verdict::Acknowledge => self.acknowledge_time_wait(now, index),
+            time_wait::Verdict::Reopen { snd_nxt } => {
+                self.remove_time_wait(index);
+                self.counters.time_wait_reopened += 1;
+                self.reopen(now, arrival, snd_nxt);
+            }
+        }
+    }
+
+    /// No connection has this name: the listeners', or nobody's.
+    fn for_nobody(&mut self, now: Instant, arrival: &Arrival<'_>) {
+        let FourTuple { local_addr, local_port, remote_addr, remote_port } = arrival.tuple;
+        if !self.addresses.valid_source(remote_addr) || remote_port == 0 {
+            return self.counters.dropped_martian_source += 1;
+        }
+        if !self.addresses.valid_destination(local_addr) || local_port == 0 {
+            return self.counters.dropped_martian_destination += 1;
+        }
+        if (local_addr, local_port) == (remote_addr, remote_port) {
+            return self.counters.dropped_land += 1;
+        }
+        match self.listeners.find(local_addr, local_port) {
+            Some(listener) => self.for_listener(now, listener, arrival, None),
+            None if self.addresses.is_own(local_addr) => self.refuse(arrival),
+            None => self.counters.dropped_not_local += 1,
+        }
+    }
+
+    /// RFC 9293 §3.10.7.1: in CLOSED everything but a reset is answered by a reset.
+    pub(super) fn refuse(&mut self, arrival: &Arrival<'_>) {
+        match reset_for(arrival.segment) {
+            Some(reset) => {
+                self.counters.resets_sent += 1;
+                self.reply(&arrival.tuple, self.config.tcp.ttl, reset);
+            }
+            None => self.counters.dropped_stray_reset += 1,
+        }
+    }
+
+    fn count_ip_error(&mut self, error: IpError) {
+        let counter = match error {
+            IpError::Fragment => &mut self.counters.dropped_fragment,
+            IpError::SourceRoute => &mut self.counters.dropped_source_route,
+            IpError::HeaderChecksum => &mut self.counters.dropped_ip_checksum,
+            _ => &mut self.counters.dropped_malformed_ip,
+        };
+        *counter += 1;
+    }
+}

@@ -1,0 +1,163 @@
+//! A connection in its slot: who has it, when its timer runs out, what it has to say, and how it ends.
+
+use std::fmt;
+use std::time::Duration;
+
+use ackclock_wire::{Fields, Flags};
+
+use super::Endpoint;
+use super::demux::Target;
+use super::output::Events;
+use super::reply::bare;
+use super::time_wait::LastNumbers;
+use crate::connection::{TimeWaitParams, timestamp_clock};
+use crate::{Connection, ConnectionId, FourTuple, Instant, ListenerId, Readiness};
+
+/// A connection and what the endpoint knows of it.
+pub(super) struct Live {
+    /// Boxed, so that the table can grow without moving connections and an unused slot is small.
+    pub(super) connection: Box<Connection>,
+    pub(super) tuple: FourTuple,
+    /// Whether the demultiplexer leads here. A connection that is over gives its name back before its slot.
+    pub(super) bound: bool,
+    pub(super) owner: Owner,
+    /// Changes that the application has not been told of.
+    pub(super) readiness: Readiness,
+    /// How long its TIME-WAIT lasts.
+    pub(super) time_wait: Duration,
+}
+
+/// Who has a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The application, which will release it.
+    Application,
+    /// A listener's accept queue.
+    Listener(ListenerId),
+    /// Nobody: it finishes by itself.
+    Nobody,
+}
+
+impl Endpoint {
+    /// Puts a new connection into the tables.
+    pub(super) fn add_connection(
+        &mut self,
+        connection: Connection,
+        tuple: FourTuple,
+        time_wait: Duration,
+        owner: Owner,
+    ) -> ConnectionId {
+        let connection = Box::new(connection);
+        let live = Live { connection, tuple, bound: true, owner, readiness: Readiness::default(), time_wait };
+        let (index, generation) = self.connections.insert(live);
+        self.demux.insert(self.demux.tag(&tuple), Target::Connection(index));
+        self.bound += 1;
+        ConnectionId { index, generation }
+    }
+
+    /// To be called after anything was done to a connection: sees to its events, timer, segments and end.
+    #[inline]
+    pub(super) fn touch(&mut self, index: u32) {
+        let Some(live) = self.connections.at_mut(index) else { return };
+        live.note(index, &mut self.events);
+        self.timers.rearm(index, live.connection.poll_timeout());
+        if live.connection.is_gone() {
+            self.finish(index);
+        } else {
+            self.transmit.push(index);
+        }
+    }
+
+    /// A connection has nothing to send at the moment: it may be over, or small enough for a record.
+    pub(super) fn settle(&mut self, now: Instant, index: u32) {
+        let Some(live) = self.connections.at_mut(index) else { return };
+        live.note(index, &mut self.events);
+        self.timers.rearm(index, live.connection.poll_timeout());
+        let is_gone = live.connection.is_gone();
+        let done = live.bound && live.owner == Owner::Nobody;
+        let record = live.connection.time_wait().filter(|_| done);
+        if is_gone {
+            self.finish(index);
+        } else if let Some(params) = record {
+            self.compact(now, index, &params);
+        }
+    }
+
+    /// A connection is over: its name is free, and its slot, too, if nobody will look at it again.
+    fn finish(&mut self, index: u32) {
+        self.unbind(index);
+        if self.connections.at(index).is_some_and(|live| live.owner == Owner::Nobody) {
+            self.timers.disarm(index);
+            self.connections.remove(index);
+        }
+    }
+
+    /// Takes a connection's name out of the demultiplexer.
+    pub(super) fn unbind(&mut self, index: u32) {
+        if let Some(live) = self.connections.at_mut(index)
+            && live.bound
+        {
+            live.bound = false;
+            self.bound -= 1;
+            self.demux.remove(self.demux.tag(&live.tuple), Target::Connection(index));
+        }
+    }
+
+    /// Turns a connection in TIME-WAIT that nobody has any more into a record.
+    fn compact(&mut self, now: Instant, index: u32, params: &TimeWaitParams) {
+        if let Some(oldest) = self.time_wait.surplus() {
+            self.counters.time_wait_recycled += 1;
+            self.remove_time_wait(oldest);
+        }
+        let Some(live) = self.connections.remove(index) else { return };
+        self.timers.disarm(index);
+        self.bound -= 1;
+        let record = self.time_wait.insert(now, live.time_wait, live.tuple, LastNumbers::from(params));
+        let tag = self.demux.tag(&live.tuple);
+        self.demux.replace(tag, Target::Connection(index), Target::TimeWait(record));
+    }
+
+    pub(super) fn remove_time_wait(&mut self, index: u32) {
+        if let Some(record) = self.time_wait.remove(index) {
+            self.demux.remove(self.demux.tag(&record.tuple), Target::TimeWait(index));
+        }
+    }
+
+    /// Answers for a connection in TIME-WAIT.
+    pub(super) fn acknowledge_time_wait(&mut self, now: Instant, index: u32) {
+        let Some(record) = self.time_wait.at(index) else { return };
+        let (tuple, last) = (record.tuple, record.last);
+        let mut ack = Fields { window: last.window, ..bare(last.snd_nxt, last.rcv_nxt, Flags::ACK) };
+        ack.options.timestamps =
+            last.timestamps.map(|(recent, offset)| (timestamp_clock(now).wrapping_add(offset), recent));
+        self.counters.challenges_sent += 1;
+        self.reply(&tuple, self.config.tcp.ttl, ack);
+    }
+
+    pub(super) fn time_wait_timeouts(&mut self, now: Instant) {
+        while let Some(index) = self.time_wait.expired(now) {
+            self.counters.time_wait_expired += 1;
+            self.remove_time_wait(index);
+        }
+    }
+}
+
+impl Live {
+    /// Takes note of what the application should hear of the connection.
+    #[inline]
+    fn note(&mut self, index: u32, events: &mut Events) {
+        let changes = self.connection.take_readiness();
+        if !changes.is_empty() {
+            self.readiness = self.readiness.merged(changes);
+            if self.owner == Owner::Application {
+                events.connections.push(index);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ({:?})", self.tuple, self.owner)
+    }
+}

@@ -1,0 +1,183 @@
+//! Addresses that cannot be a packet's source or destination (RFC 1122 §3.2.1.3, RFC 4291 §2.5 and §2.7).
+//!
+//! What is refused here is dropped without a reply: an answer would go to a third party, or to everybody.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The addresses of an endpoint.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    own: Vec<IpAddr>,
+    broadcast: Vec<IpAddr>,
+    /// Whether a loopback address is one of our own: then the device is a loopback.
+    loopback: bool,
+}
+
+impl Addresses {
+    pub(super) fn new(own: Vec<IpAddr>, broadcast: Vec<IpAddr>) -> Self {
+        let mut addresses = Self { own: Vec::new(), broadcast, loopback: false };
+        addresses.set_own(own);
+        addresses
+    }
+
+    pub(super) fn set_own(&mut self, own: Vec<IpAddr>) {
+        self.loopback = own.iter().any(IpAddr::is_loopback);
+        self.own = own;
+    }
+
+    pub(super) fn is_own(&self, addr: IpAddr) -> bool {
+        self.own.contains(&addr)
+    }
+
+    /// Whether a packet from the device may carry this source address.
+    // RFC 9293 MUST-63: a SYN from an invalid source is ignored.
+    pub(super) fn valid_source(&self, addr: IpAddr) -> bool {
+        self.is_unicast(addr)
+            && match addr {
+                IpAddr::V4(v4) => v4.octets()[0] != 0,
+                IpAddr::V6(_) => true,
+            }
+            && if addr.is_loopback() { self.loopback } else { !self.is_own(addr) }
+    }
+
+    /// Whether a packet may be addressed to this one, be it ours or (for listeners on any address) not.
+    // RFC 9293 MUST-57: a SYN to a broadcast or multicast address is silently discarded.
+    pub(super) fn valid_destination(&self, addr: IpAddr) -> bool {
+        self.is_unicast(addr) && (self.loopback || !addr.is_loopback())
+    }
+
+    /// Whether a connection to this socket may be opened.
+    // RFC 9293 MUST-46: an OPEN to an invalid remote address is rejected.
+    pub(super) fn valid_peer(&self, remote: SocketAddr) -> bool {
+        let addr = remote.ip();
+        remote.port() != 0 && self.is_unicast(addr) && (self.loopback || !addr.is_loopback())
+    }
+
+    /// The local address for a connection to `remote`: of the same family, with the longest common prefix
+    /// (RFC 6724 §5 rule 8); of equals the first.
+    // RFC 9293 MUST-44: the source address is settled before the first SYN.
+    pub(super) fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
+        let mut best: Option<(u32, IpAddr)> = None;
+        for &addr in &self.own {
+            if let Some(common) = common_prefix(addr, remote)
+                && best.is_none_or(|(longest, _)| common > longest)
+            {
+                best = Some((common, addr));
+            }
+        }
+        best.map(|(_, addr)| addr)
+    }
+
+    fn is_unicast(&self, addr: IpAddr) -> bool {
+        let plausible = match addr {
+            IpAddr::V4(addr) => is_unicast_v4(addr),
+            IpAddr::V6(addr) => is_unicast_v6(addr),
+        };
+        plausible && !self.broadcast.contains(&addr)
+    }
+}
+
+fn is_unicast_v4(addr: Ipv4Addr) -> bool {
+    // 224/4 multicast; 240/4 reserved, the limited broadcast address among it.
+    !addr.is_unspecified() && addr.octets()[0] < 224
+}
+
+fn is_unicast_v6(addr: Ipv6Addr) -> bool {
+    // A v4-mapped address never stands in a packet (RFC 4942 §2.2).
+    !addr.is_unspecified() && !addr.is_multicast() && addr.to_ipv4_mapped().is_none()
+}
+
+/// Bits that two addresses of one family have in common at their start.
+fn common_prefix(a: IpAddr, b: IpAddr) -> Option<u32> {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn addresses(own: &[&str]) -> Addresses {
+        Addresses::new(own.iter().map(|own| ip(own)).collect(), vec![ip("10.0.0.255")])
+    }
+
+    // Tests: RFC 9293 MUST-63
+    #[test]
+    fn sec_c19_martian_sources_are_refused() {
+        let addresses = addresses(&["10.0.0.1", "fd00::1"]);
+        let martians = [
+            "0.0.0.0",
+            "0.1.2.3",
+            "127.0.0.1",
+            "127.9.9.9",
+            "224.0.0.1",
+            "239.255.255.255",
+            "240.0.0.1",
+            "255.255.255.255",
+            "10.0.0.255",
+            "10.0.0.1",
+            "::",
+            "::1",
+            "ff02::1",
+            "::ffff:10.0.0.2",
+            "fd00::1",
+        ];
+        for martian in martians {
+            assert!(!addresses.valid_source(ip(martian)), "{martian}");
+        }
+        for fine in ["10.0.0.2", "192.0.2.1", "fe80::1", "fd00::2", "2001:db8::1"] {
+            assert!(addresses.valid_source(ip(fine)), "{fine}");
+        }
+    }
+
+    // Tests: RFC 9293 MUST-57
+    #[test]
+    fn sec_c19_martian_destinations_are_refused() {
+        let addresses = addresses(&["10.0.0.1"]);
+        for martian in
+            ["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "10.0.0.255", "::", "::1", "ff02::1"]
+        {
+            assert!(!addresses.valid_destination(ip(martian)), "{martian}");
+        }
+        assert!(addresses.valid_destination(ip("10.0.0.1")));
+        assert!(addresses.valid_destination(ip("198.51.100.7")));
+    }
+
+    #[test]
+    fn loopback_addresses_are_valid_on_a_loopback_device_only() {
+        let addresses = addresses(&["127.0.0.1", "::1"]);
+        for loopback in ["127.0.0.1", "::1"] {
+            assert!(addresses.valid_source(ip(loopback)) && addresses.valid_destination(ip(loopback)));
+        }
+    }
+
+    // Tests: RFC 9293 MUST-46
+    #[test]
+    fn an_invalid_peer_cannot_be_connected_to() {
+        let addresses = addresses(&["10.0.0.1", "fd00::1"]);
+        for remote in
+            ["0.0.0.0:80", "224.0.0.1:80", "255.255.255.255:80", "10.0.0.255:80", "10.0.0.2:0", "[::]:80"]
+        {
+            assert!(!addresses.valid_peer(remote.parse().unwrap()), "{remote}");
+        }
+        assert!(addresses.valid_peer("10.0.0.2:80".parse().unwrap()));
+    }
+
+    // Tests: RFC 9293 MUST-44
+    #[test]
+    fn the_source_shares_the_longest_prefix_with_the_peer() {
+        let addresses = addresses(&["10.0.0.1", "192.168.7.1", "fd00::1", "2001:db8::1"]);
+        let source = |remote| addresses.source_for(ip(remote));
+        assert_eq!(source("192.168.7.9"), Some(ip("192.168.7.1")));
+        assert_eq!(source("10.9.9.9"), Some(ip("10.0.0.1")));
+        assert_eq!(source("2001:db8::5"), Some(ip("2001:db8::1")));
+        assert_eq!(Addresses::new(vec![ip("10.0.0.1")], vec![]).source_for(ip("fd00::2")), None);
+    }
+}

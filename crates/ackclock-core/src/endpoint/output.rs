@@ -1,0 +1,148 @@
+//! What leaves an endpoint: packets, deadlines and events.
+
+use ackclock_wire::{ChecksumState, Fields, TxPacket, write_control};
+
+use super::Endpoint;
+use super::live::Owner;
+use super::queue::IndexQueue;
+use super::reply::control;
+use super::syn_queue::Phase;
+use crate::connection::{Outgoing, timestamp_clock};
+use crate::{ConnectionId, Event, FourTuple, IncomingId, Instant};
+
+/// What the device in front of the endpoint can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest IP packet with a segment size (see [`TxPacket::segment_size`]) that may be made for IPv4; at most
+    /// the MTU: none are made.
+    pub gso_max_v4: usize,
+    /// The same for IPv6.
+    pub gso_max_v6: usize,
+    /// Whether the device finishes TCP checksums.
+    pub tx_checksum: bool,
+}
+
+/// Who has something to tell. Each index waits at most once, so the queues are as bounded as the tables.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) connections: IndexQueue,
+    pub(super) acceptable: IndexQueue,
+    pub(super) incoming: IndexQueue,
+}
+
+impl Endpoint {
+    /// The next packet to send. Once taken it counts as sent.
+    ///
+    /// Replies without a connection come first; connections take turns, one packet each.
+    pub fn poll_transmit(&mut self, now: Instant, limits: Limits) -> Option<TxPacket<'_>> {
+        let now = self.advance(now);
+        if let Some(reply) = self.replies.pop() {
+            self.counters.packets_sent += 1;
+            let len = write_control(&mut self.header, &reply);
+            return Some(TxPacket {
+                header: self.header.get(..len)?,
+                transport_offset: if reply.src.is_ipv4() { 20 } else { 40 },
+                payload: [&[], &[]],
+                segment_size: None,
+                checksum: ChecksumState::Complete,
+            });
+        }
+
+        let (index, outgoing) = self.next_outgoing(now, limits)?;
+        self.counters.packets_sent += 1;
+        let connection = &self.connections.at(index)?.connection;
+        Some(TxPacket {
+            header: self.header.get(..outgoing.header_len)?,
+            transport_offset: outgoing.transport_offset,
+            payload: connection.payload(&outgoing),
+            segment_size: outgoing.segment_size,
+            checksum: outgoing.checksum,
+        })
+    }
+
+    /// Asks the connections in turn; who has sent goes to the end, who has nothing to send leaves the queue.
+    fn next_outgoing(&mut self, now: Instant, limits: Limits) -> Option<(u32, Outgoing)> {
+        while let Some(index) = self.transmit.pop() {
+            let Some(live) = self.connections.at_mut(index) else { continue };
+            if let Some(outgoing) = live.connection.poll_transmit(now, limits, &mut self.header) {
+                self.timers.rearm(index, live.connection.poll_timeout());
+                self.transmit.push(index);
+                return Some((index, outgoing));
+            }
+            self.settle(now, index);
+        }
+        None
+    }
+
+    /// When `handle_timeout` is to be called next, at the latest.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let deadlines = [self.timers.next(), self.half_open.next_timeout(), self.time_wait.next_timeout()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Time has come for some timer; a spurious call does nothing.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let now = self.advance(now);
+        // A connection has one turn in each call, whatever it sets its timer to.
+        for _ in 0..self.connections.len() {
+            let Some(index) = self.timers.pop_expired(now) else { break };
+            if let Some(live) = self.connections.at_mut(index)
+                && live.connection.poll_timeout().is_some_and(|deadline| deadline <= now)
+            {
+                live.connection.handle_timeout(now);
+            }
+            self.touch(index);
+        }
+        self.half_open_timeouts(now);
+        self.time_wait_timeouts(now);
+        self.check_invariants();
+    }
+
+    /// The next event for the application.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        while let Some(index) = self.events.acceptable.pop() {
+            if let Some(id) = self.listeners.id_at(index)
+                && self.listeners.get(id).is_some_and(|listener| !listener.accept_queue.is_empty())
+            {
+                return Some(Event::Acceptable(id));
+            }
+        }
+        while let Some(index) = self.events.incoming.pop() {
+            if let (Some(record), Some(generation)) =
+                (self.half_open.at(index), self.half_open.generation(index))
+                && record.phase == Phase::Undecided
+            {
+                return Some(Event::Incoming(record.listener, IncomingId { index, generation }));
+            }
+        }
+        while let Some(index) = self.events.connections.pop() {
+            let Some(generation) = self.connections.generation(index) else { continue };
+            if let Some(live) = self.connections.at_mut(index)
+                && live.owner == Owner::Application
+                && !live.readiness.is_empty()
+            {
+                let readiness = std::mem::take(&mut live.readiness);
+                return Some(Event::Connection(ConnectionId { index, generation }, readiness));
+            }
+        }
+        None
+    }
+
+    /// Queues a reply that belongs to no connection.
+    pub(super) fn reply(&mut self, tuple: &FourTuple, ttl: u8, fields: Fields) {
+        if !self.replies.push(control(tuple, ttl, fields)) {
+            self.counters.dropped_replies += 1;
+        }
+    }
+
+    /// The timestamps option of a segment without a connection, if `recent` says that they are in use.
+    pub(super) fn timestamps(
+        &self,
+        now: Instant,
+        tuple: &FourTuple,
+        recent: Option<u32>,
+    ) -> Option<(u32, u32)> {
+        let clock = || timestamp_clock(now).wrapping_add(self.isn.timestamp_offset(tuple));
+        recent.map(|recent| (clock(), recent))
+    }
+}

@@ -1,0 +1,239 @@
+//! From LISTEN to ESTABLISHED: SYNs, half-open records, cookies, and the accept queue
+//! (RFC 9293 §3.10.7.2 and, for connections that come from LISTEN, §3.10.7.4 in SYN-RECEIVED).
+
+use ackclock_wire::{Fields, Flags, SeqNum, TcpOptions};
+
+use super::Endpoint;
+use super::demux::Target;
+use super::input::Arrival;
+use super::listener::Listener;
+use super::live::Owner;
+use super::reply::bare;
+use super::syn_queue::{Expiry, HalfOpen, PeerSyn, Phase, Verdict};
+use super::time_wait::is_plain_syn;
+use crate::connection::{
+    Environment, Handshake, advertised_mss, default_mss, initial_receive_window, window_scale_for,
+};
+use crate::{Connection, FourTuple, Instant, ListenerId, TcpConfig};
+
+impl Endpoint {
+    /// A segment in LISTEN. `old_snd_nxt`: SND.NXT of the connection in TIME-WAIT that gave way to it.
+    pub(super) fn for_listener(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        arrival: &Arrival<'_>,
+        old_snd_nxt: Option<SeqNum>,
+    ) {
+        let flags = arrival.segment.flags;
+        // First, RST: it is ignored.
+        if flags.contains(Flags::RST) {
+            return self.counters.dropped_stray_reset += 1;
+        }
+        // Second, ACK: a reset, unless a cookie comes back with it.
+        if flags.contains(Flags::ACK) {
+            if !self.take_cookie(now, id, arrival) {
+                self.refuse(arrival);
+            }
+            return;
+        }
+        // Third, SYN. Fourth, anything else is dropped.
+        // Deviation from RFC 9293 §3.10.7.2: a SYN with FIN is dropped, too; nobody sends one in earnest.
+        if !is_plain_syn(arrival.segment) {
+            return self.counters.dropped_in_listen += 1;
+        }
+        self.counters.syns_received += 1;
+        self.take_syn(now, id, arrival, old_snd_nxt);
+    }
+
+    /// A new connection is asked for under a name whose connection in TIME-WAIT has given way.
+    pub(super) fn reopen(&mut self, now: Instant, arrival: &Arrival<'_>, old_snd_nxt: SeqNum) {
+        match self.listeners.find(arrival.tuple.local_addr, arrival.tuple.local_port) {
+            Some(listener) => self.for_listener(now, listener, arrival, Some(old_snd_nxt)),
+            None => self.refuse(arrival),
+        }
+    }
+
+    fn take_syn(&mut self, now: Instant, id: ListenerId, arrival: &Arrival<'_>, old_snd_nxt: Option<SeqNum>) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let tuple = arrival.tuple;
+        let peer = PeerSyn::new(arrival.segment, &listener.tcp);
+        let room = listener.half_open < listener.syn_backlog.max(1)
+            && self.half_open.has_room(id, tuple.remote_addr, listener.per_source_max());
+        if !room && listener.deferred {
+            return self.counters.dropped_syn_backlog += 1;
+        }
+        if !room {
+            listener.overflowed = Some(now);
+            return self.send_cookie(now, id, &tuple, &peer);
+        }
+
+        listener.half_open += 1;
+        let deferred = listener.deferred;
+        let window = initial_receive_window(&listener.tcp);
+        let phase = if deferred { Phase::Undecided } else { Phase::Answered { retransmits: 0, window } };
+        let iss = self.isn_after(now, &tuple, old_snd_nxt);
+        let index = self.half_open.insert(HalfOpen::new(tuple, id, peer, iss, phase, now));
+        self.demux.insert(self.demux.tag(&tuple), Target::HalfOpen(index));
+        if deferred {
+            self.events.incoming.push(index);
+        } else {
+            self.send_syn_ack(now, index);
+        }
+    }
+
+    /// A segment for a half-open connection.
+    pub(super) fn for_half_open(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
+        let Some(record) = self.half_open.at_mut(index) else { return };
+        let verdict = record.judge(now, arrival.segment);
+        let record = *record;
+        match verdict {
+            Verdict::Drop => self.counters.dropped_in_syn_received += 1,
+            Verdict::Forget => {
+                self.counters.half_open_ended += 1;
+                self.forget_half_open(index);
+            }
+            Verdict::Repeat => {
+                self.counters.syn_acks_repeated += 1;
+                self.send_syn_ack(now, index);
+            }
+            Verdict::Acknowledge => self.acknowledge_half_open(now, &record),
+            Verdict::Reset => self.refuse(arrival),
+            Verdict::Establish => {
+                let Some(handshake) = self.handshake_of(now, &record) else { return };
+                let may = self.may_establish(record.listener);
+                if may {
+                    self.forget_half_open(index);
+                    self.establish(now, record.listener, record.iss, handshake, arrival);
+                }
+            }
+        }
+    }
+
+    fn acknowledge_half_open(&mut self, now: Instant, record: &HalfOpen) {
+        let Phase::Answered { window, .. } = record.phase else { return };
+        let ttl =
+            self.listeners.get(record.listener).map_or(self.config.tcp.ttl, |listener| listener.tcp.ttl);
+        let mut ack = Fields { window, ..bare(record.iss + 1, record.peer.irs + 1, Flags::ACK) };
+        ack.options.timestamps = self.timestamps(now, &record.tuple, record.peer.timestamps);
+        self.counters.challenges_sent += 1;
+        self.reply(&record.tuple, ttl, ack);
+    }
+
+    /// Sends the SYN-ACK of a half-open connection, for the first time or again.
+    pub(super) fn send_syn_ack(&mut self, now: Instant, index: u32) {
+        let Some(record) = self.half_open.at(index).copied() else { return };
+        let Some(listener) = self.listeners.get(record.listener) else { return };
+        let mut fields = syn_ack(&record.tuple, record.iss, &record.peer, &listener.tcp, self.config.mtu);
+        fields.options.timestamps = self.timestamps(now, &record.tuple, record.peer.timestamps);
+        let ttl = listener.tcp.ttl;
+        self.reply(&record.tuple, ttl, fields);
+    }
+
+    /// What the exchange of SYNs of this record settled.
+    fn handshake_of(&self, now: Instant, record: &HalfOpen) -> Option<Handshake> {
+        let Phase::Answered { retransmits, .. } = record.phase else { return None };
+        let ours = window_scale_for(self.listeners.get(record.listener)?.tcp.receive_buffer_max);
+        let PeerSyn { irs, timestamps, window, mss, window_scale, sack } = record.peer;
+        Some(Handshake {
+            irs,
+            peer_mss: mss.unwrap_or_else(|| default_mss(&record.tuple)),
+            window_scale: window_scale.map(|peers| (peers, ours)),
+            sack,
+            timestamps,
+            // RFC 6298 §3 (Karn): no sample from a SYN-ACK that was sent more than once.
+            rtt: (retransmits == 0).then(|| now.saturating_since(record.since)),
+            retransmitted: retransmits > 0,
+            peer_window: window,
+        })
+    }
+
+    /// Whether one more connection has room, counting the segment that is dropped if not.
+    pub(super) fn may_establish(&mut self, id: ListenerId) -> bool {
+        if !self.listeners.get(id).is_some_and(Listener::has_room) {
+            self.counters.dropped_accept_queue += 1;
+            return false;
+        }
+        let room = self.connections.len() < self.config.connections_max;
+        self.counters.dropped_connections_max += u64::from(!room);
+        room
+    }
+
+    /// Makes the connection, hands it the segment that completed the handshake, and queues it to be accepted.
+    pub(super) fn establish(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        iss: SeqNum,
+        handshake: Handshake,
+        arrival: &Arrival<'_>,
+    ) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        let tcp = listener.tcp.clone();
+        let environment = Environment { iss, ..self.environment(now, &arrival.tuple) };
+        let time_wait = tcp.time_wait;
+        let connection = Connection::passive(now, arrival.tuple, tcp, &environment, handshake);
+        let connection = self.add_connection(connection, arrival.tuple, time_wait, Owner::Listener(id));
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.accept_queue.push_back(connection);
+        }
+        self.events.acceptable.push(id.index);
+        self.counters.opened_passively += 1;
+        self.deliver(now, connection.index, arrival);
+    }
+
+    /// Removes a half-open record: the connection returns to LISTEN.
+    pub(super) fn forget_half_open(&mut self, index: u32) {
+        let Some(record) = self.half_open.remove(index) else { return };
+        self.demux.remove(self.demux.tag(&record.tuple), Target::HalfOpen(index));
+        if let Some(listener) = self.listeners.get_mut(record.listener) {
+            listener.half_open = listener.half_open.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn half_open_timeouts(&mut self, now: Instant) {
+        while let Some(expiry) = self.half_open.pop_expired(now) {
+            match expiry {
+                Expiry::Repeat(index) => {
+                    self.counters.syn_acks_repeated += 1;
+                    self.send_syn_ack(now, index);
+                }
+                Expiry::GiveUp(index) => {
+                    let undecided =
+                        self.half_open.at(index).is_some_and(|record| record.phase == Phase::Undecided);
+                    self.counters.syns_undecided_expired += u64::from(undecided);
+                    self.counters.half_open_expired += u64::from(!undecided);
+                    self.forget_half_open(index);
+                }
+            }
+        }
+    }
+
+    /// An ISS that, when a connection in TIME-WAIT gave way, lies beyond all that it sent.
+    // RFC 9293 §3.6.1: the new ISN is larger than the largest sequence number of the old connection.
+    fn isn_after(&self, now: Instant, tuple: &FourTuple, old_snd_nxt: Option<SeqNum>) -> SeqNum {
+        let iss = self.isn.iss(now, tuple);
+        match old_snd_nxt {
+            Some(old) if !iss.after(old) => old + ISN_STEP,
+            _ => iss,
+        }
+    }
+}
+
+/// The SYN-ACK that answers `peer`, less its timestamps: it mirrors what the SYN offered.
+pub(super) fn syn_ack(tuple: &FourTuple, iss: SeqNum, peer: &PeerSyn, tcp: &TcpConfig, mtu: usize) -> Fields {
+    let ip_header = if tuple.local_addr.is_ipv4() { 20 } else { 40 };
+    let options = TcpOptions {
+        // RFC 9293 MUST-14, SHLD-5, MAY-3: the MSS goes out in every SYN-ACK.
+        mss: Some(advertised_mss(tcp, mtu, ip_header)),
+        window_scale: peer.window_scale.map(|_| window_scale_for(tcp.receive_buffer_max)),
+        sack_permitted: peer.sack,
+        ..TcpOptions::default()
+    };
+    // RFC 7323 §2.2: the window of a SYN-ACK is never shifted.
+    let window = initial_receive_window(tcp);
+    Fields { window, options, ..bare(iss, peer.irs + 1, Flags::SYN | Flags::ACK) }
+}
+
+/// How far the ISS lies beyond the old connection's last number when the clock alone would not take it there.
+const ISN_STEP: u32 = 1 << 16;

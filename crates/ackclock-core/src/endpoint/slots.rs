@@ -1,0 +1,114 @@
+//! A slab: values under small indices that are used again, with generations that tell the users apart.
+
+/// Values of one kind.
+#[derive(Debug)]
+pub(super) struct Slots<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+/// One place.
+#[derive(Debug)]
+pub(super) struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Slots<T> {
+    /// Adds a value; returns its index and generation. The callers' limits are far below 2^32.
+    pub(super) fn insert(&mut self, value: T) -> (u32, u32) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, value: None });
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        });
+        let slot = self.slots.get_mut(index as usize);
+        let generation = slot.map_or(0, |slot| {
+            slot.value = Some(value);
+            slot.generation
+        });
+        (index, generation)
+    }
+
+    pub(super) fn remove(&mut self, index: u32) -> Option<T> {
+        let slot = self.slots.get_mut(index as usize)?;
+        let value = slot.value.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+        Some(value)
+    }
+
+    #[inline]
+    pub(super) fn at(&self, index: u32) -> Option<&T> {
+        self.slots.get(index as usize)?.value.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.slots.get_mut(index as usize)?.value.as_mut()
+    }
+
+    /// The value that was added under this generation, not one that has its index now.
+    #[inline]
+    pub(super) fn get(&self, index: u32, generation: u32) -> Option<&T> {
+        self.slots.get(index as usize).filter(|slot| slot.generation == generation)?.value.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
+        self.slots.get_mut(index as usize).filter(|slot| slot.generation == generation)?.value.as_mut()
+    }
+
+    /// The generation of the value at `index`.
+    pub(super) fn generation(&self, index: u32) -> Option<u32> {
+        self.slots.get(index as usize).filter(|slot| slot.value.is_some()).map(|slot| slot.generation)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// All indices that were ever in use: for walks that change the table.
+    pub(super) fn indices(&self) -> std::ops::Range<u32> {
+        0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Index, generation and value of all.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
+        (0..)
+            .zip(&self.slots)
+            .filter_map(|(index, slot)| Some((index, slot.generation, slot.value.as_ref()?)))
+    }
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_used_again_under_another_generation() {
+        let mut slots = Slots::default();
+        let (index, first) = slots.insert('a');
+        assert_eq!(slots.remove(index), Some('a'));
+        assert_eq!(slots.remove(index), None);
+        let (again, second) = slots.insert('b');
+        assert_eq!(again, index);
+        assert_eq!((slots.get(index, first), slots.get(index, second)), (None, Some(&'b')));
+        assert_eq!((slots.at(index), slots.len()), (Some(&'b'), 1));
+    }
+
+    #[test]
+    fn an_empty_place_has_neither_value_nor_generation() {
+        let mut slots = Slots::default();
+        let (index, generation) = slots.insert(());
+        slots.insert(());
+        slots.remove(index);
+        assert_eq!((slots.generation(index), slots.get(index, generation + 1)), (None, None));
+        assert_eq!(slots.iter().map(|(index, ..)| index).collect::<Vec<_>>(), [1]);
+    }
+}

@@ -1,0 +1,70 @@
+//! Handshakes by cookie: the SYN-ACK that carries one, and the ACK that brings it back.
+
+use ackclock_wire::Flags;
+
+use super::Endpoint;
+use super::cookies::{CookieExtras, CookieOptions, cookie_timestamp};
+use super::input::Arrival;
+use super::passive::syn_ack;
+use super::syn_queue::PeerSyn;
+use crate::connection::{Handshake, default_mss, timestamp_clock, window_scale_for};
+use crate::{FourTuple, Instant, ListenerId};
+
+impl Endpoint {
+    /// Answers a SYN for which there is no room.
+    pub(super) fn send_cookie(&mut self, now: Instant, id: ListenerId, tuple: &FourTuple, peer: &PeerSyn) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        let extras = CookieExtras { window_scale: peer.window_scale, sack: peer.sack };
+        let options = CookieOptions {
+            mss: peer.mss.unwrap_or_else(|| default_mss(tuple)),
+            with_timestamps: peer.timestamps.map(|_| extras),
+        };
+        let iss = self.cookies.issue(now, tuple, peer.irs, options);
+        // What cannot be remembered must not be agreed on.
+        let without = PeerSyn { window_scale: None, sack: false, ..*peer };
+        let answered = if peer.timestamps.is_some() { peer } else { &without };
+        let mut fields = syn_ack(tuple, iss, answered, &listener.tcp, self.config.mtu);
+        fields.options.timestamps = peer.timestamps.map(|recent| {
+            let clock = timestamp_clock(now).wrapping_add(self.isn.timestamp_offset(tuple));
+            (cookie_timestamp(clock, extras), recent)
+        });
+        let ttl = listener.tcp.ttl;
+        self.counters.cookies_sent += 1;
+        self.reply(tuple, ttl, fields);
+    }
+
+    /// Whether the ACK carries a cookie; if so the connection is open, unless there is no room for it.
+    pub(super) fn take_cookie(&mut self, now: Instant, id: ListenerId, arrival: &Arrival<'_>) -> bool {
+        let Arrival { tuple, segment, .. } = arrival;
+        let plain = !segment.flags.contains(Flags::SYN);
+        let Some(listener) =
+            self.listeners.get(id).filter(|listener| plain && listener.recently_overflowed(now))
+        else {
+            return false;
+        };
+        let echo = segment.options.timestamps.map(|(_, echo)| echo).filter(|_| listener.tcp.timestamps);
+        let (irs, iss) = (segment.seq - 1, segment.ack - 1);
+        let Some(cookie) = self.cookies.check(now, tuple, irs, iss, echo) else {
+            self.counters.cookies_refused += 1;
+            return false;
+        };
+        let extras = cookie.with_timestamps;
+        let peers_scale = extras.and_then(|extras| extras.window_scale);
+        let handshake = Handshake {
+            irs,
+            peer_mss: cookie.mss,
+            window_scale: peers_scale.map(|peers| (peers, window_scale_for(listener.tcp.receive_buffer_max))),
+            sack: extras.is_some_and(|extras| extras.sack),
+            timestamps: extras.and(segment.options.timestamps).map(|(value, _)| value),
+            rtt: None,
+            // A cookie does not tell; a first window as after a clean handshake is what the client would see without cookies.
+            retransmitted: false,
+            peer_window: segment.window,
+        };
+        if self.may_establish(id) {
+            self.counters.cookies_accepted += 1;
+            self.establish(now, id, iss, handshake, arrival);
+        }
+        true
+    }
+}

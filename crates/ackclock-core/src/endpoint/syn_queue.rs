@@ -1,0 +1,474 @@
+//! Half-open connections: small records between a SYN and the acknowledgement of its SYN-ACK.
+//!
+//! Nothing but such a record is kept for a peer that has not completed a handshake. Their number is bounded for
+//! each listener and, within it, for each source network; SYNs beyond that are answered by cookies.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use ackclock_wire::{Flags, Segment, SeqNum};
+
+use super::compact::{Limiter, acceptable, is_old_timestamp};
+use super::keys::KeyedState;
+use super::slots::{Slot, Slots};
+use super::timers::{TIMER_BYTES, TimerWheel};
+use crate::connection::default_mss;
+use crate::{FourTuple, Instant, ListenerId, TcpConfig};
+
+/// All half-open connections of an endpoint.
+#[derive(Debug)]
+pub(super) struct SynQueue {
+    records: Slots<HalfOpen>,
+    timers: TimerWheel,
+    by_source: HashMap<Source, usize, KeyedState>,
+}
+
+/// A connection in SYN-RECEIVED that came from LISTEN.
+// RFC 9293 MUST-11: that it came from a passive OPEN is what being in this table says; an active one that
+// crossed with its peer's SYN is a `Connection`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HalfOpen {
+    pub(super) tuple: FourTuple,
+    pub(super) listener: ListenerId,
+    pub(super) peer: PeerSyn,
+    pub(super) iss: SeqNum,
+    pub(super) phase: Phase,
+    /// When the SYN arrived or, later, when the first SYN-ACK was sent.
+    pub(super) since: Instant,
+    limiter: Limiter,
+}
+
+/// What a SYN said that will be needed again; options that the listener does not want are left out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerSyn {
+    pub(super) irs: SeqNum,
+    /// TS.Recent.
+    pub(super) timestamps: Option<u32>,
+    pub(super) window: u16,
+    pub(super) mss: Option<u16>,
+    pub(super) window_scale: Option<u8>,
+    pub(super) sack: bool,
+}
+
+/// What a half-open record waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// For [`crate::Endpoint::decide`]: nothing has been sent.
+    Undecided,
+    /// For the acknowledgement of the SYN-ACK.
+    Answered { retransmits: u8, window: u16 },
+}
+
+/// What is to be done about a segment for a half-open connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing.
+    Drop,
+    /// The record is to be removed: the connection returns to LISTEN.
+    Forget,
+    /// The SYN-ACK is to be sent again.
+    Repeat,
+    /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> is to be sent.
+    Acknowledge,
+    /// <SEQ=SEG.ACK><CTL=RST> is to be sent.
+    Reset,
+    /// The handshake is complete.
+    Establish,
+}
+
+/// What a timer of a half-open connection brings about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expiry {
+    /// The SYN-ACK is to be sent again.
+    Repeat(u32),
+    /// The record is to be removed.
+    GiveUp(u32),
+}
+
+/// A listener's source network: an IPv4 address or an IPv6 /64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Source {
+    listener: u32,
+    is_v6: bool,
+    prefix: u64,
+}
+
+impl SynQueue {
+    pub(super) fn new(now: Instant, state: KeyedState) -> Self {
+        Self {
+            records: Slots::default(),
+            timers: TimerWheel::new(now),
+            by_source: HashMap::with_hasher(state),
+        }
+    }
+
+    /// Adds a record, and sets its timer; returns its index. Room has been asked for with [`Self::has_room`].
+    pub(super) fn insert(&mut self, record: HalfOpen) -> u32 {
+        *self.by_source.entry(record.source()).or_default() += 1;
+        let patience = match record.phase {
+            Phase::Undecided => DECISION_MAX,
+            Phase::Answered { .. } => SYN_ACK_TIMEOUT,
+        };
+        let deadline = record.since + patience;
+        let (index, _) = self.records.insert(record);
+        self.timers.arm(index, deadline);
+        index
+    }
+
+    pub(super) fn remove(&mut self, index: u32) -> Option<HalfOpen> {
+        let record = self.records.remove(index)?;
+        self.timers.disarm(index);
+        let source = record.source();
+        if let Some(count) = self.by_source.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_source.remove(&source);
+            }
+        }
+        Some(record)
+    }
+
+    /// Whether this source may have one more of at most `per_source_max`, and the endpoint one more at all.
+    pub(super) fn has_room(&self, listener: ListenerId, remote: IpAddr, per_source_max: usize) -> bool {
+        let count = self.by_source.get(&Source::new(listener, remote)).copied().unwrap_or(0);
+        count < per_source_max && self.records.len() < HALF_OPEN_MAX
+    }
+
+    pub(super) fn at(&self, index: u32) -> Option<&HalfOpen> {
+        self.records.at(index)
+    }
+
+    pub(super) fn at_mut(&mut self, index: u32) -> Option<&mut HalfOpen> {
+        self.records.at_mut(index)
+    }
+
+    pub(super) fn generation(&self, index: u32) -> Option<u32> {
+        self.records.generation(index)
+    }
+
+    /// The record of this generation, if it waits for a decision.
+    pub(super) fn undecided(&self, index: u32, generation: u32) -> Option<&HalfOpen> {
+        self.records.get(index, generation).filter(|record| record.phase == Phase::Undecided)
+    }
+
+    /// Notes that the SYN-ACK is being sent for the first time.
+    pub(super) fn answer(&mut self, index: u32, now: Instant, iss: SeqNum, window: u16) {
+        if let Some(record) = self.records.at_mut(index) {
+            record.phase = Phase::Answered { retransmits: 0, window };
+            record.since = now;
+            record.iss = iss;
+            self.timers.arm(index, now + SYN_ACK_TIMEOUT);
+        }
+    }
+
+    /// The indices of all records of a listener.
+    pub(super) fn of_listener(&self, listener: ListenerId) -> Vec<u32> {
+        let mine = self.records.iter().filter(|(_, _, record)| record.listener == listener);
+        mine.map(|(index, ..)| index).collect()
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// The next timer that is due. A SYN-ACK to be repeated has its next timer set.
+    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<Expiry> {
+        let index = self.timers.pop_expired(now)?;
+        let Some(record) = self.records.at_mut(index) else { return Some(Expiry::GiveUp(index)) };
+        Some(match &mut record.phase {
+            Phase::Answered { retransmits, .. } if *retransmits < SYN_ACK_RETRIES => {
+                *retransmits += 1;
+                // RFC 6298 §5.5: back off the timer.
+                self.timers.arm(index, now + SYN_ACK_TIMEOUT * (1 << *retransmits));
+                Expiry::Repeat(index)
+            }
+            _ => Expiry::GiveUp(index),
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+}
+
+impl HalfOpen {
+    pub(super) fn new(
+        tuple: FourTuple,
+        listener: ListenerId,
+        peer: PeerSyn,
+        iss: SeqNum,
+        phase: Phase,
+        now: Instant,
+    ) -> Self {
+        Self { tuple, listener, peer, iss, phase, since: now, limiter: Limiter::default() }
+    }
+
+    /// RFC 9293 §3.10.7.4 in SYN-RECEIVED after a passive OPEN, in the order of its steps.
+    pub(super) fn judge(&mut self, now: Instant, segment: &Segment<'_>) -> Verdict {
+        let Phase::Answered { window, .. } = self.phase else { return self.judge_undecided(segment) };
+        let flags = segment.flags;
+        let rcv_nxt = self.peer.irs + 1;
+        if self.is_same_syn(segment) {
+            if let (Some(recent), Some((value, _))) = (&mut self.peer.timestamps, segment.options.timestamps)
+                && !is_old_timestamp(value, *recent)
+            {
+                *recent = value;
+            }
+            return Verdict::Repeat;
+        }
+
+        // First, the sequence number; RFC 7323 §5.3 R1 puts the timestamp before it.
+        let old = self.has_old_timestamp(segment);
+        if old || !acceptable(segment.seq, segment.seq_len(), rcv_nxt, u32::from(window)) {
+            return if flags.contains(Flags::RST) { Verdict::Drop } else { self.acknowledge(now) };
+        }
+        // Second, RST. RFC 5961 §3.2: only the exact number resets; RFC 9293: a passive open returns to LISTEN.
+        if flags.contains(Flags::RST) {
+            return if segment.seq == rcv_nxt { Verdict::Forget } else { self.acknowledge(now) };
+        }
+        // RFC 7323 §3.2: once timestamps are agreed on, a segment without them is dropped.
+        if self.peer.timestamps.is_some() && segment.options.timestamps.is_none() {
+            return Verdict::Drop;
+        }
+        // Fourth, SYN: a passive open returns to LISTEN.
+        if flags.contains(Flags::SYN) {
+            return Verdict::Forget;
+        }
+        // Fifth, ACK.
+        if !flags.contains(Flags::ACK) {
+            return Verdict::Drop;
+        }
+        if segment.ack == self.iss + 1 { Verdict::Establish } else { Verdict::Reset }
+    }
+
+    /// The same while no SYN-ACK has been sent: the peer can only send its SYN again, or take it back.
+    fn judge_undecided(&self, segment: &Segment<'_>) -> Verdict {
+        let took_back = segment.flags.contains(Flags::RST) && segment.seq == self.peer.irs + 1;
+        if took_back { Verdict::Forget } else { Verdict::Drop }
+    }
+
+    /// Whether a segment with this sequence number may have been lost: the SYN-ACK's.
+    pub(super) fn is_outstanding(&self, seq: SeqNum) -> bool {
+        matches!(self.phase, Phase::Answered { .. }) && seq == self.iss
+    }
+
+    /// Takes note of the path's MTU. Values below what every path carries are raised to that (RFC 5927 §7.2).
+    pub(super) fn limit_mss(&mut self, mtu: u32) {
+        let (floor, headers) =
+            if self.tuple.remote_addr.is_ipv4() { (MTU_MIN_V4, 40) } else { (MTU_MIN_V6, 60) };
+        let fits = u16::try_from(mtu.max(floor) - headers).unwrap_or(u16::MAX);
+        let told = self.peer.mss.unwrap_or_else(|| default_mss(&self.tuple));
+        self.peer.mss = Some(told.min(fits));
+    }
+
+    fn acknowledge(&mut self, now: Instant) -> Verdict {
+        if self.limiter.allow(now) { Verdict::Acknowledge } else { Verdict::Drop }
+    }
+
+    fn is_same_syn(&self, segment: &Segment<'_>) -> bool {
+        let control = Flags::SYN | Flags::ACK | Flags::RST | Flags::FIN;
+        segment.seq == self.peer.irs && segment.flags.bits() & control.bits() == Flags::SYN.bits()
+    }
+
+    fn has_old_timestamp(&self, segment: &Segment<'_>) -> bool {
+        match (self.peer.timestamps, segment.options.timestamps) {
+            (Some(recent), Some((value, _))) => is_old_timestamp(value, recent),
+            _ => false,
+        }
+    }
+
+    fn source(&self) -> Source {
+        Source::new(self.listener, self.tuple.remote_addr)
+    }
+}
+
+impl PeerSyn {
+    /// What this SYN says, less what `tcp` does not want.
+    pub(super) fn new(segment: &Segment<'_>, tcp: &TcpConfig) -> Self {
+        let options = &segment.options;
+        Self {
+            irs: segment.seq,
+            timestamps: options.timestamps.filter(|_| tcp.timestamps).map(|(value, _)| value),
+            window: segment.window,
+            mss: options.mss,
+            window_scale: options.window_scale.filter(|_| tcp.window_scaling),
+            sack: options.sack_permitted && tcp.sack,
+        }
+    }
+}
+
+impl Source {
+    fn new(listener: ListenerId, remote: IpAddr) -> Self {
+        let (is_v6, prefix) = match remote {
+            IpAddr::V4(addr) => (false, u64::from(addr.to_bits())),
+            IpAddr::V6(addr) => (true, (addr.to_bits() >> 64) as u64),
+        };
+        Self { listener: listener.index, is_v6, prefix }
+    }
+}
+
+/// The most half-open records of an endpoint; beyond it every listener answers with cookies.
+const HALF_OPEN_MAX: usize = 1 << 17;
+/// How often a SYN-ACK is sent again: at 1, 3, 7, 15 and 31 s; given up at 63 s.
+const SYN_ACK_RETRIES: u8 = 5;
+/// RFC 6298 §2.1: the retransmission timeout before the first sample.
+const SYN_ACK_TIMEOUT: Duration = Duration::from_secs(1);
+/// The least MTU that an IPv4 path is believed to have: what Linux and others take for it.
+const MTU_MIN_V4: u32 = 552;
+/// The least MTU of an IPv6 path (RFC 8200 §5).
+const MTU_MIN_V6: u32 = 1280;
+/// How long a SYN waits for a decision.
+const DECISION_MAX: Duration = Duration::from_secs(60);
+
+const _: () =
+    assert!(size_of::<Slot<HalfOpen>>() + TIMER_BYTES <= 128, "a half-open connection in 128 bytes");
+
+#[cfg(test)]
+mod tests {
+    use ackclock_wire::TcpOptions;
+
+    use super::*;
+
+    const LISTENER: ListenerId = ListenerId { index: 0, generation: 0 };
+
+    fn record() -> HalfOpen {
+        let tuple = FourTuple::new("10.0.0.1:80".parse().unwrap(), "10.0.0.2:4000".parse().unwrap());
+        let peer = PeerSyn {
+            irs: SeqNum::new(u32::MAX),
+            timestamps: None,
+            window: 1000,
+            mss: None,
+            window_scale: None,
+            sack: false,
+        };
+        let phase = Phase::Answered { retransmits: 0, window: 100 };
+        HalfOpen::new(tuple, LISTENER, peer, SeqNum::new(500), phase, Instant::ZERO)
+    }
+
+    fn segment(flags: Flags, seq: u32, ack: u32) -> Segment<'static> {
+        Segment {
+            src_port: 4000,
+            dst_port: 80,
+            seq: SeqNum::new(seq),
+            ack: SeqNum::new(ack),
+            flags,
+            window: 1000,
+            urgent: 0,
+            options: TcpOptions::default(),
+            payload: &[],
+        }
+    }
+
+    fn judge(flags: Flags, seq: u32, ack: u32) -> Verdict {
+        record().judge(Instant::ZERO, &segment(flags, seq, ack))
+    }
+
+    #[test]
+    fn the_acknowledgement_of_the_syn_ack_establishes() {
+        assert_eq!(judge(Flags::ACK, 0, 501), Verdict::Establish);
+        assert_eq!(judge(Flags::ACK | Flags::FIN, 0, 501), Verdict::Establish);
+        assert_eq!(judge(Flags::ACK, 99, 501), Verdict::Establish, "reordered before earlier data");
+    }
+
+    #[test]
+    fn any_other_acknowledgement_is_reset() {
+        for ack in [500, 502, 501_u32.wrapping_add(1 << 31), 0] {
+            assert_eq!(judge(Flags::ACK, 0, ack), Verdict::Reset, "{ack}");
+        }
+    }
+
+    #[test]
+    fn a_segment_without_ack_is_dropped() {
+        assert_eq!(judge(Flags::NONE, 0, 501), Verdict::Drop);
+        assert_eq!(judge(Flags::FIN | Flags::PSH | Flags::URG, 0, 501), Verdict::Drop);
+    }
+
+    // Tests: RFC 9293 MUST-11
+    #[test]
+    fn sec_a1_only_the_exact_reset_returns_a_half_open_connection_to_listen() {
+        assert_eq!(judge(Flags::RST, 0, 0), Verdict::Forget);
+        for in_window in [1, 50, 99] {
+            assert_eq!(judge(Flags::RST, in_window, 0), Verdict::Acknowledge, "{in_window}");
+        }
+        for outside in [u32::MAX, 100, 1 << 31] {
+            assert_eq!(judge(Flags::RST, outside, 0), Verdict::Drop, "{outside}");
+        }
+    }
+
+    #[test]
+    fn the_same_syn_repeats_the_syn_ack() {
+        assert_eq!(judge(Flags::SYN, u32::MAX, 0), Verdict::Repeat);
+        assert_eq!(judge(Flags::SYN | Flags::ECE | Flags::CWR, u32::MAX, 0), Verdict::Repeat);
+        assert_eq!(judge(Flags::SYN | Flags::ACK, u32::MAX, 501), Verdict::Acknowledge);
+    }
+
+    #[test]
+    fn another_syn_outside_the_window_is_challenged_and_inside_it_forgets() {
+        assert_eq!(judge(Flags::SYN, 70_000, 0), Verdict::Acknowledge);
+        assert_eq!(judge(Flags::SYN, 5, 0), Verdict::Forget);
+    }
+
+    #[test]
+    fn sec_a5_challenges_of_one_record_are_limited() {
+        let mut record = record();
+        let unacceptable = segment(Flags::ACK, 1 << 31, 501);
+        let answers = (0..10_000).map(|ms| record.judge(Instant::from_millis(ms), &unacceptable));
+        assert_eq!(answers.filter(|verdict| *verdict == Verdict::Acknowledge).count(), 20);
+    }
+
+    #[test]
+    fn with_timestamps_old_segments_are_unacceptable_and_bare_ones_dropped() {
+        let mut record = record();
+        record.peer.timestamps = Some(1000);
+        let mut ack = segment(Flags::ACK, 0, 501);
+        assert_eq!(record.judge(Instant::ZERO, &ack), Verdict::Drop);
+        ack.options.timestamps = Some((999, 0));
+        assert_eq!(record.judge(Instant::ZERO, &ack), Verdict::Acknowledge);
+        ack.options.timestamps = Some((1000, 0));
+        assert_eq!(record.judge(Instant::ZERO, &ack), Verdict::Establish);
+    }
+
+    #[test]
+    fn a_syn_ack_is_repeated_five_times_with_backoff_and_then_given_up() {
+        let mut queue = SynQueue::new(Instant::ZERO, state());
+        let index = queue.insert(record());
+        let mut at = Vec::new();
+        loop {
+            let now = queue.next_timeout().unwrap();
+            at.push(now.as_millis() / 1000);
+            if queue.pop_expired(now).unwrap() == Expiry::GiveUp(index) {
+                break;
+            }
+        }
+        assert_eq!(at, [1, 3, 7, 15, 31, 63]);
+    }
+
+    #[test]
+    fn sec_b13_one_source_has_a_bounded_share_and_gives_it_back() {
+        let mut queue = SynQueue::new(Instant::ZERO, state());
+        let from = |port| HalfOpen { tuple: FourTuple { remote_port: port, ..record().tuple }, ..record() };
+        let indices: Vec<u32> = (0..4).map(|port| queue.insert(from(port))).collect();
+        let remote = record().tuple.remote_addr;
+        assert!(!queue.has_room(LISTENER, remote, 4));
+        assert!(queue.has_room(LISTENER, "10.0.0.3".parse().unwrap(), 4));
+        assert!(queue.has_room(ListenerId { index: 1, generation: 0 }, remote, 4));
+        queue.remove(indices[0]);
+        assert!(queue.has_room(LISTENER, remote, 4));
+        indices[1..].iter().for_each(|index| assert!(queue.remove(*index).is_some()));
+        assert!(queue.by_source.is_empty());
+    }
+
+    #[test]
+    fn sec_b13_an_ipv6_source_is_its_64_bit_prefix() {
+        let source = |addr: &str| Source::new(LISTENER, addr.parse().unwrap());
+        assert_eq!(source("2001:db8:0:1::1"), source("2001:db8:0:1:ffff::"));
+        assert_ne!(source("2001:db8:0:1::1"), source("2001:db8:0:2::1"));
+        assert_ne!(source("10.0.0.1"), source("10.0.0.2"));
+    }
+
+    fn state() -> KeyedState {
+        use super::super::keys::{Key, Purpose};
+        KeyedState(Key::derive(&[1; 32], Purpose::Tables))
+    }
+}

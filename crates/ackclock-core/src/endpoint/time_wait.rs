@@ -1,0 +1,253 @@
+//! TIME-WAIT without a connection: the few numbers that are needed to answer what is left in the network.
+//!
+//! A connection in TIME-WAIT that the application has let go becomes a record here. Records expire in the order
+//! in which they were added (one list for each duration), so that expiry costs a constant number of steps. When the
+//! table is full the record that would expire first is recycled: new connections are never refused for its sake.
+
+use std::time::Duration;
+
+use ackclock_wire::{Flags, Segment, SeqNum};
+
+use super::compact::{Limiter, acceptable, is_old_timestamp};
+use super::slots::{Slot, Slots};
+use crate::connection::TimeWaitParams;
+use crate::{FourTuple, Instant};
+
+/// All TIME-WAIT records of an endpoint.
+#[derive(Debug)]
+pub(super) struct TimeWaitTable {
+    records: Slots<TimeWait>,
+    lists: Vec<List>,
+    max: usize,
+}
+
+/// One connection in TIME-WAIT.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimeWait {
+    pub(super) tuple: FourTuple,
+    pub(super) last: LastNumbers,
+    list: u8,
+    expires: Instant,
+    limiter: Limiter,
+    next: u32,
+    previous: u32,
+}
+
+/// The numbers at which a connection ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LastNumbers {
+    pub(super) snd_nxt: SeqNum,
+    pub(super) rcv_nxt: SeqNum,
+    /// The window as it stood in the last header. Taken as it is for RCV.WND, which no data is awaited in.
+    pub(super) window: u16,
+    /// TS.Recent and the offset of our clock, if timestamps were in use.
+    pub(super) timestamps: Option<(u32, u32)>,
+}
+
+/// What is to be done about a segment for a connection in TIME-WAIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing.
+    Drop,
+    /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> is to be sent.
+    Acknowledge,
+    /// The record gives way to a new connection, whose ISS is to be after `snd_nxt`.
+    Reopen {
+        /// SND.NXT of the old connection.
+        snd_nxt: SeqNum,
+    },
+}
+
+/// Records of one duration in the order of their expiry.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    duration: Duration,
+    head: u32,
+    tail: u32,
+}
+
+impl TimeWaitTable {
+    pub(super) fn new(max: usize) -> Self {
+        Self { records: Slots::default(), lists: Vec::new(), max: max.max(1) }
+    }
+
+    /// Adds a record that lasts `duration` from now; returns its index. There must be room: see
+    /// [`Self::surplus`].
+    pub(super) fn insert(
+        &mut self,
+        now: Instant,
+        duration: Duration,
+        tuple: FourTuple,
+        last: LastNumbers,
+    ) -> u32 {
+        let list = self.list_for(duration);
+        let (index, _) = self.records.insert(TimeWait {
+            tuple,
+            last,
+            list,
+            expires: now,
+            limiter: Limiter::default(),
+            next: NIL,
+            previous: NIL,
+        });
+        self.append(index, now);
+        index
+    }
+
+    pub(super) fn remove(&mut self, index: u32) -> Option<TimeWait> {
+        self.unlink(index);
+        self.records.remove(index)
+    }
+
+    pub(super) fn at(&self, index: u32) -> Option<&TimeWait> {
+        self.records.at(index)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The record to recycle before another is added, if the table is full.
+    pub(super) fn surplus(&self) -> Option<u32> {
+        if self.records.len() < self.max { None } else { self.first().map(|(index, _)| index) }
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.first().map(|(_, expires)| expires)
+    }
+
+    /// A record whose time is over; it is still in the table.
+    pub(super) fn expired(&self, now: Instant) -> Option<u32> {
+        self.first().filter(|(_, expires)| *expires <= now).map(|(index, _)| index)
+    }
+
+    /// RFC 9293 §3.10.7.4 in TIME-WAIT, in the order of its steps.
+    pub(super) fn judge(&mut self, now: Instant, index: u32, segment: &Segment<'_>) -> Verdict {
+        let Some(record) = self.records.at_mut(index) else { return Verdict::Drop };
+        let last = record.last;
+        // RFC 1337 §3 (F1): a reset, old or forged, must not end TIME-WAIT before its time.
+        if segment.flags.contains(Flags::RST) {
+            return Verdict::Drop;
+        }
+        if is_plain_syn(segment) && last.may_reopen(segment) {
+            return Verdict::Reopen { snd_nxt: last.snd_nxt };
+        }
+        // "The only thing that can arrive in this state is a retransmission of the remote FIN": it starts 2 MSL
+        // anew, and is answered each time, since the peer waits for nothing else.
+        let end = segment.seq + segment.seq_len();
+        let is_old = last.is_old(segment);
+        if segment.flags.contains(Flags::FIN | Flags::ACK) && end == last.rcv_nxt && !is_old {
+            self.unlink(index);
+            self.append(index, now);
+            return Verdict::Acknowledge;
+        }
+        let unacceptable =
+            is_old || !acceptable(segment.seq, segment.seq_len(), last.rcv_nxt, u32::from(last.window));
+        // RFC 5961 §4.2: any other SYN is challenged.
+        let is_syn = segment.flags.contains(Flags::SYN);
+        if (unacceptable || is_syn) && record.limiter.allow(now) {
+            return Verdict::Acknowledge;
+        }
+        Verdict::Drop
+    }
+
+    /// The record that expires first, and when.
+    fn first(&self) -> Option<(u32, Instant)> {
+        let heads =
+            self.lists.iter().filter_map(|list| Some((list.head, self.records.at(list.head)?.expires)));
+        heads.min_by_key(|(_, expires)| *expires)
+    }
+
+    /// The list for a duration. Beyond [`DURATIONS_MAX`] different ones, the next longer there is, or else
+    /// the longest.
+    fn list_for(&mut self, duration: Duration) -> u8 {
+        let place = |position: Option<usize>| position.and_then(|position| u8::try_from(position).ok());
+        let same = place(self.lists.iter().position(|list| list.duration == duration));
+        same.unwrap_or_else(|| {
+            if self.lists.len() < DURATIONS_MAX {
+                self.lists.push(List { duration, head: NIL, tail: NIL });
+                return place(self.lists.len().checked_sub(1)).unwrap_or(0);
+            }
+            let by_duration = |(_, list): &(usize, &List)| list.duration;
+            let longer = self.lists.iter().enumerate().filter(|(_, list)| list.duration > duration);
+            let next_longer = longer.min_by_key(by_duration);
+            let longest = || self.lists.iter().enumerate().max_by_key(by_duration);
+            place(next_longer.or_else(longest).map(|(position, _)| position)).unwrap_or(0)
+        })
+    }
+
+    /// Puts a record at the end of its list, to expire its duration from now.
+    fn append(&mut self, index: u32, now: Instant) {
+        let Some(record) = self.records.at_mut(index) else { return };
+        let Some(list) = self.lists.get_mut(usize::from(record.list)) else { return };
+        record.expires = now + list.duration;
+        record.next = NIL;
+        record.previous = list.tail;
+        let old_tail = std::mem::replace(&mut list.tail, index);
+        match self.records.at_mut(old_tail) {
+            Some(old_tail) => old_tail.next = index,
+            None => list.head = index,
+        }
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Some(&TimeWait { next, previous, list, .. }) = self.records.at(index) else { return };
+        let Some(list) = self.lists.get_mut(usize::from(list)) else { return };
+        match self.records.at_mut(next) {
+            Some(next) => next.previous = previous,
+            None => list.tail = previous,
+        }
+        match self.records.at_mut(previous) {
+            Some(previous) => previous.next = next,
+            None => list.head = next,
+        }
+    }
+}
+
+impl From<&TimeWaitParams> for LastNumbers {
+    fn from(params: &TimeWaitParams) -> Self {
+        let &TimeWaitParams { snd_nxt, rcv_nxt, window, timestamps, .. } = params;
+        Self { snd_nxt, rcv_nxt, window, timestamps }
+    }
+}
+
+impl LastNumbers {
+    /// Whether a SYN may open a new connection of this name (RFC 6191 §2, RFC 9293 §3.6.1).
+    // RFC 9293 MAY-2: a SYN may reopen a connection in TIME-WAIT, if it cannot be an old duplicate.
+    // RFC 9293 SHLD-4: timestamps tell so even when sequence numbers do not.
+    pub(super) fn may_reopen(&self, segment: &Segment<'_>) -> bool {
+        let higher_seq = segment.seq.after(self.rcv_nxt);
+        match (self.ts_recent(), segment.options.timestamps) {
+            (Some(recent), Some((value, _))) if value == recent => higher_seq,
+            (Some(recent), Some((value, _))) => !is_old_timestamp(value, recent),
+            // An old duplicate would carry no timestamps, like its connection.
+            (None, Some(_)) => true,
+            (_, None) => higher_seq,
+        }
+    }
+
+    fn ts_recent(&self) -> Option<u32> {
+        self.timestamps.map(|(recent, _)| recent)
+    }
+
+    fn is_old(&self, segment: &Segment<'_>) -> bool {
+        match (self.ts_recent(), segment.options.timestamps) {
+            (Some(recent), Some((value, _))) => is_old_timestamp(value, recent),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a segment asks for a new connection: SYN, without what makes it something else.
+pub(super) fn is_plain_syn(segment: &Segment<'_>) -> bool {
+    segment.flags.contains(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN)
+}
+
+/// The most different durations that are told apart.
+const DURATIONS_MAX: usize = 8;
+const NIL: u32 = u32::MAX;
+
+const _: () = assert!(size_of::<Slot<TimeWait>>() <= 96, "a connection in TIME-WAIT in 96 bytes");
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,410 @@
+//! One timer for each of many small numbers: a hierarchical wheel.
+//!
+//! George Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 7: nine levels of
+//! 64 slots, the slots of a level 64 times as long as those of the level below, 1.024 µs at the bottom.
+//! Arming, re-arming and disarming cost a constant number of steps; a timer moves down at most eight times
+//! before it fires.
+//!
+//! Beyond the paper: each slot knows a lower bound of the deadlines in it, so that [`TimerWheel::next`] is exact
+//! unless the earliest timer of a slot was disarmed; then it may be early, and never late. A timer fires
+//! only when its exact deadline has come.
+
+use crate::Instant;
+
+/// The wheel. Indices are expected to be dense: it keeps 24 bytes for each up to the largest.
+#[derive(Debug)]
+pub(super) struct TimerWheel {
+    /// The tick up to which slots have been turned; no timer is placed before it.
+    elapsed: u64,
+    /// Bit n: some slot of level n is in use.
+    levels_used: u16,
+    levels: Box<[Level; LEVELS]>,
+    nodes: Vec<Node>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    /// Bit n: slot n is in use.
+    used: u64,
+    slots: [Slot; SLOTS],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    head: u32,
+    /// No deadline in this slot is earlier.
+    earliest: Instant,
+}
+
+/// A timer, linked to the others of its slot in both directions.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    deadline: Instant,
+    next: u32,
+    previous: u32,
+    /// Level and slot; [`NOWHERE`] while disarmed.
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    level: u8,
+    slot: u8,
+}
+
+impl TimerWheel {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            elapsed: tick(now),
+            levels_used: 0,
+            levels: Box::new([Level { used: 0, slots: [Slot::FREE; SLOTS] }; LEVELS]),
+            nodes: Vec::new(),
+        }
+    }
+
+    /// Sets the timer of `index`, whether or not it is set.
+    pub(super) fn arm(&mut self, index: u32, deadline: Instant) {
+        if self.nodes.len() <= index as usize {
+            self.nodes.resize(index as usize + 1, Node::DISARMED);
+        }
+        self.disarm(index);
+        self.link(index, deadline);
+    }
+
+    /// Takes the timer of `index` back.
+    pub(super) fn disarm(&mut self, index: u32) {
+        let Some(node) = self.nodes.get_mut(index as usize) else { return };
+        let Node { next, previous, place, .. } = *node;
+        if place == NOWHERE {
+            return;
+        }
+        *node = Node::DISARMED;
+        if let Some(next) = self.nodes.get_mut(next as usize) {
+            next.previous = previous;
+        }
+        match self.nodes.get_mut(previous as usize) {
+            Some(previous) => previous.next = next,
+            None => self.set_head(place, next),
+        }
+    }
+
+    /// Sees to it that the timer of `index` fires at `deadline` at the latest. One that is set too early is left
+    /// alone: data in flight moves a deadline with each segment, and an early expiry does nothing.
+    #[inline]
+    pub(super) fn rearm(&mut self, index: u32, deadline: Option<Instant>) {
+        match (deadline, self.deadline(index)) {
+            (Some(deadline), Some(armed)) if armed <= deadline => {}
+            (Some(deadline), _) => self.arm(index, deadline),
+            (None, Some(_)) => self.disarm(index),
+            (None, None) => {}
+        }
+    }
+
+    /// The deadline of `index`, if its timer is set.
+    #[inline]
+    pub(super) fn deadline(&self, index: u32) -> Option<Instant> {
+        self.nodes.get(index as usize).filter(|node| node.place != NOWHERE).map(|node| node.deadline)
+    }
+
+    /// When the next timer is due: never later than that, and earlier only after a timer was disarmed.
+    #[inline]
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.first().map(|(_, earliest)| earliest)
+    }
+
+    /// A timer that is due, disarmed; `None` when there is none left. To be called until it returns `None`.
+    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<u32> {
+        let now_tick = tick(now).max(self.elapsed);
+        while let Some((place, earliest)) = self.first() {
+            let start = self.start(place);
+            if start > now_tick {
+                break;
+            }
+            self.elapsed = self.elapsed.max(start);
+            if place.level > 0 {
+                self.turn(place);
+            } else if earliest > now {
+                return None;
+            } else if let Some(index) = self.due_in(place, now) {
+                self.disarm(index);
+                return Some(index);
+            }
+        }
+        // Every slot in use starts after `now`, so its level and number are right from here, too.
+        self.elapsed = now_tick;
+        None
+    }
+
+    /// The slot with the earliest deadlines, and its bound: on the lowest level in use, since a timer's level is
+    /// that of the highest digit in which its tick differs from `elapsed`.
+    #[inline]
+    fn first(&self) -> Option<(Place, Instant)> {
+        let level = self.levels_used.trailing_zeros();
+        let wheel = self.levels.get(level as usize)?;
+        let slot = wheel.used.trailing_zeros();
+        #[expect(clippy::cast_possible_truncation, reason = "at most 16 and 64")]
+        let place = Place { level: level as u8, slot: slot as u8 };
+        wheel.slots.get(slot as usize).map(|slot| (place, slot.earliest))
+    }
+
+    /// The first tick of a slot.
+    fn start(&self, place: Place) -> u64 {
+        let shift = u32::from(place.level) * DIGIT;
+        let above = (self.elapsed >> shift) >> DIGIT << DIGIT;
+        (above | u64::from(place.slot)) << shift
+    }
+
+    /// Moves the timers of a slot to lower levels.
+    fn turn(&mut self, place: Place) {
+        let mut index = self.head(place);
+        self.set_head(place, NIL);
+        while let Some(&Node { deadline, next, .. }) = self.nodes.get(index as usize) {
+            self.link(index, deadline);
+            index = next;
+        }
+    }
+
+    /// A due timer in a slot of the lowest level. If there is none, the slot's bound is made exact.
+    fn due_in(&mut self, place: Place, now: Instant) -> Option<u32> {
+        let mut index = self.head(place);
+        let mut earliest = Instant::FAR_FUTURE;
+        while let Some(node) = self.nodes.get(index as usize) {
+            if node.deadline <= now {
+                return Some(index);
+            }
+            earliest = earliest.min(node.deadline);
+            index = node.next;
+        }
+        if let Some(slot) = self.slot_mut(place) {
+            slot.earliest = earliest;
+        }
+        None
+    }
+
+    fn link(&mut self, index: u32, deadline: Instant) {
+        let place = self.place(deadline);
+        let next = self.head(place);
+        if let Some(node) = self.nodes.get_mut(index as usize) {
+            *node = Node { deadline, next, previous: NIL, place };
+        }
+        if let Some(next) = self.nodes.get_mut(next as usize) {
+            next.previous = index;
+        }
+        if let Some(slot) = self.slot_mut(place) {
+            slot.earliest = slot.earliest.min(deadline);
+        }
+        self.set_head(place, index);
+    }
+
+    /// Where a timer belongs, seen from `elapsed`.
+    #[inline]
+    fn place(&self, deadline: Instant) -> Place {
+        let due = tick(deadline).max(self.elapsed);
+        // A difference in the lowest digit, or none, is level 0.
+        let highest = ((due ^ self.elapsed) | 1).ilog2();
+        let level = highest / DIGIT;
+        let slot = (due >> (level * DIGIT)) & (SLOTS as u64 - 1);
+        #[expect(clippy::cast_possible_truncation, reason = "below 9 and below 64")]
+        let place = Place { level: level as u8, slot: slot as u8 };
+        place
+    }
+
+    #[inline]
+    fn head(&self, place: Place) -> u32 {
+        let level = self.levels.get(usize::from(place.level));
+        level.and_then(|level| level.slots.get(usize::from(place.slot))).map_or(NIL, |slot| slot.head)
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, place: Place) -> Option<&mut Slot> {
+        self.levels.get_mut(usize::from(place.level))?.slots.get_mut(usize::from(place.slot))
+    }
+
+    /// Sets the head of a slot's list and the bits that say whether there is any.
+    fn set_head(&mut self, place: Place, head: u32) {
+        let Some(level) = self.levels.get_mut(usize::from(place.level)) else { return };
+        let Some(slot) = level.slots.get_mut(usize::from(place.slot)) else { return };
+        slot.head = head;
+        if head == NIL {
+            slot.earliest = Instant::FAR_FUTURE;
+            level.used &= !(1 << place.slot);
+        } else {
+            level.used |= 1 << place.slot;
+        }
+        if level.used == 0 {
+            self.levels_used &= !(1 << place.level);
+        } else {
+            self.levels_used |= 1 << place.level;
+        }
+    }
+}
+
+impl Slot {
+    const FREE: Self = Self { head: NIL, earliest: Instant::FAR_FUTURE };
+}
+
+impl Node {
+    const DISARMED: Self = Self { deadline: Instant::FAR_FUTURE, next: NIL, previous: NIL, place: NOWHERE };
+}
+
+/// The tick in which an instant lies.
+#[inline]
+fn tick(instant: Instant) -> u64 {
+    instant.as_nanos() >> TICK_SHIFT
+}
+
+/// Bytes that a timer takes beside its index.
+pub(super) const TIMER_BYTES: usize = size_of::<Node>();
+
+/// A tick is 2^10 ns.
+const TICK_SHIFT: u32 = 10;
+/// Bits of a tick's number that one level tells apart.
+const DIGIT: u32 = 6;
+const SLOTS: usize = 1 << DIGIT;
+const LEVELS: usize = 9;
+const NIL: u32 = u32::MAX;
+const NOWHERE: Place = Place { level: u8::MAX, slot: 0 };
+
+const _: () = assert!(
+    TICK_SHIFT as usize + DIGIT as usize * LEVELS == u64::BITS as usize,
+    "the wheel spans all of time"
+);
+const _: () = assert!(LEVELS <= u16::BITS as usize, "one bit for each level");
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn expired(wheel: &mut TimerWheel, now: Instant) -> Vec<u32> {
+        std::iter::from_fn(|| wheel.pop_expired(now)).collect()
+    }
+
+    #[test]
+    fn a_timer_fires_at_its_deadline_and_not_a_nanosecond_before() {
+        let mut wheel = TimerWheel::new(at(0));
+        wheel.arm(0, at(5_000_000_123));
+        assert_eq!(wheel.next(), Some(at(5_000_000_123)));
+        assert_eq!(expired(&mut wheel, at(5_000_000_122)), []);
+        assert_eq!(wheel.next(), Some(at(5_000_000_123)));
+        assert_eq!(expired(&mut wheel, at(5_000_000_123)), [0]);
+        assert_eq!(wheel.next(), None);
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_is_due_at_once() {
+        let mut wheel = TimerWheel::new(at(1 << 40));
+        wheel.arm(3, at(17));
+        assert_eq!(wheel.next(), Some(at(17)));
+        assert_eq!(expired(&mut wheel, at(1 << 40)), [3]);
+    }
+
+    #[test]
+    fn rearming_moves_a_timer_and_disarming_removes_it() {
+        let mut wheel = TimerWheel::new(at(0));
+        wheel.arm(1, at(1_000));
+        wheel.arm(1, at(900_000_000));
+        assert_eq!(expired(&mut wheel, at(800_000_000)), []);
+        wheel.disarm(1);
+        wheel.disarm(1);
+        assert_eq!((wheel.next(), wheel.deadline(1)), (None, None));
+        assert_eq!(expired(&mut wheel, at(u64::MAX)), []);
+    }
+
+    #[test]
+    fn the_ends_of_time_are_deadlines_like_others() {
+        let mut wheel = TimerWheel::new(at(0));
+        wheel.arm(0, Instant::FAR_FUTURE);
+        wheel.arm(1, at(0));
+        assert_eq!(expired(&mut wheel, at(0)), [1]);
+        assert_eq!(expired(&mut wheel, at(u64::MAX - 1)), []);
+        assert_eq!(expired(&mut wheel, at(u64::MAX)), [0]);
+    }
+
+    #[test]
+    fn a_timer_rearmed_while_others_expire_does_not_fire_again_at_the_same_instant() {
+        let mut wheel = TimerWheel::new(at(0));
+        wheel.arm(0, at(2_000));
+        assert_eq!(wheel.pop_expired(at(2_001)), Some(0));
+        wheel.arm(0, at(2_002));
+        assert_eq!(wheel.pop_expired(at(2_001)), None);
+        assert_eq!(wheel.next(), Some(at(2_002)));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Arm(u32, u64),
+        Disarm(u32),
+        Wait(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        // Spans of every magnitude, so that every level of the wheel is used.
+        let span = || (0_u32..63, any::<u64>()).prop_map(|(bits, value)| value & ((1 << bits) - 1));
+        prop_oneof![
+            4 => (0_u32..24, span()).prop_map(|(index, span)| Step::Arm(index, span)),
+            1 => (0_u32..24).prop_map(Step::Disarm),
+            3 => span().prop_map(Step::Wait),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn agrees_with_a_naive_model(start in any::<u32>(), steps in prop::collection::vec(step(), 1..120)) {
+            let mut now = at(u64::from(start));
+            let mut wheel = TimerWheel::new(now);
+            let mut model: BTreeMap<u32, Instant> = BTreeMap::new();
+            for step in steps {
+                match step {
+                    Step::Arm(index, span) => {
+                        let deadline = at(now.as_nanos().saturating_add(span));
+                        wheel.arm(index, deadline);
+                        model.insert(index, deadline);
+                    }
+                    Step::Disarm(index) => {
+                        wheel.disarm(index);
+                        model.remove(&index);
+                    }
+                    Step::Wait(span) => now = at(now.as_nanos().saturating_add(span)),
+                }
+                let mut fired = expired(&mut wheel, now);
+                fired.sort_unstable();
+                let due: Vec<u32> = model.iter().filter(|(_, at)| **at <= now).map(|(index, _)| *index).collect();
+                prop_assert_eq!(&fired, &due);
+                model.retain(|_, at| *at > now);
+
+                let earliest = model.values().min().copied();
+                prop_assert_eq!(wheel.next().is_some(), earliest.is_some());
+                // Never late; and never in the past, so that a driver which sleeps until then makes progress.
+                prop_assert!(wheel.next() <= earliest && wheel.next().is_none_or(|next| next > now));
+                for index in 0..24 {
+                    prop_assert_eq!(wheel.deadline(index), model.get(&index).copied());
+                }
+            }
+        }
+
+        #[test]
+        fn sleeping_until_next_reaches_every_deadline_exactly(spans in prop::collection::vec(0_u64..1 << 45, 1..40)) {
+            let mut wheel = TimerWheel::new(at(0));
+            for (index, span) in (0_u32..).zip(&spans) {
+                wheel.arm(index, at(*span));
+            }
+            let mut fired = 0;
+            while let Some(next) = wheel.next() {
+                for index in expired(&mut wheel, next) {
+                    prop_assert_eq!(at(spans[index as usize]), next);
+                    fired += 1;
+                }
+            }
+            prop_assert_eq!(fired, spans.len());
+        }
+    }
+}

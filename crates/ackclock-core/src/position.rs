@@ -1,0 +1,102 @@
+//! Positions: sequence numbers that do not wrap.
+
+use std::fmt;
+use std::ops::{Add, AddAssign};
+
+use ackclock_wire::SeqNum;
+
+/// A place in one direction of a connection: a sequence number extended to 64 bits, its low half being the
+/// number on the wire.
+///
+/// Positions are ordered and never wrap (the first lies above 2^32, so that old duplicates from before it have
+/// one too). A number from the wire becomes a position once, at the border, and is from there on an ordinary integer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Position(u64);
+
+impl Position {
+    /// The position of an initial sequence number.
+    pub(crate) fn initial(seq: SeqNum) -> Self {
+        Self((1 << 32) + u64::from(seq.raw()))
+    }
+
+    /// The position with this sequence number that lies nearest to `self`, at most 2^31 away.
+    #[inline]
+    pub(crate) fn near(self, seq: SeqNum) -> Self {
+        let ahead = seq.offset_from(self.seq());
+        if ahead < 1 << 31 {
+            Self(self.0 + u64::from(ahead))
+        } else {
+            Self(self.0.saturating_sub(u64::from(ahead.wrapping_neg())))
+        }
+    }
+
+    /// The number on the wire.
+    #[inline]
+    pub(crate) fn seq(self) -> SeqNum {
+        #[expect(clippy::cast_possible_truncation, reason = "the low half is the number on the wire")]
+        SeqNum::new(self.0 as u32)
+    }
+
+    /// Bytes from `earlier` to `self`; zero when `earlier` is not earlier.
+    #[inline]
+    pub(crate) fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The same as an index into a buffer that begins at `earlier`.
+    #[inline]
+    pub(crate) fn index_from(self, earlier: Self) -> usize {
+        usize::try_from(self.since(earlier)).unwrap_or(usize::MAX)
+    }
+
+    /// The position `bytes` before this one.
+    #[inline]
+    pub(crate) fn back(self, bytes: u64) -> Self {
+        Self(self.0.saturating_sub(bytes))
+    }
+}
+
+impl Add<u64> for Position {
+    type Output = Self;
+    #[inline]
+    fn add(self, bytes: u64) -> Self {
+        Self(self.0.saturating_add(bytes))
+    }
+}
+
+impl AddAssign<u64> for Position {
+    #[inline]
+    fn add_assign(&mut self, bytes: u64) {
+        *self = *self + bytes;
+    }
+}
+
+impl fmt::Debug for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn near_inverts_seq_within_half_the_circle(start: u32, forward in 0u64..1 << 40, away in -(1i64 << 31) + 1..1i64 << 31) {
+            let here = Position::initial(SeqNum::new(start)) + forward;
+            let there = Position(here.0.saturating_add_signed(away));
+            prop_assert_eq!(here.near(there.seq()), there);
+        }
+
+        #[test]
+        fn order_of_positions_agrees_with_the_circle(start: u32, away in 1u64..1 << 31) {
+            let here = Position::initial(SeqNum::new(start));
+            let there = here + away;
+            prop_assert!(here < there);
+            prop_assert!(here.seq().before(there.seq()));
+            prop_assert_eq!(there.since(here), away);
+        }
+    }
+}

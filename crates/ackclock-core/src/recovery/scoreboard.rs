@@ -1,0 +1,525 @@
+//! What is outstanding: one record for each transmission that may still be unacknowledged.
+//!
+//! Records lie in the order of their positions. Each is in one of three conditions, as the pipe of RFC 6675 §2
+//! needs: outstanding (counted in the pipe), lost (not counted until sent again), or held by the peer (SACKed).
+//! An acknowledgement costs O(log n) and one step for each record that it changes.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ackclock_control::Instant;
+
+use crate::buffer::RangeSet;
+use crate::position::Position;
+
+/// The connection at the moment when something was sent, for samples of time and rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SendMoment {
+    /// When it was sent.
+    pub(crate) at: Instant,
+    /// Bytes delivered by then.
+    pub(crate) delivered: u64,
+    /// When the last of them was delivered.
+    pub(crate) delivered_at: Instant,
+    /// Whether the application had too little to send.
+    pub(crate) app_limited: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    Outstanding,
+    Lost,
+    Sacked,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    start: Position,
+    end: Position,
+    moment: SendMoment,
+    /// Pieces of this many bytes went out as segments of their own; splits happen at their edges.
+    segment: u32,
+    condition: Condition,
+    retransmitted: bool,
+}
+
+impl Record {
+    fn len(&self) -> u64 {
+        self.end.since(self.start)
+    }
+}
+
+/// Sent and unacknowledged data.
+#[derive(Debug, Default)]
+pub(crate) struct Scoreboard {
+    records: VecDeque<Record>,
+    sacked: RangeSet,
+    outstanding: u64,
+    lost: u64,
+    /// No record that starts before this is lost and waits to be sent again.
+    retransmit_from: Option<Position>,
+    /// Records that start before this have been judged by `mark_lost_before` once.
+    judged: Option<Position>,
+    /// The highest position that the peer is known to hold.
+    highest_held: Option<Position>,
+    /// All transmissions in the order of their sending, for RACK; what was acknowledged since leaves lazily.
+    order: VecDeque<(Instant, Position, Position)>,
+}
+
+/// What one acknowledgement did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AckOutcome {
+    /// Bytes acknowledged for the first time, cumulatively or selectively.
+    pub(crate) newly_acked: u64,
+    /// The newest transmission among them that was sent once only: a valid sample (Karn's rule).
+    pub(crate) newest: Option<SendMoment>,
+    /// The newest transmission among them at all, retransmissions included, and where it ends.
+    pub(crate) newest_any: Option<(SendMoment, Position)>,
+    /// Whether that one had been sent before.
+    pub(crate) newest_was_repeated: bool,
+    /// Whether something sent once was delivered behind something sent later.
+    pub(crate) reordered: bool,
+    /// Bytes acknowledged selectively for the first time.
+    pub(crate) newly_sacked: u64,
+    /// Whether a block reported data below the cumulative acknowledgement or held already (RFC 2883).
+    pub(crate) duplicate_reported: bool,
+    /// Whether something that had been sent again was acknowledged.
+    pub(crate) retransmission_acked: bool,
+}
+
+impl AckOutcome {
+    fn count(&mut self, record: &Record, bytes: u64) {
+        self.newly_acked += bytes;
+        self.retransmission_acked |= record.retransmitted;
+        let at = record.moment.at;
+        if self.newest_any.is_none_or(|(moment, end)| (moment.at, end) <= (at, record.end)) {
+            self.newest_any = Some((record.moment, record.end));
+            self.newest_was_repeated = record.retransmitted;
+        }
+        if !record.retransmitted && self.newest.is_none_or(|moment| moment.at <= at) {
+            self.newest = Some(record.moment);
+        }
+    }
+}
+
+impl Scoreboard {
+    /// The most ranges that the peer may hold beyond gaps; blocks that would begin another are ignored.
+    pub(crate) const SACKED_RANGES_MAX: usize = 4096;
+    /// The most bytes that share one record.
+    const RECORD_MAX: u64 = 1 << 16;
+
+    /// Bytes in flight: RFC 6675's pipe.
+    #[inline]
+    pub(crate) fn pipe(&self) -> u64 {
+        self.outstanding
+    }
+
+    /// Bytes held to be lost and not yet sent again.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Bytes that the peer holds beyond a gap.
+    #[inline]
+    pub(crate) fn sacked(&self) -> u64 {
+        self.sacked.bytes()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// New data went out at the end, as segments of `segment` bytes.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, start: Position, end: Position, segment: u32, moment: SendMoment) {
+        self.outstanding += end.since(start);
+        if let Some(last) = self.records.back_mut() {
+            debug_assert!(last.end == start, "data is sent in order");
+            let same = last.moment == moment
+                && last.condition == Condition::Outstanding
+                && !last.retransmitted
+                && last.segment == segment
+                && last.len() % u64::from(segment.max(1)) == 0;
+            if same && end.since(last.start) <= Self::RECORD_MAX {
+                last.end = end;
+                self.extend_order(moment.at, start, end);
+                return;
+            }
+        }
+        self.extend_order(moment.at, start, end);
+        self.records.push_back(Record {
+            start,
+            end,
+            moment,
+            segment: segment.max(1),
+            condition: Condition::Outstanding,
+            retransmitted: false,
+        });
+    }
+
+    /// The cumulative acknowledgement advanced to `una`.
+    #[inline]
+    pub(crate) fn on_cumulative_ack(&mut self, una: Position, outcome: &mut AckOutcome) {
+        while let Some(first) = self.records.front_mut() {
+            if first.start >= una {
+                break;
+            }
+            let bytes = una.min(first.end).since(first.start);
+            match first.condition {
+                Condition::Outstanding => self.outstanding -= bytes,
+                Condition::Lost => self.lost -= bytes,
+                Condition::Sacked => {}
+            }
+            if first.condition != Condition::Sacked {
+                outcome.reordered |=
+                    !first.retransmitted && self.highest_held.is_some_and(|held| first.end < held);
+                outcome.count(first, bytes);
+            }
+            if first.end > una {
+                first.start = una;
+                break;
+            }
+            self.records.pop_front();
+        }
+        if !self.sacked.is_empty() {
+            self.sacked.remove_before(una);
+        }
+        // What was sent first is mostly acknowledged first; the rest leaves when its turn comes.
+        while self.order.front().is_some_and(|&(_, _, end)| end <= una) {
+            self.order.pop_front();
+        }
+    }
+
+    /// The peer holds `start..end`, which lies in what is outstanding.
+    pub(crate) fn on_sack(&mut self, start: Position, end: Position, outcome: &mut AckOutcome) {
+        let mut gaps = [None; 8];
+        let mut found = 0;
+        self.sacked.for_each_gap(start, end, |from, until| {
+            if let Some(slot) = gaps.get_mut(found) {
+                *slot = Some((from, until));
+            }
+            found += 1;
+        });
+        outcome.duplicate_reported |= found == 0;
+        // A block rarely bridges more than one gap; of one that bridges many, the rest waits for the next block.
+        for (from, until) in gaps.into_iter().flatten() {
+            self.sack_gap(from, until, outcome);
+        }
+    }
+
+    fn sack_gap(&mut self, from: Position, until: Position, outcome: &mut AckOutcome) {
+        let mut index = self.index_at(from);
+        while let Some(record) = self.records.get(index).copied() {
+            if record.start >= until {
+                break;
+            }
+            // Inward to segment edges: what the peer holds of a segment in part it does not hold.
+            let (start, end) = inner_edges(&record, from, until);
+            if record.condition == Condition::Sacked || start >= end {
+                index += 1;
+                continue;
+            }
+            if self.sacked.len() >= Self::SACKED_RANGES_MAX {
+                return;
+            }
+            index = self.isolate(index, start, end);
+            if let Some(record) = self.records.get_mut(index) {
+                match record.condition {
+                    Condition::Outstanding => self.outstanding -= record.len(),
+                    Condition::Lost => self.lost -= record.len(),
+                    Condition::Sacked => {}
+                }
+                record.condition = Condition::Sacked;
+                outcome.reordered |=
+                    !record.retransmitted && self.highest_held.is_some_and(|held| end < held);
+                outcome.count(record, record.len());
+                outcome.newly_sacked += record.len();
+            }
+            self.highest_held = self.highest_held.max(Some(end));
+            self.sacked.insert(start, end);
+            index += 1;
+        }
+    }
+
+    /// Whether RFC 6675 §4 IsLost holds for what is not SACKed below the result: `dup_thresh` discontiguous
+    /// ranges or more than `dup_thresh - 1` segments of `smss` bytes were SACKed above it.
+    pub(crate) fn lost_boundary(&self, dup_thresh: u32, smss: u32) -> Option<Position> {
+        let bytes_needed = u64::from(dup_thresh.saturating_sub(1)) * u64::from(smss);
+        let mut bytes = 0;
+        let mut ranges = 0;
+        for (start, end) in self.sacked.descending() {
+            ranges += 1;
+            bytes += end.since(start);
+            if ranges >= dup_thresh || bytes > bytes_needed {
+                return Some(start);
+            }
+        }
+        None
+    }
+
+    /// Marks as lost what is outstanding before `boundary` and was sent once. Each record is judged once.
+    /// Returns the bytes marked.
+    pub(crate) fn mark_lost_before(&mut self, boundary: Position) -> u64 {
+        let from = self.judged.unwrap_or(boundary);
+        let mut index = match self.judged {
+            Some(_) => self.index_at(from),
+            None => 0,
+        };
+        let mut marked = 0;
+        while let Some(record) = self.records.get(index).copied() {
+            if record.start >= boundary {
+                break;
+            }
+            let end = record.end.min(boundary);
+            let (start, end) = inner_edges(&record, record.start, end);
+            if record.condition == Condition::Outstanding && !record.retransmitted && start < end {
+                index = self.isolate(index, start, end);
+                marked += self.mark_lost_at(index);
+            }
+            index += 1;
+        }
+        self.judged = Some(self.judged.map_or(boundary, |judged| judged.max(boundary)));
+        marked
+    }
+
+    /// Marks the first unacknowledged segment as lost, whatever it went through. Returns the bytes marked.
+    pub(crate) fn mark_first_lost(&mut self) -> u64 {
+        let Some(first) = self.records.front().copied() else { return 0 };
+        if first.condition != Condition::Outstanding {
+            return 0;
+        }
+        let end = first.end.min(first.start + u64::from(first.segment));
+        let index = self.isolate(0, first.start, end);
+        self.mark_lost_at(index)
+    }
+
+    /// Marks all that the peer is not known to hold as lost (RFC 6675 §5.1: after a timeout). With `reneged`, what
+    /// it was known to hold as well (RFC 2018 §8). Returns the bytes marked.
+    pub(crate) fn mark_all_lost(&mut self, reneged: bool) -> u64 {
+        if reneged {
+            self.sacked.clear();
+        }
+        let mut marked = 0;
+        for record in &mut self.records {
+            let lose = match record.condition {
+                Condition::Outstanding => true,
+                Condition::Sacked => reneged,
+                Condition::Lost => false,
+            };
+            if lose {
+                record.condition = Condition::Lost;
+                marked += record.len();
+            }
+        }
+        self.lost += marked;
+        self.outstanding = 0;
+        self.retransmit_from = self.records.front().map(|record| record.start);
+        self.judged = None;
+        marked
+    }
+
+    /// The lowest bytes that are lost and wait to be sent again: at most `max` of them, contiguous.
+    pub(crate) fn next_lost(&mut self, max: u64) -> Option<(Position, Position)> {
+        if self.lost == 0 {
+            return None;
+        }
+        let mut index = self.retransmit_from.map_or(0, |from| self.index_at(from));
+        while self.records.get(index).is_some_and(|record| record.condition != Condition::Lost) {
+            index += 1;
+        }
+        let first = self.records.get(index)?;
+        let (start, mut end) = (first.start, first.end);
+        self.retransmit_from = Some(start);
+        for record in self.records.range(index + 1..) {
+            if record.condition != Condition::Lost || end.since(start) >= max {
+                break;
+            }
+            end = record.end;
+        }
+        Some((start, end.min(start + max)))
+    }
+
+    /// Lost bytes, as `next_lost` gave them or the front of that, went out again.
+    pub(crate) fn on_retransmitted(&mut self, start: Position, end: Position, moment: SendMoment) {
+        let mut index = self.index_at(start);
+        while let Some(record) = self.records.get(index).copied() {
+            if record.start >= end {
+                break;
+            }
+            index = self.isolate(index, record.start.max(start), record.end.min(end));
+            if let Some(record) = self.records.get_mut(index) {
+                if record.condition == Condition::Lost {
+                    record.condition = Condition::Outstanding;
+                    self.lost -= record.len();
+                    self.outstanding += record.len();
+                }
+                record.moment = moment;
+                record.retransmitted = true;
+            }
+            index += 1;
+        }
+        self.extend_order(moment.at, start, end);
+        self.retransmit_from = Some(end);
+    }
+
+    /// RFC 8985 §6.2 step 5: marks as lost what was sent before `newest` was, `patience` ago or earlier. Returns the bytes
+    /// marked, and when the next will be due.
+    pub(crate) fn mark_lost_by_time(
+        &mut self,
+        now: Instant,
+        newest: (Instant, Position),
+        patience: Duration,
+    ) -> (u64, Option<Instant>) {
+        let mut marked = 0;
+        while let Some(&(at, start, end)) = self.order.front() {
+            if (at, start) >= newest {
+                break;
+            }
+            let until = if at < newest.0 { end } else { end.min(newest.1) };
+            let due = at + patience;
+            if due > now {
+                if self.any_outstanding(at, start, until) {
+                    return (marked, Some(due));
+                }
+            } else {
+                marked += self.mark_lost_sent_at(at, start, until);
+            }
+            self.order.pop_front();
+            if until < end {
+                self.order.push_front((at, until, end));
+                break;
+            }
+        }
+        (marked, None)
+    }
+
+    fn any_outstanding(&self, at: Instant, start: Position, end: Position) -> bool {
+        let records = self.records.range(self.index_at(start)..);
+        records
+            .take_while(|record| record.start < end)
+            .any(|record| record.condition == Condition::Outstanding && record.moment.at == at)
+    }
+
+    fn mark_lost_sent_at(&mut self, at: Instant, start: Position, end: Position) -> u64 {
+        let mut marked = 0;
+        let mut index = self.index_at(start);
+        while let Some(record) = self.records.get(index).copied() {
+            if record.start >= end {
+                break;
+            }
+            if record.condition == Condition::Outstanding && record.moment.at == at {
+                let (inner_start, inner_end) = (record.start.max(start), record.end.min(end));
+                index = self.isolate(index, inner_start, inner_end);
+                marked += self.mark_lost_at(index);
+            }
+            index += 1;
+        }
+        marked
+    }
+
+    /// The last segment goes out again as a tail loss probe (RFC 8985 §7.3); its place, if anything is outstanding.
+    pub(crate) fn last_segment(&self) -> Option<(Position, Position)> {
+        let last = self.records.back().filter(|record| record.condition == Condition::Outstanding)?;
+        Some((last.start.max(last.end.back(u64::from(last.segment))), last.end))
+    }
+
+    fn extend_order(&mut self, at: Instant, start: Position, end: Position) {
+        match self.order.back_mut() {
+            Some(last) if last.0 == at && last.2 == start => last.2 = end,
+            _ => self.order.push_back((at, start, end)),
+        }
+    }
+
+    /// Data at `start..end` was sent again as a probe, without having been held to be lost.
+    pub(crate) fn on_probe(&mut self, start: Position, end: Position) {
+        let index = self.index_at(start);
+        if let Some(record) = self.records.get_mut(index).filter(|record| record.start < end) {
+            record.retransmitted = true;
+        }
+    }
+
+    /// Whether the peer once reported to hold the first unacknowledged byte, which it cannot: it reneged.
+    pub(crate) fn first_is_sacked(&self) -> bool {
+        self.records.front().is_some_and(|record| record.condition == Condition::Sacked)
+    }
+
+    /// A recovery episode is over: what is sent from now on is judged afresh.
+    pub(crate) fn on_recovery_end(&mut self) {
+        self.judged = None;
+    }
+
+    /// Gives memory back when nothing is outstanding.
+    pub(crate) fn shrink(&mut self) {
+        if self.records.is_empty() {
+            self.records = VecDeque::new();
+            self.order = VecDeque::new();
+            self.retransmit_from = None;
+            self.judged = None;
+        }
+    }
+
+    fn mark_lost_at(&mut self, index: usize) -> u64 {
+        let Some(record) = self.records.get_mut(index) else { return 0 };
+        record.condition = Condition::Lost;
+        let (start, len) = (record.start, record.len());
+        self.outstanding -= len;
+        self.lost += len;
+        self.retransmit_from = Some(self.retransmit_from.map_or(start, |from| from.min(start)));
+        len
+    }
+
+    /// The index of the first record that ends after `at`.
+    fn index_at(&self, at: Position) -> usize {
+        self.records.partition_point(|record| record.end <= at)
+    }
+
+    /// Splits the record at `index` so that `start..end`, which lies in it, has one of its own; returns that one's
+    /// index.
+    fn isolate(&mut self, index: usize, start: Position, end: Position) -> usize {
+        let Some(record) = self.records.get(index).copied() else { return index };
+        let mut index = index;
+        if record.start < start {
+            self.records.insert(index, Record { end: start, ..record });
+            index += 1;
+        }
+        if end < record.end {
+            self.records.insert(index + 1, Record { start: end, ..record });
+        }
+        if let Some(middle) = self.records.get_mut(index) {
+            middle.start = start;
+            middle.end = end;
+        }
+        index
+    }
+
+    /// Checks that the sums agree with the records.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn check_invariants(&self) {
+        let sum = |condition| -> u64 {
+            self.records.iter().filter(|record| record.condition == condition).map(Record::len).sum()
+        };
+        assert_eq!(self.outstanding, sum(Condition::Outstanding), "pipe");
+        assert_eq!(self.lost, sum(Condition::Lost), "lost");
+        assert_eq!(self.sacked.bytes(), sum(Condition::Sacked), "sacked");
+        for (one, next) in self.records.iter().zip(self.records.iter().skip(1)) {
+            assert_eq!(one.end, next.start, "records are contiguous");
+        }
+        assert!(self.records.iter().all(|record| record.start < record.end), "no record is empty");
+    }
+}
+
+/// The part of `from..until` within `record`, cut inward to the edges of the segments it went out as.
+fn inner_edges(record: &Record, from: Position, until: Position) -> (Position, Position) {
+    let segment = u64::from(record.segment);
+    let start = match from.since(record.start) {
+        0 => record.start,
+        inside => record.start + inside.div_ceil(segment) * segment,
+    };
+    let end = if until >= record.end {
+        record.end
+    } else {
+        record.start + until.since(record.start) / segment * segment
+    };
+    (start.min(record.end), end)
+}

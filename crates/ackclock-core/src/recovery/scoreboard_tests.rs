@@ -1,0 +1,198 @@
+//! The scoreboard against a naive model: one entry for each byte.
+
+use ackclock_control::Instant;
+use ackclock_wire::SeqNum;
+use proptest::prelude::*;
+
+use super::{AckOutcome, Scoreboard, SendMoment};
+use crate::position::Position;
+
+const SEGMENT: u64 = 10;
+
+fn at(offset: u64) -> Position {
+    Position::initial(SeqNum::new(u32::MAX - 300)) + offset
+}
+
+fn moment(millis: u64) -> SendMoment {
+    let at = Instant::from_millis(millis);
+    SendMoment { at, delivered: 0, delivered_at: at, app_limited: false }
+}
+
+fn sent(segments: u64) -> Scoreboard {
+    let mut board = Scoreboard::default();
+    for k in 0..segments {
+        board.on_sent(at(k * SEGMENT), at((k + 1) * SEGMENT), SEGMENT as u32, moment(k));
+    }
+    board
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Byte {
+    Outstanding,
+    Lost,
+    Sacked,
+}
+
+/// The model: what each unacknowledged byte is, from `una` on.
+#[derive(Debug, Default)]
+struct Model {
+    una: u64,
+    bytes: Vec<Byte>,
+}
+
+impl Model {
+    fn count(&self, which: Byte) -> u64 {
+        self.bytes.iter().filter(|&&byte| byte == which).count() as u64
+    }
+
+    fn set(&mut self, start: u64, end: u64, from: &[Byte], to: Byte) -> u64 {
+        let range = (start - self.una) as usize..(end - self.una) as usize;
+        let mut changed = 0;
+        for byte in &mut self.bytes[range] {
+            if from.contains(byte) {
+                *byte = to;
+                changed += 1;
+            }
+        }
+        changed
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(u64),
+    Ack(u64),
+    Sack(u64, u64),
+    LoseFirst,
+    LoseAll,
+    Retransmit(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (1u64..5).prop_map(Step::Send),
+        (0u64..6).prop_map(Step::Ack),
+        (0u64..20, 1u64..6).prop_map(|(from, len)| Step::Sack(from, len)),
+        Just(Step::LoseFirst),
+        Just(Step::LoseAll),
+        (1u64..4).prop_map(Step::Retransmit),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_a_model_of_single_bytes(steps in prop::collection::vec(step(), 1..80)) {
+        let mut board = Scoreboard::default();
+        let mut model = Model::default();
+        let mut nxt = 0;
+        for (clock, step) in steps.into_iter().enumerate() {
+            let now = moment(clock as u64);
+            match step {
+                Step::Send(segments) => {
+                    let end = nxt + segments * SEGMENT;
+                    board.on_sent(at(nxt), at(end), SEGMENT as u32, now);
+                    model.bytes.resize((end - model.una) as usize, Byte::Outstanding);
+                    nxt = end;
+                }
+                Step::Ack(segments) => {
+                    let una = (model.una + segments * SEGMENT).min(nxt);
+                    let mut outcome = AckOutcome::default();
+                    board.on_cumulative_ack(at(una), &mut outcome);
+                    let gone: Vec<Byte> = model.bytes.drain(..(una - model.una) as usize).collect();
+                    model.una = una;
+                    let fresh = gone.iter().filter(|&&byte| byte != Byte::Sacked).count() as u64;
+                    prop_assert_eq!(outcome.newly_acked, fresh);
+                }
+                Step::Sack(from, len) => {
+                    let start = (model.una + SEGMENT + from * SEGMENT).min(nxt);
+                    let end = (start + len * SEGMENT).min(nxt);
+                    if start < end {
+                        let mut outcome = AckOutcome::default();
+                        board.on_sack(at(start), at(end), &mut outcome);
+                        let fresh = model.set(start, end, &[Byte::Outstanding, Byte::Lost], Byte::Sacked);
+                        prop_assert_eq!(outcome.newly_sacked, fresh);
+                        prop_assert_eq!(outcome.duplicate_reported, fresh == 0);
+                    }
+                }
+                Step::LoseFirst => {
+                    let end = (model.una + SEGMENT).min(nxt);
+                    let expected = if model.bytes.first() == Some(&Byte::Outstanding) {
+                        model.set(model.una, end, &[Byte::Outstanding], Byte::Lost)
+                    } else { 0 };
+                    prop_assert_eq!(board.mark_first_lost(), expected);
+                }
+                Step::LoseAll => {
+                    let expected = model.set(model.una, nxt, &[Byte::Outstanding], Byte::Lost);
+                    prop_assert_eq!(board.mark_all_lost(false), expected);
+                }
+                Step::Retransmit(segments) => {
+                    let first = model.bytes.iter().position(|&byte| byte == Byte::Lost);
+                    let next = board.next_lost(segments * SEGMENT);
+                    prop_assert_eq!(next.map(|(start, _)| start), first.map(|i| at(model.una + i as u64)));
+                    if let Some((start, end)) = next {
+                        board.on_retransmitted(start, end, now);
+                        let (start, end) = (start.since(at(0)), end.since(at(0)));
+                        prop_assert!(end - start <= segments * SEGMENT);
+                        let changed = model.set(start, end, &[Byte::Lost], Byte::Outstanding);
+                        prop_assert_eq!(changed, end - start, "only lost bytes go out again");
+                    }
+                }
+            }
+            board.check_invariants();
+            prop_assert_eq!(board.pipe(), model.count(Byte::Outstanding));
+            prop_assert_eq!(board.lost(), model.count(Byte::Lost));
+            prop_assert_eq!(board.sacked(), model.count(Byte::Sacked));
+        }
+    }
+}
+
+#[test]
+fn three_ranges_or_two_segments_above_make_a_loss() {
+    let mut board = sent(12);
+    let mut outcome = AckOutcome::default();
+    board.on_sack(at(20), at(30), &mut outcome);
+    board.on_sack(at(40), at(50), &mut outcome);
+    assert_eq!(board.lost_boundary(3, 10), None, "two segments above are not enough");
+    board.on_sack(at(60), at(70), &mut outcome);
+    assert_eq!(board.lost_boundary(3, 10), Some(at(20)));
+    assert_eq!(board.mark_lost_before(at(20)), 20);
+    assert_eq!(board.mark_lost_before(at(20)), 0, "each byte is judged once");
+    board.on_sack(at(70), at(90), &mut outcome);
+    assert_eq!(board.lost_boundary(3, 10), Some(at(60)), "30 bytes are more than two segments");
+    assert_eq!(board.mark_lost_before(at(60)), 20);
+}
+
+#[test]
+fn a_retransmission_is_not_judged_again_by_the_same_evidence() {
+    let mut board = sent(6);
+    let mut outcome = AckOutcome::default();
+    board.on_sack(at(10), at(60), &mut outcome);
+    assert_eq!(board.mark_lost_before(at(10)), 10);
+    let (start, end) = board.next_lost(10).unwrap();
+    board.on_retransmitted(start, end, moment(9));
+    assert_eq!(board.mark_lost_before(at(10)), 0);
+    assert_eq!((board.pipe(), board.lost()), (10, 0));
+}
+
+#[test]
+fn karn_a_retransmitted_record_gives_no_sample() {
+    let mut board = sent(2);
+    board.mark_first_lost();
+    board.on_retransmitted(at(0), at(10), moment(50));
+    let mut outcome = AckOutcome::default();
+    board.on_cumulative_ack(at(10), &mut outcome);
+    assert!(outcome.newest.is_none() && outcome.retransmission_acked);
+    let mut outcome = AckOutcome::default();
+    board.on_cumulative_ack(at(20), &mut outcome);
+    assert_eq!(outcome.newest, Some(moment(1)));
+}
+
+#[test]
+fn a_segment_held_in_part_is_not_held() {
+    let mut board = sent(3);
+    let mut outcome = AckOutcome::default();
+    board.on_sack(at(12), at(28), &mut outcome);
+    assert_eq!(outcome.newly_sacked, 0);
+    board.on_sack(at(10), at(28), &mut outcome);
+    assert_eq!(outcome.newly_sacked, 10);
+}

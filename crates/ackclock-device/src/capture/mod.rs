@@ -1,0 +1,217 @@
+//! A device whose packets are written to a file that Wireshark and tcpdump open.
+//!
+//! The file is pcapng with nanosecond times, link type RAW and the direction of each packet. Packets stand in it as
+//! they cross the device: with offload up to 64 KB long, and with TCP checksums that the kernel has not finished.
+//! Writing happens on the device's task through a buffer; a file that cannot be written any more (a full disk) ends
+//! the capture, never the transfer.
+
+mod pcapng;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ackclock_wire::TxPacket;
+
+use crate::{Capabilities, Counters, Device, ReceiveBatch};
+use pcapng::Direction;
+
+/// A device that is captured.
+#[derive(Debug)]
+pub struct Captured<D> {
+    device: D,
+    capture: Capture,
+}
+
+/// A handle on a running capture.
+#[derive(Clone, Debug)]
+pub struct Capture(Arc<Mutex<Writer>>);
+
+/// How a capture is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Packets captured so far.
+    pub packets: u64,
+    /// Bytes of the file, those still in the buffer included.
+    pub bytes: u64,
+    /// Why the capture has ended early, in words.
+    pub stopped: Option<String>,
+}
+
+impl<D: Device> Captured<D> {
+    /// Captures `device`, called `name` in the file, to a new file at `path`; one that is there is overwritten.
+    ///
+    /// # Errors
+    /// The file cannot be made or its header cannot be written.
+    ///
+    /// ```no_run
+    /// # use ackclock_device::{Device, capture::Captured, memory};
+    /// let (a, _b) = memory::pair(memory::Config::default());
+    /// let device = Captured::create(a, "memory0", "transfer.pcapng")?;
+    /// let capture = device.handle();
+    /// // .. and at the end:
+    /// if let Some(why) = capture.report().stopped {
+    ///     eprintln!("the capture is incomplete: {why}");
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn create(device: D, name: &str, path: impl AsRef<Path>) -> io::Result<Self> {
+        Self::to_file(device, name, File::create(path)?)
+    }
+
+    /// Captures `device`, called `name` in the file, to an open file.
+    ///
+    /// # Errors
+    /// The file's header cannot be written.
+    pub fn to_file(device: D, name: &str, file: File) -> io::Result<Self> {
+        let mut writer = Writer::new(file);
+        pcapng::file_header(&mut writer.buffer, name, SNAP_LEN);
+        writer.flush()?;
+        Ok(Self { device, capture: Capture(Arc::new(Mutex::new(writer))) })
+    }
+
+    /// A handle on the capture.
+    #[must_use]
+    pub fn handle(&self) -> Capture {
+        self.capture.clone()
+    }
+}
+
+impl<D: Device> Device for Captured<D> {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        let before = batch.len();
+        let received = self.device.poll_receive(cx, batch);
+        let mut writer = self.capture.writer();
+        if received.is_pending() {
+            writer.flush_if_old();
+        } else {
+            batch.iter().skip(before).for_each(|(bytes, _)| writer.write(Direction::Received, &[bytes]));
+        }
+        received
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.device.poll_send_ready(cx)
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        let [first, second] = packet.payload;
+        self.capture.writer().write(Direction::Sent, &[packet.header, first, second]);
+        self.device.send(packet)
+    }
+
+    fn counters(&self) -> Counters {
+        self.device.counters()
+    }
+
+    fn link_up(&self) -> bool {
+        self.device.link_up()
+    }
+}
+
+impl<D> Drop for Captured<D> {
+    fn drop(&mut self) {
+        self.capture.flush();
+    }
+}
+
+impl Capture {
+    /// How the capture is doing.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.writer().report.clone()
+    }
+
+    /// Writes what is still in the buffer to the file, which also happens by itself within a second while packets
+    /// come, and when the device is dropped. A failure shows in the report.
+    pub fn flush(&self) {
+        self.writer().flush_or_stop();
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        // The worst that a panic leaves behind is an unfinished last block.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whole blocks on their way to the file.
+#[derive(Debug)]
+struct Writer {
+    file: File,
+    buffer: Vec<u8>,
+    flushed_at: Instant,
+    /// Bytes in the file, all in whole blocks.
+    written: u64,
+    report: Report,
+}
+
+impl Writer {
+    fn new(file: File) -> Self {
+        let report = Report::default();
+        Self { file, buffer: Vec::new(), flushed_at: Instant::now(), written: 0, report }
+    }
+
+    fn write(&mut self, direction: Direction, parts: &[&[u8]]) {
+        if self.report.stopped.is_some() {
+            return;
+        }
+        pcapng::packet(&mut self.buffer, time_ns(), direction, parts, SNAP_LEN);
+        self.report.packets += 1;
+        self.report.bytes = self.written + self.buffer.len() as u64;
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush_or_stop();
+        }
+    }
+
+    fn flush_if_old(&mut self) {
+        if !self.buffer.is_empty() && self.flushed_at.elapsed() >= FLUSH_INTERVAL {
+            self.flush_or_stop();
+        }
+    }
+
+    fn flush_or_stop(&mut self) {
+        if self.report.stopped.is_none()
+            && let Err(error) = self.flush()
+        {
+            self.report.stopped = Some(format!("{error} after {} bytes", self.written));
+            self.buffer = Vec::new();
+            // What is there ends with a whole block, so that it can be read; nothing more can be done if that
+            // fails too.
+            let _ = self.file.set_len(self.written);
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all(&self.buffer)?;
+        self.written += self.buffer.len() as u64;
+        self.report.bytes = self.written;
+        self.buffer.clear();
+        self.flushed_at = Instant::now();
+        Ok(())
+    }
+}
+
+/// Nanoseconds since 1970; 0 on a clock that stands before.
+fn time_ns() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The largest that tcpdump and Wireshark accept: every packet whole.
+const SNAP_LEN: u32 = 262_144;
+
+/// Written to the file when there is this much.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// While nothing comes, no packet stays in the buffer for longer than this.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

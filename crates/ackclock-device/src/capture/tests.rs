@@ -1,0 +1,124 @@
+use std::path::PathBuf;
+use std::process::Command;
+use std::task::Waker;
+
+use ackclock_wire::ChecksumState;
+
+use super::*;
+use crate::memory::{self, MemoryDevice};
+
+/// A file that is deleted with its guard.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(what: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("ackclock-{what}-{}.pcapng", std::process::id())))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // It may never have been made.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn udp_packet(payload: &'static [u8]) -> TxPacket<'static> {
+    // 10.0.0.1:1000 > 10.0.0.2:2000, UDP without a checksum, 5 bytes of payload.
+    const HEADER: [u8; 28] = [
+        0x45, 0, 0, 33, 0, 0, 0x40, 0, 64, 17, 0x26, 0xca, 10, 0, 0, 1, 10, 0, 0, 2, // IPv4
+        3, 232, 7, 208, 0, 13, 0, 0, // UDP
+    ];
+    let (first, second) = payload.split_at(2);
+    TxPacket {
+        header: &HEADER,
+        transport_offset: 20,
+        payload: [first, second],
+        segment_size: None,
+        checksum: ChecksumState::Complete,
+    }
+}
+
+fn send_and_receive(device: &mut Captured<MemoryDevice>, far: &mut MemoryDevice) {
+    device.send(&udp_packet(b"hello")).unwrap();
+    far.send(&udp_packet(b"there")).unwrap();
+    let mut batch = ReceiveBatch::new(8, 0);
+    assert!(device.poll_receive(&mut Context::from_waker(Waker::noop()), &mut batch).is_ready());
+}
+
+/// The blocks of a file: type and body.
+fn blocks(mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
+    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let mut blocks = Vec::new();
+    while !bytes.is_empty() {
+        let len = word(bytes, 4) as usize;
+        assert_eq!(len % 4, 0);
+        assert_eq!(word(bytes, len - 4) as usize, len, "the length at both ends");
+        blocks.push((word(bytes, 0), bytes[8..len - 4].to_vec()));
+        bytes = &bytes[len..];
+    }
+    blocks
+}
+
+#[test]
+fn the_file_holds_each_packet_with_time_direction_and_bytes() {
+    let file = Temporary::new("blocks");
+    let (near, mut far) = memory::pair(memory::Config::default());
+    let mut device = Captured::create(near, "memory0", &file.0).unwrap();
+    let before = time_ns();
+    send_and_receive(&mut device, &mut far);
+    let report = device.handle().report();
+    drop(device);
+
+    let bytes = std::fs::read(&file.0).unwrap();
+    assert_eq!(report, Report { packets: 2, bytes: bytes.len() as u64, stopped: None });
+    let blocks = blocks(&bytes);
+    let kinds: Vec<u32> = blocks.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, [0x0a0d_0d0a, 1, 6, 6]);
+    assert_eq!(blocks[1].1[..2], [101, 0], "LINKTYPE_RAW");
+    for (block, (payload, flags)) in blocks[2..].iter().zip([(b"hello", 2), (b"there", 1)]) {
+        let word = |at: usize| u32::from_le_bytes(block.1[at..at + 4].try_into().unwrap());
+        let time = u64::from(word(4)) << 32 | u64::from(word(8));
+        assert!(time >= before && time - before < 60_000_000_000);
+        assert_eq!((word(12), word(16)), (33, 33));
+        assert_eq!(&block.1[20 + 28..20 + 33], payload);
+        assert_eq!(word(20 + 36 + 4), flags, "epb_flags");
+    }
+}
+
+#[test]
+fn tcpdump_reads_the_file() {
+    let file = Temporary::new("tcpdump");
+    let (near, mut far) = memory::pair(memory::Config::default());
+    let mut device = Captured::create(near, "memory0", &file.0).unwrap();
+    send_and_receive(&mut device, &mut far);
+    drop(device);
+    let output = match Command::new("tcpdump").args(["-n", "-tt", "--nano", "-r"]).arg(&file.0).output() {
+        Ok(output) => output,
+        Err(error) => {
+            println!("skipped: tcpdump cannot be run: {error}");
+            return;
+        }
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let expected = "IP 10.0.0.1.1000 > 10.0.0.2.2000: UDP, length 5";
+    assert_eq!(text.lines().filter(|line| line.contains(expected)).count(), 2, "{text}");
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_ends_and_the_transfer_goes_on() {
+    let file = Temporary::new("full");
+    let (near, mut far) = memory::pair(memory::Config::default());
+    let mut device = Captured::create(near, "memory0", &file.0).unwrap();
+    let capture = device.handle();
+    let header_bytes = std::fs::metadata(&file.0).unwrap().len();
+    capture.writer().file = File::options().write(true).open("/dev/full").unwrap();
+    send_and_receive(&mut device, &mut far);
+    capture.flush();
+    let stopped = capture.report().stopped.expect("the disk is full");
+    assert!(stopped.contains("No space left") && stopped.contains(&format!("after {header_bytes} bytes")));
+    send_and_receive(&mut device, &mut far);
+    assert_eq!(capture.report().packets, 2, "nothing is captured any more");
+    assert_eq!(device.counters().sent, 2, "but everything is sent");
+}

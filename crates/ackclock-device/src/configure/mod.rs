@@ -1,0 +1,230 @@
+//! The kernel's end of a TUN device: address, MTU, routes, up and down. No external program is needed.
+//!
+//! All of it takes `CAP_NET_ADMIN` in the network namespace of the calling thread. What is there already is no error,
+//! so that a command can be repeated.
+
+mod cidr;
+mod netlink;
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+
+use crate::sys;
+use netlink::Request;
+
+pub use cidr::{Cidr, CidrError};
+
+/// Sets the MTU, gives the kernel's end the address `local`, and brings the interface `name` up.
+///
+/// With `peer`, the address of the other end, the prefix of `local` is the prefix of the peer's network; without,
+/// the kernel routes the whole prefix of `local` through the interface.
+///
+/// # Errors
+/// See [`ConfigureError`], whose messages name the command to run instead.
+///
+/// ```no_run
+/// use ackclock_device::configure::configure;
+/// configure("tun0", "10.9.0.1/24".parse().unwrap(), None, Some(1400))?;
+/// # Ok::<(), ackclock_device::configure::ConfigureError>(())
+/// ```
+pub fn configure(
+    name: &str,
+    local: Cidr,
+    peer: Option<IpAddr>,
+    mtu: Option<u32>,
+) -> Result<(), ConfigureError> {
+    if let Some(mtu) = mtu {
+        set_mtu(name, mtu)?;
+    }
+    add_address(name, local, peer)?;
+    set_up(name, true)
+}
+
+/// Gives the kernel's end of the interface `name` an address.
+///
+/// An IPv6 address takes the kernel a few milliseconds more until it receives packets for it.
+///
+/// # Errors
+/// See [`ConfigureError`].
+pub fn add_address(name: &str, local: Cidr, peer: Option<IpAddr>) -> Result<(), ConfigureError> {
+    let peer_text = peer.map_or(String::new(), |peer| format!(" peer {peer}/{}", local.prefix_len()));
+    let local_text = if peer.is_some() { local.addr().to_string() } else { local.to_string() };
+    let command = format!("ip addr add {local_text}{peer_text} dev {name}");
+    if peer.is_some_and(|peer| peer.is_ipv4() != local.addr().is_ipv4()) {
+        return Err(ConfigureError::Families { command });
+    }
+    let index = link_index(name)?;
+    let mut fixed =
+        [family(local.addr()), local.prefix_len(), ADDRESS_FLAGS, libc::RT_SCOPE_UNIVERSE, 0, 0, 0, 0];
+    fixed[4..].copy_from_slice(&index.to_ne_bytes());
+    let request = Request::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &fixed)
+        .attribute(libc::IFA_LOCAL, &octets(local.addr()))
+        .attribute(libc::IFA_ADDRESS, &octets(peer.unwrap_or(local.addr())));
+    finish(request, name, command)
+}
+
+/// Sets the MTU of the interface `name`; one below 1,280 bytes ends IPv6 on it.
+///
+/// # Errors
+/// See [`ConfigureError`].
+pub fn set_mtu(name: &str, mtu: u32) -> Result<(), ConfigureError> {
+    let request = Request::new(libc::RTM_NEWLINK, 0, &link_header(link_index(name)?, 0, 0))
+        .attribute(libc::IFLA_MTU, &mtu.to_ne_bytes());
+    finish(request, name, format!("ip link set {name} mtu {mtu}"))
+}
+
+/// Brings the interface `name` up or takes it down.
+///
+/// # Errors
+/// See [`ConfigureError`].
+pub fn set_up(name: &str, up: bool) -> Result<(), ConfigureError> {
+    let flag = libc::IFF_UP as u32; // 1
+    let header = link_header(link_index(name)?, if up { flag } else { 0 }, flag);
+    let state = if up { "up" } else { "down" };
+    finish(Request::new(libc::RTM_NEWLINK, 0, &header), name, format!("ip link set {name} {state}"))
+}
+
+/// Routes `destination` through the interface `name`.
+///
+/// # Errors
+/// See [`ConfigureError`].
+pub fn add_route(name: &str, destination: Cidr) -> Result<(), ConfigureError> {
+    let network = destination.network();
+    let fixed = [
+        family(network.addr()),
+        network.prefix_len(),
+        0, // no source prefix
+        0, // no type of service
+        libc::RT_TABLE_MAIN,
+        libc::RTPROT_STATIC,
+        libc::RT_SCOPE_LINK,
+        libc::RTN_UNICAST,
+        0,
+        0,
+        0,
+        0,
+    ];
+    let request = Request::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &fixed)
+        .attribute(libc::RTA_DST, &octets(network.addr()))
+        .attribute(libc::RTA_OIF, &link_index(name)?.to_ne_bytes());
+    finish(request, name, format!("ip route add {network} dev {name}"))
+}
+
+/// Deletes the interface `name`.
+///
+/// # Errors
+/// See [`ConfigureError`].
+pub fn delete(name: &str) -> Result<(), ConfigureError> {
+    let header = link_header(link_index(name)?, 0, 0);
+    finish(Request::new(libc::RTM_DELLINK, 0, &header), name, format!("ip link del {name}"))
+}
+
+/// What the kernel says of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkState {
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Whether it was brought up.
+    pub up: bool,
+}
+
+/// Asks after the interface `name`.
+///
+/// # Errors
+/// There is none, or the system has no socket left.
+pub fn link_state(name: &str) -> Result<LinkState, ConfigureError> {
+    let command = format!("ip link show {name}");
+    let asked = || {
+        let socket = sys::control_socket()?;
+        let mtu = sys::interface_mtu(socket.as_fd(), name)?;
+        let flags = sys::interface_flags(socket.as_fd(), name)?;
+        let mtu = u32::try_from(mtu).map_err(io::Error::other)?;
+        Ok(LinkState { mtu, up: flags & libc::IFF_UP != 0 })
+    };
+    asked().map_err(|error| ConfigureError::from_io(name, command, error))
+}
+
+/// Why the kernel's end of a device could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigureError {
+    /// There is no such interface.
+    #[error("there is no interface {name} in this network namespace: sudo ip tuntap add dev {name} mode tun")]
+    NoInterface {
+        /// Its name.
+        name: String,
+    },
+    /// It takes a privilege that this process has not.
+    #[error("configuring {name} takes CAP_NET_ADMIN; run this instead: sudo {command}")]
+    NotPermitted {
+        /// The interface.
+        name: String,
+        /// The command that does the same.
+        command: String,
+    },
+    /// The two addresses are not both IPv4 or both IPv6.
+    #[error("an address and its peer must both be IPv4 or both be IPv6: {command}")]
+    Families {
+        /// The command that would have done the same.
+        command: String,
+    },
+    /// Anything else.
+    #[error("the kernel refuses `{command}`: {source}")]
+    Refused {
+        /// The command that does the same.
+        command: String,
+        /// Its answer.
+        source: io::Error,
+    },
+}
+
+impl ConfigureError {
+    fn from_io(name: &str, command: String, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) => Self::NoInterface { name: name.to_owned() },
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { name: name.to_owned(), command },
+            _ => Self::Refused { command, source },
+        }
+    }
+}
+
+fn link_index(name: &str) -> Result<i32, ConfigureError> {
+    sys::control_socket()
+        .and_then(|socket| sys::interface_index(socket.as_fd(), name))
+        .map_err(|error| ConfigureError::from_io(name, format!("ip link show {name}"), error))
+}
+
+fn finish(request: Request, name: &str, command: String) -> Result<(), ConfigureError> {
+    match request.send() {
+        Err(error) if error.raw_os_error() != Some(libc::EEXIST) => {
+            Err(ConfigureError::from_io(name, command, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `struct ifinfomsg`: family and type not told, the interface, flags and which of them to change.
+fn link_header(index: i32, flags: u32, change: u32) -> [u8; 16] {
+    let mut header = [0; 16];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    header[8..12].copy_from_slice(&flags.to_ne_bytes());
+    header[12..].copy_from_slice(&change.to_ne_bytes());
+    header
+}
+
+fn family(addr: IpAddr) -> u8 {
+    let family = if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    family as u8 // 2 or 10
+}
+
+fn octets(addr: IpAddr) -> Vec<u8> {
+    match addr {
+        IpAddr::V4(addr) => addr.octets().to_vec(),
+        IpAddr::V6(addr) => addr.octets().to_vec(),
+    }
+}
+
+/// No one else is on the link who could have a duplicate address; without this an IPv6 address is of no use for the
+/// first second or two.
+const ADDRESS_FLAGS: u8 = libc::IFA_F_NODAD as u8;

@@ -1,0 +1,87 @@
+//! Requests to the kernel's routing tables over netlink.
+//!
+//! Source: netlink(7), rtnetlink(7), Linux `include/uapi/linux/{netlink,rtnetlink,if_addr}.h`.
+
+use std::io::{self, Read, Write};
+
+use crate::sys;
+
+/// A request under construction: a netlink header, a fixed part, attributes.
+#[derive(Debug)]
+pub(super) struct Request {
+    bytes: Vec<u8>,
+}
+
+impl Request {
+    /// A request of type `kind` (`RTM_*`) with `flags` (`NLM_F_*`, beyond those that every request has) and the
+    /// fixed part that belongs to its type.
+    pub(super) fn new(kind: u16, flags: libc::c_int, fixed: &[u8]) -> Self {
+        let flags = (flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16; // all are below 2^16
+        let mut bytes = vec![0; 4]; // the length, when it is known
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.extend([0; 8]); // sequence number and sender: one question, one answer on this socket
+        bytes.extend_from_slice(fixed);
+        Self { bytes }
+    }
+
+    /// Appends an attribute.
+    pub(super) fn attribute(mut self, kind: libc::c_ushort, value: &[u8]) -> Self {
+        let len = ATTRIBUTE_HEADER_LEN + value.len() as u16; // an address at most
+        self.bytes.extend(len.to_ne_bytes());
+        self.bytes.extend(kind.to_ne_bytes());
+        self.bytes.extend_from_slice(value);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        self
+    }
+
+    /// Sends the request and waits for the kernel's answer.
+    pub(super) fn send(mut self) -> io::Result<()> {
+        let len = self.bytes.len() as u32; // some 100 bytes
+        self.bytes[..4].copy_from_slice(&len.to_ne_bytes());
+        let mut socket = sys::route_socket()?;
+        socket.write_all(&self.bytes)?;
+        let mut answer = [0; 4096];
+        let len = socket.read(&mut answer)?;
+        acknowledged(&answer[..len])
+    }
+}
+
+/// Reads an acknowledgement: a netlink header of 16 bytes, then the negated error code or 0.
+fn acknowledged(answer: &[u8]) -> io::Result<()> {
+    let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
+    let code = answer.get(16..20).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes);
+    match (kind.map(libc::c_int::from), code) {
+        (Some(libc::NLMSG_ERROR), Some(0)) => Ok(()),
+        (Some(libc::NLMSG_ERROR), Some(code)) => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is no acknowledgement")),
+    }
+}
+
+const ATTRIBUTE_HEADER_LEN: u16 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_padded_to_four_bytes() {
+        let request = Request::new(libc::RTM_NEWLINK, 0, &[0; 16]).attribute(libc::IFLA_MTU, &[1; 5]);
+        assert_eq!(request.bytes.len(), 16 + 16 + 4 + 8);
+        assert_eq!(request.bytes[32..34], 9u16.to_ne_bytes());
+    }
+
+    #[test]
+    fn an_answer_is_an_error_code_or_success() {
+        let answer = |kind: u16, code: i32| {
+            let mut bytes = [0; 36];
+            bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+            bytes[16..20].copy_from_slice(&code.to_ne_bytes());
+            acknowledged(&bytes)
+        };
+        assert!(answer(2, 0).is_ok());
+        assert_eq!(answer(2, -libc::EPERM).unwrap_err().raw_os_error(), Some(libc::EPERM));
+        assert!(answer(3, 0).is_err());
+        assert!(acknowledged(&[0; 10]).is_err());
+    }
+}

@@ -1,0 +1,192 @@
+//! What goes wrong with devices, in words that name the cause and the command that mends it.
+
+use std::io;
+
+use crate::holder;
+
+/// Why a device could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The name has no characters.
+    #[error("the device name is empty; give one such as tun0")]
+    NameEmpty,
+    /// The name is longer than an interface name may be.
+    #[error("the device name {name:?} has {} bytes; an interface name has at most {NAME_MAX}", name.len())]
+    NameTooLong {
+        /// The name given.
+        name: String,
+    },
+    /// The name has a character that no interface name may have, or is `.` or `..`.
+    #[error(
+        "the device name {name:?} is not an interface name: no spaces, no '/', ':' or '%', not '.' or '..'"
+    )]
+    NameInvalid {
+        /// The name given.
+        name: String,
+    },
+    /// `/dev/net/tun` is not there.
+    #[error(
+        "there is no {TUN_PATH}: load the driver (modprobe tun) or, in a container, pass the device in \
+         (docker run --device {TUN_PATH} --cap-add NET_ADMIN)"
+    )]
+    NoTun(#[source] io::Error),
+    /// `/dev/net/tun` may not be opened by this user.
+    #[error(
+        "{TUN_PATH} may not be opened by this user: sudo chmod 0666 {TUN_PATH} (its usual mode; making a device \
+         stays privileged)"
+    )]
+    TunForbidden(#[source] io::Error),
+    /// The interface is not this user's, or making one needs a privilege.
+    #[error(
+        "attaching to {name} is not permitted: it takes CAP_NET_ADMIN, or a device of your own: \
+         sudo ip tuntap add dev {name} mode tun user $USER (if {name} exists already: sudo ip link del {name} first)"
+    )]
+    NotPermitted {
+        /// The interface.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Another process is attached.
+    #[error("{name} is in use by {holder}: end it or use another device")]
+    Busy {
+        /// The interface.
+        name: String,
+        /// The process that holds it, as far as can be seen.
+        holder: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// There is an interface with this name that is not a TUN device with one queue.
+    #[error(
+        "{name} exists and is not a single-queue TUN device (a TAP device, another kind of interface, or made with \
+         multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add dev {name} mode tun user $USER"
+    )]
+    WrongKind {
+        /// The interface.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Offload was demanded and cannot be had.
+    #[error("{name} cannot do segmentation offload: {reason}; use --offload auto or off")]
+    OffloadUnsupported {
+        /// The interface.
+        name: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// There is no tokio runtime to wait for the device with.
+    #[error("a TUN device must be opened inside a tokio runtime whose I/O driver is enabled")]
+    NoRuntime,
+    /// Anything else.
+    #[error("{name} cannot be opened: {source}")]
+    Other {
+        /// The interface.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    /// The error that opening `/dev/net/tun` or attaching it to the interface `name` gave.
+    pub(crate) fn from_io(name: &str, source: io::Error) -> Self {
+        let name = name.to_owned();
+        match source.raw_os_error() {
+            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => Self::NoTun(source),
+            Some(libc::EACCES) => Self::TunForbidden(source),
+            Some(libc::EPERM) => Self::NotPermitted { name, source },
+            Some(libc::EBUSY) => Self::Busy { holder: holder::describe(&name), name, source },
+            Some(libc::EINVAL) => Self::WrongKind { name, source },
+            _ => Self::Other { name, source },
+        }
+    }
+}
+
+/// Says what an error that the open device `name` gave means and what mends it.
+///
+/// ```
+/// let error = std::io::Error::from_raw_os_error(5);
+/// assert!(ackclock_device::explain(&error, "tun0").contains("ip link set tun0 up"));
+/// ```
+#[must_use]
+pub fn explain(error: &io::Error, name: &str) -> String {
+    match error.raw_os_error() {
+        Some(libc::EIO) => format!("{name} is down: sudo ip link set {name} up"),
+        Some(libc::EBADFD | libc::ENODEV | libc::ENXIO) => {
+            format!("{name} was deleted while it was in use: make it again and start anew")
+        }
+        Some(libc::EBADF) => format!("the descriptor of {name} was closed by someone else in this process"),
+        Some(libc::ENOBUFS | libc::ENOMEM | libc::EAGAIN) => {
+            format!("the kernel has no memory for more packets of {name}: send less at once")
+        }
+        Some(libc::EINVAL) => format!("{name} refused a packet that is no IPv4 or IPv6 packet"),
+        _ => format!("{name} failed: {error}"),
+    }
+}
+
+/// Whether the device is lost for good with this error, rather than one packet.
+pub(crate) fn is_fatal(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBADFD | libc::EBADF | libc::ENODEV | libc::ENXIO))
+}
+
+/// Checks an interface name before the kernel sees it, which would cut a long one in silence.
+pub(crate) fn check_name(name: &str) -> Result<(), OpenError> {
+    let forbidden = |c: char| matches!(c, '/' | ':' | '%') || c.is_whitespace() || c.is_control();
+    if name.is_empty() {
+        Err(OpenError::NameEmpty)
+    } else if name.len() > NAME_MAX {
+        Err(OpenError::NameTooLong { name: name.to_owned() })
+    } else if name == "." || name == ".." || name.contains(forbidden) {
+        Err(OpenError::NameInvalid { name: name.to_owned() })
+    } else {
+        Ok(())
+    }
+}
+
+/// The longest interface name in bytes: `IFNAMSIZ` less the closing zero.
+pub const NAME_MAX: usize = 15;
+
+/// Where the kernel's TUN driver is reached.
+pub(crate) const TUN_PATH: &str = "/dev/net/tun";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_no_interface_names_are_refused() {
+        assert!(matches!(check_name(""), Err(OpenError::NameEmpty)));
+        assert!(matches!(check_name("a-name-of-16-byt"), Err(OpenError::NameTooLong { .. })));
+        for name in [".", "..", "a/b", "a b", "a:1", "tun%d", "a\n", "a\0"] {
+            assert!(matches!(check_name(name), Err(OpenError::NameInvalid { .. })), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_up_to_fifteen_bytes_are_accepted() {
+        for name in ["t", "tun0", "fifteen-bytes-x", "tun.7", "tün0"] {
+            assert!(check_name(name).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn each_system_error_has_its_own_advice() {
+        let message = |code| OpenError::from_io("tun7", io::Error::from_raw_os_error(code)).to_string();
+        assert!(message(libc::ENOENT).contains("modprobe tun"));
+        assert!(message(libc::EACCES).contains("chmod"));
+        assert!(message(libc::EPERM).contains("ip tuntap add dev tun7 mode tun user"));
+        assert!(message(libc::EBUSY).contains("in use by"));
+        assert!(message(libc::EINVAL).contains("TAP"));
+        assert!(message(libc::EMFILE).contains("Too many open files"));
+    }
+
+    #[test]
+    fn only_a_lost_device_is_fatal() {
+        let fatal = |code| is_fatal(&io::Error::from_raw_os_error(code));
+        assert!(fatal(libc::EBADFD) && fatal(libc::ENODEV));
+        assert!(!fatal(libc::EIO) && !fatal(libc::ENOBUFS) && !fatal(libc::EINVAL) && !fatal(libc::EAGAIN));
+    }
+}

@@ -1,0 +1,212 @@
+//! An attached TUN descriptor under tokio: readiness, hang-up, link state and counters, shared by both backends.
+
+use std::cell::Cell;
+use std::fmt;
+use std::fs::File;
+use std::future::Future;
+use std::io::{self, IoSlice, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::Handle;
+
+use crate::error::is_fatal;
+use crate::{Counters, OpenError, sys};
+
+/// A non-blocking TUN descriptor registered with the runtime.
+pub(crate) struct TunFd {
+    fd: Arc<AsyncFd<File>>,
+    hangup: Pin<Box<dyn Future<Output = ()> + Send>>,
+    gone: bool,
+    /// Opened with the device, so that it stays in the device's network namespace.
+    control: OwnedFd,
+    link: Cell<Link>,
+    pub(crate) counters: Counters,
+}
+
+/// What was last known of the interface.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    mtu: usize,
+    up: bool,
+    asked_at: Option<Instant>,
+}
+
+/// What came of reading one packet.
+pub(crate) enum ReadStep {
+    /// A packet was added to the batch.
+    Added,
+    /// A packet was read and thrown away.
+    Dropped,
+    /// The batch has no room for another packet; nothing was read.
+    Full,
+}
+
+impl TunFd {
+    /// Registers the attached, non-blocking `file` with the runtime of the calling task.
+    pub(crate) fn register(file: File, name: &str) -> Result<Self, OpenError> {
+        Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
+        let other = |source| OpenError::Other { name: name.to_owned(), source };
+        let control = sys::control_socket().map_err(other)?;
+        // SAFETY: `File` owns its descriptor, returns the same one always and is dropped by the `AsyncFd` only.
+        let fd = unsafe { AsyncFd::register(file) }.map_err(|error| other(error.into()))?;
+        let fd = Arc::new(fd);
+        let hangup = Box::pin(hangup(Arc::clone(&fd)));
+        let link = Cell::new(Link { mtu: MTU_DEFAULT, up: true, asked_at: None });
+        Ok(Self { fd, hangup, gone: false, control, link, counters: Counters::default() })
+    }
+
+    /// Calls `read` until it says that the batch is full or nothing is left.
+    pub(crate) fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut read: impl FnMut(&File, &mut Counters) -> io::Result<ReadStep>,
+    ) -> Poll<io::Result<usize>> {
+        if self.gone {
+            return Poll::Ready(Err(gone()));
+        }
+        let mut received = 0;
+        loop {
+            let mut guard = match self.fd.poll_read_ready(cx) {
+                Poll::Ready(guard) => guard?,
+                Poll::Pending if received > 0 => return Poll::Ready(Ok(received)),
+                Poll::Pending => {
+                    ready!(self.hangup.as_mut().poll(cx));
+                    self.gone = true;
+                    return Poll::Ready(Err(gone()));
+                }
+            };
+            loop {
+                match read(self.fd.get_ref(), &mut self.counters) {
+                    Ok(ReadStep::Added) => received += 1,
+                    Ok(ReadStep::Dropped) => {}
+                    Ok(ReadStep::Full) => return Poll::Ready(Ok(received)),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        guard.clear_ready();
+                        break;
+                    }
+                    // What was received before the error counts; the error comes again with the next call.
+                    Err(_) if received > 0 => return Poll::Ready(Ok(received)),
+                    Err(error) => {
+                        self.gone = is_fatal(&error);
+                        return Poll::Ready(Err(error));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ready when the kernel takes a packet; a link that is down at first takes none until it is up.
+    pub(crate) fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.gone {
+            return Poll::Ready(Err(gone()));
+        }
+        self.fd.poll_write_ready(cx).map_ok(drop)
+    }
+
+    /// Writes one packet in one call; one that the kernel does not take is dropped and counted.
+    pub(crate) fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<()> {
+        let len: usize = slices.iter().map(|s| s.len()).sum();
+        let written = loop {
+            let write = |file: &File| (&mut &*file).write_vectored(slices);
+            match self.fd.try_io(Interest::WRITABLE, write) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        match written {
+            Ok(n) if n == len => self.counters.sent += 1,
+            Ok(_) => self.counters.send_refused += 1,
+            Err(error) if is_fatal(&error) => {
+                self.gone = true;
+                return Err(error);
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => self.counters.send_link_down += 1,
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.counters.send_refused += 1,
+            Err(_) => self.counters.send_no_room += 1,
+        }
+        Ok(())
+    }
+
+    /// The interface's MTU, asked for at most once a second.
+    pub(crate) fn mtu(&self) -> usize {
+        self.refreshed_link().mtu
+    }
+
+    /// The MTU as last asked for, without a look at the clock.
+    pub(crate) fn mtu_known(&self) -> usize {
+        self.link.get().mtu
+    }
+
+    /// Whether the interface is up, asked for at most once a second.
+    pub(crate) fn link_up(&self) -> bool {
+        self.refreshed_link().up
+    }
+
+    /// Asks for the link's state anew at the next opportunity.
+    pub(crate) fn forget_link(&self) {
+        self.link.set(Link { asked_at: None, ..self.link.get() });
+    }
+
+    /// The interface's name, which may have changed since it was opened.
+    pub(crate) fn name(&self) -> io::Result<String> {
+        sys::attached_name(self.fd.get_ref().as_fd())
+    }
+
+    fn refreshed_link(&self) -> Link {
+        let known = self.link.get();
+        let now = Instant::now();
+        if known.asked_at.is_some_and(|at| now.saturating_duration_since(at) < LINK_REFRESH) {
+            return known;
+        }
+        let link = Link { asked_at: Some(now), ..self.ask_link().unwrap_or(known) };
+        self.link.set(link);
+        link
+    }
+
+    /// Fails when the device is deleted or has been moved to another network namespace: then what was known stays.
+    fn ask_link(&self) -> io::Result<Link> {
+        let name = self.name()?;
+        let mtu = sys::interface_mtu(self.control.as_fd(), &name)?;
+        let flags = sys::interface_flags(self.control.as_fd(), &name)?;
+        let mtu = usize::try_from(mtu).map_err(io::Error::other)?;
+        Ok(Link { mtu, up: flags & libc::IFF_UP != 0, asked_at: None })
+    }
+}
+
+impl fmt::Debug for TunFd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TunFd")
+            .field("name", &self.name())
+            .field("gone", &self.gone)
+            .field("link", &self.link.get())
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Completes when the kernel has detached the descriptor.
+///
+/// A deleted TUN interface shows as EPOLLERR alone, which wakes neither a task that waits to read nor one that
+/// waits to write; only a task that asks for errors.
+async fn hangup(fd: Arc<AsyncFd<File>>) {
+    // An error here means that the runtime is shutting down: the device is of no use any more either.
+    let _ = fd.ready(Interest::ERROR).await;
+}
+
+/// What every call on a detached descriptor gives.
+fn gone() -> io::Error {
+    io::Error::from_raw_os_error(libc::EBADFD)
+}
+
+/// How long an answer about the link is good for.
+const LINK_REFRESH: Duration = Duration::from_secs(1);
+
+/// The kernel's own default, until it was asked.
+const MTU_DEFAULT: usize = 1500;

@@ -1,0 +1,25 @@
+//! Which process holds a TUN device, for the message that says so.
+
+use std::fs;
+use std::path::Path;
+
+/// The process that is attached to the interface `name`, in words.
+pub(crate) fn describe(name: &str) -> String {
+    find(name).unwrap_or_else(|| "another process".to_owned())
+}
+
+/// Looks through the descriptors of all processes that this user may see.
+fn find(name: &str) -> Option<String> {
+    // Linux drivers/net/tun.c, tun_chr_show_fdinfo: a TUN descriptor's fdinfo has a line `iff:\tNAME`.
+    let wanted = format!("iff:\t{name}\n");
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    for process in processes.filter(|p| p.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)) {
+        let Ok(descriptors) = fs::read_dir(process.path().join("fdinfo")) else { continue };
+        let holds = |path: &Path| fs::read_to_string(path).is_ok_and(|text| text.contains(&wanted));
+        if descriptors.flatten().any(|d| holds(&d.path())) {
+            let command = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            return Some(format!("process {} ({})", process.file_name().display(), command.trim()));
+        }
+    }
+    None
+}

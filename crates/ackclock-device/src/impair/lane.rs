@@ -1,0 +1,230 @@
+//! One direction of an impaired device: decides what happens to each packet and when it comes out.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::rng::{SplitMix64, below, happens};
+use super::{Settings, Statistics};
+
+/// One direction.
+#[derive(Debug)]
+pub(super) struct Lane {
+    settings: Settings,
+    blackout: bool,
+    rng: SplitMix64,
+    /// When each packet that waits for the bottleneck, or is on it, has left it.
+    departures: VecDeque<Instant>,
+    /// When the last packet on the delay line comes out.
+    last_release: Option<Instant>,
+    /// Packets on the delay line by release time, those of equal time in order of entry.
+    line: BinaryHeap<Reverse<Entry>>,
+    entries: u64,
+    held: Vec<Held>,
+    statistics: Statistics,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    release: Instant,
+    number: u64,
+    bytes: Vec<u8>,
+}
+
+/// A packet held back for others to overtake it.
+#[derive(Debug)]
+struct Held {
+    overtakers_left: u32,
+    overtaken: bool,
+    until: Instant,
+    bytes: Vec<u8>,
+}
+
+/// The random numbers of one packet: always the same number of draws, so that the fate of a packet depends on the
+/// seed and its place in the order only, not on the settings or the fate of others.
+struct Draws {
+    loss: u64,
+    duplicate: u64,
+    corrupt: u64,
+    corrupt_bit: u64,
+    reorder: u64,
+    jitter: u64,
+    copy_jitter: u64,
+}
+
+impl Draws {
+    fn new(rng: &mut SplitMix64) -> Self {
+        Self {
+            loss: rng.next(),
+            duplicate: rng.next(),
+            corrupt: rng.next(),
+            corrupt_bit: rng.next(),
+            reorder: rng.next(),
+            jitter: rng.next(),
+            copy_jitter: rng.next(),
+        }
+    }
+}
+
+impl Lane {
+    pub(super) fn new(settings: Settings, seed: u64) -> Self {
+        Self {
+            settings,
+            blackout: false,
+            rng: SplitMix64::new(seed),
+            departures: VecDeque::new(),
+            last_release: None,
+            line: BinaryHeap::new(),
+            entries: 0,
+            held: Vec::new(),
+            statistics: Statistics::default(),
+        }
+    }
+
+    pub(super) fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    pub(super) fn set_blackout(&mut self, blackout: bool) {
+        self.blackout = blackout;
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Takes in a packet at time `now`.
+    pub(super) fn offer(&mut self, now: Instant, mut bytes: Vec<u8>) {
+        let draws = Draws::new(&mut self.rng);
+        self.statistics.offered += 1;
+        if self.blackout {
+            self.statistics.blacked_out += 1;
+            return;
+        }
+        if happens(draws.loss, self.settings.loss) {
+            self.statistics.lost += 1;
+            return;
+        }
+        let copy = happens(draws.duplicate, self.settings.duplicate).then(|| bytes.clone());
+        if happens(draws.corrupt, self.settings.corrupt) && flip_bit(&mut bytes, draws.corrupt_bit) {
+            self.statistics.corrupted += 1;
+        }
+        let held_back = happens(draws.reorder, self.settings.reorder) && self.settings.reorder_depth > 0;
+        self.enter(now, bytes, draws.jitter, held_back);
+        if let Some(copy) = copy
+            && self.enter(now, copy, draws.copy_jitter, false)
+        {
+            self.statistics.duplicated += 1;
+        }
+    }
+
+    /// When the next packet comes out.
+    pub(super) fn next_release(&self) -> Option<Instant> {
+        let first = self.line.peek().map(|Reverse(entry)| entry.release);
+        let held = self.held.iter().map(|held| held.until).min();
+        first.into_iter().chain(held).min()
+    }
+
+    /// Takes out the next packet whose time has come.
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Vec<u8>> {
+        while let Some(index) = self.held.iter().position(|held| held.until <= now) {
+            let held = self.held.remove(index);
+            self.let_go(held, now);
+        }
+        if self.line.peek().is_none_or(|Reverse(entry)| entry.release > now) {
+            return None;
+        }
+        let Reverse(entry) = self.line.pop()?;
+        self.statistics.delivered += 1;
+        Some(entry.bytes)
+    }
+
+    /// Through the bottleneck, then onto the delay line or into the hands that hold it back; `false` when there
+    /// is no room.
+    fn enter(&mut self, now: Instant, bytes: Vec<u8>, jitter_draw: u64, held_back: bool) -> bool {
+        let Some(departure) = self.departure(now, bytes.len()) else {
+            self.statistics.queue_full += 1;
+            return false;
+        };
+        let jitter_ns = u64::try_from(self.settings.jitter.as_nanos()).unwrap_or(u64::MAX);
+        let jitter = Duration::from_nanos(below(jitter_draw, jitter_ns));
+        let arrival = departure + self.settings.delay + jitter;
+        let release = self.last_release.map_or(arrival, |last| last.max(arrival));
+        if held_back {
+            let until = release + REORDER_HOLD_MAX;
+            let overtakers_left = self.settings.reorder_depth;
+            self.held.push(Held { overtakers_left, overtaken: false, until, bytes });
+        } else {
+            self.last_release = Some(release);
+            self.push(release, bytes);
+            self.overtake(release);
+        }
+        true
+    }
+
+    /// When a packet of `len` bytes that comes now has left the bottleneck; `None` when its queue is full.
+    fn departure(&mut self, now: Instant, len: usize) -> Option<Instant> {
+        if self.line.len() + self.held.len() >= LINE_PACKETS_MAX {
+            return None;
+        }
+        let Some(rate_bps) = self.settings.rate_bps else { return Some(now) };
+        while self.departures.front().is_some_and(|&departure| departure <= now) {
+            self.departures.pop_front();
+        }
+        // The one that is being transmitted does not wait any more.
+        if self.departures.len() > self.settings.queue_packets {
+            return None;
+        }
+        let duration_ns = (len as u128 * 8 * 1_000_000_000).div_ceil(u128::from(rate_bps));
+        let duration =
+            Duration::from_nanos(u64::try_from(duration_ns).unwrap_or(u64::MAX)).min(TRANSMISSION_MAX);
+        let departure = self.departures.back().copied().unwrap_or(now) + duration;
+        self.departures.push_back(departure);
+        Some(departure)
+    }
+
+    /// Tells those held back that a packet that comes out at `release` has overtaken them.
+    fn overtake(&mut self, release: Instant) {
+        for held in &mut self.held {
+            held.overtaken = true;
+            held.overtakers_left -= 1;
+        }
+        while let Some(index) = self.held.iter().position(|held| held.overtakers_left == 0) {
+            let held = self.held.remove(index);
+            self.let_go(held, release);
+        }
+    }
+
+    fn let_go(&mut self, held: Held, release: Instant) {
+        self.statistics.reordered += u64::from(held.overtaken);
+        self.push(release, held.bytes);
+    }
+
+    fn push(&mut self, release: Instant, bytes: Vec<u8>) {
+        let number = self.entries;
+        self.entries += 1;
+        self.line.push(Reverse(Entry { release, number, bytes }));
+    }
+}
+
+fn flip_bit(bytes: &mut [u8], draw: u64) -> bool {
+    let bit = below(draw, bytes.len() as u64 * 8);
+    let index = usize::try_from(bit / 8).ok();
+    let Some(byte) = index.and_then(|index| bytes.get_mut(index)) else { return false };
+    *byte ^= 1 << (bit % 8);
+    true
+}
+
+/// How long a packet waits for others to overtake it.
+const REORDER_HOLD_MAX: Duration = Duration::from_millis(20);
+
+/// Bound of the delay line: 100 MB of full packets at MTU 1500.
+const LINE_PACKETS_MAX: usize = 65_536;
+
+/// The slowest bottleneck takes this long for one packet, so that sums of times cannot overflow.
+const TRANSMISSION_MAX: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests;

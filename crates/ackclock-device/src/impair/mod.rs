@@ -1,0 +1,276 @@
+//! A device behind a bad network: rate, delay, jitter, queue, loss, duplication, reordering, corruption.
+//!
+//! Each direction has its own settings and its own random numbers, drawn from one seed: the same packets in the
+//! same order meet the same fate, whenever they come. A packet of 64 KB never enters: what the stack sends and what
+//! the device receives is cut into segments first, as a network would see them. For that reason the wrapped device
+//! shows no offload capability.
+//!
+//! Delays run on tokio's clock, so that a test may pause it.
+
+mod lane;
+mod rng;
+mod settings;
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::{Capabilities, Counters, Device, ReceiveBatch};
+use lane::Lane;
+use rng::SplitMix64;
+
+pub use settings::{Settings, SettingsError, Statistics};
+
+/// A device whose packets are impaired.
+///
+/// ```
+/// use ackclock_device::{Device, impair, memory};
+/// let (a, _b) = memory::pair(memory::Config::default());
+/// let lossy = impair::Settings { loss: 0.01, ..impair::Settings::default() };
+/// let device = impair::Impaired::new(a, 42, lossy, impair::Settings::default())?;
+/// let network = device.handle();
+/// network.set_blackout(true);
+/// assert_eq!(network.statistics_sent().offered, 0);
+/// # Ok::<(), impair::SettingsError>(())
+/// ```
+#[derive(Debug)]
+pub struct Impaired<D> {
+    device: D,
+    network: Network,
+    /// Where the wrapped device receives into.
+    arrived: ReceiveBatch,
+    /// A packet that is due and found no room in the batch of the caller.
+    waiting: Option<Vec<u8>>,
+    /// Wakes at the next release; made when first needed, since it needs a runtime.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// The task that receives: it is woken for releases that a send has brought about, too.
+    receiver: Waker,
+}
+
+/// A handle on the network of an [`Impaired`] device, to look at it and to change it while it is in use.
+#[derive(Clone, Debug)]
+pub struct Network(Arc<Mutex<Lanes>>);
+
+#[derive(Debug)]
+struct Lanes {
+    sent: Lane,
+    received: Lane,
+}
+
+impl<D: Device> Impaired<D> {
+    /// Puts `device` behind a network that does to packets sent and received what the two settings say.
+    ///
+    /// # Errors
+    /// A probability that is none, or a rate of zero.
+    pub fn new(device: D, seed: u64, sent: Settings, received: Settings) -> Result<Self, SettingsError> {
+        sent.check()?;
+        received.check()?;
+        let mut seeds = SplitMix64::new(seed);
+        let lanes =
+            Lanes { sent: Lane::new(sent, seeds.next()), received: Lane::new(received, seeds.next()) };
+        Ok(Self {
+            device,
+            network: Network(Arc::new(Mutex::new(lanes))),
+            arrived: ReceiveBatch::new(ARRIVED_PACKETS, ARRIVED_BYTES),
+            waiting: None,
+            timer: None,
+            receiver: Waker::noop().clone(),
+        })
+    }
+
+    /// A handle on the network.
+    #[must_use]
+    pub fn handle(&self) -> Network {
+        self.network.clone()
+    }
+
+    /// Hands packets whose time has come to the device, as far as it takes them; `false` when it takes no more now.
+    fn release_sent(&mut self, now: Instant, cx: &mut Context<'_>) -> io::Result<bool> {
+        loop {
+            if self.network.lanes().sent.next_release().is_none_or(|at| at > now) {
+                return Ok(true);
+            }
+            match self.device.poll_send_ready(cx) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => return Ok(false),
+            }
+            let due = self.network.lanes().sent.pop_due(now);
+            let Some(bytes) = due else { return Ok(true) };
+            self.device.send(&whole_packet(&bytes))?;
+        }
+    }
+
+    /// Moves received packets whose time has come into `batch`; how many, and whether all found room.
+    fn release_received(&mut self, now: Instant, batch: &mut ReceiveBatch) -> (usize, bool) {
+        let mut released = 0;
+        let mut lanes = self.network.lanes();
+        while let Some(bytes) = self.waiting.take().or_else(|| lanes.received.pop_due(now)) {
+            if !batch.push(&bytes, RxMeta::default()) {
+                self.waiting = Some(bytes);
+                return (released, false);
+            }
+            released += 1;
+        }
+        (released, true)
+    }
+
+    /// Lets what the device has received enter the network.
+    fn take_in_arrived(&mut self, now: Instant) {
+        let mut lanes = self.network.lanes();
+        for (bytes, meta) in self.arrived.iter() {
+            if meta == RxMeta::default() {
+                lanes.received.offer(now, bytes.to_vec());
+            } else {
+                gso::cut_contiguous(bytes, meta, |segment| lanes.received.offer(now, segment.to_vec()));
+            }
+        }
+    }
+
+    /// Sees to it that the receiving task is woken at the next release; ready when that is now.
+    fn poll_timer(&mut self, cx: &mut Context<'_>, with_sent: bool) -> Poll<()> {
+        let lanes = self.network.lanes();
+        let sent = if with_sent { lanes.sent.next_release() } else { None };
+        let next = sent.into_iter().chain(lanes.received.next_release()).min();
+        drop(lanes);
+        let Some(next) = next else { return Poll::Pending };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(next)));
+        if timer.deadline() != next {
+            timer.as_mut().reset(next);
+        }
+        timer.as_mut().poll(cx)
+    }
+}
+
+impl<D: Device> Device for Impaired<D> {
+    fn capabilities(&self) -> Capabilities {
+        let inner = self.device.capabilities();
+        Capabilities { gso_max_v4: inner.mtu, gso_max_v6: inner.mtu, tx_checksum: false, ..inner }
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        self.receiver.clone_from(cx.waker());
+        let mut received = 0;
+        loop {
+            let now = Instant::now();
+            let sends_flow = self.release_sent(now, cx)?;
+            let (released, had_room) = self.release_received(now, batch);
+            received += released;
+            if !had_room {
+                return Poll::Ready(Ok(received));
+            }
+            self.arrived.clear();
+            match self.device.poll_receive(cx, &mut self.arrived) {
+                Poll::Ready(Ok(_)) => self.take_in_arrived(now),
+                Poll::Ready(Err(error)) if received == 0 => return Poll::Ready(Err(error)),
+                // The error comes again with the next call.
+                Poll::Ready(Err(_)) => return Poll::Ready(Ok(received)),
+                Poll::Pending if received > 0 => return Poll::Ready(Ok(received)),
+                Poll::Pending if self.poll_timer(cx, sends_flow).is_pending() => return Poll::Pending,
+                Poll::Pending => {}
+            }
+        }
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.device.poll_send_ready(cx)
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        let now = Instant::now();
+        let mut lanes = self.network.lanes();
+        if packet.segment_size.is_none() && packet.checksum != ChecksumState::Partial {
+            lanes.sent.offer(now, flat(packet));
+        } else {
+            gso::cut(packet, |segment| lanes.sent.offer(now, flat(segment)));
+        }
+        drop(lanes);
+        let receiver = self.receiver.clone();
+        let cx = &mut Context::from_waker(&receiver);
+        let sends_flow = self.release_sent(now, cx)?;
+        if self.poll_timer(cx, sends_flow).is_ready() {
+            receiver.wake();
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        self.device.counters()
+    }
+
+    fn link_up(&self) -> bool {
+        self.device.link_up()
+    }
+}
+
+impl Network {
+    /// Changes what happens to packets sent from now on.
+    ///
+    /// # Errors
+    /// A probability that is none, or a rate of zero: nothing is changed.
+    pub fn set_sent(&self, settings: Settings) -> Result<(), SettingsError> {
+        settings.check()?;
+        self.lanes().sent.set(settings);
+        Ok(())
+    }
+
+    /// Changes what happens to packets received from now on.
+    ///
+    /// # Errors
+    /// A probability that is none, or a rate of zero: nothing is changed.
+    pub fn set_received(&self, settings: Settings) -> Result<(), SettingsError> {
+        settings.check()?;
+        self.lanes().received.set(settings);
+        Ok(())
+    }
+
+    /// From now on drops every packet that enters the network in either direction, or no longer does.
+    pub fn set_blackout(&self, blackout: bool) {
+        let mut lanes = self.lanes();
+        lanes.sent.set_blackout(blackout);
+        lanes.received.set_blackout(blackout);
+    }
+
+    /// What has happened to packets sent.
+    #[must_use]
+    pub fn statistics_sent(&self) -> Statistics {
+        self.lanes().sent.statistics()
+    }
+
+    /// What has happened to packets received.
+    #[must_use]
+    pub fn statistics_received(&self) -> Statistics {
+        self.lanes().received.statistics()
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        // A lane that a panic has left in the middle of a packet has lost that packet and nothing else.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn flat(packet: &TxPacket<'_>) -> Vec<u8> {
+    [packet.header, packet.payload[0], packet.payload[1]].concat()
+}
+
+/// A finished packet in one piece. Its transport offset is not looked at by any device, because there is nothing to
+/// finish.
+fn whole_packet(bytes: &[u8]) -> TxPacket<'_> {
+    TxPacket {
+        header: bytes,
+        transport_offset: 0,
+        payload: [&[], &[]],
+        segment_size: None,
+        checksum: ChecksumState::Complete,
+    }
+}
+
+/// What is received from the device at once.
+const ARRIVED_PACKETS: usize = 64;
+const ARRIVED_BYTES: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What an impaired direction does to packets, and what it has done.
+
+use std::time::Duration;
+
+/// The impairment of one direction.
+///
+/// A packet meets them in this order: blackout, loss, duplication, corruption, the bottleneck's queue and rate,
+/// then delay, jitter and reordering. The default impairs nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Rate of the bottleneck in bits of IP packet per second; `None`: no bottleneck.
+    pub rate_bps: Option<u64>,
+    /// How many packets may wait for the bottleneck; what comes on top is dropped.
+    pub queue_packets: usize,
+    /// Added to the way of each packet.
+    pub delay: Duration,
+    /// Up to this much is added on top, evenly distributed. Packets do not overtake each other by it.
+    pub jitter: Duration,
+    /// Probability that a packet is lost, 0 to 1.
+    pub loss: f64,
+    /// Probability that a packet is followed by a copy of itself.
+    pub duplicate: f64,
+    /// Probability that one bit of a packet, anywhere in it, is flipped.
+    pub corrupt: f64,
+    /// Probability that a packet is held back until others have overtaken it.
+    pub reorder: f64,
+    /// How many packets overtake one that is held back; it waits for them no longer than 20 ms.
+    pub reorder_depth: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            rate_bps: None,
+            queue_packets: 1000,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            loss: 0.0,
+            duplicate: 0.0,
+            corrupt: 0.0,
+            reorder: 0.0,
+            reorder_depth: 3,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks that each value is one that can be.
+    pub(super) fn check(&self) -> Result<(), SettingsError> {
+        let probabilities = [
+            ("loss", self.loss),
+            ("duplicate", self.duplicate),
+            ("corrupt", self.corrupt),
+            ("reorder", self.reorder),
+        ];
+        for (name, value) in probabilities {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(SettingsError::Probability { name, value });
+            }
+        }
+        if self.rate_bps == Some(0) { Err(SettingsError::RateZero) } else { Ok(()) }
+    }
+}
+
+/// Why settings are refused.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// Not between 0 and 1.
+    #[error("the probability `{name}` is {value}; it must lie between 0 and 1")]
+    Probability {
+        /// Which.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// Nothing would ever pass.
+    #[error("a rate of 0 bit/s lets nothing through; use a blackout for that")]
+    RateZero,
+}
+
+/// What a direction has done so far, in packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Came in.
+    pub offered: u64,
+    /// Dropped by a blackout.
+    pub blacked_out: u64,
+    /// Dropped by chance.
+    pub lost: u64,
+    /// Dropped because the bottleneck's queue (or the delay line) was full.
+    pub queue_full: u64,
+    /// Copies made.
+    pub duplicated: u64,
+    /// Had a bit flipped.
+    pub corrupted: u64,
+    /// Overtaken by at least one later packet.
+    pub reordered: u64,
+    /// Went out, copies included.
+    pub delivered: u64,
+}

@@ -1,0 +1,138 @@
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use super::*;
+use crate::memory::{self, MemoryDevice};
+
+async fn receive(device: &mut impl Device) -> Vec<Vec<u8>> {
+    let mut batch = ReceiveBatch::new(100, 1 << 20);
+    std::future::poll_fn(|cx| device.poll_receive(cx, &mut batch)).await.unwrap();
+    batch.iter().map(|(bytes, _)| bytes.to_vec()).collect()
+}
+
+fn impaired(sent: Settings, received: Settings) -> (Impaired<MemoryDevice>, MemoryDevice) {
+    let (near, far) = memory::pair(memory::Config { gso: true, ..memory::Config::default() });
+    (Impaired::new(near, 1, sent, received).unwrap(), far)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_packet_sent_arrives_after_the_delay() {
+    let delay = Duration::from_millis(50);
+    let (mut near, mut far) = impaired(Settings { delay, ..Settings::default() }, Settings::default());
+    let start = Instant::now();
+    near.send(&whole_packet(&[0x45; 100])).unwrap();
+    let both = async {
+        tokio::select! {
+            packets = receive(&mut far) => packets,
+            _ = receive(&mut near) => panic!("nothing was sent this way"),
+        }
+    };
+    assert_eq!(both.await, [[0x45; 100]]);
+    assert_eq!(start.elapsed(), delay);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_wakes_the_task_that_already_waits_to_receive() {
+    let delay = Duration::from_millis(50);
+    let (mut near, mut far) = impaired(Settings { delay, ..Settings::default() }, Settings::default());
+    // The driver's order: first it finds nothing to receive, then it sends, then it waits.
+    let driver = async {
+        let mut batch = ReceiveBatch::new(1, 0);
+        let mut sent = false;
+        std::future::poll_fn(|cx| {
+            let poll = near.poll_receive(cx, &mut batch);
+            if !std::mem::replace(&mut sent, true) {
+                near.send(&whole_packet(&[0x45; 100])).unwrap();
+            }
+            poll
+        })
+        .await
+    };
+    tokio::select! {
+        packets = receive(&mut far) => assert_eq!(packets.len(), 1),
+        received = driver => panic!("received {received:?}"),
+        () = tokio::time::sleep(Duration::from_secs(1)) => panic!("the packet was never released"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_packet_received_arrives_after_the_delay() {
+    let delay = Duration::from_millis(20);
+    let (mut near, mut far) = impaired(Settings::default(), Settings { delay, ..Settings::default() });
+    let start = Instant::now();
+    far.send(&whole_packet(&[0x45; 100])).unwrap();
+    assert_eq!(receive(&mut near).await, [[0x45; 100]]);
+    assert_eq!(start.elapsed(), delay);
+}
+
+#[test]
+fn an_impaired_device_shows_no_offload() {
+    let (near, far) = impaired(Settings::default(), Settings::default());
+    assert_eq!(near.capabilities(), Capabilities::ip(1500));
+    assert!(far.capabilities().tx_checksum);
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_packets_are_cut_before_they_are_impaired() {
+    let (mut near, mut far) = impaired(Settings::default(), Settings::default());
+    let packet = TxPacket {
+        header: &TCP_HEADER,
+        transport_offset: 20,
+        payload: [&[1; 2000], &[2; 1500]],
+        segment_size: NonZeroU16::new(1000),
+        checksum: ChecksumState::Partial,
+    };
+    far.send(&packet).unwrap();
+    let received: Vec<usize> = receive(&mut near).await.iter().map(Vec::len).collect();
+    assert_eq!(received, [1040, 1040, 1040, 540]);
+    assert_eq!(near.handle().statistics_received().offered, 4);
+
+    near.send(&packet).unwrap();
+    let sent: Vec<usize> = receive(&mut far).await.iter().map(Vec::len).collect();
+    assert_eq!(sent, [1040, 1040, 1040, 540]);
+    assert_eq!(near.handle().statistics_sent().delivered, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_change_at_run_time() {
+    let (mut near, mut far) = impaired(Settings::default(), Settings::default());
+    let network = near.handle();
+    let mut offer = || near.send(&whole_packet(&[0x45; 100])).unwrap();
+    offer();
+    network.set_blackout(true);
+    offer();
+    network.set_blackout(false);
+    network.set_sent(Settings { loss: 1.0, ..Settings::default() }).unwrap();
+    offer();
+    network.set_sent(Settings { duplicate: 1.0, ..Settings::default() }).unwrap();
+    offer();
+    let expected = Statistics {
+        offered: 4,
+        blacked_out: 1,
+        lost: 1,
+        duplicated: 1,
+        delivered: 3,
+        ..Statistics::default()
+    };
+    assert_eq!(network.statistics_sent(), expected);
+    assert_eq!(receive(&mut far).await.len(), 3);
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused() {
+    let refused = |settings| {
+        let (device, _) = memory::pair(memory::Config::default());
+        Impaired::new(device, 1, Settings::default(), settings).is_err()
+    };
+    assert!(refused(Settings { loss: 1.1, ..Settings::default() }));
+    assert!(refused(Settings { corrupt: -0.1, ..Settings::default() }));
+    assert!(refused(Settings { reorder: f64::NAN, ..Settings::default() }));
+    assert!(refused(Settings { rate_bps: Some(0), ..Settings::default() }));
+    assert!(!refused(Settings { loss: 1.0, rate_bps: Some(1), ..Settings::default() }));
+}
+
+/// IPv4 and TCP headers, of 3,540 bytes in all, with an unfinished checksum.
+const TCP_HEADER: [u8; 40] = [
+    0x45, 0, 0x0d, 0xd4, 0, 1, 0x40, 0, 64, 6, 0x19, 0x21, 10, 0, 0, 1, 10, 0, 0, 2, // IPv4
+    0, 80, 4, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0, // TCP
+];

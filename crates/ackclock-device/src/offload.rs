@@ -1,0 +1,149 @@
+//! A TUN device with a virtio-net header: 64 KB packets whole in both directions, checksums left to the kernel.
+//!
+//! Source: Linux `Documentation/networking/tuntap.rst` and `include/uapi/linux/if_tun.h`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::task::{Context, Poll};
+
+use ackclock_wire::{TxPacket, gso};
+use libc::c_short;
+
+use crate::error::{TUN_PATH, check_name};
+use crate::fd::{ReadStep, TunFd};
+use crate::vnet::{self, VnetHeader};
+use crate::{Capabilities, Counters, Device, OpenError, ReceiveBatch, sys};
+
+/// A TUN device with segmentation and checksum offload.
+#[derive(Debug)]
+pub struct OffloadDevice {
+    fd: TunFd,
+}
+
+impl OffloadDevice {
+    /// Attaches to the interface `name`, which is made if it does not exist and then lives as long as the device.
+    ///
+    /// # Errors
+    /// [`OpenError::OffloadUnsupported`] where a plain [`TunDevice`](crate::TunDevice) might still do; the others
+    /// concern both.
+    ///
+    /// # Panics
+    /// When the tokio runtime of the caller has no I/O driver.
+    pub fn open(name: &str) -> Result<Self, OpenError> {
+        check_name(name)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(TUN_PATH)
+            .map_err(|error| OpenError::from_io(name, error))?;
+        let unsupported = |what: &str, error: &io::Error| OpenError::OffloadUnsupported {
+            name: name.to_owned(),
+            reason: format!("{what}: {error}"),
+        };
+        let features = sys::tun_features(file.as_fd()).map_err(|e| unsupported("TUNGETFEATURES", &e))?;
+        if features & libc::IFF_VNET_HDR == 0 {
+            let error = io::Error::from(io::ErrorKind::Unsupported);
+            return Err(unsupported("the kernel's TUN driver has no IFF_VNET_HDR", &error));
+        }
+        sys::attach_interface(file.as_fd(), name, FLAGS).map_err(|error| OpenError::from_io(name, error))?;
+        sys::set_vnet_header_len(file.as_fd(), HEADER_LEN).map_err(|e| unsupported("TUNSETVNETHDRSZ", &e))?;
+        sys::set_offload(file.as_fd(), OFFLOADS).map_err(|e| unsupported("TUNSETOFFLOAD", &e))?;
+        Ok(Self { fd: TunFd::register(file, name)? })
+    }
+
+    /// The interface's name.
+    ///
+    /// # Errors
+    /// The interface was deleted.
+    pub fn name(&self) -> io::Result<String> {
+        self.fd.name()
+    }
+}
+
+impl Device for OffloadDevice {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            gso_max_v4: GSO_MAX,
+            gso_max_v6: GSO_MAX,
+            tx_checksum: true,
+            ..Capabilities::ip(self.fd.mtu())
+        }
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        self.fd.poll_receive(cx, |file, counters| read_packet(file, batch, counters))
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.fd.poll_send_ready(cx)
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        if let Some(header) = VnetHeader::describe(packet)
+            && packet.len() <= GSO_MAX
+        {
+            return write_packet(&mut self.fd, header, packet);
+        }
+        let mut result = Ok(());
+        gso::cut(packet, |segment| {
+            if result.is_ok() {
+                result = write_packet(&mut self.fd, VnetHeader::default(), segment);
+            }
+        });
+        result
+    }
+
+    fn counters(&self) -> Counters {
+        self.fd.counters
+    }
+
+    fn link_up(&self) -> bool {
+        self.fd.link_up()
+    }
+}
+
+fn read_packet(mut file: &File, batch: &mut ReceiveBatch, counters: &mut Counters) -> io::Result<ReadStep> {
+    let Some(slot) = batch.slot(ROOM) else { return Ok(ReadStep::Full) };
+    let len = file.read(slot)?;
+    let Some((header, packet)) = slot.get(..len).and_then(|bytes| bytes.split_first_chunk::<{ vnet::LEN }>())
+    else {
+        counters.receive_malformed += 1;
+        return Ok(ReadStep::Dropped);
+    };
+    if packet.is_empty() || len == ROOM {
+        counters.receive_malformed += 1;
+        return Ok(ReadStep::Dropped);
+    }
+    let meta = VnetHeader::from_bytes(header).meta(packet).unwrap_or_else(|believed| {
+        counters.receive_malformed += 1;
+        believed
+    });
+    batch.commit(vnet::LEN, len, meta);
+    counters.received += 1;
+    Ok(ReadStep::Added)
+}
+
+fn write_packet(fd: &mut TunFd, header: VnetHeader, packet: &TxPacket<'_>) -> io::Result<()> {
+    fd.send(&[
+        IoSlice::new(&header.to_bytes()),
+        IoSlice::new(packet.header),
+        IoSlice::new(packet.payload[0]),
+        IoSlice::new(packet.payload[1]),
+    ])
+}
+
+// All three fit the 16 bits of `ifr_flags`.
+const FLAGS: c_short = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short;
+const OFFLOADS: libc::c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+const HEADER_LEN: libc::c_int = vnet::LEN as libc::c_int;
+
+/// The largest packet that an IPv4 length field can name; Linux takes no larger one by default (`gso_max_size`).
+const GSO_MAX: usize = 65_535;
+
+/// The virtio-net header, the largest IPv6 packet without jumbo option, and one byte that shows what is larger.
+const ROOM: usize = vnet::LEN + 40 + 65_535 + 1;
+
+const _: () = assert!(ROOM <= crate::batch::BYTES_MIN);

@@ -1,0 +1,51 @@
+//! Opening a TUN device by name with the best backend that works.
+
+use crate::{Device, OffloadDevice, OpenError, TunDevice};
+
+/// Whether packets of 64 KB and unfinished checksums may be exchanged with the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OffloadMode {
+    /// Where the kernel can.
+    #[default]
+    Auto,
+    /// Always; opening fails where the kernel cannot.
+    On,
+    /// Never.
+    Off,
+}
+
+/// Opens the TUN device `name`, which is made if it does not exist (that takes `CAP_NET_ADMIN`) and then lives as
+/// long as the device returned.
+///
+/// With [`OffloadMode::Auto`], a kernel that cannot offload gets a plain device, and the second value says why.
+///
+/// # Errors
+/// See [`OpenError`], whose messages name the command that mends each.
+///
+/// # Panics
+/// When the tokio runtime of the caller has no I/O driver.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ackclock_device::OpenError> {
+/// use ackclock_device::{OffloadMode, open};
+/// let (device, fell_back) = open("tun0", OffloadMode::Auto)?;
+/// if let Some(why) = fell_back {
+///     eprintln!("no offload: {why}");
+/// }
+/// println!("{:?}", device.capabilities());
+/// # Ok(())
+/// # }
+/// ```
+pub fn open(name: &str, mode: OffloadMode) -> Result<(Box<dyn Device>, Option<String>), OpenError> {
+    if mode == OffloadMode::Off {
+        return Ok((Box::new(TunDevice::open(name)?), None));
+    }
+    match OffloadDevice::open(name) {
+        Ok(device) => Ok((Box::new(device), None)),
+        Err(OpenError::OffloadUnsupported { reason, .. }) if mode == OffloadMode::Auto => {
+            Ok((Box::new(TunDevice::open(name)?), Some(reason)))
+        }
+        Err(error) => Err(error),
+    }
+}

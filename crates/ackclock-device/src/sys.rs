@@ -1,0 +1,131 @@
+//! The system calls that the standard library has no function for, each behind a safe function.
+//!
+//! Source: Linux `Documentation/networking/tuntap.rst`, `include/uapi/linux/if_tun.h`, netdevice(7).
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libc::{Ioctl, c_char, c_int, c_short, ifreq};
+
+/// Attaches an open `/dev/net/tun` to the interface `name`, which is made if it does not exist.
+pub(crate) fn attach_interface(fd: BorrowedFd<'_>, name: &str, flags: c_short) -> io::Result<()> {
+    let mut request = interface_request(name);
+    request.ifr_ifru.ifru_flags = flags;
+    ioctl_interface(fd, libc::TUNSETIFF, &mut request)
+}
+
+/// The name of the interface that `fd` is attached to; `EBADFD` once the interface is deleted.
+pub(crate) fn attached_name(fd: BorrowedFd<'_>) -> io::Result<String> {
+    let mut request = interface_request("");
+    ioctl_interface(fd, libc::TUNGETIFF, &mut request)?;
+    let name = request.ifr_name.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
+    String::from_utf8(name).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// The TUN features that the kernel knows (`IFF_VNET_HDR` and others).
+pub(crate) fn tun_features(fd: BorrowedFd<'_>) -> io::Result<c_int> {
+    let mut features: c_int = 0;
+    // SAFETY: TUNGETFEATURES writes one int to the address given, which is that of a live int.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNGETFEATURES, &raw mut features) })?;
+    Ok(features)
+}
+
+/// Tells the kernel which unfinished packets (`TUN_F_*`) it may hand to this device.
+pub(crate) fn set_offload(fd: BorrowedFd<'_>, features: libc::c_uint) -> io::Result<()> {
+    // SAFETY: TUNSETOFFLOAD takes its argument by value and touches no memory of this process.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(features)) })
+}
+
+/// Sets the length of the virtio-net header in front of each packet.
+pub(crate) fn set_vnet_header_len(fd: BorrowedFd<'_>, len: c_int) -> io::Result<()> {
+    // SAFETY: TUNSETVNETHDRSZ reads one int from the address given, which is that of a live int.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const len) })
+}
+
+/// Makes reads and writes return `EAGAIN` instead of waiting.
+pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let on: c_int = 1;
+    // SAFETY: FIONBIO reads one int from the address given, which is that of a live int.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONBIO, &raw const on) })
+}
+
+/// A socket to ask about interfaces with, bound to the network namespace of the calling thread.
+pub(crate) fn control_socket() -> io::Result<OwnedFd> {
+    socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
+}
+
+/// A routing netlink socket; `write` sends a request to the kernel, `read` takes its answer.
+pub(crate) fn route_socket() -> io::Result<File> {
+    socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE).map(File::from)
+}
+
+/// The MTU of the interface `name`.
+pub(crate) fn interface_mtu(socket: BorrowedFd<'_>, name: &str) -> io::Result<c_int> {
+    let mut request = interface_request(name);
+    ioctl_interface(socket, SIOCGIFMTU, &mut request)?;
+    // SAFETY: the ioctl succeeded, so the kernel has filled in this member of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu })
+}
+
+/// The flags (`IFF_UP` and others) of the interface `name`.
+pub(crate) fn interface_flags(socket: BorrowedFd<'_>, name: &str) -> io::Result<c_int> {
+    let mut request = interface_request(name);
+    ioctl_interface(socket, SIOCGIFFLAGS, &mut request)?;
+    // SAFETY: the ioctl succeeded, so the kernel has filled in this member of the union.
+    Ok(c_int::from(unsafe { request.ifr_ifru.ifru_flags }) & 0xffff)
+}
+
+/// The number of the interface `name`.
+pub(crate) fn interface_index(socket: BorrowedFd<'_>, name: &str) -> io::Result<c_int> {
+    let mut request = interface_request(name);
+    ioctl_interface(socket, SIOCGIFINDEX, &mut request)?;
+    // SAFETY: the ioctl succeeded, so the kernel has filled in this member of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+}
+
+/// Moves the process, or with namespaces of single threads the calling thread, into new namespaces (`CLONE_NEW*`).
+pub(crate) fn unshare(flags: c_int) -> io::Result<()> {
+    // SAFETY: unshare(2) takes an integer and touches no memory of this process.
+    check(unsafe { libc::unshare(flags) })
+}
+
+/// The user and group that the process acts as.
+pub(crate) fn effective_ids() -> (libc::uid_t, libc::gid_t) {
+    // SAFETY: these take nothing, cannot fail and touch no memory of this process.
+    unsafe { (libc::geteuid(), libc::getegid()) }
+}
+
+/// A request about the interface `name`; a name that is too long is cut, so that the kernel finds none.
+fn interface_request(name: &str) -> ifreq {
+    // SAFETY: `ifreq` is plain integers and a union of such; all zeros are a valid value of each.
+    let mut request: ifreq = unsafe { mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(room)) {
+        *to = from as c_char;
+    }
+    request
+}
+
+fn ioctl_interface(fd: BorrowedFd<'_>, number: Ioctl, request: &mut ifreq) -> io::Result<()> {
+    // SAFETY: every request number passed to this function reads and writes at most one `ifreq`.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), number, std::ptr::from_mut(request)) })
+}
+
+fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: socket(2) takes integers only.
+    let fd = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
+    check(fd)?;
+    // SAFETY: the descriptor was just made, is valid and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+// netdevice(7); libc declares these as `unsigned long` whatever type the C library's ioctl takes.
+const SIOCGIFFLAGS: Ioctl = 0x8913;
+const SIOCGIFMTU: Ioctl = 0x8921;
+const SIOCGIFINDEX: Ioctl = 0x8933;

@@ -1,0 +1,111 @@
+//! A TUN device through the `tun-tap` crate: one IP packet per read and write, nothing left to the kernel.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Read};
+use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::task::{Context, Poll};
+
+use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
+use tun_tap::{Iface, Mode};
+
+use crate::error::check_name;
+use crate::fd::{ReadStep, TunFd};
+use crate::{Capabilities, Counters, Device, OpenError, ReceiveBatch, sys};
+
+/// A TUN device without offload.
+#[derive(Debug)]
+pub struct TunDevice {
+    fd: TunFd,
+}
+
+impl TunDevice {
+    /// Attaches to the interface `name`, which is made if it does not exist and then lives as long as the device.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    ///
+    /// # Panics
+    /// When the tokio runtime of the caller has no I/O driver.
+    pub fn open(name: &str) -> Result<Self, OpenError> {
+        check_name(name)?;
+        let interface =
+            Iface::without_packet_info(name, Mode::Tun).map_err(|error| OpenError::from_io(name, error))?;
+        // SAFETY: `into_raw_fd` gives up the only ownership of an open descriptor.
+        let fd = unsafe { OwnedFd::from_raw_fd(interface.into_raw_fd()) };
+        // A persistent interface keeps the offload that an earlier process asked for, and would hand us 64 KB
+        // packets with unfinished checksums.
+        sys::set_offload(fd.as_fd(), 0)
+            .and_then(|()| sys::set_nonblocking(fd.as_fd()))
+            .map_err(|source| OpenError::Other { name: name.to_owned(), source })?;
+        Ok(Self { fd: TunFd::register(File::from(fd), name)? })
+    }
+
+    /// The interface's name.
+    ///
+    /// # Errors
+    /// The interface was deleted.
+    pub fn name(&self) -> io::Result<String> {
+        self.fd.name()
+    }
+}
+
+impl Device for TunDevice {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ip(self.fd.mtu())
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        // One byte more than the MTU: a read that fills it shows a packet that was cut off because the MTU has grown.
+        let room = self.fd.mtu_known().max(ROOM_MIN) + 1;
+        let mut cut_off = false;
+        let received = self.fd.poll_receive(cx, |mut file, counters| {
+            let Some(slot) = batch.slot(room) else { return Ok(ReadStep::Full) };
+            let len = file.read(slot)?;
+            if len == 0 || len == room {
+                cut_off = len == room;
+                counters.receive_malformed += 1;
+                return Ok(ReadStep::Dropped);
+            }
+            batch.commit(0, len, RxMeta::default());
+            counters.received += 1;
+            Ok(ReadStep::Added)
+        });
+        if cut_off {
+            self.fd.forget_link();
+            self.fd.mtu();
+        }
+        received
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.fd.poll_send_ready(cx)
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        if packet.segment_size.is_none() && packet.checksum != ChecksumState::Partial {
+            return self.fd.send(&slices(packet));
+        }
+        let mut result = Ok(());
+        gso::cut(packet, |segment| {
+            if result.is_ok() {
+                result = self.fd.send(&slices(segment));
+            }
+        });
+        result
+    }
+
+    fn counters(&self) -> Counters {
+        self.fd.counters
+    }
+
+    fn link_up(&self) -> bool {
+        self.fd.link_up()
+    }
+}
+
+fn slices<'a>(packet: &TxPacket<'a>) -> [IoSlice<'a>; 3] {
+    [IoSlice::new(packet.header), IoSlice::new(packet.payload[0]), IoSlice::new(packet.payload[1])]
+}
+
+/// Room for a packet however small the MTU is said to be.
+const ROOM_MIN: usize = 2048;

@@ -1,0 +1,124 @@
+//! Network namespaces, devices and hand-made packets for the tests against the kernel.
+
+#![expect(dead_code, unreachable_pub, reason = "each test program uses another part of this")]
+
+pub mod packets;
+
+use std::env;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::process::Command;
+use std::time::Duration;
+
+use ackclock_device::{Device, OffloadMode, ReceiveBatch, configure, open};
+use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
+
+/// Runs `body` on a thread with a network namespace of its own and a tokio runtime; the namespace and all that is in
+/// it end with the thread, however that ends.
+///
+/// Where that takes a user namespace, which a thread cannot enter, the test program runs itself once more inside one,
+/// for the test `test` alone. Where neither is possible, or there is no TUN, says so.
+pub fn in_namespace<F: Future<Output = ()>>(test: &str, body: impl FnOnce() -> F + Send + 'static) {
+    if let Err(why) = tun_usable() {
+        println!("skipped: {why}");
+        return;
+    }
+    let thread = std::thread::spawn(move || -> io::Result<()> {
+        // SAFETY: unshare(2) takes an integer; the new network namespace concerns this thread only.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime
+            .block_on(async { tokio::time::timeout(TEST_TIME_MAX, body()).await.expect("the test hangs") });
+        Ok(())
+    });
+    match thread.join() {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) if error.raw_os_error() == Some(libc::EPERM) && env::var_os(INSIDE).is_none() => {
+            in_user_namespace(test);
+        }
+        Ok(Err(error)) => println!("skipped: no network namespace can be made: {error}"),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn in_user_namespace(test: &str) {
+    let program = env::current_exe().expect("the path of this program");
+    let status = Command::new("unshare")
+        .args(["--user", "--map-root-user"])
+        .arg(program)
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, "1")
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) if status.code() == Some(1) => {
+            println!("skipped: no user namespace can be made: {status}")
+        }
+        Ok(status) => panic!("inside a user namespace: {status}"),
+        Err(error) => println!("skipped: unshare cannot be run: {error}"),
+    }
+}
+
+fn tun_usable() -> Result<(), String> {
+    let tun = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
+    tun.map(drop).map_err(|error| format!("/dev/net/tun: {error}"))
+}
+
+/// Opens `tun0` with the kernel's end at 10.9.0.1/24 and fd09::1/64, up.
+pub fn open_configured(mode: OffloadMode) -> Box<dyn Device> {
+    let (device, fell_back) = open(NAME, mode).expect("the device opens");
+    assert_eq!(fell_back, None);
+    configure::configure(NAME, "10.9.0.1/24".parse().unwrap(), None, None).expect("it is configured");
+    configure::add_address(NAME, "fd09::1/64".parse().unwrap(), None).expect("it has an IPv6 address");
+    // The kernel inserts the local route of an IPv6 address from a work queue, after it has acknowledged the address.
+    let is_local = || {
+        let output =
+            Command::new("ip").args(["-6", "route", "get", "fd09::1"]).output().expect("ip can be run");
+        output.stdout.starts_with(b"local ")
+    };
+    assert!((0..500).any(|_| is_local()), "the IPv6 address never becomes local");
+    device
+}
+
+/// Receives until a packet comes for which `wanted` gives something; others (the kernel's multicast) are passed over.
+pub async fn receive<T>(device: &mut dyn Device, mut wanted: impl FnMut(&[u8], RxMeta) -> Option<T>) -> T {
+    let mut batch = ReceiveBatch::new(1, 0);
+    loop {
+        batch.clear();
+        let received = poll_fn(|cx| device.poll_receive(cx, &mut batch)).await.expect("the device receives");
+        assert_eq!(received, batch.len());
+        if let Some(found) = batch.iter().find_map(|(bytes, meta)| wanted(bytes, meta)) {
+            return found;
+        }
+    }
+}
+
+/// Sends a finished packet.
+pub async fn send(device: &mut dyn Device, bytes: &[u8]) {
+    let packet = TxPacket {
+        header: bytes,
+        transport_offset: 0,
+        payload: [&[], &[]],
+        segment_size: None,
+        checksum: ChecksumState::Complete,
+    };
+    poll_fn(|cx| device.poll_send_ready(cx)).await.expect("the device is ready to send");
+    device.send(&packet).expect("the packet is sent");
+}
+
+/// Runs `ip` in the namespace of the calling thread.
+pub fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().expect("ip can be run");
+    assert!(status.success(), "ip {arguments}");
+}
+
+/// The name of the device; each test has a namespace to itself.
+pub const NAME: &str = "tun0";
+
+/// Set inside the user namespace.
+const INSIDE: &str = "ACKCLOCK_TEST_INSIDE_NAMESPACE";
+
+/// No test needs more than a second or two.
+const TEST_TIME_MAX: Duration = Duration::from_secs(30);

@@ -1,0 +1,121 @@
+//! Why a device does not open, against the kernel's own answers.
+
+mod common;
+
+use ackclock_device::configure::{ConfigureError, add_address, link_state};
+use ackclock_device::{OffloadMode, OpenError, TunDevice, open};
+
+use common::{NAME, in_namespace, ip};
+
+fn open_error(name: &str, mode: OffloadMode) -> OpenError {
+    open(name, mode).map(drop).expect_err("it must not open")
+}
+
+#[test]
+fn names_are_refused_before_the_kernel_sees_them() {
+    // No runtime and no privilege is needed to be told so.
+    assert!(matches!(open_error("", OffloadMode::Auto), OpenError::NameEmpty));
+    let long = "sixteen-bytes-xx";
+    assert_eq!(long.len(), 16);
+    assert!(matches!(open_error(long, OffloadMode::Off), OpenError::NameTooLong { .. }));
+    assert!(matches!(open_error("a/b", OffloadMode::On), OpenError::NameInvalid { .. }));
+}
+
+#[test]
+fn a_device_in_use_names_its_holder() {
+    in_namespace("a_device_in_use_names_its_holder", || async {
+        for (first, second) in [(OffloadMode::Off, OffloadMode::On), (OffloadMode::On, OffloadMode::Off)] {
+            let _held = open(NAME, first).unwrap();
+            let error = open_error(NAME, second);
+            assert!(matches!(error, OpenError::Busy { .. }), "{error:?}");
+            let pid = std::process::id();
+            assert!(error.to_string().contains(&format!("in use by process {pid} (")), "{error}");
+        }
+    });
+}
+
+#[test]
+fn a_tap_device_is_of_the_wrong_kind() {
+    in_namespace("a_tap_device_is_of_the_wrong_kind", || async {
+        ip("tuntap add dev tap0 mode tap");
+        for mode in [OffloadMode::Off, OffloadMode::On, OffloadMode::Auto] {
+            assert!(matches!(open_error("tap0", mode), OpenError::WrongKind { .. }));
+        }
+    });
+}
+
+#[test]
+fn a_multi_queue_device_is_of_the_wrong_kind() {
+    in_namespace("a_multi_queue_device_is_of_the_wrong_kind", || async {
+        ip("tuntap add dev tun0 mode tun multi_queue");
+        assert!(matches!(open_error(NAME, OffloadMode::Auto), OpenError::WrongKind { .. }));
+    });
+}
+
+#[test]
+fn making_a_device_without_the_privilege_is_not_permitted() {
+    in_namespace("making_a_device_without_the_privilege_is_not_permitted", || async {
+        ip("tuntap add dev tun1 mode tun");
+        drop_capabilities();
+        for mode in [OffloadMode::Off, OffloadMode::On, OffloadMode::Auto] {
+            let error = open_error(NAME, mode);
+            assert!(matches!(error, OpenError::NotPermitted { .. }), "{error:?}");
+            assert!(error.to_string().contains("ip tuntap add dev tun0 mode tun user"), "{error}");
+        }
+        let error = add_address("tun1", "10.9.0.1/24".parse().unwrap(), None).unwrap_err();
+        assert!(error.to_string().contains("sudo ip addr add 10.9.0.1/24 dev tun1"), "{error}");
+    });
+}
+
+/// Takes every capability from the calling thread, which stays root to the file system.
+fn drop_capabilities() {
+    // capset(2): the header is the version 3 of the interface and 0 for the calling thread; then twice the three
+    // sets of 32 capabilities.
+    let header = [0x2008_0522u32, 0];
+    let sets = [0u32; 6];
+    // SAFETY: capset reads 8 and 24 bytes from the two addresses, which are those of live arrays of this size.
+    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) };
+    assert_eq!(result, 0);
+}
+
+#[test]
+fn an_interface_of_another_driver_is_of_the_wrong_kind() {
+    in_namespace("an_interface_of_another_driver_is_of_the_wrong_kind", || async {
+        assert!(matches!(open_error("lo", OffloadMode::Auto), OpenError::WrongKind { .. }));
+    });
+}
+
+#[test]
+fn outside_a_runtime_opening_is_an_error() {
+    in_namespace("outside_a_runtime_opening_is_an_error", || async {
+        let thread = std::thread::spawn(|| TunDevice::open(NAME).map(drop));
+        assert!(matches!(thread.join().unwrap(), Err(OpenError::NoRuntime)));
+    });
+}
+
+#[test]
+fn a_device_can_be_opened_again_after_it_was_dropped() {
+    in_namespace("a_device_can_be_opened_again_after_it_was_dropped", || async {
+        for _ in 0..3 {
+            drop(open(NAME, OffloadMode::Auto).unwrap());
+        }
+        assert!(
+            matches!(link_state(NAME), Err(ConfigureError::NoInterface { .. })),
+            "it lives with its device"
+        );
+    });
+}
+
+#[test]
+fn configuring_says_what_is_wrong() {
+    in_namespace("configuring_says_what_is_wrong", || async {
+        let local = "10.9.0.1/24".parse().unwrap();
+        let error = add_address("nosuch0", local, None).unwrap_err();
+        assert!(matches!(error, ConfigureError::NoInterface { .. }), "{error}");
+        let _device = open(NAME, OffloadMode::Auto).unwrap();
+        let error = add_address(NAME, local, Some("fd00::1".parse().unwrap())).unwrap_err();
+        assert!(matches!(error, ConfigureError::Families { .. }), "{error}");
+        let error = ackclock_device::configure::set_mtu(NAME, 10).unwrap_err();
+        assert!(error.to_string().contains("ip link set tun0 mtu 10"), "{error}");
+    });
+}

@@ -1,0 +1,207 @@
+//! Both TUN backends against the kernel: packets in both directions, and what happens when the interface changes.
+
+mod common;
+
+use std::io;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use ackclock_device::{Device, OffloadMode, ReceiveBatch, configure, explain};
+use ackclock_wire::RxMeta;
+
+use common::packets::{echo_request_v4, udp};
+use common::{NAME, in_namespace, ip, open_configured, receive, send};
+
+#[test]
+fn plain_exchanges_packets_with_the_kernel() {
+    in_namespace("plain_exchanges_packets_with_the_kernel", || exchanges_packets(OffloadMode::Off));
+}
+
+#[test]
+fn offload_exchanges_packets_with_the_kernel() {
+    in_namespace("offload_exchanges_packets_with_the_kernel", || exchanges_packets(OffloadMode::On));
+}
+
+async fn exchanges_packets(mode: OffloadMode) {
+    let mut device = open_configured(mode);
+    for (kernel, own) in [("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")] {
+        let socket = UdpSocket::bind((kernel, 7000)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.send_to(b"from the kernel", (own, 7000)).unwrap();
+        receive(&mut *device, |bytes, _| bytes.ends_with(b"from the kernel").then_some(())).await;
+
+        send(&mut *device, &udp(own, kernel, b"from the device")).await;
+        let mut received = [0; 64];
+        let (len, from) = socket.recv_from(&mut received).unwrap();
+        assert_eq!((&received[..len], from.ip().to_string().as_str()), (&b"from the device"[..], own));
+    }
+    assert_eq!(device.counters().sent, 2);
+}
+
+#[test]
+fn the_kernel_answers_a_ping() {
+    in_namespace("the_kernel_answers_a_ping", || async {
+        for mode in [OffloadMode::Off, OffloadMode::On] {
+            let mut device = open_configured(mode);
+            send(&mut *device, &echo_request_v4("10.9.0.2", "10.9.0.1", b"are you there?")).await;
+            let meta = receive(&mut *device, |bytes, meta| {
+                (bytes[9] == 1 && bytes[20] == 0 && bytes.ends_with(b"are you there?")).then_some(meta)
+            })
+            .await;
+            assert_eq!(meta, RxMeta::default());
+        }
+    });
+}
+
+#[test]
+fn capabilities_follow_the_mtu() {
+    in_namespace("capabilities_follow_the_mtu", || async {
+        for mode in [OffloadMode::Off, OffloadMode::On] {
+            let mut device = open_configured(mode);
+            assert_eq!(device.capabilities().mtu, 1500);
+            configure::set_mtu(NAME, 9000).unwrap();
+            assert_eq!(device.capabilities().mtu, 1500, "it is asked for at most once a second");
+            tokio::time::sleep(Duration::from_millis(1010)).await;
+            assert_eq!(device.capabilities().mtu, 9000);
+
+            let socket = UdpSocket::bind("10.9.0.1:7000").unwrap();
+            socket.send_to(&[7; 8000], "10.9.0.2:7000").unwrap();
+            receive(&mut *device, |bytes, _| (bytes.len() == 8028).then_some(())).await;
+        }
+    });
+}
+
+#[test]
+fn a_packet_of_an_mtu_that_has_just_grown_is_dropped_once() {
+    in_namespace("a_packet_of_an_mtu_that_has_just_grown_is_dropped_once", || async {
+        let mut device = open_configured(OffloadMode::Off);
+        assert_eq!(device.capabilities().mtu, 1500);
+        configure::set_mtu(NAME, 9000).unwrap();
+        let socket = UdpSocket::bind("10.9.0.1:7000").unwrap();
+        socket.send_to(&[7; 8000], "10.9.0.2:7000").unwrap();
+        socket.send_to(&[8; 100], "10.9.0.2:7000").unwrap();
+        receive(&mut *device, |bytes, _| bytes.ends_with(&[8; 100]).then_some(())).await;
+        assert_eq!(device.counters().receive_malformed, 1);
+        socket.send_to(&[9; 8000], "10.9.0.2:7000").unwrap();
+        receive(&mut *device, |bytes, _| bytes.ends_with(&[9; 8000]).then_some(())).await;
+        assert_eq!(device.counters().receive_malformed, 1);
+    });
+}
+
+#[test]
+fn a_device_deleted_while_it_waits_fails_at_once() {
+    in_namespace("a_device_deleted_while_it_waits_fails_at_once", || async {
+        for mode in [OffloadMode::Off, OffloadMode::On] {
+            let mut device = open_configured(mode);
+            let started = Instant::now();
+            let mut batch = ReceiveBatch::new(8, 0);
+            let deletion = async {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                configure::delete(NAME).unwrap();
+                std::future::pending::<io::Error>().await
+            };
+            let waiting = std::future::poll_fn(|cx| {
+                batch.clear();
+                match device.poll_receive(cx, &mut batch) {
+                    std::task::Poll::Ready(Err(error)) => std::task::Poll::Ready(error),
+                    // Packets of the kernel's own.
+                    std::task::Poll::Ready(Ok(_)) => {
+                        cx.waker().wake_by_ref();
+                        std::task::Poll::Pending
+                    }
+                    std::task::Poll::Pending => std::task::Poll::Pending,
+                }
+            });
+            let error = tokio::select! { error = waiting => error, error = deletion => error };
+            assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+            assert_eq!(error.raw_os_error(), Some(libc::EBADFD));
+            assert!(explain(&error, NAME).contains("deleted while it was in use"));
+
+            let ready = std::future::poll_fn(|cx| device.poll_send_ready(cx)).await;
+            assert_eq!(ready.unwrap_err().raw_os_error(), Some(libc::EBADFD));
+        }
+    });
+}
+
+#[test]
+fn sending_on_a_deleted_device_fails() {
+    in_namespace("sending_on_a_deleted_device_fails", || async {
+        let mut device = open_configured(OffloadMode::On);
+        std::future::poll_fn(|cx| device.poll_send_ready(cx)).await.unwrap();
+        configure::delete(NAME).unwrap();
+        let packet = udp("10.9.0.2", "10.9.0.1", b"too late");
+        let packet = ackclock_wire::TxPacket {
+            header: &packet,
+            transport_offset: 20,
+            payload: [&[], &[]],
+            segment_size: None,
+            checksum: ackclock_wire::ChecksumState::Complete,
+        };
+        assert_eq!(device.send(&packet).unwrap_err().raw_os_error(), Some(libc::EBADFD));
+    });
+}
+
+#[test]
+fn a_link_that_is_down_drops_packets_and_works_again_when_it_is_up() {
+    in_namespace("a_link_that_is_down_drops_packets_and_works_again_when_it_is_up", || async {
+        for mode in [OffloadMode::Off, OffloadMode::On] {
+            let mut device = open_configured(mode);
+            let packet = udp("10.9.0.2", "10.9.0.1", b"hello");
+            send(&mut *device, &packet).await;
+            assert!(device.link_up());
+            configure::set_up(NAME, false).unwrap();
+            send(&mut *device, &packet).await;
+            let counters = device.counters();
+            assert_eq!((counters.sent, counters.send_link_down), (1, 1));
+            tokio::time::sleep(Duration::from_millis(1010)).await;
+            assert!(!device.link_up());
+
+            configure::set_up(NAME, true).unwrap();
+            let socket = UdpSocket::bind("10.9.0.1:7000").unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            send(&mut *device, &packet).await;
+            socket.recv(&mut [0; 16]).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_device_that_is_not_up_yet_is_ready_to_send_as_soon_as_it_is() {
+    in_namespace("a_device_that_is_not_up_yet_is_ready_to_send_as_soon_as_it_is", || async {
+        let (mut device, _) = ackclock_device::open(NAME, OffloadMode::Auto).unwrap();
+        let ready = std::future::poll_fn(|cx| device.poll_send_ready(cx));
+        assert!(tokio::time::timeout(Duration::from_millis(50), ready).await.is_err());
+        ip("link set tun0 up");
+        let ready = std::future::poll_fn(|cx| device.poll_send_ready(cx));
+        tokio::time::timeout(Duration::from_secs(1), ready).await.expect("ready within a second").unwrap();
+    });
+}
+
+#[test]
+fn a_packet_that_is_no_ip_packet_is_refused_and_counted() {
+    in_namespace("a_packet_that_is_no_ip_packet_is_refused_and_counted", || async {
+        let mut device = open_configured(OffloadMode::Off);
+        send(&mut *device, &[0xff; 40]).await;
+        assert_eq!(device.counters().send_refused, 1);
+        send(&mut *device, &udp("10.9.0.2", "10.9.0.1", b"hello")).await;
+        assert_eq!(device.counters().sent, 1);
+    });
+}
+
+#[test]
+fn routes_and_peers_lead_to_the_device() {
+    in_namespace("routes_and_peers_lead_to_the_device", || async {
+        let (mut device, _) = ackclock_device::open(NAME, OffloadMode::Off).unwrap();
+        let local = "10.8.0.1".parse().unwrap();
+        configure::configure(NAME, local, Some("10.8.7.2".parse().unwrap()), Some(1400)).unwrap();
+        configure::configure(NAME, local, Some("10.8.7.2".parse().unwrap()), Some(1400))
+            .expect("and once more");
+        configure::add_route(NAME, "192.0.2.77/24".parse().unwrap()).unwrap();
+        assert_eq!(configure::link_state(NAME).unwrap(), configure::LinkState { mtu: 1400, up: true });
+        let socket = UdpSocket::bind("10.8.0.1:7000").unwrap();
+        for target in ["10.8.7.2", "192.0.2.5"] {
+            socket.send_to(target.as_bytes(), (target, 7000)).unwrap();
+            receive(&mut *device, |bytes, _| bytes.ends_with(target.as_bytes()).then_some(())).await;
+        }
+    });
+}

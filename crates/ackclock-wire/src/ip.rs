@@ -1,0 +1,239 @@
+//! IP packets: IPv4 (RFC 791) and IPv6 with its extension headers (RFC 8200).
+//!
+//! etherparse validates the headers; what to do with a valid packet is decided here. Fragments are refused,
+//! because this stack does not reassemble: it sends with DF set and its peers learn the MSS. So are source
+//! routes (RFC 7126 §4.3 and §4.4, RFC 5095). Other IPv4 options are skipped; IPv6 options say themselves
+//! whether they may be.
+
+use std::net::IpAddr;
+
+use etherparse::err::{ipv4, ipv6};
+use etherparse::{
+    IpNumber, Ipv4Slice, Ipv6FragmentHeaderSlice, Ipv6Header, Ipv6HeaderSlice, Ipv6RawExtHeaderSlice,
+    ip_number,
+};
+
+use crate::checksum::sum;
+
+/// An IP packet, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpPacket<'a> {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// Type of service, or traffic class: DSCP in the upper six bits, ECN in the lower two.
+    pub traffic_class: u8,
+    /// What the packet carries.
+    pub payload: IpPayload<'a>,
+}
+
+/// What an IP packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpPayload<'a> {
+    /// A TCP segment.
+    Tcp(&'a [u8]),
+    /// An ICMP message, in IPv4.
+    Icmp4(&'a [u8]),
+    /// An ICMPv6 message, in IPv6.
+    Icmp6(&'a [u8]),
+    /// Anything else: the protocol number.
+    Other(u8),
+}
+
+/// Why bytes are not an IP packet that this stack takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum IpError {
+    /// The version is neither 4 nor 6.
+    #[error("the IP version is neither 4 nor 6")]
+    Version,
+    /// Lengths that contradict one another or the bytes there are.
+    #[error("the packet is shorter than its IP header or its length fields say")]
+    Length,
+    /// The IPv4 header checksum is wrong.
+    #[error("the IPv4 header checksum is wrong")]
+    HeaderChecksum,
+    /// A fragment.
+    #[error("the packet is a fragment, which are not reassembled; lower the MSS or mend path MTU discovery")]
+    Fragment,
+    /// A packet that was, or is to be, routed by its source.
+    #[error("the packet carries a source route")]
+    SourceRoute,
+    /// IPv4 options with an impossible length, or IPv6 options that forbid to be skipped.
+    #[error("the packet carries IP options that are malformed or must not be skipped")]
+    Options,
+    /// More IPv6 extension headers than [`EXTENSIONS_MAX`], or in a forbidden order.
+    #[error(
+        "the packet carries too many IPv6 extension headers, or hop-by-hop options that are not the first"
+    )]
+    ExtensionHeaders,
+}
+
+impl<'a> IpPacket<'a> {
+    /// Parses one IP packet. Bytes behind the length that its header states (link-layer padding) are cut off.
+    ///
+    /// # Errors
+    /// Why the packet is refused; it is to be dropped without an answer.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, IpError> {
+        match bytes.first().map(|byte| byte >> 4) {
+            Some(4) => parse_v4(bytes),
+            Some(6) => parse_v6(bytes),
+            Some(_) => Err(IpError::Version),
+            None => Err(IpError::Length),
+        }
+    }
+}
+
+fn parse_v4(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
+    let packet = Ipv4Slice::from_slice(bytes)?;
+    let header = packet.header();
+    if sum(header.slice()).checksum() != 0 {
+        return Err(IpError::HeaderChecksum);
+    }
+    if header.is_fragmenting_payload() {
+        return Err(IpError::Fragment);
+    }
+    check_v4_options(header.options())?;
+    let payload = packet.payload().payload;
+    Ok(IpPacket {
+        src: header.source_addr().into(),
+        dst: header.destination_addr().into(),
+        ttl: header.ttl(),
+        traffic_class: header.dcp().value() << 2 | header.ecn().value(),
+        payload: match header.protocol() {
+            ip_number::TCP => IpPayload::Tcp(payload),
+            ip_number::ICMP => IpPayload::Icmp4(payload),
+            // An authentication header too: nobody here could verify it (RFC 4302 §3.4).
+            other => IpPayload::Other(other.0),
+        },
+    })
+}
+
+fn parse_v6(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
+    let header = Ipv6HeaderSlice::from_slice(bytes)?;
+    // A payload length of 0 is taken at its word, so that a jumbogram lacks its first extension header.
+    let payload = bytes
+        .get(Ipv6Header::LEN..)
+        .and_then(|rest| rest.get(..usize::from(header.payload_length())))
+        .ok_or(IpError::Length)?;
+    let (protocol, payload) = skip_extensions(header.next_header(), payload)?;
+    Ok(IpPacket {
+        src: header.source_addr().into(),
+        dst: header.destination_addr().into(),
+        ttl: header.hop_limit(),
+        traffic_class: header.traffic_class(),
+        payload: match protocol {
+            ip_number::TCP => IpPayload::Tcp(payload),
+            ip_number::IPV6_ICMP => IpPayload::Icmp6(payload),
+            other => IpPayload::Other(other.0),
+        },
+    })
+}
+
+// RFC 9293 MUST-50: IP options that are not understood are ignored.
+fn check_v4_options(mut options: &[u8]) -> Result<(), IpError> {
+    while let Some((&kind, rest)) = options.split_first() {
+        match kind {
+            V4_END => break,
+            V4_NOP => options = rest,
+            // RFC 7126 §4.3, §4.4: packets with a loose or strict source route are dropped.
+            V4_LOOSE_SOURCE_ROUTE | V4_STRICT_SOURCE_ROUTE => return Err(IpError::SourceRoute),
+            _ => {
+                let len = rest.first().map_or(0, |len| usize::from(*len));
+                let behind = options.get(len.max(2)..).filter(|_| len >= 2);
+                options = behind.ok_or(IpError::Options)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Walks the extension headers in front of the upper-layer header, which is returned with its protocol
+/// number.
+pub(crate) fn skip_extensions(first: IpNumber, bytes: &[u8]) -> Result<(IpNumber, &[u8]), IpError> {
+    let (mut next, mut rest) = (first, bytes);
+    for position in 0..=EXTENSIONS_MAX {
+        let len = match next {
+            ip_number::IPV6_HOP_BY_HOP if position > 0 => return Err(IpError::ExtensionHeaders),
+            ip_number::IPV6_HOP_BY_HOP | ip_number::IPV6_DEST_OPTIONS => {
+                let header = Ipv6RawExtHeaderSlice::from_slice(rest).map_err(|_| IpError::Length)?;
+                check_v6_options(header.payload())?;
+                next = header.next_header();
+                header.slice().len()
+            }
+            ip_number::IPV6_ROUTE => {
+                let header = Ipv6RawExtHeaderSlice::from_slice(rest).map_err(|_| IpError::Length)?;
+                // RFC 8200 §4.4, RFC 5095 §3: an unknown or deprecated type is skipped once no segment is
+                // left.
+                if header.payload().get(1) != Some(&0) {
+                    return Err(IpError::SourceRoute);
+                }
+                next = header.next_header();
+                header.slice().len()
+            }
+            ip_number::IPV6_FRAG => {
+                let header = Ipv6FragmentHeaderSlice::from_slice(rest).map_err(|_| IpError::Length)?;
+                // RFC 6946 §4: a fragment that is the whole packet is none.
+                if header.is_fragmenting_payload() {
+                    return Err(IpError::Fragment);
+                }
+                next = header.next_header();
+                header.slice().len()
+            }
+            _ => return Ok((next, rest)),
+        };
+        rest = rest.get(len..).ok_or(IpError::Length)?;
+    }
+    Err(IpError::ExtensionHeaders)
+}
+
+/// RFC 8200 §4.2: an unknown option is skipped if the two highest bits of its type are 0, else the packet is
+/// discarded.
+fn check_v6_options(mut options: &[u8]) -> Result<(), IpError> {
+    while let Some((&kind, rest)) = options.split_first() {
+        if kind == V6_PAD1 {
+            options = rest;
+            continue;
+        }
+        if kind >> 6 != 0 {
+            return Err(IpError::Options);
+        }
+        let len = rest.first().ok_or(IpError::Options)?;
+        options = options.get(2 + usize::from(*len)..).ok_or(IpError::Options)?;
+    }
+    Ok(())
+}
+
+impl From<ipv4::SliceError> for IpError {
+    fn from(error: ipv4::SliceError) -> Self {
+        match error {
+            ipv4::SliceError::Header(ipv4::HeaderError::UnexpectedVersion { .. }) => Self::Version,
+            _ => Self::Length,
+        }
+    }
+}
+
+impl From<ipv6::HeaderSliceError> for IpError {
+    fn from(error: ipv6::HeaderSliceError) -> Self {
+        match error {
+            ipv6::HeaderSliceError::Len(_) => Self::Length,
+            ipv6::HeaderSliceError::Content(_) => Self::Version,
+        }
+    }
+}
+
+/// Most IPv6 extension headers that a packet may carry.
+pub const EXTENSIONS_MAX: usize = 8;
+
+const V4_END: u8 = 0;
+const V4_NOP: u8 = 1;
+const V4_LOOSE_SOURCE_ROUTE: u8 = 131;
+const V4_STRICT_SOURCE_ROUTE: u8 = 137;
+const V6_PAD1: u8 = 0;
+
+#[cfg(test)]
+mod tests;

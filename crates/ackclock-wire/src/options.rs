@@ -1,0 +1,217 @@
+//! TCP options: parsed and written (RFC 9293 §3.1 and §3.2, RFC 7323, RFC 2018).
+//!
+//! The first option of a kind counts, later ones are skipped. An option of a known kind whose length is not
+//! that kind's is skipped like an unknown one. A length that cannot be (below 2, or beyond the header) makes
+//! the whole segment illegal: nothing behind it can be trusted to be what it seems.
+
+use crate::bytes::put;
+use crate::{SeqNum, TcpError};
+
+/// The options of a segment that this stack understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TcpOptions {
+    /// Maximum segment size.
+    pub mss: Option<u16>,
+    /// Window scale shift count as received; a receiver clamps it to 14 (RFC 7323 §2.3).
+    pub window_scale: Option<u8>,
+    /// SACK-permitted.
+    pub sack_permitted: bool,
+    /// Timestamps: (TSval, TSecr).
+    pub timestamps: Option<(u32, u32)>,
+    /// SACK blocks, in order; the first may be a D-SACK.
+    pub sack: SackBlocks,
+}
+
+/// Up to four SACK blocks: (left edge, right edge), right edge exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SackBlocks {
+    blocks: [(SeqNum, SeqNum); 4],
+    len: u8,
+}
+
+impl TcpOptions {
+    /// Parses the bytes between the fixed header and the payload.
+    ///
+    /// # Errors
+    /// [`TcpError::OptionLength`] when an option's length is below 2 or reaches beyond `bytes`.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Self, TcpError> {
+        // RFC 7323 appendix A: the recommended layout of a segment that carries nothing but timestamps.
+        if let [NOP, NOP, TIMESTAMPS, 10, v0, v1, v2, v3, e0, e1, e2, e3] = *bytes {
+            let timestamps = (u32::from_be_bytes([v0, v1, v2, v3]), u32::from_be_bytes([e0, e1, e2, e3]));
+            return Ok(Self { timestamps: Some(timestamps), ..Self::default() });
+        }
+        Self::walk(bytes)
+    }
+
+    /// Out of line, so that the layout above costs a segment little.
+    #[inline(never)]
+    fn walk(mut bytes: &[u8]) -> Result<Self, TcpError> {
+        let mut options = Self::default();
+        // RFC 9293 MUST-64: options may begin on any byte boundary, so the walk goes byte by byte.
+        while let Some((&kind, rest)) = bytes.split_first() {
+            match kind {
+                // RFC 9293 MUST-4: end of option list, no-operation and maximum segment size are understood.
+                END => break,
+                NOP => bytes = rest,
+                // RFC 9293 MUST-68: every option but END and NOP has a length, also the unknown ones.
+                _ => {
+                    let len = rest.first().map_or(0, |len| usize::from(*len));
+                    // RFC 9293 MUST-7: an illegal length, 0 for instance, is dealt with: the segment is
+                    // refused.
+                    // Deviation from RFC 9293 §3.1: the suggested reset is not sent; an off-path attacker would
+                    // make use of it.
+                    let (option, behind) = bytes.split_at_checked(len).ok_or(TcpError::OptionLength)?;
+                    let [_, _, data @ ..] = option else { return Err(TcpError::OptionLength) };
+                    options.set(kind, data);
+                    bytes = behind;
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    /// Takes one option in, unless its length is not its kind's, or one of its kind came before.
+    fn set(&mut self, kind: u8, data: &[u8]) {
+        match (kind, data) {
+            (MSS, &[a, b]) => self.mss = self.mss.or(Some(u16::from_be_bytes([a, b]))),
+            (WINDOW_SCALE, &[shift]) => self.window_scale = self.window_scale.or(Some(shift)),
+            (SACK_PERMITTED, &[]) => self.sack_permitted = true,
+            (SACK, blocks) if self.sack.is_empty() => self.sack = SackBlocks::parse(blocks),
+            (TIMESTAMPS, &[v0, v1, v2, v3, e0, e1, e2, e3]) => {
+                let timestamps = (u32::from_be_bytes([v0, v1, v2, v3]), u32::from_be_bytes([e0, e1, e2, e3]));
+                self.timestamps = self.timestamps.or(Some(timestamps));
+            }
+            // RFC 9293 MUST-6: options that are not understood are ignored; they have a length.
+            _ => {}
+        }
+    }
+
+    /// Whether timestamps are all there is, or not even these: the options of nearly every segment.
+    #[inline]
+    pub(crate) fn only_timestamps(&self) -> bool {
+        self.mss.is_none() && self.window_scale.is_none() && !self.sack_permitted && self.sack.is_empty()
+    }
+
+    /// Writes the options over zeroes and returns their length.
+    pub(crate) fn write(&self, out: &mut [u8; OPTIONS_MAX]) -> usize {
+        // RFC 9293 MUST-69: padding is zero; none is needed, as each group is aligned by NOPs in front of it.
+        let mut at = 0;
+        if let Some(mss) = self.mss {
+            let [high, low] = mss.to_be_bytes();
+            put(out, at, [MSS, 4, high, low]);
+            at += 4;
+        }
+        match self.timestamps {
+            Some((value, echo)) => {
+                put(out, at, if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NOP, NOP] });
+                put(out, at + 2, [TIMESTAMPS, 10]);
+                put(out, at + 4, value.to_be_bytes());
+                put(out, at + 8, echo.to_be_bytes());
+                at += 12;
+            }
+            None if self.sack_permitted => {
+                put(out, at, [NOP, NOP, SACK_PERMITTED, 2]);
+                at += 4;
+            }
+            None => {}
+        }
+        if let Some(shift) = self.window_scale {
+            put(out, at, [NOP, WINDOW_SCALE, 3, shift]);
+            at += 4;
+        }
+        at + self.sack.write(out, at)
+    }
+}
+
+impl SackBlocks {
+    /// Adds a block; beyond four it is left out.
+    pub fn push(&mut self, left: SeqNum, right: SeqNum) {
+        if let Some(slot) = self.blocks.get_mut(usize::from(self.len)) {
+            *slot = (left, right);
+            self.len += 1;
+        }
+    }
+
+    /// The blocks in their order.
+    #[must_use]
+    #[inline]
+    pub fn as_slice(&self) -> &[(SeqNum, SeqNum)] {
+        self.blocks.get(..usize::from(self.len)).unwrap_or(&[])
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The blocks of a SACK option's data; none if it is not made of one to four whole blocks.
+    fn parse(data: &[u8]) -> Self {
+        let mut blocks = Self::default();
+        if let (pairs @ [_, ..], []) = data.as_chunks::<8>() {
+            for [l0, l1, l2, l3, r0, r1, r2, r3] in pairs {
+                let left = SeqNum::new(u32::from_be_bytes([*l0, *l1, *l2, *l3]));
+                blocks.push(left, SeqNum::new(u32::from_be_bytes([*r0, *r1, *r2, *r3])));
+            }
+        }
+        blocks
+    }
+
+    /// How many blocks fit behind `used` bytes of other options (RFC 2018 §3).
+    fn fitting(&self, used: usize) -> usize {
+        let room = OPTIONS_MAX.saturating_sub(used + 4) / 8;
+        room.min(self.len.into())
+    }
+
+    fn write(&self, out: &mut [u8; OPTIONS_MAX], at: usize) -> usize {
+        let count = self.fitting(at);
+        if count == 0 {
+            return 0;
+        }
+        // At most four blocks: 34 bytes.
+        let len = u8::try_from(2 + 8 * count).unwrap_or(2);
+        put(out, at, [NOP, NOP, SACK, len]);
+        for (index, (left, right)) in self.as_slice().iter().take(count).enumerate() {
+            put(out, at + 4 + 8 * index, left.raw().to_be_bytes());
+            put(out, at + 8 + 8 * index, right.raw().to_be_bytes());
+        }
+        4 + 8 * count
+    }
+}
+
+/// The length of the options as they are written, a multiple of 4; SACK blocks for which there is no room do
+/// not count.
+#[must_use]
+#[inline]
+pub fn options_len(options: &TcpOptions) -> usize {
+    let timestamps = if options.timestamps.is_some() { 12 } else { 0 };
+    if options.only_timestamps() {
+        return timestamps;
+    }
+    // SACK-permitted takes the place of the two NOPs in front of the timestamps.
+    let permitted = if options.sack_permitted && timestamps == 0 { 4 } else { 0 };
+    let fixed = timestamps
+        + permitted
+        + if options.mss.is_some() { 4 } else { 0 }
+        + if options.window_scale.is_some() { 4 } else { 0 };
+    match options.sack.fitting(fixed) {
+        0 => fixed,
+        count => fixed + 4 + 8 * count,
+    }
+}
+
+/// Room for options in a TCP header, in bytes: a data offset of 15 words less the fixed 20 bytes.
+pub const OPTIONS_MAX: usize = 40;
+
+const END: u8 = 0;
+pub(crate) const NOP: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+pub(crate) const TIMESTAMPS: u8 = 8;
+
+#[cfg(test)]
+mod tests;

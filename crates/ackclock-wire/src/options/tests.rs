@@ -1,0 +1,172 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{options, sack_blocks};
+
+fn written(options: &TcpOptions) -> Vec<u8> {
+    let mut out = [0; OPTIONS_MAX];
+    let len = options.write(&mut out);
+    assert!(out[len..].iter().all(|byte| *byte == 0), "nothing is written beyond the length");
+    out[..len].to_vec()
+}
+
+/// What of `options` fits into 40 bytes.
+fn fitting(options: &TcpOptions) -> TcpOptions {
+    let mut fixed = *options;
+    fixed.sack = SackBlocks::default();
+    let room = (OPTIONS_MAX - options_len(&fixed)).saturating_sub(4) / 8;
+    for (left, right) in options.sack.as_slice().iter().take(room) {
+        fixed.sack.push(*left, *right);
+    }
+    fixed
+}
+
+proptest! {
+    // Tests: RFC 9293 MUST-4
+    #[test]
+    fn options_come_back_as_they_were_written(options in options()) {
+        let bytes = written(&options);
+        prop_assert_eq!(bytes.len(), options_len(&options));
+        prop_assert_eq!(bytes.len() % 4, 0);
+        prop_assert_eq!(TcpOptions::parse(&bytes), Ok(fitting(&options)));
+    }
+
+    // Tests: RFC 9293 MUST-68
+    // Tests: RFC 9293 MUST-69
+    #[test]
+    fn written_options_all_have_lengths_and_no_padding_follows_an_end(options in options()) {
+        let bytes = written(&options);
+        let mut rest = &bytes[..];
+        while let Some(kind) = rest.first() {
+            prop_assert_ne!(*kind, END, "an end of list would need zero padding");
+            let len = if *kind == NOP { 1 } else { usize::from(rest[1]) };
+            prop_assert!(*kind == NOP || len >= 2);
+            rest = &rest[len..];
+        }
+    }
+
+    #[test]
+    fn etherparse_reads_what_is_written(options in options()) {
+        use etherparse::TcpOptionElement as E;
+        let theirs = etherparse::TcpOptions::try_from_slice(&written(&options)).unwrap();
+        let mut read = TcpOptions::default();
+        for element in theirs.elements_iter() {
+            match element.unwrap() {
+                E::Noop => {}
+                E::MaximumSegmentSize(mss) => read.mss = Some(mss),
+                E::WindowScale(shift) => read.window_scale = Some(shift),
+                E::SelectiveAcknowledgementPermitted => read.sack_permitted = true,
+                E::Timestamp(value, echo) => read.timestamps = Some((value, echo)),
+                E::SelectiveAcknowledgement(first, more) => {
+                    let pairs: Vec<_> = [Some(first)].into_iter().chain(more).flatten().collect();
+                    read.sack = sack_blocks(&pairs);
+                }
+            }
+        }
+        prop_assert_eq!(read, fitting(&options));
+    }
+}
+
+#[test]
+fn three_sack_blocks_fit_beside_timestamps() {
+    let options = TcpOptions {
+        timestamps: Some((1, 2)),
+        sack: sack_blocks(&[(1, 2), (3, 4), (5, 6), (7, 8)]),
+        ..Default::default()
+    };
+    assert_eq!(options_len(&options), 40);
+    let parsed = TcpOptions::parse(&written(&options)).unwrap();
+    assert_eq!(parsed.sack, sack_blocks(&[(1, 2), (3, 4), (5, 6)]));
+}
+
+#[test]
+fn syn_options_take_twenty_bytes() {
+    let (mss, window_scale, timestamps) = (Some(1460), Some(7), Some((1, 0)));
+    let syn = TcpOptions { mss, window_scale, sack_permitted: true, timestamps, ..Default::default() };
+    assert_eq!(
+        written(&syn),
+        [2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7],
+        "MSS, SACK-permitted and timestamps, window scale"
+    );
+}
+
+/// Catalogue D2: every kind with every length at every offset of a full header, the rest NOPs.
+// Tests: RFC 9293 MUST-6
+// Tests: RFC 9293 MUST-7
+#[test]
+fn every_kind_and_length_at_every_offset_is_skipped_or_refused() {
+    for at in 0..OPTIONS_MAX {
+        for (kind, len) in (0..=255u8).flat_map(|kind| (0..=255u8).map(move |len| (kind, len))) {
+            let mut bytes = [NOP; OPTIONS_MAX];
+            bytes[at] = kind;
+            bytes[(at + 1).min(OPTIONS_MAX - 1)] = if at + 1 < OPTIONS_MAX { len } else { kind };
+            let legal = match kind {
+                END => true,
+                // The next byte is a kind of its own, and a NOP its length.
+                NOP => at + 1 == OPTIONS_MAX || len == END || len == NOP,
+                _ => at + 1 < OPTIONS_MAX && len >= 2 && at + usize::from(len) <= OPTIONS_MAX,
+            };
+            let parsed = TcpOptions::parse(&bytes);
+            assert_eq!(parsed.is_ok(), legal, "kind {kind} length {len} at {at}");
+            if !(MSS..=SACK).contains(&kind) && kind != TIMESTAMPS && legal {
+                assert_eq!(parsed, Ok(TcpOptions::default()), "kind {kind} length {len} at {at}");
+            }
+        }
+    }
+}
+
+// Tests: RFC 9293 MUST-6
+#[test]
+fn unknown_option_before_known_ones_changes_nothing() {
+    let known = [MSS, 4, 5, 180, WINDOW_SCALE, 3, 7, SACK_PERMITTED, 2];
+    for len in 2..=30u8 {
+        let unknown: Vec<u8> = [200, len].into_iter().chain(vec![0xff; usize::from(len) - 2]).collect();
+        let bytes = [&unknown[..], &known].concat();
+        assert_eq!(TcpOptions::parse(&bytes), TcpOptions::parse(&known));
+    }
+}
+
+// Tests: RFC 9293 MUST-64
+#[test]
+fn options_may_begin_on_any_byte() {
+    let mss: &[u8] = &[MSS, 4, 5, 180];
+    let scale: &[u8] = &[WINDOW_SCALE, 3, 7];
+    let timestamps: &[u8] = &[TIMESTAMPS, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+    let orders = [
+        [mss, scale, timestamps],
+        [mss, timestamps, scale],
+        [scale, mss, timestamps],
+        [scale, timestamps, mss],
+        [timestamps, mss, scale],
+        [timestamps, scale, mss],
+    ];
+    let expected =
+        TcpOptions { mss: Some(1460), window_scale: Some(7), timestamps: Some((1, 2)), ..Default::default() };
+    for (order, nops) in orders.iter().flat_map(|order| (0..5).map(move |nops| (order, nops))) {
+        let bytes = [&vec![NOP; nops][..], &order.concat()].concat();
+        assert_eq!(TcpOptions::parse(&bytes), Ok(expected), "{bytes:?}");
+    }
+}
+
+#[test]
+fn first_option_of_a_kind_counts() {
+    let twice = [MSS, 4, 0, 1, MSS, 4, 0, 2, WINDOW_SCALE, 3, 1, WINDOW_SCALE, 3, 2];
+    let parsed = TcpOptions::parse(&twice).unwrap();
+    assert_eq!((parsed.mss, parsed.window_scale), (Some(1), Some(1)));
+}
+
+#[test]
+fn known_kind_with_another_length_is_skipped() {
+    for kind in [MSS, WINDOW_SCALE, SACK_PERMITTED, TIMESTAMPS] {
+        assert_eq!(TcpOptions::parse(&[kind, 5, 1, 1, 1]), Ok(TcpOptions::default()));
+    }
+    for len in (2..=38).filter(|len| len % 8 != 2 || *len == 2) {
+        let bytes = [&[SACK, len][..], &vec![9; usize::from(len) - 2]].concat();
+        assert_eq!(TcpOptions::parse(&bytes), Ok(TcpOptions::default()), "SACK of {len} bytes");
+    }
+}
+
+#[test]
+fn bytes_behind_the_end_of_list_are_not_read() {
+    assert_eq!(TcpOptions::parse(&[END, MSS, 0, 0]), Ok(TcpOptions::default()));
+}

@@ -1,0 +1,249 @@
+//! The prepared header of a connection.
+//!
+//! Addresses, ports, TTL and traffic class of a connection rarely change, and the checksums of what does not
+//! change need not be summed anew. So a segment's header is the template copied and patched; the properties
+//! below hold it against etherparse's own builder, byte for byte.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::bytes::put;
+use crate::checksum::{Sum, pseudo_header, sum};
+use crate::options::{NOP, OPTIONS_MAX, TIMESTAMPS, TcpOptions};
+use crate::tcp::PROTOCOL;
+use crate::{Flags, SeqNum};
+
+/// The header of one connection's segments, but for what differs from one segment to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct HeaderTemplate {
+    /// The IP header, its length and checksum fields 0; an IPv4 one takes the first half.
+    ip: [u8; V6_LEN],
+    /// Source and destination port.
+    ports: u32,
+    version: Version,
+    /// Sum of `ip`, kept for IPv4 only.
+    ip_sum: Sum,
+    /// Sum of the pseudo-header without its length.
+    pseudo_sum: Sum,
+}
+
+/// What differs from one segment to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    /// SEG.SEQ.
+    pub seq: SeqNum,
+    /// SEG.ACK.
+    pub ack: SeqNum,
+    /// Control bits.
+    pub flags: Flags,
+    /// SEG.WND as it stands on the wire.
+    pub window: u16,
+    /// SEG.UP.
+    pub urgent: u16,
+    /// Options; with timestamps three SACK blocks fit, the others are left out.
+    pub options: TcpOptions,
+}
+
+/// Who computes the TCP checksum of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxChecksum {
+    /// It is written, computed over header and payload.
+    Full,
+    /// The sum of the pseudo-header is written; the device finishes the checksum.
+    Partial,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    V4,
+    V6,
+}
+
+impl HeaderTemplate {
+    /// The template of segments from `src` to `dst`. Addresses of different families go out as IPv6, the IPv4
+    /// one mapped (`::ffff:a.b.c.d`).
+    #[must_use]
+    pub fn new(src: SocketAddr, dst: SocketAddr, ttl: u8, traffic_class: u8) -> Self {
+        let ports = u32::from(src.port()) << 16 | u32::from(dst.port());
+        let pseudo_sum = pseudo_header(src.ip(), dst.ip(), PROTOCOL, 0);
+        let mut ip = [0; V6_LEN];
+        let version = match (src.ip(), dst.ip()) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                // RFC 6864 §4.1: with DF set (0x4000) the identification has no meaning. It stays 0, so that
+                // it tells nothing about other traffic.
+                put(&mut ip, 0, [0x45, 0, 0, 0, 0, 0, 0x40, 0, 0, PROTOCOL]);
+                put(&mut ip, 12, src.octets());
+                put(&mut ip, 16, dst.octets());
+                Version::V4
+            }
+            (src, dst) => {
+                put(&mut ip, 0, [0x60, 0, 0, 0, 0, 0, PROTOCOL, 0]);
+                put(&mut ip, 8, v6_octets(src));
+                put(&mut ip, 24, v6_octets(dst));
+                Version::V6
+            }
+        };
+        let mut template = Self { ip, ports, version, ip_sum: Sum::ZERO, pseudo_sum };
+        template.set_ttl(ttl);
+        template.set_traffic_class(traffic_class);
+        template
+    }
+
+    /// Sets the time to live, or hop limit.
+    // RFC 9293 MUST-49: it is configurable.
+    pub fn set_ttl(&mut self, ttl: u8) {
+        match self.version {
+            Version::V4 => self.ip[8] = ttl,
+            Version::V6 => self.ip[7] = ttl,
+        }
+        self.sum_ip();
+    }
+
+    /// Sets type of service, or traffic class: DSCP and ECN.
+    // RFC 9293 MUST-48: the Diffserv field can be set for a connection.
+    // RFC 9293 SHLD-22: it goes out unchanged.
+    pub fn set_traffic_class(&mut self, traffic_class: u8) {
+        match self.version {
+            Version::V4 => self.ip[1] = traffic_class,
+            Version::V6 => {
+                self.ip[0] = 0x60 | traffic_class >> 4;
+                self.ip[1] = traffic_class << 4;
+            }
+        }
+        self.sum_ip();
+    }
+
+    /// Where the TCP header starts: 20 for IPv4, 40 for IPv6.
+    #[must_use]
+    #[inline]
+    pub fn transport_offset(&self) -> u16 {
+        match self.version {
+            Version::V4 => 20,
+            Version::V6 => 40,
+        }
+    }
+
+    /// Writes the header of a segment with this payload and returns its length. The whole packet, which is
+    /// the header and the payload, must not be longer than 65,535 bytes.
+    #[inline]
+    pub fn write(
+        &self,
+        out: &mut [u8; HEADER_MAX],
+        fields: &Fields,
+        payload: [&[u8]; 2],
+        checksum: TxChecksum,
+    ) -> usize {
+        match self.version {
+            Version::V4 => {
+                out[..V4_LEN].copy_from_slice(&self.ip[..V4_LEN]);
+                let (header_len, tcp_len) = self.write_tcp(out, V4_LEN, fields, payload, checksum);
+                let total_len = length_field(V4_LEN + tcp_len);
+                put(out, 2, total_len.to_be_bytes());
+                put(out, 10, self.ip_sum.plus_u16(total_len).checksum().to_be_bytes());
+                V4_LEN + header_len
+            }
+            Version::V6 => {
+                out[..V6_LEN].copy_from_slice(&self.ip);
+                let (header_len, tcp_len) = self.write_tcp(out, V6_LEN, fields, payload, checksum);
+                put(out, 4, length_field(tcp_len).to_be_bytes());
+                V6_LEN + header_len
+            }
+        }
+    }
+
+    /// Writes the TCP header at `at` and returns its length without and with the payload; inlined so that all
+    /// offsets are constants.
+    #[inline(always)]
+    fn write_tcp(
+        &self,
+        out: &mut [u8; HEADER_MAX],
+        at: usize,
+        fields: &Fields,
+        payload: [&[u8]; 2],
+        checksum: TxChecksum,
+    ) -> (usize, usize) {
+        let (options_len, options_sum) = write_options(out, at + TCP_LEN, &fields.options);
+        let header_len = TCP_LEN + options_len;
+        let tcp_len = header_len + payload.iter().map(|part| part.len()).sum::<usize>();
+        // At most 15 words: 4 bits.
+        let offset = u32::try_from(header_len / 4).unwrap_or(0) << 28;
+        let control = offset | u32::from(fields.flags.bits()) << 16 | u32::from(fields.window);
+        put(out, at, self.ports.to_be_bytes());
+        put(out, at + 4, fields.seq.raw().to_be_bytes());
+        put(out, at + 8, fields.ack.raw().to_be_bytes());
+        put(out, at + 12, control.to_be_bytes());
+        put(out, at + 18, fields.urgent.to_be_bytes());
+        let pseudo = self.pseudo_sum.plus_u16(length_field(tcp_len));
+        let field = match checksum {
+            TxChecksum::Partial => pseudo.fold(),
+            // RFC 9293 MUST-2: the checksum is always generated.
+            TxChecksum::Full => pseudo
+                .plus_u32(self.ports)
+                .plus_u32(fields.seq.raw())
+                .plus_u32(fields.ack.raw())
+                .plus_u32(control)
+                .plus_u16(fields.urgent)
+                .plus(options_sum)
+                .plus_parts(payload)
+                .checksum(),
+        };
+        put(out, at + 16, field.to_be_bytes());
+        (header_len, tcp_len)
+    }
+
+    fn sum_ip(&mut self) {
+        self.ip_sum = sum(&self.ip[..V4_LEN]);
+    }
+}
+
+/// Writes the options at `at` and returns their length and sum.
+#[inline(always)]
+fn write_options(out: &mut [u8; HEADER_MAX], at: usize, options: &TcpOptions) -> (usize, Sum) {
+    match options.timestamps {
+        None if options.only_timestamps() => (0, Sum::ZERO),
+        Some((value, echo)) if options.only_timestamps() => {
+            // RFC 7323 appendix A: two NOPs align the two numbers.
+            let kind = u32::from_be_bytes([NOP, NOP, TIMESTAMPS, 10]);
+            put(out, at, kind.to_be_bytes());
+            put(out, at + 4, value.to_be_bytes());
+            put(out, at + 8, echo.to_be_bytes());
+            (12, Sum::ZERO.plus_u32(kind).plus_u32(value).plus_u32(echo))
+        }
+        _ => write_any_options(out, at, options),
+    }
+}
+
+/// Kept out of line: SYN segments and SACK blocks are rare.
+#[cold]
+fn write_any_options(out: &mut [u8; HEADER_MAX], at: usize, options: &TcpOptions) -> (usize, Sum) {
+    let mut bytes = [0; OPTIONS_MAX];
+    let len = options.write(&mut bytes);
+    put(out, at, bytes);
+    (len, sum(&bytes))
+}
+
+fn v6_octets(addr: IpAddr) -> [u8; 16] {
+    match addr {
+        IpAddr::V4(addr) => addr.to_ipv6_mapped().octets(),
+        IpAddr::V6(addr) => addr.octets(),
+    }
+}
+
+/// A length as it stands in a 16-bit field.
+#[inline]
+fn length_field(len: usize) -> u16 {
+    debug_assert!(len <= usize::from(u16::MAX), "a packet of {len} bytes");
+    u16::try_from(len).unwrap_or(u16::MAX)
+}
+
+/// Longest header that is written: IPv6 and TCP with all its options.
+pub const HEADER_MAX: usize = V6_LEN + TCP_LEN + OPTIONS_MAX;
+
+const V4_LEN: usize = 20;
+const V6_LEN: usize = 40;
+const TCP_LEN: usize = 20;
+
+// An idle connection keeps one.
+const _: () = assert!(size_of::<HeaderTemplate>() <= 104);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Strategies and packets that several test modules share.
+
+use std::net::{IpAddr, SocketAddr};
+
+use proptest::prelude::*;
+
+use crate::{Fields, Flags, HEADER_MAX, HeaderTemplate, SackBlocks, SeqNum, TcpOptions, TxChecksum};
+
+/// Two sockets of the same family.
+pub(crate) fn sockets() -> impl Strategy<Value = (SocketAddr, SocketAddr)> {
+    let v4 = any::<([u8; 4], [u8; 4])>().prop_map(|(src, dst)| (IpAddr::from(src), IpAddr::from(dst)));
+    let v6 = any::<([u8; 16], [u8; 16])>().prop_map(|(src, dst)| (IpAddr::from(src), IpAddr::from(dst)));
+    (prop_oneof![v4, v6], any::<(u16, u16)>())
+        .prop_map(|((src, dst), ports)| (SocketAddr::new(src, ports.0), SocketAddr::new(dst, ports.1)))
+}
+
+/// Any options; half of the time the fast shapes, none or timestamps alone.
+pub(crate) fn options() -> impl Strategy<Value = TcpOptions> {
+    let sack = prop::collection::vec(any::<(u32, u32)>(), 0..=4).prop_map(|pairs| sack_blocks(&pairs));
+    let any_options =
+        (any::<Option<u16>>(), any::<Option<u8>>(), any::<bool>(), any::<Option<(u32, u32)>>(), sack)
+            .prop_map(|(mss, window_scale, sack_permitted, timestamps, sack)| TcpOptions {
+                mss,
+                window_scale,
+                sack_permitted,
+                timestamps,
+                sack,
+            });
+    let fast =
+        any::<Option<(u32, u32)>>().prop_map(|timestamps| TcpOptions { timestamps, ..Default::default() });
+    prop_oneof![any_options, fast]
+}
+
+pub(crate) fn fields() -> impl Strategy<Value = Fields> {
+    (any::<(u32, u32, u16, u16, u16)>(), options()).prop_map(
+        |((seq, ack, flags, window, urgent), options)| {
+            let (seq, ack, flags) = (SeqNum::new(seq), SeqNum::new(ack), Flags::from_bits(flags));
+            Fields { seq, ack, flags, window, urgent, options }
+        },
+    )
+}
+
+pub(crate) fn bytes(max: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..=max)
+}
+
+pub(crate) fn sack_blocks(pairs: &[(u32, u32)]) -> SackBlocks {
+    let mut blocks = SackBlocks::default();
+    pairs.iter().for_each(|(left, right)| blocks.push(SeqNum::new(*left), SeqNum::new(*right)));
+    blocks
+}
+
+/// A whole packet in one piece.
+pub(crate) fn packet(
+    (src, dst): (SocketAddr, SocketAddr),
+    fields: &Fields,
+    payload: &[u8],
+    checksum: TxChecksum,
+) -> Vec<u8> {
+    let mut header = [0; HEADER_MAX];
+    let template = HeaderTemplate::new(src, dst, 64, 0);
+    let len = template.write(&mut header, fields, [payload, &[]], checksum);
+    [&header[..len], payload].concat()
+}
+
+/// A plain data segment with timestamps: `10.0.0.1:1000` to `10.0.0.2:2000`, or the same in `fd00::/64`.
+pub(crate) fn data_packet(v6: bool, payload: &[u8]) -> Vec<u8> {
+    packet(data_sockets(v6), &data_fields(), payload, TxChecksum::Full)
+}
+
+pub(crate) fn data_sockets(v6: bool) -> (SocketAddr, SocketAddr) {
+    let socket = |text: &str| text.parse().unwrap();
+    match v6 {
+        false => (socket("10.0.0.1:1000"), socket("10.0.0.2:2000")),
+        true => (socket("[fd00::1]:1000"), socket("[fd00::2]:2000")),
+    }
+}
+
+pub(crate) fn data_fields() -> Fields {
+    Fields {
+        seq: SeqNum::new(0xffff_ff00),
+        ack: SeqNum::new(7),
+        flags: Flags::ACK | Flags::PSH,
+        window: 0xfffe,
+        urgent: 0,
+        options: TcpOptions { timestamps: Some((1, 2)), ..Default::default() },
+    }
+}
+
+/// Makes the checksum of an IPv4 header right again after its fields were changed.
+pub(crate) fn fix_v4_checksum(packet: &mut [u8]) {
+    let Some(ihl) = packet.first().map(|byte| usize::from(byte & 15) * 4) else { return };
+    if packet.len() < 20 || packet.len() < ihl {
+        return;
+    }
+    packet[10..12].fill(0);
+    let checksum = crate::checksum::sum(&packet[..ihl.max(20)]).checksum();
+    packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+}

@@ -1,0 +1,274 @@
+//! [`StackBuilder`]: from a device and addresses to a running stack.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ackclock_core::{Endpoint, EndpointConfig, Limits, TcpConfig};
+use ackclock_device::{Capabilities, Device, Medium};
+
+use crate::clock::{Clock, TokioClock};
+use crate::congestion::IntoController;
+use crate::driver::{self, Driver};
+use crate::shared::{Handle, Shared};
+use crate::state::State;
+use crate::{Cidr, Port, Stack};
+
+/// Builds a [`Stack`].
+///
+/// ```
+/// use ackclock::Stack;
+/// use ackclock_device::memory;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (device, _other_end) = memory::pair(memory::Config::default());
+/// let stack = Stack::builder()
+///     .device(device)
+///     .address("10.0.0.1/24".parse()?)
+///     .address("fd00::1/64".parse()?)
+///     .congestion_control("reno")?
+///     .memory_budget(64 << 20)
+///     .spawn()?;
+/// assert_eq!(stack.info().addresses.len(), 2);
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing runs before `spawn`"]
+pub struct StackBuilder {
+    device: Option<Box<dyn Device>>,
+    addresses: Vec<Cidr>,
+    routes: Option<Vec<Cidr>>,
+    tcp: TcpConfig,
+    busy_poll: Duration,
+    close_timeout: Duration,
+    secret: Option<[u8; 32]>,
+    adjust: Limited,
+}
+
+/// Bounds that differ from [`EndpointConfig`]'s defaults.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limited {
+    memory_budget: Option<usize>,
+    connections_max: Option<usize>,
+    ephemeral_ports: Option<(u16, u16)>,
+}
+
+/// Why a stack could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No device was given.
+    #[error("a stack needs a device: call `device`, or `detached` to drive it yourself")]
+    NoDevice,
+    /// The device carries frames with a link-layer header.
+    #[error(
+        "the device carries link-layer frames; a stack needs one that carries IP packets, as a TUN device does"
+    )]
+    LinkLayer,
+    /// Not called within a tokio runtime.
+    #[error(
+        "no tokio runtime here: call `spawn` from a task, with the runtime's time and io drivers enabled"
+    )]
+    NoRuntime,
+    /// An address that no host can have.
+    #[error("{0} cannot be a host's address: it is unspecified, multicast or broadcast")]
+    BadAddress(IpAddr),
+    /// The operating system gave no random numbers.
+    #[error("the operating system gave no random numbers for the stack's secret: {0}")]
+    NoRandomness(getrandom::Error),
+}
+
+impl From<BuildError> for io::Error {
+    fn from(error: BuildError) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, error)
+    }
+}
+
+impl StackBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            device: None,
+            addresses: Vec::new(),
+            routes: None,
+            tcp: TcpConfig::default(),
+            busy_poll: Duration::ZERO,
+            close_timeout: CLOSE_TIMEOUT,
+            secret: None,
+            adjust: Limited::default(),
+        }
+    }
+
+    /// The device that packets come from and go to; a boxed one will do. The stack owns it, and drops it when
+    /// it closes.
+    pub fn device(mut self, device: impl Device + 'static) -> Self {
+        self.device = Some(Box::new(device));
+        self
+    }
+
+    /// Adds a local address. Connections are opened from the first one of the peer's family. A stack without
+    /// addresses can still accept connections to any.
+    ///
+    /// The address must not be one that the kernel has, or the kernel answers too: on a TUN device with
+    /// `10.0.0.1/24` the stack may be `10.0.0.2/24`.
+    pub fn address(mut self, address: Cidr) -> Self {
+        self.addresses.push(address);
+        self
+    }
+
+    /// Adds a route. Without any, the device leads everywhere. With routes, connections are opened only to
+    /// addresses that a route or a local address's prefix contains; to others they fail with
+    /// [`io::ErrorKind::NetworkUnreachable`].
+    pub fn route(mut self, destination: Cidr) -> Self {
+        self.routes.get_or_insert_default().push(destination);
+        self
+    }
+
+    /// Adds a route to a single host, as `ip addr add .. peer ..` does.
+    pub fn peer(self, peer: IpAddr) -> Self {
+        self.route(peer.into())
+    }
+
+    /// Settings of connections and listeners that name none of their own.
+    pub fn tcp(mut self, tcp: TcpConfig) -> Self {
+        self.tcp = tcp;
+        self
+    }
+
+    /// The congestion controller of those connections, by name or by value.
+    ///
+    /// # Errors
+    /// No built-in controller has this name; the error lists those that there are.
+    pub fn congestion_control(mut self, controller: impl IntoController) -> io::Result<Self> {
+        self.tcp.congestion = crate::congestion::resolve(controller)?;
+        Ok(self)
+    }
+
+    /// The most bytes that all buffers of all connections take together (default 1 GiB).
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.adjust.memory_budget = Some(bytes);
+        self
+    }
+
+    /// The most connections at one time (default 1,048,576).
+    pub fn connections_max(mut self, connections: usize) -> Self {
+        self.adjust.connections_max = Some(connections);
+        self
+    }
+
+    /// First and last of the ports that `connect` chooses from (default 1,024 to 65,535, RFC 6056).
+    pub fn ephemeral_ports(mut self, first: u16, last: u16) -> Self {
+        self.adjust.ephemeral_ports = Some((first, last));
+        self
+    }
+
+    /// For how long after the last packet the driver asks the device again and again instead of sleeping (default
+    /// zero). Trades a processor for latency.
+    pub fn busy_poll(mut self, duration: Duration) -> Self {
+        self.busy_poll = duration;
+        self
+    }
+
+    /// How long connections may take to finish after [`Stack::shutdown`], or after the last handle was dropped, before
+    /// they are reset and the device is closed (default 10 s).
+    pub fn close_timeout(mut self, timeout: Duration) -> Self {
+        self.close_timeout = timeout;
+        self
+    }
+
+    /// Fixes the secret from which sequence numbers, ports and cookies are derived, which otherwise comes from the
+    /// operating system. For reproducible tests only: who knows the seed can forge segments.
+    pub fn seed(mut self, seed: u64) -> Self {
+        let mut secret = [0; 32];
+        for (index, byte) in secret.iter_mut().enumerate() {
+            *byte = seed.to_le_bytes()[index % 8] ^ u8::try_from(index).unwrap_or(0);
+        }
+        self.secret = Some(secret);
+        self
+    }
+
+    /// Starts the stack on the present tokio runtime.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn spawn(mut self) -> Result<Stack, BuildError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        let device = self.device.take().ok_or(BuildError::NoDevice)?;
+        let capabilities = device.capabilities();
+        if capabilities.medium != Medium::Ip {
+            return Err(BuildError::LinkLayer);
+        }
+        let clock = TokioClock::new();
+        let busy_poll = self.busy_poll;
+        let shared = self.share(Box::new(clock), &capabilities, Some(device))?;
+        let stack = Stack::new(Handle::new(Arc::clone(&shared)));
+        runtime.spawn(Driver::new(shared, clock, &capabilities, busy_poll).run());
+        Ok(stack)
+    }
+
+    /// Makes a stack without a device, a runtime or a clock of its own: whoever holds the [`Port`] moves its packets and
+    /// its time. `mtu` is the largest IP packet in bytes.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn detached(self, clock: impl Clock + 'static, mtu: usize) -> Result<(Stack, Port), BuildError> {
+        let shared = self.share(Box::new(clock), &Capabilities::ip(mtu), None)?;
+        Ok((Stack::new(Handle::new(Arc::clone(&shared))), Port::new(shared)))
+    }
+
+    fn share(
+        self,
+        clock: Box<dyn Clock>,
+        capabilities: &Capabilities,
+        device: Option<Box<dyn Device>>,
+    ) -> Result<Arc<Shared>, BuildError> {
+        let endpoint = Endpoint::new(self.endpoint_config(capabilities.mtu)?, clock.now());
+        let limits: Limits = driver::limits(capabilities);
+        let state = State::new(
+            endpoint,
+            self.tcp,
+            self.addresses,
+            self.routes,
+            capabilities.mtu,
+            limits,
+            self.close_timeout,
+        );
+        Ok(Shared::new(clock, state, device))
+    }
+
+    fn endpoint_config(&self, mtu: usize) -> Result<EndpointConfig, BuildError> {
+        let mut config = EndpointConfig::new(self.hosts()?, self.secret()?);
+        config.mtu = mtu;
+        // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
+        config.broadcast = self.addresses.iter().filter_map(Cidr::broadcast).collect();
+        config.tcp = self.tcp.clone();
+        let Limited { memory_budget, connections_max, ephemeral_ports } = self.adjust;
+        config.memory_budget = memory_budget.unwrap_or(config.memory_budget);
+        config.connections_max = connections_max.unwrap_or(config.connections_max);
+        config.ephemeral_ports = ephemeral_ports.unwrap_or(config.ephemeral_ports);
+        Ok(config)
+    }
+
+    fn hosts(&self) -> Result<Vec<IpAddr>, BuildError> {
+        let host = |address: &Cidr| {
+            let addr = address.addr();
+            let broadcast = address.broadcast() == Some(addr);
+            if addr.is_unspecified() || addr.is_multicast() || broadcast {
+                return Err(BuildError::BadAddress(addr));
+            }
+            Ok(addr)
+        };
+        self.addresses.iter().map(host).collect()
+    }
+
+    fn secret(&self) -> Result<[u8; 32], BuildError> {
+        if let Some(secret) = self.secret {
+            return Ok(secret);
+        }
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(BuildError::NoRandomness)?;
+        Ok(secret)
+    }
+}
+
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,0 +1,191 @@
+//! Deferred accept: a SYN is looked at before it is answered.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+use ackclock_core::{Decision, FourTuple, IncomingId, Instant, ListenerId};
+
+use super::calls::HandshakeToken;
+use super::socket_addr;
+use crate::TcpStream;
+use crate::shared::{Handle, Place};
+use crate::state::Queue;
+
+/// A listener that shows each SYN before it is answered: what a proxy needs, which accepts a client only
+/// when the destination that the client dialled can be reached.
+///
+/// ```
+/// # use ackclock::Stack;
+/// # use ackclock_device::memory;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (left, right) = memory::pair(memory::Config::default());
+/// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+/// # let proxy = Stack::builder().device(right).spawn()?;
+/// let listener = proxy.listener().deferred()?; // any address, any port
+/// let refused = tokio::spawn(async move { client.connect("203.0.113.5:443".parse().unwrap()).await });
+///
+/// let incoming = listener.incoming().await?;
+/// assert_eq!(incoming.local_addr(), "203.0.113.5:443".parse()?);
+/// incoming.reset();
+/// assert_eq!(refused.await?.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+/// # Ok(()) }
+/// ```
+pub struct DeferredListener {
+    id: ListenerId,
+    shared: Handle,
+}
+
+/// A SYN that waits for a decision.
+///
+/// [`accept`](Self::accept) answers it, [`reset`](Self::reset) refuses it, dropping it forgets it silently, keeping it
+/// holds the client in wait: for 60 seconds at most, then it is forgotten.
+pub struct Incoming {
+    id: IncomingId,
+    listener: ListenerId,
+    incoming: ackclock_core::Incoming,
+    shared: Handle,
+    decided: bool,
+}
+
+impl DeferredListener {
+    pub(super) fn new(id: ListenerId, shared: Handle) -> Self {
+        Self { id, shared }
+    }
+
+    /// The next SYN.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a SYN is taken only when it is returned.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub async fn incoming(&self) -> io::Result<Incoming> {
+        let next = self.shared.wait(Queue::Accept(self.id), |state, _| state.next_incoming(self.id)).await;
+        next.map(|(id, incoming)| self.undecided(id, incoming))
+    }
+
+    /// Polls for a SYN. Only the waker of the last call is kept.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn poll_incoming(&self, cx: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
+        let next = self
+            .shared
+            .poll(cx, Queue::Accept(self.id), Place::Poller, |state, _| state.next_incoming(self.id));
+        next.map_ok(|(id, incoming)| self.undecided(id, incoming))
+    }
+
+    /// The address and port listened on; an unspecified address or port 0 stands for any.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.shared.look(|state| state.listener_addr(self.id)).map(socket_addr)
+    }
+
+    fn undecided(&self, id: IncomingId, incoming: ackclock_core::Incoming) -> Incoming {
+        Incoming { id, listener: self.id, incoming, shared: self.shared.clone(), decided: false }
+    }
+}
+
+impl Drop for DeferredListener {
+    fn drop(&mut self) {
+        self.shared.control(|state, now| state.close_listener(now, self.id));
+    }
+}
+
+impl fmt::Debug for DeferredListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeferredListener").field("local", &self.local_addr().ok()).finish_non_exhaustive()
+    }
+}
+
+impl Incoming {
+    /// The destination that the client dialled.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.incoming.tuple.local()
+    }
+
+    /// The client's address and port.
+    #[must_use]
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.incoming.tuple.remote()
+    }
+
+    /// The client's MSS option, if its SYN had one.
+    #[must_use]
+    pub fn mss(&self) -> Option<u16> {
+        self.incoming.mss
+    }
+
+    /// When the SYN arrived, by the stack's clock.
+    #[must_use]
+    pub fn arrived(&self) -> Instant {
+        self.incoming.arrived
+    }
+
+    /// Answers the SYN and waits until the connection is established.
+    ///
+    /// # Cancel safety
+    /// Not cancel-safe: once polled, the SYN is answered. If the future is dropped, the connection is closed as soon
+    /// as it is established.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::ConnectionAborted`] if the client gave up; the listener or the stack is gone.
+    pub async fn accept(mut self) -> io::Result<TcpStream> {
+        self.decided = true;
+        let (listener, tuple) = (self.listener, self.incoming.tuple);
+        let token = self.shared.control(|state, now| state.accept_incoming(now, listener, self.id, tuple))?;
+        let handshake = Handshake { shared: &self.shared, listener, tuple, token };
+        let id = poll_fn(|cx| handshake.poll(cx)).await?;
+        Ok(TcpStream::new(id, self.shared.clone()))
+    }
+
+    /// Refuses the client with a reset.
+    pub fn reset(mut self) {
+        self.decide(Decision::Reset);
+    }
+
+    fn decide(&mut self, decision: Decision) {
+        self.decided = true;
+        self.shared.control(|state, now| state.endpoint.decide(now, self.id, decision));
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if !self.decided {
+            self.decide(Decision::Drop);
+        }
+    }
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming").field("tuple", &self.incoming.tuple).finish_non_exhaustive()
+    }
+}
+
+/// Someone waits for the connection that an accepted SYN leads to.
+struct Handshake<'a> {
+    shared: &'a Handle,
+    listener: ListenerId,
+    tuple: FourTuple,
+    token: HandshakeToken,
+}
+
+impl Handshake<'_> {
+    fn poll(&self, cx: &Context<'_>) -> Poll<io::Result<ackclock_core::ConnectionId>> {
+        self.shared.call(|state, _| state.poll_handshake(cx, self.listener, self.tuple, self.token))
+    }
+}
+
+impl Drop for Handshake<'_> {
+    fn drop(&mut self) {
+        self.shared.control(|state, now| state.forget_handshake(now, self.listener, self.tuple, self.token));
+    }
+}

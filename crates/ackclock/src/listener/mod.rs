@@ -1,0 +1,183 @@
+//! [`TcpListener`], and [`ListenerBuilder`] for what `bind` does not ask.
+
+mod calls;
+mod incoming;
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ackclock_core::{ListenAddr, ListenOptions, ListenerId, TcpConfig};
+
+pub(crate) use self::calls::{HandshakeToken, ListenerSlot};
+pub use self::incoming::{DeferredListener, Incoming};
+use crate::shared::{Handle, Place};
+use crate::state::Queue;
+use crate::{Stack, TcpStream};
+
+/// Accepts connections, with the methods of `tokio::net::TcpListener`.
+///
+/// Dropping it stops listening: connections that wait to be accepted are reset, those that were accepted live on.
+///
+/// ```
+/// # use ackclock::Stack;
+/// # use ackclock_device::memory;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (left, right) = memory::pair(memory::Config::default());
+/// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+/// # let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+/// let listener = server.listen("10.0.0.2:80".parse()?)?;
+/// let client = tokio::spawn(async move { client.connect("10.0.0.2:80".parse().unwrap()).await });
+/// let (stream, peer) = listener.accept().await?;
+/// assert_eq!(stream.peer_addr()?, peer);
+/// assert_eq!(client.await??.local_addr()?, peer);
+/// # Ok(()) }
+/// ```
+pub struct TcpListener {
+    id: ListenerId,
+    shared: Handle,
+}
+
+/// Makes listeners: [`Stack::listener`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing listens before `bind` or `deferred`"]
+pub struct ListenerBuilder {
+    shared: Handle,
+    options: ListenOptions,
+    linger: Option<Duration>,
+}
+
+impl TcpListener {
+    /// Listens on an address and port of `stack`; the same as [`Stack::listen`].
+    ///
+    /// # Errors
+    /// See [`Stack::listen`].
+    // tokio's `bind` is async because it resolves names; this one is so that code can be moved without a change.
+    pub async fn bind(stack: &Stack, addr: SocketAddr) -> io::Result<Self> {
+        stack.listen(addr)
+    }
+
+    /// The next connection and its peer's address.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a connection is taken only when it is returned. Any number of tasks may wait.
+    ///
+    /// # Errors
+    /// The stack is gone. The death of a connection before it was accepted is no error of the listener.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let accepted =
+            self.shared.wait(Queue::Accept(self.id), |state, now| state.accept(now, self.id)).await?;
+        self.stream(accepted)
+    }
+
+    /// Polls for a connection. Only the waker of the last call is kept.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        let accepted = self
+            .shared
+            .poll(cx, Queue::Accept(self.id), Place::Poller, |state, now| state.accept(now, self.id));
+        accepted.map(|accepted| accepted.and_then(|id| self.stream(id)))
+    }
+
+    /// The address and port listened on; an unspecified address or port 0 stands for any.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.shared.look(|state| state.listener_addr(self.id)).map(socket_addr)
+    }
+
+    fn stream(&self, id: ackclock_core::ConnectionId) -> io::Result<(TcpStream, SocketAddr)> {
+        let stream = TcpStream::new(id, self.shared.clone());
+        let peer = stream.peer_addr()?;
+        Ok((stream, peer))
+    }
+}
+
+impl Drop for TcpListener {
+    fn drop(&mut self) {
+        self.shared.control(|state, now| state.close_listener(now, self.id));
+    }
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpListener").field("local", &self.local_addr().ok()).finish_non_exhaustive()
+    }
+}
+
+impl ListenerBuilder {
+    pub(crate) fn new(shared: Handle) -> Self {
+        Self { shared, options: ListenOptions::new(ListenAddr::default()), linger: None }
+    }
+
+    /// Listens on this address and port. An unspecified address (`0.0.0.0` or `::`) stands for any of either family,
+    /// also one that the stack was not given; port 0 for a free one.
+    pub fn addr(self, addr: SocketAddr) -> Self {
+        let listened = (!addr.ip().is_unspecified()).then(|| addr.ip());
+        self.listen_addr(ListenAddr { addr: listened, port: Some(addr.port()) })
+    }
+
+    /// Listens on one address, on every port that no other listener has.
+    pub fn any_port(self, addr: IpAddr) -> Self {
+        self.listen_addr(ListenAddr { addr: Some(addr), port: None })
+    }
+
+    fn listen_addr(mut self, addr: ListenAddr) -> Self {
+        self.options.addr = addr;
+        self
+    }
+
+    /// The most established connections that wait to be accepted (default 1,024); beyond it clients wait and try again.
+    pub fn backlog(mut self, backlog: usize) -> Self {
+        self.options.backlog = backlog;
+        self
+    }
+
+    /// The most half-open connections (default 1,024); beyond it SYN cookies answer.
+    pub fn syn_backlog(mut self, syn_backlog: usize) -> Self {
+        self.options.syn_backlog = syn_backlog;
+        self
+    }
+
+    /// Settings of the connections accepted; the stack's if this is not called.
+    pub fn tcp(mut self, tcp: TcpConfig) -> Self {
+        self.options.tcp = Some(tcp);
+        self
+    }
+
+    /// What dropping an accepted stream does: see [`TcpStream::set_linger`].
+    pub fn linger(mut self, linger: Option<Duration>) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// Starts to listen.
+    ///
+    /// # Errors
+    /// As [`Stack::listen`].
+    pub fn bind(self) -> io::Result<TcpListener> {
+        let Self { shared, options, linger } = self;
+        let id = shared.control(|state, now| state.listen(now, options, linger))?;
+        Ok(TcpListener { id, shared })
+    }
+
+    /// Starts to listen with the answer to each SYN deferred.
+    ///
+    /// # Errors
+    /// As [`Stack::listen`].
+    pub fn deferred(mut self) -> io::Result<DeferredListener> {
+        self.options.deferred = true;
+        let Self { shared, options, linger } = self;
+        let id = shared.control(|state, now| state.listen(now, options, linger))?;
+        Ok(DeferredListener::new(id, shared))
+    }
+}
+
+fn socket_addr(addr: ListenAddr) -> SocketAddr {
+    SocketAddr::new(addr.addr.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), addr.port.unwrap_or(0))
+}

@@ -1,0 +1,122 @@
+//! [`Port`]: a stack driven by someone else, a simulator for instance.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use ackclock_core::{Instant, Limits};
+use ackclock_wire::{RxMeta, TxPacket};
+
+use crate::StackError;
+use crate::shared::{Locked, Shared};
+use crate::state::Phase;
+
+/// The other side of a [`StackBuilder::detached`](crate::StackBuilder::detached) stack: packets and time go in, packets
+/// and deadlines come out, in the shape of [`ackclock_core::Endpoint`]. No clock, timer or device is touched
+/// but what the holder supplies; the same seed and the same calls give the same packets.
+///
+/// Tasks that wait for what happened are woken by these calls. Dropping the port fails every pending call.
+///
+/// ```
+/// use ackclock::{Clock, Instant, Limits, Stack};
+/// use std::future::Future;
+/// use std::task::{Context, Waker};
+///
+/// #[derive(Debug)]
+/// struct Stopped;
+///
+/// impl Clock for Stopped {
+///     fn now(&self) -> Instant {
+///         Instant::ZERO
+///     }
+/// }
+///
+/// let (stack, mut port) = Stack::builder().address("10.0.0.1/24".parse()?).detached(Stopped, 1500)?;
+/// let mut connect = Box::pin(stack.connect("10.0.0.2:80".parse()?));
+/// assert!(connect.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+///
+/// // The SYN waits to be sent, and then to be sent again.
+/// let limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };
+/// assert!(port.poll_transmit(Instant::ZERO, limits, |syn| assert_eq!(syn.payload_len(), 0)));
+/// assert!(!port.poll_transmit(Instant::ZERO, limits, |_| unreachable!()));
+/// assert_eq!(port.poll_timeout().map(|at| at.as_millis().abs_diff(1000) < 10), Some(true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Port {
+    shared: Arc<Shared>,
+}
+
+impl Port {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// An IP packet arrived.
+    pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
+        self.turn(now, |locked| locked.stack.endpoint.handle_packet(now, packet, meta));
+    }
+
+    /// Time has come for some timer; a spurious call does nothing.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.turn(now, |locked| locked.stack.handle_timeout(now));
+    }
+
+    /// When `handle_timeout` is to be called next, at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.shared.look(|state| state.poll_timeout())
+    }
+
+    /// Hands the next packet to `send`; `false` if there is none. The packet counts as sent.
+    pub fn poll_transmit(&mut self, now: Instant, limits: Limits, send: impl FnOnce(&TxPacket<'_>)) -> bool {
+        let packet_sent = self.turn(now, |locked| {
+            let packet = locked.stack.endpoint.poll_transmit(now, limits);
+            packet.as_ref().map(send).is_some()
+        });
+        if !packet_sent {
+            self.turn(now, |locked| {
+                if locked.stack.has_finished() {
+                    locked.stack.go_down(now, StackError::Shutdown);
+                }
+            });
+        }
+        packet_sent
+    }
+
+    /// Ready when a call of the application has left something to do since the port was last looked at: something to
+    /// send, or an earlier deadline.
+    pub fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut locked = self.shared.lock();
+        // A call that left something to do took the mark of the parked driver away.
+        let worked = locked.driver.unpark().is_none();
+        locked.driver.park(cx.waker(), None);
+        if worked { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Whether the stack has closed: nothing will be sent any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.look(|state| matches!(state.phase, Phase::Down(_)))
+    }
+
+    fn turn<R>(&self, now: Instant, f: impl FnOnce(&mut Locked) -> R) -> R {
+        let mut locked = self.shared.lock();
+        let result = f(&mut locked);
+        locked.stack.dispatch(now);
+        let woken = std::mem::take(&mut locked.stack.woken);
+        drop(locked);
+        woken.into_iter().for_each(Waker::wake);
+        result
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        let now = self.shared.now();
+        self.turn(now, |locked| {
+            if !matches!(locked.stack.phase, Phase::Down(_)) {
+                locked.stack.go_down(now, StackError::DriverGone);
+            }
+        });
+    }
+}

@@ -1,0 +1,184 @@
+//! [`Stack`]: the handle of a host's TCP.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use ackclock_core::{ConnectionInfo, Counters, FourTuple};
+
+use crate::builder::StackBuilder;
+use crate::listener::{ListenerBuilder, TcpListener};
+use crate::shared::Handle;
+use crate::socket::{self, TcpSocket};
+use crate::state::{Queue, State};
+use crate::{Cidr, TcpStream};
+
+/// A TCP in user space: a device, addresses, and the connections between them and the world. Cloning gives another handle
+/// of the same stack.
+///
+/// # End
+///
+/// The stack lives as long as one of its handles: stacks, listeners and streams count, also streams that are
+/// being closed. When the last is dropped, connections that are still closing have the builder's
+/// [`close_timeout`](StackBuilder::close_timeout) to finish, then the device is dropped. TIME-WAIT does not
+/// keep the device open: a peer whose last FIN was not answered will send it again to nobody, until it gives up.
+/// Use [`shutdown`](Self::shutdown) to wait for the end, which a program should do before its runtime ends: what drives
+/// the stack ends with the runtime.
+#[derive(Clone)]
+pub struct Stack {
+    shared: Handle,
+}
+
+/// What a stack has and uses at one moment.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StackInfo {
+    /// Local addresses.
+    pub addresses: Vec<Cidr>,
+    /// Largest IP packet in bytes.
+    pub mtu: usize,
+    /// Connections that exist, those included that close in the background.
+    pub connections: usize,
+    /// Listeners.
+    pub listeners: usize,
+    /// Bytes that all buffers take.
+    pub memory_used: usize,
+    /// Bytes that they may take.
+    pub memory_max: usize,
+}
+
+impl Stack {
+    /// Starts to describe a stack.
+    pub fn builder() -> StackBuilder {
+        StackBuilder::new()
+    }
+
+    pub(crate) fn new(shared: Handle) -> Self {
+        Self { shared }
+    }
+
+    /// Opens a connection to `addr` from an address of the stack and a port that it chooses. Use
+    /// [`socket`](Self::socket) to choose more, and `tokio::time::timeout` to wait for less than the three minutes
+    /// that RFC 9293 asks for. Names are for the caller to resolve, with `tokio::net::lookup_host` for instance.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the attempt; nothing is left behind.
+    ///
+    /// # Errors
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), [`TimedOut`](io::ErrorKind::TimedOut),
+    /// [`HostUnreachable`](io::ErrorKind::HostUnreachable) from the network;
+    /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) also if no route leads there,
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family,
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if all ports are taken,
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for an address that no peer can have,
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many connections.
+    pub async fn connect(&self, addr: SocketAddr) -> io::Result<TcpStream> {
+        socket::open(&self.shared, addr, (None, 0), None)?.connected().await
+    }
+
+    /// Listens on an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any of either family, also
+    /// one that the stack was not given; port 0 for a free one.
+    ///
+    /// # Errors
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener has it,
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is no address of the stack,
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many listeners.
+    pub fn listen(&self, addr: SocketAddr) -> io::Result<TcpListener> {
+        self.listener().addr(addr).bind()
+    }
+
+    /// Listens on every address and port for which there is no other listener, also addresses that the stack was
+    /// not given: what a proxy or a VPN needs. A stream's [`local_addr`](TcpStream::local_addr) is the
+    /// destination that the client dialled.
+    ///
+    /// # Errors
+    /// As [`listen`](Self::listen).
+    pub fn listen_any(&self) -> io::Result<TcpListener> {
+        self.listener().bind()
+    }
+
+    /// Makes a listener with more choices; on any address and port unless told otherwise.
+    pub fn listener(&self) -> ListenerBuilder {
+        ListenerBuilder::new(self.shared.clone())
+    }
+
+    /// Makes a socket, whose options are set before it connects or listens.
+    #[must_use]
+    pub fn socket(&self) -> TcpSocket {
+        TcpSocket::new(self.shared.clone(), self.shared.look(|state| state.tcp.clone()))
+    }
+
+    /// What the stack has and uses.
+    #[must_use]
+    pub fn info(&self) -> StackInfo {
+        self.shared.look(|state| {
+            let (memory_used, memory_max) = state.endpoint.memory();
+            StackInfo {
+                addresses: state.addresses.clone(),
+                mtu: state.mtu,
+                connections: state.endpoint.connections().count(),
+                listeners: state.listeners.len(),
+                memory_used,
+                memory_max,
+            }
+        })
+    }
+
+    /// Counts of what the stack received, sent and refused.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.shared.look(|state| state.endpoint.counters())
+    }
+
+    /// All connections, those included that close in the background: what `ss -ti` lists.
+    #[must_use]
+    pub fn connections(&self) -> Vec<(FourTuple, ConnectionInfo)> {
+        let now = self.shared.now();
+        self.shared.look(|state| {
+            let connections = state.endpoint.connections();
+            connections.map(|(_, connection)| (connection.tuple(), connection.info(now))).collect()
+        })
+    }
+
+    /// Adds a local address.
+    pub fn add_address(&self, address: Cidr) {
+        self.shared.control(|state, _| {
+            state.addresses.push(address);
+            set_addresses(state);
+        });
+    }
+
+    /// Removes a local address. Connections that have it go on; listeners on it hear nothing more.
+    pub fn remove_address(&self, address: IpAddr) {
+        self.shared.control(|state, _| {
+            state.addresses.retain(|known| known.addr() != address);
+            set_addresses(state);
+        });
+    }
+
+    /// Closes the stack and waits until it is closed: listeners end, the sending side of every connection is
+    /// closed after what was written, and once all connections have finished, or the builder's
+    /// [`close_timeout`](StackBuilder::close_timeout) has passed, the device is dropped. Meanwhile streams can be
+    /// read. Afterwards every call fails with [`StackError`](crate::StackError) inside an error of kind
+    /// [`NetworkDown`](io::ErrorKind::NetworkDown).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe; the stack closes whether or not somebody waits.
+    pub async fn shutdown(&self) {
+        self.shared.control(State::begin_close);
+        self.shared.wake_driver();
+        self.shared.wait(Queue::Shutdown, |state, _| state.poll_down()).await;
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses = self.shared.look(|state| state.addresses.clone());
+        f.debug_struct("Stack").field("addresses", &addresses).finish_non_exhaustive()
+    }
+}
+
+fn set_addresses(state: &mut State) {
+    let addresses = state.addresses.iter().map(|address| address.addr()).collect();
+    state.endpoint.set_addresses(addresses);
+}

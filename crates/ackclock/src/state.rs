@@ -1,0 +1,330 @@
+//! What one lock protects: the endpoint, who waits for it, and the stack's own deadlines.
+//!
+//! Nothing here decides anything about TCP. Methods translate between the endpoint's events and the waiting tasks,
+//! and between sockets' habits (linger, deferred accept, closing a whole stack) and the endpoint's calls.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::IpAddr;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use ackclock_core::{
+    Connection, ConnectionId, Endpoint, Event, FourTuple, Instant, Limits, ListenerId, Readiness,
+    State as Tcp, TcpConfig,
+};
+
+use crate::listener::{HandshakeToken, ListenerSlot};
+use crate::waiters::{StreamTable, WaitList};
+use crate::{Cidr, NoRoute, StackError, error};
+
+/// The state of a stack.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) streams: StreamTable,
+    pub(crate) listeners: HashMap<ListenerId, ListenerSlot>,
+    pub(crate) limits: Limits,
+    /// Settings of connections that name none.
+    pub(crate) tcp: TcpConfig,
+    pub(crate) addresses: Vec<Cidr>,
+    pub(crate) mtu: usize,
+    /// Wakers of tasks whose wait is over, to be woken once the lock is released.
+    pub(crate) woken: Vec<Waker>,
+    pub(crate) shutdown: WaitList,
+    pub(crate) phase: Phase,
+    routes: Option<Vec<Cidr>>,
+    close_timeout: Duration,
+    deadlines: BTreeMap<(Instant, u64), Deadline>,
+    deadlines_made: u64,
+}
+
+/// Where a stack is in its life.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// It serves.
+    Up,
+    /// No new connections; those that exist have until then to finish.
+    Closing { until: Instant },
+    /// Every call fails.
+    Down(StackError),
+}
+
+/// Which list a task waits in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Queue {
+    Read(ConnectionId),
+    Write(ConnectionId),
+    Notice(ConnectionId),
+    Accept(ListenerId),
+    Shutdown,
+}
+
+/// What the stack itself, not the endpoint, has to do at some time.
+#[derive(Clone, Copy, Debug)]
+enum Deadline {
+    /// A dropped stream's linger time is over.
+    Linger(ConnectionId),
+    /// The handshake of an accepted SYN has had its time.
+    Handshake(ListenerId, FourTuple, HandshakeToken),
+}
+
+impl State {
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        tcp: TcpConfig,
+        addresses: Vec<Cidr>,
+        routes: Option<Vec<Cidr>>,
+        mtu: usize,
+        limits: Limits,
+        close_timeout: Duration,
+    ) -> Self {
+        Self {
+            endpoint,
+            streams: StreamTable::default(),
+            listeners: HashMap::new(),
+            limits,
+            tcp,
+            addresses,
+            mtu,
+            woken: Vec::new(),
+            shutdown: WaitList::default(),
+            phase: Phase::Up,
+            routes,
+            close_timeout,
+            deadlines: BTreeMap::new(),
+            deadlines_made: 0,
+        }
+    }
+
+    /// Whether existing connections can be used.
+    pub(crate) fn check_alive(&self) -> io::Result<()> {
+        match &self.phase {
+            Phase::Down(error) => Err(error.clone().into()),
+            Phase::Up | Phase::Closing { .. } => Ok(()),
+        }
+    }
+
+    /// Whether new connections and listeners can be made.
+    pub(crate) fn check_up(&self) -> io::Result<()> {
+        match &self.phase {
+            Phase::Up => Ok(()),
+            Phase::Closing { .. } => Err(StackError::Shutdown.into()),
+            Phase::Down(error) => Err(error.clone().into()),
+        }
+    }
+
+    /// Whether a route leads to `remote`. Without routes the device leads everywhere.
+    pub(crate) fn check_route(&self, remote: IpAddr) -> Result<(), NoRoute> {
+        let Some(routes) = &self.routes else { return Ok(()) };
+        let mut known = routes.iter().chain(&self.addresses);
+        if known.any(|network| network.contains(remote)) { Ok(()) } else { Err(NoRoute(remote)) }
+    }
+
+    /// A connection that a handle owns.
+    pub(crate) fn connection(&self, id: ConnectionId) -> io::Result<&Connection> {
+        self.check_alive()?;
+        self.endpoint.connection(id).ok_or_else(error::not_connected)
+    }
+
+    /// Does something with a connection that a handle owns.
+    pub(crate) fn update<R>(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        f: impl FnOnce(&mut Connection, Instant) -> R,
+    ) -> io::Result<R> {
+        self.check_alive()?;
+        self.endpoint.update(now, id, f).ok_or_else(error::not_connected)
+    }
+
+    /// The list to wait in; `None` when what was waited for is gone.
+    pub(crate) fn list(&mut self, queue: Queue) -> Option<&mut WaitList> {
+        match queue {
+            Queue::Read(id) => Some(&mut self.streams.get_or_insert(id).read),
+            Queue::Write(id) => Some(&mut self.streams.get_or_insert(id).write),
+            Queue::Notice(id) => Some(&mut self.streams.get_or_insert(id).notice),
+            Queue::Accept(id) => self.listeners.get_mut(&id).map(|slot| &mut slot.accept),
+            Queue::Shutdown => Some(&mut self.shutdown),
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called next, at the latest.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let own = self.deadlines.first_key_value().map(|((at, _), _)| *at);
+        let closing = match self.phase {
+            Phase::Closing { until } => Some(until),
+            Phase::Up | Phase::Down(_) => None,
+        };
+        [self.endpoint.poll_timeout(), own, closing].into_iter().flatten().min()
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
+            self.endpoint.handle_timeout(now);
+        }
+        while let Some(entry) = self.deadlines.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            match entry.remove() {
+                Deadline::Linger(id) => self.end_linger(now, id),
+                Deadline::Handshake(listener, tuple, token) => self.expire_handshake(listener, tuple, token),
+            }
+        }
+        if matches!(self.phase, Phase::Closing { until } if until <= now) {
+            self.abort_all(now);
+        }
+    }
+
+    /// Hands the endpoint's events to those who wait for them.
+    pub(crate) fn dispatch(&mut self, now: Instant) {
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                Event::Connection(id, readiness) => self.on_connection(now, id, readiness),
+                Event::Acceptable(id) => self.on_acceptable(now, id),
+                Event::Incoming(id, incoming) => self.on_incoming(id, incoming),
+                _ => {}
+            }
+        }
+    }
+
+    fn on_connection(&mut self, now: Instant, id: ConnectionId, readiness: Readiness) {
+        if readiness.urgent || readiness.soft_error {
+            let slot = self.streams.get_or_insert(id);
+            slot.urgent |= readiness.urgent;
+            slot.soft_error |= readiness.soft_error;
+            slot.notice.wake(&mut self.woken);
+        }
+        let Some(slot) = self.streams.get_mut(id) else { return };
+        if readiness.closed {
+            slot.wake_all(&mut self.woken);
+            if slot.lingers {
+                self.end_linger(now, id);
+            }
+            return;
+        }
+        if readiness.readable || readiness.connected {
+            slot.read.wake(&mut self.woken);
+        }
+        if readiness.writable || readiness.connected {
+            slot.write.wake(&mut self.woken);
+        }
+    }
+
+    /// Gives a connection up as SO_LINGER says: without it, it closes by itself; with zero it is reset; with a
+    /// time it closes, and is reset if that takes longer.
+    pub(crate) fn release(&mut self, now: Instant, id: ConnectionId) {
+        let linger = self.streams.get_mut(id).and_then(|slot| slot.linger);
+        match linger {
+            Some(Duration::ZERO) => {
+                self.endpoint.update(now, id, Connection::abort);
+            }
+            Some(time) if self.can_linger(id) => {
+                self.endpoint.update(now, id, |connection, now| connection.shutdown(now).ok());
+                self.streams.get_or_insert(id).lingers = true;
+                self.schedule(now + time, Deadline::Linger(id));
+                return;
+            }
+            _ => {}
+        }
+        self.streams.remove(id, &mut self.woken);
+        self.endpoint.release(now, id);
+    }
+
+    /// Whether there is something to wait for: unread data resets a connection that is closed, whatever its
+    /// linger time.
+    fn can_linger(&self, id: ConnectionId) -> bool {
+        let Ok(connection) = self.connection(id) else { return false };
+        connection.error().is_none() && connection.read_slices()[0].is_empty()
+    }
+
+    fn end_linger(&mut self, now: Instant, id: ConnectionId) {
+        if !self.streams.get_mut(id).is_some_and(|slot| slot.lingers) {
+            return;
+        }
+        let flushed = self.endpoint.connection(id).is_none_or(Connection::is_flushed);
+        if !flushed {
+            self.endpoint.update(now, id, Connection::abort);
+        }
+        self.streams.remove(id, &mut self.woken);
+        self.endpoint.release(now, id);
+    }
+
+    /// Notes when the handshake of an accepted SYN has had its time.
+    pub(crate) fn schedule_handshake(
+        &mut self,
+        at: Instant,
+        listener: ListenerId,
+        tuple: FourTuple,
+        token: HandshakeToken,
+    ) {
+        self.schedule(at, Deadline::Handshake(listener, tuple, token));
+    }
+
+    fn schedule(&mut self, at: Instant, deadline: Deadline) {
+        self.deadlines_made += 1;
+        self.deadlines.insert((at, self.deadlines_made), deadline);
+    }
+
+    /// Begins to close: nothing new is taken, what exists may finish within the close timeout.
+    pub(crate) fn begin_close(&mut self, now: Instant) {
+        if !matches!(self.phase, Phase::Up) {
+            return;
+        }
+        self.phase = Phase::Closing { until: now + self.close_timeout };
+        let listeners: Vec<ListenerId> = self.listeners.keys().copied().collect();
+        for id in listeners {
+            self.close_listener(now, id);
+        }
+        for id in self.connection_ids() {
+            self.endpoint.update(now, id, |connection, now| connection.shutdown(now).ok());
+        }
+    }
+
+    /// Whether the stack was closing and nothing is left that would send or receive.
+    pub(crate) fn has_finished(&self) -> bool {
+        let over = |connection: &Connection| matches!(connection.state(), Tcp::Closed | Tcp::TimeWait);
+        matches!(self.phase, Phase::Closing { .. })
+            && self.endpoint.connections().all(|(_, connection)| over(connection))
+    }
+
+    /// Ends all service: every pending call fails with `why`, all connections give up their memory.
+    pub(crate) fn go_down(&mut self, now: Instant, why: StackError) {
+        self.stop(why);
+        self.abort_all(now);
+        // Nobody is there to take what would be sent.
+        while self.endpoint.poll_transmit(now, self.limits).is_some() {}
+        while self.endpoint.poll_event().is_some() {}
+    }
+
+    /// Fails every pending and later call with `why`, without a word to the endpoint.
+    pub(crate) fn stop(&mut self, why: StackError) {
+        if matches!(self.phase, Phase::Down(_)) {
+            return;
+        }
+        self.phase = Phase::Down(why);
+        self.streams.wake_all(&mut self.woken);
+        for slot in self.listeners.values_mut() {
+            slot.wake_all(&mut self.woken);
+        }
+        self.shutdown.wake(&mut self.woken);
+        self.deadlines.clear();
+    }
+
+    /// Ready once the stack is down.
+    pub(crate) fn poll_down(&self) -> Poll<()> {
+        if matches!(self.phase, Phase::Down(_)) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn abort_all(&mut self, now: Instant) {
+        for id in self.connection_ids() {
+            self.endpoint.update(now, id, Connection::abort);
+        }
+    }
+
+    fn connection_ids(&self) -> Vec<ConnectionId> {
+        self.endpoint.connections().map(|(id, _)| id).collect()
+    }
+}

@@ -1,0 +1,201 @@
+//! What a stream's calls do under the lock: the same for the stream, its halves, and their `poll_*`, `try_*` and
+//! async forms.
+
+use std::io::{self, IoSlice};
+use std::task::Poll;
+
+use ackclock_core::{ConnectionId, IcmpError, Instant, ReadError, WriteError};
+use tokio::io::{Interest, Ready};
+
+use crate::error;
+use crate::state::State;
+
+/// Something that a peer or the network told beside the stream's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// The peer's urgent pointer advanced: urgent data ends `remaining` bytes ahead in the stream; 0 if it has been
+    /// read already.
+    Urgent {
+        /// Bytes to be read up to the end of the urgent data.
+        remaining: u32,
+    },
+    /// The network reported an error that does not end the connection.
+    SoftError(IcmpError),
+    /// Data has been sent again and again without an answer (RFC 9293's threshold R1 is passed): told with
+    /// each further retransmission, until R2 or the user timeout ends the connection.
+    Unanswered,
+}
+
+impl State {
+    /// Hands up to `limit` received bytes to `put`; 0 is the end of the stream.
+    pub(crate) fn read(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        limit: usize,
+        put: impl FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>> {
+        if limit == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        if !self.connection(id)?.is_readable() {
+            return Poll::Pending;
+        }
+        let read = self.update(now, id, |connection, now| {
+            let len = copy_out(connection.read_slices(), limit, put);
+            if len == 0 {
+                // Nothing lies there: it is the end of the stream, or an error.
+                return connection.read(now, &mut [0]);
+            }
+            connection.consume(now, len);
+            Ok(len)
+        })?;
+        match read {
+            Err(ReadError::WouldBlock) => Poll::Pending,
+            read => Poll::Ready(read.map_err(error::read)),
+        }
+    }
+
+    /// Like `read`, leaving the bytes where they are.
+    pub(crate) fn peek(
+        &self,
+        id: ConnectionId,
+        limit: usize,
+        put: impl FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>> {
+        let connection = self.connection(id)?;
+        if limit == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        match copy_out(connection.read_slices(), limit, put) {
+            0 => match connection.peek(&mut [0]) {
+                Err(ReadError::WouldBlock) => Poll::Pending,
+                peeked => Poll::Ready(peeked.map_err(error::read)),
+            },
+            len => Poll::Ready(Ok(len)),
+        }
+    }
+
+    /// Takes as much of `bufs` as there is room for.
+    pub(crate) fn write(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if !self.connection(id)?.is_writable() {
+            return self.await_room(now, id);
+        }
+        let written = self.update(now, id, |connection, now| {
+            let mut total = 0;
+            for buf in bufs.iter().filter(|buf| !buf.is_empty()) {
+                match connection.write(now, buf) {
+                    Ok(len) => total += len,
+                    Err(error) if total == 0 => return Err(error),
+                    Err(_) => return Ok(total),
+                }
+            }
+            Ok(total)
+        })?;
+        match written {
+            Err(WriteError::WouldBlock) => Poll::Pending,
+            written => Poll::Ready(written.map_err(error::write)),
+        }
+    }
+
+    /// Closes the sending side; a second time does nothing.
+    pub(crate) fn shutdown_write(&mut self, now: Instant, id: ConnectionId) -> io::Result<()> {
+        match self.update(now, id, |connection, now| connection.shutdown(now))? {
+            Ok(()) | Err(WriteError::Shutdown) => Ok(()),
+            Err(error) => Err(error::write(error)),
+        }
+    }
+
+    /// Ready once the handshake is complete or has failed.
+    pub(crate) fn poll_connected(&mut self, now: Instant, id: ConnectionId) -> Poll<io::Result<()>> {
+        let connection = self.connection(id)?;
+        if connection.error().is_some() {
+            let error = self.update(now, id, |connection, _| connection.take_error())?;
+            return Poll::Ready(Err(error.map_or_else(error::not_connected, error::connection)));
+        }
+        if connection.is_established() { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    /// Ready when a read would not wait.
+    pub(crate) fn poll_readable(&self, id: ConnectionId) -> Poll<io::Result<()>> {
+        if self.connection(id)?.is_readable() { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    /// Ready when a write would not wait.
+    pub(crate) fn poll_writable(&mut self, now: Instant, id: ConnectionId) -> Poll<io::Result<()>> {
+        if self.connection(id)?.is_writable() { Poll::Ready(Ok(())) } else { self.await_room(now, id) }
+    }
+
+    /// Has the endpoint tell when there is room.
+    fn await_room<T>(&mut self, now: Instant, id: ConnectionId) -> Poll<io::Result<T>> {
+        self.update(now, id, |connection, _| connection.await_room())?;
+        Poll::Pending
+    }
+
+    /// What of `interest` is ready; pending when nothing is.
+    pub(crate) fn poll_ready(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        interest: Interest,
+    ) -> Poll<io::Result<Ready>> {
+        let connection = self.connection(id)?;
+        let mut ready = Ready::EMPTY;
+        let mut note = |asked: bool, is: bool, what: Ready| {
+            if asked && is {
+                ready |= what;
+            }
+        };
+        note(interest.is_readable(), connection.is_readable(), Ready::READABLE);
+        note(interest.is_readable(), connection.is_read_closed(), Ready::READ_CLOSED);
+        note(interest.is_writable(), connection.is_writable(), Ready::WRITABLE);
+        note(interest.is_writable(), connection.is_write_closed(), Ready::WRITE_CLOSED);
+        note(true, connection.error().is_some(), Ready::ERROR);
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        note(interest.is_priority(), connection.urgent_remaining() > 0, Ready::PRIORITY);
+        if ready != Ready::EMPTY {
+            return Poll::Ready(Ok(ready));
+        }
+        if interest.is_writable() { self.await_room(now, id) } else { Poll::Pending }
+    }
+
+    /// The next notice; pending when there is none.
+    // RFC 9293 MUST-32: the application is told asynchronously that the urgent pointer advanced.
+    // RFC 9293 MUST-47: soft errors are reported to the application that asks for them.
+    // RFC 9293 SHLD-9: it is told that R1 was passed.
+    pub(crate) fn poll_notice(&mut self, now: Instant, id: ConnectionId) -> Poll<io::Result<Notice>> {
+        let connection = self.connection(id)?;
+        let remaining = connection.urgent_remaining();
+        let over = connection.error();
+        let Some(slot) = self.streams.get_mut(id) else {
+            return over.map_or(Poll::Pending, |error| Poll::Ready(Err(error::connection(error))));
+        };
+        if std::mem::take(&mut slot.urgent) {
+            return Poll::Ready(Ok(Notice::Urgent { remaining }));
+        }
+        if std::mem::take(&mut slot.soft_error) {
+            let error = self.update(now, id, |connection, _| connection.take_soft_error())?;
+            return Poll::Ready(Ok(error.map_or(Notice::Unanswered, Notice::SoftError)));
+        }
+        over.map_or(Poll::Pending, |error| Poll::Ready(Err(error::connection(error))))
+    }
+}
+
+/// Hands up to `limit` bytes of two slices to `put`; returns how many.
+fn copy_out(slices: [&[u8]; 2], limit: usize, mut put: impl FnMut(&[u8])) -> usize {
+    let mut left = limit;
+    for slice in slices {
+        let len = slice.len().min(left);
+        if len > 0 {
+            put(&slice[..len]);
+            left -= len;
+        }
+    }
+    limit - left
+}

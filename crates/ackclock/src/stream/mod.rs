@@ -1,0 +1,401 @@
+//! [`TcpStream`]: one connection.
+
+mod calls;
+mod options;
+mod split;
+mod split_owned;
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use ackclock_core::{Connection, ConnectionId, FourTuple, Instant};
+use bytes::BufMut;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+
+pub use self::calls::Notice;
+pub use self::split::{ReadHalf, WriteHalf};
+pub use self::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
+use crate::shared::{Handle, Place, now_or_would_block};
+use crate::state::{Queue, State};
+use crate::{Stack, error};
+
+/// A TCP connection between a [`Stack`]'s address and a peer, with the methods of `tokio::net::TcpStream`.
+///
+/// Made by [`Stack::connect`], [`TcpListener::accept`](crate::TcpListener::accept),
+/// [`TcpSocket::connect`](crate::TcpSocket::connect) or [`Incoming::accept`](crate::Incoming::accept).
+///
+/// # Dropping
+///
+/// A stream that is dropped is closed as a kernel closes a socket: what was written is still delivered and the end of
+/// the stream follows it, in the background. If received data was not read, the peer is told that it was lost: the
+/// connection is reset (RFC 9293 SHLD-3). [`set_linger`](Self::set_linger) changes this. Call `shutdown` (of
+/// `tokio::io::AsyncWriteExt`) to close only the sending side.
+///
+/// # Errors
+///
+/// Every operation fails with [`io::ErrorKind::NetworkDown`] once the stack is gone ([`StackError`]), and with the
+/// connection's own error once it has ended in one: [`ConnectionReset`], [`TimedOut`], [`HostUnreachable`] and so on,
+/// with the [`ConnectionError`] inside. An error stays: unlike the kernel's sockets, a stream that was reset says so
+/// each time it is used.
+///
+/// [`StackError`]: crate::StackError
+/// [`ConnectionError`]: ackclock_core::ConnectionError
+/// [`ConnectionReset`]: io::ErrorKind::ConnectionReset
+/// [`TimedOut`]: io::ErrorKind::TimedOut
+/// [`HostUnreachable`]: io::ErrorKind::HostUnreachable
+///
+/// ```
+/// # use ackclock::Stack;
+/// # use ackclock_device::memory;
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (left, right) = memory::pair(memory::Config::default());
+/// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+/// # let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+/// let listener = server.listen("10.0.0.2:7".parse()?)?;
+/// let mut stream = client.connect("10.0.0.2:7".parse()?).await?;
+/// let (mut accepted, _) = listener.accept().await?;
+///
+/// stream.write_all(b"ping").await?;
+/// let mut answer = [0; 4];
+/// accepted.read_exact(&mut answer).await?;
+/// assert_eq!(&answer, b"ping");
+/// # Ok(()) }
+/// ```
+pub struct TcpStream {
+    id: ConnectionId,
+    shared: Handle,
+}
+
+impl TcpStream {
+    /// Opens a connection from `stack` to `addr`; the same as [`Stack::connect`].
+    ///
+    /// # Errors
+    /// See [`Stack::connect`].
+    pub async fn connect(stack: &Stack, addr: SocketAddr) -> io::Result<Self> {
+        stack.connect(addr).await
+    }
+
+    pub(crate) fn new(id: ConnectionId, shared: Handle) -> Self {
+        Self { id, shared }
+    }
+
+    /// Waits until the handshake is complete.
+    pub(crate) async fn connected(self) -> io::Result<Self> {
+        let id = self.id;
+        self.shared.wait(Queue::Write(id), |state, now| state.poll_connected(now, id)).await?;
+        Ok(self)
+    }
+
+    /// The address and port of this end. For a connection accepted on any address, the destination that the
+    /// client dialled.
+    ///
+    /// # Errors
+    /// None while the stack lives.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.tuple().map(|tuple| tuple.local())
+    }
+
+    /// The address and port of the peer.
+    ///
+    /// # Errors
+    /// None while the stack lives.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.tuple().map(|tuple| tuple.remote())
+    }
+
+    fn tuple(&self) -> io::Result<FourTuple> {
+        let tuple = |state: &State| state.endpoint.connection(self.id).map(|connection| connection.tuple());
+        self.shared.look(tuple).ok_or_else(error::not_connected)
+    }
+
+    /// The error with which the connection ended, given once.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        let taken = self.update(|connection, _| connection.take_error())?;
+        Ok(taken.map(error::connection))
+    }
+
+    // ----- waiting -----
+
+    /// Waits until one of `interest` is ready, and tells what is. Readiness is what the connection says at the
+    /// moment, not a remembered edge, so nothing has to be cleared.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: nothing happens but waiting.
+    ///
+    /// # Errors
+    /// The stack is gone. An error of the connection shows as [`Ready::ERROR`].
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        let id = self.id;
+        // Events of either direction may be what is waited for; a task that asks for both waits in both.
+        if interest.is_readable() && interest.is_writable() {
+            return self.ready_either(interest).await;
+        }
+        let queue = if interest.is_writable() {
+            Queue::Write(id)
+        } else if interest.is_readable() {
+            Queue::Read(id)
+        } else {
+            Queue::Notice(id)
+        };
+        self.shared.wait(queue, |state, now| state.poll_ready(now, id, interest)).await
+    }
+
+    async fn ready_either(&self, interest: Interest) -> io::Result<Ready> {
+        let id = self.id;
+        let mut read = std::pin::pin!(
+            self.shared.wait(Queue::Read(id), |state: &mut State, now| state.poll_ready(now, id, interest))
+        );
+        let mut write = std::pin::pin!(
+            self.shared.wait(Queue::Write(id), |state: &mut State, now| state.poll_ready(now, id, interest))
+        );
+        poll_fn(|cx| match read.as_mut().poll(cx) {
+            Poll::Pending => write.as_mut().poll(cx),
+            ready => ready,
+        })
+        .await
+    }
+
+    /// Waits until a read would not wait.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub async fn readable(&self) -> io::Result<()> {
+        let id = self.id;
+        self.shared.wait(Queue::Read(id), |state, _| state.poll_readable(id)).await
+    }
+
+    /// Waits until a write would not wait.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub async fn writable(&self) -> io::Result<()> {
+        let id = self.id;
+        self.shared.wait(Queue::Write(id), |state, now| state.poll_writable(now, id)).await
+    }
+
+    /// Polls for readability. Only the waker of the last call of `poll_read_ready`, `poll_read` or `poll_peek` is kept.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, _| state.poll_readable(self.id))
+    }
+
+    /// Polls for writability. Only the waker of the last call of `poll_write_ready` or `poll_write` is kept.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shared
+            .poll(cx, Queue::Write(self.id), Place::Poller, |state, now| state.poll_writable(now, self.id))
+    }
+
+    // ----- reading -----
+
+    /// Reads what there is without waiting; `Ok(0)` is the end of the stream.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when nothing is there; the connection's error.
+    pub fn try_read(&self, mut buf: &mut [u8]) -> io::Result<usize> {
+        self.try_read_limited(buf.len(), |bytes| buf.put_slice(bytes))
+    }
+
+    /// Like [`try_read`](Self::try_read), filling one buffer after the other.
+    ///
+    /// # Errors
+    /// As [`try_read`](Self::try_read).
+    pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let limit = bufs.iter().map(|buf| buf.len()).sum();
+        let mut room = bufs.iter_mut().map(|buf| &mut **buf);
+        let mut current: &mut [u8] = &mut [];
+        self.try_read_limited(limit, |mut bytes| {
+            while !bytes.is_empty() {
+                while current.is_empty() {
+                    let Some(next) = room.next() else { return };
+                    current = next;
+                }
+                let len = bytes.len().min(current.len());
+                current.put_slice(&bytes[..len]);
+                bytes = &bytes[len..];
+            }
+        })
+    }
+
+    /// Like [`try_read`](Self::try_read), appending to `buf` what its present chunk of memory takes.
+    ///
+    /// # Errors
+    /// As [`try_read`](Self::try_read).
+    pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+        let limit = buf.chunk_mut().len();
+        self.try_read_limited(limit, |bytes| buf.put_slice(bytes))
+    }
+
+    fn try_read_limited(&self, limit: usize, put: impl FnMut(&[u8])) -> io::Result<usize> {
+        now_or_would_block(self.shared.call(|state, now| state.read(now, self.id, limit, put)))
+    }
+
+    /// Waits for data and copies it into `buf`, leaving it to be read again.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// The connection's error.
+    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let id = self.id;
+        self.shared
+            .wait(Queue::Read(id), |state, _| {
+                let mut room = &mut *buf;
+                state.peek(id, room.len(), |bytes| room.put_slice(bytes))
+            })
+            .await
+    }
+
+    /// Polls for data and copies it into `buf`, leaving it to be read again; ready with how many bytes were copied.
+    ///
+    /// # Errors
+    /// The connection's error.
+    pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+        self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, _| {
+            state.peek(self.id, buf.remaining(), |bytes| buf.put_slice(bytes))
+        })
+    }
+
+    pub(crate) fn poll_read_priv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, now| {
+            state.read(now, self.id, buf.remaining(), |bytes| buf.put_slice(bytes))
+        });
+        read.map_ok(drop)
+    }
+
+    // ----- writing -----
+
+    /// Writes what there is room for without waiting.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when there is no room; [`io::ErrorKind::BrokenPipe`] after a shutdown; the
+    /// connection's error.
+    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        self.try_write_vectored(&[IoSlice::new(buf)])
+    }
+
+    /// Like [`try_write`](Self::try_write), taking one buffer after the other.
+    ///
+    /// # Errors
+    /// As [`try_write`](Self::try_write).
+    pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        now_or_would_block(self.shared.call(|state, now| state.write(now, self.id, bufs)))
+    }
+
+    pub(crate) fn poll_write_priv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.shared
+            .poll(cx, Queue::Write(self.id), Place::Poller, |state, now| state.write(now, self.id, bufs))
+    }
+
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
+        self.shared.control(|state, now| state.shutdown_write(now, self.id))
+    }
+
+    /// Resets the connection (RFC 9293's ABORT): the peer is told at once, data in both directions is thrown away,
+    /// and every pending and later call fails with [`io::ErrorKind::ConnectionAborted`].
+    pub fn abort(&self) {
+        self.shared
+            .control(|state, now| state.update(now, self.id, |connection, now| connection.abort(now)).ok());
+    }
+
+    // ----- halves -----
+
+    /// Splits the stream into halves that borrow it.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        split::split(self)
+    }
+
+    /// Splits the stream into halves that can go to different tasks. Dropping the write half closes the sending side.
+    #[must_use]
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        split_owned::split_owned(self)
+    }
+
+    fn look<R>(&self, f: impl FnOnce(&Connection) -> R) -> io::Result<R> {
+        self.shared.look(|state| state.connection(self.id).map(f))
+    }
+
+    fn update<R>(&self, f: impl FnOnce(&mut Connection, Instant) -> R) -> io::Result<R> {
+        self.shared.control(|state, now| state.update(now, self.id, f))
+    }
+}
+
+impl Drop for TcpStream {
+    // RFC 9293 MAY-1: both directions are given up at once; `shutdown` is for one.
+    fn drop(&mut self) {
+        self.shared.control(|state, now| state.release(now, self.id));
+    }
+}
+
+impl AsyncRead for TcpStream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.poll_read_priv(cx, buf)
+    }
+}
+
+impl AsyncWrite for TcpStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_priv(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_priv(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Does nothing: what was written leaves by itself.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Closes the sending side after the data in the send buffer; reading goes on. Ready at once.
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.shutdown_write())
+    }
+}
+
+impl AsRef<Self> for TcpStream {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut stream = f.debug_struct("TcpStream");
+        if let Ok(tuple) = self.tuple() {
+            stream.field("local", &tuple.local()).field("peer", &tuple.remote());
+        }
+        stream.finish_non_exhaustive()
+    }
+}

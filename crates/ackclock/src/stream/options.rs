@@ -1,0 +1,220 @@
+//! A stream's options, and what can be learnt of it.
+
+use std::io;
+use std::time::Duration;
+
+use ackclock_core::{ConnectionInfo, Keepalive};
+
+use super::{Notice, TcpStream};
+use crate::congestion::{self, IntoController};
+use crate::error;
+use crate::state::Queue;
+
+impl TcpStream {
+    /// Whether Nagle's algorithm is off.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        self.look(|connection| connection.nodelay())
+    }
+
+    /// Switches Nagle's algorithm off (`true`) or on (RFC 9293 §3.7.4).
+    ///
+    /// # Errors
+    /// The stack is gone.
+    // RFC 9293 MUST-17: an application can disable Nagle's algorithm on a connection.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.update(|connection, now| connection.set_nodelay(now, nodelay))
+    }
+
+    /// Holds partial segments back (`true`), for 200 ms at most, so that small writes leave together; `false` lets
+    /// them go.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn set_cork(&self, cork: bool) -> io::Result<()> {
+        self.update(|connection, now| connection.set_cork(now, cork))
+    }
+
+    /// What dropping the stream does to data that is still under way.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        self.shared.control(|state, _| {
+            state.check_alive()?;
+            Ok(state.streams.get_mut(self.id).and_then(|slot| slot.linger))
+        })
+    }
+
+    /// Sets what dropping the stream does to data that is still under way.
+    ///
+    /// `None` (the default): it is delivered in the background, however long that takes. `Some(0)`: the connection
+    /// is reset at once. `Some(d)`: it is delivered in the background for at most `d`, then the connection is reset.
+    /// Dropping never blocks.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
+        self.shared.control(|state, _| {
+            state.check_alive()?;
+            state.streams.get_or_insert(self.id).linger = linger;
+            Ok(())
+        })
+    }
+
+    /// Has dropping the stream reset the connection: `set_linger(Some(Duration::ZERO))`.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn set_zero_linger(&self) -> io::Result<()> {
+        self.set_linger(Some(Duration::ZERO))
+    }
+
+    /// Time to live (IPv4) or hop limit (IPv6) of the packets sent.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.look(|connection| u32::from(connection.ttl()))
+    }
+
+    /// Sets time to live or hop limit: 1 to 255.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] outside that range; the stack is gone.
+    // RFC 9293 MUST-49: the TTL value used to send TCP segments is configurable.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let ttl = u8::try_from(ttl).map_err(|_| error::out_of_range("ttl", "1 to 255"))?;
+        self.update(|connection, _| connection.set_ttl(ttl))?.map_err(error::option)
+    }
+
+    /// Differentiated services code point of the packets sent, 0 to 63.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn dscp(&self) -> io::Result<u8> {
+        self.look(|connection| connection.dscp())
+    }
+
+    /// Sets the differentiated services code point, 0 to 63. Best left alone once data flows: segments of
+    /// different classes overtake each other.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] outside that range; the stack is gone.
+    // RFC 9293 MUST-48: the application can specify the Diffserv field.
+    // RFC 9293 SHLD-21: it can change it during the connection.
+    // RFC 9293 SHLD-23: it should not do so often, since segments of different classes overtake each other.
+    pub fn set_dscp(&self, dscp: u8) -> io::Result<()> {
+        self.update(|connection, _| connection.set_dscp(dscp))?.map_err(error::option)
+    }
+
+    /// Keep-alive settings; `None`: an idle peer is not probed.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn keepalive(&self) -> io::Result<Option<Keepalive>> {
+        self.look(|connection| connection.keepalive())
+    }
+
+    /// Switches keep-alive probes on or off (RFC 9293 §3.8.4).
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for times or counts out of range; the stack is gone.
+    // RFC 9293 MUST-24: keep-alive can be switched for each connection.
+    // RFC 9293 MUST-27: its interval is configurable.
+    pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
+        self.update(|connection, now| connection.set_keepalive(now, keepalive))?.map_err(error::option)
+    }
+
+    /// How long sent data may stay unacknowledged before the connection is given up; `None`: R2 alone decides.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn user_timeout(&self) -> io::Result<Option<Duration>> {
+        self.look(|connection| connection.user_timeout())
+    }
+
+    /// Sets the user timeout (RFC 5482).
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] out of range; the stack is gone.
+    // RFC 9293 MUST-21: an application can set R2 for a connection.
+    pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.update(|connection, now| connection.set_user_timeout(now, timeout))?.map_err(error::option)
+    }
+
+    /// Sets the most bytes that wait in the send buffer.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
+        self.update(|connection, _| connection.set_send_buffer_max(bytes))
+    }
+
+    /// Sets the most bytes that wait to be read. A window already offered is not taken back.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
+        self.update(|connection, _| connection.set_receive_buffer_max(bytes))
+    }
+
+    /// Replaces the congestion controller, by the name of a built-in one or by a factory of your own. The new one
+    /// starts from the present window.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for an unknown name (the error lists the known ones); the stack is gone.
+    pub fn set_congestion_control(&self, controller: impl IntoController) -> io::Result<()> {
+        let factory = congestion::resolve(controller)?;
+        self.update(|connection, now| connection.set_congestion(now, factory))
+    }
+
+    /// What is known of the connection: what `ss -ti` shows, typed.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn info(&self) -> io::Result<ConnectionInfo> {
+        let now = self.shared.now();
+        self.look(|connection| connection.info(now))
+    }
+
+    /// Bytes still to be read up to the end of urgent data; 0: none is announced. Urgent data stays in the stream.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    // RFC 9293 MUST-33: the application can learn how much urgent data remains.
+    pub fn urgent_remaining(&self) -> io::Result<u32> {
+        self.look(|connection| connection.urgent_remaining())
+    }
+
+    /// Writes `buf` without waiting, its last byte being the end of urgent data. New applications should not use
+    /// urgent data (RFC 6093).
+    ///
+    /// # Errors
+    /// As [`try_write`](Self::try_write).
+    // RFC 9293 MUST-30: the urgent mechanism is supported.
+    // RFC 9293 SHLD-13: for old applications only, as the documentation says.
+    pub fn try_write_urgent(&self, buf: &[u8]) -> io::Result<usize> {
+        self.shared
+            .call(|state, now| {
+                state.update(now, self.id, |connection, now| connection.write_urgent(now, buf))
+            })?
+            .map_err(error::write)
+    }
+
+    /// Waits for something that is told beside the data: urgent data, an error that ICMP reported but that does not
+    /// end the connection, a peer that does not answer. Who does not ask is not told (RFC 9293 SHLD-20).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a notice is taken only when it is returned.
+    ///
+    /// # Errors
+    /// The connection ended in an error.
+    // RFC 9293 SHLD-20: an application that does not want these reports does not call this.
+    pub async fn notice(&self) -> io::Result<Notice> {
+        let id = self.id;
+        self.shared.wait(Queue::Notice(id), |state, now| state.poll_notice(now, id)).await
+    }
+}

@@ -1,0 +1,228 @@
+//! Halves that borrow a stream, as `tokio::net::tcp::{ReadHalf, WriteHalf}`.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::BufMut;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+
+use super::TcpStream;
+
+/// The borrowed read half of a [`TcpStream`], made by [`TcpStream::split`].
+#[derive(Debug)]
+pub struct ReadHalf<'a>(&'a TcpStream);
+
+/// The borrowed write half of a [`TcpStream`], made by [`TcpStream::split`]. Dropping it closes nothing.
+#[derive(Debug)]
+pub struct WriteHalf<'a>(&'a TcpStream);
+
+pub(super) fn split(stream: &mut TcpStream) -> (ReadHalf<'_>, WriteHalf<'_>) {
+    (ReadHalf(stream), WriteHalf(stream))
+}
+
+/// The methods that read, which both kinds of read half hand on to the stream.
+macro_rules! read_methods {
+    () => {
+        /// See [`TcpStream::poll_peek`].
+        ///
+        /// # Errors
+        /// The connection's error.
+        pub fn poll_peek(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+            self.0.poll_peek(cx, buf)
+        }
+
+        /// See [`TcpStream::peek`]. Cancel-safe.
+        ///
+        /// # Errors
+        /// The connection's error.
+        pub async fn peek(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.peek(buf).await
+        }
+
+        /// See [`TcpStream::ready`]. Cancel-safe.
+        ///
+        /// # Errors
+        /// The stack is gone.
+        pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+            self.0.ready(interest).await
+        }
+
+        /// See [`TcpStream::readable`]. Cancel-safe.
+        ///
+        /// # Errors
+        /// The stack is gone.
+        pub async fn readable(&self) -> io::Result<()> {
+            self.0.readable().await
+        }
+
+        /// See [`TcpStream::try_read`].
+        ///
+        /// # Errors
+        /// As [`TcpStream::try_read`].
+        pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.try_read(buf)
+        }
+
+        /// See [`TcpStream::try_read_vectored`].
+        ///
+        /// # Errors
+        /// As [`TcpStream::try_read`].
+        pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            self.0.try_read_vectored(bufs)
+        }
+
+        /// See [`TcpStream::try_read_buf`].
+        ///
+        /// # Errors
+        /// As [`TcpStream::try_read`].
+        pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+            self.0.try_read_buf(buf)
+        }
+
+        /// See [`TcpStream::peer_addr`].
+        ///
+        /// # Errors
+        /// None while the stack lives.
+        pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+            self.0.peer_addr()
+        }
+
+        /// See [`TcpStream::local_addr`].
+        ///
+        /// # Errors
+        /// None while the stack lives.
+        pub fn local_addr(&self) -> io::Result<SocketAddr> {
+            self.0.local_addr()
+        }
+    };
+}
+
+/// The methods that write, which both kinds of write half hand on to the stream.
+macro_rules! write_methods {
+    () => {
+        /// See [`TcpStream::ready`]. Cancel-safe.
+        ///
+        /// # Errors
+        /// The stack is gone.
+        pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+            self.0.ready(interest).await
+        }
+
+        /// See [`TcpStream::writable`]. Cancel-safe.
+        ///
+        /// # Errors
+        /// The stack is gone.
+        pub async fn writable(&self) -> io::Result<()> {
+            self.0.writable().await
+        }
+
+        /// See [`TcpStream::try_write`].
+        ///
+        /// # Errors
+        /// As [`TcpStream::try_write`].
+        pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+            self.0.try_write(buf)
+        }
+
+        /// See [`TcpStream::try_write_vectored`].
+        ///
+        /// # Errors
+        /// As [`TcpStream::try_write`].
+        pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+            self.0.try_write_vectored(bufs)
+        }
+
+        /// See [`TcpStream::peer_addr`].
+        ///
+        /// # Errors
+        /// None while the stack lives.
+        pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+            self.0.peer_addr()
+        }
+
+        /// See [`TcpStream::local_addr`].
+        ///
+        /// # Errors
+        /// None while the stack lives.
+        pub fn local_addr(&self) -> io::Result<SocketAddr> {
+            self.0.local_addr()
+        }
+    };
+}
+
+/// The traits of a read half.
+macro_rules! read_traits {
+    ($half:ty) => {
+        impl AsyncRead for $half {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                self.0.poll_read_priv(cx, buf)
+            }
+        }
+
+        impl AsRef<TcpStream> for $half {
+            fn as_ref(&self) -> &TcpStream {
+                &self.0
+            }
+        }
+    };
+}
+
+/// The traits of a write half.
+macro_rules! write_traits {
+    ($half:ty) => {
+        impl AsyncWrite for $half {
+            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+                self.0.poll_write_priv(cx, &[IoSlice::new(buf)])
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bufs: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                self.0.poll_write_priv(cx, bufs)
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(self.finish())
+            }
+        }
+
+        impl AsRef<TcpStream> for $half {
+            fn as_ref(&self) -> &TcpStream {
+                &self.0
+            }
+        }
+    };
+}
+
+pub(super) use {read_methods, read_traits, write_methods, write_traits};
+
+impl ReadHalf<'_> {
+    read_methods!();
+}
+
+impl WriteHalf<'_> {
+    write_methods!();
+
+    fn finish(&self) -> io::Result<()> {
+        self.0.shutdown_write()
+    }
+}
+
+read_traits!(ReadHalf<'_>);
+write_traits!(WriteHalf<'_>);

@@ -1,0 +1,172 @@
+//! A stack that someone else drives, in virtual time and without a runtime.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use ackclock::{Clock, Instant, Limits, Port, Stack};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{addr, host};
+
+const LIMITS: Limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };
+const ONE_WAY: Duration = Duration::from_millis(5);
+
+/// Time that only this test moves.
+#[derive(Debug, Default)]
+struct Virtual(AtomicU64);
+
+impl Clock for Virtual {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[derive(Default)]
+struct Flag(AtomicU64);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(1, Ordering::Relaxed);
+    }
+}
+
+/// Two ports, a cable with a delay between them, and one application.
+struct World {
+    clock: Arc<Virtual>,
+    ports: [Port; 2],
+    /// Packets under way: when and where they arrive.
+    flying: Vec<(Instant, usize, Vec<u8>)>,
+    /// Everything that was ever sent, with its time.
+    log: Vec<(u64, Vec<u8>)>,
+}
+
+impl World {
+    fn new() -> (Stack, Stack, Self) {
+        let clock = Arc::new(Virtual::default());
+        let (left, left_port) = host("10.0.0.1/24", "fd00::1/64").detached(Arc::clone(&clock), 1500).unwrap();
+        let (right, right_port) =
+            host("10.0.0.2/24", "fd00::2/64").detached(Arc::clone(&clock), 1500).unwrap();
+        let ports = [left_port, right_port];
+        (left, right, Self { clock, ports, flying: Vec::new(), log: Vec::new() })
+    }
+
+    fn run<T>(&mut self, application: impl Future<Output = T>) -> T {
+        let mut application = Box::pin(application);
+        let flag = Arc::new(Flag::default());
+        let waker = Waker::from(Arc::clone(&flag));
+        loop {
+            if let Poll::Ready(done) = poll_until_still(application.as_mut(), &waker, &flag) {
+                return done;
+            }
+            let sent = self.collect();
+            if flag.0.load(Ordering::Relaxed) == 0 && !sent {
+                self.jump();
+            }
+        }
+    }
+
+    /// Takes what both ports send; whether there was anything.
+    fn collect(&mut self) -> bool {
+        let now = self.clock.now();
+        let before = self.flying.len();
+        for (from, port) in self.ports.iter_mut().enumerate() {
+            let (flying, log) = (&mut self.flying, &mut self.log);
+            while port.poll_transmit(now, LIMITS, |packet| {
+                let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+                log.push((now.as_nanos(), bytes.clone()));
+                flying.push((now + ONE_WAY, 1 - from, bytes));
+            }) {}
+        }
+        self.flying.len() > before
+    }
+
+    /// Moves time to the next arrival or deadline, and does what is due.
+    fn jump(&mut self) {
+        let arrival = self.flying.iter().map(|(at, _, _)| *at).min();
+        let deadlines = self.ports.iter().filter_map(Port::poll_timeout);
+        let next = arrival.into_iter().chain(deadlines).min().expect("somebody waits for ever");
+        let now = next.max(self.clock.now());
+        self.clock.0.store(now.as_nanos(), Ordering::Relaxed);
+        for (_, to, bytes) in self.flying.extract_if(.., |(at, _, _)| *at <= now) {
+            self.ports[to].handle_packet(now, &bytes, Default::default());
+        }
+        for port in &mut self.ports {
+            port.handle_timeout(now);
+        }
+    }
+}
+
+fn poll_until_still<T>(
+    mut application: Pin<&mut impl Future<Output = T>>,
+    waker: &Waker,
+    flag: &Flag,
+) -> Poll<T> {
+    loop {
+        flag.0.store(0, Ordering::Relaxed);
+        let polled = application.as_mut().poll(&mut Context::from_waker(waker));
+        if polled.is_ready() || flag.0.load(Ordering::Relaxed) == 0 {
+            return polled;
+        }
+    }
+}
+
+/// A transfer of 200 KB; returns what was received.
+async fn transfer(left: &Stack, right: &Stack) -> Vec<u8> {
+    let listener = right.listen(addr("10.0.0.2:80")).unwrap();
+    let (sender, accepted) = tokio::join!(left.connect(addr("10.0.0.2:80")), listener.accept());
+    let (mut sender, mut receiver) = (sender.unwrap(), accepted.unwrap().0);
+    let mut received = Vec::new();
+    let send = async {
+        sender.write_all(&vec![3; 200_000]).await.unwrap();
+        sender.shutdown().await.unwrap();
+    };
+    tokio::join!(send, async { receiver.read_to_end(&mut received).await.unwrap() });
+    received
+}
+
+#[test]
+fn the_api_runs_in_virtual_time_without_a_runtime() {
+    let (left, right, mut world) = World::new();
+    let received = world.run(transfer(&left, &right));
+    assert_eq!(received.len(), 200_000);
+    // Ten segments in the first flight and doubling: a handful of round trips of 10 ms.
+    let took = world.clock.now().saturating_since(Instant::ZERO);
+    assert!(took > Duration::from_millis(30) && took < Duration::from_millis(300), "{took:?}");
+}
+
+#[test]
+fn the_same_seed_and_calls_send_the_same_packets_at_the_same_times() {
+    let run = || {
+        let (left, right, mut world) = World::new();
+        world.run(transfer(&left, &right));
+        world.log
+    };
+    let (first, second) = (run(), run());
+    assert!(first.len() > 100);
+    assert!(first == second);
+}
+
+#[test]
+fn dropping_the_port_fails_the_calls() {
+    let (left, _right, world) = World::new();
+    drop(world);
+    let mut connect = Box::pin(left.connect(addr("10.0.0.2:80")));
+    let polled = connect.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let Poll::Ready(Err(error)) = polled else { panic!("nobody drives this stack") };
+    assert_eq!(error.kind(), std::io::ErrorKind::NetworkDown);
+}
+
+#[test]
+fn a_call_that_leaves_work_is_told_to_the_ports_holder() {
+    let (left, _right, mut world) = World::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    while world.ports[0].poll_work(&mut cx).is_ready() {}
+    let mut connect = Box::pin(left.connect(addr("10.0.0.2:80")));
+    assert!(connect.as_mut().poll(&mut cx).is_pending());
+    assert!(world.ports[0].poll_work(&mut cx).is_ready());
+    assert!(world.ports[0].poll_work(&mut cx).is_pending());
+}

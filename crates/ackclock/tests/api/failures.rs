@@ -1,0 +1,151 @@
+//! What goes wrong, and what a program is told.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ackclock::{ConnectionError, NoRoute, StackError, TcpStream};
+use ackclock_device::memory;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::time::{Instant, timeout};
+
+use crate::support::{accepted, addr, between, connection, host, hosts, hosts_with_network, kind};
+
+#[tokio::test]
+async fn a_port_where_nobody_listens_refuses() {
+    let hosts = hosts();
+    let error = hosts.client.connect(addr("10.0.0.2:80")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    assert_eq!(error.downcast::<ConnectionError>().unwrap(), ConnectionError::Refused);
+    assert_eq!(hosts.client.info().connections, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_never_answers_times_out_after_three_minutes_or_more() {
+    // Tests: RFC 9293 MUST-23
+    let hosts = hosts();
+    let started = Instant::now();
+    assert_eq!(kind(hosts.client.connect(addr("10.0.0.77:80")).await), ErrorKind::TimedOut);
+    assert!(started.elapsed() >= Duration::from_secs(180), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(600), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_timeout_bounds_connect_and_an_established_connection() {
+    // Tests: RFC 9293 MUST-21
+    let (client, server, network) = hosts_with_network();
+    let socket = client.socket();
+    socket.set_user_timeout(Some(Duration::from_secs(5))).unwrap();
+    let started = Instant::now();
+    assert_eq!(kind(socket.connect(addr("10.0.0.77:80")).await), ErrorKind::TimedOut);
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+
+    let (mut stream, _peer) = between(&client, &server).await;
+    stream.set_user_timeout(Some(Duration::from_secs(3))).unwrap();
+    network.set_blackout(true);
+    let started = Instant::now();
+    stream.write_all(b"anybody?").await.unwrap();
+    assert_eq!(kind(stream.read(&mut [0; 1]).await), ErrorKind::TimedOut);
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn addresses_that_no_peer_can_have_are_refused_without_a_packet() {
+    // Tests: RFC 9293 MUST-46
+    let hosts = hosts();
+    for bad in
+        ["0.0.0.0:80", "224.0.0.1:80", "255.255.255.255:80", "10.0.0.255:80", "[ff02::1]:80", "10.0.0.2:0"]
+    {
+        assert_eq!(kind(hosts.client.connect(addr(bad)).await), ErrorKind::InvalidInput, "{bad}");
+    }
+    assert_eq!(hosts.client.counters().packets_sent, 0);
+}
+
+#[tokio::test]
+async fn without_a_route_the_network_is_unreachable() {
+    let (left, _right) = memory::pair(memory::Config::default());
+    let stack = host("10.0.0.1/24", "fd00::1/64")
+        .route("192.0.2.0/24".parse().unwrap())
+        .device(left)
+        .spawn()
+        .unwrap();
+    let error = stack.connect(addr("198.51.100.1:80")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NetworkUnreachable);
+    assert_eq!(error.downcast::<NoRoute>().unwrap(), NoRoute(addr("198.51.100.1:80").ip()));
+    // The route, and the local network beside it, lead somewhere: nobody answers, but a SYN leaves.
+    for reachable in ["192.0.2.9:80", "10.0.0.9:80"] {
+        let waiting = timeout(Duration::from_millis(10), stack.connect(addr(reachable))).await;
+        assert!(waiting.is_err(), "{reachable}");
+    }
+}
+
+#[tokio::test]
+async fn a_reset_fails_reads_and_writes_until_the_end() {
+    let hosts = hosts();
+    let (mut client, server) = connection(&hosts).await;
+    server.abort();
+    assert_eq!(kind(client.read(&mut [0; 1]).await), ErrorKind::ConnectionReset);
+    assert_eq!(kind(client.read(&mut [0; 1]).await), ErrorKind::ConnectionReset);
+    assert_eq!(kind(client.write(b"x").await), ErrorKind::ConnectionReset);
+    assert!(client.ready(Interest::READABLE).await.unwrap().is_error());
+}
+
+#[tokio::test]
+async fn take_error_gives_the_error_once() {
+    let hosts = hosts();
+    let (client, server) = connection(&hosts).await;
+    assert!(client.take_error().unwrap().is_none());
+    server.abort();
+    client.readable().await.unwrap();
+    assert_eq!(client.take_error().unwrap().unwrap().kind(), ErrorKind::ConnectionReset);
+    assert!(client.take_error().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_device_that_vanishes_fails_every_pending_call_within_a_second() {
+    let hosts = hosts();
+    let (client, server) = connection(&hosts).await;
+    let (client, server) = (Arc::new(client), Arc::new(server));
+    let other = hosts.server.listen(addr("10.0.0.2:81")).unwrap();
+    let (full, unread) = accepted(&hosts.client, &other).await;
+    let stack = hosts.client.clone();
+    let listener = hosts.client.listen(addr("10.0.0.1:99")).unwrap();
+    let deferred = hosts.client.listener().addr(addr("10.0.0.1:98")).deferred().unwrap();
+    let (reading, noticing, peeking) = (Arc::clone(&client), client, Arc::clone(&server));
+    let pending: Vec<tokio::task::JoinHandle<io::Result<()>>> = vec![
+        tokio::spawn(async move { reading.readable().await }),
+        tokio::spawn(async move { peeking.peek(&mut [0; 1]).await.map(drop) }),
+        tokio::spawn(async move { noticing.notice().await.map(drop) }),
+        tokio::spawn(async move { stack.connect(addr("10.0.0.77:1")).await.map(drop) }),
+        tokio::spawn(async move { listener.accept().await.map(drop) }),
+        tokio::spawn(async move { deferred.incoming().await.map(drop) }),
+        tokio::spawn(fill(full)),
+    ];
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    hosts.cable.unplug();
+    for (call, task) in pending.into_iter().enumerate() {
+        let result = timeout(Duration::from_secs(1), task).await.expect("pending for a second").unwrap();
+        let error = result.expect_err("the device is gone");
+        assert_eq!(error.kind(), ErrorKind::NetworkDown, "call {call}");
+        assert!(error.to_string().starts_with("the network device is gone: "), "{error}");
+        assert!(matches!(error.downcast::<StackError>().unwrap(), StackError::Device(_)));
+    }
+    drop((server, unread));
+    for stack in [&hosts.client, &hosts.server] {
+        assert_eq!((stack.info().connections, stack.info().memory_used), (0, 0));
+        assert_eq!(kind(stack.listen(addr("10.0.0.1:1"))), ErrorKind::NetworkDown);
+        timeout(Duration::from_secs(1), stack.shutdown()).await.unwrap();
+    }
+}
+
+/// Writes until it fails.
+async fn fill(stream: TcpStream) -> io::Result<()> {
+    let block = vec![0; 1 << 16];
+    loop {
+        stream.writable().await?;
+        match stream.try_write(&block) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            _ => {}
+        }
+    }
+}

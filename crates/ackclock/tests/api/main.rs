@@ -1,0 +1,14 @@
+//! The API over two stacks on a cable of memory: what a program that knows `tokio::net` relies on.
+//!
+//! Where time matters, tokio's clock is paused: it jumps to the next deadline when all tasks wait, so nothing here
+//! depends on the machine's speed.
+
+mod accept;
+mod cancel;
+mod data;
+mod detached;
+mod drops;
+mod failures;
+mod lifetime;
+mod options;
+mod support;

@@ -1,0 +1,191 @@
+//! Options and what can be learnt of a connection.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use ackclock::{Cidr, Keepalive, Notice, State, TcpConfig, TcpSocket};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{addr, between, connection, hosts, hosts_with_network, kind, settle};
+
+#[tokio::test]
+async fn options_are_what_they_were_set_to() {
+    // Tests: RFC 9293 MUST-17, MUST-24, MUST-27, MUST-48, MUST-49, SHLD-21
+    let hosts = hosts();
+    let (stream, _peer) = connection(&hosts).await;
+    assert!(!stream.nodelay().unwrap());
+    stream.set_nodelay(true).unwrap();
+    assert!(stream.nodelay().unwrap());
+
+    assert_eq!(stream.ttl().unwrap(), 64);
+    stream.set_ttl(9).unwrap();
+    assert_eq!(stream.ttl().unwrap(), 9);
+    assert_eq!(kind(stream.set_ttl(0)), ErrorKind::InvalidInput);
+    assert_eq!(kind(stream.set_ttl(256)), ErrorKind::InvalidInput);
+
+    stream.set_dscp(46).unwrap();
+    assert_eq!(stream.dscp().unwrap(), 46);
+    assert_eq!(kind(stream.set_dscp(64)), ErrorKind::InvalidInput);
+
+    assert_eq!(stream.keepalive().unwrap(), None);
+    let keepalive = Keepalive { idle: Duration::from_secs(60), ..Keepalive::default() };
+    stream.set_keepalive(Some(keepalive)).unwrap();
+    assert_eq!(stream.keepalive().unwrap(), Some(keepalive));
+
+    stream.set_user_timeout(Some(Duration::from_secs(30))).unwrap();
+    assert_eq!(stream.user_timeout().unwrap(), Some(Duration::from_secs(30)));
+    assert_eq!(stream.linger().unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_sockets_options_are_the_streams() {
+    // Tests: RFC 9293 MUST-43
+    let hosts = hosts();
+    let listening = hosts.server.socket();
+    listening.set_nodelay(true).unwrap();
+    listening.set_linger(Some(Duration::from_secs(1))).unwrap();
+    listening.bind(addr("10.0.0.2:80")).unwrap();
+    let listener = listening.listen(16).unwrap();
+
+    let socket = TcpSocket::new_v4(&hosts.client).unwrap();
+    assert_eq!(socket.local_addr().unwrap(), addr("0.0.0.0:0"));
+    socket.bind(addr("10.0.0.1:5555")).unwrap();
+    assert_eq!(kind(socket.bind(addr("10.0.0.1:5556"))), ErrorKind::InvalidInput);
+    socket.set_keepalive(true).unwrap();
+    socket.set_tos_v4(0xb8).unwrap();
+    socket.set_zero_linger().unwrap();
+    let (stream, accepted) = tokio::join!(socket.connect(addr("10.0.0.2:80")), listener.accept());
+    let (stream, (accepted, peer)) = (stream.unwrap(), accepted.unwrap());
+    assert_eq!(peer, addr("10.0.0.1:5555"));
+    assert_eq!(stream.dscp().unwrap(), 46);
+    assert_eq!(stream.keepalive().unwrap(), Some(Keepalive::default()));
+    assert_eq!(stream.linger().unwrap(), Some(Duration::ZERO));
+    assert!(accepted.nodelay().unwrap());
+    assert_eq!(accepted.linger().unwrap(), Some(Duration::from_secs(1)));
+}
+
+#[tokio::test]
+async fn a_socket_of_one_family_refuses_the_other() {
+    let hosts = hosts();
+    let socket = TcpSocket::new_v6(&hosts.client).unwrap();
+    assert_eq!(kind(socket.bind(addr("10.0.0.1:1"))), ErrorKind::InvalidInput);
+    assert_eq!(kind(socket.connect(addr("10.0.0.2:1")).await), ErrorKind::InvalidInput);
+}
+
+#[tokio::test]
+async fn binding_to_a_foreign_address_or_a_port_in_use_fails_at_connect() {
+    let hosts = hosts();
+    let _listener = hosts.server.listen(addr("10.0.0.2:80")).unwrap();
+    let foreign = hosts.client.socket();
+    foreign.bind(addr("10.0.0.9:0")).unwrap();
+    assert_eq!(kind(foreign.connect(addr("10.0.0.2:80")).await), ErrorKind::AddrNotAvailable);
+    let connect = || async {
+        let socket = hosts.client.socket();
+        socket.bind(addr("10.0.0.1:7000")).unwrap();
+        socket.connect(addr("10.0.0.2:80")).await
+    };
+    let _first = connect().await.unwrap();
+    assert_eq!(kind(connect().await), ErrorKind::AddrInUse);
+}
+
+#[tokio::test]
+async fn info_tells_what_ss_would() {
+    let hosts = hosts();
+    let (mut client, mut server) = connection(&hosts).await;
+    client.write_all(&[1; 10_000]).await.unwrap();
+    server.read_exact(&mut [0; 10_000]).await.unwrap();
+    server.write_all(b"x").await.unwrap();
+    client.read_exact(&mut [0; 1]).await.unwrap();
+    let info = client.info().unwrap();
+    assert_eq!(info.state, State::Established);
+    assert_eq!(info.congestion, "cubic");
+    assert_eq!(info.bytes_acked, 10_000);
+    assert_eq!(server.info().unwrap().bytes_received, 10_000);
+    assert!(info.timestamps && info.sack && info.window_scale.is_some());
+    assert_eq!((info.snd_mss, info.pmtu), (1448, 1500));
+    assert!(info.srtt > Duration::ZERO);
+    let listed = hosts.client.connections();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].0.remote(), addr("10.0.0.2:80"));
+    assert!(hosts.client.counters().packets_sent >= 8);
+}
+
+#[tokio::test]
+async fn a_controller_is_chosen_by_name_on_stack_socket_and_stream() {
+    let hosts = hosts();
+    let _listener = hosts.server.listen(addr("10.0.0.2:80")).unwrap();
+    let socket = hosts.client.socket();
+    socket.set_congestion_control("reno").unwrap();
+    let stream = socket.connect(addr("10.0.0.2:80")).await.unwrap();
+    assert_eq!(stream.info().unwrap().congestion, "reno");
+    stream.set_congestion_control("cubic").unwrap();
+    assert_eq!(stream.info().unwrap().congestion, "cubic");
+    stream.set_congestion_control(TcpConfig::default().congestion).unwrap();
+    let unknown = stream.set_congestion_control("renault").unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::InvalidInput);
+    assert!(unknown.to_string().contains("reno"), "{unknown}");
+}
+
+#[tokio::test]
+async fn urgent_data_is_noticed_and_stays_in_the_stream() {
+    // Tests: RFC 9293 MUST-30, MUST-32, MUST-33
+    let hosts = hosts();
+    let (client, mut server) = connection(&hosts).await;
+    assert_eq!(client.try_write_urgent(b"stop!").unwrap(), 5);
+    let Notice::Urgent { remaining } = server.notice().await.unwrap() else { panic!("urgent data was sent") };
+    assert_eq!(remaining, 5);
+    let mut read = [0; 5];
+    server.read_exact(&mut read).await.unwrap();
+    assert_eq!(&read, b"stop!");
+    assert_eq!(server.urgent_remaining().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unanswered_peer_is_noticed_before_the_connection_ends() {
+    // Tests: RFC 9293 MUST-47, SHLD-9
+    let (client, server, network) = hosts_with_network();
+    let (mut stream, _peer) = between(&client, &server).await;
+    network.set_blackout(true);
+    stream.write_all(b"anybody?").await.unwrap();
+    assert_eq!(stream.notice().await.unwrap(), Notice::Unanswered);
+    // And again with each further retransmission, until R2.
+    let ended = loop {
+        match stream.notice().await {
+            Ok(notice) => assert_eq!(notice, Notice::Unanswered),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(ended.kind(), ErrorKind::TimedOut);
+}
+
+#[tokio::test(start_paused = true)]
+async fn corked_writes_leave_together_when_uncorked() {
+    let hosts = hosts();
+    let (mut client, server) = connection(&hosts).await;
+    client.set_nodelay(true).unwrap();
+    client.set_cork(true).unwrap();
+    for _ in 0..5 {
+        client.write_all(b"abc").await.unwrap();
+    }
+    settle().await;
+    assert_eq!(kind(server.try_read(&mut [0; 64])), ErrorKind::WouldBlock);
+    client.set_cork(false).unwrap();
+    settle().await;
+    assert_eq!(server.try_read(&mut [0; 64]).unwrap(), 15);
+}
+
+#[tokio::test]
+async fn addresses_can_be_added_and_removed_while_the_stack_runs() {
+    // Tests: RFC 9293 MUST-45
+    let hosts = hosts();
+    let (mut client, mut server) = connection(&hosts).await;
+    let added: Cidr = "10.0.0.42/24".parse().unwrap();
+    hosts.server.add_address(added);
+    let listener = hosts.server.listen(addr("10.0.0.42:80")).unwrap();
+    let (stream, _) = tokio::join!(hosts.client.connect(addr("10.0.0.42:80")), listener.accept());
+    assert_eq!(stream.unwrap().peer_addr().unwrap().ip(), added.addr());
+    // A connection keeps an address that the stack has given up.
+    hosts.client.remove_address("10.0.0.1".parse().unwrap());
+    client.write_all(b"x").await.unwrap();
+    assert_eq!(server.read_u8().await.unwrap(), b'x');
+}

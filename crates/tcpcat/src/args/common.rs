@@ -1,0 +1,159 @@
+//! Options that every transfer has: device, TCP, observation, impairment.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ackclock::Cidr;
+use ackclock_device::OffloadMode;
+use clap::{Args, ValueEnum};
+
+use crate::units;
+
+/// Options of every transfer.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Common {
+    /// Say what happens
+    #[arg(short = 'v', long)]
+    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Use the kernel's TCP instead of a TUN device, to compare
+    #[arg(long, help_heading = "Device", conflicts_with_all = ["tun", "addr", "peer", "mtu", "offload", "configure", "pcap", "Impairment"])]
+    pub(crate) kernel: bool,
+    #[command(flatten)]
+    pub(crate) tcp: TcpArgs,
+    #[command(flatten)]
+    pub(crate) observe: ObserveArgs,
+    #[command(flatten)]
+    pub(crate) impair: ImpairArgs,
+}
+
+/// The device under the stack.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Device")]
+pub(crate) struct DeviceArgs {
+    /// The TUN device; it is made if it does not exist and this user may
+    #[arg(long, value_name = "NAME", default_value = "tun0")]
+    pub(crate) tun: String,
+    /// The stack's own address with its prefix; repeat it for IPv4 and IPv6
+    #[arg(long, value_name = "CIDR", value_parser = host)]
+    pub(crate) addr: Vec<Cidr>,
+    /// The kernel's address on the device [default: the first other host of the network]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) peer: Option<IpAddr>,
+    /// Largest IP packet in bytes
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65_535))]
+    pub(crate) mtu: Option<u32>,
+    /// Exchange packets of 64 KB with the kernel
+    #[arg(long, value_enum, default_value_t = Offload::Auto)]
+    pub(crate) offload: Offload,
+    /// Give the kernel's end of the device its address and MTU, and bring it up
+    #[arg(long)]
+    pub(crate) configure: bool,
+}
+
+/// Whether packets of 64 KB are exchanged with the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Offload {
+    /// If the kernel can
+    #[default]
+    Auto,
+    /// Fail if the kernel cannot
+    On,
+    /// Never
+    Off,
+}
+
+/// The connection's settings.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "TCP")]
+pub(crate) struct TcpArgs {
+    /// Congestion control: cubic, reno, ...
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    pub(crate) cc: String,
+    /// Largest payload of a segment in bytes
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(48..))]
+    pub(crate) mss: Option<u16>,
+    /// Most bytes that wait to be sent or acknowledged
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    pub(crate) sndbuf: Option<u64>,
+    /// Most bytes that wait to be read; bounds the window
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    pub(crate) rcvbuf: Option<u64>,
+    /// Send small segments at once (switches Nagle's algorithm off)
+    #[arg(long)]
+    pub(crate) nodelay: bool,
+    /// Give up when the peer has acknowledged nothing for this long
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub(crate) user_timeout: Option<Duration>,
+}
+
+/// What is shown of a transfer.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Observation")]
+pub(crate) struct ObserveArgs {
+    /// Print a line about each connection every SECS seconds, in the words of `ss -ti`
+    #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+          value_parser = interval)]
+    pub(crate) stats: Option<Duration>,
+    /// Print start, intervals and end as JSON (on stdout, or on stderr when stdout carries data)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write all packets to a pcapng file that Wireshark opens
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+}
+
+/// A bad network, made up between the stack and the device, in each direction.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Impairment (each way)")]
+#[group(id = "Impairment", multiple = true)]
+pub(crate) struct ImpairArgs {
+    /// Lose packets with this probability: 1% or 0.01
+    #[arg(long, value_name = "P", value_parser = units::probability)]
+    pub(crate) loss: Option<f64>,
+    /// Delay packets
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub(crate) delay: Option<Duration>,
+    /// A bottleneck of this rate, with room for 1000 packets in front of it
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    pub(crate) rate_limit: Option<u64>,
+    /// Hold packets back until others have overtaken them
+    #[arg(long, value_name = "P", value_parser = units::probability)]
+    pub(crate) reorder: Option<f64>,
+    /// Duplicate packets
+    #[arg(long, value_name = "P", value_parser = units::probability)]
+    pub(crate) dup: Option<f64>,
+    /// Flip a bit in packets
+    #[arg(long, value_name = "P", value_parser = units::probability)]
+    pub(crate) corrupt: Option<f64>,
+    /// Seed of all these chances: the same seed, the same fates
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+impl From<Offload> for OffloadMode {
+    fn from(offload: Offload) -> Self {
+        match offload {
+            Offload::Auto => Self::Auto,
+            Offload::On => Self::On,
+            Offload::Off => Self::Off,
+        }
+    }
+}
+
+/// The address of a host with its network's prefix; a prefix is needed, for it says where the kernel is.
+fn host(word: &str) -> Result<Cidr, String> {
+    let cidr: Cidr = word.parse().map_err(|error| format!("{error}"))?;
+    if !word.contains('/') {
+        return Err(format!("the prefix is missing: write {word}/24 (IPv4) or {word}/64 (IPv6)"));
+    }
+    Ok(cidr)
+}
+
+fn interval(word: &str) -> Result<Duration, String> {
+    let time = units::duration(word).map_err(|error| error.to_string())?;
+    let shortest = Duration::from_millis(10);
+    if time < shortest { Err("the shortest interval is 10ms".to_owned()) } else { Ok(time) }
+}

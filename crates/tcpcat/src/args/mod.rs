@@ -1,0 +1,366 @@
+//! The command line.
+//!
+//! Without a subcommand the arguments are nc's: `tcpcat HOST PORT` and `tcpcat -l PORT`.
+
+mod common;
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+pub(crate) use self::common::{Common, DeviceArgs, ImpairArgs, ObserveArgs, TcpArgs};
+use crate::units;
+
+/// Moves data between TUN hosts over a TCP in user space.
+///
+/// Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 reset or failed, 2 usage, 3 refused,
+/// 4 timeout or unreachable, 5 device or permission, 6 local file, 7 verification.
+#[derive(Debug, Parser)]
+#[command(name = "tcpcat", version, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    bare: BareArgs,
+}
+
+/// What is to be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Send a file (`-` for stdin) to a peer
+    Send(FileArgs),
+    /// Receive a file (`-` for stdout); it takes its name when it is complete
+    Recv(FileArgs),
+    /// Connect to a peer, and join the connection with stdin and stdout
+    Connect(PipeArgs),
+    /// Wait for a peer, and join the connection with stdin and stdout
+    Listen(PipeArgs),
+    /// Measure how fast data moves, as iperf3 does
+    #[command(subcommand)]
+    Bench(BenchRole),
+    /// Show it all in a private network: two user-space hosts, the kernel's TCP, loss; needs no root
+    Demo(DemoArgs),
+    /// Say what is missing for a transfer, and the commands that mend it
+    Doctor(DoctorArgs),
+}
+
+/// The arguments without a subcommand.
+#[derive(Args, Debug)]
+struct BareArgs {
+    /// Wait for a peer instead of connecting to one
+    #[arg(short = 'l', long = "listen")]
+    listen: bool,
+    #[command(flatten)]
+    pipe: PipeArgs,
+}
+
+/// A connection joined with stdin and stdout.
+#[derive(Args, Debug)]
+pub(crate) struct PipeArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Keep listening for the next connection when one has ended
+    #[arg(short = 'k', long)]
+    pub(crate) keep_open: bool,
+    /// Close the sending side at the end of stdin (always done; accepted for nc's sake)
+    #[arg(short = 'N', conflicts_with = "no_shutdown")]
+    pub(crate) shutdown: bool,
+    /// Leave the sending side open at the end of stdin, until the peer closes
+    #[arg(long)]
+    pub(crate) no_shutdown: bool,
+    /// Quit this long after the end of stdin, whatever the peer does
+    #[arg(short = 'q', value_name = "SECS", value_parser = units::duration)]
+    pub(crate) quit_after: Option<Duration>,
+    /// Do not read stdin
+    #[arg(short = 'd')]
+    pub(crate) no_stdin: bool,
+    /// Only see whether the port answers; move no data
+    #[arg(short = 'z')]
+    pub(crate) zero_io: bool,
+    #[command(flatten)]
+    pub(crate) move_: MoveArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// A file sent or received.
+#[derive(Args, Debug)]
+pub(crate) struct FileArgs {
+    /// The file; `-` stands for stdin or stdout
+    pub(crate) file: PathBuf,
+    /// Wait for the peer instead of connecting to it (implied without HOST)
+    #[arg(short = 'l', long = "listen")]
+    listen: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Cut the file in N parts that move over N connections at once; implies --verify
+    #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
+    pub(crate) streams: u16,
+    #[command(flatten)]
+    pub(crate) move_: MoveArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// The two ends of a measurement.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchRole {
+    /// Serve measurements until interrupted
+    Server(BenchServerArgs),
+    /// Run a measurement against a server
+    Client(BenchClientArgs),
+}
+
+/// Serves measurements.
+#[derive(Args, Debug)]
+pub(crate) struct BenchServerArgs {
+    /// Port to serve on
+    #[arg(default_value = BENCH_PORT)]
+    pub(crate) port: String,
+    /// End after the first client
+    #[arg(short = '1', long)]
+    pub(crate) one_off: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Runs a measurement.
+#[derive(Args, Debug)]
+pub(crate) struct BenchClientArgs {
+    /// The server's name or address
+    pub(crate) host: String,
+    /// Its port
+    #[arg(default_value = BENCH_PORT)]
+    pub(crate) port: String,
+    /// How long to run
+    #[arg(short = 't', long, value_name = "SECS", default_value = "10", value_parser = units::duration)]
+    pub(crate) time: Duration,
+    /// The server sends
+    #[arg(short = 'R', long)]
+    pub(crate) reverse: bool,
+    /// Both send at once
+    #[arg(long, conflicts_with = "reverse")]
+    pub(crate) bidir: bool,
+    /// This many connections at once
+    #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
+    pub(crate) streams: u16,
+    #[command(flatten)]
+    pub(crate) move_: MoveArgs,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// A demonstration.
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// How much each transfer moves
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = units::size)]
+    pub(crate) bytes: u64,
+    /// The loss rate of the second round, in each direction
+    #[arg(long, value_name = "P", default_value = "1%", value_parser = units::probability)]
+    pub(crate) loss: f64,
+    /// Use the in-memory cable even where TUN devices can be had
+    #[arg(long)]
+    pub(crate) memory: bool,
+    /// Print the table as JSON on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A diagnosis.
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Used by doctor itself: tries to make the demo's namespaces in a process of their own
+    #[arg(long, hide = true)]
+    pub(crate) probe_namespaces: bool,
+}
+
+/// Whom to talk to.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Place {
+    /// The peer's name or address, and its port; when listening, the own address if not all, and the port
+    #[arg(value_names = ["HOST", "PORT"], num_args = 0..=2)]
+    words: Vec<String>,
+    /// Own port
+    #[arg(short = 'p', value_name = "PORT")]
+    local_port: Option<String>,
+    /// Own address, if the stack has several
+    #[arg(short = 's', value_name = "ADDR")]
+    pub(crate) source: Option<IpAddr>,
+    /// Give up after this long without a connection, or without data
+    #[arg(short = 'w', value_name = "SECS", value_parser = units::duration)]
+    pub(crate) wait: Option<Duration>,
+    /// Take addresses only, ask no name server
+    #[arg(short = 'n')]
+    pub(crate) numeric: bool,
+    /// Use IPv4 only
+    #[arg(short = '4', conflicts_with = "ipv6")]
+    pub(crate) ipv4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6')]
+    pub(crate) ipv6: bool,
+}
+
+/// How data is moved.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Transfer")]
+pub(crate) struct MoveArgs {
+    /// Show a bar with rate and congestion window, on a terminal
+    #[arg(long)]
+    pub(crate) progress: bool,
+    /// Move no faster than this: 10M is 10 Mbit/s, 10MB/s is 80 Mbit/s
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    pub(crate) rate: Option<u64>,
+    /// Move this much and end; to receive, also: less is a failure
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    pub(crate) bytes: Option<u64>,
+    /// Compare BLAKE3 hashes of what was sent and what arrived (with nc as the peer: print the own)
+    #[arg(long)]
+    pub(crate) verify: bool,
+}
+
+/// Where a connection comes from or goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Connect { host: String, port: u16, local_port: u16 },
+    Listen { host: Option<String>, port: u16 },
+}
+
+impl Place {
+    /// What the words on the command line mean.
+    fn target(&self, listen: bool) -> Result<Target, clap::Error> {
+        let local_port = self.local_port.as_deref().map(port).transpose()?;
+        match (self.words.as_slice(), listen, local_port) {
+            ([], true, Some(port)) => Ok(Target::Listen { host: None, port }),
+            ([word], true, None) => Ok(Target::Listen { host: None, port: port(word)? }),
+            ([host], true, Some(port)) => Ok(Target::Listen { host: Some(host.clone()), port }),
+            ([host, word], true, None) => Ok(Target::Listen { host: Some(host.clone()), port: port(word)? }),
+            ([_, _], true, Some(_)) => {
+                Err(usage(ErrorKind::ArgumentConflict, "PORT is given twice: as a word and by -p"))
+            }
+            (_, true, _) => {
+                Err(usage(ErrorKind::MissingRequiredArgument, "which PORT to listen on is missing"))
+            }
+            ([host, word], false, local_port) => Ok(Target::Connect {
+                host: host.clone(),
+                port: port(word)?,
+                local_port: local_port.unwrap_or(0),
+            }),
+            ([_], false, _) => Err(usage(ErrorKind::MissingRequiredArgument, "PORT is missing after HOST")),
+            (_, false, _) => {
+                Err(usage(ErrorKind::MissingRequiredArgument, "HOST and PORT are missing, or -l PORT"))
+            }
+        }
+    }
+}
+
+/// A command line that has been understood.
+#[derive(Debug)]
+pub(crate) enum Invocation {
+    Pipe(PipeArgs, Target),
+    Send(FileArgs, Target),
+    Recv(FileArgs, Target),
+    BenchServer(BenchServerArgs, Target),
+    BenchClient(BenchClientArgs, Target),
+    Demo(DemoArgs),
+    Doctor(DoctorArgs),
+}
+
+/// Understands a command line, the program's name first.
+pub(crate) fn parse(words: &[OsString]) -> Result<Invocation, clap::Error> {
+    let cli = Cli::try_parse_from(words)?;
+    let Some(command) = cli.command else {
+        let target = cli.bare.pipe.place.target(cli.bare.listen);
+        // A word that is no host may be a misspelt subcommand, which clap knows to suggest.
+        let target = target.map_err(|error| misspelt(words).unwrap_or(error))?;
+        return Ok(Invocation::Pipe(cli.bare.pipe, target));
+    };
+    Ok(match command {
+        Command::Connect(args) => {
+            let target = args.place.target(false)?;
+            Invocation::Pipe(args, target)
+        }
+        Command::Listen(args) => {
+            let target = args.place.target(true)?;
+            Invocation::Pipe(args, target)
+        }
+        Command::Send(args) => {
+            let target = args.target()?;
+            Invocation::Send(args, target)
+        }
+        Command::Recv(args) => {
+            let target = args.target()?;
+            Invocation::Recv(args, target)
+        }
+        Command::Bench(BenchRole::Server(args)) => {
+            let target = Target::Listen { host: None, port: port(&args.port)? };
+            Invocation::BenchServer(args, target)
+        }
+        Command::Bench(BenchRole::Client(args)) => {
+            let target = Target::Connect { host: args.host.clone(), port: port(&args.port)?, local_port: 0 };
+            Invocation::BenchClient(args, target)
+        }
+        Command::Demo(args) => Invocation::Demo(args),
+        Command::Doctor(args) => Invocation::Doctor(args),
+    })
+}
+
+impl FileArgs {
+    fn target(&self) -> Result<Target, clap::Error> {
+        let no_host = self.place.words.len() < 2;
+        self.place.target(self.listen || no_host)
+    }
+}
+
+/// Clap's own error for the first word, if it resembles a subcommand.
+fn misspelt(words: &[OsString]) -> Option<clap::Error> {
+    #[derive(Debug, Parser)]
+    #[command(name = "tcpcat")]
+    struct Subcommands {
+        #[command(subcommand)]
+        _command: Command,
+    }
+    let error = Subcommands::try_parse_from(words).err()?;
+    let suggests = error.get(clap::error::ContextKind::SuggestedSubcommand).is_some();
+    (error.kind() == ErrorKind::InvalidSubcommand && suggests).then_some(error)
+}
+
+fn port(word: &str) -> Result<u16, clap::Error> {
+    let number = word.parse().ok().filter(|&port| port > 0);
+    number.ok_or_else(|| {
+        usage(ErrorKind::ValueValidation, &format!("{word:?} is no port: a port is a number from 1 to 65535"))
+    })
+}
+
+fn streams(word: &str) -> Result<u16, String> {
+    let number = word.parse().ok().filter(|streams| (1..=STREAMS_MAX).contains(streams));
+    number.ok_or_else(|| format!("from 1 to {STREAMS_MAX} connections can move data at once"))
+}
+
+fn usage(kind: ErrorKind, message: &str) -> clap::Error {
+    Cli::command().error(kind, message)
+}
+
+/// The most connections of one transfer.
+const STREAMS_MAX: u16 = 128;
+
+/// iperf3 has it, too.
+const BENCH_PORT: &str = "5201";
+
+const EXAMPLES: &str = "\
+Examples:
+  tcpcat demo                                        see it work, no root needed
+  tcpcat doctor                                      see what is missing here
+  tcpcat --configure --addr 10.9.0.2/24 10.9.0.1 80  talk to a server of this machine's kernel
+  tcpcat recv big.iso -l 7000 --verify --configure --addr 10.9.0.2/24
+  tcpcat send big.iso 10.9.0.2 7000 --verify --progress --configure --tun tun1 --addr 10.9.1.2/24
+  tcpcat bench client 10.9.0.1 --stats --cc reno --configure --addr 10.9.0.2/24";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,363 @@
+//! `tcpcat bench`: how fast data moves, between two tcpcats.
+//!
+//! The client opens the connections and says on each what is to happen: who sends, for how long or how much. What is
+//! sent is a pattern in frames (see `transfer::protocol`), so that either end knows the end of the other's data,
+//! and can compare hashes with `--verify`. A receiver answers each stream with its verdict.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::task::JoinSet;
+
+use crate::args::{BenchClientArgs, BenchServerArgs, Place, Target};
+use crate::exit::{Exit, Failure};
+use crate::net::Stream;
+use crate::session::{Kind, Outcome, Session};
+use crate::transfer::protocol::{self, FrameReader, Verdict};
+use crate::transfer::{Broken, Copied, Copier, Framing};
+
+/// What a client asks of a server, on each connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// The client sends.
+    pub(crate) up: bool,
+    /// The server sends.
+    pub(crate) down: bool,
+    pub(crate) verify: bool,
+    /// For how long to send; a sender with an amount does not look at it.
+    pub(crate) time: Duration,
+    /// How much to send in each direction.
+    pub(crate) bytes: Option<u64>,
+    /// Bits a second.
+    pub(crate) rate: Option<u64>,
+}
+
+/// What both ends of a connection found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moved {
+    pub(crate) sent: Option<Copied>,
+    pub(crate) received: Option<Copied>,
+}
+
+/// Serves measurements until interrupted.
+pub(crate) async fn run_server(args: BenchServerArgs, target: Target) -> Exit {
+    let kind = Kind { name: "bench server", data_on_stdout: false, summary: false };
+    let common = args.common.clone();
+    Session::run(kind, &common, None, |session| serve(session, args, target)).await
+}
+
+async fn serve(session: &'static Session, args: BenchServerArgs, target: Target) -> Result<Outcome, Failure> {
+    let listener = session.listen(&target, &Place::default()).await?;
+    session.observer.say(&format!("serving measurements on port {}; ctrl-c ends", args.port));
+    let mut serving = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            accepted = session.accept(&listener) => accepted?,
+            Some(ended) = serving.join_next(), if !serving.is_empty() => {
+                let ended: Result<(), Failure> = ended.unwrap_or_else(|error| Err(Failure::new(Exit::Failed, error.to_string())));
+                if let Err(failure) = ended {
+                    session.observer.say(&failure.to_string());
+                }
+                if args.one_off && serving.is_empty() {
+                    return Ok(Outcome::default());
+                }
+                continue;
+            }
+        };
+        let Some(stream) = stream else { return Ok(Outcome::default()) };
+        serving.spawn(serve_one(session, stream));
+    }
+}
+
+async fn serve_one(session: &'static Session, mut stream: Stream) -> Result<(), Failure> {
+    let peer = stream.peer_addr().map_or_else(|_| "a client".to_owned(), |peer| peer.to_string());
+    let started = Instant::now();
+    let served = async {
+        let request = Request::read(&mut stream).await.map_err(Broken::Read)?;
+        // What the client sends, the server receives.
+        let own = Request { up: request.down, down: request.up, ..request };
+        exchange(&mut stream, own, |len| session.meter.add_sent(len), |len| session.meter.add_received(len))
+            .await
+    };
+    let moved = served.await.map_err(|broken| failure(session, broken))?;
+    session.observer.ended(&stream);
+    session.observer.say(&format!("{peer}: {}", describe(&moved, started.elapsed())));
+    Ok(())
+}
+
+/// Runs a measurement.
+pub(crate) async fn run_client(args: BenchClientArgs, target: Target) -> Exit {
+    let kind = Kind { name: "bench client", data_on_stdout: false, summary: true };
+    let common = args.common.clone();
+    let moves = args.move_.clone();
+    Session::run(kind, &common, Some(&moves), |session| measure(session, args, target)).await
+}
+
+async fn measure(
+    session: &'static Session,
+    args: BenchClientArgs,
+    target: Target,
+) -> Result<Outcome, Failure> {
+    let streams = u64::from(args.streams);
+    let request = Request {
+        up: !args.reverse,
+        down: args.reverse || args.bidir,
+        verify: args.move_.verify,
+        time: args.time,
+        bytes: args.move_.bytes.map(|bytes| bytes.div_ceil(streams)),
+        rate: args.move_.rate.map(|rate| rate.div_ceil(streams)),
+    };
+    if let Some(bytes) = request.bytes {
+        session.meter.expect(bytes * streams);
+    }
+    let mut connections = Vec::new();
+    for _ in 0..args.streams {
+        connections.push(session.connect(&target, &Place::default()).await?);
+    }
+    let started = Instant::now();
+    let mut measuring = JoinSet::new();
+    for stream in connections {
+        measuring.spawn(measure_one(session, stream, request));
+    }
+    while let Some(ended) = measuring.join_next().await {
+        ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??;
+    }
+    let verified = request.verify.then_some(true);
+    Ok(Outcome { verified, took: Some(started.elapsed()), ..Outcome::default() })
+}
+
+async fn measure_one(
+    session: &'static Session,
+    mut stream: Stream,
+    request: Request,
+) -> Result<Moved, Failure> {
+    let measured = async {
+        request.write(&mut stream).await.map_err(Broken::Write)?;
+        exchange(
+            &mut stream,
+            request,
+            |len| session.meter.add_sent(len),
+            |len| session.meter.add_received(len),
+        )
+        .await
+    };
+    let moved = tokio::select! {
+        moved = measured => moved.map_err(|broken| failure(session, broken))?,
+        () = session.interrupt.first() => {
+            return Err(Failure::interrupted("the measurement was not complete"));
+        }
+    };
+    session.observer.ended(&stream);
+    stream.shutdown().await.map_err(|error| session.net.failure("closing", &error))?;
+    Ok(moved)
+}
+
+fn failure(session: &Session, broken: Broken) -> Failure {
+    match broken {
+        Broken::Read(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Failure::verification(error.to_string())
+        }
+        Broken::Read(error) => session.net.failure("receiving", &error),
+        Broken::Write(error) => session.net.failure("sending", &error),
+        Broken::Interrupted => Failure::interrupted("the measurement was not complete"),
+    }
+}
+
+fn describe(moved: &Moved, took: Duration) -> String {
+    use crate::units::{bits_per_second, show_bytes, show_rate};
+    let part = |word: &str, copied: Option<Copied>| {
+        let bytes = copied?.bytes;
+        Some(format!(
+            "{word} {} in {:.2} s, {}",
+            show_bytes(bytes),
+            took.as_secs_f64(),
+            show_rate(bits_per_second(bytes, took))
+        ))
+    };
+    let parts: Vec<String> =
+        part("sent", moved.sent).into_iter().chain(part("received", moved.received)).collect();
+    parts.join("; ")
+}
+
+/// Sends and receives as `request` says, seen from the end that is `up`. Hashes and lengths are compared; a difference is
+/// [`Broken::Read`] with [`io::ErrorKind::InvalidData`].
+pub(crate) async fn exchange<S>(
+    stream: &mut S,
+    request: Request,
+    count_sent: impl Fn(usize) + Send + Sync,
+    count_received: impl Fn(usize) + Send + Sync,
+) -> Result<Moved, Broken>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    // The verdict on what was received goes behind the own data, so that neither waits for the other's verdict first.
+    let sending = async {
+        if !request.up {
+            return Ok(None);
+        }
+        let copier = Copier::new(count_sent).hashing(request.verify).paced(request.rate);
+        let copied = copier.copy(&mut Pattern::new(&request), &mut writer, Framing::Frames).await?;
+        protocol::write_end(&mut writer, &copied.hash).await.map_err(Broken::Write)?;
+        Ok(Some(copied))
+    };
+    let receiving = async {
+        if !request.down {
+            return Ok(None);
+        }
+        let mut frames = FrameReader::new(&mut reader);
+        let copier = Copier::new(count_received).hashing(request.verify);
+        let copied = copier.copy(&mut frames, &mut tokio::io::sink(), Framing::Plain).await?;
+        Ok(Some((copied, frames.into_hash())))
+    };
+    let (sent, received) = tokio::try_join!(sending, receiving)?;
+    if let Some((copied, _)) = received {
+        let verdict = Verdict { bytes: copied.bytes, hash: copied.hash };
+        verdict.write(&mut writer).await.map_err(Broken::Write)?;
+    }
+    if let Some(copied) = sent {
+        let verdict = Verdict::read(&mut reader).await.map_err(Broken::Read)?;
+        check(copied, verdict.bytes, verdict.hash)?;
+    }
+    if let Some((copied, told)) = received {
+        check(copied, copied.bytes, told.unwrap_or(copied.hash))?;
+    }
+    Ok(Moved { sent, received: received.map(|(copied, _)| copied) })
+}
+
+fn check(own: Copied, bytes: u64, hash: blake3::Hash) -> Result<(), Broken> {
+    if own.bytes == bytes && own.hash == hash {
+        return Ok(());
+    }
+    let what =
+        format!("{} bytes with hash {} at this end, {bytes} with {hash} at the other", own.bytes, own.hash);
+    Err(Broken::Read(io::Error::new(io::ErrorKind::InvalidData, what)))
+}
+
+impl Request {
+    pub(crate) async fn write(&self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([u8::from(self.up), u8::from(self.down), u8::from(self.verify)]);
+        bytes.extend(u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX).to_be_bytes());
+        bytes.extend(self.bytes.unwrap_or(u64::MAX).to_be_bytes());
+        bytes.extend(self.rate.unwrap_or(u64::MAX).to_be_bytes());
+        writer.write_all(&bytes).await
+    }
+
+    pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
+        let mut head = [0; 11];
+        reader.read_exact(&mut head).await?;
+        let [up, down, verify] = [head[8], head[9], head[10]].map(|flag| flag != 0);
+        if !head.starts_with(MAGIC) {
+            return Err(io::Error::other("this client is no tcpcat bench of this version"));
+        }
+        let time = Duration::from_millis(reader.read_u64().await?);
+        let bytes = Some(reader.read_u64().await?).filter(|&bytes| bytes != u64::MAX);
+        let rate = Some(reader.read_u64().await?).filter(|&rate| rate != u64::MAX);
+        Ok(Self { up, down, verify, time, bytes, rate })
+    }
+}
+
+/// Bytes that differ from place to place, for a time or up to an amount.
+#[derive(Debug)]
+struct Pattern {
+    block: Vec<u8>,
+    at: usize,
+    left: Option<u64>,
+    until: Instant,
+}
+
+impl Pattern {
+    fn new(request: &Request) -> Self {
+        // A prime length: shifted data never looks right. Numbers of Marsaglia's xorshift fill it.
+        let mut state = 0x9e37_79b9_u32;
+        let mut byte = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            (state >> 24) as u8
+        };
+        let block = (0..BLOCK_LEN).map(|_| byte()).collect();
+        Self { block, at: 0, left: request.bytes, until: Instant::now() + request.time }
+    }
+}
+
+impl AsyncRead for Pattern {
+    fn poll_read(self: Pin<&mut Self>, _cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let left = match this.left {
+            Some(left) => usize::try_from(left).unwrap_or(usize::MAX),
+            None if Instant::now() < this.until => usize::MAX,
+            None => 0,
+        };
+        let mut room = buf.remaining().min(left);
+        if let Some(left) = &mut this.left {
+            *left -= room as u64;
+        }
+        while room > 0 {
+            let part = room.min(this.block.len() - this.at);
+            buf.put_slice(&this.block[this.at..this.at + part]);
+            this.at = (this.at + part) % this.block.len();
+            room -= part;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+const MAGIC: &[u8] = b"tcpcat1b";
+
+const BLOCK_LEN: usize = 65_521;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: Request = Request {
+        up: true,
+        down: true,
+        verify: true,
+        time: Duration::ZERO,
+        bytes: Some(1_000_003),
+        rate: None,
+    };
+
+    #[tokio::test]
+    async fn a_request_is_read_as_it_was_written() {
+        for request in [REQUEST, Request { bytes: None, rate: Some(7), up: false, ..REQUEST }] {
+            let mut wire = Vec::new();
+            request.write(&mut wire).await.unwrap();
+            assert_eq!(Request::read(&mut &wire[..]).await.unwrap(), request);
+        }
+    }
+
+    #[tokio::test]
+    async fn both_ends_agree_on_what_moved() {
+        let (mut client, mut server) = tokio::io::duplex(10_000);
+        for (up, down) in [(true, false), (false, true), (true, true)] {
+            let request = Request { up, down, ..REQUEST };
+            let mirror = Request { up: down, down: up, ..REQUEST };
+            let (a, b) = tokio::join!(
+                exchange(&mut client, request, |_| {}, |_| {}),
+                exchange(&mut server, mirror, |_| {}, |_| {})
+            );
+            let (a, b) = (a.unwrap(), b.unwrap());
+            assert_eq!(a.sent.map(|copied| copied.bytes), up.then_some(1_000_003));
+            assert_eq!(a.sent.map(|copied| copied.hash), b.received.map(|copied| copied.hash));
+            assert_eq!(a.received.map(|copied| copied.hash), b.sent.map(|copied| copied.hash));
+        }
+    }
+
+    #[test]
+    fn a_difference_is_invalid_data() {
+        let own = Copied { bytes: 3, hash: blake3::hash(b"abc") };
+        assert!(check(own, 3, own.hash).is_ok());
+        for (bytes, hash) in [(2, own.hash), (3, blake3::hash(b"abd"))] {
+            assert!(
+                matches!(check(own, bytes, hash), Err(Broken::Read(error)) if error.kind() == io::ErrorKind::InvalidData)
+            );
+        }
+    }
+}

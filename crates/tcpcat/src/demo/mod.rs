@@ -1,0 +1,74 @@
+//! `tcpcat demo`: two hosts in user space and the kernel's TCP, in a private network, moving data with and without loss.
+//!
+//! Nothing outside the process is touched: its network namespace ends with it. Where none can be had, the two hosts
+//! are joined by a cable of memory, and the kernel has no part.
+
+mod network;
+mod table;
+mod transfer;
+
+use std::time::Duration;
+
+pub(crate) use self::network::Ground;
+use self::network::Hosts;
+use self::table::{Row, Table};
+use self::transfer::Route;
+use crate::args::DemoArgs;
+use crate::exit::{Exit, Failure};
+
+/// Enters the private network if there can be one. Must be called before the process has threads.
+pub(crate) fn prepare(args: &DemoArgs) -> Ground {
+    if args.memory { Ground::memory("--memory asks for it") } else { Ground::enter() }
+}
+
+/// Runs the demonstration.
+pub(crate) async fn run(args: DemoArgs, ground: Option<Ground>) -> Exit {
+    let ground = ground.unwrap_or_else(|| Ground::memory("nothing was prepared"));
+    let table = Table::new(args.json);
+    eprintln!("{ground}");
+    let rounds = rounds(&args, ground, &table).await;
+    match rounds {
+        Ok(rows) => {
+            let failed = rows.iter().find_map(|row| row.failure.as_ref().map(Failure::exit));
+            table.finish(&rows);
+            failed.unwrap_or(Exit::Done)
+        }
+        Err(failure) => {
+            eprintln!("tcpcat: {failure}");
+            failure.exit()
+        }
+    }
+}
+
+async fn rounds(args: &DemoArgs, ground: Ground, table: &Table) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    let losses = if args.loss > 0.0 { vec![0.0, args.loss] } else { vec![0.0] };
+    let mut ground = ground;
+    for loss in losses {
+        let hosts = match Hosts::build(&ground, loss) {
+            Ok(hosts) => hosts,
+            // Devices that cannot be had after all: the same over memory.
+            Err(failure) if rows.is_empty() && !ground.is_memory() => {
+                ground = Ground::memory(&failure.to_string());
+                eprintln!("{ground}");
+                Hosts::build(&ground, loss)?
+            }
+            Err(failure) => return Err(failure),
+        };
+        for route in Route::all(ground.is_memory()) {
+            table.begin(route, loss);
+            let moving = transfer::run(&hosts, route, args.bytes);
+            let result = tokio::time::timeout(TRANSFER_TIME_MAX, moving).await.unwrap_or_else(|_| {
+                Err(Failure::new(Exit::Failed, format!("not done after {} s", TRANSFER_TIME_MAX.as_secs())))
+            });
+            let row = Row::new(route, loss, args.bytes, result);
+            table.show(&row);
+            rows.push(row);
+        }
+        hosts.close().await;
+    }
+    Ok(rows)
+}
+
+/// The longest that one transfer may take; a busy machine needs a few seconds.
+const TRANSFER_TIME_MAX: Duration = Duration::from_secs(30);

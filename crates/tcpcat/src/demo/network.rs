@@ -1,0 +1,130 @@
+//! The network of the demonstration: host A and host B in user space, each on a device of its own, the kernel between.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+
+use ackclock::{Cidr, Stack};
+use ackclock_device::impair::{Impaired, Settings};
+use ackclock_device::{Device, OffloadMode, configure, memory, netns, open};
+
+use crate::exit::{Exit, Failure};
+use crate::net::Net;
+
+/// What the demonstration stands on.
+#[derive(Debug)]
+pub(crate) enum Ground {
+    /// A network namespace of the process's own.
+    Namespace { as_root: bool },
+    /// A cable of memory, and why.
+    Memory { why: String },
+}
+
+/// The hosts, ready to talk.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    pub(super) a: Net,
+    pub(super) b: Net,
+}
+
+impl Ground {
+    pub(super) fn enter() -> Self {
+        match netns::enter_private() {
+            Ok(right) => Self::Namespace { as_root: right == netns::Right::Privileged },
+            Err(error) => Self::memory(&error.to_string()),
+        }
+    }
+
+    pub(super) fn memory(why: &str) -> Self {
+        Self::Memory { why: why.to_owned() }
+    }
+
+    pub(super) fn is_memory(&self) -> bool {
+        matches!(self, Self::Memory { .. })
+    }
+}
+
+impl fmt::Display for Ground {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Namespace { as_root } => {
+                let right = if *as_root { "" } else { ", without root" };
+                write!(
+                    f,
+                    "Two hosts in user space ({ADDR_A} on {TUN_A}, {ADDR_B} on {TUN_B}) and this kernel's TCP between them,\nin a network namespace of this process's own{right}."
+                )
+            }
+            Self::Memory { why } => write!(
+                f,
+                "Two hosts in user space on a cable of memory; the kernel has no part in it.\nNo TUN devices: {why}"
+            ),
+        }
+    }
+}
+
+impl Hosts {
+    /// Makes devices and hosts anew; host A's device loses packets in each direction with probability `loss`.
+    pub(super) fn build(ground: &Ground, loss: f64) -> Result<Self, Failure> {
+        let (a, b): (Box<dyn Device>, Box<dyn Device>) = match ground {
+            Ground::Namespace { .. } => {
+                configure::set_up("lo", true)?;
+                let devices = (tun(TUN_A, KERNEL_A)?, tun(TUN_B, KERNEL_B)?);
+                forward()?;
+                devices
+            }
+            Ground::Memory { .. } => {
+                let cable = memory::Config { gso: true, queue_packets: 4096, ..memory::Config::default() };
+                let (a, b) = memory::pair(cable);
+                (Box::new(a), Box::new(b))
+            }
+        };
+        let a: Box<dyn Device> = if loss > 0.0 {
+            let lossy = Settings { loss, ..Settings::default() };
+            Box::new(Impaired::new(a, SEED, lossy, lossy).map_err(|error| Failure::usage(error.to_string()))?)
+        } else {
+            a
+        };
+        Ok(Self { a: host(a, ADDR_A, TUN_A)?, b: host(b, ADDR_B, TUN_B)? })
+    }
+
+    /// Ends the hosts; their devices go with them.
+    pub(super) async fn close(self) {
+        self.a.close().await;
+        self.b.close().await;
+    }
+}
+
+fn tun(name: &str, kernel: IpAddr) -> Result<Box<dyn Device>, Failure> {
+    let (device, _) = open(name, OffloadMode::Auto)?;
+    let kernel = configure::Cidr::new(kernel, PREFIX).map_err(|error| Failure::usage(error.to_string()))?;
+    configure::configure(name, kernel, None, None)?;
+    Ok(device)
+}
+
+/// Has the kernel forward between the devices of this namespace.
+fn forward() -> Result<(), Failure> {
+    std::fs::write(IP_FORWARD, "1").map_err(|error| {
+        Failure::new(
+            Exit::Device,
+            format!("the kernel cannot be told to forward between them: {IP_FORWARD}: {error}"),
+        )
+    })
+}
+
+fn host(device: Box<dyn Device>, addr: IpAddr, name: &str) -> Result<Net, Failure> {
+    let address = Cidr::new(addr, PREFIX).map_err(|error| Failure::usage(error.to_string()))?;
+    let stack = Stack::builder().device(device).address(address).spawn();
+    stack.map(|stack| Net::user(stack, name)).map_err(|error| Failure::new(Exit::Device, error.to_string()))
+}
+
+pub(super) const ADDR_A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 1, 2));
+pub(super) const ADDR_B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 2, 2));
+/// The kernel's own addresses on the two devices.
+pub(super) const KERNEL_A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 1, 1));
+const KERNEL_B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 2, 1));
+const PREFIX: u8 = 24;
+const TUN_A: &str = "tun-a";
+const TUN_B: &str = "tun-b";
+const IP_FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
+
+/// Of the losses: each run loses the same packets, if it sends the same.
+const SEED: u64 = 1;

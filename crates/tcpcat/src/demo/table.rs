@@ -1,0 +1,165 @@
+//! The table of the demonstration: each row is shown when its transfer is done.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::transfer::{Done, Route};
+use crate::exit::Failure;
+use crate::units::{bits_per_second, show_bytes, show_rate};
+
+/// One transfer.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    transfer: &'static str,
+    loss: f64,
+    bytes: u64,
+    seconds: Option<f64>,
+    bits_per_second: Option<f64>,
+    retransmits: Option<u64>,
+    verified: bool,
+    #[serde(skip)]
+    pub(super) failure: Option<Failure>,
+}
+
+/// Prints rows as they come, or all of them as JSON.
+#[derive(Debug)]
+pub(super) struct Table {
+    json: bool,
+    head_shown: AtomicBool,
+    /// Shows, on a terminal, which transfer runs.
+    spinner: ProgressBar,
+}
+
+impl Row {
+    pub(super) fn new(route: Route, loss: f64, bytes: u64, result: Result<Done, Failure>) -> Self {
+        let (done, failure) = match result {
+            Ok(done) => (Some(done), None),
+            Err(failure) => (None, Some(failure)),
+        };
+        Self {
+            transfer: route.name(),
+            loss,
+            bytes,
+            seconds: done.map(|done| done.took.as_secs_f64()),
+            bits_per_second: done.map(|done| bits_per_second(bytes, done.took)),
+            retransmits: done.map(|done| done.retransmits),
+            verified: done.is_some(),
+            failure,
+        }
+    }
+
+    fn cells(&self) -> [String; 7] {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+        [
+            self.transfer.to_owned(),
+            percent(self.loss),
+            show_bytes(self.bytes),
+            or_dash(self.seconds.map(|seconds| format!("{seconds:.2}"))),
+            or_dash(self.bits_per_second.map(show_rate)),
+            or_dash(self.retransmits.map(|count| count.to_string())),
+            if self.verified { "✓ blake3".to_owned() } else { "✗ failed".to_owned() },
+        ]
+    }
+}
+
+impl Table {
+    pub(super) fn new(json: bool) -> Self {
+        let spinner = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+            spinner.set_style(style);
+        }
+        Self { json, head_shown: AtomicBool::new(false), spinner }
+    }
+
+    /// Says which transfer begins.
+    pub(super) fn begin(&self, route: Route, loss: f64) {
+        self.spinner.set_message(format!("{}, {} loss", route.name(), percent(loss)));
+        self.spinner.enable_steady_tick(Duration::from_millis(100));
+    }
+
+    /// Shows a row.
+    pub(super) fn show(&self, row: &Row) {
+        self.spinner.suspend(|| {
+            if !self.json {
+                if !self.head_shown.swap(true, Ordering::Relaxed) {
+                    println!("{}", rule('┌', '┬', '┐'));
+                    println!("{}", line(&HEAD.map(str::to_owned)));
+                    println!("{}", rule('├', '┼', '┤'));
+                }
+                println!("{}", line(&row.cells()));
+            }
+            if let Some(failure) = &row.failure {
+                eprintln!("tcpcat: {}: {failure}", row.transfer);
+            }
+        });
+    }
+
+    /// Closes the table.
+    pub(super) fn finish(&self, rows: &[Row]) {
+        self.spinner.finish_and_clear();
+        if !self.json {
+            println!("{}", rule('└', '┴', '┘'));
+            return;
+        }
+        match serde_json::to_string_pretty(rows) {
+            Ok(text) => println!("{text}"),
+            Err(error) => eprintln!("tcpcat: the table cannot be written: {error}"),
+        }
+    }
+}
+
+/// A row's cells in their columns: the first to the left, the others to the right.
+fn line(cells: &[String; 7]) -> String {
+    let cells = cells.iter().zip(WIDTHS).enumerate().map(|(column, (cell, width))| {
+        if column == 0 { format!(" {cell:<width$} ") } else { format!(" {cell:>width$} ") }
+    });
+    format!("│{}│", cells.collect::<Vec<_>>().join("│"))
+}
+
+fn rule(left: char, middle: char, right: char) -> String {
+    let parts: Vec<String> = WIDTHS.iter().map(|width| "─".repeat(width + 2)).collect();
+    format!("{left}{}{right}", parts.join(&middle.to_string()))
+}
+
+fn percent(loss: f64) -> String {
+    let text = format!("{:.2}", loss * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+const HEAD: [&str; 7] = ["transfer", "loss", "bytes", "seconds", "rate", "resent", "verified"];
+const WIDTHS: [usize; 7] = [23, 6, 11, 7, 14, 8, 8];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+
+    fn row(result: Result<Done, Failure>) -> Row {
+        Row::new(Route::UserToKernel, 0.01, 256 << 20, result)
+    }
+
+    #[test]
+    fn lines_are_as_wide_as_the_rules() {
+        let done = row(Ok(Done { took: Duration::from_millis(12_345), retransmits: 1_234_567 }));
+        let failed = row(Err(Failure::new(Exit::Failed, "why")));
+        let width = rule('┌', '┬', '┐').chars().count();
+        for row in [done, failed] {
+            assert_eq!(line(&row.cells()).chars().count(), width);
+        }
+        assert!(width <= 110, "{width}");
+    }
+
+    #[test]
+    fn a_failed_row_has_no_figures() {
+        let failed = row(Err(Failure::new(Exit::Failed, "why")));
+        assert_eq!(failed.cells()[3..], ["–", "–", "–", "✗ failed"].map(str::to_owned));
+    }
+
+    #[test]
+    fn loss_is_shown_without_idle_digits() {
+        assert_eq!([0.0, 0.01, 0.005, 0.1].map(percent), ["0 %", "1 %", "0.5 %", "10 %"]);
+    }
+}

@@ -1,0 +1,107 @@
+//! One transfer of the demonstration.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncWriteExt;
+
+use super::network::{ADDR_A, ADDR_B, Hosts, KERNEL_A};
+use crate::bench::{Moved, Request, exchange};
+use crate::exit::{Exit, Failure};
+use crate::net::{Net, Stream};
+use crate::transfer::Broken;
+
+/// From where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    UserToUser,
+    UserToKernel,
+    KernelToUser,
+}
+
+/// How a transfer went.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    pub(super) took: Duration,
+    pub(super) retransmits: u64,
+}
+
+impl Route {
+    /// All routes; without the kernel only one.
+    pub(super) fn all(memory: bool) -> Vec<Self> {
+        if memory {
+            vec![Self::UserToUser]
+        } else {
+            vec![Self::UserToUser, Self::UserToKernel, Self::KernelToUser]
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::UserToUser => "user space → user space",
+            Self::UserToKernel => "user space → kernel TCP",
+            Self::KernelToUser => "kernel TCP → user space",
+        }
+    }
+}
+
+/// Moves `bytes` from one end to the other and compares the hashes.
+pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done, Failure> {
+    let kernel = Net::kernel();
+    let (from, from_addr, to, to_addr) = match route {
+        Route::UserToUser => (&hosts.a, ADDR_A, &hosts.b, ADDR_B),
+        Route::UserToKernel => (&hosts.a, ADDR_A, &kernel, KERNEL_A),
+        Route::KernelToUser => (&kernel, KERNEL_A, &hosts.a, ADDR_A),
+    };
+    let listener =
+        to.listen(SocketAddr::new(to_addr, PORT)).map_err(|error| to.failure("listening", &error))?;
+    let connecting = from.connect(SocketAddr::new(from_addr, 0), SocketAddr::new(to_addr, PORT));
+    let (sender, accepted) = tokio::join!(connecting, listener.accept());
+    let sender = sender.map_err(|error| from.failure("connecting", &error))?;
+    let (receiver, _) = accepted.map_err(|error| to.failure("accepting", &error))?;
+
+    let request =
+        Request { up: true, down: false, verify: true, time: Duration::ZERO, bytes: Some(bytes), rate: None };
+    let (started, resent_before) = (Instant::now(), kernel_retransmits());
+    let receiving = tokio::spawn(end(receiver, Request { up: false, down: true, ..request }));
+    let (sender, sent) = end(sender, request).await?;
+    let (_, received) = receiving.await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??;
+    let took = started.elapsed();
+    compare(&sent, &received)?;
+    let retransmits = match sender.info() {
+        Some(info) => info.retransmits,
+        None => kernel_retransmits().saturating_sub(resent_before),
+    };
+    Ok(Done { took, retransmits })
+}
+
+/// One end's part; the stream is given back so that it can be asked how it fared.
+async fn end(mut stream: Stream, request: Request) -> Result<(Stream, Moved), Failure> {
+    let moved = exchange(&mut stream, request, |_| {}, |_| {}).await.map_err(|broken| match broken {
+        Broken::Read(error) | Broken::Write(error) => {
+            Failure::network("moving data", &error, "the demo's device")
+        }
+        Broken::Interrupted => Failure::interrupted("the demonstration was not complete"),
+    })?;
+    stream.shutdown().await.map_err(|error| Failure::network("closing", &error, "the demo's device"))?;
+    Ok((stream, moved))
+}
+
+fn compare(sent: &Moved, received: &Moved) -> Result<(), Failure> {
+    match (sent.sent, received.received) {
+        (Some(sent), Some(received)) if sent.hash == received.hash && sent.bytes == received.bytes => Ok(()),
+        _ => Err(Failure::verification("the hashes of what was sent and what arrived differ")),
+    }
+}
+
+/// What the kernel has sent again in this network namespace: Tcp RetransSegs of RFC 4022.
+fn kernel_retransmits() -> u64 {
+    let text = fs::read_to_string("/proc/self/net/snmp").unwrap_or_default();
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
+    let at = names.split_whitespace().position(|name| name == "RetransSegs");
+    at.and_then(|at| values.split_whitespace().nth(at)?.parse().ok()).unwrap_or(0)
+}
+
+const PORT: u16 = 7000;

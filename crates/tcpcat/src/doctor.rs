@@ -1,0 +1,277 @@
+//! `tcpcat doctor`: what a transfer needs, one line each: ok, a note, or a problem with the command that mends it.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::process::Command;
+
+use ackclock::Cidr;
+use ackclock_device::{configure, netns, open};
+
+use crate::args::DoctorArgs;
+use crate::exit::Exit;
+use crate::host::{kernel_address, kernel_owns};
+
+/// One line of the diagnosis.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    level: Level,
+    what: &'static str,
+    detail: String,
+    mend: Option<String>,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Ok,
+    /// Some transfers need more; the one asked about does not.
+    Note,
+    Problem,
+}
+
+/// Prints the diagnosis; the code is 0 only if a transfer with the same device flags would work.
+pub(crate) async fn run(args: DoctorArgs) -> Exit {
+    let mut findings = vec![tun_driver(), capability()];
+    // Before the device is opened, which may make it.
+    findings.extend(link(&args));
+    findings.extend(attach(&args));
+    findings.extend(args.device.addr.iter().flat_map(|&address| addresses(&args, address)));
+    if args.device.addr.is_empty() {
+        findings.push(note(
+            "address",
+            "none given to check",
+            "name the stack's address: tcpcat doctor --addr 10.9.0.2/24",
+        ));
+    }
+    findings.extend([forwarding(), namespaces()]);
+    let problems = findings.iter().filter(|finding| finding.level == Level::Problem).count();
+    for finding in &findings {
+        println!("{}", finding.line());
+    }
+    match problems {
+        0 => println!("a transfer would work"),
+        1 => println!("1 problem stands in the way of a transfer"),
+        _ => println!("{problems} problems stand in the way of a transfer"),
+    }
+    if problems == 0 { Exit::Done } else { Exit::Device }
+}
+
+/// What the process does that [`namespaces`] starts.
+pub(crate) fn probe_namespaces() -> Exit {
+    match netns::enter_private() {
+        Ok(_) => Exit::Done,
+        Err(error) => {
+            eprintln!("{error}");
+            Exit::Device
+        }
+    }
+}
+
+/// Whether the kernel's TUN driver is there and may be used.
+fn tun_driver() -> Finding {
+    let what = "TUN driver";
+    match File::options().read(true).write(true).open(TUN) {
+        Ok(_) => ok(what, format!("{TUN} can be opened")),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            problem(what, format!("{TUN} may not be opened by this user"), format!("sudo chmod 0666 {TUN}"))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => problem(
+            what,
+            format!("there is no {TUN}"),
+            format!("sudo modprobe tun; in a container: docker run --device {TUN} --cap-add NET_ADMIN"),
+        ),
+        Err(error) => problem(what, format!("{TUN}: {error}"), "sudo modprobe tun"),
+    }
+}
+
+/// Whether devices can be made and set up.
+fn capability() -> Finding {
+    let what = "privilege";
+    if has_net_admin() {
+        return ok(what, "CAP_NET_ADMIN is there: devices can be made and set up");
+    }
+    let detail = "without CAP_NET_ADMIN only devices made for this user can be used, and --configure cannot";
+    note(
+        what,
+        detail,
+        "sudo ip tuntap add dev tun0 mode tun user $USER, or sudo setcap cap_net_admin+ep $(command -v tcpcat)",
+    )
+}
+
+fn has_net_admin() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let set = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    set & 1 << CAP_NET_ADMIN != 0
+}
+
+/// Whether the interface is there and up.
+fn link(args: &DoctorArgs) -> Vec<Finding> {
+    let (what, name) = ("link", &args.device.tun);
+    let setup = format!("sudo ip link set {name} up");
+    match configure::link_state(name) {
+        Ok(state) if state.up => vec![ok(what, format!("{name} is up, MTU {}", state.mtu))],
+        Ok(_) if args.device.configure && has_net_admin() => {
+            vec![ok(what, format!("{name} is down; --configure brings it up"))]
+        }
+        Ok(_) => vec![problem(what, format!("{name} is down"), setup)],
+        Err(_) if args.device.configure || has_net_admin() => {
+            vec![note(
+                what,
+                format!("{name} does not exist; a transfer makes it"),
+                "add --configure to the transfer's flags",
+            )]
+        }
+        // That it cannot be made is said once, by `attach`.
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Whether this process can attach to the device, and with offload.
+fn attach(args: &DoctorArgs) -> Vec<Finding> {
+    let name = &args.device.tun;
+    match open(name, args.device.offload.into()) {
+        Ok((device, fell_back)) => {
+            let capabilities = device.capabilities();
+            let offload = match fell_back {
+                Some(why) => note("offload", format!("none: {why}"), "nothing to do: transfers work, slower"),
+                None if capabilities.gso_max_v4 > capabilities.mtu => {
+                    ok("offload", "packets of 64 KB cross whole")
+                }
+                None => ok("offload", "off, as --offload asks"),
+            };
+            vec![ok("device", format!("{name} can be attached")), offload]
+        }
+        Err(error) => {
+            // The message of the driver has its own advice after the colon.
+            let text = error.to_string();
+            let (detail, mend) = text.split_once(": ").unwrap_or((&text, "see above"));
+            vec![problem("device", detail, mend)]
+        }
+    }
+}
+
+/// Whether an address can be the stack's, and whether the kernel would send to it through the device.
+fn addresses(args: &DoctorArgs, address: Cidr) -> Vec<Finding> {
+    let (what, name) = ("address", &args.device.tun);
+    let own = address.addr();
+    if kernel_owns(own) {
+        let mend = format!("choose another address of the network, or sudo ip addr del {address} dev NAME");
+        return vec![problem(
+            what,
+            format!("{own} belongs to the kernel, which would answer in the stack's place"),
+            mend,
+        )];
+    }
+    let kernel = match kernel_address(&args.device, address) {
+        Ok(kernel) => kernel,
+        Err(failure) => return vec![problem(what, failure.to_string(), "--peer ADDR")],
+    };
+    let mend = format!("sudo ip addr add {kernel} dev {name}, or add --configure");
+    let route = match source_towards(own) {
+        Some(source) if address.contains(source) => {
+            ok("route", format!("the kernel reaches {own} from {source}"))
+        }
+        _ if args.device.configure && has_net_admin() => {
+            ok("route", format!("--configure gives the kernel {kernel}"))
+        }
+        Some(source) => {
+            problem("route", format!("the kernel would reach {own} from {source}, not through {name}"), mend)
+        }
+        None => problem("route", format!("the kernel has no route to {own}"), mend),
+    };
+    vec![ok(what, format!("{own} is free for the stack")), route]
+}
+
+/// The address from which the kernel would send to `addr`. Connecting a UDP socket sends nothing.
+fn source_towards(addr: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = if addr.is_ipv4() {
+        std::net::Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        std::net::Ipv6Addr::UNSPECIFIED.into()
+    };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0)).ok()?;
+    socket.connect(SocketAddr::new(addr, 9)).ok()?;
+    socket.local_addr().ok().map(|local| local.ip())
+}
+
+/// Whether the kernel forwards between devices.
+fn forwarding() -> Finding {
+    let on = |path: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() != "0");
+    match (on("/proc/sys/net/ipv4/ip_forward"), on("/proc/sys/net/ipv6/conf/all/forwarding")) {
+        (true, true) => ok("forwarding", "IPv4 and IPv6"),
+        (true, false) => ok("forwarding", "IPv4"),
+        (false, _) => note(
+            "forwarding",
+            "off: two TUN devices do not reach each other, nor the world",
+            "sudo sysctl -w net.ipv4.ip_forward=1 (and net.ipv6.conf.all.forwarding=1)",
+        ),
+    }
+}
+
+/// Whether the demo could have a network of its own. It is tried in another process, since it cannot be undone.
+fn namespaces() -> Finding {
+    let what = "namespaces";
+    let tried = std::env::current_exe()
+        .and_then(|program| Command::new(program).args(["doctor", "--probe-namespaces"]).output());
+    match tried {
+        Ok(output) if output.status.success() => ok(what, "tcpcat demo can have a network of its own"),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let (detail, mend) =
+                said.trim().split_once(": ").unwrap_or((said.trim(), "run tcpcat demo as root"));
+            note(what, detail, mend)
+        }
+        Err(error) => note(what, format!("cannot be tried: {error}"), "run tcpcat demo to see"),
+    }
+}
+
+impl Finding {
+    fn line(&self) -> String {
+        let mark = match self.level {
+            Level::Ok => "ok     ",
+            Level::Note => "note   ",
+            Level::Problem => "PROBLEM",
+        };
+        let mend = self.mend.as_ref().map_or(String::new(), |mend| format!("\n{:20} -> {mend}", ""));
+        format!("{mark} {:12} {}{mend}", self.what, self.detail)
+    }
+}
+
+fn ok(what: &'static str, detail: impl Into<String>) -> Finding {
+    Finding { level: Level::Ok, what, detail: detail.into(), mend: None }
+}
+
+fn note(what: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Finding {
+    Finding { level: Level::Note, what, detail: detail.into(), mend: Some(mend.into()) }
+}
+
+fn problem(what: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Finding {
+    Finding { level: Level::Problem, what, detail: detail.into(), mend: Some(mend.into()) }
+}
+
+const TUN: &str = "/dev/net/tun";
+
+/// Its number in `linux/capability.h`.
+const CAP_NET_ADMIN: u32 = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_followed_by_what_mends_it() {
+        let line = problem("link", "tun0 is down", "sudo ip link set tun0 up").line();
+        let (first, second) = line.split_once('\n').unwrap();
+        assert!(first.starts_with("PROBLEM link"));
+        assert!(second.trim_start().starts_with("-> sudo ip link set tun0 up"));
+        assert!(!ok("link", "up").line().contains('\n'));
+    }
+
+    #[test]
+    fn the_kernel_reaches_itself_from_loopback() {
+        let loopback: IpAddr = "127.0.0.1".parse().unwrap();
+        assert_eq!(source_towards(loopback), Some(loopback));
+    }
+}

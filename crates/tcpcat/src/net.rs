@@ -1,0 +1,224 @@
+//! One face for the stack's sockets and the kernel's, so that a transfer can run over either.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ackclock::{ConnectionInfo, FourTuple, Stack, State};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::exit::Failure;
+
+/// Where connections are made: a stack in user space, or the kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Net {
+    kind: Kind,
+    /// Set when streams are to be reset rather than closed.
+    abort: Arc<AtomicBool>,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    User { stack: Stack, device: String },
+    Kernel,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    inner: Inner,
+    abort: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+enum Inner {
+    User(ackclock::TcpStream),
+    Kernel(tokio::net::TcpStream),
+}
+
+/// Waits for connections.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    User(ackclock::TcpListener, Net),
+    Kernel(tokio::net::TcpListener, Net),
+}
+
+impl Net {
+    pub(crate) fn user(stack: Stack, device: &str) -> Self {
+        Self { kind: Kind::User { stack, device: device.to_owned() }, abort: Arc::default() }
+    }
+
+    pub(crate) fn kernel() -> Self {
+        Self { kind: Kind::Kernel, abort: Arc::default() }
+    }
+
+    /// What the connections stand on, for messages.
+    pub(crate) fn device(&self) -> &str {
+        match &self.kind {
+            Kind::User { device, .. } => device,
+            Kind::Kernel => "kernel",
+        }
+    }
+
+    /// A failure of this network while `doing` something.
+    pub(crate) fn failure(&self, doing: &str, error: &io::Error) -> Failure {
+        Failure::network(doing, error, self.device())
+    }
+
+    /// Opens a connection from `local`, whose address may be unspecified and whose port 0.
+    pub(crate) async fn connect(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Stream> {
+        let inner = match &self.kind {
+            Kind::User { stack, .. } => {
+                let socket = stack.socket();
+                socket.bind(local)?;
+                Inner::User(socket.connect(remote).await?)
+            }
+            Kind::Kernel => Inner::Kernel(kernel_socket(local)?.connect(remote).await?),
+        };
+        Ok(Stream { inner, abort: Arc::clone(&self.abort) })
+    }
+
+    /// Listens on an address, which may be unspecified, and a port.
+    pub(crate) fn listen(&self, local: SocketAddr) -> io::Result<Listener> {
+        match &self.kind {
+            Kind::User { stack, .. } => Ok(Listener::User(stack.listen(local)?, self.clone())),
+            Kind::Kernel => Ok(Listener::Kernel(kernel_socket(local)?.listen(BACKLOG)?, self.clone())),
+        }
+    }
+
+    /// What is known of each connection; nothing of the kernel's.
+    pub(crate) fn connections(&self) -> Vec<(FourTuple, ConnectionInfo)> {
+        match &self.kind {
+            Kind::User { stack, .. } => stack.connections(),
+            Kind::Kernel => Vec::new(),
+        }
+    }
+
+    /// From now on, streams that are dropped are reset.
+    pub(crate) fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until what was sent has arrived, and the end of each connection is known at both ends.
+    pub(crate) async fn close(&self) {
+        if let Kind::User { stack, .. } = &self.kind {
+            let patience = if self.abort.load(Ordering::Relaxed) { ABORT_TIME_MAX } else { CLOSE_TIME_MAX };
+            // Whoever is still not finished then is not worth waiting for: the process ends.
+            let _ = tokio::time::timeout(patience, stack.shutdown()).await;
+        }
+    }
+}
+
+impl Listener {
+    pub(crate) async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
+        match self {
+            Self::User(listener, net) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((Stream { inner: Inner::User(stream), abort: Arc::clone(&net.abort) }, peer))
+            }
+            Self::Kernel(listener, net) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((Stream { inner: Inner::Kernel(stream), abort: Arc::clone(&net.abort) }, peer))
+            }
+        }
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::User(listener, _) => listener.local_addr(),
+            Self::Kernel(listener, _) => listener.local_addr(),
+        }
+    }
+}
+
+impl Stream {
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        match &self.inner {
+            Inner::User(stream) => stream.local_addr(),
+            Inner::Kernel(stream) => stream.local_addr(),
+        }
+    }
+
+    pub(crate) fn peer_addr(&self) -> io::Result<SocketAddr> {
+        match &self.inner {
+            Inner::User(stream) => stream.peer_addr(),
+            Inner::Kernel(stream) => stream.peer_addr(),
+        }
+    }
+
+    /// Whether the peer has acknowledged all, the end of the stream included. The kernel sees to that by itself, also
+    /// after the process has ended.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        let over =
+            |info: ConnectionInfo| matches!(info.state, State::FinWait2 | State::TimeWait | State::Closed);
+        matches!(self.inner, Inner::Kernel(_)) || self.info().is_some_and(over)
+    }
+
+    /// What is known of the connection; nothing of the kernel's.
+    pub(crate) fn info(&self) -> Option<ConnectionInfo> {
+        match &self.inner {
+            Inner::User(stream) => stream.info().ok(),
+            Inner::Kernel(_) => None,
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let (true, Inner::User(stream)) = (self.abort.load(Ordering::Relaxed), &self.inner) {
+            stream.abort();
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().inner {
+            Inner::User(stream) => Pin::new(stream).poll_read(cx, buf),
+            Inner::Kernel(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().inner {
+            Inner::User(stream) => Pin::new(stream).poll_write(cx, buf),
+            Inner::Kernel(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().inner {
+            Inner::User(stream) => Pin::new(stream).poll_flush(cx),
+            Inner::Kernel(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().inner {
+            Inner::User(stream) => Pin::new(stream).poll_shutdown(cx),
+            Inner::Kernel(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+fn kernel_socket(local: SocketAddr) -> io::Result<tokio::net::TcpSocket> {
+    let socket =
+        if local.is_ipv4() { tokio::net::TcpSocket::new_v4()? } else { tokio::net::TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(local)?;
+    Ok(socket)
+}
+
+const BACKLOG: u32 = 1024;
+
+/// How long connections may take to finish after the last byte.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long resets may take to leave.
+const ABORT_TIME_MAX: Duration = Duration::from_millis(200);

@@ -1,0 +1,194 @@
+//! What is shown of a transfer while it runs and at its end: `--stats` lines, the `--progress` bar, the `--json` report.
+
+mod progress;
+mod report;
+mod stats;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ackclock::{ConnectionInfo, FourTuple};
+use tokio::time::{MissedTickBehavior, interval};
+
+use self::progress::Progress;
+use self::report::{Connected, End, Interval, Report, StreamReport};
+use crate::args::ObserveArgs;
+use crate::exit::{Exit, Failure};
+use crate::net::{Net, Stream};
+use crate::session::{Kind, Meter, Outcome};
+use crate::units::{bits_per_second, show_bytes, show_rate};
+
+pub(crate) use self::stats::line as stats_line;
+
+/// Watches a transfer.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    kind: Kind,
+    /// `--stats`: how often a line about each connection is printed.
+    stats: Option<Duration>,
+    json: bool,
+    progress: Option<Progress>,
+    seen: Mutex<Seen>,
+}
+
+/// What has been seen so far.
+#[derive(Debug)]
+struct Seen {
+    report: Report,
+    /// Connections that have ended, as they were at their end.
+    ended: Vec<(FourTuple, ConnectionInfo)>,
+}
+
+impl Observer {
+    pub(crate) fn new(kind: Kind, net: &Net, args: &ObserveArgs, progress: bool) -> Self {
+        let seen = Seen { report: Report::new(kind.name, net.device()), ended: Vec::new() };
+        Self {
+            kind,
+            stats: args.stats,
+            json: args.json,
+            progress: progress.then(Progress::new),
+            seen: Mutex::new(seen),
+        }
+    }
+
+    /// Looks again and again until it is aborted.
+    pub(crate) async fn watch(&'static self, meter: &'static Meter, net: &'static Net) {
+        let every = self.stats.unwrap_or(REPORT_EVERY);
+        let mut ticks = interval(every.min(PROGRESS_EVERY));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let started = Instant::now();
+        let mut last = Look::default();
+        loop {
+            ticks.tick().await;
+            let look = Look { at: started.elapsed(), sent: meter.sent(), received: meter.received() };
+            if let Some(progress) = &self.progress {
+                progress.show(&look, meter.total(), &net.connections());
+            }
+            if look.at.saturating_sub(last.at) + PROGRESS_EVERY / 8 >= every {
+                self.interval(&last, &look, &net.connections());
+                last = look;
+            }
+        }
+    }
+
+    fn interval(&self, last: &Look, look: &Look, connections: &[(FourTuple, ConnectionInfo)]) {
+        if self.stats.is_some() {
+            for (tuple, info) in connections {
+                self.say(&format!("{:.2}s {}", look.at.as_secs_f64(), stats_line(tuple, info)));
+            }
+        }
+        if self.json {
+            let streams = connections.iter().map(|(tuple, info)| StreamReport::new(tuple, info)).collect();
+            let interval = Interval::between(last, look, streams);
+            self.seen().report.intervals.push(interval);
+        }
+    }
+
+    /// Notes a new connection.
+    pub(crate) fn connected(&self, stream: &Stream) {
+        let connected = Connected::new(stream);
+        self.seen().report.start.connected.push(connected);
+    }
+
+    /// Notes how a connection was at its end; to be called before it is dropped.
+    pub(crate) fn ended(&self, stream: &Stream) {
+        let (Ok(local), Ok(remote), Some(info)) = (stream.local_addr(), stream.peer_addr(), stream.info())
+        else {
+            return;
+        };
+        let tuple = FourTuple::new(local, remote);
+        if self.stats.is_some() {
+            self.say(&format!("end {}", stats_line(&tuple, &info)));
+        }
+        self.seen().ended.push((tuple, info));
+    }
+
+    /// Prints a line to stderr, past the bar if there is one.
+    pub(crate) fn say(&self, text: &str) {
+        match &self.progress {
+            Some(progress) => progress.say(&format!("tcpcat: {text}")),
+            None => eprintln!("tcpcat: {text}"),
+        }
+    }
+
+    /// Reports what came of it; the code to exit with.
+    pub(crate) fn finish(&self, meter: &Meter, started: Instant, result: &Result<Outcome, Failure>) -> Exit {
+        if let Some(progress) = &self.progress {
+            progress.finish();
+        }
+        let exit = result.as_ref().map_or_else(Failure::exit, |_| Exit::Done);
+        let took = result.as_ref().ok().and_then(|outcome| outcome.took).unwrap_or_else(|| started.elapsed());
+        let mut seen = self.seen();
+        let retransmits: u64 = seen.ended.iter().map(|(_, info)| info.retransmits).sum();
+        match result {
+            Ok(outcome) => {
+                for note in &outcome.notes {
+                    eprintln!("tcpcat: {note}");
+                }
+                if self.kind.summary {
+                    eprintln!("tcpcat: {}", summary(meter, took, retransmits, outcome));
+                }
+            }
+            Err(failure) => eprintln!("tcpcat: {failure}"),
+        }
+        if self.json {
+            let streams = seen.ended.iter().map(|(tuple, info)| StreamReport::new(tuple, info)).collect();
+            seen.report.end = Some(End::new(meter, took, retransmits, streams, exit, result));
+            seen.report.print(self.kind.data_on_stdout);
+        }
+        exit
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The counts at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Look {
+    /// Time since the beginning.
+    at: Duration,
+    sent: u64,
+    received: u64,
+}
+
+/// Reports a failure before anything could be observed.
+pub(crate) fn fail_early(kind: Kind, args: &ObserveArgs, failure: &Failure) -> Exit {
+    eprintln!("tcpcat: {failure}");
+    if args.json {
+        let mut report = Report::new(kind.name, "");
+        let meter = Meter::default();
+        report.end = Some(End::failed_early(&meter, failure));
+        report.print(kind.data_on_stdout);
+    }
+    failure.exit()
+}
+
+fn summary(meter: &Meter, took: Duration, retransmits: u64, outcome: &Outcome) -> String {
+    let part = |word: &str, bytes: u64| {
+        let rate = show_rate(bits_per_second(bytes, took));
+        (bytes > 0).then(|| format!("{word} {} in {:.2} s, {rate}", show_bytes(bytes), took.as_secs_f64()))
+    };
+    let parts: Vec<String> =
+        part("sent", meter.sent()).into_iter().chain(part("received", meter.received())).collect();
+    let mut text = if parts.is_empty() { "moved nothing".to_owned() } else { parts.join("; ") };
+    if retransmits > 0 {
+        text.push_str(&format!(", {retransmits} segments sent again"));
+    }
+    if let Some(hash) = &outcome.blake3 {
+        text.push_str(&format!(", blake3 {hash}"));
+    }
+    match outcome.verified {
+        Some(true) => text.push_str(", verified"),
+        Some(false) => text.push_str(", NOT verified"),
+        None => {}
+    }
+    text
+}
+
+/// Intervals of a JSON report without `--stats`.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// How often the bar is drawn anew.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);

@@ -1,0 +1,208 @@
+//! The `--json` report: start, intervals and end, as iperf3 divides it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ackclock::{ConnectionInfo, FourTuple};
+use serde::Serialize;
+
+use super::{Look, stats};
+use crate::exit::{Exit, Failure};
+use crate::net::Stream;
+use crate::session::{Meter, Outcome};
+use crate::units::bits_per_second;
+
+/// The whole report.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) start: Start,
+    pub(super) intervals: Vec<Interval>,
+    pub(super) end: Option<End>,
+}
+
+/// What was known at the beginning, and each connection when it was made.
+#[derive(Debug, Serialize)]
+pub(super) struct Start {
+    version: &'static str,
+    mode: &'static str,
+    device: String,
+    /// Seconds since 1970.
+    timestamp: u64,
+    pub(super) connected: Vec<Connected>,
+}
+
+/// A new connection.
+#[derive(Debug, Serialize)]
+pub(super) struct Connected {
+    local: Option<String>,
+    remote: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    congestion: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mss: Option<u32>,
+}
+
+/// What happened between two looks.
+#[derive(Debug, Serialize)]
+pub(super) struct Interval {
+    start: f64,
+    end: f64,
+    bytes_sent: u64,
+    bytes_received: u64,
+    bits_per_second: f64,
+    streams: Vec<StreamReport>,
+}
+
+/// What was true at the end.
+#[derive(Debug, Serialize)]
+pub(super) struct End {
+    seconds: f64,
+    bytes_sent: u64,
+    bytes_received: u64,
+    bits_per_second: f64,
+    retransmits: u64,
+    verified: Option<bool>,
+    blake3: Option<String>,
+    streams: Vec<StreamReport>,
+    exit_code: u8,
+    error: Option<String>,
+}
+
+/// A connection at one moment; totals since it began.
+#[derive(Debug, Serialize)]
+pub(super) struct StreamReport {
+    local: String,
+    remote: String,
+    state: &'static str,
+    congestion: &'static str,
+    cwnd: u64,
+    ssthresh: Option<u64>,
+    rtt_us: u128,
+    rttvar_us: u128,
+    min_rtt_us: u128,
+    rto_ms: u128,
+    mss: u32,
+    bytes_sent: u64,
+    bytes_acked: u64,
+    bytes_received: u64,
+    bytes_retransmitted: u64,
+    retransmits: u64,
+    timeouts: u64,
+    in_flight: u64,
+    snd_wnd: u32,
+    rcv_wnd: u32,
+    delivery_rate_bps: u64,
+    pacing_rate_bps: Option<u64>,
+}
+
+impl Report {
+    pub(super) fn new(mode: &'static str, device: &str) -> Self {
+        let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let version = env!("CARGO_PKG_VERSION");
+        let start = Start { version, mode, device: device.to_owned(), timestamp, connected: Vec::new() };
+        Self { start, intervals: Vec::new(), end: None }
+    }
+
+    /// Prints the report where it does not mix with data.
+    pub(super) fn print(&self, data_on_stdout: bool) {
+        match serde_json::to_string_pretty(self) {
+            Ok(text) if data_on_stdout => eprintln!("{text}"),
+            Ok(text) => println!("{text}"),
+            Err(error) => eprintln!("tcpcat: the report cannot be written: {error}"),
+        }
+    }
+}
+
+impl Connected {
+    pub(super) fn new(stream: &Stream) -> Self {
+        let info = stream.info();
+        Self {
+            local: stream.local_addr().ok().map(|addr| addr.to_string()),
+            remote: stream.peer_addr().ok().map(|addr| addr.to_string()),
+            congestion: info.as_ref().map(|info| info.congestion),
+            mss: info.as_ref().map(|info| info.snd_mss),
+        }
+    }
+}
+
+impl Interval {
+    pub(super) fn between(last: &Look, look: &Look, streams: Vec<StreamReport>) -> Self {
+        let (sent, received) = (look.sent - last.sent, look.received - last.received);
+        Self {
+            start: last.at.as_secs_f64(),
+            end: look.at.as_secs_f64(),
+            bytes_sent: sent,
+            bytes_received: received,
+            bits_per_second: bits_per_second(sent + received, look.at.saturating_sub(last.at)),
+            streams,
+        }
+    }
+}
+
+impl End {
+    pub(super) fn new(
+        meter: &Meter,
+        took: Duration,
+        retransmits: u64,
+        streams: Vec<StreamReport>,
+        exit: Exit,
+        result: &Result<Outcome, Failure>,
+    ) -> Self {
+        let outcome = result.as_ref().ok();
+        Self {
+            seconds: took.as_secs_f64(),
+            bytes_sent: meter.sent(),
+            bytes_received: meter.received(),
+            bits_per_second: bits_per_second(meter.sent() + meter.received(), took),
+            retransmits,
+            verified: outcome.and_then(|outcome| outcome.verified),
+            blake3: outcome.and_then(|outcome| outcome.blake3).map(|hash| hash.to_string()),
+            streams,
+            exit_code: exit.code(),
+            error: result.as_ref().err().map(ToString::to_string),
+        }
+    }
+
+    pub(super) fn failed_early(meter: &Meter, failure: &Failure) -> Self {
+        Self {
+            seconds: 0.0,
+            bytes_sent: meter.sent(),
+            bytes_received: meter.received(),
+            bits_per_second: 0.0,
+            retransmits: 0,
+            verified: None,
+            blake3: None,
+            streams: Vec::new(),
+            exit_code: failure.exit().code(),
+            error: Some(failure.to_string()),
+        }
+    }
+}
+
+impl StreamReport {
+    pub(super) fn new(tuple: &FourTuple, info: &ConnectionInfo) -> Self {
+        Self {
+            local: tuple.local().to_string(),
+            remote: tuple.remote().to_string(),
+            state: stats::state(info),
+            congestion: info.congestion,
+            cwnd: info.cwnd,
+            ssthresh: info.ssthresh,
+            rtt_us: info.srtt.as_micros(),
+            rttvar_us: info.rttvar.as_micros(),
+            min_rtt_us: info.rtt_min.as_micros(),
+            rto_ms: info.rto.as_millis(),
+            mss: info.snd_mss,
+            bytes_sent: info.bytes_sent,
+            bytes_acked: info.bytes_acked,
+            bytes_received: info.bytes_received,
+            bytes_retransmitted: info.bytes_retransmitted,
+            retransmits: info.retransmits,
+            timeouts: info.timeouts,
+            in_flight: info.in_flight,
+            snd_wnd: info.snd_wnd,
+            rcv_wnd: info.rcv_wnd,
+            delivery_rate_bps: info.delivery_rate.saturating_mul(8),
+            pacing_rate_bps: info.pacing_rate.map(|rate| rate.saturating_mul(8)),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A connection in the words of `ss -ti`, so that those who know these read them at once.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use ackclock::{ConnectionInfo, FourTuple};
+
+/// One line about a connection.
+pub(crate) fn line(tuple: &FourTuple, info: &ConnectionInfo) -> String {
+    let mut line = format!("{} {} {} {}", state(info), tuple.local(), tuple.remote(), info.congestion);
+    if info.timestamps {
+        line.push_str(" ts");
+    }
+    if info.sack {
+        line.push_str(" sack");
+    }
+    if let Some((peer, own)) = info.window_scale {
+        word(&mut line, "wscale", format!("{peer},{own}"));
+    }
+    word(&mut line, "rto", millis(info.rto));
+    if info.backoff > 0 {
+        word(&mut line, "backoff", info.backoff);
+    }
+    word(&mut line, "rtt", format!("{}/{}", millis(info.srtt), millis(info.rttvar)));
+    word(&mut line, "mss", info.snd_mss);
+    word(&mut line, "pmtu", info.pmtu);
+    word(&mut line, "rcvmss", info.rcv_mss);
+    let mss = u64::from(info.snd_mss.max(1));
+    word(&mut line, "cwnd", info.cwnd / mss);
+    if let Some(ssthresh) = info.ssthresh {
+        word(&mut line, "ssthresh", ssthresh / mss);
+    }
+    counts(&mut line, info);
+    rates(&mut line, info);
+    queues(&mut line, info, mss);
+    word(&mut line, "minrtt", millis(info.rtt_min));
+    line
+}
+
+fn counts(line: &mut String, info: &ConnectionInfo) {
+    word(line, "bytes_sent", info.bytes_sent);
+    nonzero(line, "bytes_retrans", info.bytes_retransmitted);
+    word(line, "bytes_acked", info.bytes_acked);
+    word(line, "bytes_received", info.bytes_received);
+    word(line, "segs_out", info.segments_sent);
+    word(line, "segs_in", info.segments_received);
+}
+
+fn rates(line: &mut String, info: &ConnectionInfo) {
+    // As ss computes it: what a window each round trip makes.
+    let srtt = info.srtt.as_secs_f64();
+    if srtt > 0.0 {
+        let _ = write!(line, " send {}", bps(info.cwnd as f64 * 8.0 / srtt));
+    }
+    if let Some(last) = info.last_sent {
+        word(line, "lastsnd", last.as_millis());
+    }
+    if let Some(last) = info.last_received {
+        word(line, "lastrcv", last.as_millis());
+    }
+    if let Some(rate) = info.pacing_rate {
+        let _ = write!(line, " pacing_rate {}", bps(rate as f64 * 8.0));
+    }
+    if info.delivery_rate > 0 {
+        let _ = write!(line, " delivery_rate {}", bps(info.delivery_rate as f64 * 8.0));
+    }
+}
+
+fn queues(line: &mut String, info: &ConnectionInfo, mss: u64) {
+    nonzero(line, "unacked", info.unacked.div_ceil(mss));
+    if info.retransmits > 0 {
+        let now_lost = info.lost.div_ceil(mss);
+        word(line, "retrans", format!("{now_lost}/{}", info.retransmits));
+    }
+    nonzero(line, "lost", info.lost.div_ceil(mss));
+    nonzero(line, "sacked", info.sacked.div_ceil(mss));
+    nonzero(line, "timeouts", info.timeouts);
+    nonzero(line, "rcv_ooopack", info.out_of_order);
+    word(line, "rcv_space", info.rcv_wnd);
+    word(line, "snd_wnd", info.snd_wnd);
+    let notsent = (info.send_queue as u64).saturating_sub(info.unacked);
+    nonzero(line, "notsent", notsent);
+}
+
+fn word(line: &mut String, name: &str, value: impl std::fmt::Display) {
+    // Writing to a string does not fail.
+    let _ = write!(line, " {name}:{value}");
+}
+
+fn nonzero(line: &mut String, name: &str, value: u64) {
+    if value > 0 {
+        word(line, name, value);
+    }
+}
+
+/// Milliseconds as ss prints them: up to three digits after the point, none that say nothing.
+fn millis(duration: Duration) -> String {
+    let text = format!("{:.3}", duration.as_secs_f64() * 1e3);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn bps(bits: f64) -> String {
+    format!("{bits:.0}bps")
+}
+
+/// The state's name as ss writes it.
+pub(super) fn state(info: &ConnectionInfo) -> &'static str {
+    use ackclock::State;
+    match info.state {
+        State::Closed => "CLOSED",
+        State::Listen => "LISTEN",
+        State::SynSent => "SYN-SENT",
+        State::SynReceived => "SYN-RECV",
+        State::Established => "ESTAB",
+        State::FinWait1 => "FIN-WAIT-1",
+        State::FinWait2 => "FIN-WAIT-2",
+        State::CloseWait => "CLOSE-WAIT",
+        State::Closing => "CLOSING",
+        State::LastAck => "LAST-ACK",
+        State::TimeWait => "TIME-WAIT",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds_have_no_idle_digits() {
+        assert_eq!(millis(Duration::from_millis(204)), "204");
+        assert_eq!(millis(Duration::from_micros(1_250)), "1.25");
+        assert_eq!(millis(Duration::ZERO), "0");
+    }
+
+    #[test]
+    fn words_are_name_colon_value() {
+        let mut line = String::new();
+        word(&mut line, "mss", 1448);
+        nonzero(&mut line, "lost", 0);
+        nonzero(&mut line, "sacked", 3);
+        assert_eq!(line, " mss:1448 sacked:3");
+    }
+}

@@ -1,0 +1,246 @@
+//! What every transfer runs in: a host, the counts, the interrupt, and what is shown of it all.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::args::{Common, MoveArgs, Place, Target};
+use crate::exit::{Exit, Failure};
+use crate::host::{self, Host};
+use crate::interrupt::Interrupt;
+use crate::net::{Listener, Net, Stream};
+use crate::observe::{self, Observer};
+
+/// A running transfer.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) net: Net,
+    pub(crate) meter: Meter,
+    pub(crate) interrupt: Interrupt,
+    pub(crate) observer: Observer,
+    pub(crate) verbose: bool,
+    pub(crate) started: Instant,
+}
+
+/// What kind of transfer it is, for reports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    /// Whether stdout carries data, so that nothing else may be written there.
+    pub(crate) data_on_stdout: bool,
+    /// Whether the end is worth a line even if nobody asked.
+    pub(crate) summary: bool,
+}
+
+/// How much data has been moved.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    sent: AtomicU64,
+    received: AtomicU64,
+    /// How much there is to move; 0 while that is unknown.
+    total: AtomicU64,
+}
+
+/// What came of a transfer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    /// Whether both ends agree on the hash; `None` if that was not compared.
+    pub(crate) verified: Option<bool>,
+    /// BLAKE3 of the data, if it was taken.
+    pub(crate) blake3: Option<blake3::Hash>,
+    /// From the first byte to the peer's confirmation, if that is less than the session's time.
+    pub(crate) took: Option<Duration>,
+    /// More to say.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Session {
+    /// Runs `body` on a host made from the flags, and reports what came of it.
+    pub(crate) async fn run<F>(
+        kind: Kind,
+        common: &Common,
+        moves: Option<&MoveArgs>,
+        body: impl FnOnce(&'static Self) -> F,
+    ) -> Exit
+    where
+        F: Future<Output = Result<Outcome, Failure>>,
+    {
+        let (host, interrupt) = match Self::prepare(common).await {
+            Ok(ready) => ready,
+            Err(failure) => return observe::fail_early(kind, &common.observe, &failure),
+        };
+        // One session for the whole process: its tasks may borrow it without counting.
+        let session: &'static Self = Box::leak(Box::new(Self {
+            net: host.net.clone(),
+            meter: Meter::default(),
+            interrupt,
+            observer: Observer::new(
+                kind,
+                &host.net,
+                &common.observe,
+                moves.is_some_and(|moves| moves.progress),
+            ),
+            verbose: common.verbose,
+            started: Instant::now(),
+        }));
+        let watcher = tokio::spawn(session.observer.watch(&session.meter, &session.net));
+        let result = tokio::select! {
+            biased;
+            () = session.interrupt.second() => {
+                session.net.abort();
+                Err(Failure::interrupted("connections were reset"))
+            }
+            result = body(session) => result,
+        };
+        watcher.abort();
+        let exit = session.observer.finish(&session.meter, session.started, &result);
+        host.finish(common.verbose).await;
+        exit
+    }
+
+    async fn prepare(common: &Common) -> Result<(Host, Interrupt), Failure> {
+        let interrupt = Interrupt::install()
+            .map_err(|error| Failure::new(Exit::Failed, format!("signals cannot be taken: {error}")))?;
+        let host = tokio::select! {
+            host = Host::start(common) => host?,
+            () = interrupt.first() => return Err(Failure::interrupted("nothing was done")),
+        };
+        Ok((host, interrupt))
+    }
+
+    /// Opens a connection, or fails as the user can understand.
+    pub(crate) async fn connect(&self, target: &Target, place: &Place) -> Result<Stream, Failure> {
+        let Target::Connect { host, port, local_port } = target else {
+            return Err(Failure::usage("a peer to connect to is missing"));
+        };
+        let remote = resolve(host, *port, place).await?;
+        let source = place.source.unwrap_or_else(|| unspecified(remote));
+        let doing = format!("connecting to {remote}");
+        self.note(|| doing.clone());
+        let connecting = self.net.connect(SocketAddr::new(source, *local_port), remote);
+        let stream = tokio::select! {
+            connected = connecting => connected.map_err(|error| self.net.failure(&doing, &error))?,
+            () = self.interrupt.first() => return Err(Failure::interrupted("no connection was made")),
+            () = patience(place.wait, remote) => {
+                return Err(self.net.failure(&doing, &std::io::ErrorKind::TimedOut.into()));
+            }
+        };
+        self.observer.connected(&stream);
+        self.note(|| format!("connected to {remote}"));
+        Ok(stream)
+    }
+
+    /// Starts to listen.
+    pub(crate) async fn listen(&self, target: &Target, place: &Place) -> Result<Listener, Failure> {
+        let Target::Listen { host, port } = target else {
+            return Err(Failure::usage("a port to listen on is missing"));
+        };
+        let local = match host {
+            Some(host) => resolve(host, *port, place).await?,
+            None => SocketAddr::new(place.source.unwrap_or_else(|| any(place.ipv6)), *port),
+        };
+        let listener = self.net.listen(local);
+        let listener =
+            listener.map_err(|error| self.net.failure(&format!("listening on {local}"), &error))?;
+        self.note(|| format!("listening on {}", listener.local_addr().unwrap_or(local)));
+        Ok(listener)
+    }
+
+    /// The next connection; `None` when the user interrupts.
+    pub(crate) async fn accept(&self, listener: &Listener) -> Result<Option<Stream>, Failure> {
+        let (stream, peer) = tokio::select! {
+            accepted = listener.accept() => accepted.map_err(|error| self.net.failure("accepting", &error))?,
+            () = self.interrupt.first() => return Ok(None),
+        };
+        self.observer.connected(&stream);
+        self.note(|| format!("connection from {peer}"));
+        Ok(Some(stream))
+    }
+
+    /// One connection, opened or accepted.
+    pub(crate) async fn reach(&self, target: &Target, place: &Place) -> Result<Stream, Failure> {
+        if matches!(target, Target::Connect { .. }) {
+            return self.connect(target, place).await;
+        }
+        let listener = self.listen(target, place).await?;
+        let accepting = self.accept(&listener);
+        let accepted = match place.wait {
+            Some(wait) => tokio::time::timeout(wait, accepting).await.unwrap_or_else(|_| {
+                Err(Failure::new(Exit::Unreachable, format!("nobody connected within {wait:?}")))
+            }),
+            None => accepting.await,
+        };
+        accepted?.ok_or_else(|| Failure::interrupted("nobody had connected"))
+    }
+
+    /// Says something if the user wants to hear it.
+    pub(crate) fn note(&self, text: impl FnOnce() -> String) {
+        if self.verbose {
+            self.observer.say(&text());
+        }
+    }
+}
+
+impl Meter {
+    pub(crate) fn add_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn expect(&self, total: u64) {
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn total(&self) -> Option<u64> {
+        Some(self.total.load(Ordering::Relaxed)).filter(|&total| total > 0)
+    }
+}
+
+/// The address that a name stands for, of the family asked for.
+async fn resolve(host: &str, port: u16, place: &Place) -> Result<SocketAddr, Failure> {
+    if place.numeric && host.parse::<std::net::IpAddr>().is_err() {
+        return Err(Failure::usage(format!("{host:?} is no address, and -n forbids to ask for its name")));
+    }
+    let found =
+        tokio::net::lookup_host((host, port)).await.map_err(|error| host::unresolved(host, &error))?;
+    let wanted = |addr: &SocketAddr| !(place.ipv4 && addr.is_ipv6() || place.ipv6 && addr.is_ipv4());
+    let family = if place.ipv4 { "IPv4 address" } else { "IPv6 address" };
+    let mut found: Vec<SocketAddr> = found.filter(wanted).collect();
+    // The resolver's order serves the kernel's own addresses; the stack's are more often IPv4.
+    found.sort_by_key(|addr| addr.is_ipv6());
+    found.first().copied().ok_or_else(|| Failure::usage(format!("{host} has no {family}")))
+}
+
+/// Completes when the user's patience is over; says once that there is no answer yet.
+async fn patience(limit: Option<Duration>, remote: SocketAddr) {
+    let notice = tokio::time::sleep(NOTICE_AFTER);
+    let Some(limit) = limit else {
+        notice.await;
+        eprintln!("tcpcat: no answer from {remote} yet; -w SECS bounds the wait");
+        return std::future::pending().await;
+    };
+    tokio::time::sleep(limit).await;
+}
+
+fn unspecified(remote: SocketAddr) -> std::net::IpAddr {
+    any(remote.is_ipv6())
+}
+
+fn any(ipv6: bool) -> std::net::IpAddr {
+    if ipv6 { std::net::Ipv6Addr::UNSPECIFIED.into() } else { std::net::Ipv4Addr::UNSPECIFIED.into() }
+}
+
+/// After this long without an answer the user is told that there is none.
+const NOTICE_AFTER: Duration = Duration::from_secs(3);

@@ -1,0 +1,184 @@
+//! The loop that everything goes through: read a piece, hash it, wait for the rate's sake, write it, count it.
+
+use std::io;
+use std::time::Duration;
+
+use blake3::{Hash, Hasher};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, sleep_until};
+
+use crate::interrupt::Interrupt;
+
+/// How a copy is done.
+pub(crate) struct Copier<'a> {
+    hasher: Option<Hasher>,
+    pace: Option<Pace>,
+    interrupt: Option<&'a Interrupt>,
+    count: Box<dyn Fn(usize) + Send + Sync + 'a>,
+}
+
+/// Whether pieces are preceded by their lengths, so that something can follow them on the same connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    Plain,
+    Frames,
+}
+
+/// What a copy came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copied {
+    pub(crate) bytes: u64,
+    /// BLAKE3 of the bytes; of nothing if no hash was asked for.
+    pub(crate) hash: Hash,
+}
+
+/// Where a copy broke off.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    Read(io::Error),
+    Write(io::Error),
+    Interrupted,
+}
+
+impl<'a> Copier<'a> {
+    /// Calls `count` with the length of each piece that was copied.
+    pub(crate) fn new(count: impl Fn(usize) + Send + Sync + 'a) -> Self {
+        Self { hasher: None, pace: None, interrupt: None, count: Box::new(count) }
+    }
+
+    /// Takes the hash of what is copied.
+    pub(crate) fn hashing(mut self, hash: bool) -> Self {
+        self.hasher = hash.then(Hasher::new);
+        self
+    }
+
+    /// Copies no more than so many bits a second.
+    pub(crate) fn paced(mut self, bits_per_second: Option<u64>) -> Self {
+        self.pace = bits_per_second.map(Pace::new);
+        self
+    }
+
+    /// Breaks off when the user interrupts.
+    pub(crate) fn until(mut self, interrupt: &'a Interrupt) -> Self {
+        self.interrupt = Some(interrupt);
+        self
+    }
+
+    /// Copies until `reader` ends. Neither side is closed.
+    pub(crate) async fn copy<R, W>(
+        mut self,
+        reader: &mut R,
+        writer: &mut W,
+        framing: Framing,
+    ) -> Result<Copied, Broken>
+    where
+        R: AsyncRead + Unpin + ?Sized,
+        W: AsyncWrite + Unpin + ?Sized,
+    {
+        let piece = self.pace.as_ref().map_or(PIECE_MAX, Pace::piece);
+        let mut buffer = vec![0; LENGTH_LEN + piece];
+        let mut bytes = 0;
+        loop {
+            let len =
+                self.or_interrupt(reader.read(&mut buffer[LENGTH_LEN..])).await?.map_err(Broken::Read)?;
+            if len == 0 {
+                break;
+            }
+            let (prefix, data) = buffer[..LENGTH_LEN + len].split_at_mut(LENGTH_LEN);
+            prefix.copy_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
+            if let Some(hasher) = &mut self.hasher {
+                hasher.update(data);
+            }
+            if let Some(pace) = &mut self.pace {
+                let due = pace.take(len);
+                self.or_interrupt(sleep_until(due)).await?;
+            }
+            let start = if framing == Framing::Frames { 0 } else { LENGTH_LEN };
+            self.or_interrupt(writer.write_all(&buffer[start..LENGTH_LEN + len]))
+                .await?
+                .map_err(Broken::Write)?;
+            (self.count)(len);
+            bytes += len as u64;
+        }
+        self.or_interrupt(writer.flush()).await?.map_err(Broken::Write)?;
+        let hash = self.hasher.map_or_else(|| Hasher::new().finalize(), |hasher| hasher.finalize());
+        Ok(Copied { bytes, hash })
+    }
+
+    async fn or_interrupt<T>(&self, step: impl Future<Output = T>) -> Result<T, Broken> {
+        let Some(interrupt) = self.interrupt else { return Ok(step.await) };
+        tokio::select! {
+            biased;
+            () = interrupt.first() => Err(Broken::Interrupted),
+            done = step => Ok(done),
+        }
+    }
+}
+
+/// A copier that takes the hash and neither counts nor stops.
+#[cfg(test)]
+pub(super) fn hash_copier() -> Copier<'static> {
+    Copier::new(|_| {}).hashing(true)
+}
+
+/// Spreads bytes evenly over time.
+#[derive(Debug)]
+struct Pace {
+    bits_per_second: u64,
+    /// When what was taken so far is through.
+    through: Instant,
+}
+
+impl Pace {
+    fn new(bits_per_second: u64) -> Self {
+        Self { bits_per_second: bits_per_second.max(1), through: Instant::now() }
+    }
+
+    /// What fits in a twentieth of a second, within reason.
+    fn piece(&self) -> usize {
+        usize::try_from(self.bits_per_second / 8 / 20).unwrap_or(PIECE_MAX).clamp(1, PIECE_MAX)
+    }
+
+    /// When `len` more bytes may go. What was not used in time is lost: no burst follows a pause.
+    fn take(&mut self, len: usize) -> Instant {
+        let due = self.through.max(Instant::now());
+        self.through = due + Duration::from_secs_f64(len as f64 * 8.0 / self.bits_per_second as f64);
+        due
+    }
+}
+
+/// The most that is read at once.
+const PIECE_MAX: usize = 256 << 10;
+
+/// Room for a piece's length in front of it.
+const LENGTH_LEN: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_copy_is_counted_and_hashed() {
+        let data = vec![7; PIECE_MAX + 1];
+        let (mut out, counted) = (Vec::new(), AtomicUsize::new(0));
+        let count = |len| {
+            counted.fetch_add(len, Ordering::Relaxed);
+        };
+        let copier = Copier::new(count).hashing(true);
+        let copied = copier.copy(&mut &data[..], &mut out, Framing::Plain).await.unwrap();
+        assert_eq!((copied.bytes, copied.hash), (data.len() as u64, blake3::hash(&data)));
+        assert_eq!(counted.into_inner(), data.len());
+        assert!(out == data);
+    }
+
+    #[tokio::test]
+    async fn a_paced_copy_takes_its_time() {
+        let (data, started) = (vec![0; 10_000], Instant::now());
+        let copier = Copier::new(|_| {}).paced(Some(800_000));
+        copier.copy(&mut &data[..], &mut tokio::io::sink(), Framing::Plain).await.unwrap();
+        // 0.1 s, of which the last piece need not be waited for.
+        assert!(started.elapsed() >= Duration::from_millis(45), "{:?}", started.elapsed());
+    }
+}

@@ -1,0 +1,296 @@
+//! What two tcpcats say to each other when data is verified.
+//!
+//! The receiver greets with a nonce. A sender that knows the protocol repeats the nonce in its header, which no file
+//! could begin with; the data follows in frames (a length of four bytes, then as many bytes), a length of zero
+//! and the BLAKE3 hash of it all. The receiver answers with its verdict. A plain peer such as nc does not greet, or
+//! sends no header: then the data goes plain, and each end prints its hash.
+//!
+//! All numbers are big-endian.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use blake3::Hash;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+/// Drawn anew for each connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nonce([u8; 16]);
+
+/// Which part of the data a connection carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// The part, counted from 0, and how many there are.
+    pub(crate) part: (u16, u16),
+    /// Where the part begins.
+    pub(crate) offset: u64,
+    /// How long all parts are together; `None` if that is not known in advance.
+    pub(crate) total: Option<u64>,
+}
+
+/// What the receiver found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) bytes: u64,
+    pub(crate) hash: Hash,
+}
+
+/// How a connection begins for the receiver.
+#[derive(Debug)]
+pub(crate) enum Opening {
+    /// With a header.
+    Header(Header),
+    /// With data, whose first bytes have been read already.
+    Plain(Vec<u8>),
+}
+
+impl Nonce {
+    pub(crate) fn new() -> Self {
+        // The standard library seeds its hash tables from the system's random source.
+        let half = || RandomState::new().build_hasher().finish().to_be_bytes();
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&half());
+        bytes[8..].copy_from_slice(&half());
+        Self(bytes)
+    }
+}
+
+/// Greets the sender.
+pub(crate) async fn greet(writer: &mut (impl AsyncWrite + Unpin), nonce: Nonce) -> io::Result<()> {
+    let mut greeting = GREETING.to_vec();
+    greeting.extend(nonce.0);
+    writer.write_all(&greeting).await?;
+    writer.flush().await
+}
+
+/// Waits for the receiver's greeting; `None` when it seems to be a plain peer.
+pub(crate) async fn await_greeting(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Nonce>> {
+    let mut greeting = [0; 24];
+    match tokio::time::timeout(GREETING_WAIT, reader.read_exact(&mut greeting)).await {
+        Ok(Ok(_)) if greeting.starts_with(GREETING) => {
+            let mut nonce = Nonce([0; 16]);
+            nonce.0.copy_from_slice(&greeting[GREETING.len()..]);
+            Ok(Some(nonce))
+        }
+        Ok(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
+        _ => Ok(None),
+    }
+}
+
+impl Header {
+    /// Opens the sender's side of a verified transfer.
+    pub(crate) async fn write(&self, writer: &mut (impl AsyncWrite + Unpin), nonce: Nonce) -> io::Result<()> {
+        let mut bytes = [HEADER, &nonce.0].concat();
+        bytes.extend(self.part.0.to_be_bytes());
+        bytes.extend(self.part.1.to_be_bytes());
+        bytes.extend(self.offset.to_be_bytes());
+        bytes.extend(self.total.unwrap_or(u64::MAX).to_be_bytes());
+        writer.write_all(&bytes).await
+    }
+
+    /// Reads how the sender's side begins.
+    pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin), nonce: Nonce) -> io::Result<Opening> {
+        let expected = [HEADER, &nonce.0].concat();
+        let mut seen = Vec::with_capacity(expected.len());
+        while expected.starts_with(&seen) && seen.len() < expected.len() {
+            let room = (expected.len() - seen.len()) as u64;
+            if (&mut *reader).take(room).read_buf(&mut seen).await? == 0 {
+                break;
+            }
+        }
+        if seen != expected {
+            return Ok(Opening::Plain(seen));
+        }
+        let part = (reader.read_u16().await?, reader.read_u16().await?);
+        let (offset, total) = (reader.read_u64().await?, reader.read_u64().await?);
+        Ok(Opening::Header(Self { part, offset, total: Some(total).filter(|&total| total != u64::MAX) }))
+    }
+}
+
+/// Ends the frames with the hash of what they carried.
+pub(crate) async fn write_end(writer: &mut (impl AsyncWrite + Unpin), hash: &Hash) -> io::Result<()> {
+    let mut end = vec![0; 4];
+    end.extend_from_slice(hash.as_bytes());
+    writer.write_all(&end).await?;
+    writer.flush().await
+}
+
+impl Verdict {
+    pub(crate) async fn write(&self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let mut bytes = self.bytes.to_be_bytes().to_vec();
+        bytes.extend_from_slice(self.hash.as_bytes());
+        writer.write_all(&bytes).await?;
+        writer.flush().await
+    }
+
+    pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
+        let bytes = reader.read_u64().await?;
+        let mut hash = [0; 32];
+        reader.read_exact(&mut hash).await?;
+        Ok(Self { bytes, hash: Hash::from_bytes(hash) })
+    }
+}
+
+/// The data in frames, as one stream that ends with the last frame.
+#[derive(Debug)]
+pub(crate) struct FrameReader<R> {
+    reader: R,
+    /// What is left of the present frame.
+    left: u32,
+    /// A length, or the hash at the end, as far as it has been read.
+    partial: Vec<u8>,
+    end: End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    NotYet,
+    Hash,
+    Reached(Hash),
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self { reader, left: 0, partial: Vec::new(), end: End::NotYet }
+    }
+
+    /// The hash that the sender gave, once the end has been read; and what follows the frames.
+    pub(crate) fn into_hash(self) -> Option<Hash> {
+        match self.end {
+            End::Reached(hash) => Some(hash),
+            End::NotYet | End::Hash => None,
+        }
+    }
+
+    /// Fills `partial` up to `len` bytes.
+    fn poll_partial(&mut self, cx: &mut Context<'_>, len: usize) -> Poll<io::Result<()>> {
+        while self.partial.len() < len {
+            let mut room = [0; 32];
+            let mut buf = ReadBuf::new(&mut room[..len - self.partial.len()]);
+            ready!(Pin::new(&mut self.reader).poll_read(cx, &mut buf))?;
+            if buf.filled().is_empty() {
+                return Poll::Ready(Err(cut_short()));
+            }
+            self.partial.extend_from_slice(buf.filled());
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for FrameReader<R> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        while this.left == 0 {
+            match this.end {
+                End::NotYet => {
+                    ready!(this.poll_partial(cx, 4))?;
+                    this.left = this.partial.drain(..).fold(0, |length, byte| length << 8 | u32::from(byte));
+                    if this.left == 0 {
+                        this.end = End::Hash;
+                    }
+                }
+                End::Hash => {
+                    ready!(this.poll_partial(cx, 32))?;
+                    let mut hash = [0; 32];
+                    hash.copy_from_slice(&this.partial);
+                    this.end = End::Reached(Hash::from_bytes(hash));
+                }
+                End::Reached(_) => return Poll::Ready(Ok(())),
+            }
+        }
+        let room = buf.remaining().min(usize::try_from(this.left).unwrap_or(usize::MAX));
+        let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
+        ready!(Pin::new(&mut this.reader).poll_read(cx, &mut part))?;
+        let len = part.filled().len();
+        if len == 0 && room > 0 {
+            return Poll::Ready(Err(cut_short()));
+        }
+        buf.advance(len);
+        this.left -= u32::try_from(len).unwrap_or(this.left);
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn cut_short() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed the connection before the end of the data")
+}
+
+const GREETING: &[u8] = b"tcpcat1<";
+const HEADER: &[u8] = b"tcpcat1>";
+
+/// How long a sender waits for a greeting before it takes the receiver for a plain one.
+const GREETING_WAIT: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::super::copy::{Framing, hash_copier};
+    use super::*;
+
+    const HEAD: Header = Header { part: (1, 4), offset: 77, total: Some(1000) };
+
+    #[tokio::test]
+    async fn frames_carry_data_and_its_hash() {
+        let data: Vec<u8> = (0..700_000u32).map(|i| i as u8).collect();
+        let mut wire = Vec::new();
+        let sent = hash_copier().copy(&mut &data[..], &mut wire, Framing::Frames).await.unwrap();
+        write_end(&mut wire, &sent.hash).await.unwrap();
+        wire.extend(b"what follows");
+
+        let (mut rest, mut out) = (&wire[..], Vec::new());
+        let mut frames = FrameReader::new(&mut rest);
+        let received = hash_copier().copy(&mut frames, &mut out, Framing::Plain).await.unwrap();
+        assert_eq!(frames.into_hash(), Some(sent.hash));
+        assert_eq!(received.hash, blake3::hash(&data));
+        assert!(out == data);
+        assert_eq!(rest, b"what follows");
+    }
+
+    #[tokio::test]
+    async fn frames_cut_short_are_an_error() {
+        let mut wire = Vec::new();
+        let sent = hash_copier().copy(&mut &b"abcdef"[..], &mut wire, Framing::Frames).await.unwrap();
+        write_end(&mut wire, &sent.hash).await.unwrap();
+        for len in 0..wire.len() {
+            let mut out = Vec::new();
+            let error = FrameReader::new(&wire[..len]).read_to_end(&mut out).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{len}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_header_with_the_nonce_is_recognized() {
+        let (nonce, mut wire) = (Nonce::new(), Vec::new());
+        HEAD.write(&mut wire, nonce).await.unwrap();
+        let opening = Header::read(&mut &wire[..], nonce).await.unwrap();
+        assert!(matches!(opening, Opening::Header(HEAD)), "{opening:?}");
+    }
+
+    #[tokio::test]
+    async fn data_of_a_plain_sender_is_kept() {
+        let (nonce, mut old) = (Nonce::new(), Vec::new());
+        HEAD.write(&mut old, Nonce::new()).await.unwrap();
+        for data in [&b""[..], b"t", b"tcpcat1", b"hello world, a long text", &old] {
+            let mut rest = data;
+            match Header::read(&mut rest, nonce).await.unwrap() {
+                Opening::Plain(mut seen) => {
+                    seen.extend(rest);
+                    assert_eq!(seen, data);
+                }
+                Opening::Header(_) => panic!("{data:?} is no header"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_plain_receiver_does_not_greet() {
+        assert_eq!(await_greeting(&mut &b"220 mail.example.com ESMTP ready"[..]).await.unwrap(), None);
+        assert_eq!(await_greeting(&mut &b""[..]).await.unwrap(), None);
+        let (nonce, mut wire) = (Nonce::new(), Vec::new());
+        greet(&mut wire, nonce).await.unwrap();
+        assert_eq!(await_greeting(&mut &wire[..]).await.unwrap(), Some(nonce));
+    }
+}

@@ -1,0 +1,250 @@
+//! `tcpcat send FILE`.
+
+use std::io::{self, SeekFrom};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use blake3::Hash;
+use tokio::fs::File;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use tokio::task::JoinSet;
+
+use super::protocol::{self, Header, Verdict};
+use super::{Broken, Copied, Copier, Framing};
+use crate::args::{FileArgs, Target};
+use crate::exit::{Exit, Failure};
+use crate::net::Stream;
+use crate::session::{Kind, Outcome, Session};
+
+/// What is to be sent on one connection.
+#[derive(Clone, Debug)]
+struct Part {
+    header: Header,
+    /// How many bytes; `None`: until the file ends.
+    len: Option<u64>,
+    /// Bits a second.
+    rate: Option<u64>,
+    verify: bool,
+}
+
+/// What one connection came to.
+struct Sent {
+    hash: Hash,
+    /// Whether the peer has confirmed the hash.
+    confirmed: bool,
+}
+
+/// Sends the file.
+pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
+    let kind = Kind { name: "send", data_on_stdout: false, summary: true };
+    let common = args.common.clone();
+    let moves = args.move_.clone();
+    Session::run(kind, &common, Some(&moves), |session| send(session, args, target)).await
+}
+
+async fn send(session: &'static Session, args: FileArgs, target: Target) -> Result<Outcome, Failure> {
+    let parts = plan(&args).await.map_err(|error| Failure::file("read", &args.file, &error))?;
+    if let Some(total) = parts.first().and_then(|part| part.header.total) {
+        session.meter.expect(total);
+    }
+    let streams = connections(session, &args, &target, parts.len()).await?;
+    let started = Instant::now();
+    let mut sending = JoinSet::new();
+    for (part, stream) in parts.into_iter().zip(streams) {
+        let file = args.file.clone();
+        sending.spawn(async move { send_part(session, stream, &file, part).await });
+    }
+    let mut all = Vec::new();
+    while let Some(ended) = sending.join_next().await {
+        all.push(ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??);
+    }
+    Ok(outcome(&args, &all, started.elapsed()))
+}
+
+fn outcome(args: &FileArgs, all: &[Sent], took: Duration) -> Outcome {
+    let verify = args.move_.verify || args.streams > 1;
+    let confirmed = all.iter().all(|sent| sent.confirmed);
+    let mut outcome = Outcome { took: Some(took), ..Outcome::default() };
+    if !verify {
+        return outcome;
+    }
+    if let [sent] = all {
+        outcome.blake3 = Some(sent.hash);
+    }
+    if confirmed {
+        outcome.verified = Some(true);
+    } else {
+        outcome.notes.push(
+            "the receiver does not verify (tcpcat recv --verify does): compare the hash by hand".to_owned(),
+        );
+    }
+    outcome
+}
+
+/// One connection for each part, in the parts' order.
+async fn connections(
+    session: &Session,
+    args: &FileArgs,
+    target: &Target,
+    count: usize,
+) -> Result<Vec<Stream>, Failure> {
+    let mut streams = Vec::with_capacity(count);
+    if matches!(target, Target::Connect { .. }) {
+        for _ in 0..count {
+            streams.push(session.connect(target, &args.place).await?);
+        }
+        return Ok(streams);
+    }
+    let listener = session.listen(target, &args.place).await?;
+    for _ in 0..count {
+        let accepted = session.accept(&listener).await?;
+        streams.push(accepted.ok_or_else(|| Failure::interrupted("nobody had connected"))?);
+    }
+    Ok(streams)
+}
+
+/// Divides the file into parts.
+async fn plan(args: &FileArgs) -> io::Result<Vec<Part>> {
+    let len = length(&args.file).await?;
+    let total = match (len, args.move_.bytes) {
+        (Some(len), Some(most)) => Some(len.min(most)),
+        (len, _) => len,
+    };
+    let streams = args.streams;
+    let verify = args.move_.verify || streams > 1;
+    let rate = args.move_.rate.map(|rate| rate.div_ceil(u64::from(streams)));
+    if streams > 1 && total.is_none() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "what is no regular file cannot be cut in parts (-P)",
+        ));
+    }
+    let each = total.unwrap_or(0).div_ceil(u64::from(streams));
+    let parts = (0..streams).map(|index| {
+        let offset = (u64::from(index) * each).min(total.unwrap_or(0));
+        let len = total.map_or(args.move_.bytes, |total| Some(each.min(total - offset)));
+        Part { header: Header { part: (index, streams), offset, total }, len, rate, verify }
+    });
+    Ok(parts.collect())
+}
+
+/// The length of a regular file.
+async fn length(file: &Path) -> io::Result<Option<u64>> {
+    if file == Path::new("-") {
+        return Ok(None);
+    }
+    let metadata = tokio::fs::metadata(file).await?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    Ok(metadata.is_file().then(|| metadata.len()))
+}
+
+async fn open(file: &Path, part: &Part) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
+    let limit = part.len.unwrap_or(u64::MAX);
+    if file == Path::new("-") {
+        return Ok(Box::new(tokio::io::stdin().take(limit)));
+    }
+    let mut file = File::open(file).await?;
+    if part.header.offset > 0 {
+        file.seek(SeekFrom::Start(part.header.offset)).await?;
+    }
+    Ok(Box::new(file.take(limit)))
+}
+
+async fn send_part(session: &Session, mut stream: Stream, file: &Path, part: Part) -> Result<Sent, Failure> {
+    let mut source = open(file, &part).await.map_err(|error| Failure::file("read", file, &error))?;
+    let lost = |error: &io::Error| session.net.failure("sending", error);
+    let nonce = if part.verify {
+        protocol::await_greeting(&mut stream).await.map_err(|error| lost(&error))?
+    } else {
+        None
+    };
+    let Some(nonce) = nonce else {
+        if part.header.part.1 > 1 {
+            return Err(Failure::new(Exit::Failed, "the receiver does not take a file in parts")
+                .remedy("receive with tcpcat recv --verify, or send without -P"));
+        }
+        let copied = copy(session, &mut *source, &mut stream, file, &part, Framing::Plain).await?;
+        finish_plain(session, &mut stream).await?;
+        session.observer.ended(&stream);
+        return Ok(Sent { hash: copied.hash, confirmed: false });
+    };
+    part.header.write(&mut stream, nonce).await.map_err(|error| lost(&error))?;
+    let copied = copy(session, &mut *source, &mut stream, file, &part, Framing::Frames).await?;
+    protocol::write_end(&mut stream, &copied.hash).await.map_err(|error| lost(&error))?;
+    let verdict = verdict(session, &mut stream).await?;
+    session.observer.ended(&stream);
+    stream.shutdown().await.map_err(|error| lost(&error))?;
+    let expected = Verdict { bytes: copied.bytes, hash: copied.hash };
+    if verdict != expected {
+        return Err(Failure::verification(format!(
+            "the receiver got {} bytes with hash {}, sent were {} with {}",
+            verdict.bytes, verdict.hash, expected.bytes, expected.hash
+        )));
+    }
+    Ok(Sent { hash: copied.hash, confirmed: true })
+}
+
+async fn verdict(session: &Session, stream: &mut Stream) -> Result<Verdict, Failure> {
+    tokio::select! {
+        verdict = Verdict::read(stream) => verdict.map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => Failure::new(Exit::Failed, "the receiver closed without confirming")
+                .remedy("its own message says why"),
+            _ => session.net.failure("waiting for the receiver's confirmation", &error),
+        }),
+        () = session.interrupt.first() => Err(Failure::interrupted("the receiver had not confirmed yet")),
+    }
+}
+
+async fn copy(
+    session: &Session,
+    source: &mut (dyn AsyncRead + Send + Unpin),
+    stream: &mut Stream,
+    file: &Path,
+    part: &Part,
+    framing: Framing,
+) -> Result<Copied, Failure> {
+    let copier = Copier::new(|len| session.meter.add_sent(len))
+        .hashing(part.verify)
+        .paced(part.rate)
+        .until(&session.interrupt);
+    match copier.copy(source, stream, framing).await {
+        Ok(copied) if part.header.total.is_some() && Some(copied.bytes) != part.len => {
+            Err(Failure::new(Exit::File, format!("{} was cut while it was read", file.display())))
+        }
+        Ok(copied) => Ok(copied),
+        Err(Broken::Read(error)) => Err(Failure::file("read", file, &error)),
+        Err(Broken::Write(error)) => Err(session.net.failure("sending", &error)),
+        Err(Broken::Interrupted) => {
+            // The peer learns of the end in order; that it came early it learns only from a verified transfer.
+            let _ = stream.shutdown().await;
+            session.observer.ended(stream);
+            Err(Failure::interrupted("the file was not sent to its end"))
+        }
+    }
+}
+
+/// Closes the sending side and waits until the peer has acknowledged all of it.
+async fn finish_plain(session: &Session, stream: &mut Stream) -> Result<(), Failure> {
+    let lost = |error: io::Error| session.net.failure("waiting for the last acknowledgement", &error);
+    stream.shutdown().await.map_err(lost)?;
+    let mut ignored = vec![0; 64 << 10];
+    loop {
+        tokio::select! {
+            read = stream.read(&mut ignored) => {
+                if read.map_err(lost)? == 0 {
+                    return Ok(());
+                }
+            }
+            () = tokio::time::sleep(ACKNOWLEDGED_POLL) => {
+                if stream.is_acknowledged() {
+                    return Ok(());
+                }
+            }
+            () = session.interrupt.first() => return Err(Failure::interrupted("not all was acknowledged")),
+        }
+    }
+}
+
+const ACKNOWLEDGED_POLL: Duration = Duration::from_millis(20);

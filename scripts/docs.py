@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Holds what the documents say against the tree.
+
+Paths in backticks and relative links must exist; `cargo run` and `cargo bench` commands must name programs, examples and
+benches that there are; the README must have exactly one command that runs the demo and one that runs all tests.
+`--check` is the only mode.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+FOLDERS = r"(?:crates|benches|tests|examples|docs|scripts|\.ci)"
+PATH = re.compile(rf"`({FOLDERS}/[\w./-]+)`")
+LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+TARGET = re.compile(r"--(bin|example|bench)[ =]([\w-]+)")
+
+
+def main():
+    if sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(__doc__)
+    breaches = [*missing_files(), *missing_targets(), *readme_commands()]
+    for breach in breaches:
+        print(breach, file=sys.stderr)
+    if breaches:
+        sys.exit(f"docs: {len(breaches)} breaches")
+    print(f"docs: {len(DOCUMENTS)} documents agree with the tree")
+
+
+def lines():
+    for document in DOCUMENTS:
+        for number, line in enumerate(document.read_text().splitlines(), 1):
+            yield document, f"{document.relative_to(ROOT)}:{number}", line
+
+
+def missing_files():
+    for document, where, line in lines():
+        for path in PATH.findall(line):
+            if not (ROOT / path).exists():
+                yield f"{where}: `{path}` does not exist"
+        for path in LINK.findall(line):
+            if not (document.parent / path).exists():
+                yield f"{where}: the link to {path} leads nowhere"
+
+
+def missing_targets():
+    command = ["cargo", "metadata", "--format-version=1", "--no-deps", "--locked"]
+    output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+    there = {
+        (kind, target["name"])
+        for package in json.loads(output)["packages"]
+        for target in package["targets"]
+        for kind in target["kind"]
+    }
+    for _, where, line in lines():
+        for kind, name in TARGET.findall(line):
+            if "cargo " in line and (kind, name) not in there:
+                yield f"{where}: there is no {kind} `{name}`"
+
+
+def readme_commands():
+    readme = (ROOT / "README.md").read_text().splitlines()
+    demo = [line for line in readme if line.startswith("cargo run") and line.endswith("tcpcat -- demo")]
+    tests = [line for line in readme if re.fullmatch(r"cargo test( .*)?", line)]
+    for what, commands in (("demo", demo), ("tests", tests)):
+        if len(commands) != 1:
+            yield f"README.md:1: has {len(commands)} commands for the {what}; it must have one"
+
+
+if __name__ == "__main__":
+    main()

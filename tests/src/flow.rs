@@ -1,0 +1,94 @@
+//! What one end of a connection sent and was told, and what must hold between the two (oracles O3, O4, O11).
+
+use crate::segment::{ACK, RST, SYN, Seg};
+
+/// One end, seen from the wire.
+#[derive(Clone, Debug, Default)]
+pub struct Flow {
+    iss: Option<u32>,
+    /// The highest sequence number sent, plus one.
+    snd_nxt: u32,
+    /// The largest acknowledgement and right window edge sent.
+    ack: Option<u32>,
+    edge: Option<u32>,
+    /// The window on the peer's SYN, which counts from our own first byte on.
+    syn_window: u16,
+    /// The right window edge that the peer allowed.
+    allowed: Option<u32>,
+    /// Shift counts of this end's SYN and of the peer's.
+    scales: [Option<u8>; 2],
+    /// How often this end's numbers passed 2^31 or 2^32.
+    pub wraps: u32,
+}
+
+impl Flow {
+    /// This end sent a segment.
+    ///
+    /// # Panics
+    /// If the segment breaks O3, O4 or O11.
+    pub fn sent(&mut self, seg: &Seg) {
+        if seg.has(SYN) {
+            self.iss = Some(seg.seq);
+            self.snd_nxt = seg.seq.wrapping_add(1);
+            self.scales[0] = seg.window_scale();
+            self.allowed = self.allowed.or(Some(self.snd_nxt.wrapping_add(u32::from(self.syn_window))));
+        }
+        if seg.has(RST) {
+            return;
+        }
+        if seg.has(ACK) {
+            let edge = seg.ack.wrapping_add(self.window(seg, 0));
+            assert!(before_eq(self.ack, seg.ack), "O11: RCV.NXT went back: {self:?} {seg:?}");
+            // RFC 9293 SHLD-14.
+            assert!(before_eq(self.edge, edge), "O3: the window's right edge went back: {self:?} {seg:?}");
+            self.ack = Some(seg.ack);
+            self.edge = Some(edge);
+        }
+        if seg.has(SYN) || seg.is_empty() {
+            return;
+        }
+        // A probe may carry one byte beyond the window (RFC 9293 §3.8.6.1).
+        let allowed = self.allowed.map(|edge| edge.wrapping_add(1));
+        assert!(allowed.is_some(), "data before the handshake is complete: {seg:?}");
+        assert!(
+            !before_eq(allowed.map(|a| a.wrapping_add(1)), seg.end()),
+            "O4: beyond the window: {self:?} {seg:?}"
+        );
+        if before_eq(Some(self.snd_nxt), seg.end()) {
+            let crossed = (self.snd_nxt ^ seg.end()) >> 31 != 0;
+            self.wraps += u32::from(crossed);
+            self.snd_nxt = seg.end();
+        }
+    }
+
+    /// An intact segment of the peer arrived at this end.
+    pub fn received(&mut self, seg: &Seg) {
+        if seg.has(SYN) {
+            self.scales[1] = seg.window_scale();
+            self.syn_window = seg.window;
+            if let Some(iss) = self.iss {
+                self.allowed = Some(iss.wrapping_add(1).wrapping_add(u32::from(seg.window)));
+            }
+        } else if seg.has(ACK) && !seg.has(RST) {
+            let edge = seg.ack.wrapping_add(self.window(seg, 1));
+            if before_eq(self.allowed, edge) {
+                self.allowed = Some(edge);
+            }
+        }
+    }
+
+    /// SEG.WND of a segment sent (0) or received (1) here, scaled.
+    fn window(&self, seg: &Seg, direction: usize) -> u32 {
+        match (self.scales, seg.has(SYN)) {
+            // RFC 7323 §1.3: both SYNs must carry the option.
+            ([Some(_), Some(_)], false) => {
+                u32::from(seg.window) << self.scales[direction].unwrap_or(0).min(14)
+            }
+            _ => u32::from(seg.window),
+        }
+    }
+}
+
+fn before_eq(a: Option<u32>, b: u32) -> bool {
+    a.is_none_or(|a| b.wrapping_sub(a) < 1 << 31)
+}

@@ -1,0 +1,136 @@
+//! An endpoint in virtual time. Every frame that it emits is read by the independent decoder and checked.
+
+use std::net::IpAddr;
+
+use ackclock_core::{Endpoint, EndpointConfig, Event, Instant, Limits};
+use ackclock_wire::{ChecksumState, RxMeta};
+
+use crate::segment::{ACK, FIN, Frame, Opt, RST, SYN};
+
+/// An endpoint, its clock and what is known of its device.
+#[derive(Debug)]
+pub struct Host {
+    /// The endpoint under test.
+    pub endpoint: Endpoint,
+    /// The host's clock; it only moves forwards.
+    pub now: Instant,
+    mtu: usize,
+}
+
+impl Host {
+    /// A host that starts at `now`.
+    #[must_use]
+    pub fn new(config: EndpointConfig, now: Instant) -> Self {
+        Self { mtu: config.mtu, endpoint: Endpoint::new(config, now), now }
+    }
+
+    /// A packet arrives from the device, its checksum still to be verified.
+    pub fn receive(&mut self, packet: &[u8]) {
+        let meta = RxMeta { checksum: ChecksumState::Complete, segment_size: None };
+        self.endpoint.handle_packet(self.now, packet, meta);
+    }
+
+    /// All frames that the endpoint wants to send now.
+    ///
+    /// # Panics
+    /// If a frame breaks one of the rules of [`check_frame`], or the endpoint never stops sending.
+    pub fn transmit(&mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while let Some(packet) = self.transmit_one() {
+            let frame = check_frame(&packet, self.mtu).unwrap_or_else(|why| panic!("{why}: {packet:02x?}"));
+            frames.push(frame);
+            assert!(
+                frames.len() < BURST_MAX,
+                "{BURST_MAX} frames at one instant: the endpoint does not stop"
+            );
+        }
+        frames
+    }
+
+    /// The next packet that the endpoint wants to send now, as it would lie on the wire.
+    pub fn transmit_one(&mut self) -> Option<Vec<u8>> {
+        let limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };
+        let packet = self.endpoint.poll_transmit(self.now, limits)?;
+        assert_eq!(packet.segment_size, None, "a large packet for a device that cuts none");
+        assert_eq!(
+            packet.checksum,
+            ChecksumState::Complete,
+            "an unfinished checksum for a device that finishes none"
+        );
+        Some([packet.header, packet.payload[0], packet.payload[1]].concat())
+    }
+
+    /// When the endpoint wants to be woken, never before the present.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.endpoint.poll_timeout().map(|at| at.max(self.now))
+    }
+
+    /// Moves the clock forwards and lets timers expire.
+    ///
+    /// # Panics
+    /// If `to` lies in the past.
+    pub fn wake(&mut self, to: Instant) {
+        assert!(to >= self.now, "time runs forwards");
+        self.now = to;
+        self.endpoint.handle_timeout(to);
+    }
+
+    /// Events since the last call.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.endpoint.poll_event()).collect()
+    }
+
+    /// The device's MTU changes.
+    pub fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu;
+        self.endpoint.set_mtu(self.now, mtu);
+    }
+
+    /// The device's MTU in bytes.
+    #[must_use]
+    pub fn mtu(&self) -> usize {
+        self.mtu
+    }
+}
+
+/// Reads a packet and checks what holds for every packet that a correct stack sends.
+///
+/// # Errors
+/// The rule that is broken.
+pub fn check_frame(packet: &[u8], mtu: usize) -> Result<Frame, String> {
+    let frame = Frame::parse(packet)?;
+    let seg = &frame.seg;
+    if packet.len() > mtu {
+        return Err(format!("{} bytes over an MTU of {mtu}", packet.len()));
+    }
+    // RFC 9293 §3.7.1 MUST-65; RFC 7323 §2.2; RFC 2018 §2.
+    if !seg.has(SYN) && (seg.mss().is_some() || seg.window_scale().is_some() || seg.sack_permitted()) {
+        return Err("an option that belongs on SYN segments only".to_owned());
+    }
+    if let Some(Opt::Other(kind, _)) = seg.options.iter().find(|o| matches!(o, Opt::Other(..))) {
+        return Err(format!("unknown option kind {kind}"));
+    }
+    if !seg.has(ACK) && !seg.has(SYN) && !seg.has(RST) {
+        return Err("neither SYN, RST nor ACK".to_owned());
+    }
+    if seg.has(SYN | FIN) || seg.has(SYN | RST) || seg.has(FIN | RST) {
+        return Err("flags that exclude each other".to_owned());
+    }
+    if !seg.has(ACK) && seg.ack != 0 {
+        return Err("an acknowledgement number without the ACK bit leaks state".to_owned());
+    }
+    Ok(frame)
+}
+
+/// The address of host number `number`: 10.0.0.n or fd00::n.
+#[must_use]
+pub fn host_addr(v6: bool, number: u8) -> IpAddr {
+    if v6 {
+        IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, u16::from(number)])
+    } else {
+        IpAddr::from([10, 0, 0, number])
+    }
+}
+
+const BURST_MAX: usize = 100_000;

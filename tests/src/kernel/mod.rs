@@ -1,0 +1,12 @@
+//! What the tests against the Linux kernel's TCP share.
+//!
+//! The usual scene: in a namespace of its own (see [`crate::netns`]) the kernel is 10.9.0.1 and fd09::1, and at the other
+//! end of a TUN device a stack is 10.9.0.2 and fd09::2.
+//!
+//! - [`scene`]: that device, that stack, the addresses of both;
+//! - [`payload`]: long data that can be told apart everywhere, sent and received under a hash;
+//! - [`program`]: real programs as peers (`curl`, `nc`, Python).
+
+pub mod payload;
+pub mod program;
+pub mod scene;

@@ -1,0 +1,248 @@
+//! One direction of a path: delay, rate, queue, MTU and every fault that RFC 9293 expects a network to have.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use ackclock_core::Instant;
+
+use crate::rng::Rng;
+
+/// What a link does to packets. Probabilities are in parts of a million.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    /// One-way delay.
+    pub delay: Duration,
+    /// Up to this much more, drawn for each packet.
+    pub jitter: Duration,
+    /// Bits a second; `None`: no limit.
+    pub rate_bps: Option<u64>,
+    /// The most packets that wait at the rate limit.
+    pub queue_packets: usize,
+    /// Largest packet in bytes; a larger one is dropped, and its sender told.
+    pub mtu: usize,
+    /// Packets lost.
+    pub loss: u32,
+    /// Packets that arrive twice.
+    pub duplicate: u32,
+    /// Packets held back by up to `reorder_by`.
+    pub reorder: u32,
+    /// How long at most.
+    pub reorder_by: Duration,
+    /// Packets with a burst of up to 15 damaged bits, which the Internet checksum always finds.
+    pub corrupt: u32,
+    /// Packets cut short.
+    pub truncate: u32,
+    /// Times when nothing passes.
+    pub blackouts: Vec<(Instant, Instant)>,
+}
+
+impl Faults {
+    /// A link that only delays.
+    #[must_use]
+    pub fn none(delay: Duration) -> Self {
+        Self {
+            delay,
+            jitter: Duration::ZERO,
+            rate_bps: None,
+            queue_packets: 1_000,
+            mtu: 65_535,
+            loss: 0,
+            duplicate: 0,
+            reorder: 0,
+            reorder_by: Duration::ZERO,
+            corrupt: 0,
+            truncate: 0,
+            blackouts: Vec::new(),
+        }
+    }
+}
+
+/// What happened to packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Packets that were sent into the link.
+    pub sent: u64,
+    /// Packets that came out, copies included.
+    pub delivered: u64,
+    /// Packets lost at random or in a blackout.
+    pub lost: u64,
+    /// Packets dropped by a full queue.
+    pub queue_drops: u64,
+    /// Packets too big for the link.
+    pub too_big: u64,
+    /// Copies made.
+    pub duplicated: u64,
+    /// Packets held back.
+    pub reordered: u64,
+    /// Packets damaged.
+    pub corrupted: u64,
+    /// Packets cut short.
+    pub truncated: u64,
+}
+
+impl LinkStats {
+    /// All faults together.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.lost
+            + self.queue_drops
+            + self.too_big
+            + self.duplicated
+            + self.reordered
+            + self.corrupted
+            + self.truncated
+    }
+}
+
+/// A packet on its way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct InTransit {
+    arrives: Instant,
+    number: u64,
+    packet: Vec<u8>,
+    intact: bool,
+}
+
+/// One direction of a path.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// What it does; may be changed at any time.
+    pub faults: Faults,
+    /// What it did.
+    pub stats: LinkStats,
+    rng: Rng,
+    transit: BinaryHeap<Reverse<InTransit>>,
+    next_number: u64,
+    /// When the rate limit has let the last packet through, and when the ones before will.
+    departures: Vec<Instant>,
+}
+
+/// What becomes of a packet at the link's entrance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entered {
+    /// Taken, or lost without a word.
+    Quietly,
+    /// Too big: the sender is to be told this MTU.
+    TooBig(usize),
+}
+
+impl Link {
+    /// An empty link.
+    #[must_use]
+    pub fn new(faults: Faults, seed: u64) -> Self {
+        Self {
+            faults,
+            stats: LinkStats::default(),
+            rng: Rng::new(seed),
+            transit: BinaryHeap::new(),
+            next_number: 0,
+            departures: Vec::new(),
+        }
+    }
+
+    /// A packet enters the link.
+    pub fn send(&mut self, now: Instant, packet: Vec<u8>) -> Entered {
+        self.stats.sent += 1;
+        if packet.len() > self.faults.mtu {
+            self.stats.too_big += 1;
+            return Entered::TooBig(self.faults.mtu);
+        }
+        let blackout = self.faults.blackouts.iter().any(|(from, to)| (*from..*to).contains(&now));
+        if blackout || self.rng.chance(self.faults.loss) {
+            self.stats.lost += 1;
+            return Entered::Quietly;
+        }
+        let Some(departs) = self.departure(now, packet.len()) else {
+            self.stats.queue_drops += 1;
+            return Entered::Quietly;
+        };
+        if self.rng.chance(self.faults.duplicate) {
+            self.stats.duplicated += 1;
+            self.carry(departs, packet.clone());
+        }
+        self.carry(departs, packet);
+        Entered::Quietly
+    }
+
+    /// When the next packet arrives.
+    #[must_use]
+    pub fn next_arrival(&self) -> Option<Instant> {
+        self.transit.peek().map(|Reverse(next)| next.arrives)
+    }
+
+    /// The next packet that has arrived by `now`, and whether it is as it was sent.
+    pub fn receive(&mut self, now: Instant) -> Option<(Vec<u8>, bool)> {
+        if self.next_arrival()? > now {
+            return None;
+        }
+        let Reverse(arrived) = self.transit.pop()?;
+        self.stats.delivered += 1;
+        Some((arrived.packet, arrived.intact))
+    }
+
+    /// From now on the link only delays; its rate, queue and MTU stay.
+    pub fn heal(&mut self) {
+        let Faults { delay, rate_bps, queue_packets, mtu, .. } = self.faults;
+        self.faults = Faults { rate_bps, queue_packets, mtu, ..Faults::none(delay) };
+    }
+
+    /// O12: every packet is accounted for.
+    ///
+    /// # Panics
+    /// If one is not.
+    pub fn check(&self) {
+        let s = &self.stats;
+        let entered = s.sent + s.duplicated;
+        let gone = s.delivered + s.lost + s.queue_drops + s.too_big;
+        assert_eq!(entered, gone + self.transit.len() as u64, "packets appear or vanish: {s:?}");
+    }
+
+    fn departure(&mut self, now: Instant, len: usize) -> Option<Instant> {
+        let Some(rate) = self.faults.rate_bps else { return Some(now) };
+        self.departures.retain(|at| *at > now);
+        if self.departures.len() >= self.faults.queue_packets {
+            return None;
+        }
+        let starts = self.departures.last().copied().unwrap_or(now);
+        let departs = starts + Duration::from_nanos(len as u64 * 8 * 1_000_000_000 / rate);
+        self.departures.push(departs);
+        Some(departs)
+    }
+
+    fn carry(&mut self, departs: Instant, mut packet: Vec<u8>) {
+        let mut arrives = departs + self.faults.delay + self.up_to(self.faults.jitter);
+        let mut intact = true;
+        if self.rng.chance(self.faults.reorder) {
+            self.stats.reordered += 1;
+            arrives += self.up_to(self.faults.reorder_by);
+        }
+        if self.rng.chance(self.faults.corrupt) {
+            self.stats.corrupted += 1;
+            intact = false;
+            self.damage(&mut packet);
+        } else if self.rng.chance(self.faults.truncate) {
+            self.stats.truncated += 1;
+            intact = false;
+            packet.truncate(self.rng.below(packet.len() as u64) as usize);
+        }
+        self.next_number += 1;
+        self.transit.push(Reverse(InTransit { arrives, number: self.next_number, packet, intact }));
+    }
+
+    /// Turns bits over within 15 in a row; ones' complement sums see any such burst.
+    fn damage(&mut self, packet: &mut [u8]) {
+        let first = self.rng.below(packet.len() as u64 * 8) as usize;
+        let pattern = 1 | self.rng.below(1 << 15) as usize;
+        for bit in (0..15).filter(|bit| pattern >> bit & 1 == 1) {
+            let at = first + bit;
+            if let Some(byte) = packet.get_mut(at / 8) {
+                *byte ^= 0x80 >> (at % 8);
+            }
+        }
+    }
+
+    fn up_to(&mut self, limit: Duration) -> Duration {
+        Duration::from_nanos(self.rng.below(limit.as_nanos() as u64 + 1))
+    }
+}

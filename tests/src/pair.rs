@@ -1,0 +1,469 @@
+//! Two endpoints, a path that does its worst, and an application at each end, in virtual time.
+//!
+//! One seed decides everything: addresses, settings, sequence numbers, faults, what the applications do. After every step
+//! the oracles of [`crate::flow`] and this module are asked. Faults end at a time that the seed also decides, and from
+//! then on everything must finish within bounded time.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ackclock_core::{
+    Connection, ConnectionError, ConnectionId, EndpointConfig, Instant, Keepalive, ListenAddr, ListenOptions,
+    ListenerId, State, TcpConfig,
+};
+
+use crate::app::{App, Plan};
+use crate::flow::Flow;
+use crate::host::{Host, check_frame, host_addr};
+use crate::icmp::packet_too_big;
+use crate::link::{Entered, Faults, Link, LinkStats};
+use crate::rng::Rng;
+use crate::segment::{Frame, SYN, seg};
+
+/// Everything that a run is made from.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The seed it was drawn from.
+    pub seed: u64,
+    /// IPv6 instead of IPv4.
+    pub v6: bool,
+    /// MTU of both devices.
+    pub mtu: usize,
+    /// Settings of the client's and the server's connection.
+    pub tcp: [TcpConfig; 2],
+    /// Faults from client to server and back.
+    pub faults: [Faults; 2],
+    /// What the client and the server do.
+    pub plans: [Plan; 2],
+    /// Where the client's and the server's initial sequence number is to lie, if anywhere special.
+    pub iss: [Option<u32>; 2],
+    /// When faults end.
+    pub heal_after: Duration,
+    /// When the path's MTU changes, and to what.
+    pub mtu_change: Option<(Duration, usize)>,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Payload bytes that arrived.
+    pub bytes: u64,
+    /// What both links did.
+    pub links: [LinkStats; 2],
+    /// Sequence numbers that passed 2^31 or 2^32 while data was sent.
+    pub wraps: u32,
+    /// Simulated time.
+    pub time: Duration,
+    /// A hash over every packet and its time: equal for equal runs.
+    pub trace: u64,
+}
+
+/// One end.
+#[derive(Debug)]
+struct Side {
+    host: Host,
+    /// The host's clock at simulated time zero.
+    epoch: Instant,
+    socket: SocketAddr,
+    listener: Option<ListenerId>,
+    conn: Option<ConnectionId>,
+    app: App,
+    flow: Flow,
+    /// Payload bytes acknowledged when last looked at (O11).
+    bytes_acked: u64,
+}
+
+/// The simulation.
+#[derive(Debug)]
+pub struct Pair {
+    scenario: Scenario,
+    now: Instant,
+    sides: [Side; 2],
+    links: [Link; 2],
+    healed: bool,
+    /// Steps without time passing.
+    spins: u32,
+    trace: u64,
+}
+
+impl Pair {
+    /// Makes both ends and lets the client connect.
+    ///
+    /// # Panics
+    /// If the stack refuses to.
+    #[must_use]
+    pub fn new(scenario: Scenario) -> Self {
+        let mut rng = Rng::new(scenario.seed ^ 0x5eed);
+        let ports = [rng.between(1024, 65_535) as u16, rng.between(1, 1023) as u16];
+        let sockets = [0, 1].map(|i| SocketAddr::new(host_addr(scenario.v6, i as u8 + 1), ports[i]));
+        let links = [0, 1].map(|i| Link::new(scenario.faults[i].clone(), rng.next_u64()));
+        let streams = [rng.next_u64(), rng.next_u64()];
+        let sides = [0, 1].map(|i| {
+            let mut config = EndpointConfig::new(vec![sockets[i].ip()], [i as u8 + 1; 32]);
+            config.mtu = scenario.mtu;
+            config.tcp = scenario.tcp[i].clone();
+            let epoch = epoch(&config, sockets[i], sockets[1 - i], i == 1, scenario.iss[i], &mut rng);
+            Side {
+                host: Host::new(config, epoch),
+                epoch,
+                socket: sockets[i],
+                listener: None,
+                conn: None,
+                app: App::new(scenario.plans[i].clone(), streams[i], streams[1 - i]),
+                flow: Flow::default(),
+                bytes_acked: 0,
+            }
+        });
+        let mut pair = Self { scenario, now: Instant::ZERO, sides, links, healed: false, spins: 0, trace: 0 };
+        let [client, server] = &mut pair.sides;
+        let addr = ListenAddr { addr: Some(server.socket.ip()), port: Some(server.socket.port()) };
+        server.listener = server.host.endpoint.listen(server.host.now, ListenOptions::new(addr)).ok();
+        let local = (Some(client.socket.ip()), client.socket.port());
+        let conn = client.host.endpoint.connect(client.host.now, server.socket, local, None);
+        client.conn = Some(conn.expect("the endpoint is empty"));
+        pair.exchange();
+        pair
+    }
+
+    /// Runs until both ends have finished and forgotten each other, then a while longer.
+    ///
+    /// # Panics
+    /// If an oracle is broken.
+    pub fn run(mut self) -> Report {
+        let heal_at = Instant::ZERO + self.scenario.heal_after;
+        // F4: twice the largest RTO, a zero-window probe interval, and what the data itself takes.
+        let deadline = heal_at + Duration::from_secs(300);
+        while !self.is_finished() {
+            if !self.healed && self.now >= heal_at {
+                self.heal();
+            }
+            assert!(self.now < deadline, "stuck after faults ended: {}", self.describe());
+            let next = self.next_event().map(|at| if self.healed { at } else { at.min(heal_at) });
+            let next = next.unwrap_or_else(|| panic!("nothing will ever happen: {}", self.describe()));
+            self.step(next);
+        }
+        self.check_endings();
+        self.close();
+        Report {
+            bytes: self.sides.iter().map(|side| side.app.read).sum(),
+            links: [self.links[0].stats, self.links[1].stats],
+            wraps: self.sides.iter().map(|side| side.flow.wraps).sum(),
+            time: self.now.saturating_since(Instant::ZERO),
+            trace: self.trace,
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        let aborted = self.sides.iter().any(|side| side.app.aborted);
+        // A server whose client aborts before the handshake's last ACK arrives never hears of a connection.
+        self.sides.iter().all(|side| side.is_finished() || (aborted && side.conn.is_none()))
+    }
+
+    /// The next time at which anything happens.
+    fn next_event(&self) -> Option<Instant> {
+        let arrivals = self.links.iter().filter_map(Link::next_arrival);
+        let timers = self.sides.iter().filter_map(|side| side.sim_time(side.host.next_timeout()?));
+        let wakeups =
+            self.sides.iter().filter(|side| !side.app.is_done() && side.app.paused_until > side.host.now);
+        let wakeups = wakeups.filter_map(|side| side.sim_time(side.app.paused_until));
+        let change =
+            self.scenario.mtu_change.map(|(after, _)| Instant::ZERO + after).filter(|at| *at > self.now);
+        arrivals.chain(timers).chain(wakeups).chain(change).min()
+    }
+
+    fn step(&mut self, to: Instant) {
+        self.spins = if to > self.now { 0 } else { self.spins + 1 };
+        assert!(self.spins < SPINS_MAX, "O10: time stands still: {}", self.describe());
+        self.now = to.max(self.now);
+        if let Some((after, mtu)) = self.scenario.mtu_change
+            && self.now >= Instant::ZERO + after
+        {
+            self.links.iter_mut().for_each(|link| link.faults.mtu = mtu);
+        }
+        for i in 0..2 {
+            let side = &mut self.sides[i];
+            let host_now = side.epoch + self.now.saturating_since(Instant::ZERO);
+            if side.host.next_timeout().is_some_and(|at| at <= host_now) {
+                side.host.wake(host_now);
+            }
+            side.host.now = host_now;
+            while let Some((packet, intact)) = self.links[1 - i].receive(self.now) {
+                let side = &mut self.sides[i];
+                if intact && let Ok(frame) = Frame::parse(&packet) {
+                    side.flow.received(&frame.seg);
+                }
+                side.host.receive(&packet);
+            }
+        }
+        self.exchange();
+    }
+
+    /// Applications run and packets leave, until nothing more happens at this instant.
+    fn exchange(&mut self) {
+        for i in 0..2 {
+            let side = &mut self.sides[i];
+            side.host.events();
+            if side.conn.is_none()
+                && let Some(listener) = side.listener
+            {
+                side.conn = side.host.endpoint.accept(side.host.now, listener);
+            }
+            if let Some(conn) = side.conn {
+                side.app.run(&mut side.host, conn);
+            }
+            self.transmit(i);
+            self.sides[i].check(self.healed);
+        }
+        self.links.iter().for_each(Link::check);
+    }
+
+    fn transmit(&mut self, i: usize) {
+        while let Some(packet) = self.sides[i].host.transmit_one() {
+            let side = &mut self.sides[i];
+            let frame = check_frame(&packet, side.host.mtu())
+                .unwrap_or_else(|why| panic!("O7, {why}: {packet:02x?}"));
+            side.flow.sent(&frame.seg);
+            self.trace = hash(self.trace ^ self.now.as_nanos(), &packet);
+            if let Entered::TooBig(mtu) = self.links[i].send(self.now, packet.clone()) {
+                // The router's answer may be lost like any other packet.
+                let report = packet_too_big(host_addr(self.scenario.v6, 254), mtu as u32, &packet);
+                self.links[1 - i].send(self.now, report);
+            }
+        }
+    }
+
+    fn heal(&mut self) {
+        self.healed = true;
+        self.links.iter_mut().for_each(Link::heal);
+        self.sides.iter_mut().for_each(|side| side.app.hurry());
+    }
+
+    /// O2: whoever saw an error saw it for a reason, and a clean end had everything.
+    fn check_endings(&self) {
+        let aborted = self.sides.iter().any(|side| side.app.aborted);
+        for (side, other) in [(0, 1), (1, 0)].map(|(a, b)| (&self.sides[a].app, &self.sides[b].app)) {
+            match side.error {
+                None if aborted => {}
+                None => {
+                    assert_eq!((side.read, other.shut), (other.written, true), "the end of the stream, early")
+                }
+                Some(
+                    ConnectionError::Reset | ConnectionError::KeepaliveTimedOut | ConnectionError::TimedOut,
+                ) if aborted => {}
+                // An abort before the handshake was complete reaches the client as a refusal.
+                Some(ConnectionError::Refused | ConnectionError::Aborted) if aborted => {}
+                Some(error) => panic!("O2, an error without a cause: {error}: {}", self.describe()),
+            }
+        }
+    }
+
+    /// Both applications let go; TIME-WAIT passes; nothing is left, and nothing more is ever sent (O6, O9).
+    fn close(&mut self) {
+        for side in &mut self.sides {
+            if let Some(conn) = side.conn.take() {
+                side.host.endpoint.release(side.host.now, conn);
+            }
+            side.listener
+                .take()
+                .inspect(|listener| side.host.endpoint.close_listener(side.host.now, *listener));
+        }
+        self.exchange();
+        let deadline = self.now + Duration::from_secs(1_000);
+        while let Some(next) = self.next_event().filter(|at| *at < deadline) {
+            self.step(next);
+        }
+        let sent: u64 = self.links.iter().map(|link| link.stats.sent).sum();
+        while let Some(next) = self.next_event().filter(|at| *at < deadline + Duration::from_secs(3_600)) {
+            self.step(next);
+        }
+        assert_eq!(
+            sent,
+            self.links.iter().map(|link| link.stats.sent).sum::<u64>(),
+            "O9: closed ends still send"
+        );
+        for side in &self.sides {
+            assert_eq!(side.host.endpoint.connections().count(), 0, "connections left over");
+            assert_eq!(side.host.endpoint.memory().0, 0, "O6: buffers left over");
+        }
+    }
+
+    /// The state of both ends, for the message of a failure.
+    fn describe(&self) -> String {
+        let sides = self.sides.each_ref().map(|side| {
+            let info = side.connection().map(|c| c.info(side.host.now));
+            let next = side.host.next_timeout().and_then(|at| side.sim_time(at));
+            format!("{:?}\n  flow {:?}\n  timer at {next:?}\n  {info:?}", side.app, side.flow)
+        });
+        let (seed, now, links) = (self.scenario.seed, self.now, self.links.each_ref().map(|l| l.stats));
+        format!("seed {seed} at {now:?}, links {links:?}\nclient {}\nserver {}", sides[0], sides[1])
+    }
+}
+
+impl Side {
+    /// A time of this host's clock, in simulated time.
+    fn sim_time(&self, at: Instant) -> Option<Instant> {
+        (at != Instant::FAR_FUTURE).then(|| Instant::ZERO + at.saturating_since(self.epoch))
+    }
+
+    fn connection(&self) -> Option<&Connection> {
+        self.conn.and_then(|conn| self.host.endpoint.connection(conn))
+    }
+
+    fn is_finished(&self) -> bool {
+        let flushed = self.connection().is_some_and(Connection::is_flushed);
+        self.app.is_done() && (flushed || self.app.error.is_some() || self.app.aborted)
+    }
+
+    /// O5, O6, O10, O11 after a step.
+    fn check(&mut self, healed: bool) {
+        let (used, limit) = self.host.endpoint.memory();
+        assert!(used <= limit, "O6: {used} bytes accounted, {limit} allowed");
+        let Some(connection) = self.connection() else { return };
+        let info = connection.info(self.host.now);
+        let waits = matches!(
+            info.state,
+            State::SynSent
+                | State::SynReceived
+                | State::FinWait1
+                | State::Closing
+                | State::LastAck
+                | State::TimeWait
+        );
+        if waits || info.send_queue > 0 {
+            assert!(self.host.next_timeout().is_some(), "O5: no timer is armed: {info:?}");
+        }
+        if info.backoff == 0 || healed {
+            assert!(info.rto <= RTO_MAX, "O10: {:?}", info.rto);
+        }
+        assert!(info.bytes_acked >= self.bytes_acked, "O11: SND.UNA went back");
+        assert!(info.cwnd > 0 && info.snd_mss > 0, "{info:?}");
+        self.bytes_acked = info.bytes_acked;
+    }
+}
+
+/// When the host's clock must start so that its connection gets the initial sequence number wanted.
+fn epoch(
+    config: &EndpointConfig,
+    local: SocketAddr,
+    remote: SocketAddr,
+    passive: bool,
+    iss: Option<u32>,
+    rng: &mut Rng,
+) -> Instant {
+    let drawn = Instant::from_millis(rng.between(1, 100_000_000));
+    let Some(wanted) = iss else { return drawn };
+    let mut probe = Host::new(config.clone(), drawn);
+    if passive {
+        let addr = ListenAddr { addr: Some(local.ip()), port: Some(local.port()) };
+        probe.endpoint.listen(drawn, ListenOptions::new(addr)).expect("the port is free");
+        probe.receive(&Frame::new(remote, local, seg(SYN)).to_bytes());
+    } else {
+        probe
+            .endpoint
+            .connect(drawn, remote, (Some(local.ip()), local.port()), None)
+            .expect("nothing in the way");
+    }
+    let syn = probe.transmit().pop().expect("a SYN");
+    // RFC 9293 MUST-8: the initial sequence number grows by one every 4 µs.
+    drawn + Duration::from_micros(4 * u64::from(wanted.wrapping_sub(syn.seg.seq)))
+}
+
+/// FNV-1a.
+fn hash(start: u64, bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(start ^ 0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+impl Scenario {
+    /// The scenario of a seed. Each kind of fault is on in some seeds only, so that rare combinations are met, too.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let mtu = rng.pick(&[1500, 1500, 1500, 1280, 9000, 576]);
+        let v6 = mtu >= 1280 && rng.chance(400_000);
+        let aborts = rng.chance(100_000);
+        let heal_after = Duration::from_millis(rng.between(2_000, 60_000));
+        let tcp = [draw_tcp(&mut rng, aborts), draw_tcp(&mut rng, aborts)];
+        let faults = [draw_faults(&mut rng, heal_after), draw_faults(&mut rng, heal_after)];
+        let slow = faults.iter().any(|f| f.rate_bps.is_some() || f.loss > 0);
+        let plans = [0, 1].map(|i| draw_plan(&mut rng, slow, aborts && i == seed as usize % 2));
+        let iss = [0, 1].map(|i| {
+            // F21: in a third of all seeds (more here) numbers wrap while data flows.
+            let place = rng.pick(&[None, Some(1_u32 << 31), Some(0)]);
+            let before = rng.below(plans[i].total.clamp(2_000, 300_000)) as u32;
+            place.map(|place| place.wrapping_sub(before))
+        });
+        let mtu_change = (mtu > 1300 && rng.chance(200_000))
+            .then(|| (Duration::from_millis(rng.below(3_000)), rng.between(1280, 1400) as usize));
+        Self { seed, v6, mtu, tcp, faults, plans, iss, heal_after, mtu_change }
+    }
+}
+
+fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
+    let probing = Keepalive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), probes: 5 };
+    TcpConfig {
+        nodelay: rng.chance(300_000),
+        // When the peer aborts and its reset is lost, an end that only reads learns of it by probing.
+        keepalive: keepalive.then_some(probing),
+        send_buffer_max: rng.pick(&[4_096, 65_536, 1 << 20, 4 << 20]),
+        receive_buffer_max: rng.pick(&[2_920, 16_384, 65_535, 1 << 20, 6 << 20]),
+        mss_max: rng.pick(&[None, None, None, Some(536), Some(1000)]),
+        timestamps: rng.chance(700_000),
+        sack: rng.chance(700_000),
+        window_scaling: rng.chance(700_000),
+        ..TcpConfig::default()
+    }
+}
+
+fn draw_faults(rng: &mut Rng, until: Duration) -> Faults {
+    let micros = |rng: &mut Rng, most| Duration::from_micros(rng.below(most));
+    let delay = rng.pick(&[50, 1_000, 20_000, 150_000]);
+    let mut faults = Faults::none(micros(rng, delay));
+    let mut on = |parts: u32, most: u64| if rng.chance(parts) { rng.below(most) as u32 } else { 0 };
+    faults.loss = on(600_000, 300_000) / 2_u32.pow(on(700_000, 6));
+    faults.duplicate = on(300_000, 300_000);
+    faults.reorder = on(400_000, 300_000);
+    faults.corrupt = on(300_000, 50_000);
+    faults.truncate = on(200_000, 50_000);
+    let reorder_most = rng.pick(&[2_000, 20_000, 200_000, 5_000_000]);
+    faults.reorder_by = micros(rng, reorder_most);
+    if rng.chance(300_000) {
+        faults.jitter = micros(rng, delay.max(100));
+    }
+    if rng.chance(400_000) {
+        faults.rate_bps = Some(rng.between(200_000, 100_000_000));
+        faults.queue_packets = rng.between(3, 200) as usize;
+    }
+    if rng.chance(150_000) {
+        let from = Instant::ZERO + micros(rng, 2_000_000);
+        faults.blackouts.push((from, from + until.min(micros(rng, 40_000_000))));
+    }
+    faults
+}
+
+fn draw_plan(rng: &mut Rng, slow: bool, aborts: bool) -> Plan {
+    let most = if slow { 300_000 } else { 1_500_000 };
+    let total =
+        rng.pick(&[0, 1, rng.clone().below(10_000), rng.clone().below(most), rng.clone().below(most)]);
+    let chunk = rng.pick(&[(1, 100), (1, 10_000), (1_448, 1_448), (1, 65_536)]);
+    let tiny_reads = total < 100_000 && rng.chance(200_000);
+    Plan {
+        total,
+        write_chunk: if total < 50_000 { chunk } else { (chunk.0.max(100), chunk.1.max(10_000)) },
+        read_chunk: if tiny_reads {
+            (1, 1)
+        } else {
+            rng.pick(&[(1, 10_000), (65_536, 65_536), (500, 2_000)])
+        },
+        pause: if rng.chance(300_000) { 20_000 } else { 0 },
+        pause_max: Duration::from_millis(rng.pick(&[1, 50, 2_000])),
+        abort_after: aborts.then(|| rng.below(total.max(1))),
+    }
+}
+
+/// The most steps at one instant.
+const SPINS_MAX: u32 = 10_000;
+
+/// RFC 6298 §2.5 lets an implementation set a maximum of at least 60 s; reliability catalogue O10.
+const RTO_MAX: Duration = Duration::from_secs(120);

@@ -1,0 +1,207 @@
+//! Ends of connections with the kernel at the other end: half closes, resets, refusals, closes that cross.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use ackclock::{Stack, State, TcpStream};
+use ackclock_device::OffloadMode;
+use ackclock_tests::kernel::payload::{receive, send};
+use ackclock_tests::kernel::scene::{Family, stack, within};
+use ackclock_tests::netns::in_namespace;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net;
+
+#[test]
+fn stack_half_closes_and_reads_what_the_kernel_sends_after() {
+    each_scene(|stack, family| async move {
+        let (ours, mut theirs) = joined(&stack, family).await;
+        let (mut reader, mut writer) = ours.into_split();
+        let first = send(&mut writer, LEN, 1).await.unwrap();
+        writer.shutdown().await.unwrap();
+        assert_eq!(receive(&mut theirs).await.unwrap(), first);
+        // RFC 9293 §3.6 case 1: our FIN is acknowledged, theirs has not come.
+        wait_for_state(&stack, &[State::FinWait2]).await;
+
+        let second = tokio::spawn(async move { send(&mut theirs, LEN, 2).await });
+        assert_eq!(receive(&mut reader).await.unwrap(), second.await.unwrap().unwrap());
+        // Who closes first waits.
+        wait_for_state(&stack, &[State::TimeWait]).await;
+    });
+}
+
+#[test]
+fn kernel_half_closes_and_reads_what_the_stack_sends_after() {
+    each_scene(|stack, family| async move {
+        let (mut ours, mut theirs) = joined(&stack, family).await;
+        let first = send(&mut theirs, LEN, 1).await.unwrap();
+        theirs.shutdown().await.unwrap();
+        assert_eq!(receive(&mut ours).await.unwrap(), first);
+        assert_eq!(ours.info().unwrap().state, State::CloseWait);
+
+        let (sent, received) = tokio::join!(
+            async {
+                let sent = send(&mut ours, LEN, 2).await.unwrap();
+                ours.shutdown().await.unwrap();
+                sent
+            },
+            receive(&mut theirs)
+        );
+        assert_eq!(received.unwrap(), sent);
+        drop(ours);
+        wait_until_empty(&stack).await;
+    });
+}
+
+#[test]
+fn both_close_at_once_and_both_read_the_end() {
+    each_scene(|stack, family| async move {
+        for _ in 0..20 {
+            let (mut ours, mut theirs) = joined(&stack, family).await;
+            let (mine, kernels) = tokio::join!(ours.shutdown(), theirs.shutdown());
+            mine.unwrap();
+            kernels.unwrap();
+            assert_eq!(within(LIMIT, &stack, ours.read(&mut [0; 1])).await.unwrap(), 0);
+            assert_eq!(within(LIMIT, &stack, theirs.read(&mut [0; 1])).await.unwrap(), 0);
+        }
+    });
+}
+
+#[test]
+fn reset_by_the_kernel_fails_the_stacks_read_and_write() {
+    each_scene(|stack, family| async move {
+        let (mut ours, theirs) = joined(&stack, family).await;
+        theirs.set_zero_linger().unwrap();
+        let reading = tokio::spawn(async move {
+            let read = ours.read(&mut [0; 1]).await;
+            (ours, read)
+        });
+        drop(theirs);
+        let (mut ours, read) = within(LIMIT, &stack, reading).await.unwrap();
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
+        assert!(ours.write(b"x").await.is_err());
+        drop(ours);
+        wait_until_empty(&stack).await;
+    });
+}
+
+#[test]
+fn kernel_that_closes_with_unread_data_resets_the_stack() {
+    each_scene(|stack, family| async move {
+        let (mut ours, theirs) = joined(&stack, family).await;
+        ours.write_all(b"never read").await.unwrap();
+        theirs.readable().await.unwrap();
+        drop(theirs);
+        let read = within(LIMIT, &stack, ours.read(&mut [0; 1])).await;
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn abort_by_the_stack_resets_the_kernel() {
+    each_scene(|stack, family| async move {
+        let (ours, mut theirs) = joined(&stack, family).await;
+        ours.abort();
+        let read = within(LIMIT, &stack, theirs.read(&mut [0; 1])).await;
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
+        drop(ours);
+        wait_until_empty(&stack).await;
+    });
+}
+
+#[test]
+fn abort_amid_a_transfer_resets_the_kernel() {
+    each_scene(|stack, family| async move {
+        let (mut ours, mut theirs) = joined(&stack, family).await;
+        let reading = tokio::spawn(async move { receive(&mut theirs).await });
+        send(&mut ours, LEN, 1).await.unwrap();
+        ours.abort();
+        let read = within(LIMIT, &stack, reading).await.unwrap();
+        // What had been acknowledged may all have been read before: then there was nothing left to reset.
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn stream_dropped_with_unread_data_resets_the_kernel() {
+    each_scene(|stack, family| async move {
+        let (ours, mut theirs) = joined(&stack, family).await;
+        theirs.write_all(b"never read").await.unwrap();
+        ours.readable().await.unwrap();
+        drop(ours);
+        let read = within(LIMIT, &stack, theirs.read(&mut [0; 1])).await;
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn closed_port_refuses_at_once_each_way() {
+    each_scene(|stack, family| async move {
+        let refused = within(LIMIT, &stack, stack.connect(family.kernel(9))).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        let refused = within(LIMIT, &stack, net::TcpStream::connect(family.stack(9))).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn dropped_stream_still_delivers_what_was_written() {
+    each_scene(|stack, family| async move {
+        let (mut ours, mut theirs) = joined(&stack, family).await;
+        let reading = tokio::spawn(async move { receive(&mut theirs).await.unwrap() });
+        let sent = send(&mut ours, LEN, 1).await.unwrap();
+        drop(ours);
+        assert_eq!(within(LIMIT, &stack, reading).await.unwrap(), sent);
+    });
+}
+
+/// Runs `scene` over IPv4 and IPv6, and packet by packet and with offload.
+fn each_scene<F>(scene: impl Fn(Stack, Family) -> F + Send + Sync + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    in_namespace(|| async move {
+        for mode in [OffloadMode::Off, OffloadMode::On] {
+            let stack = stack(mode);
+            for family in [Family::V4, Family::V6] {
+                scene(stack.clone(), family).await;
+            }
+            stack.shutdown().await;
+        }
+    });
+}
+
+/// A connection between the stack and the kernel. Who opens it alternates with the family.
+async fn joined(stack: &Stack, family: Family) -> (TcpStream, net::TcpStream) {
+    if family == Family::V4 {
+        let listener = net::TcpListener::bind(family.kernel(0)).await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (ours, theirs) =
+            within(LIMIT, stack, async { tokio::join!(stack.connect(addr), listener.accept()) }).await;
+        (ours.unwrap(), theirs.unwrap().0)
+    } else {
+        let listener = stack.listen(family.stack(0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (ours, theirs) =
+            within(LIMIT, stack, async { tokio::join!(listener.accept(), net::TcpStream::connect(addr)) })
+                .await;
+        (ours.unwrap().0, theirs.unwrap())
+    }
+}
+
+/// Waits until the states of the stack's connections are these.
+async fn wait_for_state(stack: &Stack, expected: &[State]) {
+    let matches = || stack.connections().iter().map(|(_, info)| info.state).eq(expected.iter().copied());
+    within(LIMIT, stack, async {
+        while !matches() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+async fn wait_until_empty(stack: &Stack) {
+    wait_for_state(stack, &[]).await;
+}
+
+const LEN: u64 = 4 << 20;
+const LIMIT: Duration = Duration::from_secs(30);

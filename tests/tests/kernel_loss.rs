@@ -1,0 +1,87 @@
+//! Transfers each way through a network that loses, reorders and doubles packets.
+
+use std::time::Duration;
+
+use ackclock::TcpConfig;
+use ackclock_device::OffloadMode;
+use ackclock_device::impair::Settings;
+use ackclock_tests::kernel::payload::{receive, send};
+use ackclock_tests::kernel::scene::{Family, impaired_stack, within};
+use ackclock_tests::netns::in_namespace;
+use tokio::io::AsyncWriteExt;
+use tokio::net;
+
+#[test]
+fn one_percent_loss() {
+    let settings = Settings { loss: 0.01, ..network() };
+    each_family(settings, |sent, received| assert!(sent.lost > 100 && received.lost > 100));
+}
+
+#[test]
+fn reordering() {
+    let settings = Settings { reorder: 0.01, ..network() };
+    each_family(settings, |sent, received| assert!(sent.reordered > 100 && received.reordered > 100));
+}
+
+#[test]
+fn duplication() {
+    let settings = Settings { duplicate: 0.01, ..network() };
+    each_family(settings, |sent, received| assert!(sent.duplicated > 100 && received.duplicated > 100));
+}
+
+#[test]
+fn loss_reordering_duplication_and_corruption_together() {
+    let settings = Settings { loss: 0.01, reorder: 0.01, duplicate: 0.01, corrupt: 0.001, ..network() };
+    each_family(settings, |sent, received| {
+        assert!(sent.lost > 100 && received.lost > 100);
+        assert!(sent.reordered > 100 && received.reordered > 100);
+        assert!(sent.duplicated > 100 && received.duplicated > 100);
+        assert!(sent.corrupted > 5 && received.corrupted > 5);
+    });
+}
+
+type Statistics = ackclock_device::impair::Statistics;
+
+/// IPv4 packet by packet and IPv6 with the kernel's offload. `check` sees what the network did to both directions.
+fn each_family(settings: Settings, check: impl Fn(Statistics, Statistics) + Send + Sync + 'static) {
+    in_namespace(move || async move {
+        for (family, mode) in [(Family::V4, OffloadMode::Off), (Family::V6, OffloadMode::On)] {
+            let (stack, network) = impaired_stack(mode, SEED, settings, TcpConfig::default());
+            to_the_kernel(&stack, family).await;
+            from_the_kernel(&stack, family).await;
+            check(network.statistics_sent(), network.statistics_received());
+            stack.shutdown().await;
+        }
+    });
+}
+
+async fn to_the_kernel(stack: &ackclock::Stack, family: Family) {
+    let listener = net::TcpListener::bind(family.kernel(7)).await.unwrap();
+    let kernel = tokio::spawn(async move { receive(&mut listener.accept().await?.0).await });
+    let mut stream = within(LIMIT, stack, stack.connect(family.kernel(7))).await.unwrap();
+    let sent = within(LIMIT, stack, send(&mut stream, LEN, 1)).await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert_eq!(within(LIMIT, stack, kernel).await.unwrap().unwrap(), sent);
+}
+
+async fn from_the_kernel(stack: &ackclock::Stack, family: Family) {
+    let listener = stack.listen(family.stack(7)).unwrap();
+    let kernel = tokio::spawn(async move {
+        let mut stream = net::TcpStream::connect(family.stack(7)).await?;
+        let sent = send(&mut stream, LEN, 2).await?;
+        stream.shutdown().await?;
+        std::io::Result::Ok(sent)
+    });
+    let (mut stream, _) = within(LIMIT, stack, listener.accept()).await.unwrap();
+    let received = within(LIMIT, stack, receive(&mut stream)).await.unwrap();
+    assert_eq!(received, kernel.await.unwrap().unwrap());
+}
+
+/// A round trip of 2 ms, so that there is a flight in which packets can be lost.
+fn network() -> Settings {
+    Settings { delay: Duration::from_millis(1), ..Settings::default() }
+}
+
+const LEN: u64 = 32 << 20;
+const SEED: u64 = 1988;
+const LIMIT: Duration = Duration::from_secs(120);

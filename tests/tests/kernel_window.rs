@@ -1,0 +1,106 @@
+//! A window that stays closed for 30 seconds, in both roles.
+
+use std::time::Duration;
+
+use ackclock::{Stack, TcpConfig, TcpStream};
+use ackclock_device::OffloadMode;
+use ackclock_tests::kernel::payload::{Digest, receive, send};
+use ackclock_tests::kernel::scene::{Family, open_tun, stack, stack_on, within};
+use ackclock_tests::netns::in_namespace;
+use tokio::io::AsyncWriteExt;
+use tokio::net;
+use tokio::time::sleep;
+
+#[test]
+fn kernel_that_does_not_read_over_ipv4_is_waited_for() {
+    // RFC 9293 MUST-35, MUST-36: a zero window is probed.
+    // Tests: RFC 9293 MUST-35
+    in_namespace(|| kernel_does_not_read(Family::V4, OffloadMode::Off));
+}
+
+#[test]
+fn kernel_that_does_not_read_over_ipv6_with_offload_is_waited_for() {
+    in_namespace(|| kernel_does_not_read(Family::V6, OffloadMode::On));
+}
+
+#[test]
+fn stack_that_does_not_read_over_ipv4_holds_the_kernel() {
+    in_namespace(|| stack_does_not_read(Family::V4, OffloadMode::Off));
+}
+
+#[test]
+fn stack_that_does_not_read_over_ipv6_with_offload_holds_the_kernel() {
+    in_namespace(|| stack_does_not_read(Family::V6, OffloadMode::On));
+}
+
+async fn kernel_does_not_read(family: Family, mode: OffloadMode) {
+    // RFC 9293 §3.8.6.1, MUST-37: a peer that answers probes is alive, however short the user timeout is.
+    let tcp = TcpConfig { user_timeout: Some(USER_TIMEOUT), ..TcpConfig::default() };
+    let stack = stack_on(open_tun(mode), tcp);
+    let listener = net::TcpListener::bind(family.kernel(7)).await.unwrap();
+    let (ours, theirs) = tokio::join!(stack.connect(family.kernel(7)), listener.accept());
+    let mut theirs = theirs.unwrap().0;
+
+    let (mut ours, sending) = (ours.unwrap(), stack.clone());
+    let sent = tokio::spawn(async move {
+        let sent = send(&mut ours, LEN, 1).await?;
+        ours.shutdown().await?;
+        std::io::Result::Ok((ours, sent))
+    });
+    wait_until(&stack, |info| info.snd_wnd == 0 && info.unacked == 0).await;
+    let before = only_connection(&sending);
+    sleep(CLOSED_FOR).await;
+    let after = only_connection(&sending);
+    assert_eq!(after.snd_wnd, 0, "the kernel's window stays closed");
+    assert_eq!(after.bytes_acked, before.bytes_acked, "no data is pressed into a closed window");
+    let probes = after.segments_sent - before.segments_sent;
+    assert!((3..=60).contains(&probes), "{probes} probes in {CLOSED_FOR:?}");
+
+    let received = within(LIMIT, &stack, receive(&mut theirs)).await.unwrap();
+    let (_ours, sent) = sent.await.unwrap().expect("the connection outlives the closed window");
+    assert_eq!(received, sent);
+}
+
+async fn stack_does_not_read(family: Family, mode: OffloadMode) {
+    let stack = stack(mode);
+    let listener = stack.listen(family.stack(7)).unwrap();
+    let (ours, theirs) = tokio::join!(listener.accept(), net::TcpStream::connect(family.stack(7)));
+    let (mut ours, _): (TcpStream, _) = ours.unwrap();
+    let mut theirs = theirs.unwrap();
+    let sent = tokio::spawn(async move {
+        let sent: Digest = send(&mut theirs, LEN, 1).await?;
+        theirs.shutdown().await?;
+        std::io::Result::Ok(sent)
+    });
+    wait_until(&stack, |info| info.rcv_wnd == 0).await;
+    let before = only_connection(&stack);
+    sleep(CLOSED_FOR).await;
+    let after = only_connection(&stack);
+    assert_eq!(after.rcv_wnd, 0, "the window stays closed");
+    assert_eq!(after.bytes_received, before.bytes_received, "nothing is taken into a closed window");
+    assert!(after.segments_sent > before.segments_sent, "the kernel's probes are answered");
+
+    let received = within(LIMIT, &stack, receive(&mut ours)).await.unwrap();
+    assert_eq!(received, sent.await.unwrap().expect("the kernel outlives the closed window"));
+}
+
+fn only_connection(stack: &Stack) -> ackclock::ConnectionInfo {
+    let connections = stack.connections();
+    let [(_, info)] = connections.as_slice() else { panic!("one connection, not {connections:?}") };
+    info.clone()
+}
+
+async fn wait_until(stack: &Stack, condition: impl Fn(&ackclock::ConnectionInfo) -> bool) {
+    within(LIMIT, stack, async {
+        while !condition(&only_connection(stack)) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+/// More than all buffers on the way can hold.
+const LEN: u64 = 64 << 20;
+const CLOSED_FOR: Duration = Duration::from_secs(30);
+const USER_TIMEOUT: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(60);
