@@ -125,6 +125,8 @@ where
 }
 
 /// The factory of the default controller, [`Cubic`].
+// RFC 9293 MAY-18: alternative congestion control algorithms that conform to RFC 5681; CUBIC is one (RFC
+// 9438).
 #[must_use]
 pub fn default_factory() -> Arc<dyn ControllerFactory> {
     described(Cubic::NAME, Cubic::ABOUT, |start| Box::new(Cubic::new(start)))
@@ -208,6 +210,7 @@ mod tests {
 
     #[test]
     fn default_is_cubic() {
+        // Tests: RFC 9293 MAY-18
         assert_eq!(default_factory().name(), "cubic");
     }
 
