@@ -27,9 +27,9 @@ pub(crate) struct Request {
     /// The server sends.
     pub(crate) down: bool,
     pub(crate) verify: bool,
-    /// For how long to send; a sender with an amount does not look at it.
+    /// For how long to send, at the most.
     pub(crate) time: Duration,
-    /// How much to send in each direction.
+    /// How much to send in each direction, at the most.
     pub(crate) bytes: Option<u64>,
     /// Bits a second.
     pub(crate) rate: Option<u64>,
@@ -106,7 +106,7 @@ async fn measure(
         up: !args.reverse,
         down: args.reverse || args.bidir,
         verify: args.move_.verify,
-        time: args.time,
+        time: args.time.unwrap_or(if args.move_.bytes.is_some() { A_DAY } else { BENCH_TIME }),
         bytes: args.move_.bytes.map(|bytes| bytes.div_ceil(streams)),
         rate: args.move_.rate.map(|rate| rate.div_ceil(streams)),
     };
@@ -261,7 +261,7 @@ impl Request {
     }
 }
 
-/// Bytes that differ from place to place, for a time or up to an amount.
+/// Bytes that differ from place to place, for a time and up to an amount.
 #[derive(Debug)]
 struct Pattern {
     block: Vec<u8>,
@@ -281,18 +281,17 @@ impl Pattern {
             (state >> 24) as u8
         };
         let block = (0..BLOCK_LEN).map(|_| byte()).collect();
-        Self { block, at: 0, left: request.bytes, until: Instant::now() + request.time }
+        Self { block, at: 0, left: request.bytes, until: Instant::now() + request.time.min(A_DAY) }
     }
 }
 
 impl AsyncRead for Pattern {
     fn poll_read(self: Pin<&mut Self>, _cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let left = match this.left {
-            Some(left) => usize::try_from(left).unwrap_or(usize::MAX),
-            None if Instant::now() < this.until => usize::MAX,
-            None => 0,
-        };
+        if Instant::now() >= this.until {
+            return Poll::Ready(Ok(()));
+        }
+        let left = this.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
         let mut room = buf.remaining().min(left);
         if let Some(left) = &mut this.left {
             *left -= room as u64;
@@ -307,6 +306,12 @@ impl AsyncRead for Pattern {
     }
 }
 
+/// How long a measurement takes if neither a time nor an amount is given.
+const BENCH_TIME: Duration = Duration::from_secs(10);
+
+/// As good as no bound.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
+
 const MAGIC: &[u8] = b"tcpcat1b";
 
 const BLOCK_LEN: usize = 65_521;
@@ -319,7 +324,7 @@ mod tests {
         up: true,
         down: true,
         verify: true,
-        time: Duration::ZERO,
+        time: Duration::from_secs(60),
         bytes: Some(1_000_003),
         rate: None,
     };

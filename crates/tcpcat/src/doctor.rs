@@ -33,9 +33,12 @@ enum Level {
 /// Prints the diagnosis; the code is 0 only if a transfer with the same device flags would work.
 pub(crate) async fn run(args: DoctorArgs) -> Exit {
     let mut findings = vec![tun_driver(), capability()];
+    let has_driver = findings.iter().all(|finding| finding.level != Level::Problem);
     // Before the device is opened, which may make it.
     findings.extend(link(&args));
-    findings.extend(attach(&args));
+    if has_driver {
+        findings.extend(attach(&args));
+    }
     findings.extend(args.device.addr.iter().flat_map(|&address| addresses(&args, address)));
     if args.device.addr.is_empty() {
         findings.push(note(

@@ -95,7 +95,12 @@ impl Session {
         };
         watcher.abort();
         let exit = session.observer.finish(&session.meter, session.started, &result);
-        host.finish(common.verbose).await;
+        let interrupt = session.interrupt.clone();
+        tokio::select! {
+            () = host.finish(common.verbose) => {}
+            // An abort that came before has its moment in there, to let the resets leave.
+            () = interrupt.second(), if !session.net.is_aborted() => {}
+        }
         exit
     }
 

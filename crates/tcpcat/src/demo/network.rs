@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use ackclock::{Cidr, Stack};
 use ackclock_device::impair::{Impaired, Settings};
@@ -90,6 +91,13 @@ impl Hosts {
     pub(super) async fn close(self) {
         self.a.close().await;
         self.b.close().await;
+        // A driver that has said goodbye still holds its device for a moment.
+        let gone = async {
+            while [TUN_A, TUN_B].iter().any(|name| configure::link_state(name).is_ok()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), gone).await;
     }
 }
 

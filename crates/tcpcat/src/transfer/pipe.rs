@@ -74,10 +74,10 @@ async fn join(session: &'static Session, args: &PipeArgs, stream: Stream) -> Res
         () = quit_after(args.quit_after, &stdin_ended) => Ok(Ended::Quit),
         idle = idle(session, args.place.wait) => Ok(Ended::Idle(idle)),
     };
-    let interrupted = matches!(ended, Err(None));
-    if interrupted || matches!(ended, Ok(Ended::Quit | Ended::Idle(_))) {
-        // An end in order: the peer sees that nothing more comes.
-        let _ = ends.writer.shutdown().await;
+    match ended {
+        Err(None) => ends.close(CLOSE_TIME_MAX).await,
+        Ok(Ended::Quit | Ended::Idle(_)) => ends.close(Duration::ZERO).await,
+        _ => {}
     }
     let Ends { reader, writer, .. } = ends;
     let stream = reader.unsplit(writer);
@@ -106,6 +106,15 @@ struct Ends<'a> {
 type Failed = Option<Failure>;
 
 impl Ends<'_> {
+    /// An end in order: the peer is told that nothing more comes, and may finish what it has to say within `time`.
+    async fn close(&mut self, time: Duration) {
+        let finish = async {
+            self.writer.shutdown().await?;
+            tokio::io::copy(&mut self.reader, &mut tokio::io::stdout()).await
+        };
+        let _ = tokio::time::timeout(time, finish).await;
+    }
+
     async fn both(&mut self) -> Result<Ended, Failed> {
         let Self { session, args, stdin_ended, reader, writer } = self;
         let up = up(session, args, stdin_ended, writer);
@@ -203,5 +212,8 @@ async fn idle(session: &Session, wait: Option<Duration>) -> Duration {
         }
     }
 }
+
+/// How long the peer may take to close after the user has interrupted.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
 
 const POLL: Duration = Duration::from_millis(20);

@@ -137,7 +137,7 @@ async fn length(file: &Path) -> io::Result<Option<u64>> {
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    Ok(metadata.is_file().then(|| metadata.len()))
+    Ok(metadata.is_file().then_some(metadata.len()))
 }
 
 async fn open(file: &Path, part: &Part) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
@@ -218,15 +218,22 @@ async fn copy(
         Err(Broken::Write(error)) => Err(session.net.failure("sending", &error)),
         Err(Broken::Interrupted) => {
             // The peer learns of the end in order; that it came early it learns only from a verified transfer.
-            let _ = stream.shutdown().await;
+            let _ = tokio::time::timeout(CLOSE_TIME_MAX, acknowledged(session, stream)).await;
             session.observer.ended(stream);
             Err(Failure::interrupted("the file was not sent to its end"))
         }
     }
 }
 
-/// Closes the sending side and waits until the peer has acknowledged all of it.
+/// Closes the sending side and waits until the peer has acknowledged all of it, or the user interrupts.
 async fn finish_plain(session: &Session, stream: &mut Stream) -> Result<(), Failure> {
+    tokio::select! {
+        acknowledged = acknowledged(session, stream) => acknowledged,
+        () = session.interrupt.first() => Err(Failure::interrupted("not all was acknowledged")),
+    }
+}
+
+async fn acknowledged(session: &Session, stream: &mut Stream) -> Result<(), Failure> {
     let lost = |error: io::Error| session.net.failure("waiting for the last acknowledgement", &error);
     stream.shutdown().await.map_err(lost)?;
     let mut ignored = vec![0; 64 << 10];
@@ -242,9 +249,11 @@ async fn finish_plain(session: &Session, stream: &mut Stream) -> Result<(), Fail
                     return Ok(());
                 }
             }
-            () = session.interrupt.first() => return Err(Failure::interrupted("not all was acknowledged")),
         }
     }
 }
+
+/// How long the peer may take to acknowledge all after the user has interrupted.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
 
 const ACKNOWLEDGED_POLL: Duration = Duration::from_millis(20);
