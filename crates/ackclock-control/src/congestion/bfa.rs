@@ -7,9 +7,8 @@
 //! unfreezes it. Round trips are measured in ticks of 10 ms; the coarse timeout of §3.1 is a preset of the
 //! estimator ([`rtt`](crate::rtt)).
 //!
-//! Deviations: one round trip is measured at a time, as in a BSD without timestamps, and the
-//! smallest. §6 only names the variants;
-//! what is chosen for them stands with [`BfaConfig`].
+//! Deviations: one round trip is measured at a time, as in a BSD without timestamps, and the smallest. §6 only
+//! names the variants; what is chosen for them stands with [`BfaConfig`].
 
 use std::time::Duration;
 
