@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use ackclock::{Stack, State, TcpStream};
 use ackclock_device::OffloadMode;
-use ackclock_tests::kernel::payload::{receive, send};
+use ackclock_tests::kernel::payload::{Digest, receive, send};
 use ackclock_tests::kernel::scene::{Family, stack, within};
 use ackclock_tests::netns::in_namespace;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net;
 
 #[test]
@@ -16,14 +16,13 @@ fn stack_half_closes_and_reads_what_the_kernel_sends_after() {
     each_scene(|stack, family| async move {
         let (ours, mut theirs) = joined(&stack, family).await;
         let (mut reader, mut writer) = ours.into_split();
-        let first = send(&mut writer, LEN, 1).await.unwrap();
-        writer.shutdown().await.unwrap();
-        assert_eq!(receive(&mut theirs).await.unwrap(), first);
+        let (first, received) = tokio::join!(send_all(&mut writer, 1), receive(&mut theirs));
+        assert_eq!(received.unwrap(), first);
         // RFC 9293 §3.6 case 1: our FIN is acknowledged, theirs has not come.
         wait_for_state(&stack, &[State::FinWait2]).await;
 
-        let second = tokio::spawn(async move { send(&mut theirs, LEN, 2).await });
-        assert_eq!(receive(&mut reader).await.unwrap(), second.await.unwrap().unwrap());
+        let (second, received) = tokio::join!(send_all(&mut theirs, 2), receive(&mut reader));
+        assert_eq!(received.unwrap(), second);
         // Who closes first waits.
         wait_for_state(&stack, &[State::TimeWait]).await;
     });
@@ -33,20 +32,12 @@ fn stack_half_closes_and_reads_what_the_kernel_sends_after() {
 fn kernel_half_closes_and_reads_what_the_stack_sends_after() {
     each_scene(|stack, family| async move {
         let (mut ours, mut theirs) = joined(&stack, family).await;
-        let first = send(&mut theirs, LEN, 1).await.unwrap();
-        theirs.shutdown().await.unwrap();
-        assert_eq!(receive(&mut ours).await.unwrap(), first);
+        let (first, received) = tokio::join!(send_all(&mut theirs, 1), receive(&mut ours));
+        assert_eq!(received.unwrap(), first);
         assert_eq!(ours.info().unwrap().state, State::CloseWait);
 
-        let (sent, received) = tokio::join!(
-            async {
-                let sent = send(&mut ours, LEN, 2).await.unwrap();
-                ours.shutdown().await.unwrap();
-                sent
-            },
-            receive(&mut theirs)
-        );
-        assert_eq!(received.unwrap(), sent);
+        let (second, received) = tokio::join!(send_all(&mut ours, 2), receive(&mut theirs));
+        assert_eq!(received.unwrap(), second);
         drop(ours);
         wait_until_empty(&stack).await;
     });
@@ -89,7 +80,7 @@ fn kernel_that_closes_with_unread_data_resets_the_stack() {
     each_scene(|stack, family| async move {
         let (mut ours, theirs) = joined(&stack, family).await;
         ours.write_all(b"never read").await.unwrap();
-        theirs.readable().await.unwrap();
+        theirs.peek(&mut [0; 1]).await.unwrap();
         drop(theirs);
         let read = within(LIMIT, &stack, ours.read(&mut [0; 1])).await;
         assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
@@ -126,7 +117,7 @@ fn stream_dropped_with_unread_data_resets_the_kernel() {
     each_scene(|stack, family| async move {
         let (ours, mut theirs) = joined(&stack, family).await;
         theirs.write_all(b"never read").await.unwrap();
-        ours.readable().await.unwrap();
+        ours.peek(&mut [0; 1]).await.unwrap();
         drop(ours);
         let read = within(LIMIT, &stack, theirs.read(&mut [0; 1])).await;
         assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
@@ -186,6 +177,13 @@ async fn joined(stack: &Stack, family: Family) -> (TcpStream, net::TcpStream) {
                 .await;
         (ours.unwrap().0, theirs.unwrap())
     }
+}
+
+/// Sends, then closes this direction.
+async fn send_all(writer: &mut (impl AsyncWrite + Unpin), seed: u64) -> Digest {
+    let sent = send(writer, LEN, seed).await.unwrap();
+    writer.shutdown().await.unwrap();
+    sent
 }
 
 /// Waits until the states of the stack's connections are these.

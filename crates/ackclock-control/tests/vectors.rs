@@ -184,7 +184,8 @@ fn dctcp_alpha_by_round() {
             ..ack(Instant::ZERO, ms(100), delivered, prior_delivered)
         });
         let alpha = dctcp.snapshot().iter().next().unwrap().1;
-        // Alpha has 20 bits below the point and is truncated twice a round trip, which a gain of 1/16 sums up.
+        // Alpha has 20 bits below the point and is truncated twice a round trip, which a gain of 1/16 sums
+        // up.
         assert!((alpha - row[1]).abs() <= 32, "alpha {alpha} is not {row:?}");
     }
 }

@@ -71,6 +71,7 @@ impl fmt::Debug for EndpointConfig {
 /// Settings of one connection.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
+    // RFC 9293 MAY-18: CUBIC (RFC 9438) unless another is asked for.
     /// What makes the congestion controller.
     pub congestion: Arc<dyn ControllerFactory>,
     /// How losses are found.
@@ -90,7 +91,7 @@ pub struct TcpConfig {
     pub mss_max: Option<u16>,
     /// IPv4 time to live and IPv6 hop limit (RFC 9293 MUST-49).
     pub ttl: u8,
-    /// Differentiated Services field, the upper six bits of the TOS or Traffic Class byte (MUST-48).
+    /// Differentiated Services field, the upper six bits of the TOS or Traffic Class byte (RFC 9293 MUST-48).
     pub dscp: u8,
     /// Offer timestamps (RFC 7323).
     pub timestamps: bool,

@@ -126,6 +126,10 @@ impl Driver {
             locked.driver.park(cx.waker(), self.sleep_until);
             Turn::Idle
         };
+        if matches!(turn, Turn::Over) {
+            // Before anyone can know of it: who waited for the end may open the device again.
+            drop(self.shared.device().take());
+        }
         drop(locked);
         self.woken.drain(..).for_each(Waker::wake);
         turn

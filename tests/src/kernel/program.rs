@@ -1,8 +1,9 @@
 //! Real programs as peers.
 
-use std::io::{self, Write};
-use std::process::{Child, Command, Output, Stdio};
-use std::thread;
+use std::future::Future;
+use std::io::{self, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::netns::skip;
@@ -10,8 +11,12 @@ use crate::netns::skip;
 /// A program that runs in the namespace of the thread that started it, and is killed when this is dropped.
 #[derive(Debug)]
 pub struct Program {
-    child: Option<Child>,
-    input: Option<thread::JoinHandle<io::Result<()>>>,
+    child: Child,
+    /// A program that writes before it has read all, or the other way round, must not wait for us: threads feed it and
+    /// take what it says.
+    input: Option<JoinHandle<io::Result<()>>>,
+    output: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    errors: Option<JoinHandle<io::Result<Vec<u8>>>>,
 }
 
 /// Whether `program` is installed; says that the test is skipped if not.
@@ -39,18 +44,14 @@ impl Program {
             .spawn()
             .unwrap_or_else(|error| panic!("{program} cannot be started: {error}"));
         let mut stdin = child.stdin.take().expect("standard input is piped");
-        // A program that writes before it has read all would wait for us for ever.
-        let input = thread::spawn(move || stdin.write_all(&input));
-        Self { child: Some(child), input: Some(input) }
-    }
-
-    /// Its process.
-    ///
-    /// # Panics
-    /// Never: there is one until [`finish`](Self::finish).
-    #[must_use]
-    pub fn id(&self) -> u32 {
-        self.child.as_ref().expect("it runs").id()
+        let stdout = child.stdout.take().expect("standard output is piped");
+        let stderr = child.stderr.take().expect("standard error is piped");
+        Self {
+            child,
+            input: Some(thread::spawn(move || stdin.write_all(&input))),
+            output: Some(thread::spawn(move || read_all(stdout))),
+            errors: Some(thread::spawn(move || read_all(stderr))),
+        }
     }
 
     /// Kills it at once, as a crash would.
@@ -58,9 +59,8 @@ impl Program {
     /// # Panics
     /// It has ended already.
     pub fn kill(&mut self) {
-        let child = self.child.as_mut().expect("it runs");
-        child.kill().expect("it can be killed");
-        child.wait().expect("it has ended");
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it has ended");
     }
 
     /// Waits until it ends and returns what it wrote. Blocks: call it from `spawn_blocking`.
@@ -68,22 +68,30 @@ impl Program {
     /// # Panics
     /// It fails.
     pub fn finish(mut self) -> Vec<u8> {
-        let child = self.child.take().expect("it runs");
-        let Output { status, stdout, stderr } = child.wait_with_output().expect("its output can be read");
-        assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&stderr));
-        let input = self.input.take().expect("it was fed");
-        input.join().expect("no panic").expect("it takes its input");
-        stdout
+        let status = self.child.wait().expect("it can be waited for");
+        let errors = joined(self.errors.take());
+        assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&errors));
+        joined(self.input.take());
+        joined(self.output.take())
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().ok();
-            child.wait().ok();
-        }
+        // Both fail for a program that has ended, and that is what is wanted.
+        self.child.kill().ok();
+        self.child.wait().ok();
     }
+}
+
+fn read_all(mut source: impl Read) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    source.read_to_end(&mut all)?;
+    Ok(all)
+}
+
+fn joined<T>(thread: Option<JoinHandle<io::Result<T>>>) -> T {
+    thread.expect("asked for once").join().expect("no panic").expect("the pipe works")
 }
 
 /// Asks again until `attempt` succeeds, for a program that takes its time to start.

@@ -86,6 +86,7 @@ impl Window {
 
     /// Slow start: grows by what is acknowledged, within `limit` and up to ssthresh. Returns the bytes that
     /// are left for congestion avoidance.
+    // RFC 9293 MUST-19: a TCP endpoint implements slow start and congestion avoidance (RFC 5681).
     #[inline]
     pub fn slow_start(&mut self, bytes_acked: u64, limit: SlowStart) -> u64 {
         let smss = self.smss();

@@ -79,7 +79,8 @@ pub struct Flow {
     next_number: u64,
     /// The segment whose acknowledgement ends the episode.
     recover: Option<u64>,
-    /// Only the loss of this segment or a later one begins an episode: those before were sent before the last.
+    /// Only the loss of this segment or a later one begins an episode: those before were sent before the
+    /// last.
     episode_from: u64,
     /// Whether the window, and not the application, held sending back.
     cwnd_limited: bool,

@@ -212,8 +212,12 @@ impl Connection {
     fn judge_by_duplicates(&mut self, now: Instant, advanced: u64, duplicate: bool) {
         let smss = u64::from(self.smss());
         if duplicate {
-            // Each duplicate tells that one segment has left the network (RFC 5681 §3.2).
-            let most = self.scoreboard.pipe();
+            // Each duplicate tells that one segment has left the network (RFC 5681 §3.2), of those that were out when
+            // the first loss was found: forged duplicates inflate nothing beyond that.
+            let most = match self.recovery.phase {
+                Phase::Recovery(point) => point.since(self.snd.una).min(self.scoreboard.pipe()),
+                _ => self.scoreboard.pipe().min(u64::from(DUP_THRESH) * smss),
+            };
             self.recovery.left_network = (self.recovery.left_network + smss).min(most);
         } else if advanced > 0 {
             self.recovery.left_network = self

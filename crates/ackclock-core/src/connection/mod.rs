@@ -42,7 +42,8 @@ use crate::trace::Trace;
 use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
 
 pub(crate) use self::open::{
-    Environment, Handshake, advertised_mss, default_mss, initial_receive_window, window_scale_for,
+    Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss, initial_receive_window,
+    window_scale_for,
 };
 pub use self::state::State;
 pub(crate) use self::timestamps::clock as timestamp_clock;

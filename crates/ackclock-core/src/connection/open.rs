@@ -64,7 +64,7 @@ pub(crate) fn initial_receive_window(tcp: &TcpConfig) -> u16 {
 }
 
 /// The MSS option of our SYN: the largest packet we take, less fixed headers.
-// RFC 9293 MUST-67: MMS_R - 20.
+// RFC 9293 MUST-67: MMS_R - 20. RFC 9293 SHLD-6: the device's MTU is the smallest that a packet to us can meet here.
 pub(crate) fn advertised_mss(tcp: &TcpConfig, mtu: usize, ip_header: u16) -> u16 {
     let fits = mtu.saturating_sub(usize::from(ip_header) + 20);
     u16::try_from(fits).unwrap_or(u16::MAX).min(tcp.mss_max.unwrap_or(u16::MAX))
@@ -170,7 +170,7 @@ impl Connection {
         let answering = self.state == State::SynReceived;
         let mss = advertised_mss(&self.tcp, self.snd.pmtu as usize, self.template.transport_offset());
         TcpOptions {
-            // RFC 9293 MUST-14, SHLD-5, MAY-3: in every SYN.
+            // RFC 9293 MUST-14, RFC 9293 SHLD-5, RFC 9293 MAY-3: in every SYN.
             mss: Some(mss),
             window_scale: (if answering {
                 self.rcv.scale > 0 || self.snd.scale > 0

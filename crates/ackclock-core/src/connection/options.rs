@@ -24,11 +24,19 @@ impl Connection {
         self.update_send_timer(now);
     }
 
-    /// Holds partial segments back until uncorked, or for 200 ms (RFC 9293 MUST-60: never indefinitely).
+    /// Holds partial segments back until uncorked, or for 200 ms each (RFC 9293 MUST-60: never indefinitely).
     pub fn set_cork(&mut self, now: Instant, cork: bool) {
         self.corked = cork;
         self.pending.cork_expired = false;
-        self.timers.cork = if cork { now + CORK_MAX } else { Timers::UNSET };
+        self.timers.cork = Timers::UNSET;
+        self.time_cork(now);
+    }
+
+    /// Data that a cork holds back has 200 ms from now, unless its time runs already.
+    pub(super) fn time_cork(&mut self, now: Instant) {
+        if self.corked && self.snd.unsent() > 0 && self.timers.cork == Timers::UNSET {
+            self.timers.cork = now + CORK_MAX;
+        }
     }
 
     /// Keep-alive settings; `None`: off.
@@ -37,7 +45,7 @@ impl Connection {
         self.tcp.keepalive
     }
 
-    /// Switches keep-alive probes on or off. RFC 9293 MUST-24, MUST-27: per connection, with its interval.
+    /// Switches keep-alive probes on or off. RFC 9293 MUST-24, RFC 9293 MUST-27: per connection, with its interval.
     ///
     /// # Errors
     /// An interval of zero, or no probe at all.
@@ -99,8 +107,8 @@ impl Connection {
         self.tcp.dscp
     }
 
-    /// Sets the differentiated services code point (RFC 9293 MUST-48, SHLD-21: also while the connection is open): 0 to
-    /// 63. It goes to IP unchanged (SHLD-22). Applications generally should not change it in midstream (SHLD-23).
+    /// Sets the differentiated services code point (RFC 9293 MUST-48, RFC 9293 SHLD-21: also while the connection is open): 0 to
+    /// 63. It goes to IP unchanged (RFC 9293 SHLD-22). Applications generally should not change it in midstream (RFC 9293 SHLD-23).
     ///
     /// # Errors
     /// More than 63.

@@ -59,7 +59,7 @@ impl Connection {
             // RFC 9293 SHLD-9: the application is told between R1 and R2.
             self.readiness.soft_error = true;
         }
-        // RFC 6298 §5.5: back off.
+        // RFC 9293 MUST-19: slow start, congestion avoidance and this, the exponential back-off (RFC 6298 §5.5).
         self.rtt.on_expiry();
         self.timers.send = SendTimer::Retransmit(self.retransmit_deadline(now));
         if !self.established {
@@ -106,7 +106,7 @@ impl Connection {
         if self.snd.wnd > 0 {
             self.pending.override_sws = true;
         } else {
-            // RFC 9293 MUST-36, MUST-35.
+            // RFC 9293 MUST-36, RFC 9293 MUST-35.
             self.pending.probe = true;
         }
         self.give_up.waiting_since.get_or_insert(now);
@@ -114,6 +114,7 @@ impl Connection {
         self.timers.send = SendTimer::Persist(self.persist_deadline(now));
     }
 
+    // RFC 9293 MAY-5: keep-alives, off unless asked for.
     fn on_keepalive_timeout(&mut self, now: Instant) {
         let Some(keepalive) = self.tcp.keepalive.filter(|_| self.keeps_alive()) else {
             self.timers.keepalive = Timers::UNSET;
@@ -200,7 +201,7 @@ impl Connection {
                 }
             }
             _ if self.snd.una < self.snd.nxt => {
-                // RFC 9293 SHLD-17: no timeout for data beyond the window's right edge; it is probed instead (MUST-35).
+                // RFC 9293 SHLD-17: no timeout for data beyond the window's right edge; it is probed instead (RFC 9293 MUST-35).
                 if self.snd.wnd == 0 { Wanted::Persist } else { Wanted::Retransmit }
             }
             _ => {
@@ -225,7 +226,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 SHLD-29: the first probe after one retransmission timeout. SHLD-30: then at exponentially growing intervals.
+    /// RFC 9293 SHLD-29: the first probe after one retransmission timeout. RFC 9293 SHLD-30: then at exponentially growing intervals.
     fn persist_deadline(&self, now: Instant) -> Instant {
         if self.snd.wnd > 0 {
             return now + OVERRIDE;

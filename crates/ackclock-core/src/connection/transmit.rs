@@ -75,7 +75,7 @@ impl Connection {
             return Some(self.data_segment(now, chosen));
         }
         if std::mem::take(&mut self.pending.keepalive) {
-            // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. SHLD-12: no data with it.
+            // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. RFC 9293 SHLD-12: no data with it.
             return Some(Segment::bare(self.snd.nxt.back(1), Self::ACK, SendReason::Keepalive));
         }
         self.acks.now.then(|| Segment::bare(self.snd.nxt, Self::ACK, SendReason::Ack))
@@ -158,7 +158,7 @@ impl Connection {
         }
         let most = self.burst_max(limits).min(room.max(smss) / smss * smss);
         let (start, end) = self.scoreboard.next_lost(most)?;
-        // RFC 9293 SHLD-16: old data within a window that shrank. MAY-7: not beyond it.
+        // RFC 9293 SHLD-16: old data within a window that shrank. RFC 9293 MAY-7: not beyond it.
         let edge = self.snd.right_edge();
         let end = if end > edge && !self.is_lone_fin(start, end) { edge } else { end };
         if start >= end {
@@ -188,7 +188,7 @@ impl Connection {
             return fin_due.then(|| Chosen { start, end: start + 1, reason: SendReason::NewData });
         }
         let smss = u64::from(self.smss());
-        // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; MUST-34: the usable window may be negative.
+        // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; RFC 9293 MUST-34: the usable window may be negative.
         let window = self.snd.right_edge().since(start);
         let room = self.cwnd_room();
         let full = unsent.min(window).min(room).min(self.burst_max(limits)) / smss * smss;
@@ -208,7 +208,7 @@ impl Connection {
         } else {
             start + self.override_silly_window(unsent.min(window))?
         };
-        // RFC 9293 SHLD-27, SHLD-28: as large as possible, whatever the sizes of the writes.
+        // RFC 9293 SHLD-27, RFC 9293 SHLD-28: as large as possible, whatever the sizes of the writes.
         let fin = self.snd.closed && end == self.snd.data_end();
         Some(Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData })
     }
@@ -247,8 +247,11 @@ impl Connection {
     /// The most payload of one call: one segment, or as many as the device cuts.
     fn burst_max(&self, limits: Limits) -> u64 {
         let smss = u64::from(self.smss());
-        let header = u64::from(self.template.transport_offset()) + 60;
         let gso_max = if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 };
+        if gso_max <= self.snd.pmtu as usize {
+            return smss;
+        }
+        let header = u64::from(self.template.transport_offset()) + 60;
         let payload = (gso_max.min(65_535) as u64).saturating_sub(header);
         (payload / smss * smss).max(smss)
     }
@@ -300,6 +303,11 @@ impl Connection {
         }
         if self.snd.unsent() == 0 && self.in_flight() < self.congestion.cwnd() {
             self.delivery.app_limited_until = self.delivery.bytes + self.in_flight().max(1);
+        }
+        if self.snd.unsent() == 0 {
+            // The next rest that a cork holds back has its own time.
+            self.pending.cork_expired = false;
+            self.timers.cork = super::timers::Timers::UNSET;
         }
         self.counts.bytes_sent += bytes;
         self.give_up.waiting_since.get_or_insert(now);

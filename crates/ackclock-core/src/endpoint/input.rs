@@ -23,7 +23,7 @@ pub(super) struct Arrival<'a> {
 impl Endpoint {
     /// An IP packet arrived. Replies are not made here but by `poll_transmit`, so that a batch of packets is
     /// processed before the first acknowledgement leaves.
-    // RFC 9293 MUST-58, MUST-59: all queued segments are processed before an ACK is sent.
+    // RFC 9293 MUST-58, RFC 9293 MUST-59: all queued segments are processed before an ACK is sent.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
         let now = self.advance(now);
         self.counters.packets_received += 1;

@@ -39,7 +39,7 @@ impl Listeners {
         Self { slots: Slots::default(), by_addr: HashMap::with_hasher(state), max }
     }
 
-    // RFC 9293 MUST-41, MUST-42: a passive OPEN adds an entry here and touches no connection, whichever port
+    // RFC 9293 MUST-41, RFC 9293 MUST-42: a passive OPEN adds an entry here and touches no connection, whichever port
     // it is for.
     pub(super) fn insert(&mut self, listener: Listener) -> Result<ListenerId, ListenError> {
         if self.by_addr.contains_key(&listener.addr) {

@@ -287,7 +287,7 @@ impl Endpoint {
     }
 
     /// Gives a connection up: the application will not look at it again. Unread data resets it (RFC 9293
-    /// SHLD-3), otherwise it is closed, and goes on by itself until both ends have finished.
+    /// RFC 9293 SHLD-3), otherwise it is closed, and goes on by itself until both ends have finished.
     pub fn release(&mut self, now: Instant, id: ConnectionId) {
         let now = self.advance(now);
         let Some(live) = self.connections.get_mut(id.index, id.generation) else { return };

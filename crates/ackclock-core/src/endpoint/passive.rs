@@ -224,7 +224,7 @@ impl Endpoint {
 pub(super) fn syn_ack(tuple: &FourTuple, iss: SeqNum, peer: &PeerSyn, tcp: &TcpConfig, mtu: usize) -> Fields {
     let ip_header = if tuple.local_addr.is_ipv4() { 20 } else { 40 };
     let options = TcpOptions {
-        // RFC 9293 MUST-14, SHLD-5, MAY-3: the MSS goes out in every SYN-ACK.
+        // RFC 9293 MUST-14, RFC 9293 SHLD-5, RFC 9293 MAY-3: the MSS goes out in every SYN-ACK.
         mss: Some(advertised_mss(tcp, mtu, ip_header)),
         window_scale: peer.window_scale.map(|_| window_scale_for(tcp.receive_buffer_max)),
         sack_permitted: peer.sack,
