@@ -102,6 +102,34 @@ fn a_user_without_rights_is_5() {
 }
 
 #[test]
+fn a_link_that_stays_down_is_5() {
+    let Some(netns) = Netns::new() else { return };
+    netns.shell("ip tuntap add dev tun1 mode tun");
+    let words = said(&netns.tcpcat("10.9.1.1 9 --tun tun1 --addr 10.9.1.2/24"), 5);
+    assert!(words.contains("tun1 is down") && words.contains("sudo ip link set tun1 up"), "{words}");
+}
+
+#[test]
+fn a_link_that_comes_up_in_time_is_used() {
+    let Some(netns) = Netns::new() else { return };
+    let client = netns.start("10.9.1.1 9 --tun tun1 --addr 10.9.1.2/24");
+    client.await_line("tun1 is down");
+    netns.shell("ip addr add 10.9.1.1/24 dev tun1; ip link set tun1 up");
+    // Nothing listens there: the kernel's answer has come through the device.
+    said(&client.finish(), 3);
+}
+
+#[test]
+fn a_failure_is_in_the_report() {
+    let Some(netns) = Netns::new() else { return };
+    let output = netns.tcpcat(&format!("send /etc/hostname 10.9.1.1 9 --json {HOST1}"));
+    said(&output, 3);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["end"]["exit_code"], 3);
+    assert!(report["end"]["error"].as_str().unwrap().contains("refused"), "{report}");
+}
+
+#[test]
 fn an_address_of_the_kernel_is_5() {
     let Some(netns) = Netns::new() else { return };
     netns.shell("ip addr add 10.9.1.2/24 dev lo");

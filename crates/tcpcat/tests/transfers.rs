@@ -92,8 +92,9 @@ fn ipv6_carries_a_conversation_too() {
     let host = "--configure --tun tun1 --addr 10.9.1.2/24 --addr fd09::2/64";
     let listener = netns.start(&format!("-l fd09::2 7000 -v {host}"));
     listener.await_line("listening on [fd09::2]:7000");
-    netns.shell("echo six | nc -N -6 fd09::2 7000");
+    let nc = Process::start(netns.command("sh").args(["-c", "echo six | nc -N -6 fd09::2 7000"]));
     let output = listener.finish();
+    said(&nc.finish(), 0);
     said(&output, 0);
     assert_eq!(output.stdout, b"six\n");
 }

@@ -356,7 +356,7 @@ fn usage(kind: ErrorKind, message: &str) -> clap::Error {
 }
 
 /// The most connections of one transfer.
-const STREAMS_MAX: u16 = 128;
+pub(crate) const STREAMS_MAX: u16 = 128;
 
 /// iperf3 has it, too.
 const BENCH_PORT: &str = "5201";

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::part_file::PartFile;
 use super::protocol::{self, FrameReader, Header, Nonce, Opening, Verdict};
 use super::{Broken, Copied, Copier, Framing};
-use crate::args::{FileArgs, Target};
+use crate::args::{FileArgs, STREAMS_MAX, Target};
 use crate::exit::{Exit, Failure};
 use crate::net::{Listener, Stream};
 use crate::session::{Kind, Outcome, Session};
@@ -49,7 +49,7 @@ async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Resu
     let (copied, verified) = match first.opening {
         Opening::Plain(seen) => (plain(session, first.stream, seen, &store, &args).await?, None),
         Opening::Header(header) => {
-            let all = parts(session, &source, &args, &target, &store, first.stream, header).await?;
+            let all = parts(session, &source, &args, &target, &store, (first.stream, header)).await?;
             (all, Some(true))
         }
     };
@@ -145,68 +145,77 @@ async fn parts(
     args: &FileArgs,
     target: &Target,
     store: &Store,
-    stream: Stream,
-    header: Header,
+    first: (Stream, Header),
 ) -> Result<Option<Copied>, Failure> {
+    let header = first.1;
     let count = header.part.1;
+    check_count(count, store)?;
+    session.meter.expect(header.total.unwrap_or(0));
+    let mut opened = vec![first];
+    while opened.len() < usize::from(count) {
+        let next = open(session, source.next(session, args, target).await?, true).await?;
+        match next.opening {
+            Opening::Header(other) if other.fits(&header) => opened.push((next.stream, other)),
+            _ => {
+                return Err(Failure::new(Exit::Failed, "a connection came that carries no part of the file"));
+            }
+        }
+    }
+    let mut receiving = JoinSet::new();
+    for (stream, header) in opened {
+        let store = store.clone();
+        receiving.spawn(async move { store.receive_part(session, stream, header).await });
+    }
+    let mut received = Vec::new();
+    while let Some(ended) = receiving.join_next().await {
+        received.push(ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??);
+    }
+    let extents = received.iter().map(|(offset, copied)| (*offset, copied.bytes)).collect();
+    check_whole(extents, header.total)?;
+    Ok(received.first().map(|(_, copied)| *copied).filter(|_| count == 1))
+}
+
+fn check_count(count: u16, store: &Store) -> Result<(), Failure> {
+    if !(1..=STREAMS_MAX).contains(&count) {
+        return Err(Failure::new(Exit::Failed, format!("the sender speaks of {count} parts")));
+    }
     if count > 1 && !store.file.is_seekable() {
         return Err(Failure::usage(format!("{} takes no file in {count} parts", store.path.display()))
             .remedy("receive into a regular file, or send without -P"));
     }
-    if let Some(total) = header.total {
-        session.meter.expect(total);
+    Ok(())
+}
+
+/// Whether parts, given by offset and length, lie side by side from the beginning to `total`.
+fn check_whole(mut extents: Vec<(u64, u64)>, total: Option<u64>) -> Result<(), Failure> {
+    extents.sort_unstable();
+    let end = extents.iter().try_fold(
+        0,
+        |end: u64, &(offset, len)| {
+            if offset == end { end.checked_add(len) } else { None }
+        },
+    );
+    match end {
+        Some(end) if total.is_none_or(|total| total == end) => Ok(()),
+        _ => Err(Failure::verification("the parts that came do not make up the file that was announced")),
     }
-    let mut receiving = JoinSet::new();
-    let mut indexes = vec![header.part.0];
-    let spawn = |receiving: &mut JoinSet<_>, stream, header: Header| {
-        let store = store.clone();
-        receiving.spawn(async move { store.receive_part(session, stream, header).await });
-    };
-    spawn(&mut receiving, stream, header);
-    for _ in 1..count {
-        let next = open(session, source.next(session, args, target).await?, true).await?;
-        match next.opening {
-            Opening::Header(other) if other.fits(&header) && !indexes.contains(&other.part.0) => {
-                indexes.push(other.part.0);
-                spawn(&mut receiving, next.stream, other);
-            }
-            _ => {
-                return Err(Failure::new(
-                    Exit::Failed,
-                    "a connection came in between that carries no part of the file",
-                ));
-            }
-        }
-    }
-    let mut copied = Vec::new();
-    while let Some(ended) = receiving.join_next().await {
-        copied.push(ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??);
-    }
-    let bytes: u64 = copied.iter().map(|copied| copied.bytes).sum();
-    if header.total.is_some_and(|total| total != bytes) {
-        return Err(Failure::verification(format!(
-            "{bytes} bytes came of {}",
-            header.total.unwrap_or_default()
-        )));
-    }
-    Ok(copied.first().copied().filter(|_| count == 1))
 }
 
 impl Header {
     /// Whether another connection belongs to the same transfer.
     fn fits(&self, first: &Self) -> bool {
-        self.part.1 == first.part.1 && self.part.0 < self.part.1 && self.total == first.total
+        self.part.1 == first.part.1 && self.total == first.total
     }
 }
 
 impl Store {
-    /// Receives one part, compares its hash and tells the sender.
+    /// Receives one part, compares its hash and tells the sender; gives where the part begins.
     async fn receive_part(
         self,
         session: &Session,
         mut stream: Stream,
         header: Header,
-    ) -> Result<Copied, Failure> {
+    ) -> Result<(u64, Copied), Failure> {
         let mut frames = FrameReader::new(&mut stream);
         let copied = self.copy(session, &mut frames, header.offset, true).await?;
         let told: Option<Hash> = frames.into_hash();
@@ -222,7 +231,7 @@ impl Store {
                 self.path.display()
             )));
         }
-        Ok(copied)
+        Ok((header.offset, copied))
     }
 
     async fn copy(
@@ -246,5 +255,22 @@ impl Store {
                 self.path.display()
             )),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_must_lie_side_by_side() {
+        assert!(check_whole(vec![(4, 4), (0, 4), (8, 0)], Some(8)).is_ok());
+        assert!(check_whole(vec![(0, 5)], None).is_ok());
+        let twice_or_short: [&[(u64, u64)]; 4] = [&[(0, 4), (0, 4)], &[(0, 4), (5, 3)], &[(0, 4)], &[(4, 4)]];
+        for extents in twice_or_short {
+            let failure = check_whole(extents.to_vec(), Some(8)).unwrap_err();
+            assert_eq!(failure.exit(), Exit::Verification, "{extents:?}");
+        }
+        assert!(check_whole(vec![(0, u64::MAX), (u64::MAX, 1)], None).is_err());
     }
 }

@@ -56,7 +56,7 @@ impl Netns {
 
     /// Runs a shell script inside, which must succeed.
     pub fn shell(&self, script: &str) -> String {
-        let output = self.command("sh").args(["-c", script]).output().expect("sh runs");
+        let output = self.command("timeout").args(["60", "sh", "-c", script]).output().expect("sh runs");
         assert!(output.status.success(), "{script}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
