@@ -1,5 +1,7 @@
 //! Support code shared by the examples of this package.
 
+#![forbid(unsafe_code)]
+
 use std::net::IpAddr;
 
 use ackclock::Cidr;

@@ -67,13 +67,17 @@ impl Flow {
             self.scales[1] = seg.window_scale();
             self.syn_window = seg.window;
             if let Some(iss) = self.iss {
-                self.allowed = Some(iss.wrapping_add(1).wrapping_add(u32::from(seg.window)));
+                self.allow(iss.wrapping_add(1).wrapping_add(u32::from(seg.window)));
             }
         } else if seg.has(ACK) && !seg.has(RST) {
-            let edge = seg.ack.wrapping_add(self.window(seg, 1));
-            if before_eq(self.allowed, edge) {
-                self.allowed = Some(edge);
-            }
+            self.allow(seg.ack.wrapping_add(self.window(seg, 1)));
+        }
+    }
+
+    /// The window's right edge as the peer sees it never goes back: an old segment says nothing new.
+    fn allow(&mut self, edge: u32) {
+        if before_eq(self.allowed, edge) {
+            self.allowed = Some(edge);
         }
     }
 

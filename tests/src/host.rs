@@ -14,6 +14,8 @@ pub struct Host {
     pub endpoint: Endpoint,
     /// The host's clock; it only moves forwards.
     pub now: Instant,
+    /// Largest packet that the device cuts itself; at most the MTU: it cuts none.
+    pub gso_max: usize,
     mtu: usize,
 }
 
@@ -21,7 +23,7 @@ impl Host {
     /// A host that starts at `now`.
     #[must_use]
     pub fn new(config: EndpointConfig, now: Instant) -> Self {
-        Self { mtu: config.mtu, endpoint: Endpoint::new(config, now), now }
+        Self { mtu: config.mtu, gso_max: 0, endpoint: Endpoint::new(config, now), now }
     }
 
     /// A packet arrives from the device, its checksum still to be verified.
@@ -49,7 +51,7 @@ impl Host {
 
     /// The next packet that the endpoint wants to send now, as it would lie on the wire.
     pub fn transmit_one(&mut self) -> Option<Vec<u8>> {
-        let limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };
+        let limits = Limits { gso_max_v4: self.gso_max, gso_max_v6: self.gso_max, tx_checksum: false };
         let packet = self.endpoint.poll_transmit(self.now, limits)?;
         assert_eq!(packet.segment_size, None, "a large packet for a device that cuts none");
         assert_eq!(

@@ -136,6 +136,7 @@ impl Pair {
         while !self.is_finished() {
             if !self.healed && self.now >= heal_at {
                 self.heal();
+                self.exchange();
             }
             assert!(self.now < deadline, "stuck after faults ended: {}", self.describe());
             let next = self.next_event().map(|at| if self.healed { at } else { at.min(heal_at) });
@@ -154,9 +155,10 @@ impl Pair {
     }
 
     fn is_finished(&self) -> bool {
-        let aborted = self.sides.iter().any(|side| side.app.aborted);
-        // A server whose client aborts before the handshake's last ACK arrives never hears of a connection.
-        self.sides.iter().all(|side| side.is_finished() || (aborted && side.conn.is_none()))
+        // A server whose client aborts before the handshake's last ACK arrives never hears of a connection. One that never
+        // gets that ACK gives the half-open connection up, and resets what the client sends later.
+        let over = self.sides.iter().any(|side| side.app.aborted || side.app.error.is_some());
+        self.sides.iter().all(|side| side.is_finished() || (over && side.conn.is_none()))
     }
 
     /// The next time at which anything happens.
@@ -241,9 +243,11 @@ impl Pair {
     /// O2: whoever saw an error saw it for a reason, and a clean end had everything.
     fn check_endings(&self) {
         let aborted = self.sides.iter().any(|side| side.app.aborted);
+        let never_opened = self.sides.iter().any(|side| side.conn.is_none());
         for (side, other) in [(0, 1), (1, 0)].map(|(a, b)| (&self.sides[a].app, &self.sides[b].app)) {
             match side.error {
-                None if aborted => {}
+                None if aborted || never_opened => {}
+                Some(ConnectionError::Reset) if never_opened => {}
                 None => {
                     assert_eq!((side.read, other.shut), (other.written, true), "the end of the stream, early")
                 }

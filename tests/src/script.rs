@@ -81,7 +81,7 @@ pub struct Script {
     pub local_scale: u8,
     peer_scales: bool,
     peer_window: u16,
-    sent: VecDeque<(Instant, Frame)>,
+    queue: VecDeque<(Instant, Frame)>,
     /// What the application still has to write: next and last sequence number.
     stream: (u32, u32),
     readiness: Readiness,
@@ -112,7 +112,7 @@ impl Script {
             local_scale: 0,
             peer_scales: setup.peer_options.iter().any(|o| matches!(o, Opt::WindowScale(_))),
             peer_window: setup.peer_window,
-            sent: VecDeque::new(),
+            queue: VecDeque::new(),
             stream: (0, 0),
             readiness: Readiness::default(),
         }
@@ -144,7 +144,7 @@ impl Script {
     pub fn accepted(setup: &Setup) -> Self {
         let mut script = Self::listening(setup);
         script.peer(peer_syn(setup));
-        let syn_ack = script.next();
+        let syn_ack = script.sent();
         assert!(syn_ack.has(SYN | ACK), "SYN-ACK, not {syn_ack:?}");
         script.handshake_ack(setup);
         script.accept();
@@ -156,7 +156,7 @@ impl Script {
     #[must_use]
     pub fn connected(setup: &Setup) -> Self {
         let mut script = Self::connecting(setup);
-        assert!(script.next().has(SYN));
+        assert!(script.sent().has(SYN));
         script.start_timestamps(setup);
         script.peer(peer_syn(setup).ack(1));
         script.expect_ack(1);
@@ -241,7 +241,7 @@ impl Script {
     /// # Panics
     /// If it sent none.
     #[track_caller]
-    pub fn next(&mut self) -> Seg {
+    pub fn sent(&mut self) -> Seg {
         self.next_frame().seg
     }
 
@@ -251,13 +251,13 @@ impl Script {
     /// If the endpoint sent none.
     #[track_caller]
     pub fn next_frame(&mut self) -> Frame {
-        let (_, frame) = self.sent.pop_front().expect("the endpoint sent nothing");
+        let (_, frame) = self.queue.pop_front().expect("the endpoint sent nothing");
         frame
     }
 
     /// Everything that the endpoint sent and the script has not taken yet.
     pub fn take_sent(&mut self) -> Vec<Seg> {
-        self.sent.drain(..).map(|(_, frame)| frame.seg).collect()
+        self.queue.drain(..).map(|(_, frame)| frame.seg).collect()
     }
 
     /// The endpoint sent nothing more.
@@ -266,7 +266,7 @@ impl Script {
     /// If it did.
     #[track_caller]
     pub fn nothing(&self) {
-        assert!(self.sent.is_empty(), "unexpected: {:?}", self.sent);
+        assert!(self.queue.is_empty(), "unexpected: {:?}", self.queue);
     }
 
     /// The next segment is a pure acknowledgement of `ack`.
@@ -275,7 +275,7 @@ impl Script {
     /// If it is not.
     #[track_caller]
     pub fn expect_ack(&mut self, ack: u32) -> Seg {
-        let segment = self.next();
+        let segment = self.sent();
         assert!(segment.flags == ACK && segment.payload.is_empty(), "a pure ACK, not {segment:?}");
         assert_eq!(segment.ack, ack, "{segment:?}");
         segment
@@ -287,7 +287,7 @@ impl Script {
     /// If it does not.
     #[track_caller]
     pub fn expect_data(&mut self, seq: u32, len: usize) -> Seg {
-        let segment = self.next();
+        let segment = self.sent();
         assert_eq!((segment.seq, segment.payload.len()), (seq, len), "{segment:?}");
         assert_eq!(segment.payload, pattern(seq, len), "the bytes at this sequence number");
         segment
@@ -299,7 +299,7 @@ impl Script {
     /// If it is not.
     #[track_caller]
     pub fn expect_rst(&mut self, seq: u32) -> Seg {
-        let segment = self.next();
+        let segment = self.sent();
         assert!(segment.has(RST) && segment.payload.is_empty(), "a reset, not {segment:?}");
         assert_eq!(segment.seq, seq, "{segment:?}");
         segment
@@ -322,13 +322,13 @@ impl Script {
     pub fn wait(&mut self, limit: Duration) -> Option<(Duration, Seg)> {
         self.nothing();
         let (start, until) = (self.host.now, self.host.now + limit);
-        while self.sent.is_empty() {
+        while self.queue.is_empty() {
             if !self.step(until) {
                 self.host.now = until;
                 return None;
             }
         }
-        let (at, frame) = self.sent.pop_front()?;
+        let (at, frame) = self.queue.pop_front()?;
         Some((at.saturating_since(start), frame.seg))
     }
 
@@ -484,7 +484,7 @@ impl Script {
             let wrote = self.write_stream();
             for frame in self.host.transmit() {
                 let seen = self.observe(frame);
-                self.sent.push_back((self.host.now, seen));
+                self.queue.push_back((self.host.now, seen));
             }
             if !wrote {
                 break;

@@ -79,15 +79,15 @@ fn setup(scene: &Scene) -> Setup {
 fn half_open(setup: &Setup) -> Script {
     let mut script = Script::listening(setup);
     script.peer(peer_syn(setup));
-    assert!(script.next().has(SYN | ACK));
+    assert!(script.sent().has(SYN | ACK));
     script
 }
 
 fn simultaneous(setup: &Setup) -> Script {
     let mut script = Script::connecting(setup);
-    assert!(script.next().has(SYN));
+    assert!(script.sent().has(SYN));
     script.peer(peer_syn(setup));
-    assert!(script.next().has(SYN | ACK));
+    assert!(script.sent().has(SYN | ACK));
     script
 }
 

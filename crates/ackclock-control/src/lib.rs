@@ -1,5 +1,12 @@
 //! The algorithms that decide *when to send*: round-trip estimators, retransmission timeouts and congestion
 //! controllers. They see numbers and instants; no packet, no sequence number and no clock reaches this crate.
+//!
+//! - [`congestion`]: the controllers, from Tahoe to BBR, with a table of them, and what a user's own needs;
+//! - [`rtt`]: round trips and the retransmission timeout, with presets from the literature;
+//! - [`bandwidth`]: estimates of the bandwidth at the start of a connection;
+//! - [`profile`]: names for sets of such choices;
+//! - [`kit`]: checks for any controller, and a path in virtual time to try it on;
+//! - [`rate`]: congestion avoidance for datagrams.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -8,6 +15,7 @@
 pub mod bandwidth;
 pub mod congestion;
 pub mod kit;
+pub mod profile;
 pub mod rate;
 pub mod rtt;
 pub mod time;

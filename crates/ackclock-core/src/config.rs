@@ -1,15 +1,16 @@
 //! What an endpoint, a listener and a connection are told at their making. Every bound has its name here.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::congestion::ControllerFactory;
 
-use crate::ListenAddr;
+use crate::{ListenAddr, RecoveryPolicy};
 
 /// Settings of one endpoint.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct EndpointConfig {
     /// The addresses that the endpoint answers for.
     pub addresses: Vec<IpAddr>,
@@ -53,11 +54,28 @@ impl EndpointConfig {
     }
 }
 
+impl fmt::Debug for EndpointConfig {
+    // RFC 9293 MUST-9: the secret of the ISNs must not be computable from outside, so it is never shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointConfig")
+            .field("addresses", &self.addresses)
+            .field("mtu", &self.mtu)
+            .field("connections_max", &self.connections_max)
+            .field("memory_budget", &self.memory_budget)
+            .field("ephemeral_ports", &self.ephemeral_ports)
+            .field("tcp", &self.tcp)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Settings of one connection.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
+    // RFC 9293 MAY-18: CUBIC (RFC 9438) unless another is asked for.
     /// What makes the congestion controller.
     pub congestion: Arc<dyn ControllerFactory>,
+    /// How losses are found.
+    pub recovery: RecoveryPolicy,
     /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
     pub nodelay: bool,
     /// Probe an idle peer; `None` (the default): never (RFC 9293 MUST-25).
@@ -73,7 +91,7 @@ pub struct TcpConfig {
     pub mss_max: Option<u16>,
     /// IPv4 time to live and IPv6 hop limit (RFC 9293 MUST-49).
     pub ttl: u8,
-    /// Differentiated Services field, the upper six bits of the TOS or Traffic Class byte (MUST-48).
+    /// Differentiated Services field, the upper six bits of the TOS or Traffic Class byte (RFC 9293 MUST-48).
     pub dscp: u8,
     /// Offer timestamps (RFC 7323).
     pub timestamps: bool,
@@ -95,6 +113,7 @@ impl Default for TcpConfig {
     fn default() -> Self {
         Self {
             congestion: ackclock_control::congestion::default_factory(),
+            recovery: RecoveryPolicy::default(),
             nodelay: false,
             keepalive: None,
             user_timeout: None,

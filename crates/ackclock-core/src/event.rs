@@ -42,7 +42,7 @@ pub struct Readiness {
     pub closed: bool,
     /// The peer's urgent pointer advanced (RFC 9293 MUST-32).
     pub urgent: bool,
-    /// A soft error was noted (RFC 9293 MUST-47, SHLD-9, SHLD-25).
+    /// A soft error was noted (RFC 9293 MUST-47, RFC 9293 SHLD-9, RFC 9293 SHLD-25).
     pub soft_error: bool,
 }
 

@@ -29,4 +29,5 @@ pub use endpoint::{Counters, Decision, Endpoint, Incoming, IncomingId, Limits, L
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};
 pub use info::ConnectionInfo;
+pub use recovery::RecoveryPolicy;
 pub use tuple::{FourTuple, ListenAddr};

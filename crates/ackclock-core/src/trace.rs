@@ -14,6 +14,8 @@ pub enum SendReason {
     NewData,
     /// Data held to be lost.
     Retransmission,
+    /// A probe for a lost tail (RFC 8985 §7).
+    TailProbe,
     /// A probe of a closed window.
     WindowProbe,
     /// A keep-alive probe.
@@ -36,6 +38,10 @@ pub enum LossRule {
     DuplicateAcks,
     /// SACK evidence (RFC 6675 §4 IsLost).
     SackEvidence,
+    /// A segment sent later was delivered, a reordering window earlier (RFC 8985 §6).
+    LaterDelivered,
+    /// The acknowledgement of a tail loss probe that repeated data (RFC 8985 §7.4).
+    TailProbe,
     /// A partial acknowledgement during recovery (RFC 6582 §3.2).
     PartialAck,
     /// The retransmission timer expired (RFC 6298 §5).

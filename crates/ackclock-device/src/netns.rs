@@ -33,8 +33,9 @@ pub enum NetnsError {
     Map(#[source] io::Error),
 }
 
-/// Moves the calling process into a new network namespace, and into a new user namespace if that takes one. Both
-/// end with the process and take all devices with them.
+/// Moves the calling thread, and all that it will start, into a new network namespace, and its process into a new user
+/// namespace if that takes one. To be called while the process has one thread. The namespaces end with the last thread
+/// in them and take all devices with them.
 ///
 /// # Errors
 /// See [`NetnsError`]; also when the process has more than one thread and a user namespace is needed. If the user
@@ -50,4 +51,27 @@ pub fn enter_private() -> Result<Right, NetnsError> {
     fs::write("/proc/self/uid_map", format!("0 {user} 1")).map_err(NetnsError::Map)?;
     fs::write("/proc/self/gid_map", format!("0 {group} 1")).map_err(NetnsError::Map)?;
     Ok(Right::UserNamespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_network_has_a_loopback_only() {
+        // The namespace is the thread's and ends with it.
+        let thread = std::thread::spawn(|| {
+            if let Err(why) = enter_private() {
+                println!("skipped: {why}");
+                return;
+            }
+            let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+            let names: Vec<&str> =
+                table.lines().skip(2).filter_map(|line| line.trim().split(':').next()).collect();
+            // Some kernels put tunnel devices of their own into every namespace; none of them is up.
+            assert!(names.contains(&"lo"), "{names:?}");
+            assert!(!crate::configure::link_state("lo").unwrap().up);
+        });
+        thread.join().unwrap();
+    }
 }

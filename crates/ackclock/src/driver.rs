@@ -27,6 +27,8 @@ pub(crate) struct Driver {
     clock: TokioClock,
     batch: ReceiveBatch,
     sleep: Pin<Box<Sleep>>,
+    /// When `sleep` ends; `None`: it has no end that matters.
+    sleep_until: Option<Instant>,
     woken: Vec<Waker>,
     busy_poll: Duration,
     active_until: Instant,
@@ -39,8 +41,8 @@ enum Turn {
     Busy,
     /// Nothing to do, but the driver polls busily.
     Spinning,
-    /// Nothing to do until the given instant; the driver is noted as asleep.
-    Idle(Option<Instant>),
+    /// Nothing to do before `sleep_until`; the driver is noted as asleep.
+    Idle,
     /// The stack is down.
     Over,
 }
@@ -66,6 +68,7 @@ impl Driver {
             clock,
             batch: ReceiveBatch::new(BATCH_PACKETS, batch_bytes),
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            sleep_until: None,
             woken: Vec::new(),
             busy_poll,
             active_until: Instant::ZERO,
@@ -83,8 +86,8 @@ impl Driver {
             match self.turn(cx) {
                 Turn::Busy => {}
                 Turn::Spinning => break,
-                Turn::Idle(until) if self.sleeps(cx, until) => return Poll::Pending,
-                Turn::Idle(_) => {}
+                Turn::Idle if self.sleeps(cx) => return Poll::Pending,
+                Turn::Idle => {}
                 Turn::Over => return Poll::Ready(()),
             }
         }
@@ -119,9 +122,9 @@ impl Driver {
         } else if now < self.active_until {
             Turn::Spinning
         } else {
-            let until = locked.stack.poll_timeout();
-            locked.driver.park(cx.waker(), until);
-            Turn::Idle(until)
+            self.sleep_until = sleep_until(self.sleep_until, locked.stack.poll_timeout(), now);
+            locked.driver.park(cx.waker(), self.sleep_until);
+            Turn::Idle
         };
         if matches!(turn, Turn::Over) {
             // Before anyone can know of it: who waited for the end may open the device again.
@@ -166,10 +169,10 @@ impl Driver {
     }
 
     /// Sets the timer; whether it has not expired yet.
-    fn sleeps(&mut self, cx: &mut Context<'_>, until: Option<Instant>) -> bool {
-        let Some(until) = until else { return true };
+    fn sleeps(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(until) = self.sleep_until else { return true };
         let deadline = self.clock.deadline(until);
-        if self.sleep.deadline() != deadline || self.sleep.is_elapsed() {
+        if self.sleep.deadline() != deadline {
             self.sleep.as_mut().reset(deadline);
         }
         self.sleep.as_mut().poll(cx).is_pending()
@@ -191,6 +194,14 @@ impl Drop for Driver {
         drop(self.shared.device().take());
         woken.into_iter().for_each(Waker::wake);
     }
+}
+
+/// How long to sleep when `due` is the next deadline. A timer that is set and ends before it is left alone: with
+/// each segment the retransmission timer is stopped and started anew, and one wake-up too many in hundreds of
+/// milliseconds costs less than setting tokio's timer, and waking the driver for that, each time.
+fn sleep_until(set: Option<Instant>, due: Option<Instant>, now: Instant) -> Option<Instant> {
+    let is_early = |set: &Instant| *set > now && due.is_none_or(|due| *set <= due);
+    set.filter(is_early).or(due)
 }
 
 /// Asks the device again what it can do.
@@ -255,3 +266,28 @@ const TRANSMIT_PACKETS: usize = 64;
 const TURNS_PER_POLL: usize = 8;
 /// How often a device is asked what it can do.
 const CAPABILITIES_EVERY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(millis: u64) -> Option<Instant> {
+        Some(Instant::from_millis(millis))
+    }
+
+    #[test]
+    fn a_timer_that_ends_early_is_kept_and_a_late_one_replaced() {
+        let now = Instant::from_millis(100);
+        for (set, due, expected) in [
+            (None, None, None),
+            (None, at(300), at(300)),
+            (at(200), at(300), at(200)),
+            (at(200), None, at(200)),
+            (at(400), at(300), at(300)),
+            (at(90), at(300), at(300)),
+            (at(100), None, None),
+        ] {
+            assert_eq!(sleep_until(set, due, now), expected, "{set:?} {due:?}");
+        }
+    }
+}

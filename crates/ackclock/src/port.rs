@@ -15,6 +15,32 @@ use crate::state::Phase;
 /// but what the holder supplies; the same seed and the same calls give the same packets.
 ///
 /// Tasks that wait for what happened are woken by these calls. Dropping the port fails every pending call.
+///
+/// ```
+/// use ackclock::{Clock, Instant, Limits, Stack};
+/// use std::future::Future;
+/// use std::task::{Context, Waker};
+///
+/// #[derive(Debug)]
+/// struct Stopped;
+///
+/// impl Clock for Stopped {
+///     fn now(&self) -> Instant {
+///         Instant::ZERO
+///     }
+/// }
+///
+/// let (stack, mut port) = Stack::builder().address("10.0.0.1/24".parse()?).detached(Stopped, 1500)?;
+/// let mut connect = Box::pin(stack.connect("10.0.0.2:80".parse()?));
+/// assert!(connect.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+///
+/// // The SYN waits to be sent, and then to be sent again.
+/// let limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };
+/// assert!(port.poll_transmit(Instant::ZERO, limits, |syn| assert_eq!(syn.payload_len(), 0)));
+/// assert!(!port.poll_transmit(Instant::ZERO, limits, |_| unreachable!()));
+/// assert_eq!(port.poll_timeout().map(|at| at.as_millis().abs_diff(1000) < 10), Some(true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Port {
     shared: Arc<Shared>,

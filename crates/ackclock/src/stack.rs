@@ -76,8 +76,8 @@ impl Stack {
         socket::open(&self.shared, addr, (None, 0), None)?.connected().await
     }
 
-    /// Listens on an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any, port 0 for a
-    /// free one.
+    /// Listens on an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any of either family, also
+    /// one that the stack was not given; port 0 for a free one.
     ///
     /// # Errors
     /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener has it,

@@ -27,9 +27,9 @@ pub(crate) struct Request {
     /// The server sends.
     pub(crate) down: bool,
     pub(crate) verify: bool,
-    /// For how long to send; a sender with an amount does not look at it.
+    /// For how long to send, at the most.
     pub(crate) time: Duration,
-    /// How much to send in each direction.
+    /// How much to send in each direction, at the most.
     pub(crate) bytes: Option<u64>,
     /// Bits a second.
     pub(crate) rate: Option<u64>,
@@ -79,7 +79,8 @@ async fn serve_one(session: &'static Session, mut stream: Stream) -> Result<(), 
         let request = Request::read(&mut stream).await.map_err(Broken::Read)?;
         // What the client sends, the server receives.
         let own = Request { up: request.down, down: request.up, ..request };
-        exchange(&mut stream, own, |len| session.meter.add_sent(len), |len| session.meter.add_received(len)).await
+        exchange(&mut stream, own, |len| session.meter.add_sent(len), |len| session.meter.add_received(len))
+            .await
     };
     let moved = served.await.map_err(|broken| failure(session, broken))?;
     session.observer.ended(&stream);
@@ -95,13 +96,17 @@ pub(crate) async fn run_client(args: BenchClientArgs, target: Target) -> Exit {
     Session::run(kind, &common, Some(&moves), |session| measure(session, args, target)).await
 }
 
-async fn measure(session: &'static Session, args: BenchClientArgs, target: Target) -> Result<Outcome, Failure> {
+async fn measure(
+    session: &'static Session,
+    args: BenchClientArgs,
+    target: Target,
+) -> Result<Outcome, Failure> {
     let streams = u64::from(args.streams);
     let request = Request {
         up: !args.reverse,
         down: args.reverse || args.bidir,
         verify: args.move_.verify,
-        time: args.time,
+        time: args.time.unwrap_or(if args.move_.bytes.is_some() { A_DAY } else { BENCH_TIME }),
         bytes: args.move_.bytes.map(|bytes| bytes.div_ceil(streams)),
         rate: args.move_.rate.map(|rate| rate.div_ceil(streams)),
     };
@@ -124,10 +129,20 @@ async fn measure(session: &'static Session, args: BenchClientArgs, target: Targe
     Ok(Outcome { verified, took: Some(started.elapsed()), ..Outcome::default() })
 }
 
-async fn measure_one(session: &'static Session, mut stream: Stream, request: Request) -> Result<Moved, Failure> {
+async fn measure_one(
+    session: &'static Session,
+    mut stream: Stream,
+    request: Request,
+) -> Result<Moved, Failure> {
     let measured = async {
         request.write(&mut stream).await.map_err(Broken::Write)?;
-        exchange(&mut stream, request, |len| session.meter.add_sent(len), |len| session.meter.add_received(len)).await
+        exchange(
+            &mut stream,
+            request,
+            |len| session.meter.add_sent(len),
+            |len| session.meter.add_received(len),
+        )
+        .await
     };
     let moved = tokio::select! {
         moved = measured => moved.map_err(|broken| failure(session, broken))?,
@@ -142,7 +157,9 @@ async fn measure_one(session: &'static Session, mut stream: Stream, request: Req
 
 fn failure(session: &Session, broken: Broken) -> Failure {
     match broken {
-        Broken::Read(error) if error.kind() == io::ErrorKind::InvalidData => Failure::verification(error.to_string()),
+        Broken::Read(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Failure::verification(error.to_string())
+        }
         Broken::Read(error) => session.net.failure("receiving", &error),
         Broken::Write(error) => session.net.failure("sending", &error),
         Broken::Interrupted => Failure::interrupted("the measurement was not complete"),
@@ -153,9 +170,15 @@ fn describe(moved: &Moved, took: Duration) -> String {
     use crate::units::{bits_per_second, show_bytes, show_rate};
     let part = |word: &str, copied: Option<Copied>| {
         let bytes = copied?.bytes;
-        Some(format!("{word} {} in {:.2} s, {}", show_bytes(bytes), took.as_secs_f64(), show_rate(bits_per_second(bytes, took))))
+        Some(format!(
+            "{word} {} in {:.2} s, {}",
+            show_bytes(bytes),
+            took.as_secs_f64(),
+            show_rate(bits_per_second(bytes, took))
+        ))
     };
-    let parts: Vec<String> = part("sent", moved.sent).into_iter().chain(part("received", moved.received)).collect();
+    let parts: Vec<String> =
+        part("sent", moved.sent).into_iter().chain(part("received", moved.received)).collect();
     parts.join("; ")
 }
 
@@ -209,7 +232,8 @@ fn check(own: Copied, bytes: u64, hash: blake3::Hash) -> Result<(), Broken> {
     if own.bytes == bytes && own.hash == hash {
         return Ok(());
     }
-    let what = format!("{} bytes with hash {} at this end, {bytes} with {hash} at the other", own.bytes, own.hash);
+    let what =
+        format!("{} bytes with hash {} at this end, {bytes} with {hash} at the other", own.bytes, own.hash);
     Err(Broken::Read(io::Error::new(io::ErrorKind::InvalidData, what)))
 }
 
@@ -237,7 +261,7 @@ impl Request {
     }
 }
 
-/// Bytes that differ from place to place, for a time or up to an amount.
+/// Bytes that differ from place to place, for a time and up to an amount.
 #[derive(Debug)]
 struct Pattern {
     block: Vec<u8>,
@@ -257,18 +281,17 @@ impl Pattern {
             (state >> 24) as u8
         };
         let block = (0..BLOCK_LEN).map(|_| byte()).collect();
-        Self { block, at: 0, left: request.bytes, until: Instant::now() + request.time }
+        Self { block, at: 0, left: request.bytes, until: Instant::now() + request.time.min(A_DAY) }
     }
 }
 
 impl AsyncRead for Pattern {
     fn poll_read(self: Pin<&mut Self>, _cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let left = match this.left {
-            Some(left) => usize::try_from(left).unwrap_or(usize::MAX),
-            None if Instant::now() < this.until => usize::MAX,
-            None => 0,
-        };
+        if Instant::now() >= this.until {
+            return Poll::Ready(Ok(()));
+        }
+        let left = this.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
         let mut room = buf.remaining().min(left);
         if let Some(left) = &mut this.left {
             *left -= room as u64;
@@ -283,6 +306,12 @@ impl AsyncRead for Pattern {
     }
 }
 
+/// How long a measurement takes if neither a time nor an amount is given.
+const BENCH_TIME: Duration = Duration::from_secs(10);
+
+/// As good as no bound.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
+
 const MAGIC: &[u8] = b"tcpcat1b";
 
 const BLOCK_LEN: usize = 65_521;
@@ -295,7 +324,7 @@ mod tests {
         up: true,
         down: true,
         verify: true,
-        time: Duration::ZERO,
+        time: Duration::from_secs(60),
         bytes: Some(1_000_003),
         rate: None,
     };
@@ -331,7 +360,9 @@ mod tests {
         let own = Copied { bytes: 3, hash: blake3::hash(b"abc") };
         assert!(check(own, 3, own.hash).is_ok());
         for (bytes, hash) in [(2, own.hash), (3, blake3::hash(b"abd"))] {
-            assert!(matches!(check(own, bytes, hash), Err(Broken::Read(error)) if error.kind() == io::ErrorKind::InvalidData));
+            assert!(
+                matches!(check(own, bytes, hash), Err(Broken::Read(error)) if error.kind() == io::ErrorKind::InvalidData)
+            );
         }
     }
 }

@@ -33,12 +33,19 @@ enum Level {
 /// Prints the diagnosis; the code is 0 only if a transfer with the same device flags would work.
 pub(crate) async fn run(args: DoctorArgs) -> Exit {
     let mut findings = vec![tun_driver(), capability()];
+    let has_driver = findings.iter().all(|finding| finding.level != Level::Problem);
     // Before the device is opened, which may make it.
     findings.extend(link(&args));
-    findings.extend(attach(&args));
+    if has_driver {
+        findings.extend(attach(&args));
+    }
     findings.extend(args.device.addr.iter().flat_map(|&address| addresses(&args, address)));
     if args.device.addr.is_empty() {
-        findings.push(note("address", "none given to check", "name the stack's address: tcpcat doctor --addr 10.9.0.2/24"));
+        findings.push(note(
+            "address",
+            "none given to check",
+            "name the stack's address: tcpcat doctor --addr 10.9.0.2/24",
+        ));
     }
     findings.extend([forwarding(), namespaces()]);
     let problems = findings.iter().filter(|finding| finding.level == Level::Problem).count();
@@ -88,7 +95,11 @@ fn capability() -> Finding {
         return ok(what, "CAP_NET_ADMIN is there: devices can be made and set up");
     }
     let detail = "without CAP_NET_ADMIN only devices made for this user can be used, and --configure cannot";
-    note(what, detail, "sudo ip tuntap add dev tun0 mode tun user $USER, or sudo setcap cap_net_admin+ep $(command -v tcpcat)")
+    note(
+        what,
+        detail,
+        "sudo ip tuntap add dev tun0 mode tun user $USER, or sudo setcap cap_net_admin+ep $(command -v tcpcat)",
+    )
 }
 
 fn has_net_admin() -> bool {
@@ -104,10 +115,16 @@ fn link(args: &DoctorArgs) -> Vec<Finding> {
     let setup = format!("sudo ip link set {name} up");
     match configure::link_state(name) {
         Ok(state) if state.up => vec![ok(what, format!("{name} is up, MTU {}", state.mtu))],
-        Ok(_) if args.device.configure && has_net_admin() => vec![ok(what, format!("{name} is down; --configure brings it up"))],
+        Ok(_) if args.device.configure && has_net_admin() => {
+            vec![ok(what, format!("{name} is down; --configure brings it up"))]
+        }
         Ok(_) => vec![problem(what, format!("{name} is down"), setup)],
         Err(_) if args.device.configure || has_net_admin() => {
-            vec![note(what, format!("{name} does not exist; a transfer makes it"), "add --configure to the transfer's flags")]
+            vec![note(
+                what,
+                format!("{name} does not exist; a transfer makes it"),
+                "add --configure to the transfer's flags",
+            )]
         }
         // That it cannot be made is said once, by `attach`.
         Err(_) => Vec::new(),
@@ -122,7 +139,9 @@ fn attach(args: &DoctorArgs) -> Vec<Finding> {
             let capabilities = device.capabilities();
             let offload = match fell_back {
                 Some(why) => note("offload", format!("none: {why}"), "nothing to do: transfers work, slower"),
-                None if capabilities.gso_max_v4 > capabilities.mtu => ok("offload", "packets of 64 KB cross whole"),
+                None if capabilities.gso_max_v4 > capabilities.mtu => {
+                    ok("offload", "packets of 64 KB cross whole")
+                }
                 None => ok("offload", "off, as --offload asks"),
             };
             vec![ok("device", format!("{name} can be attached")), offload]
@@ -142,7 +161,11 @@ fn addresses(args: &DoctorArgs, address: Cidr) -> Vec<Finding> {
     let own = address.addr();
     if kernel_owns(own) {
         let mend = format!("choose another address of the network, or sudo ip addr del {address} dev NAME");
-        return vec![problem(what, format!("{own} belongs to the kernel, which would answer in the stack's place"), mend)];
+        return vec![problem(
+            what,
+            format!("{own} belongs to the kernel, which would answer in the stack's place"),
+            mend,
+        )];
     }
     let kernel = match kernel_address(&args.device, address) {
         Ok(kernel) => kernel,
@@ -150,9 +173,15 @@ fn addresses(args: &DoctorArgs, address: Cidr) -> Vec<Finding> {
     };
     let mend = format!("sudo ip addr add {kernel} dev {name}, or add --configure");
     let route = match source_towards(own) {
-        Some(source) if address.contains(source) => ok("route", format!("the kernel reaches {own} from {source}")),
-        _ if args.device.configure && has_net_admin() => ok("route", format!("--configure gives the kernel {kernel}")),
-        Some(source) => problem("route", format!("the kernel would reach {own} from {source}, not through {name}"), mend),
+        Some(source) if address.contains(source) => {
+            ok("route", format!("the kernel reaches {own} from {source}"))
+        }
+        _ if args.device.configure && has_net_admin() => {
+            ok("route", format!("--configure gives the kernel {kernel}"))
+        }
+        Some(source) => {
+            problem("route", format!("the kernel would reach {own} from {source}, not through {name}"), mend)
+        }
         None => problem("route", format!("the kernel has no route to {own}"), mend),
     };
     vec![ok(what, format!("{own} is free for the stack")), route]
@@ -160,8 +189,11 @@ fn addresses(args: &DoctorArgs, address: Cidr) -> Vec<Finding> {
 
 /// The address from which the kernel would send to `addr`. Connecting a UDP socket sends nothing.
 fn source_towards(addr: IpAddr) -> Option<IpAddr> {
-    let any: IpAddr =
-        if addr.is_ipv4() { std::net::Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
+    let any: IpAddr = if addr.is_ipv4() {
+        std::net::Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        std::net::Ipv6Addr::UNSPECIFIED.into()
+    };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0)).ok()?;
     socket.connect(SocketAddr::new(addr, 9)).ok()?;
     socket.local_addr().ok().map(|local| local.ip())
@@ -190,7 +222,8 @@ fn namespaces() -> Finding {
         Ok(output) if output.status.success() => ok(what, "tcpcat demo can have a network of its own"),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            let (detail, mend) = said.trim().split_once(": ").unwrap_or((said.trim(), "run tcpcat demo as root"));
+            let (detail, mend) =
+                said.trim().split_once(": ").unwrap_or((said.trim(), "run tcpcat demo as root"));
             note(what, detail, mend)
         }
         Err(error) => note(what, format!("cannot be tried: {error}"), "run tcpcat demo to see"),

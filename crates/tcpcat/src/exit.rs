@@ -84,9 +84,8 @@ impl Failure {
         let path = path.display();
         let failure = Self::new(Exit::File, format!("cannot {doing} {path}: {error}"));
         match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                failure.remedy(format!("make room (df -h {path}) and start anew; what was there is untouched"))
-            }
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => failure
+                .remedy(format!("make room (df -h {path}) and start anew; what was there is untouched")),
             ErrorKind::PermissionDenied => failure.remedy(format!("ls -ld {path} says who may")),
             ErrorKind::NotFound => failure.remedy("check the name; directories are not made"),
             ErrorKind::IsADirectory => failure.remedy("name a file in it"),
@@ -101,7 +100,8 @@ impl Failure {
 
     /// What arrived is not what was sent.
     pub(crate) fn verification(message: impl Into<String>) -> Self {
-        Self::new(Exit::Verification, message).remedy("send it again; if this repeats, capture it with --pcap FILE")
+        Self::new(Exit::Verification, message)
+            .remedy("send it again; if this repeats, capture it with --pcap FILE")
     }
 
     /// The user's interrupt ended the run before all was done.
@@ -113,7 +113,9 @@ impl Failure {
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         let exit = match error {
-            OpenError::NameEmpty | OpenError::NameTooLong { .. } | OpenError::NameInvalid { .. } => Exit::Usage,
+            OpenError::NameEmpty | OpenError::NameTooLong { .. } | OpenError::NameInvalid { .. } => {
+                Exit::Usage
+            }
             _ => Exit::Device,
         };
         Self::new(exit, error.to_string())

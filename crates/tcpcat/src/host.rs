@@ -59,7 +59,8 @@ impl Host {
         }
         let tcp = tcp_config(&args.tcp)?;
         let mut builder = Stack::builder().device(device).tcp(tcp);
-        builder = builder.congestion_control(&args.tcp.cc).map_err(|error| Failure::usage(error.to_string()))?;
+        builder =
+            builder.congestion_control(&args.tcp.cc).map_err(|error| Failure::usage(error.to_string()))?;
         for &address in addresses {
             builder = builder.address(address);
         }
@@ -84,7 +85,9 @@ impl Host {
             let report = capture.report();
             let path = path.display();
             match report.stopped {
-                Some(why) => eprintln!("tcpcat: the capture in {path} ends after {} packets: {why}", report.packets),
+                Some(why) => {
+                    eprintln!("tcpcat: the capture in {path} ends after {} packets: {why}", report.packets)
+                }
                 None if verbose => eprintln!("tcpcat: {} packets are in {path}", report.packets),
                 None => {}
             }
@@ -129,7 +132,8 @@ fn configure_kernel_end(args: &DeviceArgs) -> Result<(), Failure> {
 pub(crate) fn kernel_address(args: &DeviceArgs, address: Cidr) -> Result<Cidr, Failure> {
     let given = args.peer.filter(|peer| peer.is_ipv4() == address.addr().is_ipv4());
     let peer = given.or_else(|| neighbour(address)).ok_or_else(|| {
-        Failure::usage(format!("the network {address} has no room for the kernel's address")).remedy("give it with --peer ADDR")
+        Failure::usage(format!("the network {address} has no room for the kernel's address"))
+            .remedy("give it with --peer ADDR")
     })?;
     if peer == address.addr() {
         return Err(Failure::usage(format!("--peer {peer} is the stack's own address"))
@@ -144,11 +148,15 @@ fn neighbour(address: Cidr) -> Option<IpAddr> {
     let candidates = (0..4u8).filter_map(|step| match own {
         IpAddr::V4(own) => {
             let mask = u32::MAX.checked_shr(u32::from(address.prefix_len())).unwrap_or(0);
-            (own.to_bits() & !mask).checked_add(u32::from(step)).map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)))
+            (own.to_bits() & !mask)
+                .checked_add(u32::from(step))
+                .map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)))
         }
         IpAddr::V6(own) => {
             let mask = u128::MAX.checked_shr(u32::from(address.prefix_len())).unwrap_or(0);
-            (own.to_bits() & !mask).checked_add(u128::from(step)).map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits)))
+            (own.to_bits() & !mask)
+                .checked_add(u128::from(step))
+                .map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits)))
         }
     });
     let network = address.prefix_len() < if own.is_ipv4() { 31 } else { 127 };
@@ -168,7 +176,10 @@ async fn wait_for_link(args: &DeviceArgs, device: &dyn Device) -> Result<(), Fai
                 .remedy(format!("sudo ip link set {name} up (and give it an address), or add --configure")));
         }
         if !std::mem::replace(&mut told, true) {
-            eprintln!("tcpcat: {name} is down; waiting {} s for: sudo ip link set {name} up", LINK_WAIT.as_secs());
+            eprintln!(
+                "tcpcat: {name} is down; waiting {} s for: sudo ip link set {name} up",
+                LINK_WAIT.as_secs()
+            );
         }
         tokio::time::sleep(LINK_POLL).await;
     }
@@ -186,8 +197,16 @@ pub(crate) fn kernel_owns(addr: IpAddr) -> bool {
 
 /// The failure that [`kernel_owns`] leads to.
 pub(crate) fn owned_by_kernel(address: Cidr) -> Failure {
-    Failure::new(Exit::Device, format!("{} belongs to this machine's kernel, which would answer in the stack's place", address.addr()))
-        .remedy(format!("choose another address of the network for --addr, or: sudo ip addr del {address} dev NAME"))
+    Failure::new(
+        Exit::Device,
+        format!(
+            "{} belongs to this machine's kernel, which would answer in the stack's place",
+            address.addr()
+        ),
+    )
+    .remedy(format!(
+        "choose another address of the network for --addr, or: sudo ip addr del {address} dev NAME"
+    ))
 }
 
 fn tcp_config(args: &TcpArgs) -> Result<TcpConfig, Failure> {

@@ -47,7 +47,10 @@ fn run(invocation: Invocation) -> Exit {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("tcpcat: {}", Failure::new(Exit::Failed, format!("no threads can be started: {error}")));
+            eprintln!(
+                "tcpcat: {}",
+                Failure::new(Exit::Failed, format!("no threads can be started: {error}"))
+            );
             return Exit::Failed;
         }
     };

@@ -103,10 +103,14 @@ impl Net {
         self.abort.store(true, Ordering::Relaxed);
     }
 
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.abort.load(Ordering::Relaxed)
+    }
+
     /// Waits until what was sent has arrived, and the end of each connection is known at both ends.
     pub(crate) async fn close(&self) {
         if let Kind::User { stack, .. } = &self.kind {
-            let patience = if self.abort.load(Ordering::Relaxed) { ABORT_TIME_MAX } else { CLOSE_TIME_MAX };
+            let patience = if self.is_aborted() { ABORT_TIME_MAX } else { CLOSE_TIME_MAX };
             // Whoever is still not finished then is not worth waiting for: the process ends.
             let _ = tokio::time::timeout(patience, stack.shutdown()).await;
         }
@@ -153,7 +157,8 @@ impl Stream {
     /// Whether the peer has acknowledged all, the end of the stream included. The kernel sees to that by itself, also
     /// after the process has ended.
     pub(crate) fn is_acknowledged(&self) -> bool {
-        let over = |info: ConnectionInfo| matches!(info.state, State::FinWait2 | State::TimeWait | State::Closed);
+        let over =
+            |info: ConnectionInfo| matches!(info.state, State::FinWait2 | State::TimeWait | State::Closed);
         matches!(self.inner, Inner::Kernel(_)) || self.info().is_some_and(over)
     }
 

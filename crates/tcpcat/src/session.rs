@@ -75,7 +75,12 @@ impl Session {
             net: host.net.clone(),
             meter: Meter::default(),
             interrupt,
-            observer: Observer::new(kind, &host.net, &common.observe, moves.is_some_and(|moves| moves.progress)),
+            observer: Observer::new(
+                kind,
+                &host.net,
+                &common.observe,
+                moves.is_some_and(|moves| moves.progress),
+            ),
             verbose: common.verbose,
             started: Instant::now(),
         }));
@@ -90,7 +95,12 @@ impl Session {
         };
         watcher.abort();
         let exit = session.observer.finish(&session.meter, session.started, &result);
-        host.finish(common.verbose).await;
+        let interrupt = session.interrupt.clone();
+        tokio::select! {
+            () = host.finish(common.verbose) => {}
+            // An abort that came before has its moment in there, to let the resets leave.
+            () = interrupt.second(), if !session.net.is_aborted() => {}
+        }
         exit
     }
 
@@ -136,7 +146,8 @@ impl Session {
             None => SocketAddr::new(place.source.unwrap_or_else(|| any(place.ipv6)), *port),
         };
         let listener = self.net.listen(local);
-        let listener = listener.map_err(|error| self.net.failure(&format!("listening on {local}"), &error))?;
+        let listener =
+            listener.map_err(|error| self.net.failure(&format!("listening on {local}"), &error))?;
         self.note(|| format!("listening on {}", listener.local_addr().unwrap_or(local)));
         Ok(listener)
     }
@@ -207,7 +218,8 @@ async fn resolve(host: &str, port: u16, place: &Place) -> Result<SocketAddr, Fai
     if place.numeric && host.parse::<std::net::IpAddr>().is_err() {
         return Err(Failure::usage(format!("{host:?} is no address, and -n forbids to ask for its name")));
     }
-    let found = tokio::net::lookup_host((host, port)).await.map_err(|error| host::unresolved(host, &error))?;
+    let found =
+        tokio::net::lookup_host((host, port)).await.map_err(|error| host::unresolved(host, &error))?;
     let wanted = |addr: &SocketAddr| !(place.ipv4 && addr.is_ipv6() || place.ipv6 && addr.is_ipv4());
     let family = if place.ipv4 { "IPv4 address" } else { "IPv6 address" };
     let mut found: Vec<SocketAddr> = found.filter(wanted).collect();

@@ -17,7 +17,8 @@ pub(crate) struct UnitError {
 
 /// Parses a number of bytes.
 pub(crate) fn size(text: &str) -> Result<u64, UnitError> {
-    let wrong = || error(text, "size", "bytes, or a number with K, M, G or T (1024) or KB, MB, GB or TB (1000)");
+    let wrong =
+        || error(text, "size", "bytes, or a number with K, M, G or T (1024) or KB, MB, GB or TB (1000)");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let (prefix, base) = match unit.as_str() {
         "" | "b" => ("", 1000),
@@ -58,7 +59,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, UnitError> {
 
 /// Parses a probability: a percentage, or a number from 0 to 1.
 pub(crate) fn probability(text: &str) -> Result<f64, UnitError> {
-    let wrong = || error(text, "probability", "a percentage such as 1%, or a number from 0 to 1 such as 0.01");
+    let wrong =
+        || error(text, "probability", "a percentage such as 1%, or a number from 0 to 1 such as 0.01");
     let (number, divisor) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
     let value = number.trim().parse::<f64>().map_err(|_| wrong())? / divisor;
     if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }

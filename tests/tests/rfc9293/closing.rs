@@ -10,7 +10,7 @@ use ackclock_tests::segment::{ACK, FIN, Opt, PSH, RST, SYN, seg};
 fn in_time_wait(setup: &Setup) -> Script {
     let mut s = Script::accepted(setup);
     s.shutdown();
-    assert!(s.next().has(FIN));
+    assert!(s.sent().has(FIN));
     s.peer_ack(1, 2);
     assert_eq!(s.state(), State::FinWait2);
     s.peer(seg(FIN).seq(1).ack(2));
@@ -50,7 +50,7 @@ fn passive_close_goes_through_close_wait_and_last_ack() {
     s.expect_data(1, 100);
     s.peer_ack(2, 101);
     s.shutdown();
-    let fin = s.next();
+    let fin = s.sent();
     assert_eq!((fin.flags & (FIN | ACK), fin.seq, fin.ack), (FIN | ACK, 101, 2));
     assert_eq!(s.state(), State::LastAck);
     s.peer_ack(2, 102);
@@ -116,7 +116,7 @@ fn newer_timestamp_opens_a_connection_out_of_time_wait() {
     assert!(!s.take_sent().iter().any(|answer| answer.has(SYN)), "an old SYN opened a connection");
     // RFC 6191 §2: a newer timestamp is enough, whatever the sequence number.
     s.peer(with_ts(0_u32.wrapping_sub(500), 5_000));
-    let answer = s.next();
+    let answer = s.sent();
     assert!(answer.has(SYN | ACK), "{answer:?}");
     assert_eq!(answer.ack, 0_u32.wrapping_sub(499));
 }
@@ -139,10 +139,10 @@ fn letting_go_of_unread_data_resets() {
 fn data_for_an_application_that_has_gone_is_reset() {
     let mut s = Script::accepted(&Setup::default());
     s.release();
-    assert!(s.next().has(FIN));
+    assert!(s.sent().has(FIN));
     s.peer_ack(1, 2);
     s.peer(seg(PSH).seq(1).ack(2).data(b"anyone?"));
-    assert!(s.next().has(RST));
+    assert!(s.sent().has(RST));
 }
 
 // Tests: RFC 9293 SHLD-2
@@ -173,7 +173,7 @@ fn abort_sends_a_reset_that_the_peer_will_accept() {
 fn simultaneous_close_does_not_become_a_packet_war() {
     let mut s = Script::accepted(&Setup::default());
     s.shutdown();
-    assert!(s.next().has(FIN));
+    assert!(s.sent().has(FIN));
     s.peer(seg(FIN).seq(1).ack(1));
     s.expect_ack(2);
     assert_eq!(s.state(), State::Closing);

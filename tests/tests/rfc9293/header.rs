@@ -134,10 +134,10 @@ fn syn_and_syn_ack_offer_the_mtu_less_the_fixed_headers() {
     for mtu in [1280, 1400, 1500, 9000] {
         for (v6, headers) in [(false, 40), (true, 60)] {
             let setup = Setup { v6, mtu, ..Setup::default() };
-            assert_eq!(Script::connecting(&setup).next().mss(), Some(mtu as u16 - headers));
+            assert_eq!(Script::connecting(&setup).sent().mss(), Some(mtu as u16 - headers));
             let mut s = Script::listening(&setup);
             s.peer(ackclock_tests::script::peer_syn(&setup));
-            assert_eq!(s.next().mss(), Some(mtu as u16 - headers));
+            assert_eq!(s.sent().mss(), Some(mtu as u16 - headers));
         }
     }
 }

@@ -63,9 +63,9 @@ fn secret_is_not_printed() {
 fn simultaneous_open_reaches_established() {
     let setup = Setup::default();
     let mut s = Script::connecting(&setup);
-    assert_eq!(s.next().flags, SYN);
+    assert_eq!(s.sent().flags, SYN);
     s.peer(peer_syn(&setup));
-    let answer = s.next();
+    let answer = s.sent();
     assert_eq!((answer.flags, answer.seq, answer.ack), (SYN | ACK, 0, 1));
     assert_eq!(s.state(), State::SynReceived);
     // RFC 9293 Figure 7: the peer's SYN-ACK crosses ours; its SYN is old, its ACK counts or is asked for again.
@@ -82,9 +82,9 @@ fn simultaneous_open_reaches_established() {
 fn simultaneous_open_survives_the_loss_of_the_syn_ack() {
     let setup = Setup::default();
     let mut s = Script::connecting(&setup);
-    s.next();
+    s.sent();
     s.peer(peer_syn(&setup));
-    assert_eq!(s.next().flags, SYN | ACK);
+    assert_eq!(s.sent().flags, SYN | ACK);
     // Ours was lost; so was the peer's.
     let (after, again) = s.wait(Duration::from_secs(5)).expect("the SYN-ACK again");
     assert_eq!((again.flags, again.seq, again.ack), (SYN | ACK, 0, 1));
@@ -99,7 +99,7 @@ fn reset_of_a_half_open_connection_returns_a_listener_to_listen() {
     let setup = Setup::default();
     let mut s = Script::listening(&setup);
     s.peer(peer_syn(&setup));
-    s.next();
+    s.sent();
     s.peer(seg(RST).seq(1));
     s.nothing();
     assert_eq!(s.try_accept(), None);
@@ -107,7 +107,7 @@ fn reset_of_a_half_open_connection_returns_a_listener_to_listen() {
     s.peer(seg(ACK).seq(1).ack(1));
     s.expect_rst(1);
     s.peer(peer_syn(&setup));
-    assert!(s.next().has(SYN | ACK));
+    assert!(s.sent().has(SYN | ACK));
     s.peer_ack(1, 1);
     s.accept();
 }
@@ -227,7 +227,7 @@ fn syn_from_or_to_an_address_that_is_no_host_is_ignored() {
 fn unanswered_syn_is_sent_again_with_backoff_for_three_minutes_at_least() {
     let mut s = Script::connecting(&Setup::default());
     let start = s.now();
-    s.next();
+    s.sent();
     let mut gaps = Vec::new();
     while let Some((gap, syn)) = s.wait(Duration::from_secs(600)) {
         assert_eq!((syn.flags, syn.seq), (SYN, 0));

@@ -80,7 +80,7 @@ fn last_segment_of_what_is_buffered_is_pushed() {
         let mut last = sent.last().cloned().expect("something was sent");
         if whole < len {
             s.peer_ack(1, 1 + whole as u32);
-            last = s.next();
+            last = s.sent();
         }
         assert!(last.has(PSH), "{len} bytes: {last:?}");
         assert_eq!(last.end() as usize, 1 + len);
@@ -94,6 +94,17 @@ fn last_segment_of_what_is_buffered_is_pushed() {
     s.peer_ack(1, 2);
     let segment = s.expect_data(2, 1400);
     assert!(segment.has(PSH));
+}
+
+#[test]
+fn device_that_cuts_nothing_gets_no_large_packets() {
+    for mss in [216, 500, 700, 1_000] {
+        let mut s = Script::accepted(&Setup { peer_options: vec![Opt::Mss(mss)], ..Setup::default() });
+        // `Limits`: at most the MTU means that none are made.
+        s.host.gso_max = s.host.mtu();
+        s.write(1, 5_000);
+        s.expect_data(1, usize::from(mss));
+    }
 }
 
 // Tests: RFC 9293 SHLD-28
@@ -131,7 +142,7 @@ fn window_that_opens_by_bytes_gets_no_small_segments() {
     assert_eq!(small, [], "silly segments");
     // Half of the largest window that the peer ever offered is enough.
     s.peer(seg(ACK).seq(1).ack(1461).window(1_100));
-    let sent = s.next();
+    let sent = s.sent();
     assert_eq!((sent.seq, sent.payload.len()), (1461, 1_100));
 }
 

@@ -71,7 +71,7 @@ fn urgent_write_points_after_its_last_byte() {
 fn urgent_mode_is_told_ahead_of_the_data() {
     let mut s = Script::accepted(&Setup { peer_window: 1_000, ..nodelay() });
     s.update(|c, now| c.write_urgent(now, &pattern(1, 100_000))).expect("room");
-    let segment = s.next();
+    let segment = s.sent();
     assert!(segment.has(URG), "{segment:?}");
     // Farther than 16 bits reach: as far as they do.
     assert_eq!(segment.urgent, 65_535);

@@ -119,7 +119,7 @@ fn probe_that_is_accepted_moves_the_connection_on() {
     let mut s = closed_window();
     let (_, probe) = s.wait(Duration::from_secs(5)).expect("a probe");
     s.peer(seg(ACK).seq(1).ack(1_001 + probe.payload.len() as u32).window(5_000));
-    let next = s.next();
+    let next = s.sent();
     assert_eq!(next.seq, 1_001 + probe.payload.len() as u32);
 }
 

@@ -86,7 +86,7 @@ fn sec_b7_tiny_mss_is_raised_to_a_floor() {
     for mss in [0, 1, 47, 48, 87, 215] {
         let mut s = Script::accepted(&Setup { peer_options: vec![Opt::Mss(mss)], ..Setup::default() });
         s.write(1, 2_000);
-        let first = s.next();
+        let first = s.sent();
         assert!(first.payload.len() >= 48, "an MSS of {mss}: {} bytes", first.payload.len());
     }
 }

@@ -96,7 +96,7 @@ fn sec_a5_challenges_are_limited_and_still_answer_the_honest() {
 fn sec_a8_timestamps_of_tuples_are_unrelated_and_grow() {
     let value = |irs: u32, secret: fn(&mut ackclock_core::EndpointConfig), v6: bool| {
         let setup = Setup { irs, v6, config: secret, peer_options: modern_options(7), ..Setup::default() };
-        Script::connecting(&setup).next().timestamps().expect("offered").0
+        Script::connecting(&setup).sent().timestamps().expect("offered").0
     };
     let first = value(1, |c| c.secret = [1; 32], false);
     assert!(first.abs_diff(value(1, |c| c.secret = [2; 32], false)) > 1 << 12, "one clock for all secrets");
@@ -192,6 +192,6 @@ fn sec_a14_data_on_a_syn_is_not_acknowledged_before_the_handshake() {
     let setup = Setup::default();
     let mut s = Script::listening(&setup);
     s.peer(peer_syn(&setup).data(b"fast open?"));
-    let answer = s.next();
+    let answer = s.sent();
     assert_eq!((answer.flags, answer.ack), (SYN | ACK, 1));
 }

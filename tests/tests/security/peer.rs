@@ -225,7 +225,7 @@ fn sec_c16_split_handshake_completes_with_the_peers_options() {
     let mut s = Script::connecting(&setup);
     s.take_sent();
     s.peer(peer_syn(&setup));
-    assert!(s.next().has(SYN | ACK));
+    assert!(s.sent().has(SYN | ACK));
     s.peer(seg(ACK).seq(1).ack(1).window(1_000));
     assert_eq!(s.state(), State::Established);
     assert_eq!((s.info().snd_mss, s.info().snd_wnd), (1_000, 8_000));

@@ -160,6 +160,14 @@ fn unknown_name_lists_the_valid_ones() {
     assert_eq!(SenderEstimatorKind::find("csa"), Ok(SenderEstimatorKind::Csa));
 }
 
+/// Would take centuries if flights were skipped one by one.
+#[test]
+fn acknowledgement_far_ahead_is_one_step() {
+    let arrivals =
+        [(Instant::ZERO, 1), (Instant::from_millis(1), u64::MAX / 2), (Instant::from_millis(2), 1)];
+    assert_eq!(run(Tssf::new(3, 1, 1), arrivals), None);
+}
+
 #[test]
 fn any_times_and_sizes_are_survived() {
     let numbers = [0, 1, 1000, u64::MAX / 2, u64::MAX];

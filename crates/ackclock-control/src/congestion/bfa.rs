@@ -7,8 +7,8 @@
 //! unfreezes it. Round trips are measured in ticks of 10 ms; the coarse timeout of §3.1 is a preset of the
 //! estimator ([`rtt`](crate::rtt)).
 //!
-//! Deviations: none known for the algorithm of §3. §6 only names the variants; what is chosen for them stands
-//! with [`BfaConfig`].
+//! Deviations: one segment a round trip is timed, as in a BSD without timestamps. §6 only names the variants;
+//! what is chosen for them stands with [`BfaConfig`].
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ impl Bfa {
         source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance",
         signal: Signal::Delay,
         keeps_in_queue: "what is there when growth is noticed",
-        deviations: "none known; the paper leaves the parameters of its variants open",
+        deviations: "times one segment a round trip; the paper leaves the parameters of its variants open",
         exceptions: &[],
     };
     /// The algorithm as measured: α_srv = 1/2, thresholds of 10 ms.
@@ -157,10 +157,12 @@ impl Controller for Bfa {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        if let Some(rtt) = ack.rtt {
+        let round_begins = self.rounds.on_ack(ack);
+        // One segment is timed at a time, the first of each round trip: within a burst each segment's round
+        // trip is longer than the last, which says nothing of the queue that stays.
+        if let (true, Some(rtt)) = (round_begins, ack.rtt) {
             self.measure(rtt);
         }
-        let round_begins = self.rounds.on_ack(ack);
         if !Window::may_grow(ack) {
             return;
         }
@@ -214,7 +216,8 @@ mod tests {
     fn with(config: BfaConfig, rtts_ms: &[u64]) -> Bfa {
         let mut bfa = Bfa::new(&START, config);
         for &rtt in rtts_ms {
-            bfa.on_ack(&Ack { rtt: Some(Duration::from_millis(rtt)), cwnd_limited: false, ..ack(0, SMSS) });
+            let rtt = Some(Duration::from_millis(rtt));
+            bfa.on_ack(&Ack { rtt, delivered: 0, cwnd_limited: false, ..ack(0, SMSS) });
         }
         bfa
     }

@@ -160,6 +160,10 @@ impl Controller for Cubic {
         self.window.set_smss(smss);
     }
 
+    fn limit_slow_start(&mut self, bytes: u64) {
+        self.window.limit_slow_start(bytes);
+    }
+
     fn cwnd(&self) -> u64 {
         self.window.cwnd()
     }

@@ -3,6 +3,69 @@
 //! A [`Controller`] sees events and owns its window. It knows no sequence number; round trips are counted by
 //! delivered bytes ([`Ack::delivered`] against [`Ack::prior_delivered`]). Which segment is lost, what is sent
 //! again and when belongs to the recovery policy in `ackclock-core`.
+//!
+//! Controllers are chosen by name from a [`Registry`]. [`paced`], [`validated`] and [`with_start_up`] put a
+//! layer around any of them.
+//!
+//! # A controller of one's own
+//!
+//! needs the trait and nothing else; [`Window`] has the common arithmetic. This one halves its window on a
+//! loss and grows by two segments a round trip:
+//!
+//! ```
+//! use ackclock_control::congestion::{
+//!     Ack, Controller, IdleRestart, LossEpisode, Registry, SlowStart, Start, Timeout, Undo, Window, factory,
+//! };
+//! use ackclock_control::kit;
+//!
+//! #[derive(Debug)]
+//! struct Brisk(Window);
+//!
+//! impl Controller for Brisk {
+//!     fn name(&self) -> &'static str {
+//!         "brisk"
+//!     }
+//!     fn on_ack(&mut self, ack: &Ack) {
+//!         if !Window::may_grow(ack) {
+//!         } else if self.0.in_slow_start() {
+//!             self.0.slow_start(ack.bytes_acked, SlowStart::Counted);
+//!         } else {
+//!             self.0.reno_step(2 * ack.bytes_acked.min(self.0.cwnd()));
+//!         }
+//!     }
+//!     fn on_loss_episode(&mut self, loss: &LossEpisode) {
+//!         self.0.reduce(self.0.half_of(loss.flight_size));
+//!     }
+//!     fn on_timeout(&mut self, timeout: &Timeout) {
+//!         self.0.collapse(timeout, self.0.half_of(timeout.flight_size));
+//!     }
+//!     fn on_idle_restart(&mut self, idle: &IdleRestart) {
+//!         self.0.restart(idle);
+//!     }
+//!     fn on_undo(&mut self, _: &Undo) {
+//!         self.0.undo();
+//!     }
+//!     fn on_mss_change(&mut self, smss: u32) {
+//!         self.0.set_smss(smss);
+//!     }
+//!     fn cwnd(&self) -> u64 {
+//!         self.0.cwnd()
+//!     }
+//!     fn ssthresh(&self) -> u64 {
+//!         self.0.ssthresh()
+//!     }
+//! }
+//!
+//! let brisk = factory("brisk", |start: &Start| Box::new(Brisk(Window::new(start))));
+//! let report = kit::examine(brisk.as_ref());
+//! assert!(report.passed(), "{report}");
+//! Registry::builtin().register(brisk)?;
+//! # Ok::<(), ackclock_control::congestion::NameTaken>(())
+//! ```
+//!
+//! # The controllers
+//!
+#![doc = include_str!("controllers.md")]
 
 mod about;
 mod bbr;
@@ -13,12 +76,15 @@ mod dctcp;
 mod dual;
 mod event;
 mod hystart;
+mod idle;
+mod layer;
 mod newreno;
 mod pacing;
 mod registry;
 mod reno;
 mod round;
 mod snapshot;
+mod start_up;
 mod tahoe;
 #[cfg(test)]
 mod testing;
@@ -39,14 +105,16 @@ pub use dctcp::Dctcp;
 pub use dual::Dual;
 pub use event::{Ack, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo};
 pub use hystart::HyStart;
+pub use idle::{IdlePolicy, validated};
 pub use newreno::NewReno;
-pub use pacing::Paced;
+pub use pacing::paced;
 pub use registry::{
     ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
 };
 pub use reno::Reno;
 pub use round::Rounds;
 pub use snapshot::Snapshot;
+pub use start_up::with_start_up;
 pub use tahoe::Tahoe;
 pub use tri_s::TriS;
 pub use uncontrolled::Uncontrolled;
@@ -100,6 +168,12 @@ pub trait Controller: fmt::Debug + Send {
 
     /// The path's segment size changed (path-MTU discovery).
     fn on_mss_change(&mut self, smss: u32);
+
+    /// An estimate of the path says that slow start should go no further than this window. Only lowers the
+    /// threshold; controllers without one ignore it.
+    fn limit_slow_start(&mut self, bytes: u64) {
+        let _ = bytes;
+    }
 
     /// The congestion window in bytes; never below one segment.
     fn cwnd(&self) -> u64;

@@ -6,29 +6,14 @@
 
 use std::sync::Arc;
 
-use super::{
-    About, Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent, Snapshot,
-    Start, Timeout, Undo,
-};
+use super::layer::{Layer, layered};
+use super::{Ack, Controller, ControllerFactory};
 use crate::time::nanos;
 
-/// Makes the controllers of another factory with a pacing rate, under the same name. A controller that has a
-/// rate of its own keeps it.
-#[derive(Clone, Debug)]
-pub struct Paced(pub Arc<dyn ControllerFactory>);
-
-impl ControllerFactory for Paced {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn create(&self, start: &Start) -> Box<dyn Controller> {
-        Box::new(PacedController { inner: self.0.create(start), srtt: 0 })
-    }
-
-    fn about(&self) -> About {
-        self.0.about()
-    }
+/// The controllers of `inner`, with a pacing rate. A controller that has a rate of its own keeps it.
+#[must_use]
+pub fn paced(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory> {
+    layered(inner, |_| Pacing { srtt: 0 })
 }
 
 /// The rate at which `cwnd` bytes take a round trip of `srtt` nanoseconds, and some more; `None` without a
@@ -41,69 +26,20 @@ pub(super) fn window_rate(cwnd: u64, srtt: u64, in_slow_start: bool) -> Option<u
 }
 
 #[derive(Debug)]
-struct PacedController {
-    inner: Box<dyn Controller>,
+struct Pacing {
     /// Smoothed round-trip time in nanoseconds.
     srtt: u64,
 }
 
-impl Controller for PacedController {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn on_ack(&mut self, ack: &Ack) {
+impl Layer for Pacing {
+    fn on_ack(&mut self, inner: &mut dyn Controller, ack: &Ack) {
         self.srtt = nanos(ack.srtt);
-        self.inner.on_ack(ack);
+        inner.on_ack(ack);
     }
 
-    fn on_loss_episode(&mut self, loss: &LossEpisode) {
-        self.inner.on_loss_episode(loss);
-    }
-
-    fn on_lost(&mut self, lost: &Lost) {
-        self.inner.on_lost(lost);
-    }
-
-    fn on_timeout(&mut self, timeout: &Timeout) {
-        self.inner.on_timeout(timeout);
-    }
-
-    fn on_sent(&mut self, sent: &Sent) {
-        self.inner.on_sent(sent);
-    }
-
-    fn on_recovery_end(&mut self, end: &RecoveryEnd) {
-        self.inner.on_recovery_end(end);
-    }
-
-    fn on_idle_restart(&mut self, idle: &IdleRestart) {
-        self.inner.on_idle_restart(idle);
-    }
-
-    fn on_undo(&mut self, undo: &Undo) {
-        self.inner.on_undo(undo);
-    }
-
-    fn on_mss_change(&mut self, smss: u32) {
-        self.inner.on_mss_change(smss);
-    }
-
-    fn cwnd(&self) -> u64 {
-        self.inner.cwnd()
-    }
-
-    fn ssthresh(&self) -> u64 {
-        self.inner.ssthresh()
-    }
-
-    fn pacing_rate(&self) -> Option<u64> {
-        let (cwnd, ssthresh) = (self.cwnd(), self.ssthresh());
-        self.inner.pacing_rate().or_else(|| window_rate(cwnd, self.srtt, cwnd < ssthresh))
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.inner.snapshot()
+    fn pacing_rate(&self, inner: &dyn Controller) -> Option<u64> {
+        let (cwnd, ssthresh) = (inner.cwnd(), inner.ssthresh());
+        inner.pacing_rate().or_else(|| window_rate(cwnd, self.srtt, cwnd < ssthresh))
     }
 }
 
@@ -112,7 +48,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::{Paced, window_rate};
+    use super::{paced, window_rate};
     use crate::congestion::testing::{SMSS, START, ack};
     use crate::congestion::{ControllerFactory, Registry};
     use crate::kit::{Flow, Path, examine};
@@ -127,10 +63,10 @@ mod tests {
 
     #[test]
     fn no_rate_before_the_first_round_trip() {
-        let mut paced = Paced(Registry::builtin().find("reno").unwrap()).create(&START);
-        assert_eq!(paced.pacing_rate(), None);
-        paced.on_ack(&ack(100, SMSS));
-        assert_eq!(paced.pacing_rate(), Some(11 * SMSS * 10 * 2));
+        let mut reno = paced(Registry::builtin().find("reno").unwrap()).create(&START);
+        assert_eq!(reno.pacing_rate(), None);
+        reno.on_ack(&ack(100, SMSS));
+        assert_eq!(reno.pacing_rate(), Some(11 * SMSS * 10 * 2));
     }
 
     #[test]
@@ -141,14 +77,14 @@ mod tests {
             flow.run(Duration::from_millis(350));
             flow.totals().queue_max
         };
-        assert!(queue_max(&Paced(Arc::clone(&reno))) < queue_max(reno.as_ref()) / 2);
+        assert!(queue_max(paced(Arc::clone(&reno)).as_ref()) < queue_max(reno.as_ref()) / 2);
     }
 
     #[test]
     fn every_builtin_conforms_when_paced() {
         let registry = Registry::builtin();
         for name in registry.names() {
-            let report = examine(&Paced(registry.find(name).unwrap()));
+            let report = examine(paced(registry.find(name).unwrap()).as_ref());
             assert!(report.passed(), "{report}");
         }
     }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    About, Bbr, Bfa, Card, Controller, Cubic, Dctcp, Dual, NewReno, Reno, Start, Tahoe, TriS, Uncontrolled,
-    Vegas, VegasStar,
+    About, Bbr, Bfa, Card, Controller, Cubic, Dctcp, Dual, NewReno, Reno, Start, Tahoe, Thresholds, TriS,
+    Uncontrolled, Vegas, VegasStar,
 };
 
 /// The controllers that can be chosen by name.
@@ -125,6 +125,8 @@ where
 }
 
 /// The factory of the default controller, [`Cubic`].
+// RFC 9293 MAY-18: alternative congestion control algorithms that conform to RFC 5681; CUBIC is one (RFC
+// 9438).
 #[must_use]
 pub fn default_factory() -> Arc<dyn ControllerFactory> {
     described(Cubic::NAME, Cubic::ABOUT, |start| Box::new(Cubic::new(start)))
@@ -193,6 +195,9 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
         described(Tahoe::NAME, Tahoe::ABOUT, |start| Box::new(Tahoe::new(start))),
         described(TriS::NAME, TriS::ABOUT, |start| Box::new(TriS::new(start))),
         described(Vegas::NAME, Vegas::ABOUT, |start| Box::new(Vegas::new(start))),
+        described(Vegas::NAME_2_4, Vegas::ABOUT, |start| {
+            Box::new(Vegas::with_thresholds(start, Thresholds::TWO_FOUR))
+        }),
         described(VegasStar::NAME, VegasStar::ABOUT, |start| Box::new(VegasStar::new(start))),
     ];
     bfa.into_iter().chain(others).collect()
@@ -205,6 +210,7 @@ mod tests {
 
     #[test]
     fn default_is_cubic() {
+        // Tests: RFC 9293 MAY-18
         assert_eq!(default_factory().name(), "cubic");
     }
 

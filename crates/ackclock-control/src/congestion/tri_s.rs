@@ -19,6 +19,8 @@ pub struct TriS {
     window: Window,
     rounds: Rounds,
     rtt_min: u64,
+    /// What was outstanding when the segment was sent that was acknowledged last, and its round trip.
+    latest: Option<(u64, u64)>,
     /// Bytes outstanding and throughput (bytes a second) a round trip ago.
     old: Option<(u64, u64)>,
 }
@@ -39,7 +41,13 @@ impl TriS {
     /// A controller for one connection.
     #[must_use]
     pub fn new(start: &Start) -> Self {
-        Self { window: Window::new(start), rounds: Rounds::default(), rtt_min: u64::MAX, old: None }
+        Self {
+            window: Window::new(start),
+            rounds: Rounds::default(),
+            rtt_min: u64::MAX,
+            latest: None,
+            old: None,
+        }
     }
 
     /// Every round trip: what did the segments added since the last buy?
@@ -67,14 +75,16 @@ impl Controller for TriS {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
+        // The last segment of the round trip that ends was sent with the whole window outstanding.
+        let whole_window = self.latest;
+        self.latest = ack.rtt.map(|rtt| (ack.delivered.saturating_sub(ack.prior_delivered), nanos(rtt)));
+        self.rtt_min = self.rtt_min.min(ack.rtt.map_or(u64::MAX, nanos));
         let round_begins = self.rounds.on_ack(ack);
-        let rtt = ack.rtt.map(nanos);
-        self.rtt_min = self.rtt_min.min(rtt.unwrap_or(u64::MAX));
         if !Window::may_grow(ack) {
             return;
         }
-        if let (true, Some(rtt)) = (round_begins, rtt) {
-            self.decide(ack.prior_in_flight, rtt);
+        if let (true, Some((outstanding, rtt))) = (round_begins, whole_window) {
+            self.decide(outstanding, rtt);
         }
         if self.window.in_slow_start() {
             self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);

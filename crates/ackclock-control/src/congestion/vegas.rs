@@ -48,6 +48,8 @@ impl Thresholds {
 impl Vegas {
     /// The name in the registry.
     pub const NAME: &'static str = "vegas";
+    /// The name in the registry with thresholds of 2 and 4.
+    pub const NAME_2_4: &'static str = "vegas-2-4";
     /// What it is.
     pub const ABOUT: About = About {
         year: 1995,
@@ -121,7 +123,7 @@ impl Vegas {
 
 impl Controller for Vegas {
     fn name(&self) -> &'static str {
-        Self::NAME
+        if self.thresholds == Thresholds::TWO_FOUR { Self::NAME_2_4 } else { Self::NAME }
     }
 
     fn on_sent(&mut self, sent: &Sent) {

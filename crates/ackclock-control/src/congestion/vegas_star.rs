@@ -134,6 +134,10 @@ impl Controller for VegasStar {
         self.vegas.on_mss_change(smss);
     }
 
+    fn limit_slow_start(&mut self, bytes: u64) {
+        self.vegas.limit_slow_start(bytes);
+    }
+
     fn cwnd(&self) -> u64 {
         self.vegas.cwnd()
     }
@@ -167,7 +171,8 @@ mod tests {
     use crate::congestion::{Controller, described};
     use crate::kit::{Flow, Path};
 
-    /// Fig. 11: 300 KB/s, 16 buffers, packets of 1.4 KB, from a window of one segment as in 1995.
+    /// Fig. 11: 300 KB/s, 16 buffers, packets of 1.4 KB. From a window of five segments doubling leads from
+    /// 20, which the path carries, to 40, which are more than path and buffers hold: the step of the figure.
     const FIGURE_11: Path = Path {
         rate: 300_000,
         base_rtt: Duration::from_millis(100),
@@ -179,19 +184,18 @@ mod tests {
 
     fn start_up(make: fn(&super::Start) -> Box<dyn Controller>) -> Flow {
         let factory = described("vegas", Vegas::ABOUT, make);
-        let mut flow = Flow::with_initial_window(factory.as_ref(), FIGURE_11, 4);
+        let mut flow = Flow::with_initial_window(factory.as_ref(), FIGURE_11, 5);
         flow.run(Duration::from_secs(4));
         flow
     }
 
-    // V5: the queue that Vegas needs while it starts is half of what it sends in a round trip; Vegas* needs
-    // less.
+    // V5: no loss at 300 KB/s and 16 buffers, where Vegas loses.
     #[test]
-    fn start_needs_a_smaller_queue_than_vegas() {
+    fn start_loses_nothing_where_vegas_does() {
         let vegas = start_up(|start| Box::new(Vegas::new(start))).totals();
         let star = start_up(|start| Box::new(VegasStar::new(start))).totals();
+        assert!(vegas.dropped > 0);
         assert_eq!(star.dropped, 0);
-        assert!(star.queue_max < vegas.queue_max, "{} and {}", star.queue_max, vegas.queue_max);
     }
 
     #[test]

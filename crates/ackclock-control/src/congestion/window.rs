@@ -86,6 +86,7 @@ impl Window {
 
     /// Slow start: grows by what is acknowledged, within `limit` and up to ssthresh. Returns the bytes that
     /// are left for congestion avoidance.
+    // RFC 9293 MUST-19: a TCP endpoint implements slow start and congestion avoidance (RFC 5681).
     #[inline]
     pub fn slow_start(&mut self, bytes_acked: u64, limit: SlowStart) -> u64 {
         let smss = self.smss();
@@ -182,6 +183,13 @@ impl Window {
         self.ssthresh = self.ssthresh.min(self.cwnd);
     }
 
+    /// Lets slow start end at this window, or here if it is past it; never later than before.
+    pub fn limit_slow_start(&mut self, bytes: u64) {
+        if self.in_slow_start() {
+            self.ssthresh = self.ssthresh.min(bytes.max(self.cwnd));
+        }
+    }
+
     /// Sets the threshold; `u64::MAX` for none.
     pub fn set_ssthresh(&mut self, ssthresh: u64) {
         self.ssthresh = ssthresh;
@@ -208,6 +216,10 @@ macro_rules! window_methods {
 
         fn on_mss_change(&mut self, smss: u32) {
             self.window.set_smss(smss);
+        }
+
+        fn limit_slow_start(&mut self, bytes: u64) {
+            self.window.limit_slow_start(bytes);
         }
 
         fn cwnd(&self) -> u64 {

@@ -79,6 +79,9 @@ pub struct Flow {
     next_number: u64,
     /// The segment whose acknowledgement ends the episode.
     recover: Option<u64>,
+    /// Only the loss of this segment or a later one begins an episode: those before were sent before the
+    /// last.
+    episode_from: u64,
     /// Whether the window, and not the application, held sending back.
     cwnd_limited: bool,
     /// Bytes in flight beyond which the application has nothing to send.
@@ -132,6 +135,7 @@ impl Flow {
             paced_until: now,
             next_number: 0,
             recover: None,
+            episode_from: 0,
             cwnd_limited: false,
             application_limit: path.receive_window(),
             expiries: 0,
@@ -306,9 +310,9 @@ impl Flow {
             let app_limited = newest.app_limited;
             self.controller.on_lost(&Lost { now, bytes, delivered, prior_delivered, app_limited });
         }
-        if lost.bytes > 0 {
+        if lost.bytes > 0 && lost.newest >= self.episode_from {
             self.begin_episode(LossCause::DuplicateAcks, prior_in_flight, lost.bytes);
-        } else if marked > 0 {
+        } else if marked > 0 && newest.number >= self.episode_from {
             self.begin_episode(LossCause::EcnEcho, prior_in_flight, 0);
         }
         self.controller.on_ack(&Ack {
@@ -352,6 +356,7 @@ impl Flow {
                 break;
             }
             lost.bytes += front.bytes;
+            lost.newest = front.number;
             lost.newest_prior_delivered = Some(front.prior_delivered);
             self.in_flight.pop_front();
         }
@@ -373,6 +378,7 @@ impl Flow {
             return;
         }
         self.recover = Some(self.next_number);
+        self.episode_from = self.next_number;
         self.totals.episodes += 1;
         let (now, delivered) = (self.now, self.delivered);
         self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
@@ -398,6 +404,7 @@ impl Flow {
 #[derive(Clone, Copy, Debug, Default)]
 struct DeclaredLost {
     bytes: u64,
+    newest: u64,
     newest_prior_delivered: Option<u64>,
 }
 
@@ -433,6 +440,19 @@ mod tests {
         let share = flow.totals().delivered as f64 / (60.0 * Path::TYPICAL.rate as f64);
         assert!(share > 0.9, "{share} of the rate");
         assert!(flow.totals().episodes > 1);
+    }
+
+    #[test]
+    fn losses_of_one_window_are_one_episode() {
+        // The window grows by a segment a round trip: each overflow drops one, and halves the window once.
+        let mut flow = flow("reno", Path { rate: 250_000, buffer: 20_000, ..Path::TYPICAL });
+        flow.run(Duration::from_secs(3));
+        let mut smallest = u64::MAX;
+        for _ in 0..1000 {
+            flow.round();
+            smallest = smallest.min(flow.segments());
+        }
+        assert!(smallest >= 22, "half of 45 segments, not {smallest}");
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl RttEstimator {
 
     /// The retransmission timer expired.
     pub fn on_expiry(&mut self) {
-        // RFC 6298 §5 (5.5): the host MUST set RTO <- RTO * 2 ("back off the timer").
+        // RFC 9293 MUST-19: exponential backoff; RFC 6298 §5 (5.5): the host MUST set RTO <- RTO * 2 ("back off the timer").
         self.backoff = self.backoff.saturating_add(1);
     }
 
@@ -206,6 +206,7 @@ impl RttEstimator {
         Instant::from_nanos(last_tick) + self.rto()
     }
 
+    // RFC 9293 MUST-18: the retransmission timeout is computed as RFC 6298 says.
     fn average(&mut self, rtt_ns: u64) {
         match &mut self.averages {
             Averages::None if self.flags.ticks => {

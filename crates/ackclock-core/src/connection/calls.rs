@@ -26,6 +26,7 @@ impl Connection {
             return Err(WriteError::WouldBlock);
         }
         self.timers.buffers = Timers::UNSET;
+        self.time_cork(now);
         self.update_send_timer(now);
         Ok(written)
     }
@@ -164,7 +165,7 @@ impl Connection {
     }
 
     /// Closes the sending side after the data in the send buffer (RFC 9293 §3.10.4, CLOSE). Reading goes on
-    /// (MAY-1: the half-duplex close of `release` is the endpoint's).
+    /// (RFC 9293 MAY-1: the half-duplex close of `release` is the endpoint's).
     ///
     /// # Errors
     /// The connection is not established, or ended in error.

@@ -29,11 +29,11 @@ impl Connection {
 
     fn on_unreachable(&mut self, now: Instant, kind: IcmpKind) {
         let Some(error) = soft_error(kind) else { return };
-        // RFC 9293 MUST-54, MUST-47, SHLD-25: noted, and the application may ask.
+        // RFC 9293 MUST-54, RFC 9293 MUST-47, RFC 9293 SHLD-25: noted, and the application may ask.
         self.soft_error = Some(error);
         self.readiness.soft_error = true;
         // Deviation from RFC 9293 SHLD-26: hard errors end a connection only while it is being opened, since they can be
-        // forged (RFC 5927 §5.2); later they are as soft as the others (MUST-56).
+        // forged (RFC 5927 §5.2); later they are as soft as the others (RFC 9293 MUST-56).
         let hard = matches!(kind, IcmpKind::ProtocolUnreachable | IcmpKind::PortUnreachable);
         if hard && matches!(self.state, State::SynSent | State::SynReceived) {
             let error = match kind {

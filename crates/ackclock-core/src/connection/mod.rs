@@ -23,6 +23,7 @@ mod timers;
 mod timestamps;
 mod transmit;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::congestion::Controller;
@@ -41,7 +42,8 @@ use crate::trace::Trace;
 use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
 
 pub(crate) use self::open::{
-    Environment, Handshake, advertised_mss, default_mss, initial_receive_window, window_scale_for,
+    Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss, initial_receive_window,
+    window_scale_for,
 };
 pub use self::state::State;
 pub(crate) use self::timestamps::clock as timestamp_clock;
@@ -73,7 +75,8 @@ pub struct Connection {
     reply: Option<Reply>,
     pending: Pending,
     limiter: Limiter,
-    tcp: Box<TcpConfig>,
+    /// Shared with the connections of the same listener until an option is set.
+    tcp: Arc<TcpConfig>,
     corked: bool,
     /// The application found no room to write.
     awaiting_room: bool,
@@ -119,6 +122,8 @@ struct Pending {
     reset: bool,
     /// A window probe.
     probe: bool,
+    /// A tail loss probe.
+    tail_probe: bool,
     /// A keep-alive probe.
     keepalive: bool,
     /// Less than sender silly-window avoidance asks for may be sent: it has held data back for long enough.

@@ -1,5 +1,6 @@
 //! OPEN: the making of a connection and what its SYN exchange settles (RFC 9293 §3.10.1, RFC 7323, RFC 2018).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::congestion::Start;
@@ -41,6 +42,8 @@ pub(crate) struct Handshake {
     pub(crate) timestamps: Option<u32>,
     /// From SYN,ACK to its acknowledgement; `None` when retransmitted (Karn) or unknown.
     pub(crate) rtt: Option<Duration>,
+    /// Whether the SYN,ACK had to be sent again.
+    pub(crate) retransmitted: bool,
     /// The window of the SYN.
     pub(crate) peer_window: u16,
 }
@@ -61,7 +64,7 @@ pub(crate) fn initial_receive_window(tcp: &TcpConfig) -> u16 {
 }
 
 /// The MSS option of our SYN: the largest packet we take, less fixed headers.
-// RFC 9293 MUST-67: MMS_R - 20.
+// RFC 9293 MUST-67: MMS_R - 20. RFC 9293 SHLD-6: the device's MTU is the smallest that a packet to us can meet here.
 pub(crate) fn advertised_mss(tcp: &TcpConfig, mtu: usize, ip_header: u16) -> u16 {
     let fits = mtu.saturating_sub(usize::from(ip_header) + 20);
     u16::try_from(fits).unwrap_or(u16::MAX).min(tcp.mss_max.unwrap_or(u16::MAX))
@@ -77,7 +80,7 @@ pub(crate) fn default_mss(tuple: &FourTuple) -> u16 {
 pub(crate) const PEER_MSS_MIN: u16 = 216;
 
 impl Connection {
-    fn new(now: Instant, tuple: FourTuple, tcp: TcpConfig, env: &Environment, irs: SeqNum) -> Self {
+    fn new(now: Instant, tuple: FourTuple, tcp: Arc<TcpConfig>, env: &Environment, irs: SeqNum) -> Self {
         let iss = Position::initial(env.iss);
         let mtu = u32::try_from(env.mtu).unwrap_or(u32::MAX);
         let start = Start {
@@ -103,7 +106,7 @@ impl Connection {
             reply: None,
             pending: Pending::default(),
             limiter: Limiter::new(),
-            tcp: Box::new(tcp),
+            tcp,
             corked: false,
             awaiting_room: false,
             delivery: Delivery { at: now, ..Delivery::default() },
@@ -119,7 +122,7 @@ impl Connection {
     }
 
     /// An active OPEN: SYN-SENT, the SYN waiting to be transmitted.
-    pub(crate) fn active(now: Instant, tuple: FourTuple, tcp: TcpConfig, env: &Environment) -> Self {
+    pub(crate) fn active(now: Instant, tuple: FourTuple, tcp: Arc<TcpConfig>, env: &Environment) -> Self {
         let mut connection = Self::new(now, tuple, tcp, env, SeqNum::new(0));
         connection.state = State::SynSent;
         connection.pending.syn = true;
@@ -133,7 +136,7 @@ impl Connection {
     pub(crate) fn passive(
         now: Instant,
         tuple: FourTuple,
-        tcp: TcpConfig,
+        tcp: Arc<TcpConfig>,
         env: &Environment,
         handshake: Handshake,
     ) -> Self {
@@ -158,7 +161,7 @@ impl Connection {
         if let Some(rtt) = handshake.rtt {
             connection.rtt.on_sample(rtt);
         }
-        connection.establish(now, handshake.rtt.is_some());
+        connection.establish(now, !handshake.retransmitted);
         connection
     }
 
@@ -167,7 +170,7 @@ impl Connection {
         let answering = self.state == State::SynReceived;
         let mss = advertised_mss(&self.tcp, self.snd.pmtu as usize, self.template.transport_offset());
         TcpOptions {
-            // RFC 9293 MUST-14, SHLD-5, MAY-3: in every SYN.
+            // RFC 9293 MUST-14, RFC 9293 SHLD-5, RFC 9293 MAY-3: in every SYN.
             mss: Some(mss),
             window_scale: (if answering {
                 self.rcv.scale > 0 || self.snd.scale > 0

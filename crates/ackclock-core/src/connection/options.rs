@@ -1,5 +1,6 @@
 //! Options that the application sets on a connection.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::congestion::{ControllerFactory, Start};
@@ -8,7 +9,7 @@ use super::timers::{CORK_MAX, Timers};
 use super::{Connection, State};
 use crate::position::Position;
 use crate::trace::Decision;
-use crate::{Instant, Keepalive, OptionError, WriteError};
+use crate::{Instant, Keepalive, OptionError, TcpConfig, WriteError};
 
 impl Connection {
     /// Whether Nagle's algorithm is off.
@@ -19,15 +20,23 @@ impl Connection {
 
     /// Switches Nagle's algorithm off (`true`) or on. RFC 9293 MUST-17: per connection.
     pub fn set_nodelay(&mut self, now: Instant, nodelay: bool) {
-        self.tcp.nodelay = nodelay;
+        self.own_tcp().nodelay = nodelay;
         self.update_send_timer(now);
     }
 
-    /// Holds partial segments back until uncorked, or for 200 ms (RFC 9293 MUST-60: never indefinitely).
+    /// Holds partial segments back until uncorked, or for 200 ms each (RFC 9293 MUST-60: never indefinitely).
     pub fn set_cork(&mut self, now: Instant, cork: bool) {
         self.corked = cork;
         self.pending.cork_expired = false;
-        self.timers.cork = if cork { now + CORK_MAX } else { Timers::UNSET };
+        self.timers.cork = Timers::UNSET;
+        self.time_cork(now);
+    }
+
+    /// Data that a cork holds back has 200 ms from now, unless its time runs already.
+    pub(super) fn time_cork(&mut self, now: Instant) {
+        if self.corked && self.snd.unsent() > 0 && self.timers.cork == Timers::UNSET {
+            self.timers.cork = now + CORK_MAX;
+        }
     }
 
     /// Keep-alive settings; `None`: off.
@@ -36,7 +45,7 @@ impl Connection {
         self.tcp.keepalive
     }
 
-    /// Switches keep-alive probes on or off. RFC 9293 MUST-24, MUST-27: per connection, with its interval.
+    /// Switches keep-alive probes on or off. RFC 9293 MUST-24, RFC 9293 MUST-27: per connection, with its interval.
     ///
     /// # Errors
     /// An interval of zero, or no probe at all.
@@ -47,7 +56,7 @@ impl Connection {
             let range = "an idle time and an interval above zero and at least one probe";
             return Err(OptionError::OutOfRange { option: "keepalive", range });
         }
-        self.tcp.keepalive = keepalive;
+        self.own_tcp().keepalive = keepalive;
         self.give_up.keepalives = 0;
         self.timers.keepalive = Timers::UNSET;
         self.arm_keepalive(now);
@@ -68,7 +77,7 @@ impl Connection {
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(OptionError::OutOfRange { option: "user timeout", range: "a duration above zero" });
         }
-        self.tcp.user_timeout = timeout;
+        self.own_tcp().user_timeout = timeout;
         self.restart_send_timer(now);
         Ok(())
     }
@@ -87,7 +96,7 @@ impl Connection {
         if ttl == 0 {
             return Err(OptionError::OutOfRange { option: "ttl", range: "1 to 255" });
         }
-        self.tcp.ttl = ttl;
+        self.own_tcp().ttl = ttl;
         self.template.set_ttl(ttl);
         Ok(())
     }
@@ -98,8 +107,8 @@ impl Connection {
         self.tcp.dscp
     }
 
-    /// Sets the differentiated services code point (RFC 9293 MUST-48, SHLD-21: also while the connection is open): 0 to
-    /// 63. It goes to IP unchanged (SHLD-22). Applications generally should not change it in midstream (SHLD-23).
+    /// Sets the differentiated services code point (RFC 9293 MUST-48, RFC 9293 SHLD-21: also while the connection is open): 0 to
+    /// 63. It goes to IP unchanged (RFC 9293 SHLD-22). Applications generally should not change it in midstream (RFC 9293 SHLD-23).
     ///
     /// # Errors
     /// More than 63.
@@ -107,7 +116,7 @@ impl Connection {
         if dscp > 63 {
             return Err(OptionError::OutOfRange { option: "dscp", range: "0 to 63" });
         }
-        self.tcp.dscp = dscp;
+        self.own_tcp().dscp = dscp;
         self.template.set_traffic_class(dscp << 2);
         Ok(())
     }
@@ -125,17 +134,17 @@ impl Connection {
 
     /// Sets the largest receive buffer in bytes. A window already offered is not taken back.
     pub fn set_receive_buffer_max(&mut self, bytes: usize) {
-        self.tcp.receive_buffer_max = bytes.max(1);
+        self.own_tcp().receive_buffer_max = bytes.max(1);
         if self.established {
             self.rcv.set_limit_max(bytes);
         }
     }
 
     /// Replaces the congestion controller; the new one starts from the present window.
-    pub fn set_congestion(&mut self, now: Instant, factory: std::sync::Arc<dyn ControllerFactory>) {
+    pub fn set_congestion(&mut self, now: Instant, factory: Arc<dyn ControllerFactory>) {
         let initial_window = self.congestion.cwnd();
         self.congestion = factory.create(&Start { smss: self.smss(), initial_window, now });
-        self.tcp.congestion = factory;
+        self.own_tcp().congestion = factory;
     }
 
     /// Keeps the newest `records` decisions from now on; 0 switches the trace off.
@@ -169,6 +178,11 @@ impl Connection {
     pub(super) fn read_position(&self) -> Position {
         let end_of_text = self.rcv.fin.filter(|&fin| fin < self.rcv.nxt).unwrap_or(self.rcv.nxt);
         end_of_text.back(self.rcv.buffer.readable() as u64)
+    }
+
+    /// The settings, apart from those of other connections from here on.
+    fn own_tcp(&mut self) -> &mut TcpConfig {
+        Arc::make_mut(&mut self.tcp)
     }
 
     /// Whether keep-alive probes make sense in this state.

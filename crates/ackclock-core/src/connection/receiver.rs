@@ -107,6 +107,7 @@ impl Receiver {
         window
     }
 
+    // RFC 9293 MAY-8: while the application does not read, the window stays closed, however long.
     /// Whether the window has opened so far that the peer should hear of it without waiting for data.
     pub(crate) fn update_is_due(&self) -> bool {
         let gain = self.wanted_edge().since(self.edge);

@@ -33,8 +33,8 @@ impl Connection {
         self.error.filter(|_| !std::mem::replace(&mut self.error_taken, true))
     }
 
-    /// The last soft error that ICMP reported (RFC 9293 MUST-47, SHLD-25), given once. An application that does not
-    /// ask is not bothered (SHLD-20).
+    /// The last soft error that ICMP reported (RFC 9293 MUST-47, RFC 9293 SHLD-25), given once. An application that does not
+    /// ask is not bothered (RFC 9293 SHLD-20).
     pub fn take_soft_error(&mut self) -> Option<IcmpError> {
         self.soft_error.take()
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use ackclock_control::congestion::Timeout;
 
-use super::timers::{BUFFERS_KEPT, OVERRIDE, PERSIST_MAX, R1, R2_DATA, R2_SYN, SendTimer, Timers};
+use super::timers::{
+    BUFFERS_KEPT, OVERRIDE, PERSIST_MAX, R1, R2_DATA, R2_SYN, RecoveryTimer, SendTimer, Timers,
+};
 use super::{Connection, State};
 use crate::trace::{Decision, LossRule};
 use crate::{ConnectionError, Instant};
@@ -15,6 +17,14 @@ impl Connection {
         match self.timers.send {
             SendTimer::Retransmit(at) if at <= now => self.on_retransmission_timeout(now),
             SendTimer::Persist(at) if at <= now => self.on_persist_timeout(now),
+            _ => {}
+        }
+        match self.timers.recovery {
+            RecoveryTimer::Reordering(at) if at <= now => self.find_late(now),
+            RecoveryTimer::TailProbe(at) if at <= now => {
+                self.timers.recovery = RecoveryTimer::Idle;
+                self.pending.tail_probe = true;
+            }
             _ => {}
         }
         if self.timers.delayed_ack <= now {
@@ -49,7 +59,7 @@ impl Connection {
             // RFC 9293 SHLD-9: the application is told between R1 and R2.
             self.readiness.soft_error = true;
         }
-        // RFC 6298 §5.5: back off.
+        // RFC 9293 MUST-19: slow start, congestion avoidance and this, the exponential back-off (RFC 6298 §5.5).
         self.rtt.on_expiry();
         self.timers.send = SendTimer::Retransmit(self.retransmit_deadline(now));
         if !self.established {
@@ -66,6 +76,8 @@ impl Connection {
         // RFC 2018 §8: a peer that holds the first byte would have acknowledged it; it has thrown its SACKed data away.
         let lost = self.scoreboard.mark_all_lost(self.scoreboard.first_is_sacked());
         self.recovery.on_timeout(self.snd.nxt);
+        self.timers.recovery = RecoveryTimer::Idle;
+        self.pending.tail_probe = false;
         self.note_loss(now, LossRule::Timeout, lost);
         self.trace_window(now);
     }
@@ -94,7 +106,7 @@ impl Connection {
         if self.snd.wnd > 0 {
             self.pending.override_sws = true;
         } else {
-            // RFC 9293 MUST-36, MUST-35.
+            // RFC 9293 MUST-36, RFC 9293 MUST-35.
             self.pending.probe = true;
         }
         self.give_up.waiting_since.get_or_insert(now);
@@ -102,6 +114,7 @@ impl Connection {
         self.timers.send = SendTimer::Persist(self.persist_deadline(now));
     }
 
+    // RFC 9293 MAY-5: keep-alives, off unless asked for.
     fn on_keepalive_timeout(&mut self, now: Instant) {
         let Some(keepalive) = self.tcp.keepalive.filter(|_| self.keeps_alive()) else {
             self.timers.keepalive = Timers::UNSET;
@@ -188,7 +201,7 @@ impl Connection {
                 }
             }
             _ if self.snd.una < self.snd.nxt => {
-                // RFC 9293 SHLD-17: no timeout for data beyond the window's right edge; it is probed instead (MUST-35).
+                // RFC 9293 SHLD-17: no timeout for data beyond the window's right edge; it is probed instead (RFC 9293 MUST-35).
                 if self.snd.wnd == 0 { Wanted::Persist } else { Wanted::Retransmit }
             }
             _ => {
@@ -213,7 +226,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 SHLD-29: the first probe after one retransmission timeout. SHLD-30: then at exponentially growing intervals.
+    /// RFC 9293 SHLD-29: the first probe after one retransmission timeout. RFC 9293 SHLD-30: then at exponentially growing intervals.
     fn persist_deadline(&self, now: Instant) -> Instant {
         if self.snd.wnd > 0 {
             return now + OVERRIDE;

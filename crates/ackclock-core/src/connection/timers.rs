@@ -25,10 +25,32 @@ impl SendTimer {
     }
 }
 
+/// What loss recovery waits for before the retransmission timer: these exclude each other (RFC 8985 §8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecoveryTimer {
+    /// Nothing.
+    Idle,
+    /// The reordering window of a segment closes.
+    Reordering(Instant),
+    /// A probe for a lost tail is due.
+    TailProbe(Instant),
+}
+
+impl RecoveryTimer {
+    #[inline]
+    fn deadline(self) -> Instant {
+        match self {
+            Self::Idle => Instant::FAR_FUTURE,
+            Self::Reordering(at) | Self::TailProbe(at) => at,
+        }
+    }
+}
+
 /// All deadlines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timers {
     pub(crate) send: SendTimer,
+    pub(crate) recovery: RecoveryTimer,
     /// An acknowledgement is owed by then (RFC 9293 §3.8.6.3).
     pub(crate) delayed_ack: Instant,
     /// A keep-alive probe, or the verdict, is due.
@@ -48,6 +70,7 @@ impl Timers {
     pub(crate) fn new() -> Self {
         Self {
             send: SendTimer::Idle,
+            recovery: RecoveryTimer::Idle,
             delayed_ack: Self::UNSET,
             keepalive: Self::UNSET,
             close: Self::UNSET,
@@ -61,6 +84,7 @@ impl Timers {
         let next = self
             .send
             .deadline()
+            .min(self.recovery.deadline())
             .min(self.delayed_ack)
             .min(self.keepalive)
             .min(self.close)

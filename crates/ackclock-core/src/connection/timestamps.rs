@@ -43,7 +43,7 @@ impl Timestamps {
         self.recent
     }
 
-    /// How long ago we sent a segment with this TSval, to the millisecond; `None` for a value we cannot have sent
+    /// How long ago we sent a segment with this TSval, in whole milliseconds; `None` for a value that we cannot have sent
     /// within the last half hour.
     pub(crate) fn since_echoed(&self, now: Instant, echoed: u32) -> Option<Duration> {
         let ticks = self.value(now).wrapping_sub(echoed);

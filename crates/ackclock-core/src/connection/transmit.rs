@@ -75,7 +75,7 @@ impl Connection {
             return Some(self.data_segment(now, chosen));
         }
         if std::mem::take(&mut self.pending.keepalive) {
-            // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. SHLD-12: no data with it.
+            // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. RFC 9293 SHLD-12: no data with it.
             return Some(Segment::bare(self.snd.nxt.back(1), Self::ACK, SendReason::Keepalive));
         }
         self.acks.now.then(|| Segment::bare(self.snd.nxt, Self::ACK, SendReason::Ack))
@@ -114,8 +114,25 @@ impl Connection {
         if std::mem::take(&mut self.pending.probe) {
             return self.choose_probe();
         }
+        if std::mem::take(&mut self.pending.tail_probe) {
+            return self.choose_tail_probe();
+        }
         self.restart_after_idleness(now);
         self.choose_new(limits)
+    }
+
+    /// RFC 8985 §7.3: a segment of new data if there is one, else the last one again, whatever the congestion window says.
+    fn choose_tail_probe(&mut self) -> Option<Chosen> {
+        let start = self.snd.nxt;
+        let usable = self.snd.unsent().min(self.snd.right_edge().since(start)).min(u64::from(self.smss()));
+        let chosen = if usable > 0 {
+            Chosen { start, end: start + usable, reason: SendReason::TailProbe }
+        } else {
+            let (start, end) = self.scoreboard.last_segment()?;
+            Chosen { start, end, reason: SendReason::TailProbe }
+        };
+        self.recovery.tail_probe = Some((chosen.end, usable == 0));
+        Some(chosen)
     }
 
     /// RFC 5681 §4.1: a window that was last used more than a timeout ago says little about the path.
@@ -141,7 +158,7 @@ impl Connection {
         }
         let most = self.burst_max(limits).min(room.max(smss) / smss * smss);
         let (start, end) = self.scoreboard.next_lost(most)?;
-        // RFC 9293 SHLD-16: old data within a window that shrank. MAY-7: not beyond it.
+        // RFC 9293 SHLD-16: old data within a window that shrank. RFC 9293 MAY-7: not beyond it.
         let edge = self.snd.right_edge();
         let end = if end > edge && !self.is_lone_fin(start, end) { edge } else { end };
         if start >= end {
@@ -171,7 +188,7 @@ impl Connection {
             return fin_due.then(|| Chosen { start, end: start + 1, reason: SendReason::NewData });
         }
         let smss = u64::from(self.smss());
-        // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; MUST-34: the usable window may be negative.
+        // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; RFC 9293 MUST-34: the usable window may be negative.
         let window = self.snd.right_edge().since(start);
         let room = self.cwnd_room();
         let full = unsent.min(window).min(room).min(self.burst_max(limits)) / smss * smss;
@@ -191,7 +208,7 @@ impl Connection {
         } else {
             start + self.override_silly_window(unsent.min(window))?
         };
-        // RFC 9293 SHLD-27, SHLD-28: as large as possible, whatever the sizes of the writes.
+        // RFC 9293 SHLD-27, RFC 9293 SHLD-28: as large as possible, whatever the sizes of the writes.
         let fin = self.snd.closed && end == self.snd.data_end();
         Some(Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData })
     }
@@ -230,8 +247,11 @@ impl Connection {
     /// The most payload of one call: one segment, or as many as the device cuts.
     fn burst_max(&self, limits: Limits) -> u64 {
         let smss = u64::from(self.smss());
-        let header = u64::from(self.template.transport_offset()) + 60;
         let gso_max = if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 };
+        if gso_max <= self.snd.pmtu as usize {
+            return smss;
+        }
+        let header = u64::from(self.template.transport_offset()) + 60;
         let payload = (gso_max.min(65_535) as u64).saturating_sub(header);
         (payload / smss * smss).max(smss)
     }
@@ -284,15 +304,21 @@ impl Connection {
         if self.snd.unsent() == 0 && self.in_flight() < self.congestion.cwnd() {
             self.delivery.app_limited_until = self.delivery.bytes + self.in_flight().max(1);
         }
+        if self.snd.unsent() == 0 {
+            // The next rest that a cork holds back has its own time.
+            self.pending.cork_expired = false;
+            self.timers.cork = super::timers::Timers::UNSET;
+        }
         self.counts.bytes_sent += bytes;
         self.give_up.waiting_since.get_or_insert(now);
         self.counts.sent_at = Some(now);
         self.congestion.on_sent(&Sent { now, bytes, in_flight: self.in_flight(), retransmission });
-        if reason == SendReason::Retransmission {
+        if matches!(reason, SendReason::Retransmission | SendReason::TailProbe) {
             // The timer measures from the retransmission (RFC 6298 §5.1; 5.6 after a timeout).
             self.timers.send = super::timers::SendTimer::Idle;
         }
         self.update_send_timer(now);
+        self.arm_tail_probe(now);
     }
 
     /// Options of a data segment.

@@ -16,14 +16,14 @@ use crate::{FourTuple, Instant, State};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) tuple: FourTuple,
-    pub(super) segment: Segment<'a>,
+    pub(super) segment: &'a Segment<'a>,
     pub(super) meta: RxMeta,
 }
 
 impl Endpoint {
     /// An IP packet arrived. Replies are not made here but by `poll_transmit`, so that a batch of packets is
     /// processed before the first acknowledgement leaves.
-    // RFC 9293 MUST-58, MUST-59: all queued segments are processed before an ACK is sent.
+    // RFC 9293 MUST-58, RFC 9293 MUST-59: all queued segments are processed before an ACK is sent.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
         let now = self.advance(now);
         self.counters.packets_received += 1;
@@ -52,7 +52,7 @@ impl Endpoint {
             remote_addr: ip.src,
             remote_port: segment.src_port,
         };
-        let arrival = Arrival { tuple, segment, meta };
+        let arrival = Arrival { tuple, segment: &segment, meta };
         match self.find(&tuple) {
             Some(Target::Connection(index)) => self.for_connection(now, index, &arrival),
             Some(Target::HalfOpen(index)) => self.for_half_open(now, index, &arrival),
@@ -73,7 +73,7 @@ impl Endpoint {
     #[inline]
     pub(super) fn deliver(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
         let Some(live) = self.connections.at_mut(index) else { return };
-        live.connection.handle_segment(now, &arrival.segment, arrival.meta);
+        live.connection.handle_segment(now, arrival.segment, arrival.meta);
         self.last_connection = index;
         self.counters.segments_delivered += 1;
         self.touch(index);
@@ -88,7 +88,7 @@ impl Endpoint {
         };
         let last = connection.time_wait().map(|params| time_wait::LastNumbers::from(&params));
         let Some(last) =
-            last.filter(|last| is_plain_syn(&arrival.segment) && last.may_reopen(&arrival.segment))
+            last.filter(|last| is_plain_syn(arrival.segment) && last.may_reopen(arrival.segment))
         else {
             return false;
         };
@@ -99,7 +99,7 @@ impl Endpoint {
     }
 
     fn for_time_wait(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
-        match self.time_wait.judge(now, index, &arrival.segment) {
+        match self.time_wait.judge(now, index, arrival.segment) {
             time_wait::Verdict::Drop => self.counters.dropped_in_time_wait += 1,
             time_wait::Verdict::Acknowledge => self.acknowledge_time_wait(now, index),
             time_wait::Verdict::Reopen { snd_nxt } => {
@@ -131,7 +131,7 @@ impl Endpoint {
 
     /// RFC 9293 §3.10.7.1: in CLOSED everything but a reset is answered by a reset.
     pub(super) fn refuse(&mut self, arrival: &Arrival<'_>) {
-        match reset_for(&arrival.segment) {
+        match reset_for(arrival.segment) {
             Some(reset) => {
                 self.counters.resets_sent += 1;
                 self.reply(&arrival.tuple, self.config.tcp.ttl, reset);

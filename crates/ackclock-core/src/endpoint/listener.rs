@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use super::cookies::COOKIE_LIFETIME;
 use super::keys::KeyedState;
@@ -21,7 +22,7 @@ pub(super) struct Listeners {
 pub(super) struct Listener {
     pub(super) addr: ListenAddr,
     /// Settings of the connections it accepts.
-    pub(super) tcp: TcpConfig,
+    pub(super) tcp: Arc<TcpConfig>,
     pub(super) backlog: usize,
     pub(super) syn_backlog: usize,
     pub(super) deferred: bool,
@@ -38,7 +39,7 @@ impl Listeners {
         Self { slots: Slots::default(), by_addr: HashMap::with_hasher(state), max }
     }
 
-    // RFC 9293 MUST-41, MUST-42: a passive OPEN adds an entry here and touches no connection, whichever port
+    // RFC 9293 MUST-41, RFC 9293 MUST-42: a passive OPEN adds an entry here and touches no connection, whichever port
     // it is for.
     pub(super) fn insert(&mut self, listener: Listener) -> Result<ListenerId, ListenError> {
         if self.by_addr.contains_key(&listener.addr) {
@@ -120,7 +121,7 @@ mod tests {
     fn on(addr: Option<&str>, port: Option<u16>) -> Listener {
         Listener {
             addr: ListenAddr { addr: addr.map(|addr| addr.parse().unwrap()), port },
-            tcp: super::super::tests::tcp_config(),
+            tcp: Arc::new(super::super::tests::tcp_config()),
             backlog: 1,
             syn_backlog: 1,
             deferred: false,

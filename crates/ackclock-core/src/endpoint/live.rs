@@ -7,6 +7,7 @@ use ackclock_wire::{Fields, Flags};
 
 use super::Endpoint;
 use super::demux::Target;
+use super::output::Events;
 use super::reply::bare;
 use super::time_wait::LastNumbers;
 use crate::connection::{TimeWaitParams, timestamp_clock};
@@ -58,59 +59,23 @@ impl Endpoint {
     #[inline]
     pub(super) fn touch(&mut self, index: u32) {
         let Some(live) = self.connections.at_mut(index) else { return };
-        let connection = &mut live.connection;
-        let (changes, deadline, gone) =
-            (connection.take_readiness(), connection.poll_timeout(), connection.is_gone());
-        if !changes.is_empty() {
-            self.announce(index, changes);
-        }
-        self.set_timer(index, deadline);
-        if gone {
+        live.note(index, &mut self.events);
+        self.timers.rearm(index, live.connection.poll_timeout());
+        if live.connection.is_gone() {
             self.finish(index);
         } else {
             self.transmit.push(index);
         }
     }
 
-    /// Takes note of what the application should hear of a connection.
-    fn announce(&mut self, index: u32, changes: Readiness) {
-        let Some(live) = self.connections.at_mut(index) else { return };
-        live.readiness = live.readiness.merged(changes);
-        if live.owner == Owner::Application {
-            self.events.connections.push(index);
-        }
-    }
-
-    /// Sets the timer of a connection anew.
-    #[inline]
-    pub(super) fn rearm(&mut self, index: u32) {
-        let deadline = self.connections.at(index).and_then(|live| live.connection.poll_timeout());
-        self.set_timer(index, deadline);
-    }
-
-    /// Sets the timer of a connection. One that is set too early is left alone: data in flight moves its deadline
-    /// with each segment, and an early expiry does nothing.
-    #[inline]
-    fn set_timer(&mut self, index: u32, deadline: Option<Instant>) {
-        match (deadline, self.timers.deadline(index)) {
-            (Some(deadline), Some(armed)) if armed <= deadline => {}
-            (Some(deadline), _) => self.timers.arm(index, deadline),
-            (None, Some(_)) => self.timers.disarm(index),
-            (None, None) => {}
-        }
-    }
-
     /// A connection has nothing to send at the moment: it may be over, or small enough for a record.
     pub(super) fn settle(&mut self, now: Instant, index: u32) {
         let Some(live) = self.connections.at_mut(index) else { return };
-        let changes = live.connection.take_readiness();
+        live.note(index, &mut self.events);
+        self.timers.rearm(index, live.connection.poll_timeout());
         let is_gone = live.connection.is_gone();
         let done = live.bound && live.owner == Owner::Nobody;
         let record = live.connection.time_wait().filter(|_| done);
-        if !changes.is_empty() {
-            self.announce(index, changes);
-        }
-        self.rearm(index);
         if is_gone {
             self.finish(index);
         } else if let Some(params) = record {
@@ -173,6 +138,20 @@ impl Endpoint {
         while let Some(index) = self.time_wait.expired(now) {
             self.counters.time_wait_expired += 1;
             self.remove_time_wait(index);
+        }
+    }
+}
+
+impl Live {
+    /// Takes note of what the application should hear of the connection.
+    #[inline]
+    fn note(&mut self, index: u32, events: &mut Events) {
+        let changes = self.connection.take_readiness();
+        if !changes.is_empty() {
+            self.readiness = self.readiness.merged(changes);
+            if self.owner == Owner::Application {
+                events.connections.push(index);
+            }
         }
     }
 }

@@ -48,6 +48,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use ackclock_wire::HEADER_MAX;
 
@@ -92,6 +93,8 @@ pub struct ListenerId {
 pub struct Endpoint {
     /// The secret in it is wiped once the keys are derived.
     config: EndpointConfig,
+    /// The settings in it, shared by the connections that have none of their own.
+    tcp: Arc<TcpConfig>,
     now: Instant,
     addresses: Addresses,
     budget: Budget,
@@ -127,6 +130,7 @@ impl Endpoint {
         config.connections_max = config.connections_max.min(Target::INDEX_MAX as usize);
         config.time_wait_max = config.time_wait_max.min(Target::INDEX_MAX as usize);
         Self {
+            tcp: Arc::new(config.tcp.clone()),
             now,
             addresses: Addresses::new(config.addresses.clone(), config.broadcast.clone()),
             budget: Budget::new(config.memory_budget),
@@ -184,7 +188,7 @@ impl Endpoint {
         };
         let tuple = tuple.ok_or(ConnectError::AddressInUse(remote))?;
 
-        let tcp = tcp.unwrap_or_else(|| self.config.tcp.clone());
+        let tcp = tcp.map_or_else(|| Arc::clone(&self.tcp), Arc::new);
         let time_wait = tcp.time_wait;
         let connection = Connection::active(now, tuple, tcp, &self.environment(now, &tuple));
         let id = self.add_connection(connection, tuple, time_wait, Owner::Application);
@@ -210,7 +214,7 @@ impl Endpoint {
             let is_free = |port: &u16| !self.listeners.has(ListenAddr { port: Some(*port), ..addr });
             addr.port = Some(ports.find(is_free).ok_or(ListenError::AddressInUse)?);
         }
-        let tcp = tcp.unwrap_or_else(|| self.config.tcp.clone());
+        let tcp = tcp.map_or_else(|| Arc::clone(&self.tcp), Arc::new);
         self.listeners.insert(Listener {
             addr,
             tcp,
@@ -283,7 +287,7 @@ impl Endpoint {
     }
 
     /// Gives a connection up: the application will not look at it again. Unread data resets it (RFC 9293
-    /// SHLD-3), otherwise it is closed, and goes on by itself until both ends have finished.
+    /// RFC 9293 SHLD-3), otherwise it is closed, and goes on by itself until both ends have finished.
     pub fn release(&mut self, now: Instant, id: ConnectionId) {
         let now = self.advance(now);
         let Some(live) = self.connections.get_mut(id.index, id.generation) else { return };

@@ -39,7 +39,7 @@ impl Endpoint {
         }
         // Third, SYN. Fourth, anything else is dropped.
         // Deviation from RFC 9293 §3.10.7.2: a SYN with FIN is dropped, too; nobody sends one in earnest.
-        if !is_plain_syn(&arrival.segment) {
+        if !is_plain_syn(arrival.segment) {
             return self.counters.dropped_in_listen += 1;
         }
         self.counters.syns_received += 1;
@@ -57,7 +57,7 @@ impl Endpoint {
     fn take_syn(&mut self, now: Instant, id: ListenerId, arrival: &Arrival<'_>, old_snd_nxt: Option<SeqNum>) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let tuple = arrival.tuple;
-        let peer = PeerSyn::new(&arrival.segment, &listener.tcp);
+        let peer = PeerSyn::new(arrival.segment, &listener.tcp);
         let room = listener.half_open < listener.syn_backlog.max(1)
             && self.half_open.has_room(id, tuple.remote_addr, listener.per_source_max());
         if !room && listener.deferred {
@@ -85,7 +85,7 @@ impl Endpoint {
     /// A segment for a half-open connection.
     pub(super) fn for_half_open(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
         let Some(record) = self.half_open.at_mut(index) else { return };
-        let verdict = record.judge(now, &arrival.segment);
+        let verdict = record.judge(now, arrival.segment);
         let record = *record;
         match verdict {
             Verdict::Drop => self.counters.dropped_in_syn_received += 1,
@@ -143,6 +143,7 @@ impl Endpoint {
             timestamps,
             // RFC 6298 §3 (Karn): no sample from a SYN-ACK that was sent more than once.
             rtt: (retransmits == 0).then(|| now.saturating_since(record.since)),
+            retransmitted: retransmits > 0,
             peer_window: window,
         })
     }
@@ -223,7 +224,7 @@ impl Endpoint {
 pub(super) fn syn_ack(tuple: &FourTuple, iss: SeqNum, peer: &PeerSyn, tcp: &TcpConfig, mtu: usize) -> Fields {
     let ip_header = if tuple.local_addr.is_ipv4() { 20 } else { 40 };
     let options = TcpOptions {
-        // RFC 9293 MUST-14, SHLD-5, MAY-3: the MSS goes out in every SYN-ACK.
+        // RFC 9293 MUST-14, RFC 9293 SHLD-5, RFC 9293 MAY-3: the MSS goes out in every SYN-ACK.
         mss: Some(advertised_mss(tcp, mtu, ip_header)),
         window_scale: peer.window_scale.map(|_| window_scale_for(tcp.receive_buffer_max)),
         sack_permitted: peer.sack,

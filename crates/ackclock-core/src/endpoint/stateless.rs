@@ -57,6 +57,8 @@ impl Endpoint {
             sack: extras.is_some_and(|extras| extras.sack),
             timestamps: extras.and(segment.options.timestamps).map(|(value, _)| value),
             rtt: None,
+            // A cookie does not tell; a first window as after a clean handshake is what the client would see without cookies.
+            retransmitted: false,
             peer_window: segment.window,
         };
         if self.may_establish(id) {

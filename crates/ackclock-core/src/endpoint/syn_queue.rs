@@ -13,7 +13,7 @@ use super::compact::{Limiter, acceptable, is_old_timestamp};
 use super::keys::KeyedState;
 use super::slots::{Slot, Slots};
 use super::timers::{TIMER_BYTES, TimerWheel};
-use crate::connection::default_mss;
+use crate::connection::{WINDOW_SCALE_MAX, default_mss};
 use crate::{FourTuple, Instant, ListenerId, TcpConfig};
 
 /// All half-open connections of an endpoint.
@@ -224,6 +224,10 @@ impl HalfOpen {
             return if flags.contains(Flags::RST) { Verdict::Drop } else { self.acknowledge(now) };
         }
         // Second, RST. RFC 5961 §3.2: only the exact number resets; RFC 9293: a passive open returns to LISTEN.
+        if flags.contains(Flags::RST) && segment.seq.before(self.peer.irs + 1) {
+            // RFC 5961 §3.2 (1): judged by where it begins, not by text that reaches into the window.
+            return Verdict::Drop;
+        }
         if flags.contains(Flags::RST) {
             return if segment.seq == rcv_nxt { Verdict::Forget } else { self.acknowledge(now) };
         }
@@ -292,7 +296,11 @@ impl PeerSyn {
             timestamps: options.timestamps.filter(|_| tcp.timestamps).map(|(value, _)| value),
             window: segment.window,
             mss: options.mss,
-            window_scale: options.window_scale.filter(|_| tcp.window_scaling),
+            // RFC 7323 §2.3: a larger count is taken as 14.
+            window_scale: options
+                .window_scale
+                .filter(|_| tcp.window_scaling)
+                .map(|shift| shift.min(WINDOW_SCALE_MAX)),
             sack: options.sack_permitted && tcp.sack,
         }
     }

@@ -88,6 +88,18 @@ impl TimerWheel {
         }
     }
 
+    /// Sees to it that the timer of `index` fires at `deadline` at the latest. One that is set too early is left
+    /// alone: data in flight moves a deadline with each segment, and an early expiry does nothing.
+    #[inline]
+    pub(super) fn rearm(&mut self, index: u32, deadline: Option<Instant>) {
+        match (deadline, self.deadline(index)) {
+            (Some(deadline), Some(armed)) if armed <= deadline => {}
+            (Some(deadline), _) => self.arm(index, deadline),
+            (None, Some(_)) => self.disarm(index),
+            (None, None) => {}
+        }
+    }
+
     /// The deadline of `index`, if its timer is set.
     #[inline]
     pub(super) fn deadline(&self, index: u32) -> Option<Instant> {

@@ -5,6 +5,7 @@
 //! An acknowledgement costs O(log n) and one step for each record that it changes.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use ackclock_control::Instant;
 
@@ -59,6 +60,10 @@ pub(crate) struct Scoreboard {
     retransmit_from: Option<Position>,
     /// Records that start before this have been judged by `mark_lost_before` once.
     judged: Option<Position>,
+    /// The highest position that the peer is known to hold.
+    highest_held: Option<Position>,
+    /// All transmissions in the order of their sending, for RACK; what was acknowledged since leaves lazily.
+    order: VecDeque<(Instant, Position, Position)>,
 }
 
 /// What one acknowledgement did.
@@ -68,8 +73,12 @@ pub(crate) struct AckOutcome {
     pub(crate) newly_acked: u64,
     /// The newest transmission among them that was sent once only: a valid sample (Karn's rule).
     pub(crate) newest: Option<SendMoment>,
-    /// The newest transmission among them at all, retransmissions included.
-    pub(crate) newest_any: Option<SendMoment>,
+    /// The newest transmission among them at all, retransmissions included, and where it ends.
+    pub(crate) newest_any: Option<(SendMoment, Position)>,
+    /// Whether that one had been sent before.
+    pub(crate) newest_was_repeated: bool,
+    /// Whether something sent once was delivered behind something sent later.
+    pub(crate) reordered: bool,
     /// Bytes acknowledged selectively for the first time.
     pub(crate) newly_sacked: u64,
     /// Whether a block reported data below the cumulative acknowledgement or held already (RFC 2883).
@@ -82,11 +91,12 @@ impl AckOutcome {
     fn count(&mut self, record: &Record, bytes: u64) {
         self.newly_acked += bytes;
         self.retransmission_acked |= record.retransmitted;
-        let newer = |than: Option<SendMoment>| than.is_none_or(|moment| moment.at <= record.moment.at);
-        if newer(self.newest_any) {
-            self.newest_any = Some(record.moment);
+        let at = record.moment.at;
+        if self.newest_any.is_none_or(|(moment, end)| (moment.at, end) <= (at, record.end)) {
+            self.newest_any = Some((record.moment, record.end));
+            self.newest_was_repeated = record.retransmitted;
         }
-        if !record.retransmitted && newer(self.newest) {
+        if !record.retransmitted && self.newest.is_none_or(|moment| moment.at <= at) {
             self.newest = Some(record.moment);
         }
     }
@@ -133,9 +143,11 @@ impl Scoreboard {
                 && last.len() % u64::from(segment.max(1)) == 0;
             if same && end.since(last.start) <= Self::RECORD_MAX {
                 last.end = end;
+                self.extend_order(moment.at, start, end);
                 return;
             }
         }
+        self.extend_order(moment.at, start, end);
         self.records.push_back(Record {
             start,
             end,
@@ -160,6 +172,8 @@ impl Scoreboard {
                 Condition::Sacked => {}
             }
             if first.condition != Condition::Sacked {
+                outcome.reordered |=
+                    !first.retransmitted && self.highest_held.is_some_and(|held| first.end < held);
                 outcome.count(first, bytes);
             }
             if first.end > una {
@@ -170,6 +184,10 @@ impl Scoreboard {
         }
         if !self.sacked.is_empty() {
             self.sacked.remove_before(una);
+        }
+        // What was sent first is mostly acknowledged first; the rest leaves when its turn comes.
+        while self.order.front().is_some_and(|&(_, _, end)| end <= una) {
+            self.order.pop_front();
         }
     }
 
@@ -213,9 +231,12 @@ impl Scoreboard {
                     Condition::Sacked => {}
                 }
                 record.condition = Condition::Sacked;
+                outcome.reordered |=
+                    !record.retransmitted && self.highest_held.is_some_and(|held| end < held);
                 outcome.count(record, record.len());
                 outcome.newly_sacked += record.len();
             }
+            self.highest_held = self.highest_held.max(Some(end));
             self.sacked.insert(start, end);
             index += 1;
         }
@@ -338,7 +359,76 @@ impl Scoreboard {
             }
             index += 1;
         }
+        self.extend_order(moment.at, start, end);
         self.retransmit_from = Some(end);
+    }
+
+    /// RFC 8985 §6.2 step 5: marks as lost what was sent before `newest` was, `patience` ago or earlier. Returns the bytes
+    /// marked, and when the next will be due.
+    pub(crate) fn mark_lost_by_time(
+        &mut self,
+        now: Instant,
+        newest: (Instant, Position),
+        patience: Duration,
+    ) -> (u64, Option<Instant>) {
+        let mut marked = 0;
+        while let Some(&(at, start, end)) = self.order.front() {
+            if (at, start) >= newest {
+                break;
+            }
+            let until = if at < newest.0 { end } else { end.min(newest.1) };
+            let due = at + patience;
+            if due > now {
+                if self.any_outstanding(at, start, until) {
+                    return (marked, Some(due));
+                }
+            } else {
+                marked += self.mark_lost_sent_at(at, start, until);
+            }
+            self.order.pop_front();
+            if until < end {
+                self.order.push_front((at, until, end));
+                break;
+            }
+        }
+        (marked, None)
+    }
+
+    fn any_outstanding(&self, at: Instant, start: Position, end: Position) -> bool {
+        let records = self.records.range(self.index_at(start)..);
+        records
+            .take_while(|record| record.start < end)
+            .any(|record| record.condition == Condition::Outstanding && record.moment.at == at)
+    }
+
+    fn mark_lost_sent_at(&mut self, at: Instant, start: Position, end: Position) -> u64 {
+        let mut marked = 0;
+        let mut index = self.index_at(start);
+        while let Some(record) = self.records.get(index).copied() {
+            if record.start >= end {
+                break;
+            }
+            if record.condition == Condition::Outstanding && record.moment.at == at {
+                let (inner_start, inner_end) = (record.start.max(start), record.end.min(end));
+                index = self.isolate(index, inner_start, inner_end);
+                marked += self.mark_lost_at(index);
+            }
+            index += 1;
+        }
+        marked
+    }
+
+    /// The last segment goes out again as a tail loss probe (RFC 8985 §7.3); its place, if anything is outstanding.
+    pub(crate) fn last_segment(&self) -> Option<(Position, Position)> {
+        let last = self.records.back().filter(|record| record.condition == Condition::Outstanding)?;
+        Some((last.start.max(last.end.back(u64::from(last.segment))), last.end))
+    }
+
+    fn extend_order(&mut self, at: Instant, start: Position, end: Position) {
+        match self.order.back_mut() {
+            Some(last) if last.0 == at && last.2 == start => last.2 = end,
+            _ => self.order.push_back((at, start, end)),
+        }
     }
 
     /// Data at `start..end` was sent again as a probe, without having been held to be lost.
@@ -363,6 +453,7 @@ impl Scoreboard {
     pub(crate) fn shrink(&mut self) {
         if self.records.is_empty() {
             self.records = VecDeque::new();
+            self.order = VecDeque::new();
             self.retransmit_from = None;
             self.judged = None;
         }

@@ -96,7 +96,9 @@ fn tcpdump_reads_the_file() {
     let output = match Command::new("tcpdump").args(["-n", "-tt", "--nano", "-r"]).arg(&file.0).output() {
         Ok(output) => output,
         Err(error) => {
-            println!("skipped: tcpdump cannot be run: {error}");
+            assert!(std::env::var_os("CI").is_none(), "no test may be skipped here: {error}");
+            // Not `eprintln!`: the test harness would keep that to itself when a test passes.
+            writeln!(std::io::stderr(), "skipped: tcpdump cannot be run: {error}").unwrap();
             return;
         }
     };

@@ -115,7 +115,8 @@ impl ListenerBuilder {
         Self { shared, options: ListenOptions::new(ListenAddr::default()), linger: None }
     }
 
-    /// Listens on this address and port: an unspecified address (`0.0.0.0` or `::`) stands for any, port 0 for a free one.
+    /// Listens on this address and port. An unspecified address (`0.0.0.0` or `::`) stands for any of either family,
+    /// also one that the stack was not given; port 0 for a free one.
     pub fn addr(self, addr: SocketAddr) -> Self {
         let listened = (!addr.ip().is_unspecified()).then(|| addr.ip());
         self.listen_addr(ListenAddr { addr: listened, port: Some(addr.port()) })

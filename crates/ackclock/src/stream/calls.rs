@@ -22,8 +22,8 @@ pub enum Notice {
     },
     /// The network reported an error that does not end the connection.
     SoftError(IcmpError),
-    /// Data has been sent again and again without an answer (RFC 9293's threshold R1 is passed); the connection is
-    /// given up when R2 or the user timeout is reached.
+    /// Data has been sent again and again without an answer (RFC 9293's threshold R1 is passed): told with
+    /// each further retransmission, until R2 or the user timeout ends the connection.
     Unanswered,
 }
 

@@ -344,6 +344,7 @@ impl TcpStream {
 }
 
 impl Drop for TcpStream {
+    // RFC 9293 MAY-1: both directions are given up at once; `shutdown` is for one.
     fn drop(&mut self) {
         self.shared.control(|state, now| state.release(now, self.id));
     }

@@ -98,12 +98,14 @@ impl TcpStream {
         self.look(|connection| connection.dscp())
     }
 
-    /// Sets the differentiated services code point, 0 to 63.
+    /// Sets the differentiated services code point, 0 to 63. Best left alone once data flows: segments of
+    /// different classes overtake each other.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] outside that range; the stack is gone.
     // RFC 9293 MUST-48: the application can specify the Diffserv field.
     // RFC 9293 SHLD-21: it can change it during the connection.
+    // RFC 9293 SHLD-23: it should not do so often, since segments of different classes overtake each other.
     pub fn set_dscp(&self, dscp: u8) -> io::Result<()> {
         self.update(|connection, _| connection.set_dscp(dscp))?.map_err(error::option)
     }
@@ -193,6 +195,7 @@ impl TcpStream {
     /// # Errors
     /// As [`try_write`](Self::try_write).
     // RFC 9293 MUST-30: the urgent mechanism is supported.
+    // RFC 9293 SHLD-13: for old applications only, as the documentation says.
     pub fn try_write_urgent(&self, buf: &[u8]) -> io::Result<usize> {
         self.shared
             .call(|state, now| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ackclock::{Cidr, Keepalive, Notice, State, TcpConfig, TcpSocket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{addr, connection, hosts, kind, settle};
+use crate::support::{addr, between, connection, hosts, hosts_with_network, kind, settle};
 
 #[tokio::test]
 async fn options_are_what_they_were_set_to() {
@@ -138,6 +138,24 @@ async fn urgent_data_is_noticed_and_stays_in_the_stream() {
     server.read_exact(&mut read).await.unwrap();
     assert_eq!(&read, b"stop!");
     assert_eq!(server.urgent_remaining().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unanswered_peer_is_noticed_before_the_connection_ends() {
+    // Tests: RFC 9293 MUST-47, SHLD-9
+    let (client, server, network) = hosts_with_network();
+    let (mut stream, _peer) = between(&client, &server).await;
+    network.set_blackout(true);
+    stream.write_all(b"anybody?").await.unwrap();
+    assert_eq!(stream.notice().await.unwrap(), Notice::Unanswered);
+    // And again with each further retransmission, until R2.
+    let ended = loop {
+        match stream.notice().await {
+            Ok(notice) => assert_eq!(notice, Notice::Unanswered),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(ended.kind(), ErrorKind::TimedOut);
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use crate::units;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Common {
     /// Say what happens
-    #[arg(short = 'v', long)]
+    #[arg(short = 'v', long, help_heading = "Observation")]
     pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,

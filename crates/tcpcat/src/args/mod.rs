@@ -20,7 +20,7 @@ use crate::units;
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 reset or failed, 2 usage, 3 refused,
 /// 4 timeout or unreachable, 5 device or permission, 6 local file, 7 verification.
 #[derive(Debug, Parser)]
-#[command(name = "tcpcat", version, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+#[command(name = "tcpcat", version, args_conflicts_with_subcommands = true, override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -32,12 +32,20 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Send a file (`-` for stdin) to a peer
+    #[command(
+        override_usage = "tcpcat send [OPTIONS] FILE HOST PORT\n       tcpcat send [OPTIONS] FILE -l [HOST] PORT"
+    )]
     Send(FileArgs),
     /// Receive a file (`-` for stdout); it takes its name when it is complete
+    #[command(
+        override_usage = "tcpcat recv [OPTIONS] FILE -l [HOST] PORT\n       tcpcat recv [OPTIONS] FILE HOST PORT"
+    )]
     Recv(FileArgs),
     /// Connect to a peer, and join the connection with stdin and stdout
+    #[command(override_usage = "tcpcat connect [OPTIONS] HOST PORT")]
     Connect(PipeArgs),
     /// Wait for a peer, and join the connection with stdin and stdout
+    #[command(override_usage = "tcpcat listen [OPTIONS] [HOST] PORT")]
     Listen(PipeArgs),
     /// Measure how fast data moves, as iperf3 does
     #[command(subcommand)]
@@ -136,9 +144,9 @@ pub(crate) struct BenchClientArgs {
     /// Its port
     #[arg(default_value = BENCH_PORT)]
     pub(crate) port: String,
-    /// How long to run
-    #[arg(short = 't', long, value_name = "SECS", default_value = "10", value_parser = units::duration)]
-    pub(crate) time: Duration,
+    /// How long to run [default: 10, or as long as --bytes take]
+    #[arg(short = 't', long, value_name = "SECS", value_parser = units::duration)]
+    pub(crate) time: Option<Duration>,
     /// The server sends
     #[arg(short = 'R', long)]
     pub(crate) reverse: bool,
@@ -240,16 +248,22 @@ impl Place {
             ([], true, Some(port)) => Ok(Target::Listen { host: None, port }),
             ([word], true, None) => Ok(Target::Listen { host: None, port: port(word)? }),
             ([host], true, Some(port)) => Ok(Target::Listen { host: Some(host.clone()), port }),
-            ([host, word], true, None) => {
-                Ok(Target::Listen { host: Some(host.clone()), port: port(word)? })
+            ([host, word], true, None) => Ok(Target::Listen { host: Some(host.clone()), port: port(word)? }),
+            ([_, _], true, Some(_)) => {
+                Err(usage(ErrorKind::ArgumentConflict, "PORT is given twice: as a word and by -p"))
             }
-            ([_, _], true, Some(_)) => Err(usage(ErrorKind::ArgumentConflict, "PORT is given twice: as a word and by -p")),
-            (_, true, _) => Err(usage(ErrorKind::MissingRequiredArgument, "which PORT to listen on is missing")),
-            ([host, word], false, local_port) => {
-                Ok(Target::Connect { host: host.clone(), port: port(word)?, local_port: local_port.unwrap_or(0) })
+            (_, true, _) => {
+                Err(usage(ErrorKind::MissingRequiredArgument, "which PORT to listen on is missing"))
             }
+            ([host, word], false, local_port) => Ok(Target::Connect {
+                host: host.clone(),
+                port: port(word)?,
+                local_port: local_port.unwrap_or(0),
+            }),
             ([_], false, _) => Err(usage(ErrorKind::MissingRequiredArgument, "PORT is missing after HOST")),
-            (_, false, _) => Err(usage(ErrorKind::MissingRequiredArgument, "HOST and PORT are missing, or -l PORT")),
+            (_, false, _) => {
+                Err(usage(ErrorKind::MissingRequiredArgument, "HOST and PORT are missing, or -l PORT"))
+            }
         }
     }
 }
@@ -327,7 +341,9 @@ fn misspelt(words: &[OsString]) -> Option<clap::Error> {
 
 fn port(word: &str) -> Result<u16, clap::Error> {
     let number = word.parse().ok().filter(|&port| port > 0);
-    number.ok_or_else(|| usage(ErrorKind::ValueValidation, &format!("{word:?} is no port: a port is a number from 1 to 65535")))
+    number.ok_or_else(|| {
+        usage(ErrorKind::ValueValidation, &format!("{word:?} is no port: a port is a number from 1 to 65535"))
+    })
 }
 
 fn streams(word: &str) -> Result<u16, String> {
@@ -344,6 +360,11 @@ const STREAMS_MAX: u16 = 128;
 
 /// iperf3 has it, too.
 const BENCH_PORT: &str = "5201";
+
+const USAGE: &str = "\
+tcpcat [OPTIONS] HOST PORT
+       tcpcat [OPTIONS] -l [HOST] PORT
+       tcpcat COMMAND";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,7 +1,8 @@
 use super::*;
 
 fn invocation(line: &str) -> Result<Invocation, clap::Error> {
-    let words: Vec<OsString> = std::iter::once("tcpcat").chain(line.split_whitespace()).map(OsString::from).collect();
+    let words: Vec<OsString> =
+        std::iter::once("tcpcat").chain(line.split_whitespace()).map(OsString::from).collect();
     parse(&words)
 }
 

@@ -9,8 +9,8 @@ mod transfer;
 
 use std::time::Duration;
 
-use self::network::Hosts;
 pub(crate) use self::network::Ground;
+use self::network::Hosts;
 use self::table::{Row, Table};
 use self::transfer::Route;
 use crate::args::DemoArgs;
@@ -24,13 +24,16 @@ pub(crate) fn prepare(args: &DemoArgs) -> Ground {
 /// Runs the demonstration.
 pub(crate) async fn run(args: DemoArgs, ground: Option<Ground>) -> Exit {
     let ground = ground.unwrap_or_else(|| Ground::memory("nothing was prepared"));
-    let table = Table::new(args.json);
+    let (table, bytes) = (Table::new(args.json), args.bytes);
     eprintln!("{ground}");
     let rounds = rounds(&args, ground, &table).await;
     match rounds {
         Ok(rows) => {
             let failed = rows.iter().find_map(|row| row.failure.as_ref().map(Failure::exit));
             table.finish(&rows);
+            if rows.iter().any(|row| row.moved_less_than(bytes)) {
+                eprintln!("A transfer that moved less was ended after {} s.", transfer::TIME_MAX.as_secs());
+            }
             failed.unwrap_or(Exit::Done)
         }
         Err(failure) => {
@@ -70,5 +73,5 @@ async fn rounds(args: &DemoArgs, ground: Ground, table: &Table) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// The longest that one transfer may take; a busy machine needs a few seconds.
+/// The longest that a transfer may take to end after its time.
 const TRANSFER_TIME_MAX: Duration = Duration::from_secs(30);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use ackclock::{Cidr, Stack};
 use ackclock_device::impair::{Impaired, Settings};
@@ -48,9 +49,15 @@ impl fmt::Display for Ground {
         match self {
             Self::Namespace { as_root } => {
                 let right = if *as_root { "" } else { ", without root" };
-                write!(f, "Two hosts in user space ({ADDR_A} on {TUN_A}, {ADDR_B} on {TUN_B}) and this kernel's TCP between them,\nin a network namespace of this process's own{right}.")
+                write!(
+                    f,
+                    "Two hosts in user space ({ADDR_A} on {TUN_A}, {ADDR_B} on {TUN_B}) and this kernel's TCP between them,\nin a network namespace of this process's own{right}."
+                )
             }
-            Self::Memory { why } => write!(f, "Two hosts in user space on a cable of memory; the kernel has no part in it.\nNo TUN devices: {why}"),
+            Self::Memory { why } => write!(
+                f,
+                "Two hosts in user space on a cable of memory; the kernel has no part in it.\nNo TUN devices: {why}"
+            ),
         }
     }
 }
@@ -84,6 +91,13 @@ impl Hosts {
     pub(super) async fn close(self) {
         self.a.close().await;
         self.b.close().await;
+        // A driver that has said goodbye still holds its device for a moment.
+        let gone = async {
+            while [TUN_A, TUN_B].iter().any(|name| configure::link_state(name).is_ok()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), gone).await;
     }
 }
 
@@ -97,7 +111,10 @@ fn tun(name: &str, kernel: IpAddr) -> Result<Box<dyn Device>, Failure> {
 /// Has the kernel forward between the devices of this namespace.
 fn forward() -> Result<(), Failure> {
     std::fs::write(IP_FORWARD, "1").map_err(|error| {
-        Failure::new(Exit::Device, format!("the kernel cannot be told to forward between them: {IP_FORWARD}: {error}"))
+        Failure::new(
+            Exit::Device,
+            format!("the kernel cannot be told to forward between them: {IP_FORWARD}: {error}"),
+        )
     })
 }
 

@@ -42,13 +42,17 @@ impl Row {
         Self {
             transfer: route.name(),
             loss,
-            bytes,
+            bytes: done.map_or(bytes, |done| done.bytes),
             seconds: done.map(|done| done.took.as_secs_f64()),
-            bits_per_second: done.map(|done| bits_per_second(bytes, done.took)),
+            bits_per_second: done.map(|done| bits_per_second(done.bytes, done.took)),
             retransmits: done.map(|done| done.retransmits),
             verified: done.is_some(),
             failure,
         }
+    }
+
+    pub(super) fn moved_less_than(&self, bytes: u64) -> bool {
+        self.verified && self.bytes < bytes
     }
 
     fn cells(&self) -> [String; 7] {
@@ -143,7 +147,8 @@ mod tests {
 
     #[test]
     fn lines_are_as_wide_as_the_rules() {
-        let done = row(Ok(Done { took: Duration::from_millis(12_345), retransmits: 1_234_567 }));
+        let done =
+            row(Ok(Done { bytes: 256 << 20, took: Duration::from_millis(12_345), retransmits: 1_234_567 }));
         let failed = row(Err(Failure::new(Exit::Failed, "why")));
         let width = rule('┌', '┬', '┐').chars().count();
         for row in [done, failed] {

@@ -35,13 +35,16 @@ pub(crate) struct Observer {
 #[derive(Debug)]
 struct Seen {
     report: Report,
+    /// The end of the last interval.
+    last: Look,
     /// Connections that have ended, as they were at their end.
     ended: Vec<(FourTuple, ConnectionInfo)>,
 }
 
 impl Observer {
     pub(crate) fn new(kind: Kind, net: &Net, args: &ObserveArgs, progress: bool) -> Self {
-        let seen = Seen { report: Report::new(kind.name, net.device()), ended: Vec::new() };
+        let seen =
+            Seen { report: Report::new(kind.name, net.device()), last: Look::default(), ended: Vec::new() };
         Self {
             kind,
             stats: args.stats,
@@ -57,31 +60,32 @@ impl Observer {
         let mut ticks = interval(every.min(PROGRESS_EVERY));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let started = Instant::now();
-        let mut last = Look::default();
         loop {
             ticks.tick().await;
             let look = Look { at: started.elapsed(), sent: meter.sent(), received: meter.received() };
             if let Some(progress) = &self.progress {
                 progress.show(&look, meter.total(), &net.connections());
             }
-            if look.at.saturating_sub(last.at) + PROGRESS_EVERY / 8 >= every {
-                self.interval(&last, &look, &net.connections());
-                last = look;
+            let last = self.seen().last.at;
+            if look.at.saturating_sub(last) + PROGRESS_EVERY / 8 >= every {
+                self.interval(look, &net.connections());
             }
         }
     }
 
-    fn interval(&self, last: &Look, look: &Look, connections: &[(FourTuple, ConnectionInfo)]) {
+    fn interval(&self, look: Look, connections: &[(FourTuple, ConnectionInfo)]) {
         if self.stats.is_some() {
             for (tuple, info) in connections {
                 self.say(&format!("{:.2}s {}", look.at.as_secs_f64(), stats_line(tuple, info)));
             }
         }
+        let mut seen = self.seen();
         if self.json {
             let streams = connections.iter().map(|(tuple, info)| StreamReport::new(tuple, info)).collect();
-            let interval = Interval::between(last, look, streams);
-            self.seen().report.intervals.push(interval);
+            let interval = Interval::between(&seen.last, &look, streams);
+            seen.report.intervals.push(interval);
         }
+        seen.last = look;
     }
 
     /// Notes a new connection.
@@ -92,7 +96,8 @@ impl Observer {
 
     /// Notes how a connection was at its end; to be called before it is dropped.
     pub(crate) fn ended(&self, stream: &Stream) {
-        let (Ok(local), Ok(remote), Some(info)) = (stream.local_addr(), stream.peer_addr(), stream.info()) else {
+        let (Ok(local), Ok(remote), Some(info)) = (stream.local_addr(), stream.peer_addr(), stream.info())
+        else {
             return;
         };
         let tuple = FourTuple::new(local, remote);
@@ -116,6 +121,10 @@ impl Observer {
             progress.finish();
         }
         let exit = result.as_ref().map_or_else(Failure::exit, |_| Exit::Done);
+        let look = Look { at: started.elapsed(), sent: meter.sent(), received: meter.received() };
+        if self.json && self.seen().last.at < look.at {
+            self.interval(look, &[]);
+        }
         let took = result.as_ref().ok().and_then(|outcome| outcome.took).unwrap_or_else(|| started.elapsed());
         let mut seen = self.seen();
         let retransmits: u64 = seen.ended.iter().map(|(_, info)| info.retransmits).sum();
@@ -169,7 +178,8 @@ fn summary(meter: &Meter, took: Duration, retransmits: u64, outcome: &Outcome) -
         let rate = show_rate(bits_per_second(bytes, took));
         (bytes > 0).then(|| format!("{word} {} in {:.2} s, {rate}", show_bytes(bytes), took.as_secs_f64()))
     };
-    let parts: Vec<String> = part("sent", meter.sent()).into_iter().chain(part("received", meter.received())).collect();
+    let parts: Vec<String> =
+        part("sent", meter.sent()).into_iter().chain(part("received", meter.received())).collect();
     let mut text = if parts.is_empty() { "moved nothing".to_owned() } else { parts.join("; ") };
     if retransmits > 0 {
         text.push_str(&format!(", {retransmits} segments sent again"));

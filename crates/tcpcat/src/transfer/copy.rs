@@ -65,7 +65,12 @@ impl<'a> Copier<'a> {
     }
 
     /// Copies until `reader` ends. Neither side is closed.
-    pub(crate) async fn copy<R, W>(mut self, reader: &mut R, writer: &mut W, framing: Framing) -> Result<Copied, Broken>
+    pub(crate) async fn copy<R, W>(
+        mut self,
+        reader: &mut R,
+        writer: &mut W,
+        framing: Framing,
+    ) -> Result<Copied, Broken>
     where
         R: AsyncRead + Unpin + ?Sized,
         W: AsyncWrite + Unpin + ?Sized,
@@ -74,7 +79,8 @@ impl<'a> Copier<'a> {
         let mut buffer = vec![0; LENGTH_LEN + piece];
         let mut bytes = 0;
         loop {
-            let len = self.or_interrupt(reader.read(&mut buffer[LENGTH_LEN..])).await?.map_err(Broken::Read)?;
+            let len =
+                self.or_interrupt(reader.read(&mut buffer[LENGTH_LEN..])).await?.map_err(Broken::Read)?;
             if len == 0 {
                 break;
             }
@@ -88,7 +94,9 @@ impl<'a> Copier<'a> {
                 self.or_interrupt(sleep_until(due)).await?;
             }
             let start = if framing == Framing::Frames { 0 } else { LENGTH_LEN };
-            self.or_interrupt(writer.write_all(&buffer[start..LENGTH_LEN + len])).await?.map_err(Broken::Write)?;
+            self.or_interrupt(writer.write_all(&buffer[start..LENGTH_LEN + len]))
+                .await?
+                .map_err(Broken::Write)?;
             (self.count)(len);
             bytes += len as u64;
         }

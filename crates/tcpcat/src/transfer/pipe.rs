@@ -44,7 +44,11 @@ async fn pipe(session: &'static Session, args: PipeArgs, target: Target) -> Resu
 }
 
 /// `-k`: one connection after the other, until the user interrupts.
-async fn keep_accepting(session: &'static Session, args: &PipeArgs, target: &Target) -> Result<Outcome, Failure> {
+async fn keep_accepting(
+    session: &'static Session,
+    args: &PipeArgs,
+    target: &Target,
+) -> Result<Outcome, Failure> {
     if matches!(target, Target::Connect { .. }) {
         return Err(Failure::usage("-k keeps listening: it takes -l"));
     }
@@ -70,10 +74,10 @@ async fn join(session: &'static Session, args: &PipeArgs, stream: Stream) -> Res
         () = quit_after(args.quit_after, &stdin_ended) => Ok(Ended::Quit),
         idle = idle(session, args.place.wait) => Ok(Ended::Idle(idle)),
     };
-    let interrupted = matches!(ended, Err(None));
-    if interrupted || matches!(ended, Ok(Ended::Quit | Ended::Idle(_))) {
-        // An end in order: the peer sees that nothing more comes.
-        let _ = ends.writer.shutdown().await;
+    match ended {
+        Err(None) => ends.close(CLOSE_TIME_MAX).await,
+        Ok(Ended::Quit | Ended::Idle(_)) => ends.close(Duration::ZERO).await,
+        _ => {}
     }
     let Ends { reader, writer, .. } = ends;
     let stream = reader.unsplit(writer);
@@ -81,7 +85,9 @@ async fn join(session: &'static Session, args: &PipeArgs, stream: Stream) -> Res
     match ended {
         Ok(Ended::Both { sent, received }) => Ok(outcome(args, sent, received)),
         Ok(Ended::Quit) => Ok(Outcome::default()),
-        Ok(Ended::Idle(wait)) => Err(Failure::new(Exit::Unreachable, format!("nothing moved for {wait:?}, as -w asks"))),
+        Ok(Ended::Idle(wait)) => {
+            Err(Failure::new(Exit::Unreachable, format!("nothing moved for {wait:?}, as -w asks")))
+        }
         Err(None) => Ok(Outcome::default()),
         Err(Some(failure)) => Err(failure),
     }
@@ -100,6 +106,15 @@ struct Ends<'a> {
 type Failed = Option<Failure>;
 
 impl Ends<'_> {
+    /// An end in order: the peer is told that nothing more comes, and may finish what it has to say within `time`.
+    async fn close(&mut self, time: Duration) {
+        let finish = async {
+            self.writer.shutdown().await?;
+            tokio::io::copy(&mut self.reader, &mut tokio::io::stdout()).await
+        };
+        let _ = tokio::time::timeout(time, finish).await;
+    }
+
     async fn both(&mut self) -> Result<Ended, Failed> {
         let Self { session, args, stdin_ended, reader, writer } = self;
         let up = up(session, args, stdin_ended, writer);
@@ -197,5 +212,8 @@ async fn idle(session: &Session, wait: Option<Duration>) -> Duration {
         }
     }
 }
+
+/// How long the peer may take to close after the user has interrupted.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
 
 const POLL: Duration = Duration::from_millis(20);

@@ -54,13 +54,16 @@ async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Resu
         }
     };
     let Store { file, path, .. } = store;
-    let file = Arc::into_inner(file).ok_or_else(|| Failure::new(Exit::File, "the file is still being written"))?;
+    let file =
+        Arc::into_inner(file).ok_or_else(|| Failure::new(Exit::File, "the file is still being written"))?;
     let committed = tokio::task::spawn_blocking(move || file.commit()).await.map_err(io::Error::other);
     committed.and_then(|result| result).map_err(|error| Failure::file("write", &path, &error))?;
     let mut outcome = Outcome { verified, took: Some(started.elapsed()), ..Outcome::default() };
     outcome.blake3 = copied.filter(|_| verify).map(|copied| copied.hash);
     if verify && verified.is_none() {
-        outcome.notes.push("the sender does not verify (tcpcat send --verify does): compare the hash by hand".to_owned());
+        outcome.notes.push(
+            "the sender does not verify (tcpcat send --verify does): compare the hash by hand".to_owned(),
+        );
     }
     Ok(outcome)
 }
@@ -125,7 +128,10 @@ async fn plain(
     let verify = args.move_.verify;
     let copied = store.copy(session, &mut reader, 0, verify).await?;
     if args.move_.bytes.is_some_and(|expected| copied.bytes < expected) {
-        return Err(Failure::new(Exit::Failed, format!("the sender closed after {} of {limit} bytes", copied.bytes)));
+        return Err(Failure::new(
+            Exit::Failed,
+            format!("the sender closed after {} of {limit} bytes", copied.bytes),
+        ));
     }
     session.observer.ended(&stream);
     stream.shutdown().await.map_err(|error| session.net.failure("closing", &error))?;
@@ -164,7 +170,12 @@ async fn parts(
                 indexes.push(other.part.0);
                 spawn(&mut receiving, next.stream, other);
             }
-            _ => return Err(Failure::new(Exit::Failed, "a connection came in between that carries no part of the file")),
+            _ => {
+                return Err(Failure::new(
+                    Exit::Failed,
+                    "a connection came in between that carries no part of the file",
+                ));
+            }
         }
     }
     let mut copied = Vec::new();
@@ -173,7 +184,10 @@ async fn parts(
     }
     let bytes: u64 = copied.iter().map(|copied| copied.bytes).sum();
     if header.total.is_some_and(|total| total != bytes) {
-        return Err(Failure::verification(format!("{bytes} bytes came of {}", header.total.unwrap_or_default())));
+        return Err(Failure::verification(format!(
+            "{bytes} bytes came of {}",
+            header.total.unwrap_or_default()
+        )));
     }
     Ok(copied.first().copied().filter(|_| count == 1))
 }
@@ -187,7 +201,12 @@ impl Header {
 
 impl Store {
     /// Receives one part, compares its hash and tells the sender.
-    async fn receive_part(self, session: &Session, mut stream: Stream, header: Header) -> Result<Copied, Failure> {
+    async fn receive_part(
+        self,
+        session: &Session,
+        mut stream: Stream,
+        header: Header,
+    ) -> Result<Copied, Failure> {
         let mut frames = FrameReader::new(&mut stream);
         let copied = self.copy(session, &mut frames, header.offset, true).await?;
         let told: Option<Hash> = frames.into_hash();
@@ -222,9 +241,10 @@ impl Store {
         copier.copy(reader, &mut *writer, Framing::Plain).await.map_err(|broken| match broken {
             Broken::Read(error) => session.net.failure("receiving", &error),
             Broken::Write(error) => write_failed(&error),
-            Broken::Interrupted => {
-                Failure::interrupted(&format!("the file was not complete; {} is not touched", self.path.display()))
-            }
+            Broken::Interrupted => Failure::interrupted(&format!(
+                "the file was not complete; {} is not touched",
+                self.path.display()
+            )),
         })
     }
 }

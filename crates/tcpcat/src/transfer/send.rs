@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
 use super::protocol::{self, Header, Verdict};
-use super::{Broken, Copier, Copied, Framing};
+use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, Target};
 use crate::exit::{Exit, Failure};
 use crate::net::Stream;
@@ -74,13 +74,20 @@ fn outcome(args: &FileArgs, all: &[Sent], took: Duration) -> Outcome {
     if confirmed {
         outcome.verified = Some(true);
     } else {
-        outcome.notes.push("the receiver does not verify (tcpcat recv --verify does): compare the hash by hand".to_owned());
+        outcome.notes.push(
+            "the receiver does not verify (tcpcat recv --verify does): compare the hash by hand".to_owned(),
+        );
     }
     outcome
 }
 
 /// One connection for each part, in the parts' order.
-async fn connections(session: &Session, args: &FileArgs, target: &Target, count: usize) -> Result<Vec<Stream>, Failure> {
+async fn connections(
+    session: &Session,
+    args: &FileArgs,
+    target: &Target,
+    count: usize,
+) -> Result<Vec<Stream>, Failure> {
     let mut streams = Vec::with_capacity(count);
     if matches!(target, Target::Connect { .. }) {
         for _ in 0..count {
@@ -107,7 +114,10 @@ async fn plan(args: &FileArgs) -> io::Result<Vec<Part>> {
     let verify = args.move_.verify || streams > 1;
     let rate = args.move_.rate.map(|rate| rate.div_ceil(u64::from(streams)));
     if streams > 1 && total.is_none() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "what is no regular file cannot be cut in parts (-P)"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "what is no regular file cannot be cut in parts (-P)",
+        ));
     }
     let each = total.unwrap_or(0).div_ceil(u64::from(streams));
     let parts = (0..streams).map(|index| {
@@ -127,7 +137,7 @@ async fn length(file: &Path) -> io::Result<Option<u64>> {
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    Ok(metadata.is_file().then(|| metadata.len()))
+    Ok(metadata.is_file().then_some(metadata.len()))
 }
 
 async fn open(file: &Path, part: &Part) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
@@ -208,15 +218,22 @@ async fn copy(
         Err(Broken::Write(error)) => Err(session.net.failure("sending", &error)),
         Err(Broken::Interrupted) => {
             // The peer learns of the end in order; that it came early it learns only from a verified transfer.
-            let _ = stream.shutdown().await;
+            let _ = tokio::time::timeout(CLOSE_TIME_MAX, acknowledged(session, stream)).await;
             session.observer.ended(stream);
             Err(Failure::interrupted("the file was not sent to its end"))
         }
     }
 }
 
-/// Closes the sending side and waits until the peer has acknowledged all of it.
+/// Closes the sending side and waits until the peer has acknowledged all of it, or the user interrupts.
 async fn finish_plain(session: &Session, stream: &mut Stream) -> Result<(), Failure> {
+    tokio::select! {
+        acknowledged = acknowledged(session, stream) => acknowledged,
+        () = session.interrupt.first() => Err(Failure::interrupted("not all was acknowledged")),
+    }
+}
+
+async fn acknowledged(session: &Session, stream: &mut Stream) -> Result<(), Failure> {
     let lost = |error: io::Error| session.net.failure("waiting for the last acknowledgement", &error);
     stream.shutdown().await.map_err(lost)?;
     let mut ignored = vec![0; 64 << 10];
@@ -232,9 +249,11 @@ async fn finish_plain(session: &Session, stream: &mut Stream) -> Result<(), Fail
                     return Ok(());
                 }
             }
-            () = session.interrupt.first() => return Err(Failure::interrupted("not all was acknowledged")),
         }
     }
 }
+
+/// How long the peer may take to acknowledge all after the user has interrupted.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
 
 const ACKNOWLEDGED_POLL: Duration = Duration::from_millis(20);

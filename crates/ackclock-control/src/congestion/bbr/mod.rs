@@ -42,7 +42,6 @@ pub struct Bbr {
     round_start: bool,
     drain_start_round: u64,
     in_recovery: bool,
-    in_recovery_for_a_round: bool,
     app_limited: bool,
     /// Samples of segments sent before this much was delivered are application-limited.
     app_limited_until: u64,
@@ -126,7 +125,6 @@ impl Bbr {
             round_start: false,
             drain_start_round: 0,
             in_recovery: false,
-            in_recovery_for_a_round: false,
             app_limited: false,
             app_limited_until: 0,
             idle_restart: false,
@@ -295,9 +293,6 @@ impl Controller for Bbr {
         rs.is_app_limited |= ack.prior_delivered < self.app_limited_until;
         self.app_limited = rs.is_app_limited;
         self.update_model_and_state(&rs);
-        if self.round_start {
-            self.in_recovery_for_a_round = self.in_recovery;
-        }
         self.set_pacing_rate(self.state.pacing_gain());
         self.set_cwnd(&rs);
     }
@@ -325,12 +320,10 @@ impl Controller for Bbr {
             self.save_state_upon_loss();
         }
         self.in_recovery = true;
-        self.in_recovery_for_a_round = false;
     }
 
     fn on_recovery_end(&mut self, _: &RecoveryEnd) {
         self.in_recovery = false;
-        self.in_recovery_for_a_round = false;
         self.restore_cwnd();
         self.bound_cwnd_for_model();
     }

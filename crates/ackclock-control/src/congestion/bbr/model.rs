@@ -59,7 +59,7 @@ pub(super) struct Model {
     bw_latest: u64,
     inflight_latest: u64,
     loss_round_delivered: u64,
-    loss_round_start: bool,
+    pub(super) loss_round_start: bool,
     pub(super) is_loss_in_round: bool,
     /// Bytes lost, and times that losses were found, in this round trip.
     pub(super) lost_in_round: u64,

@@ -47,11 +47,12 @@ impl Bbr {
         }
     }
 
-    /// CheckStartupHighLoss(), at the end of a round trip spent in recovery.
+    /// CheckStartupHighLoss(). A round of losses begins with the first, so that its end, still in recovery, is a round
+    /// trip spent in recovery.
     fn check_startup_high_loss(&mut self, rs: &RateSample) {
         let enough = self.model.loss_events_in_round >= STARTUP_FULL_LOSS_COUNT;
         let too_high = self.model.is_loss_too_high(self.model.tx_in_flight(rs.delivered));
-        if self.round_start && self.in_recovery_for_a_round && enough && too_high {
+        if self.model.loss_round_start && self.in_recovery && enough && too_high {
             self.undo.state = Some(State::Startup);
             self.full_bw_reached = true;
             self.model.inflight_longterm = self.model.safe_inflight();

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use super::{Bbr, State};
-use crate::congestion::described;
+use crate::Instant;
+use crate::congestion::testing::{SMSS, START, ack, loss};
+use crate::congestion::{Ack, Controller, Lost, Undo, described};
 use crate::kit::{Flow, Path};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -76,6 +78,44 @@ fn shallow_buffer_is_used_well_with_little_loss() {
     let (sent, dropped) = (flow.totals().sent - before.sent, flow.totals().dropped - before.dropped);
     assert!(dropped * 100 < sent * 2, "{dropped} of {sent} bytes dropped");
     assert!(flow.totals().delivered - before.delivered > 30 * Path::TYPICAL.rate * 80 / 100);
+}
+
+#[test]
+fn heavy_loss_ends_startup_and_bounds_what_is_in_flight() {
+    let mut flow = flow(Path { buffer: 5_000, ..Path::TYPICAL });
+    flow.run(Duration::from_millis(1500));
+    assert_ne!(value(&flow, "state"), State::Startup as i64);
+    assert!(value(&flow, "inflight_longterm") < i64::MAX, "found by loss, not by a plateau");
+}
+
+#[test]
+fn undone_loss_returns_to_startup() {
+    let mut bbr = Bbr::new(&START);
+    bbr.on_loss_episode(&loss(100, 10 * SMSS));
+    bbr.undo.state = Some(State::Startup);
+    bbr.state = State::Drain;
+    bbr.full_bw_reached = true;
+    bbr.on_undo(&Undo { now: Instant::ZERO });
+    assert_eq!((bbr.state, bbr.full_bw_reached), (State::Startup, false));
+}
+
+#[test]
+fn loss_while_cruising_lowers_the_model_by_at_most_three_tenths() {
+    let mut bbr = Bbr::new(&START);
+    bbr.state = State::ProbeBwCruise;
+    bbr.bw_probe_wait = 10 * SECOND;
+    bbr.full_bw_reached = true;
+    bbr.model.max_bw = 1_000_000;
+    bbr.cwnd = 100 * SMSS;
+    bbr.on_lost(&Lost {
+        now: Instant::ZERO,
+        bytes: SMSS,
+        delivered: 0,
+        prior_delivered: 0,
+        app_limited: false,
+    });
+    bbr.on_ack(&Ack { delivered: SMSS, delivery_interval: SECOND, app_limited: true, ..ack(100, SMSS) });
+    assert_eq!((bbr.model.bw_shortterm, bbr.model.inflight_shortterm), (700_000, 70 * SMSS));
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod step7_text;
 mod step8_fin;
 mod syn_sent;
 
-use ackclock_wire::{RxMeta, Segment};
+use ackclock_wire::{Flags, RxMeta, Segment};
 
 use super::{Connection, State};
 use crate::Instant;
@@ -57,8 +57,10 @@ impl Connection {
 
     fn arrives_synchronized(&mut self, now: Instant, segment: &Segment<'_>, segments: u32) {
         let start = self.rcv.nxt.near(segment.seq);
+        // RFC 9293 §3.4: a SYN takes the first sequence number, text follows it.
+        let text_start = start + u64::from(segment.flags.contains(Flags::SYN));
         let mut arrival =
-            Arrival { now, segment, segments, start, text: segment.payload, text_start: start, fin: false };
+            Arrival { now, segment, segments, start, text: segment.payload, text_start, fin: false };
         // The order is the RFC's; any other is a bug. Its third step, security, has no content here.
         for step in [
             Self::step1_sequence,

@@ -61,10 +61,13 @@ impl Connection {
         }
         if flags.contains(Flags::SYN) {
             // The SYN,ACK of a crossing open carries the number of the SYN before it (RFC 9293 §3.5 Figure 7).
-            if self.state == State::SynReceived && arrival.start == self.rcv.irs && flags.contains(Flags::ACK)
-            {
-                arrival.text = &[];
-                return Verdict::Continue;
+            if self.state == State::SynReceived && arrival.start == self.rcv.irs {
+                if flags.contains(Flags::ACK) {
+                    arrival.text = &[];
+                    return Verdict::Continue;
+                }
+                self.answer_unacceptable(arrival);
+                return Verdict::Drop;
             }
             // RFC 5961 §4: a challenge, whatever the sequence number.
             return self.step4_syn(arrival);

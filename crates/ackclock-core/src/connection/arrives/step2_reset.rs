@@ -12,6 +12,10 @@ impl Connection {
         if !arrival.segment.flags.contains(Flags::RST) {
             return Verdict::Continue;
         }
+        if arrival.start < self.rcv.nxt {
+            // RFC 5961 §3.2 (1): judged by where it begins, not by text that reaches into the window.
+            return Verdict::Drop;
+        }
         if arrival.start != self.rcv.nxt {
             // RFC 5961 §3.2 (3): in the window but not at its edge. A true peer answers the challenge with an exact one.
             if self.limiter.allow(arrival.now, Provocation::Reset) {

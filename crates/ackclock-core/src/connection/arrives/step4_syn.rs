@@ -4,14 +4,14 @@
 use ackclock_wire::Flags;
 
 use super::super::limiter::Provocation;
-use super::super::{Connection, Reply};
+use super::super::{Connection, Reply, State};
 use super::{Arrival, Verdict};
 
 impl Connection {
     pub(super) fn step4_syn(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
-        if !arrival.segment.flags.contains(Flags::SYN)
-            || arrival.start == self.rcv.irs && self.crossing_open()
-        {
+        let flags = arrival.segment.flags;
+        let crossing = self.state == State::SynReceived && arrival.start == self.rcv.irs;
+        if !flags.contains(Flags::SYN) || crossing && flags.contains(Flags::ACK) {
             return Verdict::Continue;
         }
         // RFC 5961 §4.2: whatever the sequence number, a challenge; a peer that lost its state answers with a reset.
@@ -19,9 +19,5 @@ impl Connection {
             self.reply = Some(Reply::Ack);
         }
         Verdict::Drop
-    }
-
-    fn crossing_open(&self) -> bool {
-        self.state == super::super::State::SynReceived
     }
 }

@@ -1,5 +1,7 @@
 //! Fifth, the ACK field (RFC 9293 §3.10.7.4, with RFC 5961 §5): what the peer has, and what it will take.
 
+use std::time::Duration;
+
 use ackclock_control::congestion::Ack;
 use ackclock_wire::Flags;
 
@@ -9,6 +11,9 @@ use super::{Arrival, Verdict};
 use crate::position::Position;
 use crate::recovery::AckOutcome;
 use crate::trace::LossRule;
+
+/// From here on a millisecond more or less does not matter.
+const TICKS_MATTER: Duration = Duration::from_millis(10);
 
 impl Connection {
     pub(super) fn step5_ack(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
@@ -59,7 +64,7 @@ impl Connection {
     fn take_ack(&mut self, arrival: &Arrival<'_>, ack: Position) {
         if ack == self.snd.una && self.scoreboard.is_empty() {
             // Nothing is outstanding, so there is no news but the window.
-            return self.update_window(arrival, ack);
+            return self.update_window(arrival, ack, ack);
         }
         self.take_news(arrival, ack);
     }
@@ -82,7 +87,7 @@ impl Connection {
             self.take_sack_blocks(arrival, &mut outcome);
         }
         if ack >= prior_una {
-            self.update_window(arrival, ack);
+            self.update_window(arrival, ack, prior_una);
         }
         // RFC 5681 §2: outstanding data, no text, no SYN or FIN, the same acknowledgement, the same window;
         // with SACK, news is what makes it count (RFC 6675 §2).
@@ -94,11 +99,13 @@ impl Connection {
             return;
         }
         self.take_samples(arrival, advanced, &outcome);
-        self.judge_losses(now, advanced, duplicate, &outcome);
-        self.tell_controller(arrival, prior_una, prior_in_flight, advanced, &outcome);
         if advanced > 0 {
             // RFC 6298 §5.3: the timer starts anew when new data is acknowledged.
             self.restart_send_timer(now);
+        }
+        self.judge_losses(now, advanced, duplicate, &outcome);
+        self.tell_controller(arrival, prior_una, prior_in_flight, advanced, &outcome);
+        if advanced > 0 {
             self.note_write_room();
         }
     }
@@ -116,7 +123,7 @@ impl Connection {
 
     /// RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2 keep an old segment from setting the window.
     #[inline]
-    fn update_window(&mut self, arrival: &Arrival<'_>, ack: Position) {
+    fn update_window(&mut self, arrival: &Arrival<'_>, ack: Position, prior_una: Position) {
         if self.snd.wl1 < arrival.start || self.snd.wl1 == arrival.start && self.snd.wl2 <= ack {
             let was_closed = self.snd.wnd == 0;
             self.snd.wnd = u32::from(arrival.segment.window) << self.snd.scale;
@@ -126,6 +133,11 @@ impl Connection {
             if was_closed && self.snd.wnd > 0 {
                 self.on_window_opened(arrival);
             }
+        } else {
+            // Deviation from RFC 9293 §3.10.7.4: an old segment may acknowledge, but the right edge stays where a newer one put
+            // it; SND.UNA + SND.WND would run ahead of what the peer ever offered.
+            let advanced = u32::try_from(ack.since(prior_una)).unwrap_or(u32::MAX);
+            self.snd.wnd = self.snd.wnd.saturating_sub(advanced);
         }
     }
 
@@ -149,16 +161,19 @@ impl Connection {
             self.give_up.expiries = 0;
         }
         // RFC 9293 MUST-18: Karn's rule. What was sent once gives a sample; of what was sent more often, only the
-        // echoed timestamp tells which transmission was answered (RFC 7323 §4.3).
+        // echoed timestamp tells which transmission was answered (RFC 7323 §4.3). It counts milliseconds, so short
+        // round trips are left to those, unless the path has become slower than was thought.
         let sample = match (outcome.newest, self.timestamps, arrival.segment.options.timestamps) {
             (Some(moment), ..) if !outcome.retransmission_acked => Some(now.saturating_since(moment.at)),
-            (_, Some(timestamps), Some((_, echoed))) if advanced > 0 => timestamps.since_echoed(now, echoed),
+            (_, Some(timestamps), Some((_, echoed))) if advanced > 0 => timestamps
+                .since_echoed(now, echoed)
+                .filter(|&rtt| rtt >= TICKS_MATTER || rtt > self.rtt.srtt()),
             _ => None,
         };
         if let Some(rtt) = sample {
             self.rtt.on_sample(rtt);
         }
-        if let Some(moment) = outcome.newest_any {
+        if let Some((moment, _)) = outcome.newest_any {
             let interval = now.saturating_since(moment.delivered_at);
             let bytes = self.delivery.bytes - moment.delivered;
             let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
@@ -179,7 +194,7 @@ impl Connection {
         advanced: u64,
         outcome: &AckOutcome,
     ) {
-        let Some(moment) = outcome.newest_any else { return };
+        let Some((moment, _)) = outcome.newest_any else { return };
         let now = arrival.now;
         self.congestion.on_ack(&Ack {
             now,

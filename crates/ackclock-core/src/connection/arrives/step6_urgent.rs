@@ -11,7 +11,7 @@ impl Connection {
             return Verdict::Continue;
         }
         // RFC 9293 MUST-62: the pointer names the octet after the urgent data. Urgent data may be longer than a segment
-        // or a window (MUST-31): the pointer only marks where it ends.
+        // or a window (RFC 9293 MUST-31): the pointer only marks where it ends.
         let up = arrival.start + u64::from(arrival.segment.urgent);
         if up > self.rcv.nxt && self.rcv.up.is_none_or(|known| up > known) {
             self.rcv.up = Some(up);

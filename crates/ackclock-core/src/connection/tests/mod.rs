@@ -48,14 +48,14 @@ impl Pair {
         let now = Instant::from_millis(1000);
         let addr = |last| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), 1000 + u16::from(last));
         let [one, two] = configs;
-        let end = |local, remote, tcp, iss| {
+        let end = |local, remote, tcp: TcpConfig, iss| {
             let env = Environment {
                 iss: SeqNum::new(iss),
                 timestamp_offset: iss / 3,
                 mtu: 1500,
                 budget: Budget::new(64 << 20),
             };
-            Connection::active(now, FourTuple::new(addr(local), addr(remote)), tcp, &env)
+            Connection::active(now, FourTuple::new(addr(local), addr(remote)), tcp.into(), &env)
         };
         let ends = [end(1, 2, one, u32::MAX - 20_000), end(2, 1, two, (1 << 31) - 10_000)];
         Self { now, ends, limits, wire: BTreeMap::new(), packets: [0; 2], serial: 0, path }

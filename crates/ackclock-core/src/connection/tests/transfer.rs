@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::RecoveryPolicy;
 
 fn losing(numbers: &'static [u64]) -> Path {
     Box::new(
@@ -68,7 +69,8 @@ fn several_losses_in_one_window_are_one_episode() {
 #[test]
 fn a_lost_tail_waits_for_the_timer_which_sends_one_segment() {
     // Tests: RFC 2525 14
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], losing(&[5, 6]));
+    let tcp = TcpConfig { recovery: RecoveryPolicy::Sack, ..TcpConfig::default() };
+    let mut pair = Pair::established([tcp.clone(), tcp], losing(&[5, 6]));
     let took = pair.transfer(7 * 1448);
     let info = pair.ends[0].info(pair.now);
     assert_eq!(info.timeouts, 1);
@@ -136,5 +138,54 @@ fn an_idle_connection_keeps_no_buffers() {
     pair.transfer(1 << 20);
     pair.run_for(Duration::from_secs(2));
     assert_eq!(pair.ends.iter().map(Connection::buffer_capacity).sum::<usize>(), 0);
-    assert!(size_of::<Connection>() <= 1200, "{}", size_of::<Connection>());
+    assert!(size_of::<Connection>() <= 1320, "{}", size_of::<Connection>());
+}
+
+#[test]
+fn one_percent_loss_is_repaired_without_timeouts() {
+    let mut state = 88_172_645_463_325_252u64;
+    let path: Path = Box::new(move |_, _| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        if state.is_multiple_of(100) { Fate::Drop } else { Fate::Deliver(Duration::from_micros(50)) }
+    });
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], path);
+    let took = pair.transfer(16 << 20);
+    let info = pair.ends[0].info(pair.now);
+    assert!(info.retransmits > 50 && info.timeouts == 0, "{info:?}");
+    assert!(took < Duration::from_millis(200), "{took:?}");
+}
+
+#[test]
+fn a_lost_tail_is_probed_for_before_the_timer_expires() {
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], losing(&[5, 6]));
+    pair.transfer(7 * 1448);
+    let info = pair.ends[0].info(pair.now);
+    assert_eq!(
+        (info.timeouts, info.retransmits),
+        (0, 2),
+        "the probe repeats the last, the one before it follows"
+    );
+}
+
+#[test]
+fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
+    // Packet 70 is the retransmission of packet 60.
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], losing(&[60, 70]));
+    pair.transfer(1 << 20);
+    let info = pair.ends[0].info(pair.now);
+    assert_eq!((info.timeouts, info.retransmits, info.loss_episodes), (0, 2, 1));
+}
+
+#[test]
+fn a_little_reordering_is_no_loss() {
+    let path: Path = Box::new(|side, number| {
+        let late = side == 0 && number % 16 == 7;
+        Fate::Deliver(if late { DELAY + Duration::from_millis(2) } else { DELAY })
+    });
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], path);
+    pair.transfer(1 << 20);
+    let info = pair.ends[0].info(pair.now);
+    assert!(info.retransmits <= 2, "the window widens after the first mistake: {info:?}");
 }

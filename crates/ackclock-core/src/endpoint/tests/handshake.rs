@@ -278,6 +278,18 @@ fn sec_a7_exhausting_the_ports_to_one_peer_ends_in_an_error_and_leaves_other_pee
 }
 
 #[test]
+fn an_ephemeral_port_is_never_one_that_is_listened_on() {
+    let mut config = config(SERVER);
+    config.ephemeral_ports = (5000, 5001);
+    let mut host = Host::with(config);
+    host.endpoint.listen(host.now, on_port(5000)).unwrap();
+    let id = host.endpoint.connect(host.now, client(80), (None, 0), None).unwrap();
+    assert_eq!(host.endpoint.connection(id).unwrap().tuple().local_port, 5001);
+    assert!(host.endpoint.connect(host.now, client(80), (None, 0), None).is_err());
+    assert!(host.endpoint.connect(host.now, client(80), (None, 5000), None).is_ok(), "unless asked for");
+}
+
+#[test]
 fn a_listener_that_asks_for_port_zero_is_told_its_port() {
     let (mut host, listener) = Host::listening(on_port(0));
     let port = host.endpoint.listener_addr(listener).unwrap().port.unwrap();

@@ -1,0 +1,96 @@
+//! One acknowledgement through each congestion controller, and one sample through the timeout's estimator.
+//!
+//! Each controller is in congestion avoidance on a path that it fills, whose delay rises and falls; ten thousand
+//! acknowledgements, so that what happens once a round trip is in the mean.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use ackclock_control::Instant;
+use ackclock_control::congestion::{Ack, Controller, ControllerFactory, Registry, Start};
+use ackclock_control::rtt::{RtoConfig, RttEstimator};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+
+const ACKS: u64 = 10_000;
+const START: Start = Start { smss: 1448, initial_window: 14_480, now: Instant::ZERO };
+
+/// Acknowledgements of one segment each on a path of 20 ms whose delay rises and falls by a tenth.
+fn acks() -> Vec<Ack> {
+    let smss = u64::from(START.smss);
+    (1..=ACKS)
+        .map(|n| {
+            let rtt = Duration::from_micros(20_000 + (n / 100 % 20) * 100);
+            let now = Instant::from_micros(20_000 + n * 100);
+            let (delivered, window) = (n * smss, 200 * smss);
+            Ack {
+                now,
+                bytes_acked: smss,
+                bytes_cumulative: smss,
+                rtt: Some(rtt),
+                srtt: rtt,
+                rtt_min: Duration::from_millis(20),
+                delivered,
+                prior_delivered: delivered.saturating_sub(window),
+                sent_at: now - rtt,
+                delivery_interval: rtt,
+                app_limited: false,
+                prior_in_flight: window,
+                in_flight: window - smss,
+                cwnd_limited: true,
+                in_recovery: false,
+                ecn_marked: if n.is_multiple_of(50) { smss } else { 0 },
+            }
+        })
+        .collect()
+}
+
+/// A controller in congestion avoidance, where it spends its time.
+fn controller(factory: &dyn ControllerFactory) -> Box<dyn Controller> {
+    let mut controller = factory.create(&START);
+    controller.limit_slow_start(0);
+    controller
+}
+
+fn one_ack(c: &mut Criterion) {
+    let acks = acks();
+    let registry = Registry::builtin();
+    let mut group = c.benchmark_group("ack");
+    group.throughput(Throughput::Elements(ACKS));
+    for name in registry.names() {
+        let Ok(factory) = registry.find(name) else { continue };
+        group.bench_function(name, |b| {
+            b.iter_batched_ref(
+                || controller(factory.as_ref()),
+                |controller| {
+                    for ack in &acks {
+                        controller.on_ack(black_box(ack));
+                        black_box(controller.cwnd());
+                    }
+                },
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+fn one_sample(c: &mut Criterion) {
+    let mut group = c.benchmark_group("rtt");
+    group.throughput(Throughput::Elements(ACKS));
+    group.bench_function("sample and rto", |b| {
+        b.iter_batched_ref(
+            || RttEstimator::new(&RtoConfig::default()),
+            |rtt| {
+                for n in 0..ACKS {
+                    rtt.on_sample(black_box(Duration::from_micros(20_000 + n % 500)));
+                    black_box(rtt.rto());
+                }
+            },
+            BatchSize::SmallInput,
+        );
+    });
+    group.finish();
+}
+
+criterion_group!(benches, one_ack, one_sample);
+criterion_main!(benches);

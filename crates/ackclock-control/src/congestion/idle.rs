@@ -1,0 +1,215 @@
+//! What becomes of a window that was not used: after a pause, or by an application that sends little.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::layer::{Layer, layered};
+use super::round::Rounds;
+use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode};
+use crate::Instant;
+use crate::time::nanos;
+
+/// What a connection does with its window when nothing was sent for longer than a retransmission timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IdlePolicy {
+    /// Nothing.
+    Keep,
+    /// Slow start from one segment (Jacobson and Karels 1988, Appendix C).
+    OneSegment,
+    /// The restart window, min(IW, cwnd) (RFC 5681 §4.1).
+    RestartWindow,
+    /// The window stays for five minutes and is then halved (RFC 7661 §4.4). Goes with [`validated`] and
+    /// pacing, as what is kept would leave in one burst.
+    Validated,
+}
+
+impl IdlePolicy {
+    /// The window to restart with, as [`IdleRestart::restart_window`]; no smaller than `cwnd`: there is
+    /// nothing to tell the controller.
+    #[must_use]
+    pub fn restart_window(self, idle: Duration, cwnd: u64, initial_window: u64, smss: u64) -> u64 {
+        match self {
+            Self::Keep => cwnd,
+            Self::OneSegment => smss,
+            // RFC 5681 §4.1: RW = min(IW, cwnd).
+            Self::RestartWindow => initial_window.min(cwnd),
+            Self::Validated if idle <= NON_VALIDATED_MAX => cwnd,
+            Self::Validated => (cwnd / 2).max(initial_window).min(cwnd),
+        }
+    }
+}
+
+/// The controllers of `inner`, with windows that are validated by use.
+///
+/// G. Fairhurst, A. Sathiaseelan and R. Secchi, "Updating TCP to Support Rate-Limited Traffic", RFC 7661,
+/// 2015. A window of which less than half was used in the recent past is not validated: it does not grow (no
+/// controller here grows an unused window), a loss is answered by what was really in the pipe, and after five
+/// minutes it is halved.
+///
+/// Deviations: the samples of pipeACK are those of the present and the last period; when a window is halved,
+/// ssthresh stays (§4.4.3 raises it to 3/4 of the window).
+#[must_use]
+pub fn validated(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory> {
+    layered(inner, |start| Validation {
+        initial_window: start.initial_window,
+        rounds: Rounds::default(),
+        acked_in_round: 0,
+        pipe_ack: [None, None],
+        period_start: start.now,
+        validated_at: start.now,
+    })
+}
+
+#[derive(Debug)]
+struct Validation {
+    initial_window: u64,
+    rounds: Rounds,
+    acked_in_round: u64,
+    /// The largest pipeACK samples of this period and of the one before.
+    pipe_ack: [Option<u64>; 2],
+    period_start: Instant,
+    /// When the window was last validated, or reduced for not being so.
+    validated_at: Instant,
+}
+
+impl Validation {
+    /// RFC 7661 §4.2: pipeACK, the volume acknowledged in a round trip; `None` while it is undefined.
+    fn pipe_ack(&self) -> Option<u64> {
+        let [current, previous] = self.pipe_ack;
+        current.max(previous)
+    }
+
+    /// RFC 7661 §4.3: validated while pipeACK is at least half of cwnd, or undefined.
+    fn is_validated(&self, cwnd: u64) -> bool {
+        self.pipe_ack().is_none_or(|pipe_ack| pipe_ack >= cwnd / 2)
+    }
+
+    fn measure(&mut self, ack: &Ack) {
+        if self.rounds.on_ack(ack) && self.rounds.count() > 1 {
+            // RFC 7661 §4.2: the sampling period is max(3*RTT, 1 second).
+            let period = (3 * nanos(ack.srtt).min(1 << 60)).max(1_000_000_000);
+            let [current, _] = self.pipe_ack;
+            if nanos(ack.now.saturating_since(self.period_start)) >= period {
+                self.pipe_ack = [None, current];
+                self.period_start = ack.now;
+            }
+            let [current, _] = &mut self.pipe_ack;
+            *current = (*current).max(Some(self.acked_in_round));
+            self.acked_in_round = 0;
+        }
+        self.acked_in_round = self.acked_in_round.saturating_add(ack.bytes_acked);
+    }
+}
+
+impl Layer for Validation {
+    fn on_ack(&mut self, inner: &mut dyn Controller, ack: &Ack) {
+        self.measure(ack);
+        let cwnd = inner.cwnd();
+        if self.is_validated(cwnd) {
+            self.validated_at = ack.now;
+        } else if ack.now.saturating_since(self.validated_at) > NON_VALIDATED_MAX {
+            // RFC 7661 §4.4.3: cwnd = max(cwnd/2, IW).
+            let restart_window = (cwnd / 2).max(self.initial_window);
+            let (now, idle, rto) = (ack.now, NON_VALIDATED_MAX, ack.srtt);
+            inner.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
+            self.validated_at = ack.now;
+        }
+        inner.on_ack(ack);
+    }
+
+    fn on_loss_episode(&mut self, inner: &mut dyn Controller, loss: &LossEpisode) {
+        let used = self.pipe_ack().unwrap_or(u64::MAX).max(loss.flight_size);
+        if self.is_validated(inner.cwnd()) {
+            inner.on_loss_episode(loss);
+        } else {
+            // RFC 7661 §4.4.1: the reduction is of Max(pipeACK, LossFlightSize), not of a window that was not
+            // used.
+            inner.on_loss_episode(&LossEpisode { flight_size: used.min(inner.cwnd()), ..*loss });
+        }
+    }
+}
+
+/// RFC 7661 §4.4: the non-validated period lasts five minutes.
+const NON_VALIDATED_MAX: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{IdlePolicy, validated};
+    use crate::congestion::testing::{SMSS, START, ack, loss};
+    use crate::congestion::{Ack, Controller, Registry};
+    use crate::kit::examine;
+
+    /// A validated Reno that was fully used, then by `segments` a round trip for this long.
+    fn after_little_use(segments: u64, seconds: u64) -> (Box<dyn Controller>, u64) {
+        let mut reno = validated(Registry::builtin().find("reno").unwrap()).create(&START);
+        let (mut delivered, mut now_ms) = (0, 0);
+        let mut round = |controller: &mut dyn Controller, segments: u64, cwnd_limited: bool| {
+            now_ms += 100;
+            let prior_delivered = delivered;
+            for _ in 0..segments {
+                delivered += SMSS;
+                controller.on_ack(&Ack { delivered, prior_delivered, cwnd_limited, ..ack(now_ms, SMSS) });
+            }
+        };
+        for _ in 0..3 {
+            let segments = reno.cwnd() / SMSS;
+            round(reno.as_mut(), segments, true);
+        }
+        let full = reno.cwnd();
+        for _ in 0..seconds * 10 {
+            round(reno.as_mut(), segments, false);
+        }
+        (reno, full)
+    }
+
+    #[test]
+    fn policies_differ_in_the_restart_window() {
+        // Tests: RFC 9293 MUST-19
+        let minute = Duration::from_secs(60);
+        let window = |policy: IdlePolicy, idle| policy.restart_window(idle, 100 * SMSS, 10 * SMSS, SMSS);
+        assert_eq!(window(IdlePolicy::Keep, minute), 100 * SMSS);
+        assert_eq!(window(IdlePolicy::OneSegment, minute), SMSS);
+        assert_eq!(window(IdlePolicy::RestartWindow, minute), 10 * SMSS);
+        assert_eq!(window(IdlePolicy::Validated, minute), 100 * SMSS);
+        assert_eq!(window(IdlePolicy::Validated, 6 * minute), 50 * SMSS);
+    }
+
+    #[test]
+    fn window_that_is_not_used_stays_for_five_minutes_and_is_halved() {
+        let (controller, full) = after_little_use(5, 290);
+        assert_eq!(controller.cwnd(), full);
+        let (controller, full) = after_little_use(5, 310);
+        assert_eq!(controller.cwnd(), full / 2);
+        let (controller, _) = after_little_use(5, 3600);
+        assert_eq!(controller.cwnd(), 10 * SMSS, "never below the initial window");
+    }
+
+    #[test]
+    fn window_that_is_half_used_stays() {
+        let (controller, full) = after_little_use(41, 1000);
+        assert_eq!((controller.cwnd(), full), (80 * SMSS, 80 * SMSS));
+    }
+
+    #[test]
+    fn loss_in_an_unused_window_is_answered_by_what_was_used() {
+        let (mut controller, _) = after_little_use(8, 100);
+        controller.on_loss_episode(&loss(200_000, 3 * SMSS));
+        assert_eq!(
+            controller.cwnd(),
+            4 * SMSS,
+            "half of the eight segments of a round trip, not of the three in flight"
+        );
+    }
+
+    #[test]
+    fn every_builtin_conforms_when_validated() {
+        let registry = Registry::builtin();
+        for name in registry.names() {
+            let report = examine(validated(registry.find(name).unwrap()).as_ref());
+            assert!(report.passed(), "{report}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Profiles: a name for each set of choices that makes a sender, and a receiver, of its time.
+//!
+//! A profile is data. What it names is made elsewhere: controllers by the [`Registry`], timeouts by
+//! [`RttEstimator`](crate::rtt::RttEstimator), recovery by the core.
+
+mod table;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::bandwidth::SenderEstimatorKind;
+use crate::congestion::{
+    ControllerFactory, IdlePolicy, Registry, UnknownController, paced, validated, with_start_up,
+};
+use crate::rtt::RtoConfig;
+
+/// A named set of choices.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Profile {
+    /// The name under which it is chosen.
+    pub name: &'static str,
+    /// One line on what it is.
+    pub summary: &'static str,
+    /// Where it is described.
+    pub source: &'static str,
+    /// Name of the congestion controller.
+    pub congestion: &'static str,
+    /// How losses are found and repaired.
+    pub recovery: Recovery,
+    /// Parameters of the retransmission timeout, with the tick of its clock.
+    pub rto: RtoConfig,
+    /// What sets the first ssthresh, if anything.
+    pub start_up: Option<SenderEstimatorKind>,
+    /// Which proofs take a wrong reduction back.
+    pub undo: UndoChoice,
+    /// What becomes of the window after idleness.
+    pub idle: IdlePolicy,
+    /// Whether segments are spaced by a rate.
+    pub pacing: bool,
+    /// Initial window in segments.
+    pub initial_window_segments: u32,
+    /// When the receiver acknowledges.
+    pub acks: AckPolicy,
+    /// Which TCP options are offered.
+    pub options: Options,
+}
+
+impl Profile {
+    /// The default: CUBIC with HyStart++, SACK, RACK-TLP, PRR, timestamps, pacing, undo.
+    #[must_use]
+    pub fn modern() -> Self {
+        table::MODERN
+    }
+
+    /// The profile of this name.
+    ///
+    /// # Errors
+    /// [`UnknownProfile`], whose message lists the names that would do.
+    ///
+    /// ```
+    /// use ackclock_control::profile::Profile;
+    ///
+    /// assert_eq!(Profile::find("vegas-1995")?.congestion, "vegas");
+    /// assert!(Profile::find("vegas").unwrap_err().to_string().contains("vegas-1995"));
+    /// # Ok::<(), ackclock_control::profile::UnknownProfile>(())
+    /// ```
+    pub fn find(name: &str) -> Result<Self, UnknownProfile> {
+        let found = table::ALL.iter().find(|profile| profile.name == name);
+        found.copied().ok_or_else(|| UnknownProfile { name: name.to_owned() })
+    }
+
+    /// All profiles, the default first, then by year.
+    pub fn all() -> impl Iterator<Item = Self> {
+        table::ALL.iter().copied()
+    }
+
+    /// What makes the profile's controllers, with its layers around them.
+    ///
+    /// # Errors
+    /// [`UnknownController`] if `registry` does not have the profile's controller.
+    pub fn controller_factory(
+        &self,
+        registry: &Registry,
+    ) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
+        let mut factory = registry.find(self.congestion)?;
+        if let Some(kind) = self.start_up {
+            factory = with_start_up(factory, kind);
+        }
+        if self.idle == IdlePolicy::Validated {
+            factory = validated(factory);
+        }
+        Ok(if self.pacing { paced(factory) } else { factory })
+    }
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self::modern()
+    }
+}
+
+/// How losses are found and repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Recovery {
+    /// The timer alone; everything outstanding is sent again (before 1988).
+    GoBackN,
+    /// Fast retransmit, then slow start (4.3BSD-Tahoe).
+    Tahoe,
+    /// Fast recovery up to the first new acknowledgement (4.3BSD-Reno; RFC 5681).
+    Reno,
+    /// Fast recovery up to the last segment outstanding at its start (RFC 6582).
+    NewReno,
+    /// Selective acknowledgements (RFC 6675).
+    Sack,
+    /// Time-based detection and tail loss probes (RFC 8985), with proportional rate reduction.
+    RackTlp,
+    /// Reno with the fine-grained check of first duplicates (Brakmo and Peterson 1995, §III-A).
+    Vegas,
+}
+
+impl Recovery {
+    /// All policies with their names.
+    pub const ALL: [(&'static str, Self); 7] = [
+        ("go-back-n", Self::GoBackN),
+        ("tahoe", Self::Tahoe),
+        ("reno", Self::Reno),
+        ("newreno", Self::NewReno),
+        ("sack", Self::Sack),
+        ("rack-tlp", Self::RackTlp),
+        ("vegas", Self::Vegas),
+    ];
+
+    /// The name under which it is chosen.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, policy)| *policy == self).map_or("unknown", |(name, _)| name)
+    }
+
+    /// The policy of this name.
+    ///
+    /// # Errors
+    /// [`UnknownRecovery`], whose message lists the names that would do.
+    pub fn find(name: &str) -> Result<Self, UnknownRecovery> {
+        let found = Self::ALL.iter().find(|(valid, _)| *valid == name);
+        found.map(|&(_, policy)| policy).ok_or_else(|| UnknownRecovery { name: name.to_owned() })
+    }
+}
+
+/// Which proofs that nothing was lost take a reduction back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct UndoChoice {
+    /// An echoed timestamp older than the retransmission (Eifel, RFC 3522 and 4015).
+    pub timestamps: bool,
+    /// A duplicate reported by SACK (RFC 3708).
+    pub dsack: bool,
+    /// Acknowledgements of new data after a timeout (RFC 5682).
+    pub frto: bool,
+    /// An acknowledgement sooner after a retransmission than this many quarters of the smallest round trip
+    /// (Allman and Paxson §2.8: 2 or 3).
+    pub min_rtt_quarters: Option<u8>,
+}
+
+/// When the receiver acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckPolicy {
+    /// Every second full-sized segment, and what is left after a delay (RFC 9293 §3.8.6.3; Jacobson and
+    /// Karels 1988).
+    EverySecondSegment {
+        /// The longest delay.
+        delay_max: Duration,
+    },
+    /// When a share of the window has arrived, or after a delay (4.3BSD: 35 % or 200 ms; Jacobson and Karels
+    /// 1988, fig. 9).
+    WindowShare {
+        /// The share in hundredths.
+        percent: u8,
+        /// The longest delay.
+        delay_max: Duration,
+    },
+}
+
+/// Which TCP options are offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Window scaling (RFC 7323).
+    pub window_scaling: bool,
+    /// Explicit congestion notification.
+    pub ecn: Ecn,
+}
+
+/// Explicit congestion notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// Not negotiated.
+    Off,
+    /// RFC 3168.
+    Classic,
+    /// RFC 9768, falling back to RFC 3168.
+    Accurate,
+}
+
+/// No profile has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no profile is called `{name}`; choose one of: {}",
+    Profile::all().map(|profile| profile.name).collect::<Vec<_>>().join(", ")
+)]
+pub struct UnknownProfile {
+    /// The name asked for.
+    pub name: String,
+}
+
+/// No recovery policy has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no loss recovery is called `{name}`; choose one of: {}", Recovery::ALL.map(|(name, _)| name).join(", "))]
+pub struct UnknownRecovery {
+    /// The name asked for.
+    pub name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::time::Duration;
+
+    use super::{Ecn, Profile, Recovery};
+    use crate::congestion::Registry;
+    use crate::kit::{Flow, Path};
+
+    #[test]
+    fn default_is_modern() {
+        let profile = Profile::default();
+        assert_eq!(
+            (profile.name, profile.congestion, profile.recovery),
+            ("modern", "cubic", Recovery::RackTlp)
+        );
+        assert!(profile.pacing && profile.undo.timestamps && profile.options.sack);
+        assert_eq!(profile.options.ecn, Ecn::Off);
+    }
+
+    #[test]
+    fn names_are_unique_and_found() {
+        let names: HashSet<_> = Profile::all().map(|profile| profile.name).collect();
+        assert_eq!(names.len(), Profile::all().count());
+        assert!(Profile::all().all(|profile| Profile::find(profile.name) == Ok(profile)));
+    }
+
+    #[test]
+    fn unknown_names_list_the_valid_ones() {
+        let message = Profile::find("reno").unwrap_err().to_string();
+        assert!(message.contains("modern") && message.contains("reno-1990"), "{message}");
+        let message = Recovery::find("rack").unwrap_err().to_string();
+        assert!(message.ends_with("sack, rack-tlp, vegas"), "{message}");
+        assert!(
+            Recovery::ALL
+                .iter()
+                .all(|&(name, policy)| Recovery::find(name) == Ok(policy) && policy.name() == name)
+        );
+    }
+
+    #[test]
+    fn every_profile_moves_data() {
+        let registry = Registry::with_experiments();
+        for profile in Profile::all() {
+            let factory = profile.controller_factory(&registry).unwrap();
+            let mut flow =
+                Flow::with_initial_window(factory.as_ref(), Path::TYPICAL, profile.initial_window_segments);
+            flow.run(Duration::from_secs(20));
+            assert!(flow.totals().delivered > 20 * Path::TYPICAL.rate / 2, "{}", profile.name);
+        }
+    }
+
+    #[test]
+    fn profiles_of_devices_need_no_experiment() {
+        let registry = Registry::builtin();
+        let experiments: Vec<_> = Profile::all()
+            .filter(|profile| profile.controller_factory(&registry).is_err())
+            .map(|profile| profile.name)
+            .collect();
+        assert_eq!(experiments, ["none-1987"]);
+    }
+}

@@ -1,0 +1,212 @@
+//! The profiles.
+
+use std::time::Duration;
+
+use super::{AckPolicy, Ecn, Options, Profile, Recovery, UndoChoice};
+use crate::congestion::IdlePolicy;
+use crate::rtt::{Arithmetic, DeviationFloor, Formula, RtoConfig, Sampling};
+
+/// The default first, then by year.
+pub(super) const ALL: &[Profile] = &[
+    MODERN,
+    NONE_1987,
+    TAHOE_1988,
+    CARD_1989,
+    RENO_1990,
+    TRI_S_1991,
+    DUAL_1992,
+    VEGAS_1995,
+    VEGAS_STAR_1995,
+    BFA_1998,
+    NEWRENO_1999,
+    SACK_2003,
+    DCTCP,
+    PRAGUE,
+    BBR,
+];
+
+pub(super) const MODERN: Profile = Profile {
+    name: "modern",
+    summary: "CUBIC with HyStart++, RACK-TLP with PRR, pacing, undo: the default",
+    source: "RFC 9438, 9406, 8985, 6937, 7323, 7661",
+    congestion: "cubic",
+    recovery: Recovery::RackTlp,
+    rto: RtoConfig::RFC_6298,
+    start_up: None,
+    undo: UndoChoice { timestamps: true, dsack: true, frto: true, min_rtt_quarters: None },
+    idle: IdlePolicy::Validated,
+    pacing: true,
+    initial_window_segments: 10,
+    acks: EVERY_SECOND,
+    options: ALL_OPTIONS,
+};
+
+const BBR: Profile = Profile {
+    name: "bbr",
+    summary: "BBR version 3 with RACK-TLP: sends at the bandwidth of a model",
+    source: "draft-ietf-ccwg-bbr, RFC 8985",
+    congestion: "bbr",
+    idle: IdlePolicy::Keep,
+    ..MODERN
+};
+
+const DCTCP: Profile = Profile {
+    name: "dctcp",
+    summary: "answers the share of marked bytes; for networks under one administration",
+    source: "RFC 8257, 9768",
+    congestion: "dctcp",
+    options: Options { ecn: Ecn::Accurate, ..ALL_OPTIONS },
+    ..MODERN
+};
+
+const PRAGUE: Profile = Profile {
+    name: "prague",
+    summary: "DCTCP's response, paced, with growth that does not favour short round trips",
+    source: "draft-briscoe-iccrg-prague-congestion-control, RFC 9768",
+    congestion: "prague",
+    ..DCTCP
+};
+
+const SACK_2003: Profile = Profile {
+    name: "sack-2003",
+    summary: "Reno's window, selective acknowledgements",
+    source: "RFC 2018, 3517 (6675), 2988 (6298), 3390",
+    congestion: "reno",
+    recovery: Recovery::Sack,
+    rto: RtoConfig {
+        initial: Duration::from_secs(3),
+        rto_min: Duration::from_secs(1),
+        ..RtoConfig::RFC_6298
+    },
+    undo: UndoChoice { timestamps: true, dsack: false, frto: false, min_rtt_quarters: None },
+    idle: IdlePolicy::RestartWindow,
+    pacing: false,
+    initial_window_segments: 3,
+    acks: AckPolicy::EverySecondSegment { delay_max: Duration::from_millis(200) },
+    ..MODERN
+};
+
+const NEWRENO_1999: Profile = Profile {
+    name: "newreno-1999",
+    summary: "NewReno's fast recovery without selective acknowledgements",
+    source: "RFC 2582 (6582), 2581",
+    congestion: "newreno",
+    recovery: Recovery::NewReno,
+    rto: BSD,
+    undo: NO_UNDO,
+    initial_window_segments: 2,
+    options: Options { timestamps: false, sack: false, ..ALL_OPTIONS },
+    ..SACK_2003
+};
+
+const BFA_1998: Profile = Profile {
+    name: "bfa-1998",
+    summary: "Reno that stops growing while round trips get longer; fine round trips, coarse timeouts",
+    source: "Awadallah and Rai 1998",
+    congestion: "bfa",
+    rto: BFA,
+    options: Options { timestamps: true, ..NO_OPTIONS },
+    ..RENO_1990
+};
+
+const VEGAS_STAR_1995: Profile = Profile {
+    name: "vegas-star-1995",
+    summary: "Vegas with a slow start spaced by the bottleneck's bandwidth",
+    source: "Brakmo and Peterson, JSAC 1995, §III-C",
+    congestion: "vegas-star",
+    ..VEGAS_1995
+};
+
+const VEGAS_1995: Profile = Profile {
+    name: "vegas-1995",
+    summary: "keeps one to three segments queued; checks the clock at the first duplicate",
+    source: "Brakmo and Peterson, JSAC 1995",
+    congestion: "vegas",
+    recovery: Recovery::Vegas,
+    ..RENO_1990
+};
+
+const DUAL_1992: Profile = Profile {
+    name: "dual-1992",
+    summary: "Reno that gives up an eighth when delay is above its middle",
+    source: "Wang and Crowcroft, CCR 1992",
+    congestion: "dual",
+    ..RENO_1990
+};
+
+const TRI_S_1991: Profile = Profile {
+    name: "tri-s-1991",
+    summary: "grows while another segment buys throughput",
+    source: "Wang and Crowcroft, CCR 1991",
+    congestion: "tri-s",
+    ..RENO_1990
+};
+
+const RENO_1990: Profile = Profile {
+    name: "reno-1990",
+    summary: "fast retransmit and fast recovery, ticks of 500 ms",
+    source: "4.3BSD-Reno; Jacobson 1990",
+    congestion: "reno",
+    recovery: Recovery::Reno,
+    initial_window_segments: 1,
+    options: NO_OPTIONS,
+    ..NEWRENO_1999
+};
+
+const CARD_1989: Profile = Profile {
+    name: "card-1989",
+    summary: "moves the window against the sign of the delay gradient",
+    source: "Jain, CCR 1989",
+    congestion: "card",
+    ..RENO_1990
+};
+
+const TAHOE_1988: Profile = Profile {
+    name: "tahoe-1988",
+    summary: "slow start after every loss, a + 2v for the timeout",
+    source: "Jacobson and Karels, SIGCOMM 1988",
+    congestion: "tahoe",
+    recovery: Recovery::Tahoe,
+    rto: RtoConfig { formula: Formula::MeanDeviation { k: 2, adapt: false }, ..BSD },
+    idle: IdlePolicy::OneSegment,
+    ..RENO_1990
+};
+
+const NONE_1987: Profile = Profile {
+    name: "none-1987",
+    summary: "no congestion control, the timeout of RFC 793: for simulated networks only",
+    source: "4.3BSD before 1988; Jacobson and Karels, figs. 3 and 8",
+    congestion: "none-1987",
+    recovery: Recovery::GoBackN,
+    rto: RtoConfig {
+        srtt_gain: crate::rtt::Gain::one_in(10),
+        formula: Formula::Multiple { beta: 2 },
+        arithmetic: Arithmetic::Fine,
+        ..BSD
+    },
+    idle: IdlePolicy::Keep,
+    acks: AckPolicy::WindowShare { percent: 35, delay_max: Duration::from_millis(200) },
+    ..RENO_1990
+};
+
+/// The timeout of 4.3BSD-Reno: Jacobson's arithmetic, ticks of 500 ms, one timed segment a flight.
+const BSD: RtoConfig = RtoConfig {
+    arithmetic: Arithmetic::Ticks,
+    initial: Duration::from_secs(3),
+    rto_min: Duration::from_secs(1),
+    rto_max: Duration::from_secs(64),
+    granularity: Duration::from_millis(500),
+    deviation_floor: DeviationFloor::Deviation,
+    heartbeat: true,
+    sampling: Sampling::OncePerFlight,
+    ..RtoConfig::RFC_6298
+};
+
+/// §3.1: the timeout keeps its tick of 500 ms; the controller measures round trips for itself.
+const BFA: RtoConfig = RtoConfig { arithmetic: Arithmetic::Fine, sampling: Sampling::EverySegment, ..BSD };
+
+const EVERY_SECOND: AckPolicy = AckPolicy::EverySecondSegment { delay_max: Duration::from_millis(40) };
+const ALL_OPTIONS: Options = Options { timestamps: true, sack: true, window_scaling: true, ecn: Ecn::Off };
+const NO_OPTIONS: Options = Options { timestamps: false, sack: false, window_scaling: false, ecn: Ecn::Off };
+const NO_UNDO: UndoChoice =
+    UndoChoice { timestamps: false, dsack: false, frto: false, min_rtt_quarters: None };

@@ -1,0 +1,79 @@
+//! RACK (RFC 8985 §6): a segment is lost when one sent later has been delivered, a reordering window earlier.
+//!
+//! Time takes the place of counting: a lost retransmission and a lost tail are found like any other loss, and
+//! reordering within the window is none.
+
+use std::time::Duration;
+
+use super::AckOutcome;
+use crate::Instant;
+use crate::position::Position;
+
+/// What has been delivered last, and how far the path reorders.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rack {
+    /// RACK.xmit_ts and RACK.end_seq: the transmission that left last of all that were delivered.
+    newest: Option<(Instant, Position)>,
+    /// RACK.rtt: its round-trip time.
+    rtt: Duration,
+    /// Whether a segment was ever delivered behind one sent later.
+    reordering_seen: bool,
+    /// RACK.reo_wnd_mult less 1: quarters of the smallest round-trip time added for spurious retransmissions.
+    widened: u8,
+    /// RACK.reo_wnd_persist: loss recoveries until the window narrows again.
+    persist: u8,
+    /// The window widens once a round trip: not before this is acknowledged.
+    round: Option<Position>,
+}
+
+/// RFC 8985 §6.2 step 4: a widened window is kept for this many recoveries.
+const PERSIST: u8 = 16;
+
+impl Rack {
+    /// RFC 8985 §6.2 steps 1 to 3: takes note of what an acknowledgement delivered.
+    pub(crate) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome, rtt_min: Duration) {
+        self.reordering_seen |= outcome.reordered;
+        let Some((moment, end)) = outcome.newest_any else { return };
+        let rtt = now.saturating_since(moment.at);
+        // Step 2: an acknowledgement sooner than the path allows answers the first transmission, not the repetition.
+        if outcome.newest_was_repeated && rtt < rtt_min {
+            return;
+        }
+        self.rtt = rtt;
+        if self.newest.is_none_or(|newest| newest < (moment.at, end)) {
+            self.newest = Some((moment.at, end));
+        }
+    }
+
+    /// Step 4: the peer reported (RFC 2883) that a retransmission was not needed: the window was too small.
+    pub(crate) fn on_duplicate_report(&mut self, una: Position, nxt: Position) {
+        if self.round.is_none_or(|round| una >= round) {
+            self.round = Some(nxt);
+            self.widened = self.widened.saturating_add(1);
+            self.persist = PERSIST;
+            self.reordering_seen = true;
+        }
+    }
+
+    /// A recovery ended: after enough of them the window narrows again.
+    pub(crate) fn on_recovery_end(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.widened = 0;
+        }
+    }
+
+    /// What was sent before this transmission and is still out is late.
+    pub(crate) fn newest(&self) -> Option<(Instant, Position)> {
+        self.newest
+    }
+
+    /// How long after its sending a segment counts as lost: RACK.rtt and the reordering window. `certain`: recovery is
+    /// under way or three segments were SACKed, so that without a sign of reordering none is waited for.
+    pub(crate) fn patience(&self, rtt_min: Duration, srtt: Duration, certain: bool) -> Duration {
+        if certain && !self.reordering_seen {
+            return self.rtt;
+        }
+        self.rtt + (rtt_min / 4 * (1 + u32::from(self.widened))).min(srtt)
+    }
+}

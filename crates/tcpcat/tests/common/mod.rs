@@ -1,0 +1,216 @@
+//! Network namespaces, scratch directories and processes for the tests of the real program.
+
+#![expect(unreachable_pub, reason = "a module that several test programs include")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The program under test.
+pub const TCPCAT: &str = env!("CARGO_BIN_EXE_tcpcat");
+
+/// A network namespace with forwarding on; it and all that runs in it end with this value.
+pub struct Netns {
+    name: String,
+}
+
+impl Netns {
+    /// Makes one, or says why the test is skipped.
+    pub fn new() -> Option<Self> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("tcpcat-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        if let Err(why) = fs::File::options().read(true).write(true).open("/dev/net/tun") {
+            println!("skipped: /dev/net/tun: {why}");
+            return None;
+        }
+        let made = Command::new("ip").args(["netns", "add", &name]).output();
+        match made {
+            Ok(output) if output.status.success() => {}
+            Ok(output) => {
+                println!(
+                    "skipped: no namespace can be made: {}",
+                    String::from_utf8_lossy(&output.stderr).trim()
+                );
+                return None;
+            }
+            Err(error) => {
+                println!("skipped: ip cannot be run: {error}");
+                return None;
+            }
+        }
+        let netns = Self { name };
+        netns.shell("ip link set lo up; echo 1 > /proc/sys/net/ipv4/ip_forward");
+        Some(netns)
+    }
+
+    /// A program to be run inside.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, program]);
+        command
+    }
+
+    /// Runs a shell script inside, which must succeed.
+    pub fn shell(&self, script: &str) -> String {
+        let output = self.command("sh").args(["-c", script]).output().expect("sh runs");
+        assert!(output.status.success(), "{script}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Runs tcpcat inside to its end.
+    pub fn tcpcat(&self, line: &str) -> Output {
+        self.start(line).finish()
+    }
+
+    /// Starts tcpcat inside.
+    pub fn start(&self, line: &str) -> Process {
+        Process::start(self.command(TCPCAT).args(line.split_whitespace()))
+    }
+}
+
+impl Drop for Netns {
+    fn drop(&mut self) {
+        // A shell's children outlive it; nothing of a test may.
+        let pids = Command::new("ip").args(["netns", "pids", &self.name]).output();
+        for pid in pids.iter().flat_map(|output| output.stdout.split(|&byte| byte == b'\n')) {
+            let _ = Command::new("kill").args(["-KILL", &String::from_utf8_lossy(pid)]).output();
+        }
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
+    }
+}
+
+/// A process that is killed if the test forgets it.
+pub struct Process {
+    child: Child,
+    stderr: Option<thread::JoinHandle<String>>,
+    line: std::sync::mpsc::Receiver<String>,
+}
+
+impl Process {
+    /// Starts a command with all its streams taken.
+    pub fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let stderr = child.stderr.take().expect("stderr is taken");
+        let (sender, line) = std::sync::mpsc::channel();
+        let stderr = thread::spawn(move || {
+            let mut all = String::new();
+            for text in BufReader::new(stderr).lines().map_while(Result::ok) {
+                all.push_str(&text);
+                all.push('\n');
+                let _ = sender.send(text);
+            }
+            all
+        });
+        Self { child, stderr: Some(stderr), line }
+    }
+
+    /// Waits until stderr has a line that contains `text`.
+    pub fn await_line(&self, text: &str) -> String {
+        let deadline = Instant::now() + TIME_MAX;
+        while let Ok(line) = self.line.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            if line.contains(text) {
+                return line;
+            }
+        }
+        panic!("no line with {text:?}");
+    }
+
+    pub fn stdin(&mut self) -> std::process::ChildStdin {
+        self.child.stdin.take().expect("stdin is taken once")
+    }
+
+    /// Sends a signal, as `INT`.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args([&format!("-{signal}"), &pid]).status().expect("kill runs");
+        assert!(status.success());
+    }
+
+    /// Waits for its end. Its stdin is closed.
+    pub fn finish(mut self) -> Output {
+        drop(self.child.stdin.take());
+        let stdout = self.child.stdout.take().expect("stdout is taken");
+        let reading = thread::spawn(move || {
+            let mut all = Vec::new();
+            std::io::Read::read_to_end(&mut { stdout }, &mut all).expect("stdout is read");
+            all
+        });
+        let status = self.wait();
+        let stdout = reading.join().expect("stdout is read");
+        let stderr =
+            self.stderr.take().expect("it is finished once").join().expect("stderr is read").into_bytes();
+        Output { status, stdout, stderr }
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + TIME_MAX;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
+                return status;
+            }
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                panic!("the program does not end");
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // In vain if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory that is removed at the end.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tcpcat-test-{}-{number}", std::process::id()));
+        fs::create_dir(&path).expect("a scratch directory");
+        Self(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("a scratch directory");
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Asserts the exit code and gives what was said.
+pub fn said(output: &Output, code: i32) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    stderr
+}
+
+/// No step of a test takes longer, on a busy machine either.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// A host on tun1: the kernel's end is 10.9.1.1.
+pub const HOST1: &str = "--configure --tun tun1 --addr 10.9.1.2/24";

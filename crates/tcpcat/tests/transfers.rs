@@ -1,0 +1,244 @@
+//! Files and conversations over TUN devices, between two tcpcats and with the kernel's clients and servers.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{HOST1, Netns, Process, Scratch, said};
+
+#[test]
+fn a_file_crosses_between_two_user_space_hosts() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (from, to) = (random_file(&scratch, "from", 8_000_001), scratch.path("to"));
+    fs::write(&to, "what was there").unwrap();
+    let receiver = netns.start(&format!("recv {} -l 7000 --verify -v {HOST2}", to.display()));
+    receiver.await_line("listening on");
+    let sent = netns.tcpcat(&format!("send {} 10.9.2.2 7000 --verify --json {HOST1}", from.display()));
+    let received = receiver.finish();
+
+    assert!(said(&sent, 0).contains("verified"), "{sent:?}");
+    assert!(said(&received, 0).contains("verified"), "{received:?}");
+    assert_same(&from, &to);
+    assert_eq!(scratch.names(), ["from", "to"]);
+    let report: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
+    assert_eq!(report["end"]["bytes_sent"], 8_000_001);
+    assert_eq!(report["end"]["verified"], true);
+    assert_eq!(report["end"]["exit_code"], 0);
+    assert_eq!(report["start"]["connected"][0]["remote"], "10.9.2.2:7000");
+    assert_eq!(report["end"]["blake3"], blake3::hash(&fs::read(&from).unwrap()).to_string());
+}
+
+#[test]
+fn a_file_crosses_in_parts_over_several_connections() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (from, to) = (random_file(&scratch, "from", 3_000_017), scratch.path("to"));
+    let receiver = netns.start(&format!("recv {} -l 7000 --verify -v {HOST2}", to.display()));
+    receiver.await_line("listening on");
+    let sent =
+        netns.tcpcat(&format!("send {} 10.9.2.2 7000 -P 4 {HOST1} --loss 1% --seed 7", from.display()));
+    let received = receiver.finish();
+    assert!(said(&sent, 0).contains("verified"));
+    assert!(said(&received, 0).contains("verified"));
+    assert_same(&from, &to);
+}
+
+#[test]
+fn a_file_goes_to_and_comes_from_nc() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (from, there, back) =
+        (random_file(&scratch, "from", 1_234_567), scratch.path("there"), scratch.path("back"));
+    let hash = blake3::hash(&fs::read(&from).unwrap()).to_string();
+
+    let nc = Process::start(netns.command("sh").args(["-c", &format!("nc -l 7001 > {}", there.display())]));
+    await_listener(&netns, 7001);
+    let sent = netns.tcpcat(&format!("send {} 10.9.1.1 7001 --verify {HOST1}", from.display()));
+    let words = said(&sent, 0);
+    assert!(words.contains(&hash) && words.contains("compare the hash by hand"), "{words}");
+    said(&nc.finish(), 0);
+    assert_same(&from, &there);
+
+    let receiver = netns.start(&format!("recv {} -l 7000 --verify -v {HOST1}", back.display()));
+    receiver.await_line("listening on");
+    netns.shell(&format!("nc -N 10.9.1.2 7000 < {} > /dev/null", from.display()));
+    let words = said(&receiver.finish(), 0);
+    assert!(words.contains(&hash), "{words}");
+    assert_same(&from, &back);
+}
+
+#[test]
+fn a_conversation_goes_both_ways() {
+    let Some(netns) = Netns::new() else { return };
+    let mut listener = netns.start(&format!("-l 7000 -v {HOST1}"));
+    listener.await_line("listening on");
+    let mut nc = Process::start(netns.command("nc").args(["-N", "10.9.1.2", "7000"]));
+    listener.await_line("connection from 10.9.1.1");
+    nc.stdin().write_all(b"from the kernel\n").unwrap();
+    listener.stdin().write_all(b"from user space\n").unwrap();
+    let (listener, nc) = (listener.finish(), nc.finish());
+    said(&listener, 0);
+    assert_eq!(listener.stdout, b"from the kernel\n");
+    assert_eq!(nc.stdout, b"from user space\n");
+}
+
+#[test]
+fn ipv6_carries_a_conversation_too() {
+    let Some(netns) = Netns::new() else { return };
+    let host = "--configure --tun tun1 --addr 10.9.1.2/24 --addr fd09::2/64";
+    let listener = netns.start(&format!("-l fd09::2 7000 -v {host}"));
+    listener.await_line("listening on [fd09::2]:7000");
+    netns.shell("echo six | nc -N -6 fd09::2 7000");
+    let output = listener.finish();
+    said(&output, 0);
+    assert_eq!(output.stdout, b"six\n");
+}
+
+#[test]
+fn a_listener_that_is_kept_open_takes_one_peer_after_the_other() {
+    let Some(netns) = Netns::new() else { return };
+    let listener = netns.start(&format!("-l -k -d 7000 -v {HOST1}"));
+    listener.await_line("listening on");
+    for word in ["one", "two", "three"] {
+        netns.shell(&format!("echo {word} | nc -N -w 5 10.9.1.2 7000"));
+    }
+    listener.signal("INT");
+    let output = listener.finish();
+    said(&output, 0);
+    assert_eq!(output.stdout, b"one\ntwo\nthree\n");
+}
+
+#[test]
+fn a_port_that_answers_is_told_without_moving_data() {
+    let Some(netns) = Netns::new() else { return };
+    let nc = Process::start(netns.command("nc").args(["-l", "7001"]));
+    await_listener(&netns, 7001);
+    let words = said(&netns.tcpcat(&format!("-z 10.9.1.1 7001 {HOST1}")), 0);
+    assert!(words.contains("10.9.1.1:7001 accepts connections"), "{words}");
+    assert_eq!(nc.finish().stdout, b"");
+}
+
+#[test]
+fn after_the_end_of_stdin_it_quits_when_told_to() {
+    let Some(netns) = Netns::new() else { return };
+    let server = Process::start(netns.command("sh").args(["-c", "sleep 30 | nc -l 7001"]));
+    await_listener(&netns, 7001);
+    // The peer keeps its side open: without -q this would last as long as the peer.
+    let client = netns.tcpcat(&format!("-q 0.2 10.9.1.1 7001 {HOST1} -v"));
+    said(&client, 0);
+    drop(server);
+}
+
+#[test]
+fn a_request_to_a_python_server_is_answered() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let page = random_file(&scratch, "page", 300_000);
+    let directory = page.parent().unwrap().to_string_lossy().into_owned();
+    let mut server = netns.command("python3");
+    server.args(["-m", "http.server", "8000", "--directory", &directory]);
+    let server = Process::start(&mut server);
+    await_listener(&netns, 8000);
+    let mut client = netns.start(&format!("10.9.1.1 8000 {HOST1}"));
+    client.stdin().write_all(b"GET /page HTTP/1.0\r\n\r\n").unwrap();
+    let answer = client.finish();
+    said(&answer, 0);
+    server.signal("TERM");
+    server.finish();
+    assert!(answer.stdout.starts_with(b"HTTP/1.0 200 OK\r\n"));
+    assert!(answer.stdout.ends_with(&fs::read(page).unwrap()));
+}
+
+#[test]
+fn a_measurement_goes_both_ways_and_is_reported() {
+    let Some(netns) = Netns::new() else { return };
+    let server = netns.start(&format!("bench server --one-off {HOST2}"));
+    server.await_line("serving measurements");
+    let client = netns.tcpcat(&format!(
+        "bench client 10.9.2.2 --bidir --bytes 4M -P 2 --verify --json --stats=0.05 {HOST1}"
+    ));
+    let words = said(&client, 0);
+    assert!(words.contains("cubic") && words.contains("cwnd:") && words.contains("bytes_acked:"), "{words}");
+    said(&server.finish(), 0);
+    let report: serde_json::Value = serde_json::from_slice(&client.stdout).unwrap();
+    assert_eq!(report["end"]["bytes_sent"], 4 << 20);
+    assert_eq!(report["end"]["bytes_received"], 4 << 20);
+    assert_eq!(report["end"]["streams"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_capture_can_be_read_by_tcpdump() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (from, pcap) = (random_file(&scratch, "from", 100_000), scratch.path("out.pcapng"));
+    let nc = Process::start(netns.command("sh").args(["-c", "nc -l 7001 > /dev/null"]));
+    await_listener(&netns, 7001);
+    let sent =
+        netns.tcpcat(&format!("send {} 10.9.1.1 7001 --pcap {} {HOST1}", from.display(), pcap.display()));
+    said(&sent, 0);
+    said(&nc.finish(), 0);
+    let Ok(read) = Command::new("tcpdump").args(["-n", "-r"]).arg(&pcap).output() else {
+        println!("skipped: tcpdump cannot be run");
+        return;
+    };
+    let text = String::from_utf8_lossy(&read.stdout);
+    assert!(text.contains("10.9.1.2.") && text.contains("Flags [S]"), "{text}");
+}
+
+#[test]
+fn the_demo_verifies_each_row() {
+    let Some(netns) = Netns::new() else { return };
+    let output = netns.tcpcat("demo --bytes 2M --json");
+    said(&output, 0);
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        assert_eq!((&row["verified"], &row["bytes"]), (&true.into(), &(2 << 20).into()), "{row}");
+    }
+}
+
+#[test]
+fn the_demo_runs_without_devices() {
+    let mut command = Command::new(common::TCPCAT);
+    let output =
+        Process::start(command.args(["demo", "--memory", "--bytes", "2M", "--loss", "0.5%"])).finish();
+    assert!(said(&output, 0).contains("cable of memory"));
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(table.matches("✓ blake3").count(), 2, "{table}");
+}
+
+/// Waits until the kernel listens on a port of the namespace.
+fn await_listener(netns: &Netns, port: u16) {
+    netns.shell(&format!(
+        "for i in $(seq 500); do ss -ltn | grep -q ':{port} ' && exit 0; sleep 0.02; done; exit 1"
+    ));
+}
+
+/// A file of bytes that look random.
+fn random_file(scratch: &Scratch, name: &str, len: usize) -> PathBuf {
+    let path = scratch.path(name);
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let byte = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    fs::write(&path, (0..len).map(byte).collect::<Vec<u8>>()).expect("a scratch file");
+    path
+}
+
+fn assert_same(one: &Path, other: &Path) {
+    assert!(
+        fs::read(one).expect("the first file") == fs::read(other).expect("the second file"),
+        "they differ"
+    );
+}
+
+/// A second host, on tun2: the kernel's end is 10.9.2.1.
+const HOST2: &str = "--configure --tun tun2 --addr 10.9.2.2/24";

@@ -1,0 +1,84 @@
+//! No controller allocates on the path of an acknowledgement, nor does the estimator of the timeout.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::Duration;
+
+use ackclock_control::Instant;
+use ackclock_control::congestion::{Ack, Registry, Start};
+use ackclock_control::rtt::{RtoConfig, RttEstimator};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory that it manages.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps to the contract of `GlobalAlloc::alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps to the contract of `GlobalAlloc::dealloc`; `pointer` came from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations of this thread while `work` runs.
+fn allocations(work: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.with(Cell::get);
+    work();
+    ALLOCATIONS.with(Cell::get) - before
+}
+
+fn ack(n: u64) -> Ack {
+    let rtt = Duration::from_micros(20_000 + n % 1000);
+    Ack {
+        now: Instant::from_micros(n * 100),
+        bytes_acked: 1448,
+        bytes_cumulative: 1448,
+        rtt: Some(rtt),
+        srtt: rtt,
+        rtt_min: Duration::from_millis(20),
+        delivered: n * 1448,
+        prior_delivered: n.saturating_sub(100) * 1448,
+        sent_at: Instant::from_micros(n * 100) - rtt,
+        delivery_interval: rtt,
+        app_limited: false,
+        prior_in_flight: 144_800,
+        in_flight: 143_352,
+        cwnd_limited: true,
+        in_recovery: false,
+        ecn_marked: n % 7,
+    }
+}
+
+#[test]
+fn acknowledgements_allocate_nothing() {
+    let registry = Registry::builtin();
+    for name in registry.names() {
+        let start = Start { smss: 1448, initial_window: 14_480, now: Instant::ZERO };
+        let mut controller = registry.find(name).unwrap().create(&start);
+        let count = allocations(|| (1..10_000).for_each(|n| controller.on_ack(&ack(n))));
+        assert_eq!(count, 0, "{name}");
+    }
+}
+
+#[test]
+fn samples_allocate_nothing() {
+    let mut rtt = RttEstimator::new(&RtoConfig::default());
+    let count = allocations(|| (1..10_000).for_each(|n| rtt.on_sample(Duration::from_micros(n))));
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn counting_counts() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+}
