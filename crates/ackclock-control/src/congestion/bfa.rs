@@ -7,12 +7,12 @@
 //! unfreezes it. Round trips are measured in ticks of 10 ms; the coarse timeout of §3.1 is a preset of the
 //! estimator ([`rtt`](crate::rtt)).
 //!
-//! Deviations: one segment a round trip is timed, as in a BSD without timestamps. §6 only names the variants;
-//! what is chosen for them stands with [`BfaConfig`].
+//! Deviations: one round trip is measured at a time, as in a BSD without timestamps, and the smallest. §6 only
+//! names the variants; what is chosen for them stands with [`BfaConfig`].
 
 use std::time::Duration;
 
-use super::round::Rounds;
+use super::round::RoundTimes;
 use super::window::{SlowStart, Window, window_methods};
 use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Snapshot, Start, Timeout, Undo};
 use crate::time::nanos;
@@ -22,7 +22,7 @@ use crate::time::nanos;
 pub struct Bfa {
     window: Window,
     config: BfaConfig,
-    rounds: Rounds,
+    rounds: RoundTimes,
     /// Smoothed round-trip time and its signed deviation (§3.2), in nanoseconds; `None` before the first
     /// sample.
     srtt: Option<i64>,
@@ -72,7 +72,7 @@ impl Bfa {
         source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance",
         signal: Signal::Delay,
         keeps_in_queue: "what is there when growth is noticed",
-        deviations: "times one segment a round trip; the paper leaves the parameters of its variants open",
+        deviations: "measures the smallest of each round trip; the paper leaves the parameters of its variants open",
         exceptions: &[],
     };
     /// The algorithm as measured: α_srv = 1/2, thresholds of 10 ms.
@@ -97,7 +97,7 @@ impl Bfa {
         Self {
             window: Window::new(start),
             config,
-            rounds: Rounds::default(),
+            rounds: RoundTimes::new(),
             srtt: None,
             srv: 0,
             base_rtt: i64::MAX,
@@ -157,18 +157,18 @@ impl Controller for Bfa {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        let round_begins = self.rounds.on_ack(ack);
-        // One segment is timed at a time, the first of each round trip: within a burst each segment's round
-        // trip is longer than the last, which says nothing of the queue that stays.
-        if let (true, Some(rtt)) = (round_begins, ack.rtt) {
-            self.measure(rtt);
+        // One round trip is measured at a time, the smallest: within a burst each segment's is longer than
+        // the last, which says nothing of the queue that stays, and an acknowledgement may have been delayed.
+        let round = self.rounds.on_ack(ack);
+        if let Some(Some(rtt)) = round {
+            self.measure(Duration::from_nanos(rtt));
         }
         if !Window::may_grow(ack) {
             return;
         }
         if self.avoiding {
             // §3.3: in the BFA state the congestion window is held constant.
-            if self.config.decreasing && round_begins {
+            if self.config.decreasing && round.is_some() {
                 self.shrink();
             }
         } else if self.window.in_slow_start() {

@@ -5,18 +5,17 @@
 //! JSAC 13(8), 1995, §III-B).
 //!
 //! Deviations: that description leaves the start open: slow start, until the gradient is positive for the
-//! first time. On losses, Reno.
+//! first time. A round trip is the smallest that was measured within it. On losses, Reno.
 
-use super::round::Rounds;
+use super::round::RoundTimes;
 use super::window::{SlowStart, Window, window_methods};
 use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
-use crate::time::nanos;
 
 /// Congestion Avoidance using Round-trip Delay.
 #[derive(Clone, Debug)]
 pub struct Card {
     window: Window,
-    rounds: Rounds,
+    rounds: RoundTimes,
     /// Window and round-trip time two round trips ago.
     old: Option<(u64, u64)>,
 }
@@ -37,7 +36,7 @@ impl Card {
     /// A controller for one connection.
     #[must_use]
     pub fn new(start: &Start) -> Self {
-        Self { window: Window::new(start), rounds: Rounds::default(), old: None }
+        Self { window: Window::new(start), rounds: RoundTimes::new(), old: None }
     }
 
     /// Every two round trips: the sign of (W - W_old) * (RTT - RTT_old).
@@ -59,15 +58,15 @@ impl Controller for Card {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        let round_begins = self.rounds.on_ack(ack);
+        let round = self.rounds.on_ack(ack);
         if !Window::may_grow(ack) {
             return;
         }
         if self.window.in_slow_start() {
             self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
         }
-        if let (true, true, Some(rtt)) = (round_begins, self.rounds.count().is_multiple_of(2), ack.rtt) {
-            self.decide(nanos(rtt));
+        if let (Some(Some(rtt)), true) = (round, self.rounds.count().is_multiple_of(2)) {
+            self.decide(rtt);
         }
     }
 

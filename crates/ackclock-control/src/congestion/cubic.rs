@@ -94,10 +94,10 @@ impl Cubic {
         self.curve = Curve { w_max, cwnd_prior: cwnd, ..Curve::default() };
     }
 
-    /// §4.6: ssthresh = flight_size * β_cubic, at least two segments.
+    /// §4.6: ssthresh = flight_size * β_cubic; at least two segments, which the caller sees to. What is
+    /// outstanding beyond the window does not count (see [`Window::half_of`]).
     fn reduced(&self, flight_size: u64) -> u64 {
-        let after = flight_size.min(CWND_MAX) * BETA_NUMERATOR / BETA_DENOMINATOR;
-        after.max(2 * self.window.smss())
+        flight_size.min(self.window.cwnd()) * BETA_NUMERATOR / BETA_DENOMINATOR
     }
 }
 
@@ -124,18 +124,17 @@ impl Controller for Cubic {
     }
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
-        let ssthresh = self.reduced(loss.flight_size);
+        let reduced = self.reduced(loss.flight_size);
         self.note_reduction();
-        self.window.reduce(ssthresh);
+        self.window.reduce(reduced.max(2 * self.window.smss()));
         if loss.cause == LossCause::EcnEcho {
             // §4.6: on a mark cwnd may fall to one segment, which ssthresh does not.
-            let after = loss.flight_size.min(CWND_MAX) * BETA_NUMERATOR / BETA_DENOMINATOR;
-            self.window.set_cwnd(self.window.cwnd().min(after));
+            self.window.set_cwnd(self.window.cwnd().min(reduced));
         }
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
-        let ssthresh = self.reduced(timeout.flight_size);
+        let ssthresh = self.reduced(timeout.flight_size).max(2 * self.window.smss());
         if timeout.expiries <= 1 {
             self.note_reduction();
         }

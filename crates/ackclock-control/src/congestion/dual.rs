@@ -4,19 +4,19 @@
 //! Algorithm", ACM Computer Communication Review 22(2), 1992, as L. Brakmo and L. Peterson describe it (IEEE
 //! JSAC 13(8), 1995, §III-B).
 //!
-//! Deviations: the check applies in slow start too, and ends it. On losses, Reno.
+//! Deviations: the check applies in slow start too, and ends it; a round trip is the smallest that was
+//! measured within it. On losses, Reno.
 
-use super::round::Rounds;
+use super::round::RoundTimes;
 use super::window::{SlowStart, Window, window_methods};
 use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
-use crate::time::nanos;
 
 /// The controller of 1992.
 #[derive(Clone, Debug)]
 pub struct Dual {
     window: Window,
-    rounds: Rounds,
-    /// The smallest and the largest round trip so far, in nanoseconds.
+    rounds: RoundTimes,
+    /// The smallest and the largest round trip so far (of the smallest of each), in nanoseconds.
     rtt_min: u64,
     rtt_max: u64,
 }
@@ -37,7 +37,7 @@ impl Dual {
     /// A controller for one connection.
     #[must_use]
     pub fn new(start: &Start) -> Self {
-        Self { window: Window::new(start), rounds: Rounds::default(), rtt_min: u64::MAX, rtt_max: 0 }
+        Self { window: Window::new(start), rounds: RoundTimes::new(), rtt_min: u64::MAX, rtt_max: 0 }
     }
 
     /// Every two round trips: is the delay above the average of the smallest and the largest?
@@ -56,8 +56,8 @@ impl Controller for Dual {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        let round_begins = self.rounds.on_ack(ack);
-        if let Some(rtt) = ack.rtt.map(nanos) {
+        let round = self.rounds.on_ack(ack);
+        if let Some(Some(rtt)) = round {
             (self.rtt_min, self.rtt_max) = (self.rtt_min.min(rtt), self.rtt_max.max(rtt));
         }
         if !Window::may_grow(ack) {
@@ -68,8 +68,8 @@ impl Controller for Dual {
         } else {
             self.window.reno_step(ack.bytes_acked);
         }
-        if let (true, true, Some(rtt)) = (round_begins, self.rounds.count().is_multiple_of(2), ack.rtt) {
-            self.decide(nanos(rtt));
+        if let (Some(Some(rtt)), true) = (round, self.rounds.count().is_multiple_of(2)) {
+            self.decide(rtt);
         }
     }
 

@@ -112,7 +112,7 @@ pub use registry::{
     ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
 };
 pub use reno::Reno;
-pub use round::Rounds;
+pub use round::{RoundTimes, Rounds};
 pub use snapshot::Snapshot;
 pub use start_up::with_start_up;
 pub use tahoe::Tahoe;

@@ -1,6 +1,7 @@
 //! Round trips, counted by delivered bytes.
 
 use super::Ack;
+use crate::time::nanos;
 
 /// Tells where round trips end: a round is over when a segment is acknowledged that was sent after the round
 /// began (N. Cardwell et al., "BBR Congestion Control", §5.5.1; the same device serves every algorithm that
@@ -33,6 +34,48 @@ impl Rounds {
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
+    }
+}
+
+/// Round trips with the smallest round-trip time of each.
+///
+/// An acknowledgement that the peer delayed for want of a second segment says nothing of the path; the
+/// smallest of a round trip is one that was not delayed.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundTimes {
+    rounds: Rounds,
+    /// The smallest so far, in nanoseconds; `u64::MAX`: none.
+    smallest: u64,
+}
+
+impl RoundTimes {
+    /// Before the first acknowledgement.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { rounds: Rounds::default(), smallest: u64::MAX }
+    }
+
+    /// Takes an acknowledgement. If it begins a round: the smallest round-trip time, in nanoseconds, of the
+    /// one that is over, this acknowledgement's included, or `None` if none was measured.
+    #[inline]
+    pub fn on_ack(&mut self, ack: &Ack) -> Option<Option<u64>> {
+        self.smallest = self.smallest.min(ack.rtt.map_or(u64::MAX, nanos));
+        self.rounds.on_ack(ack).then(|| {
+            let smallest = std::mem::replace(&mut self.smallest, u64::MAX);
+            (smallest != u64::MAX).then_some(smallest)
+        })
+    }
+
+    /// Rounds begun.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.rounds.count()
+    }
+}
+
+impl Default for RoundTimes {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

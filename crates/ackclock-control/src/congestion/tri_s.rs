@@ -19,8 +19,8 @@ pub struct TriS {
     window: Window,
     rounds: Rounds,
     rtt_min: u64,
-    /// What was outstanding when the segment was sent that was acknowledged last, and its round trip.
-    latest: Option<(u64, u64)>,
+    /// Of the last two acknowledgements: what was outstanding when the segment was sent, and its round trip.
+    latest: [(u64, u64); 2],
     /// Bytes outstanding and throughput (bytes a second) a round trip ago.
     old: Option<(u64, u64)>,
 }
@@ -45,7 +45,7 @@ impl TriS {
             window: Window::new(start),
             rounds: Rounds::default(),
             rtt_min: u64::MAX,
-            latest: None,
+            latest: [(0, 0); 2],
             old: None,
         }
     }
@@ -75,16 +75,23 @@ impl Controller for TriS {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        // The last segment of the round trip that ends was sent with the whole window outstanding.
-        let whole_window = self.latest;
-        self.latest = ack.rtt.map(|rtt| (ack.delivered.saturating_sub(ack.prior_delivered), nanos(rtt)));
-        self.rtt_min = self.rtt_min.min(ack.rtt.map_or(u64::MAX, nanos));
         let round_begins = self.rounds.on_ack(ack);
+        if round_begins && Window::may_grow(ack) {
+            // The last segments of the round trip that ends were sent with the whole window outstanding. Of two,
+            // the acknowledgement of one was not delayed.
+            let whole_window =
+                self.latest.into_iter().filter(|&(_, rtt)| rtt > 0).min_by_key(|&(_, rtt)| rtt);
+            if let Some((outstanding, rtt)) = whole_window {
+                self.decide(outstanding, rtt);
+            }
+        }
+        if let Some(rtt) = ack.rtt.map(nanos) {
+            self.rtt_min = self.rtt_min.min(rtt);
+            let [last, _] = self.latest;
+            self.latest = [(ack.delivered.saturating_sub(ack.prior_delivered), rtt), last];
+        }
         if !Window::may_grow(ack) {
             return;
-        }
-        if let (true, Some((outstanding, rtt))) = (round_begins, whole_window) {
-            self.decide(outstanding, rtt);
         }
         if self.window.in_slow_start() {
             self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);

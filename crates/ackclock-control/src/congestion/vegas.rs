@@ -5,10 +5,12 @@
 //! of §III-A is a recovery policy; that the window shrinks only for losses of segments sent after the last
 //! decrease is how episodes are defined ([`Controller::on_loss_episode`]).
 //!
-//! Deviations: the linear change of a round trip is made at its start, at once; on a loss the window is
-//! halved, as in the Reno that Vegas was made from (the paper does not say).
+//! Deviations: the round trip compared is the smallest of those that ended since the last comparison, not the
+//! distinguished segment's alone, whose acknowledgement the peer may have delayed; the linear change of a
+//! round trip is made at its start, at once; on a loss the window is halved, as in the Reno that Vegas was
+//! made from (the paper does not say).
 
-use super::round::Rounds;
+use super::round::RoundTimes;
 use super::window::{SlowStart, Window, window_methods};
 use super::{About, Ack, Controller, IdleRestart, LossEpisode, Sent, Signal, Snapshot, Start, Timeout, Undo};
 use crate::time::nanos;
@@ -18,7 +20,7 @@ use crate::time::nanos;
 pub struct Vegas {
     window: Window,
     thresholds: Thresholds,
-    rounds: Rounds,
+    rounds: RoundTimes,
     /// The smallest round trip measured, in nanoseconds.
     base_rtt: u64,
     /// Bytes sent since the distinguished segment, which is the first of this round.
@@ -56,7 +58,7 @@ impl Vegas {
         source: "Brakmo and Peterson, TCP Vegas, IEEE JSAC 13(8)",
         signal: Signal::Delay,
         keeps_in_queue: "one to three segments",
-        deviations: "a round trip's linear change is made at its start; halves on loss, as Reno",
+        deviations: "compares the smallest round trip, as acknowledgements may be delayed; a round trip's linear change is made at its start; halves on loss, as Reno",
         exceptions: &[],
     };
 
@@ -72,7 +74,7 @@ impl Vegas {
         Self {
             window: Window::new(start),
             thresholds,
-            rounds: Rounds::default(),
+            rounds: RoundTimes::new(),
             base_rtt: u64::MAX,
             sent_in_round: 0,
             doubling: true,
@@ -131,10 +133,9 @@ impl Controller for Vegas {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        let rtt = ack.rtt.map(nanos);
         // §III-B: Actual above Expected means that BaseRTT must become the latest round trip.
-        self.base_rtt = self.base_rtt.min(rtt.unwrap_or(u64::MAX));
-        if self.rounds.on_ack(ack) {
+        self.base_rtt = self.base_rtt.min(ack.rtt.map_or(u64::MAX, nanos));
+        if let Some(rtt) = self.rounds.on_ack(ack) {
             if let (Some(rtt), true) = (rtt, Window::may_grow(ack)) {
                 self.decide(rtt);
             }

@@ -121,10 +121,14 @@ impl Window {
     }
 
     /// Half of what is in flight, at least two segments: the threshold after a loss.
+    ///
+    /// What is outstanding beyond the window does not count: it was sent for duplicate acknowledgements, or
+    /// is held by the peer already (RFC 5681 §3.2 (1) says so of limited transmit). It would raise the
+    /// threshold instead.
     #[must_use]
     pub fn half_of(&self, flight_size: u64) -> u64 {
         // RFC 5681 §3.1 (4): ssthresh = max (FlightSize / 2, 2*SMSS).
-        (flight_size / 2).max(2 * self.smss()).min(CWND_MAX)
+        (flight_size.min(self.cwnd) / 2).max(2 * self.smss())
     }
 
     /// A loss episode begins: ssthresh is set, and the window is no larger than it.
@@ -311,8 +315,12 @@ mod tests {
     #[test]
     fn half_is_at_least_two_segments() {
         assert_eq!(window(10, 10).half_of(0), 2 * SMSS);
-        assert_eq!(window(10, 10).half_of(11 * SMSS), 11 * SMSS / 2);
-        assert_eq!(window(10, 10).half_of(u64::MAX), CWND_MAX);
+        assert_eq!(window(10, 10).half_of(9 * SMSS), 9 * SMSS / 2);
+    }
+
+    #[test]
+    fn half_is_not_of_more_than_the_window() {
+        assert_eq!(window(10, 10).half_of(30 * SMSS), 5 * SMSS);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(super) const ALL: &[Check] = &[
     ("grows in slow start", grows_in_slow_start),
     ("at most doubles in a round", at_most_doubles_in_a_round),
     ("reduces on loss", reduces_on_loss),
+    ("reduces on loss whatever is outstanding", reduces_whatever_is_outstanding),
     ("reduces on a mark", reduces_on_a_mark),
     ("restarts from one segment after a timeout", restarts_from_one_segment),
     ("keeps ssthresh at a second expiry", keeps_ssthresh_at_a_second_expiry),
@@ -138,6 +139,26 @@ fn reduces_on_loss(factory: &dyn ControllerFactory) -> Result<(), String> {
     lose(controller.as_mut(), LossCause::DuplicateAcks);
     let after = controller.cwnd();
     expect(after <= before - before / 8, || format!("from {before} to {after} bytes"))
+}
+
+/// With selective acknowledgements much more than a window may be outstanding, most of it at the peer
+/// already.
+fn reduces_whatever_is_outstanding(factory: &dyn ControllerFactory) -> Result<(), String> {
+    let mut controller = create(factory);
+    acknowledge(controller.as_mut(), 4, |_| ());
+    let (before, now, cause) = (controller.cwnd(), Instant::from_millis(1000), LossCause::Reordering);
+    let flight_size = 4 * before;
+    controller.on_loss_episode(&LossEpisode {
+        now,
+        cause,
+        flight_size,
+        bytes_lost: SEGMENT,
+        delivered: 1 << 20,
+    });
+    let after = (controller.cwnd(), controller.ssthresh());
+    expect(after.0 < before && after.1 < before, || {
+        format!("{before} bytes, then cwnd and ssthresh {after:?}")
+    })
 }
 
 fn reduces_on_a_mark(factory: &dyn ControllerFactory) -> Result<(), String> {

@@ -112,7 +112,8 @@ impl RttEstimator {
 
     /// The retransmission timer expired.
     pub fn on_expiry(&mut self) {
-        // RFC 9293 MUST-19: exponential backoff; RFC 6298 §5 (5.5): the host MUST set RTO <- RTO * 2 ("back off the timer").
+        // RFC 9293 MUST-19: exponential backoff; RFC 6298 §5 (5.5): the host MUST set RTO <- RTO * 2 ("back
+        // off the timer").
         self.backoff = self.backoff.saturating_add(1);
     }
 

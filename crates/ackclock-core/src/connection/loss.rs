@@ -20,7 +20,7 @@ const DUP_THRESH: u32 = 3;
 /// TLP.max_ack_delay (RFC 8985 §7.2).
 const PEER_ACK_DELAY_MAX: Duration = Duration::from_millis(200);
 /// What timers and schedulers of both ends may add to two round trips.
-const PROBE_SLACK: Duration = Duration::from_millis(2);
+const PROBE_SLACK: Duration = Duration::from_millis(1);
 
 /// What recovery is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub(super) struct Recovery {
     /// The first retransmission of an episode goes out whatever the pipe says (RFC 6675 §5 (4.3)).
     pub(super) first_retransmission: bool,
     pub(super) rack: Rack,
-    /// TLP.end_seq: a tail loss probe is out, and whether it repeated data.
-    pub(super) tail_probe: Option<(Position, bool)>,
+    /// TLP.end_seq: a tail loss probe is out, which repeated what lies before this.
+    pub(super) tail_probe: Option<Position>,
 }
 
 impl Recovery {
@@ -175,15 +175,14 @@ impl Connection {
         srtt * 2 + if single { PEER_ACK_DELAY_MAX } else { PROBE_SLACK }
     }
 
-    /// RFC 8985 §7.4.2: the probe was answered. If it repeated data and nobody says that this was not needed, the data had
-    /// been lost.
+    /// RFC 8985 §7.4.2: the probe was answered. If nobody says that it was not needed, what it repeated had been lost.
     fn end_tail_probe(&mut self, now: Instant, outcome: &AckOutcome) {
-        let Some((end, repeated)) = self.recovery.tail_probe else { return };
+        let Some(end) = self.recovery.tail_probe else { return };
         if self.snd.una < end && self.recovery.phase == Phase::Open && !outcome.duplicate_reported {
             return;
         }
         self.recovery.tail_probe = None;
-        if repeated && self.recovery.phase == Phase::Open && !outcome.duplicate_reported {
+        if self.recovery.phase == Phase::Open && !outcome.duplicate_reported {
             self.note_loss(now, LossRule::TailProbe, u64::from(self.smss()));
             self.begin_episode_if_open(now, u64::from(self.smss()), LossCause::Reordering);
             self.end_episode_if_done(now);

@@ -89,11 +89,12 @@ pub(crate) struct AckOutcome {
 
 impl AckOutcome {
     fn count(&mut self, record: &Record, bytes: u64) {
+        let end = record.start + bytes;
         self.newly_acked += bytes;
         self.retransmission_acked |= record.retransmitted;
         let at = record.moment.at;
-        if self.newest_any.is_none_or(|(moment, end)| (moment.at, end) <= (at, record.end)) {
-            self.newest_any = Some((record.moment, record.end));
+        if self.newest_any.is_none_or(|(moment, last)| (moment.at, last) <= (at, end)) {
+            self.newest_any = Some((record.moment, end));
             self.newest_was_repeated = record.retransmitted;
         }
         if !record.retransmitted && self.newest.is_none_or(|moment| moment.at <= at) {

@@ -85,6 +85,10 @@ impl Bbr {
                 why: "it answers the rate of loss: while it starts, only more than 2 % in a round trip",
             },
             Exception {
+                check: "reduces on loss whatever is outstanding",
+                why: "it has no threshold; see above for the window",
+            },
+            Exception {
                 check: "reduces on a mark",
                 why: "a mark lowers the model, at the end of its round trip",
             },

@@ -47,8 +47,8 @@ impl Bbr {
         }
     }
 
-    /// CheckStartupHighLoss(). A round of losses begins with the first, so that its end, still in recovery, is a round
-    /// trip spent in recovery.
+    /// CheckStartupHighLoss(). A round of losses begins with the first, so that its end, still in recovery,
+    /// is a round trip spent in recovery.
     fn check_startup_high_loss(&mut self, rs: &RateSample) {
         let enough = self.model.loss_events_in_round >= STARTUP_FULL_LOSS_COUNT;
         let too_high = self.model.is_loss_too_high(self.model.tx_in_flight(rs.delivered));

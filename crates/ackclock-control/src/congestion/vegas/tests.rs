@@ -61,17 +61,20 @@ fn less_than_alpha_queued_grows_by_a_segment() {
 #[test]
 fn between_alpha_and_beta_the_window_stands() {
     let (mut vegas, mut delivered) = in_congestion_avoidance(20);
-    // 20 * (1 - 100/111) = 1.98 segments queued.
+    // The round that ends with the first longer round trip had none. Then 21 * (1 - 100/111) = 2.1 segments
+    // queued.
+    assert_eq!(round(&mut vegas, &mut delivered, 111), 21);
     let windows: Vec<u64> = (0..3).map(|_| round(&mut vegas, &mut delivered, 111)).collect();
-    assert_eq!(windows, [20, 20, 20]);
+    assert_eq!(windows, [21, 21, 21]);
 }
 
 #[test]
 fn more_than_beta_queued_shrinks_by_a_segment() {
     let (mut vegas, mut delivered) = in_congestion_avoidance(20);
-    // 20 * (1 - 100/125) = 4 segments queued.
+    // 21 * (1 - 100/125) = 4.2 segments queued.
+    assert_eq!(round(&mut vegas, &mut delivered, 125), 21);
     let windows: Vec<u64> = (0..3).map(|_| round(&mut vegas, &mut delivered, 125)).collect();
-    assert_eq!(windows, [19, 18, 17]);
+    assert_eq!(windows, [20, 19, 18]);
 }
 
 #[test]

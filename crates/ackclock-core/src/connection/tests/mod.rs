@@ -126,10 +126,16 @@ impl Pair {
         let start = self.now;
         let (mut written, mut read) = (0, 0);
         let mut buffer = vec![0; 1 << 16];
+        let mut may_write = true;
         while read < bytes {
-            if written < bytes {
+            // As a task does: writes until it would block, then waits to be told.
+            may_write |= self.ends[0].take_readiness().writable;
+            while may_write && written < bytes {
                 let chunk: Vec<u8> = (written..bytes.min(written + 50_000)).map(pattern).collect();
-                written += self.ends[0].write(self.now, &chunk).unwrap_or(0);
+                match self.ends[0].write(self.now, &chunk) {
+                    Ok(n) => written += n,
+                    Err(_) => may_write = false,
+                }
             }
             while let Ok(n) = self.ends[1].read(self.now, &mut buffer) {
                 assert!(n > 0, "the stream ended early");

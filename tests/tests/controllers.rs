@@ -1,0 +1,79 @@
+//! Every congestion controller, and every profile's layers around one, on real connections in virtual time: bytes are
+//! compared one by one, and the oracles of the pair are asked after every step.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ackclock_control::profile::Profile;
+use ackclock_core::TcpConfig;
+use ackclock_core::congestion::{ControllerFactory, Registry};
+use ackclock_tests::app::Plan;
+use ackclock_tests::link::Faults;
+use ackclock_tests::pair::{Pair, Report, Scenario};
+
+const BYTES: u64 = 1_000_000;
+
+/// A transfer from client to server over 20 Mbit/s, 20 ms and a queue of 50 packets, with this loss both ways.
+fn transfer(congestion: Arc<dyn ControllerFactory>, loss_per_million: u32) -> Report {
+    let tcp = TcpConfig { congestion, ..TcpConfig::default() };
+    let path = Faults {
+        rate_bps: Some(20_000_000),
+        queue_packets: 50,
+        loss: loss_per_million,
+        ..Faults::none(Duration::from_millis(10))
+    };
+    let plan = |total| Plan {
+        total,
+        write_chunk: (65_536, 65_536),
+        read_chunk: (65_536, 65_536),
+        pause: 0,
+        pause_max: Duration::ZERO,
+        abort_after: None,
+    };
+    let scenario = Scenario {
+        seed: 1,
+        v6: false,
+        mtu: 1500,
+        tcp: [tcp.clone(), tcp],
+        faults: [path.clone(), path],
+        plans: [plan(BYTES), plan(1)],
+        iss: [None, None],
+        heal_after: Duration::from_secs(3600),
+        mtu_change: None,
+    };
+    Pair::new(scenario).run()
+}
+
+#[test]
+fn every_controller_completes_a_transfer_whatever_is_lost() {
+    let registry = Registry::builtin();
+    for name in registry.names() {
+        for loss in [0, 10_000, 50_000] {
+            let factory = registry.find(name).expect("it is one of the names");
+            let report = transfer(factory, loss);
+            assert_eq!(report.bytes, BYTES + 1, "{name} with a loss of {loss} in a million");
+            // Most of it is TIME-WAIT.
+            assert!(report.time < Duration::from_secs(75), "{name} with {loss}: {:?}", report.time);
+        }
+    }
+}
+
+#[test]
+fn every_profile_completes_a_transfer() {
+    let registry = Registry::with_experiments();
+    for profile in Profile::all().filter(|profile| profile.name != "none-1987") {
+        let factory = profile.controller_factory(&registry).expect("its controller is registered");
+        let report = transfer(factory, 10_000);
+        assert_eq!(report.bytes, BYTES + 1, "{}", profile.name);
+    }
+}
+
+/// Loss must slow a controller that answers it: a window that grows through losses would fill the queue again and again.
+#[test]
+fn losses_do_not_fill_the_queue() {
+    for name in ["cubic", "reno", "newreno", "vegas"] {
+        let factory = Registry::builtin().find(name).expect("it is built in");
+        let dropped = transfer(factory, 10_000).links[0].queue_drops;
+        assert!(dropped < 20, "{name}: {dropped} packets dropped by the queue");
+    }
+}
