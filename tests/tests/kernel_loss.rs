@@ -1,12 +1,12 @@
 //! Transfers each way through a network that loses, reorders and doubles packets.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ackclock::TcpConfig;
 use ackclock_device::OffloadMode;
 use ackclock_device::impair::Settings;
 use ackclock_tests::kernel::payload::{receive, send};
-use ackclock_tests::kernel::scene::{Family, impaired_stack, within};
+use ackclock_tests::kernel::scene::{Family, impaired_stack, report, within};
 use ackclock_tests::netns::in_namespace;
 use tokio::io::AsyncWriteExt;
 use tokio::net;
@@ -56,15 +56,18 @@ fn each_family(settings: Settings, check: impl Fn(Statistics, Statistics) + Send
 }
 
 async fn to_the_kernel(stack: &ackclock::Stack, family: Family) {
+    let began = Instant::now();
     let listener = net::TcpListener::bind(family.kernel(7)).await.unwrap();
     let kernel = tokio::spawn(async move { receive(&mut listener.accept().await?.0).await });
     let mut stream = within(LIMIT, stack, stack.connect(family.kernel(7))).await.unwrap();
     let sent = within(LIMIT, stack, send(&mut stream, LEN, 1)).await.unwrap();
     stream.shutdown().await.unwrap();
     assert_eq!(within(LIMIT, stack, kernel).await.unwrap().unwrap(), sent);
+    report("to the kernel", LEN, began);
 }
 
 async fn from_the_kernel(stack: &ackclock::Stack, family: Family) {
+    let began = Instant::now();
     let listener = stack.listen(family.stack(7)).unwrap();
     let kernel = tokio::spawn(async move {
         let mut stream = net::TcpStream::connect(family.stack(7)).await?;
@@ -75,6 +78,7 @@ async fn from_the_kernel(stack: &ackclock::Stack, family: Family) {
     let (mut stream, _) = within(LIMIT, stack, listener.accept()).await.unwrap();
     let received = within(LIMIT, stack, receive(&mut stream)).await.unwrap();
     assert_eq!(received, kernel.await.unwrap().unwrap());
+    report("from the kernel", LEN, began);
 }
 
 /// A round trip of 2 ms, so that there is a flight in which packets can be lost.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ackclock_device::OffloadMode;
 use ackclock_tests::kernel::payload::{receive, send};
-use ackclock_tests::kernel::scene::{Family, stack, within};
+use ackclock_tests::kernel::scene::{Family, report, stack, within};
 use ackclock_tests::netns::in_namespace;
 use tokio::io::AsyncWriteExt;
 use tokio::net;
@@ -80,12 +80,6 @@ async fn each_way(family: Family, mode: OffloadMode) {
     let received = within(LIMIT, &stack, receive(&mut stream)).await.unwrap();
     assert_eq!(received, kernel.await.unwrap());
     report("from the kernel", bytes, began);
-}
-
-/// Shown with `--nocapture`. No test depends on it.
-fn report(way: &str, bytes: u64, began: Instant) {
-    let seconds = began.elapsed().as_secs_f64();
-    println!("{way}: {seconds:.2} s, {:.2} Gbit/s", bytes as f64 * 8e-9 / seconds);
 }
 
 fn transfer_bytes() -> u64 {

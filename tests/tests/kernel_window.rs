@@ -6,32 +6,32 @@ use ackclock::{ConnectionInfo, Stack, TcpStream};
 use ackclock_device::OffloadMode;
 use ackclock_tests::kernel::payload::{Digest, receive, send};
 use ackclock_tests::kernel::scene::{Family, stack, within};
-use ackclock_tests::netns::in_namespace;
+use ackclock_tests::netns::{Namespace, in_namespaces};
 use tokio::io::AsyncWriteExt;
 use tokio::net;
 use tokio::time::sleep;
 
 #[test]
-fn kernel_that_does_not_read_over_ipv4_is_waited_for() {
+fn kernel_that_does_not_read_is_waited_for() {
     // Tests: RFC 9293 MUST-35
     // Tests: RFC 9293 MUST-36
     // Tests: RFC 9293 MUST-37
-    in_namespace(|| kernel_does_not_read(Family::V4, OffloadMode::Off));
+    in_namespaces(|places| both(places, kernel_does_not_read));
 }
 
 #[test]
-fn kernel_that_does_not_read_over_ipv6_with_offload_is_waited_for() {
-    in_namespace(|| kernel_does_not_read(Family::V6, OffloadMode::On));
+fn stack_that_does_not_read_holds_the_kernel() {
+    in_namespaces(|places| both(places, stack_does_not_read));
 }
 
-#[test]
-fn stack_that_does_not_read_over_ipv4_holds_the_kernel() {
-    in_namespace(|| stack_does_not_read(Family::V4, OffloadMode::Off));
-}
-
-#[test]
-fn stack_that_does_not_read_over_ipv6_with_offload_holds_the_kernel() {
-    in_namespace(|| stack_does_not_read(Family::V6, OffloadMode::On));
+/// IPv4 packet by packet and IPv6 with offload, at the same time.
+fn both<F>([first, second]: [Namespace; 2], scene: impl Fn(Family, OffloadMode) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let other = first.handle().spawn(scene(Family::V4, OffloadMode::Off));
+    second.run(scene(Family::V6, OffloadMode::On));
+    second.run(async { other.await.unwrap() });
 }
 
 async fn kernel_does_not_read(family: Family, mode: OffloadMode) {

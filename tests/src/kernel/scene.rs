@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ackclock::{Stack, TcpConfig};
 use ackclock_device::impair::{Impaired, Network, Settings};
@@ -85,6 +85,12 @@ pub async fn within<T>(limit: Duration, stack: &Stack, future: impl Future<Outpu
         Ok(value) => value,
         Err(_) => panic!("not done after {limit:?}: {:#?}\n{:#?}", stack.connections(), stack.counters()),
     }
+}
+
+/// Says how fast a transfer was, for `--nocapture`; no test depends on it.
+pub fn report(what: &str, bytes: u64, began: Instant) {
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{what}: {seconds:.2} s, {:.2} Gbit/s", bytes as f64 * 8e-9 / seconds);
 }
 
 /// The kernel inserts the local route of an IPv6 address from a work queue, after it has acknowledged the address.

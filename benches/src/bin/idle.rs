@@ -1,0 +1,126 @@
+//! What an idle connection costs in memory, sockets and all: two stacks joined in memory, in one process.
+//!
+//! `idle [CONNECTIONS]` opens that many connections (100,000 unless told otherwise) and holds both ends' streams, then
+//! sends a message and its answer over each and waits until their buffers have been given back. After both steps it
+//! prints, per end, what the allocator has handed out (its own overhead included) and what the process occupies, holes
+//! in the heap included; buffers that were given back leave such holes, and the next buffers fill them. Fails when more
+//! than 2 KiB per end are handed out.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use ackclock::{Stack, TcpListener, TcpStream};
+use ackclock_device::memory;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Both ends of the connections opened.
+type Ends = Vec<(TcpStream, TcpStream)>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> io::Result<ExitCode> {
+    let connections =
+        std::env::args().nth(1).map_or(CONNECTIONS, |n| n.parse().expect("a number of connections"));
+    let (left, right) = memory::pair(memory::Config::default());
+    let client = Stack::builder().device(left).address(cidr("10.0.0.1/24")).spawn()?;
+    let server = Stack::builder().device(right).address(cidr("10.0.0.2/24")).spawn()?;
+
+    let before = Memory::now()?;
+    let began = Instant::now();
+    let mut ends = open(&client, &server, connections).await?;
+    let opened = began.elapsed().as_secs_f64();
+    let fresh = Memory::now()?.since(before, connections);
+    println!("{connections} connections, opened in {opened:.1} s: {fresh}");
+
+    for (near, far) in &mut ends {
+        exchange(near, far).await?;
+    }
+    tokio::time::sleep(SETTLE).await;
+    let rested = Memory::now()?.since(before, connections);
+    let held = client.info().memory_used + server.info().memory_used;
+    println!("used once, then idle for {SETTLE:?}: {rested}; buffers hold {held} bytes");
+    let most = fresh.handed_out.max(rested.handed_out);
+    Ok(if most <= PER_END_MAX { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Opens connections one after the other; a port of the server takes as many as the client has ports for.
+async fn open(client: &Stack, server: &Stack, connections: usize) -> io::Result<Ends> {
+    let mut ends = Ends::with_capacity(connections);
+    let mut port = 7;
+    while ends.len() < connections {
+        let addr = SocketAddr::new(cidr("10.0.0.2/24").addr(), port);
+        let listener = server.listen(addr)?;
+        for _ in 0..PER_PORT.min(connections - ends.len()) {
+            ends.push(join(client, &listener, addr).await?);
+        }
+        port += 1;
+    }
+    Ok(ends)
+}
+
+async fn join(
+    client: &Stack,
+    listener: &TcpListener,
+    addr: SocketAddr,
+) -> io::Result<(TcpStream, TcpStream)> {
+    let (near, far) = tokio::join!(client.connect(addr), listener.accept());
+    Ok((near?, far?.0))
+}
+
+async fn exchange(near: &mut TcpStream, far: &mut TcpStream) -> io::Result<()> {
+    let mut message = [0; 64];
+    near.write_all(&message).await?;
+    far.read_exact(&mut message).await?;
+    far.write_all(&message).await?;
+    near.read_exact(&mut message).await.map(drop)
+}
+
+fn cidr(text: &str) -> ackclock::Cidr {
+    text.parse().expect("an address with a prefix")
+}
+
+/// Memory of the process in bytes.
+#[derive(Clone, Copy)]
+struct Memory {
+    handed_out: usize,
+    resident: usize,
+}
+
+impl Memory {
+    fn now() -> io::Result<Self> {
+        // SAFETY: malloc_trim(3) may be called at any time and takes a number of bytes to keep.
+        unsafe { libc::malloc_trim(0) };
+        // SAFETY: mallinfo2(3) takes nothing and returns a structure of numbers.
+        let heap = unsafe { libc::mallinfo2() };
+        let status = fs::read_to_string("/proc/self/status")?;
+        let kib = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:")?.strip_suffix("kB")?.trim().parse().ok());
+        let kib: usize = kib.ok_or_else(|| io::Error::other("/proc/self/status has no VmRSS"))?;
+        Ok(Self { handed_out: heap.uordblks + heap.hblkhd, resident: kib * 1024 })
+    }
+
+    /// The growth since `before`, for each end of the connections.
+    fn since(self, before: Self, connections: usize) -> Self {
+        let ends = 2 * connections.max(1);
+        Self {
+            handed_out: self.handed_out.saturating_sub(before.handed_out) / ends,
+            resident: self.resident.saturating_sub(before.resident) / ends,
+        }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes per end, {} resident", self.handed_out, self.resident)
+    }
+}
+
+const CONNECTIONS: usize = 100_000;
+const PER_PORT: usize = 50_000;
+/// Longer than a buffer that nobody uses is kept.
+const SETTLE: Duration = Duration::from_secs(3);
+const PER_END_MAX: usize = 2048;

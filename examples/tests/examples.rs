@@ -1,0 +1,92 @@
+//! Runs each example as its documentation says, against the kernel where it says so.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use ackclock_tests::kernel::program::{Program, eventually};
+use ackclock_tests::netns::in_namespace;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::spawn_blocking;
+
+#[test]
+fn echo_talks_to_itself_over_the_cable_in_memory() {
+    let said = text(start("echo", &[]).finish());
+    assert!(said.contains("echoed: \"hello, user space\""), "{said}");
+}
+
+#[test]
+fn echo_answers_the_kernel() {
+    in_namespace(|| async {
+        let _echo = start("echo", &["tun9"]);
+        let mut stream = eventually(|| TcpStream::connect("10.9.0.2:7")).await;
+        assert_eq!(exchange(&mut stream, b"hello, kernel").await, b"hello, kernel");
+    });
+}
+
+#[test]
+fn http_get_fetches_a_page_from_the_kernel() {
+    in_namespace(|| async {
+        let get = start("http_get", &["tun9", "10.9.0.1:8000", "/page"]);
+        // The address is there once the example has made its device.
+        let listener = eventually(|| TcpListener::bind("10.9.0.1:8000")).await;
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 1024];
+        let len = stream.read(&mut request).await.unwrap();
+        assert!(request[..len].starts_with(b"GET /page HTTP/1.0\r\n"));
+        stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nthe page").await.unwrap();
+        drop(stream);
+        let said = text(spawn_blocking(|| get.finish()).await.unwrap());
+        assert!(said.ends_with("the page"), "{said}");
+    });
+}
+
+#[test]
+fn proxy_any_forwards_whatever_is_dialled_and_refuses_what_nobody_serves() {
+    in_namespace(|| async {
+        let listener = TcpListener::bind("127.0.0.1:8000").await.unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(async move {
+                    let (mut reader, mut writer) = stream.split();
+                    tokio::io::copy(&mut reader, &mut writer).await
+                });
+            }
+        });
+        let _proxy = start("proxy_any", &["tun9", "203.0.113.0/24", "127.0.0.1"]);
+        for dialled in ["203.0.113.7:8000", "203.0.113.200:8000"] {
+            let mut stream = eventually(|| TcpStream::connect(dialled)).await;
+            assert_eq!(exchange(&mut stream, dialled.as_bytes()).await, dialled.as_bytes());
+        }
+        let refused = TcpStream::connect("203.0.113.7:8001").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn custom_device_carries_ten_megabytes() {
+    let said = text(start("custom_device", &[]).finish());
+    assert!(said.starts_with("10485760 bytes through the tunnel"), "{said}");
+}
+
+/// Sends, closes, reads to the end.
+async fn exchange(stream: &mut TcpStream, message: &[u8]) -> Vec<u8> {
+    stream.write_all(message).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    answer
+}
+
+/// Starts an example, which cargo has built next to this program.
+fn start(example: &str, arguments: &[&str]) -> Program {
+    let this = std::env::current_exe().unwrap();
+    let built: PathBuf =
+        this.ancestors().nth(2).expect("target/PROFILE/deps/THIS").join("examples").join(example);
+    Program::start(built.to_str().expect("a plain path"), arguments, Vec::new())
+}
+
+fn text(output: Vec<u8>) -> String {
+    String::from_utf8(output).expect("text")
+}
