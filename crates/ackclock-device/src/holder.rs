@@ -14,6 +14,10 @@ fn find(name: &str) -> Option<String> {
     let wanted = format!("iff:\t{name}\n");
     let processes = fs::read_dir("/proc").ok()?.flatten();
     for process in processes.filter(|p| p.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)) {
+        // Another network namespace may have an interface of the same name.
+        if !shares_namespace(&process.path()) {
+            continue;
+        }
         let Ok(descriptors) = fs::read_dir(process.path().join("fdinfo")) else { continue };
         let holds = |path: &Path| fs::read_to_string(path).is_ok_and(|text| text.contains(&wanted));
         if descriptors.flatten().any(|d| holds(&d.path())) {
@@ -22,4 +26,11 @@ fn find(name: &str) -> Option<String> {
         }
     }
     None
+}
+
+/// Whether a thread of the process at `proc` is in the network namespace of this one.
+fn shares_namespace(proc: &Path) -> bool {
+    let Ok(ours) = fs::read_link("/proc/thread-self/ns/net") else { return true };
+    let Ok(threads) = fs::read_dir(proc.join("task")) else { return false };
+    threads.flatten().any(|thread| fs::read_link(thread.path().join("ns/net")).is_ok_and(|ns| ns == ours))
 }

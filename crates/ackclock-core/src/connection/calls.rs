@@ -57,7 +57,9 @@ impl Connection {
     /// How many bytes may wait: what two windows can use, so that a slow path does not hide seconds of data.
     fn send_limit(&self) -> usize {
         const LEAST: usize = 64 << 10;
-        let two_windows = usize::try_from(self.congestion.cwnd().saturating_mul(2)).unwrap_or(usize::MAX);
+        // What is outstanding counts even if the window has just been halved: its place is not free yet.
+        let window = self.congestion.cwnd().max(self.snd.flight_size());
+        let two_windows = usize::try_from(window.saturating_mul(2)).unwrap_or(usize::MAX);
         two_windows.max(LEAST).min(self.snd.buffer_max)
     }
 

@@ -148,13 +148,14 @@ impl Connection {
         }
     }
 
-    /// RFC 8985 §7.2: when nothing is known to be lost, a probe goes out if no acknowledgement comes for two round trips.
+    /// RFC 8985 §7.2: a probe goes out if no acknowledgement comes for two round trips.
+    // Deviation from RFC 8985 §7.2: during recovery as well. Where one acknowledgement stands for a whole flight, as with
+    // coalesced segments, its loss would else cost a retransmission timeout.
     pub(super) fn arm_tail_probe(&mut self, now: Instant) {
         let wanted = self.policy() == RecoveryPolicy::RackTlp
-            && self.recovery.phase == Phase::Open
+            && !matches!(self.recovery.phase, Phase::Loss(_))
             && self.recovery.tail_probe.is_none()
             && self.snd.una < self.snd.nxt
-            && self.scoreboard.sacked() == 0
             && self.scoreboard.lost() == 0;
         match (self.timers.recovery, self.timers.send) {
             (RecoveryTimer::Reordering(_), _) => {}
@@ -178,7 +179,7 @@ impl Connection {
     /// RFC 8985 §7.4.2: the probe was answered. If nobody says that it was not needed, what it repeated had been lost.
     fn end_tail_probe(&mut self, now: Instant, outcome: &AckOutcome) {
         let Some(end) = self.recovery.tail_probe else { return };
-        if self.snd.una < end && self.recovery.phase == Phase::Open && !outcome.duplicate_reported {
+        if self.snd.una < end && !outcome.duplicate_reported {
             return;
         }
         self.recovery.tail_probe = None;

@@ -419,9 +419,9 @@ impl Scoreboard {
         marked
     }
 
-    /// The last segment goes out again as a tail loss probe (RFC 8985 §7.3); its place, if anything is outstanding.
+    /// The last segment that the peer is not known to hold, for a tail loss probe (RFC 8985 §7.3).
     pub(crate) fn last_segment(&self) -> Option<(Position, Position)> {
-        let last = self.records.back().filter(|record| record.condition == Condition::Outstanding)?;
+        let last = self.records.iter().rev().find(|record| record.condition == Condition::Outstanding)?;
         Some((last.start.max(last.end.back(u64::from(last.segment))), last.end))
     }
 
