@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use ackclock_wire::TxPacket;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
@@ -27,7 +28,12 @@ pub(crate) struct TunFd {
     control: OwnedFd,
     link: Cell<Link>,
     pub(crate) counters: Counters,
+    /// Where headers, and short packets whole, are put together for one `write`.
+    gathered: Vec<u8>,
 }
+
+/// The longest payload that is copied behind its header; a longer one is written from where it lies.
+const COPIED_MAX: usize = 4096;
 
 /// What was last known of the interface.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +64,15 @@ impl TunFd {
         let fd = Arc::new(fd);
         let hangup = Box::pin(hangup(Arc::clone(&fd)));
         let link = Cell::new(Link { mtu: MTU_DEFAULT, up: true, asked_at: None });
-        Ok(Self { fd, hangup, gone: false, control, link, counters: Counters::default() })
+        Ok(Self {
+            fd,
+            hangup,
+            gone: false,
+            control,
+            link,
+            counters: Counters::default(),
+            gathered: Vec::new(),
+        })
     }
 
     /// Calls `read` until it says that the batch is full or nothing is left.
@@ -110,11 +124,28 @@ impl TunFd {
         self.fd.poll_write_ready(cx).map_ok(drop)
     }
 
-    /// Writes one packet in one call; one that the kernel does not take is dropped and counted.
-    pub(crate) fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<()> {
-        let len: usize = slices.iter().map(|s| s.len()).sum();
+    /// Writes one packet, `prefix` in front of it, in one call; one that the kernel does not take is dropped and counted.
+    pub(crate) fn send(&mut self, prefix: &[u8], packet: &TxPacket<'_>) -> io::Result<()> {
+        let len = prefix.len() + packet.len();
+        self.gathered.clear();
+        self.gathered.extend_from_slice(prefix);
+        self.gathered.extend_from_slice(packet.header);
+        let [first, second] = packet.payload;
+        let whole = packet.payload_len() <= COPIED_MAX;
+        if whole {
+            // The kernel takes a short packet from one place faster than from three.
+            self.gathered.extend_from_slice(first);
+            self.gathered.extend_from_slice(second);
+        }
+        let gathered = &self.gathered;
         let written = loop {
-            let write = |file: &File| (&mut &*file).write_vectored(slices);
+            let write = |mut file: &File| match (whole, second.is_empty()) {
+                (true, _) => file.write(gathered),
+                (false, true) => file.write_vectored(&[IoSlice::new(gathered), IoSlice::new(first)]),
+                (false, false) => {
+                    file.write_vectored(&[IoSlice::new(gathered), IoSlice::new(first), IoSlice::new(second)])
+                }
+            };
             match self.fd.try_io(Interest::WRITABLE, write) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => break other,

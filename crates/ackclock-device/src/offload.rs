@@ -3,7 +3,7 @@
 //! Source: Linux `Documentation/networking/tuntap.rst` and `include/uapi/linux/if_tun.h`.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, Read};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::task::{Context, Poll};
@@ -85,12 +85,12 @@ impl Device for OffloadDevice {
         if let Some(header) = VnetHeader::describe(packet)
             && packet.len() <= GSO_MAX
         {
-            return write_packet(&mut self.fd, header, packet);
+            return self.fd.send(&header.to_bytes(), packet);
         }
         let mut result = Ok(());
         gso::cut(packet, |segment| {
             if result.is_ok() {
-                result = write_packet(&mut self.fd, VnetHeader::default(), segment);
+                result = self.fd.send(&VnetHeader::default().to_bytes(), segment);
             }
         });
         result
@@ -124,15 +124,6 @@ fn read_packet(mut file: &File, batch: &mut ReceiveBatch, counters: &mut Counter
     batch.commit(vnet::LEN, len, meta);
     counters.received += 1;
     Ok(ReadStep::Added)
-}
-
-fn write_packet(fd: &mut TunFd, header: VnetHeader, packet: &TxPacket<'_>) -> io::Result<()> {
-    fd.send(&[
-        IoSlice::new(&header.to_bytes()),
-        IoSlice::new(packet.header),
-        IoSlice::new(packet.payload[0]),
-        IoSlice::new(packet.payload[1]),
-    ])
 }
 
 // All three fit the 16 bits of `ifr_flags`.

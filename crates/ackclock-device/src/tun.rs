@@ -1,7 +1,7 @@
 //! A TUN device through the `tun-tap` crate: one IP packet per read and write, nothing left to the kernel.
 
 use std::fs::File;
-use std::io::{self, IoSlice, Read};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::task::{Context, Poll};
 
@@ -83,12 +83,12 @@ impl Device for TunDevice {
 
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
         if packet.segment_size.is_none() && packet.checksum != ChecksumState::Partial {
-            return self.fd.send(&slices(packet));
+            return self.fd.send(&[], packet);
         }
         let mut result = Ok(());
         gso::cut(packet, |segment| {
             if result.is_ok() {
-                result = self.fd.send(&slices(segment));
+                result = self.fd.send(&[], segment);
             }
         });
         result
@@ -101,10 +101,6 @@ impl Device for TunDevice {
     fn link_up(&self) -> bool {
         self.fd.link_up()
     }
-}
-
-fn slices<'a>(packet: &TxPacket<'a>) -> [IoSlice<'a>; 3] {
-    [IoSlice::new(packet.header), IoSlice::new(packet.payload[0]), IoSlice::new(packet.payload[1])]
 }
 
 /// Room for a packet however small the MTU is said to be.
