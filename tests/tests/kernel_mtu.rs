@@ -80,10 +80,12 @@ fn device_whose_mtu_changes_is_followed_both_ways() {
                 }
             })
             .await;
-            let (sent, received) = tokio::join!(send(&mut ours, LEN, 1), receive_some(&mut theirs, LEN));
+            let there = async { tokio::join!(send(&mut ours, LEN, 1), receive_some(&mut theirs, LEN)) };
+            let (sent, received) = within(LIMIT, &stack, there).await;
             assert_eq!(received.unwrap(), sent.unwrap());
             assert!(ours.info().unwrap().pmtu as usize <= mtu);
-            let (sent, received) = tokio::join!(send(&mut theirs, LEN, 2), receive_some(&mut ours, LEN));
+            let back = async { tokio::join!(send(&mut theirs, LEN, 2), receive_some(&mut ours, LEN)) };
+            let (sent, received) = within(LIMIT, &stack, back).await;
             assert_eq!(received.unwrap(), sent.unwrap());
         }
     });

@@ -114,8 +114,11 @@ impl Connection {
         if std::mem::take(&mut self.pending.probe) {
             return self.choose_probe();
         }
-        if std::mem::take(&mut self.pending.tail_probe) {
-            return self.choose_tail_probe();
+        // All may have been acknowledged since the probe was decided on: then new data goes.
+        if std::mem::take(&mut self.pending.tail_probe)
+            && let Some(chosen) = self.choose_tail_probe()
+        {
+            return Some(chosen);
         }
         self.restart_after_idleness(now);
         self.choose_new(limits)

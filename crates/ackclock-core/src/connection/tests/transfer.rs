@@ -189,3 +189,26 @@ fn a_little_reordering_is_no_loss() {
     let info = pair.ends[0].info(pair.now);
     assert!(info.retransmits <= 2, "the window widens after the first mistake: {info:?}");
 }
+
+#[test]
+fn new_data_goes_when_an_acknowledgement_overtakes_the_tail_probe() {
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    pair.transfer(4 * 1448);
+    pair.run_for(Duration::from_millis(100));
+    pair.path = Box::new(|side, _| Fate::Deliver(if side == 1 { DELAY * 10 } else { DELAY }));
+    let sender = |pair: &mut Pair, data: &[u8]| pair.ends[0].write(pair.now, data).unwrap();
+    sender(&mut pair, &[1; 2 * 1448]);
+    pair.run_for(DELAY);
+
+    // The probe is due, but the device takes nothing now; meanwhile all is acknowledged.
+    pair.now = pair.ends[0].poll_timeout().unwrap();
+    pair.ends[0].handle_timeout(pair.now);
+    assert!(pair.ends[0].pending.tail_probe);
+    sender(&mut pair, &[2; 1448]);
+    let ((arrives, _), (_, packet, meta)) = pair.wire.pop_first().unwrap();
+    pair.now = arrives;
+    deliver(&mut pair.ends[0], pair.now, &packet, meta);
+    assert_eq!(pair.ends[0].info(pair.now).unacked, 0);
+    let sent = pair.ends[0].poll_transmit(pair.now, pair.limits, &mut [0; HEADER_MAX]);
+    assert_eq!(sent.map(|segment| segment.payload_len), Some(1448));
+}
