@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ackclock::{Stack, TcpConfig};
 use ackclock_device::impair::{Impaired, Network, Settings};
-use ackclock_device::{Device, OffloadMode, configure};
+use ackclock_device::{Device, OffloadMode, OpenError, configure};
 
 /// IPv4 or IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Family {
 /// # Panics
 /// The kernel refuses.
 pub fn open_tun(mode: OffloadMode) -> Box<dyn Device> {
-    let (device, fell_back) = ackclock_device::open(TUN, mode).expect("the device opens");
+    let (device, fell_back) = open_when_free(mode).expect("the device opens");
     assert_eq!(fell_back, None);
     let kernel_v4 = "10.9.0.1/24".parse().expect("an address with a prefix");
     let kernel_v6 = "fd09::1/64".parse().expect("an address with a prefix");
@@ -45,6 +45,18 @@ pub fn open_tun(mode: OffloadMode) -> Box<dyn Device> {
     configure::add_address(TUN, kernel_v6, None).expect("tun0 takes an IPv6 address");
     wait_until_local("fd09::1");
     device
+}
+
+/// A child that another test of this process is just starting has all descriptors until its `exec`, so a device that
+/// was closed may be in use for a moment longer.
+fn open_when_free(mode: OffloadMode) -> Result<(Box<dyn Device>, Option<String>), OpenError> {
+    for _ in 0..100 {
+        match ackclock_device::open(TUN, mode) {
+            Err(OpenError::Busy { .. }) => std::thread::sleep(Duration::from_millis(10)),
+            opened => return opened,
+        }
+    }
+    ackclock_device::open(TUN, mode)
 }
 
 /// A stack behind `device`.

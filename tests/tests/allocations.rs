@@ -1,12 +1,15 @@
-//! No controller allocates on the path of an acknowledgement, nor does the estimator of the timeout.
+//! Nothing is allocated on the path of data: not by the core for a segment in order or its acknowledgement, not by a
+//! controller, not by the estimator of the timeout.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 
+use ackclock_benches::pair::{Bulk, Link};
 use ackclock_control::Instant;
 use ackclock_control::congestion::{Ack, Registry, Start};
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
+use ackclock_core::TcpConfig;
 
 struct Counting;
 
@@ -81,4 +84,26 @@ fn samples_allocate_nothing() {
 #[test]
 fn counting_counts() {
     assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+}
+
+#[test]
+fn core_allocates_nothing_for_segments_in_order_and_their_acknowledgements() {
+    for offload in [false, true] {
+        let link = Link { mtu: 1500, offload, checksums: true, burst: 64 };
+        let tcp = TcpConfig { send_buffer_max: 1 << 20, receive_buffer_max: 1 << 20, ..TcpConfig::default() };
+        let mut bulk = Bulk::new(link, &tcp, 1 << 16);
+        let mut now = Instant::from_millis(10);
+        let mut rounds = |bulk: &mut Bulk, rounds: u64| {
+            for _ in 0..rounds {
+                now += Duration::from_micros(50);
+                bulk.round(now);
+            }
+        };
+        // Until windows, buffers and queues have their size.
+        rounds(&mut bulk, 2000);
+        let before = bulk.totals;
+        let count = allocations(|| rounds(&mut bulk, 2000));
+        assert!(bulk.totals.bytes - before.bytes > 64 << 20, "{:?}", bulk.totals);
+        assert_eq!(count, 0, "offload {offload}: {} segments", bulk.totals.segments - before.segments);
+    }
 }
