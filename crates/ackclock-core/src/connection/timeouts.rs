@@ -166,11 +166,15 @@ impl Connection {
     /// Sees to it that the right timer of the sending side runs.
     #[inline]
     pub(super) fn update_send_timer(&mut self, now: Instant) {
-        // A connection that only receives comes by here with each segment.
-        if self.timers.send == SendTimer::Idle && self.snd.una == self.snd.nxt && self.snd.unsent() == 0 {
-            return;
+        // These two come by with each segment: a connection that only receives, and one that has data in flight.
+        let settled = match self.timers.send {
+            SendTimer::Idle => self.snd.una == self.snd.nxt && self.snd.unsent() == 0,
+            SendTimer::Retransmit(_) => self.snd.una < self.snd.nxt && self.snd.wnd > 0,
+            SendTimer::Persist(_) => false,
+        };
+        if !settled {
+            self.choose_send_timer(now);
         }
-        self.choose_send_timer(now);
     }
 
     fn choose_send_timer(&mut self, now: Instant) {
