@@ -317,10 +317,7 @@ impl Connection {
             self.timers.send = super::timers::SendTimer::Idle;
         }
         self.update_send_timer(now);
-        if self.timers.recovery == super::timers::RecoveryTimer::Idle {
-            // Running, it is set anew by the next acknowledgement, not by each segment.
-            self.arm_tail_probe(now);
-        }
+        self.arm_tail_probe(now);
     }
 
     /// Options of a data segment.
