@@ -7,7 +7,6 @@ use ackclock_wire::template::{Fields, HEADER_MAX, TxChecksum};
 use ackclock_wire::{Flags, TcpOptions};
 
 use super::timers::Timers;
-use super::transmit::Outgoing;
 use super::{Acks, Connection};
 use crate::position::Position;
 use crate::trace::SendReason;
@@ -23,6 +22,17 @@ pub(super) struct Segment {
     pub(super) segment_max: u32,
     pub(super) reason: SendReason,
     pub(super) options: TcpOptions,
+}
+
+/// A segment that leaves: its header is in the caller's buffer, its payload in the send buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) header_len: usize,
+    pub(crate) transport_offset: u16,
+    pub(crate) start: Position,
+    pub(crate) payload_len: usize,
+    pub(crate) segment_size: Option<NonZeroU16>,
+    pub(crate) checksum: ChecksumState,
 }
 
 impl Segment {

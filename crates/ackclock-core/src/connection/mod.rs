@@ -41,13 +41,13 @@ use crate::recovery::Scoreboard;
 use crate::trace::Trace;
 use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
 
+pub(crate) use self::header::Outgoing;
 pub(crate) use self::open::{
     Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss, initial_receive_window,
     window_scale_for,
 };
 pub use self::state::State;
 pub(crate) use self::timestamps::clock as timestamp_clock;
-pub(crate) use self::transmit::Outgoing;
 
 /// One TCP connection of an [`Endpoint`](crate::Endpoint).
 ///

@@ -7,23 +7,12 @@ use ackclock_wire::packet::ChecksumState;
 use ackclock_wire::template::HEADER_MAX;
 use ackclock_wire::{Flags, TcpOptions};
 
-use super::header::Segment;
+use super::header::{Outgoing, Segment};
 use super::{Connection, Reply, State};
 use crate::position::Position;
 use crate::recovery::SendMoment;
 use crate::trace::{Decision, SendReason};
 use crate::{Instant, Limits};
-
-/// A segment that leaves: its header is in the caller's buffer, its payload in the send buffer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) header_len: usize,
-    pub(crate) transport_offset: u16,
-    pub(crate) start: Position,
-    pub(crate) payload_len: usize,
-    pub(crate) segment_size: Option<NonZeroU16>,
-    pub(crate) checksum: ChecksumState,
-}
 
 /// Data chosen to be sent.
 #[derive(Clone, Copy, Debug)]
