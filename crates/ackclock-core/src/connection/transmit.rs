@@ -1,9 +1,6 @@
 //! What to send next, and why: a reply, a SYN, lost data, a probe, new data, an acknowledgement, in this order.
 
-use std::num::NonZeroU16;
-
 use ackclock_control::congestion::{IdleRestart, Sent};
-use ackclock_wire::packet::ChecksumState;
 use ackclock_wire::template::HEADER_MAX;
 use ackclock_wire::{Flags, TcpOptions};
 
