@@ -50,12 +50,12 @@ pub(crate) async fn run(args: DoctorArgs) -> Exit {
     findings.extend([forwarding(), namespaces()]);
     let problems = findings.iter().filter(|finding| finding.level == Level::Problem).count();
     for finding in &findings {
-        println!("{}", finding.line());
+        show!("{}", finding.line());
     }
     match problems {
-        0 => println!("a transfer would work"),
-        1 => println!("1 problem stands in the way of a transfer"),
-        _ => println!("{problems} problems stand in the way of a transfer"),
+        0 => show!("a transfer would work"),
+        1 => show!("1 problem stands in the way of a transfer"),
+        _ => show!("{problems} problems stand in the way of a transfer"),
     }
     if problems == 0 { Exit::Done } else { Exit::Device }
 }
@@ -65,7 +65,7 @@ pub(crate) fn probe_namespaces() -> Exit {
     match netns::enter_private() {
         Ok(_) => Exit::Done,
         Err(error) => {
-            eprintln!("{error}");
+            say!("{error}");
             Exit::Device
         }
     }

@@ -74,9 +74,13 @@ impl Host {
         if let (Some(network), true) = (&self.impairment, verbose) {
             let (sent, received) = (network.statistics_sent(), network.statistics_received());
             for (direction, counts) in [("sent", sent), ("received", received)] {
-                eprintln!(
+                say!(
                     "tcpcat: impairment of packets {direction}: {} of {} lost, {} dropped by a full queue, {} reordered, {} duplicated",
-                    counts.lost, counts.offered, counts.queue_full, counts.reordered, counts.duplicated
+                    counts.lost,
+                    counts.offered,
+                    counts.queue_full,
+                    counts.reordered,
+                    counts.duplicated
                 );
             }
         }
@@ -86,9 +90,9 @@ impl Host {
             let path = path.display();
             match report.stopped {
                 Some(why) => {
-                    eprintln!("tcpcat: the capture in {path} ends after {} packets: {why}", report.packets)
+                    say!("tcpcat: the capture in {path} ends after {} packets: {why}", report.packets)
                 }
-                None if verbose => eprintln!("tcpcat: {} packets are in {path}", report.packets),
+                None if verbose => say!("tcpcat: {} packets are in {path}", report.packets),
                 None => {}
             }
         }
@@ -108,7 +112,7 @@ fn open_device(args: &DeviceArgs, verbose: bool) -> Result<Box<dyn Device>, Fail
     }
     let (device, fell_back) = open(&args.tun, args.offload.into())?;
     if let (Some(why), true) = (fell_back, verbose) {
-        eprintln!("tcpcat: no segmentation offload: {why}");
+        say!("tcpcat: no segmentation offload: {why}");
     }
     if args.configure {
         configure_kernel_end(args)?;
@@ -176,10 +180,7 @@ async fn wait_for_link(args: &DeviceArgs, device: &dyn Device) -> Result<(), Fai
                 .remedy(format!("sudo ip link set {name} up (and give it an address), or add --configure")));
         }
         if !std::mem::replace(&mut told, true) {
-            eprintln!(
-                "tcpcat: {name} is down; waiting {} s for: sudo ip link set {name} up",
-                LINK_WAIT.as_secs()
-            );
+            say!("tcpcat: {name} is down; waiting {} s for: sudo ip link set {name} up", LINK_WAIT.as_secs());
         }
         tokio::time::sleep(LINK_POLL).await;
     }

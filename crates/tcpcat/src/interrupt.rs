@@ -49,8 +49,8 @@ async fn count(mut interrupts: Signal, mut terminations: Signal, sender: watch::
         }
         sender.send_modify(|count| *count += 1);
         match *sender.borrow() {
-            1 => eprintln!("tcpcat: closing; interrupt again to abort"),
-            _ => eprintln!("tcpcat: aborted"),
+            1 => say!("tcpcat: closing; interrupt again to abort"),
+            _ => say!("tcpcat: aborted"),
         }
     }
 }

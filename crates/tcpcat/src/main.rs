@@ -4,6 +4,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod say;
+
 mod args;
 mod bench;
 mod demo;
@@ -47,10 +50,7 @@ fn run(invocation: Invocation) -> Exit {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!(
-                "tcpcat: {}",
-                Failure::new(Exit::Failed, format!("no threads can be started: {error}"))
-            );
+            say!("tcpcat: {}", Failure::new(Exit::Failed, format!("no threads can be started: {error}")));
             return Exit::Failed;
         }
     };

@@ -233,7 +233,7 @@ async fn patience(limit: Option<Duration>, remote: SocketAddr) {
     let notice = tokio::time::sleep(NOTICE_AFTER);
     let Some(limit) = limit else {
         notice.await;
-        eprintln!("tcpcat: no answer from {remote} yet; -w SECS bounds the wait");
+        say!("tcpcat: no answer from {remote} yet; -w SECS bounds the wait");
         return std::future::pending().await;
     };
     tokio::time::sleep(limit).await;

@@ -312,6 +312,18 @@ except ConnectionError as e:
     assert!(["ConnectionResetError", "BrokenPipeError"].contains(&ended.as_str()), "{ended}");
 }
 
+/// A full disk behind a redirection costs the words, not the verdict.
+#[test]
+fn words_that_cannot_be_written_change_no_exit_code() {
+    let Some(netns) = Netns::new() else { return };
+    let doctor = format!("{} doctor --configure --tun tun1 --addr 10.9.1.2/24", env!("CARGO_BIN_EXE_tcpcat"));
+    let full = netns.command("sh").args(["-c", &format!("{doctor} > /dev/full")]).output().unwrap();
+    said(&full, 0);
+    let none =
+        netns.command("sh").args(["-c", &format!("{doctor} > /dev/full 2> /dev/full")]).output().unwrap();
+    said(&none, 0);
+}
+
 #[test]
 fn the_doctor_tells_what_stands_in_the_way() {
     let Some(netns) = Netns::new() else { return };

@@ -52,7 +52,7 @@ impl Connection {
         if told >= self.snd.pmtu || told < least {
             return;
         }
-        self.set_pmtu(now, told);
+        self.set_pmtu(told);
         // What was too big is lost; it goes out again in smaller segments, which is no sign of congestion.
         if self.established && !self.scoreboard.is_empty() {
             self.scoreboard.mark_all_lost(false);
@@ -62,11 +62,11 @@ impl Connection {
     }
 
     /// The device's MTU changed: the path's is at most that.
-    pub(crate) fn set_mtu(&mut self, now: Instant, mtu: usize) {
-        self.set_pmtu(now, u32::try_from(mtu).unwrap_or(u32::MAX));
+    pub(crate) fn set_mtu(&mut self, mtu: usize) {
+        self.set_pmtu(u32::try_from(mtu).unwrap_or(u32::MAX));
     }
 
-    fn set_pmtu(&mut self, _now: Instant, pmtu: u32) {
+    fn set_pmtu(&mut self, pmtu: u32) {
         self.snd.pmtu = pmtu;
         self.congestion.on_mss_change(self.smss());
     }

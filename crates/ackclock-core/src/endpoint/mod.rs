@@ -314,11 +314,11 @@ impl Endpoint {
 
     /// The device's MTU changed.
     pub fn set_mtu(&mut self, now: Instant, mtu: usize) {
-        let now = self.advance(now);
+        self.advance(now);
         self.config.mtu = mtu;
         for index in self.connections.indices() {
             if let Some(live) = self.connections.at_mut(index) {
-                live.connection.set_mtu(now, mtu);
+                live.connection.set_mtu(mtu);
                 self.touch(index);
             }
         }

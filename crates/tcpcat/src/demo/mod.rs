@@ -25,19 +25,19 @@ pub(crate) fn prepare(args: &DemoArgs) -> Ground {
 pub(crate) async fn run(args: DemoArgs, ground: Option<Ground>) -> Exit {
     let ground = ground.unwrap_or_else(|| Ground::memory("nothing was prepared"));
     let (table, bytes) = (Table::new(args.json), args.bytes);
-    eprintln!("{ground}");
+    say!("{ground}");
     let rounds = rounds(&args, ground, &table).await;
     match rounds {
         Ok(rows) => {
             let failed = rows.iter().find_map(|row| row.failure.as_ref().map(Failure::exit));
             table.finish(&rows);
             if rows.iter().any(|row| row.moved_less_than(bytes)) {
-                eprintln!("A transfer that moved less was ended after {} s.", transfer::TIME_MAX.as_secs());
+                say!("A transfer that moved less was ended after {} s.", transfer::TIME_MAX.as_secs());
             }
             failed.unwrap_or(Exit::Done)
         }
         Err(failure) => {
-            eprintln!("tcpcat: {failure}");
+            say!("tcpcat: {failure}");
             failure.exit()
         }
     }
@@ -53,7 +53,7 @@ async fn rounds(args: &DemoArgs, ground: Ground, table: &Table) -> Result<Vec<Ro
             // Devices that cannot be had after all: the same over memory.
             Err(failure) if rows.is_empty() && !ground.is_memory() => {
                 ground = Ground::memory(&failure.to_string());
-                eprintln!("{ground}");
+                say!("{ground}");
                 Hosts::build(&ground, loss)?
             }
             Err(failure) => return Err(failure),

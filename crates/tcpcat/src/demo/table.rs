@@ -89,14 +89,14 @@ impl Table {
         self.spinner.suspend(|| {
             if !self.json {
                 if !self.head_shown.swap(true, Ordering::Relaxed) {
-                    println!("{}", rule('┌', '┬', '┐'));
-                    println!("{}", line(&HEAD.map(str::to_owned)));
-                    println!("{}", rule('├', '┼', '┤'));
+                    show!("{}", rule('┌', '┬', '┐'));
+                    show!("{}", line(&HEAD.map(str::to_owned)));
+                    show!("{}", rule('├', '┼', '┤'));
                 }
-                println!("{}", line(&row.cells()));
+                show!("{}", line(&row.cells()));
             }
             if let Some(failure) = &row.failure {
-                eprintln!("tcpcat: {}: {failure}", row.transfer);
+                say!("tcpcat: {}: {failure}", row.transfer);
             }
         });
     }
@@ -105,12 +105,12 @@ impl Table {
     pub(super) fn finish(&self, rows: &[Row]) {
         self.spinner.finish_and_clear();
         if !self.json {
-            println!("{}", rule('└', '┴', '┘'));
+            show!("{}", rule('└', '┴', '┘'));
             return;
         }
         match serde_json::to_string_pretty(rows) {
-            Ok(text) => println!("{text}"),
-            Err(error) => eprintln!("tcpcat: the table cannot be written: {error}"),
+            Ok(text) => show!("{text}"),
+            Err(error) => say!("tcpcat: the table cannot be written: {error}"),
         }
     }
 }

@@ -111,7 +111,7 @@ impl Observer {
     pub(crate) fn say(&self, text: &str) {
         match &self.progress {
             Some(progress) => progress.say(&format!("tcpcat: {text}")),
-            None => eprintln!("tcpcat: {text}"),
+            None => say!("tcpcat: {text}"),
         }
     }
 
@@ -131,13 +131,13 @@ impl Observer {
         match result {
             Ok(outcome) => {
                 for note in &outcome.notes {
-                    eprintln!("tcpcat: {note}");
+                    say!("tcpcat: {note}");
                 }
                 if self.kind.summary {
-                    eprintln!("tcpcat: {}", summary(meter, took, retransmits, outcome));
+                    say!("tcpcat: {}", summary(meter, took, retransmits, outcome));
                 }
             }
-            Err(failure) => eprintln!("tcpcat: {failure}"),
+            Err(failure) => say!("tcpcat: {failure}"),
         }
         if self.json {
             let streams = seen.ended.iter().map(|(tuple, info)| StreamReport::new(tuple, info)).collect();
@@ -163,7 +163,7 @@ pub(crate) struct Look {
 
 /// Reports a failure before anything could be observed.
 pub(crate) fn fail_early(kind: Kind, args: &ObserveArgs, failure: &Failure) -> Exit {
-    eprintln!("tcpcat: {failure}");
+    say!("tcpcat: {failure}");
     if args.json {
         let mut report = Report::new(kind.name, "");
         let meter = Meter::default();

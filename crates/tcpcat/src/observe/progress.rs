@@ -40,7 +40,7 @@ impl Progress {
     /// Prints a line above the bar.
     pub(super) fn say(&self, text: &str) {
         if self.bar.is_hidden() {
-            eprintln!("{text}");
+            say!("{text}");
         } else {
             self.bar.println(text);
         }

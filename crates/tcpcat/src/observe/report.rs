@@ -105,9 +105,9 @@ impl Report {
     /// Prints the report where it does not mix with data.
     pub(super) fn print(&self, data_on_stdout: bool) {
         match serde_json::to_string_pretty(self) {
-            Ok(text) if data_on_stdout => eprintln!("{text}"),
-            Ok(text) => println!("{text}"),
-            Err(error) => eprintln!("tcpcat: the report cannot be written: {error}"),
+            Ok(text) if data_on_stdout => say!("{text}"),
+            Ok(text) => show!("{text}"),
+            Err(error) => say!("tcpcat: the report cannot be written: {error}"),
         }
     }
 }
