@@ -180,6 +180,16 @@ pub enum AckPolicy {
     },
 }
 
+impl AckPolicy {
+    /// The longest that an acknowledgement is delayed.
+    #[must_use]
+    pub fn delay_max(self) -> Duration {
+        match self {
+            Self::EverySecondSegment { delay_max } | Self::WindowShare { delay_max, .. } => delay_max,
+        }
+    }
+}
+
 /// Which TCP options are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {

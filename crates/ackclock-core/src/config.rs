@@ -5,9 +5,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_control::congestion::ControllerFactory;
+use ackclock_control::bandwidth::SenderEstimatorKind;
+use ackclock_control::congestion::{ControllerFactory, IdlePolicy, Registry, UnknownController};
+use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
+use ackclock_control::rtt::RtoConfig;
 
-use crate::{ListenAddr, RecoveryPolicy};
+use crate::ListenAddr;
 
 /// Settings of one endpoint.
 #[derive(Clone)]
@@ -74,8 +77,22 @@ pub struct TcpConfig {
     // RFC 9293 MAY-18: CUBIC (RFC 9438) unless another is asked for.
     /// What makes the congestion controller.
     pub congestion: Arc<dyn ControllerFactory>,
-    /// How losses are found.
-    pub recovery: RecoveryPolicy,
+    /// What sets the first ssthresh, if anything.
+    pub start_up: Option<SenderEstimatorKind>,
+    /// Whether segments are spaced by a rate.
+    pub pacing: bool,
+    /// What becomes of the congestion window after idleness.
+    pub idle: IdlePolicy,
+    /// How losses are found and repaired, as far as the peer's options allow.
+    pub recovery: Recovery,
+    /// Parameters of the retransmission timeout, with the tick of its clock.
+    pub rto: RtoConfig,
+    /// Which proofs take a wrong reduction back.
+    pub undo: UndoChoice,
+    /// When received data is acknowledged; no delay is longer than 500 ms (RFC 9293 MUST-40).
+    pub acks: AckPolicy,
+    /// Explicit congestion notification.
+    pub ecn: Ecn,
     /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
     pub nodelay: bool,
     /// Probe an idle peer; `None` (the default): never (RFC 9293 MUST-25).
@@ -99,8 +116,6 @@ pub struct TcpConfig {
     pub sack: bool,
     /// Offer window scaling (RFC 7323).
     pub window_scaling: bool,
-    /// The longest that an acknowledgement is delayed; at most 500 ms (RFC 9293 MUST-40).
-    pub ack_delay: Duration,
     /// Initial window in segments (RFC 6928: 10).
     pub initial_window_segments: u32,
     /// How long TIME-WAIT lasts: 2 MSL (RFC 9293 MUST-13).
@@ -109,11 +124,43 @@ pub struct TcpConfig {
     pub fin_wait_2_max: Duration,
 }
 
+impl TcpConfig {
+    /// Makes all the choices that the profile names; the others stay. `registry` has its controller.
+    ///
+    /// # Errors
+    /// [`UnknownController`] if `registry` does not have it; then nothing changes.
+    pub fn apply(&mut self, profile: &Profile, registry: &Registry) -> Result<(), UnknownController> {
+        self.congestion = registry.find(profile.congestion)?;
+        self.start_up = profile.start_up;
+        self.pacing = profile.pacing;
+        self.idle = profile.idle;
+        self.recovery = profile.recovery;
+        self.rto = profile.rto;
+        self.undo = profile.undo;
+        self.acks = profile.acks;
+        self.ecn = profile.options.ecn;
+        self.timestamps = profile.options.timestamps;
+        self.sack = profile.options.sack;
+        self.window_scaling = profile.options.window_scaling;
+        self.initial_window_segments = profile.initial_window_segments;
+        Ok(())
+    }
+}
+
 impl Default for TcpConfig {
+    /// The profile `modern`.
     fn default() -> Self {
+        let profile = Profile::modern();
         Self {
             congestion: ackclock_control::congestion::default_factory(),
-            recovery: RecoveryPolicy::default(),
+            start_up: profile.start_up,
+            pacing: profile.pacing,
+            idle: profile.idle,
+            recovery: profile.recovery,
+            rto: profile.rto,
+            undo: profile.undo,
+            acks: profile.acks,
+            ecn: profile.options.ecn,
             nodelay: false,
             keepalive: None,
             user_timeout: None,
@@ -122,11 +169,10 @@ impl Default for TcpConfig {
             mss_max: None,
             ttl: 64,
             dscp: 0,
-            timestamps: true,
-            sack: true,
-            window_scaling: true,
-            ack_delay: Duration::from_millis(40),
-            initial_window_segments: 10,
+            timestamps: profile.options.timestamps,
+            sack: profile.options.sack,
+            window_scaling: profile.options.window_scaling,
+            initial_window_segments: profile.initial_window_segments,
             time_wait: Duration::from_secs(60),
             fin_wait_2_max: Duration::from_secs(60),
         }

@@ -22,12 +22,11 @@ mod recovery;
 pub mod trace;
 mod tuple;
 
-pub use ackclock_control::{Instant, congestion};
+pub use ackclock_control::{Instant, bandwidth, congestion, profile, rtt};
 pub use config::{EndpointConfig, Keepalive, ListenOptions, TcpConfig};
 pub use connection::{Connection, State};
 pub use endpoint::{Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId};
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};
 pub use info::ConnectionInfo;
-pub use recovery::RecoveryPolicy;
 pub use tuple::{FourTuple, ListenAddr};

@@ -31,7 +31,7 @@ use ackclock_control::rtt::RttEstimator;
 use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
 
 use self::limiter::Limiter;
-use self::loss::Recovery;
+use self::loss::RecoveryState;
 use self::receiver::Receiver;
 use self::sender::Sender;
 use self::timers::Timers;
@@ -70,7 +70,7 @@ pub struct Connection {
     rtt: RttEstimator,
     congestion: Box<dyn Controller>,
     scoreboard: Scoreboard,
-    recovery: Recovery,
+    recovery: RecoveryState,
     acks: Acks,
     reply: Option<Reply>,
     pending: Pending,

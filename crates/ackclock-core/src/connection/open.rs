@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::congestion::Start;
-use ackclock_control::rtt::{RtoConfig, RttEstimator};
+use ackclock_control::rtt::RttEstimator;
 use ackclock_wire::{HeaderTemplate, SeqNum, TcpOptions};
 
 use super::limiter::Limiter;
-use super::loss::Recovery;
+use super::loss::RecoveryState;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::timers::Timers;
@@ -98,10 +98,10 @@ impl Connection {
             sack: false,
             template: HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2),
             timers: Timers::new(),
-            rtt: RttEstimator::new(&RtoConfig::default()),
+            rtt: RttEstimator::new(&tcp.rto),
             congestion: tcp.congestion.create(&start),
             scoreboard: Scoreboard::default(),
-            recovery: Recovery::default(),
+            recovery: RecoveryState::default(),
             acks: Acks::default(),
             reply: None,
             pending: Pending::default(),

@@ -126,7 +126,8 @@ impl Connection {
         let (idle, rto) = (now.saturating_since(sent_at), self.rtt.rto());
         if idle > rto && self.snd.unsent() > 0 {
             let initial = u64::from(self.tcp.initial_window_segments.max(1)) * u64::from(self.smss());
-            let restart_window = initial.min(self.congestion.cwnd());
+            let cwnd = self.congestion.cwnd();
+            let restart_window = self.tcp.idle.restart_window(idle, cwnd, initial, u64::from(self.smss()));
             self.congestion.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
         }
     }

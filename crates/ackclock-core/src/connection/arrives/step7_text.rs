@@ -58,7 +58,7 @@ impl Connection {
             self.acks.now = true;
         } else {
             // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.
-            self.timers.delayed_ack = self.timers.delayed_ack.min(arrival.now + self.tcp.ack_delay);
+            self.timers.delayed_ack = self.timers.delayed_ack.min(arrival.now + self.tcp.acks.delay_max());
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::RecoveryPolicy;
+use crate::profile::Recovery;
 
 fn losing(numbers: &'static [u64]) -> Path {
     Box::new(
@@ -69,7 +69,7 @@ fn several_losses_in_one_window_are_one_episode() {
 #[test]
 fn a_lost_tail_waits_for_the_timer_which_sends_one_segment() {
     // Tests: RFC 2525 14
-    let tcp = TcpConfig { recovery: RecoveryPolicy::Sack, ..TcpConfig::default() };
+    let tcp = TcpConfig { recovery: Recovery::Sack, ..TcpConfig::default() };
     let mut pair = Pair::established([tcp.clone(), tcp], losing(&[5, 6]));
     let took = pair.transfer(7 * 1448);
     let info = pair.ends[0].info(pair.now);

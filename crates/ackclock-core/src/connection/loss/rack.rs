@@ -1,0 +1,90 @@
+//! RACK-TLP (RFC 8985): losses found by time, and a probe for lost tails.
+
+use std::time::Duration;
+
+use ackclock_control::congestion::LossCause;
+use ackclock_control::profile::Recovery;
+
+use super::super::timers::{RecoveryTimer, SendTimer};
+use super::{Connection, DUP_THRESH, Phase};
+use crate::Instant;
+use crate::recovery::AckOutcome;
+use crate::trace::LossRule;
+
+/// TLP.max_ack_delay (RFC 8985 §7.2).
+const PEER_ACK_DELAY_MAX: Duration = Duration::from_millis(200);
+/// What timers and schedulers of both ends may add to two round trips.
+const PROBE_SLACK: Duration = Duration::from_millis(1);
+
+impl Connection {
+    pub(super) fn judge_by_time(&mut self, now: Instant, outcome: &AckOutcome) {
+        if outcome.duplicate_reported {
+            self.recovery.rack.on_duplicate_report(self.snd.una, self.snd.nxt);
+        }
+        self.recovery.rack.on_ack(now, outcome, self.rtt.rtt_min());
+        self.find_late(now);
+    }
+
+    /// RFC 8985 §6.2 step 5, and what its timer does.
+    pub(in crate::connection) fn find_late(&mut self, now: Instant) {
+        if let RecoveryTimer::Reordering(_) = self.timers.recovery {
+            self.timers.recovery = RecoveryTimer::Idle;
+        }
+        let Some(newest) = self.recovery.rack.newest().filter(|_| !self.scoreboard.is_empty()) else {
+            return;
+        };
+        let three_held = self.scoreboard.sacked() >= u64::from(DUP_THRESH * self.smss());
+        let certain = three_held || self.recovery.phase != Phase::Open;
+        let patience = self.recovery.rack.patience(self.rtt.rtt_min(), self.rtt.srtt(), certain);
+        let (lost, next) = self.scoreboard.mark_lost_by_time(now, newest, patience);
+        if let Some(at) = next {
+            self.timers.recovery = RecoveryTimer::Reordering(at);
+        }
+        if lost > 0 {
+            self.note_loss(now, LossRule::LaterDelivered, lost);
+            self.begin_episode_if_open(now, lost, LossCause::Reordering);
+        }
+    }
+
+    /// RFC 8985 §7.2: a probe goes out if no acknowledgement comes for two round trips.
+    // Deviation from RFC 8985 §7.2: during recovery as well. Where one acknowledgement stands for a whole flight, as with
+    // coalesced segments, its loss would else cost a retransmission timeout.
+    pub(in crate::connection) fn arm_tail_probe(&mut self, now: Instant) {
+        let wanted = self.policy() == Recovery::RackTlp
+            && !matches!(self.recovery.phase, Phase::Loss(_))
+            && self.recovery.tail_probe.is_none()
+            && self.snd.una < self.snd.nxt
+            && self.scoreboard.lost() == 0;
+        match (self.timers.recovery, self.timers.send) {
+            (RecoveryTimer::Reordering(_), _) => {}
+            (_, SendTimer::Retransmit(rto)) if wanted => {
+                self.timers.recovery = RecoveryTimer::TailProbe((now + self.probe_timeout()).min(rto));
+            }
+            _ => self.timers.recovery = RecoveryTimer::Idle,
+        }
+    }
+
+    fn probe_timeout(&self) -> Duration {
+        let srtt = self.rtt.srtt();
+        if srtt.is_zero() {
+            return self.rtt.rto();
+        }
+        // A single segment may wait for the peer's delayed acknowledgement.
+        let single = self.snd.flight_size() <= u64::from(self.smss());
+        srtt * 2 + if single { PEER_ACK_DELAY_MAX } else { PROBE_SLACK }
+    }
+
+    /// RFC 8985 §7.4.2: the probe was answered. If nobody says that it was not needed, what it repeated had been lost.
+    pub(super) fn end_tail_probe(&mut self, now: Instant, outcome: &AckOutcome) {
+        let Some(end) = self.recovery.tail_probe else { return };
+        if self.snd.una < end && !outcome.duplicate_reported {
+            return;
+        }
+        self.recovery.tail_probe = None;
+        if self.recovery.phase == Phase::Open && !outcome.duplicate_reported {
+            self.note_loss(now, LossRule::TailProbe, u64::from(self.smss()));
+            self.begin_episode_if_open(now, u64::from(self.smss()), LossCause::Reordering);
+            self.end_episode_if_done(now);
+        }
+    }
+}
