@@ -15,9 +15,11 @@
 pub mod bandwidth;
 pub mod congestion;
 pub mod kit;
+mod parameter;
 pub mod profile;
 pub mod rate;
 pub mod rtt;
 pub mod time;
 
+pub use parameter::InvalidParameter;
 pub use time::Instant;

@@ -80,6 +80,7 @@ mod idle;
 mod layer;
 mod newreno;
 mod pacing;
+mod parameters;
 mod registry;
 mod reno;
 mod round;
@@ -108,8 +109,10 @@ pub use hystart::HyStart;
 pub use idle::{IdlePolicy, validated};
 pub use newreno::NewReno;
 pub use pacing::paced;
+pub use parameters::{Parameter, Settings, Values};
 pub use registry::{
-    ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
+    ControllerFactory, NameTaken, Registry, UnknownController, configurable, default_factory, described,
+    factory,
 };
 pub use reno::Reno;
 pub use round::{RoundTimes, Rounds};
