@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{SenderEstimator, bytes_per_second, within_tenth};
-use crate::Instant;
 use crate::time::nanos;
+use crate::{Instant, InvalidParameter};
 
 /// CSA(n, ν): n acknowledgements, all but the first within ν·RTT of the one before.
 #[derive(Clone, Debug)]
@@ -20,14 +20,25 @@ pub struct Csa {
 }
 
 impl Csa {
-    /// `n` acknowledgements (2 to 5 in the paper), `nu` of a round trip of `rtt` apart (0.0125 to 0.2).
+    /// `n` acknowledgements, 2 or more, `nu_ten_thousandths` of a round trip of `rtt` apart, 1 to 10,000. The paper tries
+    /// 2 to 5 and ν of 0.0125 to 0.2.
+    ///
+    /// # Errors
+    /// [`InvalidParameter`] for any other.
+    pub fn new(n: u32, nu_ten_thousandths: u32, rtt: Duration) -> Result<Self, InvalidParameter> {
+        if n < 2 || !(1..=10_000).contains(&nu_ten_thousandths) {
+            let given = format!("n={n},nu={nu_ten_thousandths}/10000");
+            return Err(InvalidParameter::new(given, "n must be 2 or more, nu 1/10000 to 10000/10000"));
+        }
+        Ok(Self { n, gap_max: fraction(rtt, nu_ten_thousandths), ..Self::paper(rtt) })
+    }
+
+    /// n = 3, ν = 0.1: the paper's choice.
     #[must_use]
-    pub fn new(n: u32, nu: f64, rtt: Duration) -> Self {
-        // A round trip of 292 years times one is the most that a Duration of nanoseconds holds.
-        let gap_max = Duration::from_nanos(nanos(rtt)).mul_f64(nu.clamp(0.0, 1.0));
+    pub fn paper(rtt: Duration) -> Self {
         Self {
-            n: n.max(2),
-            gap_max,
+            n: 3,
+            gap_max: fraction(rtt, 1000),
             count: 0,
             first: Instant::ZERO,
             last: Instant::ZERO,
@@ -147,4 +158,10 @@ impl SenderEstimator for TcsaPrime {
     fn is_done(&self) -> bool {
         self.estimate.is_some()
     }
+}
+
+/// So many ten-thousandths of `time`.
+fn fraction(time: Duration, ten_thousandths: u32) -> Duration {
+    let part = u128::from(nanos(time)) * u128::from(ten_thousandths) / 10_000;
+    Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX))
 }

@@ -52,7 +52,7 @@ pub trait SenderEstimator: std::fmt::Debug + Send {
 /// use ackclock_control::bandwidth::{Csa, run};
 ///
 /// let acks = (0..10).map(|n| (Instant::from_millis(100 + 2 * n), 1000));
-/// assert_eq!(run(Csa::new(3, 0.1, Duration::from_millis(100)), acks), Some(500_000));
+/// assert_eq!(run(Csa::paper(Duration::from_millis(100)), acks), Some(500_000));
 /// ```
 pub fn run(
     mut estimator: impl SenderEstimator,
@@ -105,7 +105,7 @@ impl SenderEstimatorKind {
     /// An estimator for a connection whose round trip is `rtt`, which starts with `initial_window` bytes.
     #[must_use]
     pub fn create(self, rtt: Duration, initial_window: u64, smss: u64) -> Box<dyn SenderEstimator> {
-        let csa = Csa::new(3, 0.1, rtt);
+        let csa = Csa::paper(rtt);
         match self {
             Self::Tssf => Box::new(Tssf::new(3, initial_window, smss)),
             Self::Csa => Box::new(csa),
