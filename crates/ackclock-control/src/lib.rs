@@ -15,9 +15,11 @@
 pub mod bandwidth;
 pub mod congestion;
 pub mod kit;
+mod parse;
 pub mod profile;
 pub mod rate;
 pub mod rtt;
 pub mod time;
 
+pub use parse::InvalidChoice;
 pub use time::Instant;

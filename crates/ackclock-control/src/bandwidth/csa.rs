@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{SenderEstimator, bytes_per_second, within_tenth};
+use super::{CsaConfig, SenderEstimator, bytes_per_second, within_tenth};
 use crate::Instant;
 use crate::time::nanos;
 
@@ -24,7 +24,16 @@ impl Csa {
     #[must_use]
     pub fn new(n: u32, nu: f64, rtt: Duration) -> Self {
         // A round trip of 292 years times one is the most that a Duration of nanoseconds holds.
-        let gap_max = Duration::from_nanos(nanos(rtt)).mul_f64(nu.clamp(0.0, 1.0));
+        Self::with_gap(n, Duration::from_nanos(nanos(rtt)).mul_f64(nu.clamp(0.0, 1.0)))
+    }
+
+    /// The same, from parameters in integers.
+    #[must_use]
+    pub fn from_config(config: CsaConfig, rtt: Duration) -> Self {
+        Self::with_gap(u32::from(config.n), config.gap_max(rtt))
+    }
+
+    fn with_gap(n: u32, gap_max: Duration) -> Self {
         Self {
             n: n.max(2),
             gap_max,

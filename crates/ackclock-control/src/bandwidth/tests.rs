@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::{
-    Combine, Csa, PacketPair, Receiver, SenderEstimatorKind, Tcsa, TcsaPrime, Tssf, pbm, pbm_prime, run,
+    Combine, Csa, CsaConfig, PacketPair, Receiver, SenderEstimatorKind, Tcsa, TcsaPrime, Tssf, pbm,
+    pbm_prime, run,
 };
 use crate::Instant;
 
@@ -157,7 +158,33 @@ fn nothing_to_look_at_is_no_estimate() {
 fn unknown_name_lists_the_valid_ones() {
     let message = SenderEstimatorKind::find("csaa").unwrap_err().to_string();
     assert!(message.ends_with("tssf, csa, tcsa, tcsa-prime, packet-pair"), "{message}");
-    assert_eq!(SenderEstimatorKind::find("csa"), Ok(SenderEstimatorKind::Csa));
+    assert_eq!(SenderEstimatorKind::find("csa"), Ok(SenderEstimatorKind::Csa(CsaConfig::PAPER)));
+}
+
+#[test]
+fn parameters_follow_the_name() {
+    for (name, kind) in SenderEstimatorKind::ALL {
+        assert_eq!((SenderEstimatorKind::find(name), kind.name()), (Ok(kind), name));
+        assert_eq!(kind.to_string().parse(), Ok(kind), "{kind}");
+    }
+    let csa = |n, nu_e4| Ok(SenderEstimatorKind::Csa(CsaConfig { n, nu_e4 }));
+    assert_eq!(SenderEstimatorKind::find("csa:5,0.2"), csa(5, 2000));
+    assert_eq!(SenderEstimatorKind::find("csa:2,0.0125"), csa(2, 125));
+    assert_eq!(SenderEstimatorKind::find("csa:2, 1"), csa(2, 10_000));
+    assert_eq!(SenderEstimatorKind::find("csa:4"), csa(4, 1000));
+    for words in
+        ["csa:", "csa:1", "csa:3,0", "csa:3,1.1", "csa:3,x", "csa:999", "tssf:3,0.1", "packet-pair:2"]
+    {
+        let message = SenderEstimatorKind::find(words).unwrap_err().to_string();
+        assert!(message.contains("csa:N,NU"), "{words}: {message}");
+    }
+}
+
+#[test]
+fn integer_parameters_are_those_of_the_paper() {
+    let arrivals = acks(&[0, 200, 310, 350, 390], SMSS);
+    let config = CsaConfig { n: 3, nu_e4: 2000 };
+    assert_eq!(run(Csa::from_config(config, RTT), arrivals.clone()), run(Csa::new(3, 0.2, RTT), arrivals));
 }
 
 /// Would take centuries if flights were skipped one by one.
