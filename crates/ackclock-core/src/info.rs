@@ -5,6 +5,7 @@ use std::time::Duration;
 use ackclock_control::congestion::Snapshot;
 
 use crate::State;
+use crate::trace::LossCounts;
 
 /// The state of one connection at one moment. Counts are totals since it began; bytes are of payload.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct ConnectionInfo {
     pub state: State,
     /// Name of the congestion controller.
     pub congestion: &'static str,
+    /// Name of the policy of loss recovery in force; one that needs SACK is `newreno` where the peer sends none.
+    pub recovery: &'static str,
     /// Whether timestamps, SACK are in use.
     pub timestamps: bool,
     /// Whether selective acknowledgements are in use.
@@ -78,6 +81,8 @@ pub struct ConnectionInfo {
     pub timeouts: u64,
     /// Loss episodes entered otherwise than by a timeout.
     pub loss_episodes: u64,
+    /// Bytes held to be lost, by the rule that said so.
+    pub losses: LossCounts,
     /// Bytes that arrived more than once.
     pub bytes_duplicate: u64,
     /// Segments that arrived out of order.

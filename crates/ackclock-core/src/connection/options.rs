@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::congestion::{ControllerFactory, Start};
+use ackclock_control::profile::Recovery;
 
 use super::timers::{CORK_MAX, Timers};
 use super::{Connection, State};
@@ -145,6 +146,20 @@ impl Connection {
         let initial_window = self.congestion.cwnd();
         self.congestion = factory.create(&Start { smss: self.smss(), initial_window, now });
         self.own_tcp().congestion = factory;
+    }
+
+    /// How losses are to be found and repaired; [`info`](Self::info) names the policy in force, which is another where
+    /// the peer sends no SACKs.
+    #[must_use]
+    pub fn recovery(&self) -> Recovery {
+        self.tcp.recovery
+    }
+
+    /// Chooses another policy of loss recovery, at any time. An episode under way ends by the new policy's rule.
+    pub fn set_recovery(&mut self, now: Instant, policy: Recovery) {
+        let heeded_sack = self.heeds_sack();
+        self.own_tcp().recovery = policy;
+        self.on_policy_change(now, heeded_sack);
     }
 
     /// Keeps the newest `records` decisions from now on; 0 switches the trace off.

@@ -54,6 +54,7 @@ impl Connection {
         ConnectionInfo {
             state: self.state,
             congestion: self.congestion.name(),
+            recovery: self.policy().name(),
             timestamps: self.timestamps.is_some(),
             sack: self.sack,
             window_scale: scaled.then_some((self.snd.scale, self.rcv.scale)),
@@ -86,6 +87,7 @@ impl Connection {
             retransmits: counts.retransmits,
             timeouts: counts.timeouts,
             loss_episodes: counts.loss_episodes,
+            losses: self.recovery.losses(),
             bytes_duplicate: counts.bytes_duplicate,
             out_of_order: counts.out_of_order,
             last_sent: counts.sent_at.map(|at| now.saturating_since(at)),
