@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::layer::{Layer, layered};
+use super::layer::{Layer, layered, layered_controller};
 use super::round::Rounds;
-use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode};
+use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Start};
 use crate::Instant;
 use crate::time::nanos;
 
@@ -25,8 +25,8 @@ pub enum IdlePolicy {
 }
 
 impl IdlePolicy {
-    /// The window to restart with, as [`IdleRestart::restart_window`]; no smaller than `cwnd`: there is
-    /// nothing to tell the controller.
+    /// The window to restart with, as [`IdleRestart::restart_window`]; no smaller than `cwnd`: the window
+    /// stays, and the controller only learns that time has passed, which CUBIC's curve must not count.
     #[must_use]
     pub fn restart_window(self, idle: Duration, cwnd: u64, initial_window: u64, smss: u64) -> u64 {
         match self {
@@ -51,14 +51,15 @@ impl IdlePolicy {
 /// ssthresh stays (§4.4.3 raises it to 3/4 of the window).
 #[must_use]
 pub fn validated(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory> {
-    layered(inner, |start| Validation {
-        initial_window: start.initial_window,
-        rounds: Rounds::default(),
-        acked_in_round: 0,
-        pipe_ack: [None, None],
-        period_start: start.now,
-        validated_at: start.now,
-    })
+    layered(inner, Validation::new)
+}
+
+/// `inner` from here on with a window that is validated by use, as [`validated`] makes them.
+/// [`Start::initial_window`] is the one that the connection began with. Before the window has grown beyond
+/// it, there is nothing to validate.
+#[must_use]
+pub fn validate(inner: Box<dyn Controller>, start: &Start) -> Box<dyn Controller> {
+    layered_controller(inner, Validation::new(start))
 }
 
 #[derive(Debug)]
@@ -74,6 +75,17 @@ struct Validation {
 }
 
 impl Validation {
+    fn new(start: &Start) -> Self {
+        Self {
+            initial_window: start.initial_window,
+            rounds: Rounds::default(),
+            acked_in_round: 0,
+            pipe_ack: [None, None],
+            period_start: start.now,
+            validated_at: start.now,
+        }
+    }
+
     /// RFC 7661 §4.2: pipeACK, the volume acknowledged in a round trip; `None` while it is undefined.
     fn pipe_ack(&self) -> Option<u64> {
         let [current, previous] = self.pipe_ack;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    About, Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent, Snapshot,
-    Start, Timeout, Undo,
+    About, Ack, Controller, ControllerFactory, Ect, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent,
+    Snapshot, Start, Timeout, Undo,
 };
 
 /// What a layer changes; everything else goes to the controller inside.
@@ -56,12 +56,17 @@ where
     }
 
     fn create(&self, start: &Start) -> Box<dyn Controller> {
-        Box::new(Layered { inner: self.inner.create(start), layer: (self.layer)(start) })
+        layered_controller(self.inner.create(start), (self.layer)(start))
     }
 
     fn about(&self) -> About {
         self.inner.about()
     }
+}
+
+/// A controller with a layer around it.
+pub(super) fn layered_controller<L: Layer>(inner: Box<dyn Controller>, layer: L) -> Box<dyn Controller> {
+    Box::new(Layered { inner, layer })
 }
 
 #[derive(Debug)]
@@ -125,6 +130,10 @@ impl<L: Layer> Controller for Layered<L> {
 
     fn pacing_rate(&self) -> Option<u64> {
         self.layer.pacing_rate(self.inner.as_ref())
+    }
+
+    fn ect(&self) -> Ect {
+        self.inner.ect()
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -104,9 +104,11 @@ pub use card::Card;
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use dual::Dual;
-pub use event::{Ack, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo};
+pub use event::{
+    Ack, Ect, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo,
+};
 pub use hystart::HyStart;
-pub use idle::{IdlePolicy, validated};
+pub use idle::{IdlePolicy, validate, validated};
 pub use newreno::NewReno;
 pub use pacing::paced;
 pub use parameters::{Parameter, Settings, Values};
@@ -117,7 +119,7 @@ pub use registry::{
 pub use reno::Reno;
 pub use round::{RoundTimes, Rounds};
 pub use snapshot::Snapshot;
-pub use start_up::with_start_up;
+pub use start_up::{StartUp, StartUpEstimate, with_start_up};
 pub use tahoe::Tahoe;
 pub use tri_s::TriS;
 pub use uncontrolled::Uncontrolled;
@@ -187,6 +189,11 @@ pub trait Controller: fmt::Debug + Send {
     /// The rate at which to space segments, in bytes a second; `None` to send as the window opens.
     fn pacing_rate(&self) -> Option<u64> {
         None
+    }
+
+    /// With which codepoint its data is to be sent where marks are taken.
+    fn ect(&self) -> Ect {
+        Ect::Ect0
     }
 
     /// The controller's own numbers for traces and `info()`: at most [`Snapshot::MAX`] named values.

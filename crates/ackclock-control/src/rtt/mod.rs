@@ -20,6 +20,7 @@
 //! assert_eq!(rtt.rto(), Duration::from_millis(600));
 //! ```
 
+mod choice;
 mod config;
 pub mod presets;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod ticks;
 
 use std::time::Duration;
 
+pub use choice::InvalidRto;
 pub use config::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 pub use ticks::TickEstimator;
 
