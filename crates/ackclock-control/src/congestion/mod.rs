@@ -105,7 +105,7 @@ pub use dctcp::Dctcp;
 pub use dual::Dual;
 pub use event::{Ack, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo};
 pub use hystart::HyStart;
-pub use idle::{IdlePolicy, validate, validated};
+pub use idle::{IdlePolicy, Validation, validated};
 pub use newreno::NewReno;
 pub use pacing::paced;
 pub use registry::{
