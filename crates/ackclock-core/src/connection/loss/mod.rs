@@ -94,7 +94,7 @@ impl Connection {
         }
     }
 
-    fn policy(&self) -> Recovery {
+    pub(super) fn policy(&self) -> Recovery {
         match self.tcp.recovery {
             Recovery::RackTlp | Recovery::Sack if !self.sack => Recovery::NewReno,
             policy => policy,
@@ -128,7 +128,7 @@ impl Connection {
         self.recovery.phase = Phase::Recovery(self.snd.nxt);
         self.recovery.recover = Some(self.snd.nxt);
         self.recovery.first_retransmission = true;
-        self.congestion.on_loss_episode(&LossEpisode {
+        self.tell_loss_episode(LossEpisode {
             now,
             cause,
             flight_size: self.snd.flight_size(),
