@@ -3,9 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_control::congestion::{ControllerFactory, Start};
-use ackclock_control::profile::Recovery;
-
 use super::timers::{CORK_MAX, Timers};
 use super::{Connection, State};
 use crate::position::Position;
@@ -141,27 +138,6 @@ impl Connection {
         }
     }
 
-    /// Replaces the congestion controller; the new one starts from the present window.
-    pub fn set_congestion(&mut self, now: Instant, factory: Arc<dyn ControllerFactory>) {
-        let initial_window = self.congestion.cwnd();
-        self.congestion = factory.create(&Start { smss: self.smss(), initial_window, now });
-        self.own_tcp().congestion = factory;
-    }
-
-    /// How losses are to be found and repaired; [`info`](Self::info) names the policy in force, which is another where
-    /// the peer sends no SACKs.
-    #[must_use]
-    pub fn recovery(&self) -> Recovery {
-        self.tcp.recovery
-    }
-
-    /// Chooses another policy of loss recovery, at any time. An episode under way ends by the new policy's rule.
-    pub fn set_recovery(&mut self, now: Instant, policy: Recovery) {
-        let heeded_sack = self.heeds_sack();
-        self.own_tcp().recovery = policy;
-        self.on_policy_change(now, heeded_sack);
-    }
-
     /// Keeps the newest `records` decisions from now on; 0 switches the trace off.
     pub fn set_trace(&mut self, records: usize) {
         self.trace.keep(records);
@@ -196,7 +172,7 @@ impl Connection {
     }
 
     /// The settings, apart from those of other connections from here on.
-    fn own_tcp(&mut self) -> &mut TcpConfig {
+    pub(super) fn own_tcp(&mut self) -> &mut TcpConfig {
         Arc::make_mut(&mut self.tcp)
     }
 

@@ -209,7 +209,7 @@ impl Connection {
 
     /// RFC 6298 §5: the retransmission timeout from now, the user timeout if that comes first.
     fn retransmit_deadline(&self, now: Instant) -> Instant {
-        let at = now + self.rtt.rto();
+        let at = self.rtt.expires_at(now);
         match (self.tcp.user_timeout, self.give_up.waiting_since) {
             (Some(limit), Some(since)) => at.min((since + limit).max(now)),
             _ => at,
@@ -223,11 +223,10 @@ impl Connection {
         }
         let factor = 1u32.checked_shl(self.give_up.probes.min(16)).unwrap_or(u32::MAX);
         let delay = self.rtt.rto_unbacked().saturating_mul(factor).min(PERSIST_MAX);
+        let at = self.rtt.deadline(now, delay);
         match (self.tcp.user_timeout, self.give_up.waiting_since) {
-            (Some(limit), Some(since)) => {
-                (now + delay).min((since + limit).max(now + Duration::from_millis(1)))
-            }
-            _ => now + delay,
+            (Some(limit), Some(since)) => at.min((since + limit).max(now + Duration::from_millis(1))),
+            _ => at,
         }
     }
 }

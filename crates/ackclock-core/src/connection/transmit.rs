@@ -1,6 +1,6 @@
 //! What to send next, and why: a reply, a SYN, lost data, a probe, new data, an acknowledgement, in this order.
 
-use ackclock_control::congestion::{IdleRestart, Sent};
+use ackclock_control::congestion::Sent;
 use ackclock_wire::template::HEADER_MAX;
 use ackclock_wire::{Flags, TcpOptions};
 
@@ -128,18 +128,6 @@ impl Connection {
         let (start, end) = self.scoreboard.last_segment()?;
         self.recovery.tail_probe = Some(end);
         Some(Chosen { start, end, reason: SendReason::TailProbe })
-    }
-
-    /// RFC 5681 §4.1: a window that was last used more than a timeout ago says little about the path.
-    fn restart_after_idleness(&mut self, now: Instant) {
-        let Some(sent_at) = self.counts.sent_at.filter(|_| self.snd.una == self.snd.nxt) else { return };
-        let (idle, rto) = (now.saturating_since(sent_at), self.rtt.rto());
-        if idle > rto && self.snd.unsent() > 0 {
-            let initial = u64::from(self.tcp.initial_window_segments.max(1)) * u64::from(self.smss());
-            let cwnd = self.congestion.cwnd();
-            let restart_window = self.tcp.idle.restart_window(idle, cwnd, initial, u64::from(self.smss()));
-            self.congestion.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
-        }
     }
 
     /// Lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)).
@@ -293,10 +281,12 @@ impl Connection {
             } else {
                 self.scoreboard.on_retransmitted(start, end, moment);
             }
+            self.rtt.on_segment_retransmitted();
             self.counts.bytes_retransmitted += bytes;
             self.counts.retransmits += bytes.div_ceil(u64::from(self.smss()));
         } else {
             self.scoreboard.on_sent(start, end, self.smss(), moment);
+            self.rtt.on_segment_sent(now);
             self.snd.nxt = end;
         }
         if self.snd.unsent() == 0 && self.in_flight() < self.congestion.cwnd() {
@@ -307,6 +297,7 @@ impl Connection {
             self.pending.cork_expired = false;
             self.timers.cork = super::timers::Timers::UNSET;
         }
+        self.pending.restarted = false;
         self.counts.bytes_sent += bytes;
         self.give_up.waiting_since.get_or_insert(now);
         self.counts.sent_at = Some(now);

@@ -22,7 +22,7 @@ impl Connection {
         // RFC 2018 §8: a peer that holds the first byte would have acknowledged it; it has thrown its SACKed data away.
         let lost = self.scoreboard.mark_all_lost(self.scoreboard.first_is_sacked());
         self.declare_lost(now, LossRule::Timeout, lost);
-        self.congestion.on_timeout(&Timeout {
+        self.tell_timeout(&Timeout {
             now,
             flight_size: self.snd.flight_size(),
             expiries: self.give_up.expiries,

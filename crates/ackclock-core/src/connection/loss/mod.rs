@@ -218,7 +218,7 @@ impl Connection {
         }
         self.counts.loss_episodes += 1;
         self.enter_recovery();
-        self.congestion.on_loss_episode(&LossEpisode {
+        self.tell_loss_episode(LossEpisode {
             now,
             cause,
             flight_size: self.snd.flight_size(),
