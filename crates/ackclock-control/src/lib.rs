@@ -18,6 +18,7 @@ pub mod bandwidth;
 pub mod congestion;
 pub mod kit;
 mod parameter;
+mod parse;
 pub mod profile;
 pub mod rate;
 pub mod rtt;

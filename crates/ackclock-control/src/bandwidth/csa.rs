@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::{SenderEstimator, bytes_per_second, within_tenth};
-use crate::time::nanos;
-use crate::{Instant, InvalidParameter};
+use super::{CsaConfig, SenderEstimator, bytes_per_second, within_tenth};
+use crate::Instant;
 
 /// CSA(n, ν): n acknowledgements, all but the first within ν·RTT of the one before.
 #[derive(Clone, Debug)]
@@ -20,25 +19,12 @@ pub struct Csa {
 }
 
 impl Csa {
-    /// `n` acknowledgements, 2 or more, `nu_ten_thousandths` of a round trip of `rtt` apart, 1 to 10,000. The paper tries
-    /// 2 to 5 and ν of 0.0125 to 0.2.
-    ///
-    /// # Errors
-    /// [`InvalidParameter`] for any other.
-    pub fn new(n: u32, nu_ten_thousandths: u32, rtt: Duration) -> Result<Self, InvalidParameter> {
-        if n < 2 || !(1..=10_000).contains(&nu_ten_thousandths) {
-            let given = format!("n={n},nu={nu_ten_thousandths}/10000");
-            return Err(InvalidParameter::new(given, "n must be 2 or more, nu 1/10000 to 10000/10000"));
-        }
-        Ok(Self { n, gap_max: fraction(rtt, nu_ten_thousandths), ..Self::paper(rtt) })
-    }
-
-    /// n = 3, ν = 0.1: the paper's choice.
+    /// Groups of this size and spacing, on a path whose round trip is `rtt`.
     #[must_use]
-    pub fn paper(rtt: Duration) -> Self {
+    pub fn new(config: CsaConfig, rtt: Duration) -> Self {
         Self {
-            n: 3,
-            gap_max: fraction(rtt, 1000),
+            n: config.n(),
+            gap_max: config.gap_max(rtt),
             count: 0,
             first: Instant::ZERO,
             last: Instant::ZERO,
@@ -158,10 +144,4 @@ impl SenderEstimator for TcsaPrime {
     fn is_done(&self) -> bool {
         self.estimate.is_some()
     }
-}
-
-/// So many ten-thousandths of `time`.
-fn fraction(time: Duration, ten_thousandths: u32) -> Duration {
-    let part = u128::from(nanos(time)) * u128::from(ten_thousandths) / 10_000;
-    Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX))
 }

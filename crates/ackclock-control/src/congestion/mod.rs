@@ -108,7 +108,7 @@ pub use event::{
     Ack, Ect, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo,
 };
 pub use hystart::HyStart;
-pub use idle::{IdlePolicy, validated};
+pub use idle::{IdlePolicy, Validation, validated};
 pub use newreno::NewReno;
 pub use pacing::paced;
 pub use parameters::{Parameter, Settings, Values};
@@ -119,7 +119,7 @@ pub use registry::{
 pub use reno::Reno;
 pub use round::{RoundTimes, Rounds};
 pub use snapshot::Snapshot;
-pub use start_up::with_start_up;
+pub use start_up::{StartUp, StartUpEstimate, with_start_up};
 pub use tahoe::Tahoe;
 pub use tri_s::TriS;
 pub use uncontrolled::Uncontrolled;

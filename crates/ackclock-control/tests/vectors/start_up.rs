@@ -3,7 +3,7 @@ use std::time::Duration;
 use ackclock_control::Instant;
 use ackclock_control::assess::start_up::{LossRegion, LosslessRegion, Path};
 use ackclock_control::bandwidth::{
-    Combine, Csa, PacketPair, Receiver, Tcsa, TcsaPrime, Tssf, pbm, pbm_prime, run,
+    Combine, Csa, CsaConfig, PacketPair, Receiver, Tcsa, TcsaPrime, Tssf, pbm, pbm_prime, run,
 };
 
 use super::{SMSS, number, rows, words};
@@ -21,17 +21,17 @@ fn acks(trace: u64) -> Vec<(Instant, u64)> {
 #[test]
 fn sender_side_estimates_of_the_traces() {
     // Tests: A4
-    let csa = |n, nu_ten_thousandths| Csa::new(n, nu_ten_thousandths, RTT).unwrap();
+    let csa = |n, nu_e4| Csa::new(CsaConfig::new(n, nu_e4).unwrap(), RTT);
     let mut found = 0;
     for row in words(include_str!("start_up_estimates.csv")) {
         let acks = acks(number(row[0]));
         let estimate = match row[1] {
             "csa-2-0.05" => run(csa(2, 500), acks),
             "csa-2-0.1" => run(csa(2, 1000), acks),
-            "csa-3-0.1" => run(Csa::paper(RTT), acks),
+            "csa-3-0.1" => run(Csa::new(CsaConfig::PAPER, RTT), acks),
             "csa-2-0.2" => run(csa(2, 2000), acks),
-            "tcsa" => run(Tcsa::new(Csa::paper(RTT)), acks),
-            "tcsa-prime" => run(TcsaPrime::new(Csa::paper(RTT)), acks),
+            "tcsa" => run(Tcsa::new(Csa::new(CsaConfig::PAPER, RTT)), acks),
+            "tcsa-prime" => run(TcsaPrime::new(Csa::new(CsaConfig::PAPER, RTT)), acks),
             "tssf" => run(Tssf::new(3, 2 * SMSS, SMSS), acks),
             _ => run(PacketPair::new(), acks),
         };
