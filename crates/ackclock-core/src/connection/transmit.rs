@@ -13,10 +13,10 @@ use crate::{Instant, Limits};
 
 /// Data chosen to be sent.
 #[derive(Clone, Copy, Debug)]
-struct Chosen {
-    start: Position,
-    end: Position,
-    reason: SendReason,
+pub(super) struct Chosen {
+    pub(super) start: Position,
+    pub(super) end: Position,
+    pub(super) reason: SendReason,
 }
 
 impl Connection {
@@ -94,7 +94,7 @@ impl Connection {
     }
 
     fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
-        if let Some(chosen) = self.choose_lost(limits) {
+        if let Some(chosen) = self.choose_lost(now, limits) {
             return Some(chosen);
         }
         if std::mem::take(&mut self.pending.probe) {
@@ -107,7 +107,11 @@ impl Connection {
             return Some(chosen);
         }
         self.restart_after_idleness(now);
-        self.choose_new(limits)
+        let chosen = self.choose_new(now, limits);
+        if chosen.is_none() {
+            self.note_nothing_to_send();
+        }
+        chosen
     }
 
     /// The last segment again, whatever the congestion window says (RFC 8985 §7.3).
@@ -133,7 +137,7 @@ impl Connection {
     }
 
     /// Lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)).
-    fn choose_lost(&mut self, limits: Limits) -> Option<Chosen> {
+    fn choose_lost(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
         if self.scoreboard.lost() == 0 {
             return None;
         }
@@ -150,8 +154,9 @@ impl Connection {
         if start >= end {
             return None;
         }
+        let chosen = self.pace(now, Chosen { start, end, reason: SendReason::Retransmission })?;
         self.recovery.first_retransmission = false;
-        Some(Chosen { start, end, reason: SendReason::Retransmission })
+        Some(chosen)
     }
 
     fn is_lone_fin(&self, start: Position, end: Position) -> bool {
@@ -166,7 +171,7 @@ impl Connection {
     }
 
     /// Data that was never sent, as far as both windows and the two silly-window rules allow.
-    fn choose_new(&mut self, limits: Limits) -> Option<Chosen> {
+    fn choose_new(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
         let start = self.snd.nxt;
         let unsent = self.snd.unsent();
         if unsent == 0 {
@@ -182,9 +187,6 @@ impl Connection {
             self.delivery.cwnd_limited_until = Some(self.snd.nxt);
             return None;
         }
-        if room < unsent.min(window) {
-            self.delivery.cwnd_limited_until = Some(start + full);
-        }
         let rest = unsent - full;
         let tail = rest < smss && rest <= window - full && full + rest <= self.burst_max(limits).max(smss);
         let end = if tail && rest > 0 && self.may_send_tail(full) {
@@ -196,7 +198,7 @@ impl Connection {
         };
         // RFC 9293 SHLD-27, RFC 9293 SHLD-28: as large as possible, whatever the sizes of the writes.
         let fin = self.snd.closed && end == self.snd.data_end();
-        Some(Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData })
+        self.pace(now, Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData })
     }
 
     /// Nagle's algorithm (RFC 9293 SHLD-7, §3.7.4) and the cork: whether less than a segment may follow `full` bytes.
@@ -213,14 +215,13 @@ impl Connection {
 
     /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the largest that
     /// the peer ever offered, or after the override timeout.
-    fn override_silly_window(&mut self, usable: u64) -> Option<u64> {
+    fn override_silly_window(&self, usable: u64) -> Option<u64> {
         let limited_by_window = usable < self.snd.unsent();
         let half = u64::from(self.snd.max_wnd / 2).max(1);
         if usable == 0 || !limited_by_window {
             return None;
         }
-        let overridden = std::mem::take(&mut self.pending.override_sws);
-        (overridden || usable >= half).then_some(usable.min(u64::from(self.smss())))
+        (self.pending.override_sws || usable >= half).then_some(usable.min(u64::from(self.smss())))
     }
 
     fn cwnd_room(&self) -> u64 {
@@ -286,6 +287,7 @@ impl Connection {
         } else {
             self.scoreboard.on_sent(start, end, self.smss(), moment);
             self.snd.nxt = end;
+            self.pending.override_sws = false;
         }
         if self.snd.unsent() == 0 && self.in_flight() < self.congestion.cwnd() {
             self.delivery.app_limited_until = self.delivery.bytes + self.in_flight().max(1);
@@ -294,6 +296,9 @@ impl Connection {
             // The next rest that a cork holds back has its own time.
             self.pending.cork_expired = false;
             self.timers.cork = super::timers::Timers::UNSET;
+        }
+        if let Some(pacer) = &mut self.pacer {
+            pacer.charge(now, bytes);
         }
         self.counts.bytes_sent += bytes;
         self.give_up.waiting_since.get_or_insert(now);
