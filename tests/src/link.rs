@@ -79,6 +79,10 @@ pub struct LinkStats {
     pub corrupted: u64,
     /// Packets cut short.
     pub truncated: u64,
+    /// The most packets that waited at the rate limit, the one that leaves included.
+    pub queue_max: usize,
+    /// How many each packet found waiting there, summed up.
+    pub queue_sum: u64,
 }
 
 impl LinkStats {
@@ -92,6 +96,12 @@ impl LinkStats {
             + self.reordered
             + self.corrupted
             + self.truncated
+    }
+
+    /// How many packets a packet found waiting at the rate limit, on average.
+    #[must_use]
+    pub fn queue_mean(&self) -> u64 {
+        self.queue_sum / self.sent.max(1)
     }
 }
 
@@ -201,12 +211,14 @@ impl Link {
     fn departure(&mut self, now: Instant, len: usize) -> Option<Instant> {
         let Some(rate) = self.faults.rate_bps else { return Some(now) };
         self.departures.retain(|at| *at > now);
+        self.stats.queue_sum += self.departures.len() as u64;
         if self.departures.len() >= self.faults.queue_packets {
             return None;
         }
         let starts = self.departures.last().copied().unwrap_or(now);
         let departs = starts + Duration::from_nanos(len as u64 * 8 * 1_000_000_000 / rate);
         self.departures.push(departs);
+        self.stats.queue_max = self.stats.queue_max.max(self.departures.len());
         Some(departs)
     }
 
