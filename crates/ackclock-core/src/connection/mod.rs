@@ -2,10 +2,11 @@
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
 //! (§3.10.1 to §3.10.6) are in [`calls`] and [`options`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; deadlines are in [`timeouts`]; losses are judged in [`loss`].
+//! bytes in [`header`]; deadlines are in [`timeouts`]; losses are judged in [`loss`]; marks are negotiated, told and answered in [`ecn`].
 
 mod arrives;
 mod calls;
+mod ecn;
 mod header;
 mod icmp;
 mod limiter;
@@ -30,6 +31,7 @@ use ackclock_control::congestion::Controller;
 use ackclock_control::rtt::RttEstimator;
 use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
 
+use self::ecn::EcnState;
 use self::limiter::Limiter;
 use self::loss::RecoveryState;
 use self::receiver::Receiver;
@@ -41,6 +43,8 @@ use crate::recovery::Scoreboard;
 use crate::trace::Trace;
 use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
 
+pub(crate) use self::ecn::negotiation::{Agreement, Offer};
+pub(crate) use self::ecn::option_of_syn_ack;
 pub(crate) use self::header::Outgoing;
 pub(crate) use self::open::{
     Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss, initial_receive_window,
@@ -71,6 +75,8 @@ pub struct Connection {
     congestion: Box<dyn Controller>,
     scoreboard: Scoreboard,
     recovery: RecoveryState,
+    /// Where ECN was agreed on.
+    ecn: Option<Box<EcnState>>,
     acks: Acks,
     reply: Option<Reply>,
     pending: Pending,

@@ -128,13 +128,15 @@ impl Connection {
         self.recovery.phase = Phase::Recovery(self.snd.nxt);
         self.recovery.recover = Some(self.snd.nxt);
         self.recovery.first_retransmission = true;
-        self.congestion.on_loss_episode(&LossEpisode {
-            now,
-            cause,
-            flight_size: self.snd.flight_size(),
-            bytes_lost,
-            delivered: self.delivery.bytes,
-        });
+        if !self.note_loss_answer() {
+            self.congestion.on_loss_episode(&LossEpisode {
+                now,
+                cause,
+                flight_size: self.snd.flight_size(),
+                bytes_lost,
+                delivered: self.delivery.bytes,
+            });
+        }
         self.trace_window(now);
     }
 
