@@ -87,8 +87,8 @@ pub struct LinkStats {
     pub truncated: u64,
     /// Packets marked with Congestion Experienced.
     pub marked: u64,
-    /// The most packets that waited at the rate limit.
-    pub queue_max: u64,
+    /// Packets that waited at the rate limit, summed over those that came upon them.
+    pub queue_sum: u64,
 }
 
 impl LinkStats {
@@ -168,7 +168,7 @@ impl Link {
             return Entered::Quietly;
         };
         let waiting = self.departures.len().saturating_sub(2);
-        self.stats.queue_max = self.stats.queue_max.max(waiting as u64);
+        self.stats.queue_sum += waiting as u64;
         // No number is drawn where marks are off, so that seeds keep their meaning.
         let by_chance = self.faults.mark > 0 && self.rng.chance(self.faults.mark);
         if by_chance || self.faults.mark_above.is_some_and(|most| waiting >= most) {

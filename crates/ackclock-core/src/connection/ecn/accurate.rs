@@ -185,14 +185,17 @@ impl Sender {
             return Marks::default();
         }
         let covered = acked.div_ceil(smss.max(1));
-        let told = option.and_then(|option| self.take_option(&option));
+        // What was assumed before is not new.
+        let told = option
+            .and_then(|option| self.take_option(&option))
+            .map(|told| told.saturating_sub(std::mem::take(&mut self.assumed)));
         // RFC 9768 §A.1: the difference, modulo 8.
         let delta = u64::from(ace).wrapping_sub(self.packets) & 7;
         let packets = self.unwrap(delta, covered, told, smss);
         self.usual = self.usual - self.usual / 16 + covered;
         self.packets = self.packets.wrapping_add(packets);
         let bytes = match told {
-            Some(told) => told.saturating_sub(std::mem::take(&mut self.assumed)),
+            Some(told) => told,
             None => packets.saturating_mul(smss),
         }
         .min(acked);

@@ -34,7 +34,7 @@ pub(super) struct EcnState {
     feedback: Feedback,
     /// Whether new data leaves as ECN-capable.
     capable: bool,
-    /// An answer to a mark is under way until this is acknowledged.
+    /// An answer to a mark is under way until something beyond this is acknowledged.
     recover: Option<Position>,
     /// That answer was as large as one to a loss.
     answered_in_full: bool,
@@ -146,7 +146,9 @@ impl Accurate {
     }
 
     /// The first segments after the handshake show whether the path lets the feedback pass. Returns whether it does.
-    fn passes(&mut self, flags: Flags, pure_ack: bool) -> bool {
+    fn passes(&mut self, segment: &ackclock_wire::Segment<'_>) -> bool {
+        let flags = segment.flags;
+        let pure_ack = segment.seq_len() == 0 && segment.options.sack.is_empty();
         let hears = self.opening == Opening::Hears;
         if hears {
             self.opening = Opening::Over;
@@ -158,8 +160,9 @@ impl Accurate {
                 None => flags.ace() != 0,
             };
         }
-        // RFC 9768 §3.2.2.4: a field of zero so early was zeroed on the way.
-        std::mem::replace(&mut self.tested, true) || flags.ace() != 0
+        // RFC 9768 §3.2.2.4: a field of zero so early was zeroed on the way, unless the option knows of marks, too.
+        let marked = segment.options.accecn.and_then(|option| option.ce()).is_some_and(|bytes| bytes > 0);
+        std::mem::replace(&mut self.tested, true) || flags.ace() != 0 || marked
     }
 }
 
@@ -228,10 +231,9 @@ impl Connection {
             Feedback::Classic(classic) if payload > 0 => classic.on_data(segment.flags, codepoint),
             Feedback::Classic(_) => {}
             Feedback::Accurate(accurate) => {
-                let pure_ack = segment.seq_len() == 0 && segment.options.sack.is_empty();
                 if segment.flags.contains(Flags::ACK)
                     && !segment.flags.intersects(Flags::SYN | Flags::RST)
-                    && !accurate.passes(segment.flags, pure_ack)
+                    && !accurate.passes(segment)
                 {
                     // RFC 9768 §3.2.2.3, §3.2.2.4: this end goes on counting and telling.
                     ecn.capable = false;
@@ -337,11 +339,12 @@ impl Connection {
         self.trace_window(now);
     }
 
-    /// All that was outstanding when a mark was answered has been acknowledged.
+    /// Something sent after the answer to a mark is acknowledged: until then the classic echo tells of the same mark, for
+    /// the receiver has not seen CWR.
     fn end_marked_window(&mut self, now: Instant) {
         let una = self.snd.una;
         let Some(ecn) = &mut self.ecn else { return };
-        if ecn.recover.is_some_and(|point| una >= point) {
+        if ecn.recover.is_some_and(|point| una > point) {
             ecn.recover = None;
             let end = RecoveryEnd { now, in_flight: self.scoreboard.pipe(), delivered: self.delivery.bytes };
             self.congestion.on_recovery_end(&end);
