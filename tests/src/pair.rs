@@ -7,9 +7,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ackclock_core::congestion::Snapshot;
+use ackclock_core::profile::Ecn;
 use ackclock_core::{
-    Connection, ConnectionError, ConnectionId, EndpointConfig, Instant, Keepalive, ListenAddr, ListenOptions,
-    ListenerId, State, TcpConfig,
+    Connection, ConnectionError, ConnectionId, EcnInfo, EndpointConfig, Instant, Keepalive, ListenAddr,
+    ListenOptions, ListenerId, State, TcpConfig,
 };
 
 use crate::app::{App, Plan};
@@ -54,6 +56,12 @@ pub struct Report {
     pub wraps: u32,
     /// Simulated time.
     pub time: Duration,
+    /// Segments that each end sent again.
+    pub retransmits: [u64; 2],
+    /// What each end saw of ECN.
+    pub ecn: [Option<EcnInfo>; 2],
+    /// The numbers of each end's controller when both had finished.
+    pub controllers: [Snapshot; 2],
     /// A hash over every packet and its time: equal for equal runs.
     pub trace: u64,
 }
@@ -144,12 +152,16 @@ impl Pair {
             self.step(next);
         }
         self.check_endings();
+        let infos = self.sides.each_ref().map(|side| Some(side.connection()?.info(side.host.now)));
         self.close();
         Report {
             bytes: self.sides.iter().map(|side| side.app.read).sum(),
             links: [self.links[0].stats, self.links[1].stats],
             wraps: self.sides.iter().map(|side| side.flow.wraps).sum(),
             time: self.now.saturating_since(Instant::ZERO),
+            retransmits: infos.each_ref().map(|info| info.as_ref().map_or(0, |info| info.retransmits)),
+            ecn: infos.each_ref().map(|info| info.as_ref()?.ecn),
+            controllers: infos.map(|info| info.map(|info| info.controller).unwrap_or_default()),
             trace: self.trace,
         }
     }
@@ -408,6 +420,8 @@ impl Scenario {
 }
 
 fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
+    // From a copy, so that a seed means otherwise what it always meant.
+    let ecn = rng.clone().pick(&[Ecn::Off, Ecn::Off, Ecn::Classic, Ecn::Accurate, Ecn::Accurate]);
     let probing = Keepalive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), probes: 5 };
     TcpConfig {
         nodelay: rng.chance(300_000),
@@ -419,6 +433,7 @@ fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
         timestamps: rng.chance(700_000),
         sack: rng.chance(700_000),
         window_scaling: rng.chance(700_000),
+        ecn,
         ..TcpConfig::default()
     }
 }
@@ -432,6 +447,8 @@ fn draw_faults(rng: &mut Rng, until: Duration) -> Faults {
     let micros = |rng: &mut Rng, most| Duration::from_micros(rng.below(most));
     let delay = rng.pick(&[50, 1_000, 20_000, 150_000]);
     let mut faults = Faults::none(micros(rng, delay));
+    let mut marks = rng.clone();
+    faults.mark = if marks.chance(500_000) { marks.below(1_000_001) as u32 } else { 0 };
     let mut on = |parts: u32, most: u64| if rng.chance(parts) { rng.below(most) as u32 } else { 0 };
     faults.loss = on(600_000, 300_000) / 2_u32.pow(on(700_000, 6));
     faults.duplicate = on(300_000, 300_000);

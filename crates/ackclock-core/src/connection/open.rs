@@ -8,6 +8,8 @@ use ackclock_control::rtt::RttEstimator;
 use ackclock_control::time::nanos;
 use ackclock_wire::{HeaderTemplate, SeqNum, TcpOptions};
 
+use super::ecn::EcnState;
+use super::ecn::negotiation::Agreement;
 use super::limiter::Limiter;
 use super::loss::RecoveryState;
 use super::receiver::Receiver;
@@ -48,6 +50,7 @@ pub(crate) struct Handshake {
     pub(crate) retransmitted: bool,
     /// The window of the SYN.
     pub(crate) peer_window: u16,
+    pub(crate) ecn: Option<Agreement>,
 }
 
 /// The largest shift count (RFC 7323 §2.3).
@@ -108,6 +111,7 @@ impl Connection {
             start_up: None,
             scoreboard: Scoreboard::default(),
             recovery: RecoveryState::default(),
+            ecn: None,
             acks: Acks::default(),
             reply: None,
             pending: Pending::default(),
@@ -149,6 +153,7 @@ impl Connection {
         let mut connection = Self::new(now, tuple, tcp, env, handshake.irs);
         connection.set_peer_mss(Some(handshake.peer_mss));
         connection.sack = handshake.sack;
+        connection.ecn = handshake.ecn.map(|agreement| Box::new(EcnState::passive(agreement)));
         if let Some((peers, ours)) = handshake.window_scale {
             connection.snd.scale = peers;
             connection.rcv.scale = ours;

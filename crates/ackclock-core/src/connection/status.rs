@@ -96,6 +96,7 @@ impl Connection {
             out_of_order: counts.out_of_order,
             last_sent: counts.sent_at.map(|at| now.saturating_since(at)),
             last_received: counts.received_at.map(|at| now.saturating_since(at)),
+            ecn: self.ecn.as_ref().map(|ecn| ecn.info()),
             controller: self.congestion.snapshot(),
         }
     }

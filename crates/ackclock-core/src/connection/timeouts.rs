@@ -73,6 +73,7 @@ impl Connection {
             self.pending.syn = true;
             return;
         }
+        self.note_loss_answer();
         self.lose_all_by_timer(now);
     }
 

@@ -53,6 +53,9 @@ impl Connection {
         match self.state {
             State::Closed | State::Listen => return None,
             State::SynSent | State::SynReceived => return self.handshake_segment(now),
+            _ if self.owes_handshake_ack() => {
+                return Some(Segment::bare(self.snd.nxt, Self::ACK, SendReason::Ack));
+            }
             _ => {}
         }
         if self.state.may_send_data()
@@ -90,6 +93,7 @@ impl Connection {
     fn syn_segment(&self, now: Instant) -> Segment {
         let flags = if self.state == State::SynReceived { Flags::SYN | Flags::ACK } else { Flags::SYN };
         let options = self.syn_options(now);
+        let flags = flags | self.ecn_of_syn();
         Segment { options, ..Segment::bare(self.snd.iss, flags, SendReason::Handshake) }
     }
 
@@ -235,7 +239,7 @@ impl Connection {
     fn burst_max(&self, limits: Limits) -> u64 {
         let smss = u64::from(self.smss());
         let gso_max = if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 };
-        if gso_max <= self.snd.pmtu as usize {
+        if gso_max <= self.snd.pmtu as usize || self.sends_lone_segment() {
             return smss;
         }
         let header = u64::from(self.template.transport_offset()) + 60;
@@ -332,6 +336,7 @@ impl Connection {
                 options.sack.push(left, right);
             }
         }
+        options.accecn = self.ecn_option(false, !options.sack.is_empty());
         options
     }
 

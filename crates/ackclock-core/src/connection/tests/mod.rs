@@ -175,5 +175,5 @@ fn deliver(end: &mut Connection, now: Instant, packet: &[u8], meta: RxMeta) {
     let IpPayload::Tcp(tcp) = ip.payload else { panic!("not TCP") };
     let segment = Segment::parse(ip.src, ip.dst, tcp, meta.checksum).unwrap();
     assert!(meta.checksum == ChecksumState::Complete || meta.checksum == ChecksumState::Partial);
-    end.handle_segment(now, &segment, meta);
+    end.handle_segment(now, &segment, meta, ip.ecn());
 }
