@@ -1,5 +1,5 @@
 //! Tables made from the controllers: their windows by round trip, which a change of behaviour must change
-//! too, and what they are, for the documentation.
+//! too, and what there is to choose, for the documentation.
 //!
 //! `UPDATE_SNAPSHOTS=1 cargo test -p ackclock-control --test snapshots` writes both anew.
 
@@ -7,8 +7,11 @@ use std::fmt::Write as _;
 use std::path::Path as FilePath;
 use std::time::Duration;
 
+use ackclock_control::bandwidth::SenderEstimatorKind;
 use ackclock_control::congestion::{About, Registry};
 use ackclock_control::kit::{Flow, Path};
+use ackclock_control::profile::{Profile, Recovery, UndoChoice};
+use ackclock_control::rtt::{Formula, Gain, RtoConfig, Sampling, presets};
 
 /// 2 Mbit/s, 100 ms, segments of 1000 bytes: 25 segments fill the path, 20 more its queue.
 const PATH: Path = Path { rate: 250_000, buffer: 20_000, ..Path::TYPICAL };
@@ -37,9 +40,46 @@ fn windows_by_round() -> String {
     table
 }
 
-fn description() -> String {
+/// The page on all that can be chosen, from what the code says of itself.
+fn page() -> String {
+    let sections = [
+        ("Congestion controllers", CONTROLLERS, controllers()),
+        ("Loss recovery", RECOVERY, recoveries()),
+        ("Undo", UNDO, undo()),
+        ("Retransmission timeouts", TIMEOUTS, timeouts()),
+        ("Start-up estimators", START_UP, start_up()),
+        ("Profiles", PROFILES, profiles()),
+    ];
+    let mut page = String::from(HEAD);
+    for (title, text, table) in sections {
+        write!(page, "\n## {title}\n\n{text}\n\n{table}").unwrap();
+    }
+    page
+}
+
+const HEAD: &str = "\
+# What decides when to send
+
+Made from what the code says of itself, by `UPDATE_SNAPSHOTS=1 cargo test -p ackclock-control --test snapshots`; do not
+edit. Which test proves each mechanism of the papers is in `docs/mechanisms.md`, what an acknowledgement costs each
+controller in `benches/results/control.md`.
+";
+const CONTROLLERS: &str = "\
+By name, per connection; parameters follow a colon, as in `vegas:alpha=2,beta=4`. `none-1987` is for simulated networks
+alone. Every signal but `none` means losses too.";
+const RECOVERY: &str = "How losses are found and repaired: `crates/ackclock-core/src/connection/loss` and the scoreboard below it.";
+const UNDO: &str = "Which proofs that nothing was lost restore cwnd and ssthresh; any set of them, or `off`.";
+const TIMEOUTS: &str = "\
+One estimator with parameters: gains α1 and α2, the granularity G of its clock, bounds, and whether one segment a flight is
+timed or all. The rows of the tables of Allman and Paxson begin with `ap-`.";
+const START_UP: &str = "\
+What sets the first ssthresh, if anything, from the times of acknowledgements (Allman and Paxson 1999, §3). At the receiver
+`Receiver` estimates from arrivals, and over traces `pbm` and `pbm_prime` do.";
+const PROFILES: &str = "Names for sets of the choices above.";
+
+fn controllers() -> String {
     let mut table = String::from(
-        "| name | year | source | signal | keeps in the queue | deviations |\n|---|---|---|---|---|---|\n",
+        "| name | year | source | signal | keeps in the queue | parameters | deviations |\n|---|---|---|---|---|---|---|\n",
     );
     let registry = Registry::with_experiments();
     let mut factories: Vec<_> = registry.names().map(|name| registry.find(name).unwrap()).collect();
@@ -47,8 +87,94 @@ fn description() -> String {
     for factory in factories {
         let About { year, source, signal, keeps_in_queue, deviations, .. } = factory.about();
         let (name, signal) = (factory.name(), format!("{signal:?}").to_lowercase());
-        writeln!(table, "| `{name}` | {year} | {source} | {signal} | {keeps_in_queue} | {deviations} |")
-            .unwrap();
+        let parameters: Vec<String> = factory.parameters().iter().map(ToString::to_string).collect();
+        let parameters = parameters.join(", ");
+        writeln!(
+            table,
+            "| `{name}` | {year} | {source} | {signal} | {keeps_in_queue} | {parameters} | {deviations} |"
+        )
+        .unwrap();
+    }
+    table
+}
+
+fn recoveries() -> String {
+    let mut table = String::from("| name | what it does, and where it is described |\n|---|---|\n");
+    for (name, policy) in Recovery::ALL {
+        writeln!(table, "| `{name}` | {} |", policy.summary()).unwrap();
+    }
+    table
+}
+
+fn undo() -> String {
+    // A proof that is added must be described here.
+    let UndoChoice { timestamps: _, dsack: _, frto: _, min_rtt_quarters: _ } = UndoChoice::ALL;
+    [
+        "| name | proof | source |\n|---|---|---|",
+        "| `timestamps` | the acknowledgement echoes a timestamp older than the retransmission | RFC 3522, RFC 4015 (Eifel) |",
+        "| `dsack` | the peer reports that it received the retransmission twice | RFC 3708 |",
+        "| `frto` | after a timeout, acknowledgements of data that was not sent again | RFC 5682 |",
+        "| `min-rtt:N` | an acknowledgement within N quarters of the smallest round trip after a timeout | Allman and Paxson 1999, §2.8 |",
+    ]
+    .map(|line| format!("{line}\n"))
+    .concat()
+}
+
+fn timeouts() -> String {
+    let mut table = String::from(
+        "| name | source | α1 | α2 | timeout | G | bounds | timed |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for preset in presets::all() {
+        let RtoConfig { srtt_gain, rttvar_gain, granularity, rto_min, rto_max, .. } = preset.config;
+        let formula = match preset.config.formula {
+            Formula::MeanDeviation { k, adapt: false } => format!("SRTT + {k} RTTVAR"),
+            Formula::MeanDeviation { k, adapt: true } => format!("SRTT + {k} RTTVAR, the factor doubling"),
+            Formula::SignedDeviation { k, k_falling } => {
+                format!("SRTT + {k} RTTVAR, {k_falling} while srv < 0")
+            }
+            Formula::Multiple { beta } => format!("{beta} SRTT"),
+            Formula::Static => format!("{:?}", preset.config.initial),
+        };
+        let timed = match preset.config.sampling {
+            Sampling::EverySegment => "all",
+            Sampling::OncePerFlight => "one a flight",
+        };
+        let (gain_1, gain_2) = (gain(srtt_gain), gain(rttvar_gain));
+        let (name, source) = (preset.name, preset.source);
+        writeln!(
+            table,
+            "| `{name}` | {source} | {gain_1} | {gain_2} | {formula} | {granularity:?} | {rto_min:?} to {rto_max:?} | {timed} |"
+        )
+        .unwrap();
+    }
+    table
+}
+
+fn gain(gain: Gain) -> String {
+    let weight = gain.as_f64();
+    if weight == 0.0 { "0".to_owned() } else { format!("1/{}", weight.recip().round()) }
+}
+
+fn start_up() -> String {
+    let mut table = String::from("| name | what it takes, and where it is described |\n|---|---|\n");
+    for (name, kind) in SenderEstimatorKind::ALL {
+        writeln!(table, "| `{name}` | {} |", kind.summary()).unwrap();
+    }
+    table
+}
+
+fn profiles() -> String {
+    let mut table = String::from(
+        "| name | what it is | controller | recovery | initial window | source |\n|---|---|---|---|---|---|\n",
+    );
+    for profile in Profile::all() {
+        let Profile { name, summary, source, congestion, recovery, initial_window_segments, .. } = profile;
+        let recovery = recovery.name();
+        writeln!(
+            table,
+            "| `{name}` | {summary} | `{congestion}` | `{recovery}` | {initial_window_segments} | {source} |"
+        )
+        .unwrap();
     }
     table
 }
@@ -72,6 +198,6 @@ fn windows_by_round_are_those_of_the_table() {
 }
 
 #[test]
-fn documentation_describes_the_controllers_that_exist() {
-    compare("src/congestion/controllers.md", &description());
+fn documentation_describes_what_there_is_to_choose() {
+    compare("../../docs/control.md", &page());
 }

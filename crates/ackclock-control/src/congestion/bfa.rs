@@ -143,8 +143,14 @@ impl Bfa {
         source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance",
         signal: Signal::Delay,
         keeps_in_queue: "what is there when growth is noticed",
-        deviations: "measures the smallest of each round trip; the paper leaves the parameters of its variants open",
+        deviations: "measures the smallest of each round trip",
         exceptions: &[],
+    };
+    /// What the variants of §6 are.
+    pub const ABOUT_VARIANT: About = About {
+        keeps_in_queue: "less than what is there when growth is noticed",
+        deviations: "measures the smallest of each round trip; a variant that the paper names in §6, its numbers chosen here",
+        ..Self::ABOUT
     };
     /// The algorithm as measured: α_srv = 1/2, thresholds of 10 ms.
     pub const PAPER: BfaConfig = BfaConfig {

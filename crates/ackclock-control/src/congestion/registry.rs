@@ -296,8 +296,12 @@ impl<C: Copy + Send + Sync + 'static> ControllerFactory for Configurable<C> {
 }
 
 fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
-    let bfa = [Bfa::GENTLE, Bfa::DECREASING, Bfa::PATH]
-        .map(|config| described(config.name, Bfa::ABOUT, move |start| Box::new(Bfa::new(start, config))));
+    let bfa = [
+        (Bfa::GENTLE, Bfa::ABOUT),
+        (Bfa::DECREASING, Bfa::ABOUT_VARIANT),
+        (Bfa::PATH, About { keeps_in_queue: "what is there when growth is noticed", ..Bfa::ABOUT_VARIANT }),
+    ]
+    .map(|(config, about)| described(config.name, about, move |start| Box::new(Bfa::new(start, config))));
     let others = [
         configurable(
             Bfa::PAPER.name,
