@@ -34,6 +34,7 @@ fn in_congestion_avoidance(segments: u64) -> (Vegas, u64) {
 
 #[test]
 fn slow_start_doubles_every_other_round() {
+    // Tests: V4
     let mut vegas = Vegas::new(&START);
     let mut delivered = 0;
     let windows: Vec<u64> = (0..6).map(|_| round(&mut vegas, &mut delivered, 100)).collect();
@@ -42,6 +43,7 @@ fn slow_start_doubles_every_other_round() {
 
 #[test]
 fn slow_start_ends_when_one_segment_is_queued() {
+    // Tests: V4
     let mut vegas = Vegas::new(&START);
     let mut delivered = 0;
     round(&mut vegas, &mut delivered, 100);
@@ -53,6 +55,7 @@ fn slow_start_ends_when_one_segment_is_queued() {
 
 #[test]
 fn less_than_alpha_queued_grows_by_a_segment() {
+    // Tests: V3
     let (mut vegas, mut delivered) = in_congestion_avoidance(20);
     let windows: Vec<u64> = (0..3).map(|_| round(&mut vegas, &mut delivered, 100)).collect();
     assert_eq!(windows, [21, 22, 23]);
@@ -60,6 +63,7 @@ fn less_than_alpha_queued_grows_by_a_segment() {
 
 #[test]
 fn between_alpha_and_beta_the_window_stands() {
+    // Tests: V3
     let (mut vegas, mut delivered) = in_congestion_avoidance(20);
     // The round that ends with the first longer round trip had none. Then 21 * (1 - 100/111) = 2.1 segments
     // queued.
@@ -70,6 +74,7 @@ fn between_alpha_and_beta_the_window_stands() {
 
 #[test]
 fn more_than_beta_queued_shrinks_by_a_segment() {
+    // Tests: V3
     let (mut vegas, mut delivered) = in_congestion_avoidance(20);
     // 21 * (1 - 100/125) = 4.2 segments queued.
     assert_eq!(round(&mut vegas, &mut delivered, 125), 21);
@@ -84,9 +89,10 @@ fn loss_halves() {
     assert_eq!(vegas.cwnd(), 10 * SMSS);
 }
 
-/// V3: on an otherwise empty path the queue stays between alpha and beta, whatever the path.
+/// On an otherwise empty path the queue stays between alpha and beta, whatever the path.
 #[test]
 fn queue_settles_between_alpha_and_beta() {
+    // Tests: V3
     for thresholds in [Thresholds::ONE_THREE, Thresholds::TWO_FOUR] {
         let vegas = described(Vegas::NAME, Vegas::ABOUT, move |start| {
             Box::new(Vegas::with_thresholds(start, thresholds))
