@@ -201,9 +201,9 @@ impl Reference {
 /// The timeout of a configuration with real numbers, in nanoseconds, before the bounds: the sample is the nearest tick,
 /// the timeout the next one.
 fn real_timeout(config: &RtoConfig, samples: &[u64]) -> f64 {
-    let tick = (config.granularity.as_nanos() as f64).max(1.0);
-    let samples: Vec<u64> =
-        samples.iter().map(|&ns| ((ns as f64 / tick + 0.5).floor() * tick) as u64).collect();
+    let ticks = u64::try_from(config.granularity.as_nanos()).unwrap().max(1);
+    let tick = ticks as f64;
+    let samples: Vec<u64> = samples.iter().map(|&ns| (ns + ticks / 2) / ticks * ticks).collect();
     let mut reference = Reference::first(samples[0]);
     let (mut srv, mut latest_srtt) = (0.0, reference.srtt);
     for &sample in &samples[1..] {
