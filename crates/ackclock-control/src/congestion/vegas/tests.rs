@@ -2,9 +2,20 @@ use std::time::Duration;
 
 use super::{Thresholds, Vegas};
 use crate::Instant;
-use crate::congestion::testing::{SMSS, START, loss};
+use crate::congestion::testing::{SMSS, START, loss, timeout};
 use crate::congestion::{Ack, Controller, Sent, described, testing::ack};
 use crate::kit::{Flow, Path};
+
+fn send(vegas: &mut Vegas, in_flight: u64) {
+    vegas.on_sent(&Sent { now: Instant::ZERO, bytes: SMSS, in_flight, retransmission: false });
+}
+
+/// A connection that has sent its first window.
+fn started() -> Vegas {
+    let mut vegas = Vegas::new(&START);
+    (1..=10).for_each(|segment| send(&mut vegas, segment * SMSS));
+    vegas
+}
 
 /// A round trip of `rtt_ms` in which a window is sent and acknowledged.
 fn round(vegas: &mut Vegas, delivered: &mut u64, rtt_ms: u64) -> u64 {
@@ -17,7 +28,7 @@ fn round(vegas: &mut Vegas, delivered: &mut u64, rtt_ms: u64) -> u64 {
         vegas.on_ack(&Ack { rtt, delivered: *delivered, prior_delivered, ..ack(0, SMSS) });
         while in_flight + SMSS <= vegas.cwnd() {
             in_flight += SMSS;
-            vegas.on_sent(&Sent { now: Instant::ZERO, bytes: SMSS, in_flight, retransmission: false });
+            send(vegas, in_flight);
         }
     }
     vegas.cwnd() / SMSS
@@ -35,7 +46,7 @@ fn in_congestion_avoidance(segments: u64) -> (Vegas, u64) {
 #[test]
 fn slow_start_doubles_every_other_round() {
     // Tests: V4
-    let mut vegas = Vegas::new(&START);
+    let mut vegas = started();
     let mut delivered = 0;
     let windows: Vec<u64> = (0..6).map(|_| round(&mut vegas, &mut delivered, 100)).collect();
     assert_eq!(windows, [20, 20, 40, 40, 80, 80]);
@@ -44,13 +55,23 @@ fn slow_start_doubles_every_other_round() {
 #[test]
 fn slow_start_ends_when_one_segment_is_queued() {
     // Tests: V4
-    let mut vegas = Vegas::new(&START);
+    let mut vegas = started();
     let mut delivered = 0;
     round(&mut vegas, &mut delivered, 100);
     // 20 segments at 106 ms: 20 - 20 * 100/106 = 1.13 segments queued; the measured round is the still one.
     round(&mut vegas, &mut delivered, 106);
     round(&mut vegas, &mut delivered, 106);
     assert_eq!(vegas.ssthresh(), 20 * SMSS);
+}
+
+#[test]
+fn window_grows_with_the_first_acknowledgement_after_a_timeout() {
+    // Tests: V4
+    let (mut vegas, mut delivered) = in_congestion_avoidance(20);
+    vegas.on_timeout(&timeout(20 * SMSS, 1));
+    send(&mut vegas, SMSS);
+    let windows: Vec<u64> = (0..4).map(|_| round(&mut vegas, &mut delivered, 100)).collect();
+    assert_eq!(windows, [2, 2, 4, 4]);
 }
 
 #[test]
