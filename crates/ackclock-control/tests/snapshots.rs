@@ -7,8 +7,12 @@ use std::fmt::Write as _;
 use std::path::Path as FilePath;
 use std::time::Duration;
 
+use ackclock_control::Instant;
 use ackclock_control::bandwidth::SenderEstimatorKind;
-use ackclock_control::congestion::{About, Registry};
+use ackclock_control::congestion::{
+    About, Ack, Controller, ControllerFactory, IdleRestart, LossCause, LossEpisode, Lost, Registry, Sent,
+    Start, Timeout, Undo,
+};
 use ackclock_control::kit::{Flow, Path};
 use ackclock_control::profile::{Profile, Recovery, UndoChoice};
 use ackclock_control::rtt::{Formula, Gain, RtoConfig, Sampling, presets};
@@ -38,6 +42,133 @@ fn windows_by_round() -> String {
         writeln!(table, "{name}: {} | {figures:?}", windows.join(" ")).unwrap();
     }
     table
+}
+
+/// What each event does to a controller's window, in segments to the tenth: growth from ten segments, then a loss and three
+/// round trips, its undoing, a timeout and four round trips, its undoing, idleness, and a mark.
+fn windows_by_event() -> String {
+    let mut table = String::from(
+        "Window in segments, ssthresh behind the slash (-: none yet), after what the column says; a round trip acknowledges the\n\
+         whole window, and takes 100 ms. Undone are the loss and the timeout of the columns before.\n\n",
+    );
+    let columns =
+        ["start", "3 rounds", "loss", "3 rounds", "undone", "timeout", "4 rounds", "undone", "idle", "mark"];
+    write!(table, "{:<16}", "").unwrap();
+    columns.iter().for_each(|column| write!(table, "{column:>14}").unwrap());
+    let registry = Registry::builtin();
+    for name in registry.names() {
+        write!(table, "\n{name:<16}").unwrap();
+        let mut driven = Driven::new(registry.find(name).unwrap().as_ref());
+        let steps: [fn(&mut Driven); 10] = [
+            |_| (),
+            |driven| driven.rounds(3),
+            |driven| driven.lose(LossCause::DuplicateAcks),
+            |driven| driven.rounds(3),
+            |driven| driven.controller.on_undo(&Undo { now: driven.now }),
+            Driven::expire,
+            |driven| driven.rounds(4),
+            |driven| driven.controller.on_undo(&Undo { now: driven.now }),
+            Driven::idle,
+            |driven| driven.lose(LossCause::EcnEcho),
+        ];
+        for step in steps {
+            step(&mut driven);
+            write!(table, "{:>14}", driven.window()).unwrap();
+        }
+    }
+    table.push('\n');
+    table
+}
+
+/// A controller, and the connection that it believes in.
+struct Driven {
+    controller: Box<dyn Controller>,
+    now: Instant,
+    delivered: u64,
+}
+
+impl Driven {
+    fn new(factory: &dyn ControllerFactory) -> Self {
+        let now = Instant::from_millis(1000);
+        let controller = factory.create(&Start { smss: 1000, initial_window: 10_000, now });
+        let mut driven = Self { controller, now, delivered: 0 };
+        driven.send(10);
+        driven
+    }
+
+    fn window(&self) -> String {
+        let tenths = |bytes: u64| format!("{}.{}", bytes / 1000, bytes % 1000 / 100);
+        let ssthresh = self.controller.ssthresh();
+        let ssthresh = if ssthresh == u64::MAX { "-".to_owned() } else { tenths(ssthresh) };
+        format!("{}/{ssthresh}", tenths(self.controller.cwnd()))
+    }
+
+    fn send(&mut self, segments: u64) {
+        for _ in 0..segments {
+            let (now, in_flight) = (self.now, self.controller.cwnd());
+            self.controller.on_sent(&Sent { now, bytes: 1000, in_flight, retransmission: false });
+        }
+    }
+
+    fn rounds(&mut self, rounds: u32) {
+        let rtt = Duration::from_millis(100);
+        for _ in 0..rounds {
+            let (prior_delivered, sent_at) = (self.delivered, self.now);
+            self.now += rtt;
+            let before = self.controller.cwnd() / 1000;
+            for _ in 0..before {
+                self.delivered += 1000;
+                self.controller.on_ack(&Ack {
+                    now: self.now,
+                    bytes_acked: 1000,
+                    bytes_cumulative: 1000,
+                    rtt: Some(rtt),
+                    srtt: rtt,
+                    rtt_min: rtt,
+                    delivered: self.delivered,
+                    prior_delivered,
+                    sent_at,
+                    delivery_interval: rtt,
+                    app_limited: false,
+                    prior_in_flight: before * 1000,
+                    in_flight: before * 1000,
+                    cwnd_limited: true,
+                    in_recovery: false,
+                    ecn_marked: 0,
+                });
+            }
+            self.send(self.controller.cwnd() / 1000);
+        }
+    }
+
+    fn lose(&mut self, cause: LossCause) {
+        let (now, delivered, flight_size) = (self.now, self.delivered, self.controller.cwnd());
+        let bytes_lost = if cause == LossCause::EcnEcho { 0 } else { 1000 };
+        if bytes_lost > 0 {
+            let (prior_delivered, app_limited) = (delivered, false);
+            self.controller.on_lost(&Lost {
+                now,
+                bytes: bytes_lost,
+                delivered,
+                prior_delivered,
+                app_limited,
+            });
+        }
+        self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
+    }
+
+    fn expire(&mut self) {
+        let (now, delivered, flight_size) = (self.now, self.delivered, self.controller.cwnd());
+        self.controller.on_timeout(&Timeout { now, flight_size, expiries: 1, delivered });
+        self.send(1);
+    }
+
+    fn idle(&mut self) {
+        let idle = Duration::from_secs(60);
+        self.now += idle;
+        let (now, rto) = (self.now, Duration::from_secs(1));
+        self.controller.on_idle_restart(&IdleRestart { now, idle, rto, restart_window: 10_000 });
+    }
 }
 
 /// The page on all that can be chosen, from what the code says of itself.
@@ -195,6 +326,11 @@ fn compare(file: &str, table: &str) {
 #[test]
 fn windows_by_round_are_those_of_the_table() {
     compare("tests/cwnd_by_round.txt", &windows_by_round());
+}
+
+#[test]
+fn windows_by_event_are_those_of_the_table() {
+    compare("tests/cwnd_by_event.txt", &windows_by_event());
 }
 
 #[test]
