@@ -63,9 +63,8 @@
 //! # Ok::<(), ackclock_control::congestion::NameTaken>(())
 //! ```
 //!
-//! # The controllers
-//!
-#![doc = include_str!("controllers.md")]
+//! What each controller is, what it keeps in the queue and where it departs from its source: the table in the
+//! [crate's documentation](crate#congestion-controllers), made from their [`About`]s.
 
 mod about;
 mod bbr;
