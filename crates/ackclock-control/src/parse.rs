@@ -2,23 +2,7 @@
 
 use std::time::Duration;
 
-/// A choice written in words that stand for none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} cannot be `{word}`: {valid}")]
-pub struct InvalidChoice {
-    /// What was to be chosen.
-    pub what: &'static str,
-    /// The words given, or the part of them that is wrong.
-    pub word: String,
-    /// What would do.
-    pub valid: &'static str,
-}
-
-impl InvalidChoice {
-    pub(crate) fn new(what: &'static str, word: &str, valid: &'static str) -> Self {
-        Self { what, word: word.to_owned(), valid }
-    }
-}
+use crate::InvalidParameter;
 
 /// Makes types that have `find(&str)` parse from strings, so that setters take a name or a value alike.
 macro_rules! found_by_name {
@@ -52,9 +36,9 @@ macro_rules! found_by_name {
 found_by_name! {
     crate::profile::Profile, crate::profile::UnknownProfile;
     crate::profile::Recovery, crate::profile::UnknownRecovery;
-    crate::profile::UndoChoice, InvalidChoice;
-    crate::profile::AckPolicy, InvalidChoice;
-    crate::profile::Ecn, InvalidChoice;
+    crate::profile::UndoChoice, InvalidParameter;
+    crate::profile::AckPolicy, InvalidParameter;
+    crate::profile::Ecn, InvalidParameter;
     crate::rtt::RtoConfig, crate::rtt::InvalidRto;
     crate::bandwidth::SenderEstimatorKind, crate::bandwidth::InvalidEstimator;
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use ackclock_control::InvalidChoice;
+use ackclock_control::InvalidParameter;
 use ackclock_control::rtt::InvalidRto;
 
 /// Why a connection ended otherwise than by both ends closing it.
@@ -148,5 +148,5 @@ pub enum OptionError {
     Rto(#[from] InvalidRto),
     /// The choice has parameters that it does not take.
     #[error(transparent)]
-    Choice(#[from] InvalidChoice),
+    Choice(#[from] InvalidParameter),
 }

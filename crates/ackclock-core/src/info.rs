@@ -8,6 +8,7 @@ use ackclock_control::profile::{AckPolicy, Recovery};
 use ackclock_control::rtt::RtoConfig;
 
 use crate::State;
+use crate::trace::LossCounts;
 
 /// The state of one connection at one moment. Counts are totals since it began; bytes are of payload.
 #[derive(Clone, Debug)]
@@ -94,6 +95,8 @@ pub struct ConnectionInfo {
     pub timeouts: u64,
     /// Loss episodes entered otherwise than by a timeout.
     pub loss_episodes: u64,
+    /// Bytes held to be lost, by the rule that said so.
+    pub losses: LossCounts,
     /// Bytes that arrived more than once.
     pub bytes_duplicate: u64,
     /// Segments that arrived out of order.

@@ -64,9 +64,10 @@ impl Choices {
         &self,
         controller: impl IntoController,
     ) -> io::Result<Arc<dyn ControllerFactory>> {
-        let factory = controller
-            .into_factory(&self.registry)
-            .or_else(|unknown| experiment(&unknown.name).ok_or(unknown));
+        let factory = controller.into_factory(&self.registry).or_else(|unknown| match &unknown {
+            UnknownController::Name { name, .. } => experiment(name).ok_or(unknown),
+            _ => Err(unknown),
+        });
         let factory = factory.map_err(invalid)?;
         self.check(&*factory).map_err(invalid)?;
         Ok(factory)

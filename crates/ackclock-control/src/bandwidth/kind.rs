@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Csa, PacketPair, SenderEstimator, Tcsa, TcsaPrime, Tssf};
+use crate::InvalidParameter;
 use crate::parse::decimal;
 
 /// An estimator at the sender, with its parameters.
@@ -28,16 +29,32 @@ pub enum SenderEstimatorKind {
 /// The parameters of CSA(n, ν).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CsaConfig {
-    /// Acknowledgements of a group, 2 to 100; 2 to 5 in the paper.
-    pub n: u8,
-    /// ν, the share of a round trip that may lie between two of them, in ten thousandths: 1 to 10,000; 125 to
-    /// 2,000 in the paper.
-    pub nu_e4: u16,
+    n: u8,
+    nu_e4: u16,
 }
 
 impl CsaConfig {
     /// n = 3 and ν = 0.1, which the paper takes on from.
     pub const PAPER: Self = Self { n: 3, nu_e4: 1000 };
+
+    /// `n` acknowledgements a group, 2 to 100 (2 to 5 in the paper), of which two may lie ν of a round trip apart,
+    /// in ten thousandths: 1 to 10,000 (125 to 2,000 in the paper).
+    ///
+    /// # Errors
+    /// [`InvalidParameter`] for any other.
+    pub fn new(n: u8, nu_e4: u16) -> Result<Self, InvalidParameter> {
+        if (2..=100).contains(&n) && (1..=10_000).contains(&nu_e4) {
+            return Ok(Self { n, nu_e4 });
+        }
+        let valid = "n must be 2 to 100, nu 1/10000 to 10000/10000";
+        Err(InvalidParameter::new(format!("n={n},nu={nu_e4}/10000"), valid))
+    }
+
+    /// Acknowledgements of a group.
+    #[must_use]
+    pub fn n(self) -> u32 {
+        u32::from(self.n)
+    }
 
     /// The longest time between two acknowledgements of a group.
     pub(super) fn gap_max(self, rtt: Duration) -> Duration {
@@ -64,10 +81,10 @@ impl SenderEstimatorKind {
     /// ```
     /// use ackclock_control::bandwidth::{CsaConfig, SenderEstimatorKind};
     ///
-    /// let csa = SenderEstimatorKind::Csa(CsaConfig { n: 5, nu_e4: 2000 });
+    /// let csa = SenderEstimatorKind::Csa(CsaConfig::new(5, 2000)?);
     /// assert_eq!(SenderEstimatorKind::find("csa:5,0.2")?, csa);
     /// assert!(SenderEstimatorKind::find("csa:1").is_err());
-    /// # Ok::<(), ackclock_control::bandwidth::InvalidEstimator>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn find(words: &str) -> Result<Self, InvalidEstimator> {
         let (name, parameters) = match words.split_once(':') {
@@ -114,9 +131,9 @@ impl SenderEstimatorKind {
     pub fn create(self, rtt: Duration, initial_window: u64, smss: u64) -> Box<dyn SenderEstimator> {
         match self {
             Self::Tssf { n } => Box::new(Tssf::new(u32::from(n), initial_window, smss)),
-            Self::Csa(config) => Box::new(Csa::from_config(config, rtt)),
-            Self::Tcsa(config) => Box::new(Tcsa::new(Csa::from_config(config, rtt))),
-            Self::TcsaPrime(config) => Box::new(TcsaPrime::new(Csa::from_config(config, rtt))),
+            Self::Csa(config) => Box::new(Csa::new(config, rtt)),
+            Self::Tcsa(config) => Box::new(Tcsa::new(Csa::new(config, rtt))),
+            Self::TcsaPrime(config) => Box::new(TcsaPrime::new(Csa::new(config, rtt))),
             Self::PacketPair => Box::new(PacketPair::new()),
         }
     }
@@ -130,9 +147,9 @@ impl SenderEstimatorKind {
         let csa = |config: CsaConfig| {
             let nu_e4 = match nu {
                 None => config.nu_e4,
-                Some(nu) => u16::try_from(decimal(nu, 4)?).ok().filter(|nu| (1..=10_000).contains(nu))?,
+                Some(nu) => u16::try_from(decimal(nu, 4)?).ok()?,
             };
-            Some(CsaConfig { n, nu_e4 })
+            CsaConfig::new(n, nu_e4).ok()
         };
         match self {
             Self::Tssf { .. } => nu.is_none().then_some(Self::Tssf { n }),

@@ -49,10 +49,10 @@ pub trait SenderEstimator: std::fmt::Debug + Send {
 /// ```
 /// use std::time::Duration;
 /// use ackclock_control::Instant;
-/// use ackclock_control::bandwidth::{Csa, run};
+/// use ackclock_control::bandwidth::{Csa, CsaConfig, run};
 ///
 /// let acks = (0..10).map(|n| (Instant::from_millis(100 + 2 * n), 1000));
-/// assert_eq!(run(Csa::new(3, 0.1, Duration::from_millis(100)), acks), Some(500_000));
+/// assert_eq!(run(Csa::new(CsaConfig::PAPER, Duration::from_millis(100)), acks), Some(500_000));
 /// ```
 pub fn run(
     mut estimator: impl SenderEstimator,

@@ -80,6 +80,7 @@ mod idle;
 mod layer;
 mod newreno;
 mod pacing;
+mod parameters;
 mod registry;
 mod reno;
 mod round;
@@ -103,13 +104,17 @@ pub use card::Card;
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use dual::Dual;
-pub use event::{Ack, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo};
+pub use event::{
+    Ack, Ect, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo,
+};
 pub use hystart::HyStart;
 pub use idle::{IdlePolicy, Validation, validated};
 pub use newreno::NewReno;
 pub use pacing::paced;
+pub use parameters::{Parameter, Settings, Values};
 pub use registry::{
-    ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
+    ControllerFactory, NameTaken, Registry, UnknownController, configurable, default_factory, described,
+    factory,
 };
 pub use reno::Reno;
 pub use round::{RoundTimes, Rounds};
@@ -184,6 +189,11 @@ pub trait Controller: fmt::Debug + Send {
     /// The rate at which to space segments, in bytes a second; `None` to send as the window opens.
     fn pacing_rate(&self) -> Option<u64> {
         None
+    }
+
+    /// With which codepoint its data is to be sent where marks are taken.
+    fn ect(&self) -> Ect {
+        Ect::Ect0
     }
 
     /// The controller's own numbers for traces and `info()`: at most [`Snapshot::MAX`] named values.

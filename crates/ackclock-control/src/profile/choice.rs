@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{AckPolicy, Ecn, Recovery, UndoChoice};
-use crate::InvalidChoice;
+use crate::InvalidParameter;
 use crate::parse::{decimal, duration};
 
 impl Recovery {
@@ -33,9 +33,9 @@ impl UndoChoice {
     /// `min-rtt:N` (N quarters of the smallest round trip, 1 to 4), separated by commas.
     ///
     /// # Errors
-    /// [`InvalidChoice`], whose message lists what would do.
-    pub fn find(words: &str) -> Result<Self, InvalidChoice> {
-        let wrong = |word| InvalidChoice::new("undo", word, UNDO_VALID);
+    /// [`InvalidParameter`], whose message lists what would do.
+    pub fn find(words: &str) -> Result<Self, InvalidParameter> {
+        let wrong = |word| InvalidParameter::new(word, UNDO_VALID);
         match words {
             "off" => return Ok(Self::OFF),
             "all" => return Ok(Self::ALL),
@@ -82,9 +82,9 @@ impl AckPolicy {
     /// `window-share:PERCENT,DELAY`. The delay is at most 500 ms (RFC 9293 MUST-40).
     ///
     /// # Errors
-    /// [`InvalidChoice`], whose message lists what would do.
-    pub fn find(words: &str) -> Result<Self, InvalidChoice> {
-        let wrong = || InvalidChoice::new("acks", words, ACKS_VALID);
+    /// [`InvalidParameter`], whose message lists what would do.
+    pub fn find(words: &str) -> Result<Self, InvalidParameter> {
+        let wrong = || InvalidParameter::new(words, ACKS_VALID);
         let delay = |word: &str| duration(word.trim()).ok_or_else(wrong);
         let policy = match words.split_once(':') {
             None if words == "every-second" => Self::EVERY_SECOND,
@@ -104,8 +104,8 @@ impl AckPolicy {
     /// Whether a receiver can keep to it.
     ///
     /// # Errors
-    /// [`InvalidChoice`] for a delay of more than 500 ms (RFC 9293 MUST-40) or a share outside 1 to 100 %.
-    pub fn check(self) -> Result<(), InvalidChoice> {
+    /// [`InvalidParameter`] for a delay of more than 500 ms (RFC 9293 MUST-40) or a share outside 1 to 100 %.
+    pub fn check(self) -> Result<(), InvalidParameter> {
         let share_fits = match self {
             Self::EverySecondSegment { .. } => true,
             Self::WindowShare { percent, .. } => (1..=100).contains(&percent),
@@ -113,7 +113,7 @@ impl AckPolicy {
         if share_fits && self.delay_max() <= DELAY_MAX {
             return Ok(());
         }
-        Err(InvalidChoice::new("acks", &self.to_string(), ACKS_VALID))
+        Err(InvalidParameter::new(self.to_string(), ACKS_VALID))
     }
 }
 
@@ -130,13 +130,13 @@ impl Ecn {
     /// The form of this name: `off`, `classic` or `accurate`.
     ///
     /// # Errors
-    /// [`InvalidChoice`], whose message lists the names.
-    pub fn find(name: &str) -> Result<Self, InvalidChoice> {
+    /// [`InvalidParameter`], whose message lists the names.
+    pub fn find(name: &str) -> Result<Self, InvalidParameter> {
         match name {
             "off" => Ok(Self::Off),
             "classic" => Ok(Self::Classic),
             "accurate" => Ok(Self::Accurate),
-            _ => Err(InvalidChoice::new("ECN", name, ECN_VALID)),
+            _ => Err(InvalidParameter::new(name, ECN_VALID)),
         }
     }
 
@@ -151,11 +151,11 @@ impl Ecn {
     }
 }
 
-const UNDO_VALID: &str = "choose off, all, or any of timestamps, dsack, frto, min-rtt:N (N of 1 to 4 quarters of the smallest round \
+const UNDO_VALID: &str = "for undo, choose off, all, or any of timestamps, dsack, frto, min-rtt:N (N of 1 to 4 quarters of the smallest round \
      trip), separated by commas";
-const ACKS_VALID: &str = "choose every-second, every-second:DELAY, window-share, or window-share:PERCENT,DELAY, as \
+const ACKS_VALID: &str = "for acknowledgements, choose every-second, every-second:DELAY, window-share, or window-share:PERCENT,DELAY, as \
     window-share:35,200ms; the delay is at most 500ms, the share 1 to 100 %";
-const ECN_VALID: &str = "choose off, classic (RFC 3168) or accurate (RFC 9768)";
+const ECN_VALID: &str = "for ECN, choose off, classic (RFC 3168) or accurate (RFC 9768)";
 
 // RFC 9293 MUST-40: an acknowledgement is delayed by less than 0.5 seconds.
 const DELAY_MAX: Duration = Duration::from_millis(500);

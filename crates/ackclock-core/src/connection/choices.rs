@@ -17,9 +17,18 @@ impl Connection {
         self.own_tcp().congestion = factory;
     }
 
-    /// Chooses how losses are found and repaired from here on, as far as the peer's options allow.
-    pub fn set_recovery(&mut self, recovery: Recovery) {
-        self.own_tcp().recovery = recovery;
+    /// How losses are to be found and repaired; [`info`](Self::info) names the policy in force, which is another where
+    /// the peer sends no SACKs.
+    #[must_use]
+    pub fn recovery(&self) -> Recovery {
+        self.tcp.recovery
+    }
+
+    /// Chooses another policy of loss recovery, at any time. An episode under way ends by the new policy's rule.
+    pub fn set_recovery(&mut self, now: Instant, policy: Recovery) {
+        let heeded_sack = self.heeds_sack();
+        self.own_tcp().recovery = policy;
+        self.on_policy_change(now, heeded_sack);
     }
 
     /// Replaces the estimator of the retransmission timeout. What was measured stays, as does the backoff.

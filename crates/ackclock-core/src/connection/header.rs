@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use ackclock_wire::packet::ChecksumState;
 use ackclock_wire::template::{Fields, HEADER_MAX, TxChecksum};
-use ackclock_wire::{Flags, TcpOptions};
+use ackclock_wire::{Codepoint, Flags, TcpOptions};
 
 use super::timers::Timers;
 use super::{Acks, Connection};
@@ -107,6 +107,7 @@ impl Connection {
             flags,
             window,
             urgent,
+            ecn: Codepoint::NotEct,
             options,
         }
     }

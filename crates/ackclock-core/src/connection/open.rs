@@ -233,7 +233,7 @@ impl Connection {
         self.rtt.reset_backoff();
         self.give_up = GiveUp { heard_at: now, ..GiveUp::default() };
         self.delivery.at = now;
-        self.recovery.start(self.snd.una);
+        self.recovery = RecoveryState::default();
         self.timers.send = super::timers::SendTimer::Idle;
         self.arm_keepalive(now);
         self.established = true;

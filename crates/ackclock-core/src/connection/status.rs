@@ -92,6 +92,7 @@ impl Connection {
             retransmits: counts.retransmits,
             timeouts: counts.timeouts,
             loss_episodes: counts.loss_episodes,
+            losses: self.recovery.losses(),
             bytes_duplicate: counts.bytes_duplicate,
             out_of_order: counts.out_of_order,
             last_sent: counts.sent_at.map(|at| now.saturating_since(at)),

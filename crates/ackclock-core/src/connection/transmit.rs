@@ -107,7 +107,17 @@ impl Connection {
             return Some(chosen);
         }
         self.restart_after_idleness(now);
-        self.choose_new(limits)
+        self.choose_new(limits).or_else(|| self.choose_rescue())
+    }
+
+    /// What RFC 6675 lets go when nothing is known to be lost and new data cannot.
+    fn choose_rescue(&mut self) -> Option<Chosen> {
+        let stuck = self.snd.unsent() == 0 || self.snd.right_edge() <= self.snd.nxt;
+        if !stuck || !self.recovery.in_recovery() || self.cwnd_room() < u64::from(self.smss()) {
+            return None;
+        }
+        let (start, end) = self.next_rescue()?;
+        Some(Chosen { start, end, reason: SendReason::Rescue })
     }
 
     /// The last segment again, whatever the congestion window says (RFC 8985 §7.3).
@@ -211,9 +221,11 @@ impl Connection {
         (overridden || usable >= half).then_some(usable.min(u64::from(self.smss())))
     }
 
+    /// How much may be sent now, as congestion control and the recovery policy say.
     fn cwnd_room(&self) -> u64 {
         let in_flight = self.in_flight();
-        let room = self.congestion.cwnd().saturating_sub(in_flight);
+        let within_window = || self.congestion.cwnd().saturating_sub(in_flight);
+        let room = self.recovery.allowance().unwrap_or_else(within_window);
         // One segment may always be in flight.
         if in_flight == 0 { room.max(u64::from(self.smss())) } else { room }
     }
@@ -289,8 +301,9 @@ impl Connection {
         self.counts.bytes_sent += bytes;
         self.give_up.waiting_since.get_or_insert(now);
         self.counts.sent_at = Some(now);
+        self.recovery.on_sent(end, bytes, reason);
         self.congestion.on_sent(&Sent { now, bytes, in_flight: self.in_flight(), retransmission });
-        if matches!(reason, SendReason::Retransmission | SendReason::TailProbe) {
+        if matches!(reason, SendReason::Retransmission | SendReason::Rescue | SendReason::TailProbe) {
             // The timer measures from the retransmission (RFC 6298 §5.1; 5.6 after a timeout).
             self.timers.send = super::timers::SendTimer::Idle;
         }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use ackclock_wire::{ControlSegment, Fields, Flags, Segment, SeqNum, TcpOptions};
+use ackclock_wire::{ControlSegment, Fields, Flags, Segment, SeqNum};
 
 use crate::FourTuple;
 
@@ -52,7 +52,7 @@ pub(super) fn reset_for(segment: &Segment<'_>) -> Option<Fields> {
 
 /// A segment without window and options.
 pub(super) fn bare(seq: SeqNum, ack: SeqNum, flags: Flags) -> Fields {
-    Fields { seq, ack, flags, window: 0, urgent: 0, options: TcpOptions::default() }
+    Fields { seq, ack, flags, ..Fields::default() }
 }
 
 /// The most replies that wait at one time: what some batches of received packets can ask for.
@@ -60,6 +60,8 @@ pub(super) const REPLIES_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use ackclock_wire::TcpOptions;
+
     use super::*;
 
     fn segment(flags: Flags, payload: &[u8]) -> Segment<'_> {

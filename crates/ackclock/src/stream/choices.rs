@@ -35,7 +35,7 @@ impl TcpStream {
         R::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let recovery = choice(recovery)?;
-        self.update(|connection, _| connection.set_recovery(recovery))
+        self.update(|connection, now| connection.set_recovery(now, recovery))
     }
 
     /// Chooses the estimator of the retransmission timeout: a preset's name, with what differs from it

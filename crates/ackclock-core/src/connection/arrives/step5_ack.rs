@@ -83,7 +83,8 @@ impl Connection {
             self.snd.acknowledge(ack);
             self.pending.probe = false;
         }
-        if self.sack && !arrival.segment.options.sack.is_empty() {
+        let heeds_sack = self.heeds_sack();
+        if heeds_sack && !arrival.segment.options.sack.is_empty() {
             self.take_sack_blocks(arrival, &mut outcome);
         }
         if ack >= prior_una {
@@ -94,7 +95,7 @@ impl Connection {
         let duplicate = ack == prior_una
             && !self.scoreboard.is_empty()
             && arrival.segment.seq_len() == 0
-            && if self.sack { outcome.newly_sacked > 0 } else { self.snd.wnd == prior_wnd };
+            && if heeds_sack { outcome.newly_sacked > 0 } else { self.snd.wnd == prior_wnd };
         if advanced == 0 && !duplicate && outcome.newly_acked == 0 {
             return;
         }
@@ -145,8 +146,8 @@ impl Connection {
     fn on_window_opened(&mut self, arrival: &Arrival<'_>) {
         if self.give_up.probes > 0 && !self.scoreboard.is_empty() && !self.recovery.in_recovery() {
             let lost = self.scoreboard.mark_first_lost();
-            self.note_loss(arrival.now, LossRule::WindowReopened, lost);
-            self.recovery.first_retransmission |= lost > 0;
+            self.note_loss(arrival.now, LossRule::WindowReopened, lost.bytes);
+            self.recovery.first_retransmission |= lost.bytes > 0;
         }
         self.give_up.probes = 0;
         self.give_up.waiting_since = self.give_up.waiting_since.map(|_| arrival.now);

@@ -247,7 +247,7 @@ fn decode(packet: &[u8]) -> Sent {
 }
 
 fn fields(flags: Flags, seq: u32, ack: SeqNum) -> Fields {
-    Fields { seq: SeqNum::new(seq), ack, flags, window: 65_535, urgent: 0, options: TcpOptions::default() }
+    Fields { seq: SeqNum::new(seq), ack, flags, window: 65_535, ..Fields::default() }
 }
 
 fn syn(seq: u32) -> Fields {
