@@ -10,8 +10,8 @@ use std::time::Duration;
 use ackclock_core::congestion::Snapshot;
 use ackclock_core::profile::Ecn;
 use ackclock_core::{
-    Connection, ConnectionError, ConnectionId, EcnInfo, EndpointConfig, Instant, Keepalive, ListenAddr,
-    ListenOptions, ListenerId, State, TcpConfig,
+    Connection, ConnectionError, ConnectionId, ConnectionInfo, EcnInfo, EndpointConfig, Instant, Keepalive,
+    ListenAddr, ListenOptions, ListenerId, State, TcpConfig,
 };
 
 use crate::app::{App, Plan};
@@ -137,7 +137,15 @@ impl Pair {
     ///
     /// # Panics
     /// If an oracle is broken.
-    pub fn run(mut self) -> Report {
+    pub fn run(self) -> Report {
+        self.run_and_look().0
+    }
+
+    /// The same, with what the client's and the server's connection say of themselves once both have finished.
+    ///
+    /// # Panics
+    /// If an oracle is broken.
+    pub fn run_and_look(mut self) -> (Report, [Option<ConnectionInfo>; 2]) {
         let heal_at = Instant::ZERO + self.scenario.heal_after;
         // F4: twice the largest RTO, a zero-window probe interval, and what the data itself takes.
         let deadline = heal_at + Duration::from_secs(300);
@@ -152,18 +160,21 @@ impl Pair {
             self.step(next);
         }
         self.check_endings();
-        let infos = self.sides.each_ref().map(|side| Some(side.connection()?.info(side.host.now)));
+        let infos = [0, 1].map(|i| self.sides[i].connection().map(|c| c.info(self.sides[i].host.now)));
         self.close();
-        Report {
+        let report = Report {
             bytes: self.sides.iter().map(|side| side.app.read).sum(),
             links: [self.links[0].stats, self.links[1].stats],
             wraps: self.sides.iter().map(|side| side.flow.wraps).sum(),
             time: self.now.saturating_since(Instant::ZERO),
             retransmits: infos.each_ref().map(|info| info.as_ref().map_or(0, |info| info.retransmits)),
             ecn: infos.each_ref().map(|info| info.as_ref()?.ecn),
-            controllers: infos.map(|info| info.map(|info| info.controller).unwrap_or_default()),
+            controllers: infos
+                .each_ref()
+                .map(|info| info.as_ref().map(|info| info.controller).unwrap_or_default()),
             trace: self.trace,
-        }
+        };
+        (report, infos)
     }
 
     fn is_finished(&self) -> bool {

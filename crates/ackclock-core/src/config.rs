@@ -100,6 +100,9 @@ pub struct TcpConfig {
     pub undo: UndoChoice,
     /// When received data is acknowledged; no delay is longer than 500 ms (RFC 9293 MUST-40).
     pub acks: AckPolicy,
+    /// How many samples of the bandwidth the receiver takes while the peer starts up, up to 256 (Allman and Paxson
+    /// 1999, §3.4: 50); `None` (the default): it does not look.
+    pub receiver_bandwidth: Option<usize>,
     /// Explicit congestion notification.
     pub ecn: Ecn,
     /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
@@ -172,6 +175,7 @@ impl Default for TcpConfig {
             rto: profile.rto,
             undo: profile.undo,
             acks: profile.acks,
+            receiver_bandwidth: None,
             ecn: profile.options.ecn,
             nodelay: false,
             keepalive: None,

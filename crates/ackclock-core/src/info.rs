@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ackclock_control::bandwidth::ReceiverEstimates;
 use ackclock_control::congestion::{Snapshot, StartUpEstimate};
 use ackclock_control::profile::{AckPolicy, Ecn, Recovery};
 use ackclock_control::rtt::RtoConfig;
@@ -25,8 +26,11 @@ pub struct ConnectionInfo {
     pub rto_config: RtoConfig,
     /// When received data is acknowledged.
     pub acks: AckPolicy,
-    /// What came of the estimation at the start, if it is on and has come to an end.
+    /// What came of the estimation at the start ([`TcpConfig::start_up`](crate::TcpConfig::start_up)).
     pub start_up: Option<StartUpEstimate>,
+    /// The bandwidth as it appears from the arrivals while the peer started
+    /// ([`TcpConfig::receiver_bandwidth`](crate::TcpConfig::receiver_bandwidth)).
+    pub bandwidth: Option<ReceiverEstimates>,
     /// Whether timestamps are in use.
     pub timestamps: bool,
     /// Whether selective acknowledgements are in use.

@@ -57,10 +57,9 @@ impl Host {
             impairment = Some(impaired.handle());
             device = Box::new(impaired);
         }
-        let tcp = tcp_config(&args.tcp)?;
+        let mut tcp = tcp_config(&args.tcp)?;
+        args.control.apply(&mut tcp).map_err(Failure::usage)?;
         let mut builder = Stack::builder().device(device).tcp(tcp);
-        builder =
-            builder.congestion_control(&args.tcp.cc).map_err(|error| Failure::usage(error.to_string()))?;
         for &address in addresses {
             builder = builder.address(address);
         }

@@ -31,6 +31,7 @@ mod transmit;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ackclock_control::bandwidth;
 use ackclock_control::congestion::{Controller, StartUp, Validation};
 use ackclock_control::rtt::RttEstimator;
 use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
@@ -81,10 +82,7 @@ pub struct Connection {
     pacer: Option<Box<Pacer>>,
     rtt: RttEstimator,
     congestion: Box<dyn Controller>,
-    /// What validates the window by use (RFC 7661), once it has grown.
-    validation: Option<Box<Validation>>,
-    /// The estimation that may end the first slow start.
-    start_up: Option<Box<StartUp>>,
+    extras: Option<Box<Extras>>,
     scoreboard: Scoreboard,
     recovery: RecoveryState,
     /// Where ECN was agreed on.
@@ -107,6 +105,17 @@ pub struct Connection {
     soft_error: Option<IcmpError>,
     orphaned: bool,
     trace: Trace,
+}
+
+/// What only some connections need, made when it is first needed.
+#[derive(Debug, Default)]
+struct Extras {
+    /// What validates the window by use (RFC 7661), once it has grown.
+    validation: Option<Validation>,
+    /// The estimation that may end the first slow start.
+    start_up: Option<Box<StartUp>>,
+    /// What the receiver makes of the peer's slow start.
+    arrivals: Option<Box<bandwidth::Receiver>>,
 }
 
 /// Acknowledgements that are owed.

@@ -111,6 +111,9 @@ pub(crate) const R2_SYN: Duration = Duration::from_secs(180);
 pub(crate) const PERSIST_MAX: Duration = Duration::from_secs(60);
 /// How long sender silly-window avoidance may hold data back (RFC 9293 §3.8.6.2.1: 0.1 to 1.0 s).
 pub(crate) const OVERRIDE: Duration = Duration::from_millis(200);
+/// How long an acknowledgement may be delayed.
+// RFC 9293 MUST-40: less than 0.5 seconds.
+pub(crate) const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
 /// How long a cork holds.
 pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
 /// How long empty buffers keep their memory.

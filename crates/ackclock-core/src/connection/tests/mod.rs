@@ -1,5 +1,7 @@
 //! Two connections joined directly, in virtual time.
 
+mod acks;
+mod timeout;
 mod transfer;
 
 use std::collections::BTreeMap;
