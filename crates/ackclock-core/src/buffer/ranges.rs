@@ -88,6 +88,22 @@ impl RangeSet {
         }
     }
 
+    /// Removes `start..end`.
+    pub(crate) fn remove(&mut self, start: Position, end: Position) {
+        while let Some((&first, &covered)) = self.ends.range(..end).next_back()
+            && covered > start
+        {
+            self.ends.remove(&first);
+            self.bytes -= covered.min(end).since(first.max(start));
+            if end < covered {
+                self.ends.insert(end, covered);
+            }
+            if first < start {
+                self.ends.insert(first, start);
+            }
+        }
+    }
+
     /// The range that covers `at`.
     pub(crate) fn containing(&self, at: Position) -> Option<(Position, Position)> {
         self.ends.range(..=at).next_back().map(|(&start, &end)| (start, end)).filter(|&(_, end)| at < end)

@@ -2,7 +2,7 @@
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
 //! (§3.10.1 to §3.10.6) are in [`calls`] and [`options`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; deadlines are in [`timeouts`]; losses are judged in [`loss`].
+//! bytes in [`header`]; deadlines are in [`timeouts`]; losses are judged in [`loss`], and that judgement in [`undo`].
 
 mod arrives;
 mod calls;
@@ -22,6 +22,7 @@ mod timeouts;
 mod timers;
 mod timestamps;
 mod transmit;
+mod undo;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,7 @@ use self::receiver::Receiver;
 use self::sender::Sender;
 use self::timers::Timers;
 use self::timestamps::Timestamps;
+use self::undo::Undo;
 use crate::position::Position;
 use crate::recovery::Scoreboard;
 use crate::trace::Trace;
@@ -71,6 +73,8 @@ pub struct Connection {
     congestion: Box<dyn Controller>,
     scoreboard: Scoreboard,
     recovery: RecoveryState,
+    /// Of a connection whose window was ever reduced.
+    undo: Option<Box<Undo>>,
     acks: Acks,
     reply: Option<Reply>,
     pending: Pending,

@@ -102,6 +102,7 @@ impl Connection {
             congestion: tcp.congestion.create(&start),
             scoreboard: Scoreboard::default(),
             recovery: RecoveryState::default(),
+            undo: None,
             acks: Acks::default(),
             reply: None,
             pending: Pending::default(),

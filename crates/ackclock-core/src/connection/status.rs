@@ -86,6 +86,7 @@ impl Connection {
             retransmits: counts.retransmits,
             timeouts: counts.timeouts,
             loss_episodes: counts.loss_episodes,
+            undone: self.undo.as_ref().map(|undo| undo.counts()).unwrap_or_default(),
             bytes_duplicate: counts.bytes_duplicate,
             out_of_order: counts.out_of_order,
             last_sent: counts.sent_at.map(|at| now.saturating_since(at)),

@@ -67,6 +67,7 @@ impl Connection {
             self.pending.syn = true;
             return;
         }
+        self.watch_reduction(true);
         self.congestion.on_timeout(&Timeout {
             now,
             flight_size: self.snd.flight_size(),

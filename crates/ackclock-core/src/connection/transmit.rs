@@ -134,7 +134,7 @@ impl Connection {
 
     /// Lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)).
     fn choose_lost(&mut self, limits: Limits) -> Option<Chosen> {
-        if self.scoreboard.lost() == 0 {
+        if self.scoreboard.lost() == 0 || self.holds_retransmissions() {
             return None;
         }
         let smss = u64::from(self.smss());
@@ -281,6 +281,7 @@ impl Connection {
             } else {
                 self.scoreboard.on_retransmitted(start, end, moment);
             }
+            self.watch_retransmission(now, start, end, reason);
             self.counts.bytes_retransmitted += bytes;
             self.counts.retransmits += bytes.div_ceil(u64::from(self.smss()));
         } else {

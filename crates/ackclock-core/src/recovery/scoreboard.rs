@@ -77,6 +77,8 @@ pub(crate) struct AckOutcome {
     pub(crate) newest_any: Option<(SendMoment, Position)>,
     /// Whether that one had been sent before.
     pub(crate) newest_was_repeated: bool,
+    /// It had, and what was acknowledged is the first transmission.
+    pub(crate) newest_is_original: bool,
     /// Whether something sent once was delivered behind something sent later.
     pub(crate) reordered: bool,
     /// Bytes acknowledged selectively for the first time.
@@ -443,6 +445,30 @@ impl Scoreboard {
     /// Whether the peer once reported to hold the first unacknowledged byte, which it cannot: it reneged.
     pub(crate) fn first_is_sacked(&self) -> bool {
         self.records.front().is_some_and(|record| record.condition == Condition::Sacked)
+    }
+
+    /// When the first unacknowledged segment was sent last.
+    pub(crate) fn oldest_sent_at(&self) -> Option<Instant> {
+        self.records.front().map(|record| record.moment.at)
+    }
+
+    /// Nothing was lost: what counts as that is outstanding.
+    pub(crate) fn on_undo(&mut self) {
+        let from = self.retransmit_from.map_or(0, |from| self.index_at(from));
+        for record in self.records.range_mut(from..) {
+            if self.lost == 0 {
+                break;
+            }
+            if record.condition == Condition::Lost {
+                record.condition = Condition::Outstanding;
+                self.lost -= record.len();
+                self.outstanding += record.len();
+                // RACK took it off its list when it was found late.
+                self.order.push_front((record.moment.at, record.start, record.end));
+            }
+        }
+        self.order.make_contiguous().sort_unstable();
+        self.judged = None;
     }
 
     /// A recovery episode is over: what is sent from now on is judged afresh.

@@ -63,7 +63,8 @@ impl Connection {
     #[inline]
     fn take_ack(&mut self, arrival: &Arrival<'_>, ack: Position) {
         if ack == self.snd.una && self.scoreboard.is_empty() {
-            // Nothing is outstanding, so there is no news but the window.
+            // Nothing is outstanding, so there is no news but the window, and perhaps a duplicate.
+            self.take_duplicate_report(arrival, ack);
             return self.update_window(arrival, ack, ack);
         }
         self.take_news(arrival, ack);
@@ -89,6 +90,7 @@ impl Connection {
         if ack >= prior_una {
             self.update_window(arrival, ack, prior_una);
         }
+        self.take_duplicate_report(arrival, ack);
         // RFC 5681 §2: outstanding data, no text, no SYN or FIN, the same acknowledgement, the same window;
         // with SACK, news is what makes it count (RFC 6675 §2).
         let duplicate = ack == prior_una
@@ -103,11 +105,29 @@ impl Connection {
             // RFC 6298 §5.3: the timer starts anew when new data is acknowledged.
             self.restart_send_timer(now);
         }
+        if self.undo.is_some() && self.judge_reduction(arrival, prior_una, duplicate, &outcome)
+            || self.answers_original(arrival, &outcome)
+        {
+            outcome.newest_is_original = outcome.newest_was_repeated;
+        }
         self.judge_losses(now, advanced, duplicate, &outcome);
         self.tell_controller(arrival, prior_una, prior_in_flight, advanced, &outcome);
         if advanced > 0 {
             self.note_write_room();
         }
+    }
+
+    /// RFC 8985 §6.2 step 2: of something sent again the echoed timestamp tells that the first transmission arrived.
+    fn answers_original(&self, arrival: &Arrival<'_>, outcome: &AckOutcome) -> bool {
+        let (Some((moment, _)), true) = (outcome.newest_any, outcome.newest_was_repeated) else {
+            return false;
+        };
+        let (Some(timestamps), Some((_, echoed))) = (self.timestamps, arrival.segment.options.timestamps)
+        else {
+            return false;
+        };
+        let age = timestamps.value(moment.at).wrapping_sub(echoed);
+        age != 0 && age < 1 << 31
     }
 
     fn take_sack_blocks(&mut self, arrival: &Arrival<'_>, outcome: &mut AckOutcome) {

@@ -62,6 +62,17 @@ impl RecoveryState {
         matches!(self.phase, Phase::Recovery(_))
     }
 
+    /// The last episode turned out to be none.
+    pub(super) fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {
+        let mut rack = self.rack;
+        rack.forget_delivery();
+        if !by_timer {
+            // RFC 8985 §6.2 step 4 widens the window for a reported duplicate; this is as good a proof.
+            rack.on_duplicate_report(una, nxt);
+        }
+        *self = Self { recover: Some(una), rack, tail_probe: self.tail_probe, ..Self::default() };
+    }
+
     /// The timer expired: all that is outstanding counts as lost, up to `nxt`.
     pub(super) fn on_timeout(&mut self, nxt: Position) {
         *self = Self { phase: Phase::Loss(nxt), recover: Some(nxt), rack: self.rack, ..Self::default() };
@@ -113,6 +124,7 @@ impl Connection {
             Phase::Loss(point) if una >= point => {}
             _ => return,
         }
+        self.watch_episode_end();
         self.recovery.phase = Phase::Open;
         self.recovery.left_network = 0;
         self.recovery.first_retransmission = false;
@@ -125,6 +137,7 @@ impl Connection {
             return;
         }
         self.counts.loss_episodes += 1;
+        self.watch_reduction(false);
         self.recovery.phase = Phase::Recovery(self.snd.nxt);
         self.recovery.recover = Some(self.snd.nxt);
         self.recovery.first_retransmission = true;

@@ -1,6 +1,7 @@
 //! Two connections joined directly, in virtual time.
 
 mod transfer;
+mod undo;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
