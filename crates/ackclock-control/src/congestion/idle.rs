@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::layer::{Layer, layered, layered_controller};
+use super::layer::{Layer, layered};
 use super::round::Rounds;
 use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Start};
 use crate::Instant;
@@ -54,16 +54,9 @@ pub fn validated(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory
     layered(inner, Validation::new)
 }
 
-/// `inner` from here on with a window that is validated by use, as [`validated`] makes them.
-/// [`Start::initial_window`] is the one that the connection began with. Before the window has grown beyond
-/// it, there is nothing to validate.
-#[must_use]
-pub fn validate(inner: Box<dyn Controller>, start: &Start) -> Box<dyn Controller> {
-    layered_controller(inner, Validation::new(start))
-}
-
+/// Validation at work in a connection: it is shown what the controller is told.
 #[derive(Debug)]
-struct Validation {
+pub struct Validation {
     initial_window: u64,
     rounds: Rounds,
     acked_in_round: u64,
@@ -75,7 +68,10 @@ struct Validation {
 }
 
 impl Validation {
-    fn new(start: &Start) -> Self {
+    /// Validation of a window from here on. [`Start::initial_window`] is the one that the connection began with:
+    /// before a window has grown beyond it, there is nothing to validate.
+    #[must_use]
+    pub fn new(start: &Start) -> Self {
         Self {
             initial_window: start.initial_window,
             rounds: Rounds::default(),
@@ -84,6 +80,33 @@ impl Validation {
             period_start: start.now,
             validated_at: start.now,
         }
+    }
+
+    /// An acknowledgement, before `controller` sees it.
+    pub fn before_ack(&mut self, controller: &mut dyn Controller, ack: &Ack) {
+        self.measure(ack);
+        let cwnd = controller.cwnd();
+        if self.is_validated(cwnd) {
+            self.validated_at = ack.now;
+        } else if ack.now.saturating_since(self.validated_at) > NON_VALIDATED_MAX {
+            // RFC 7661 §4.4.3: cwnd = max(cwnd/2, IW).
+            let restart_window = (cwnd / 2).max(self.initial_window);
+            let (now, idle, rto) = (ack.now, NON_VALIDATED_MAX, ack.srtt);
+            controller.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
+            self.validated_at = ack.now;
+        }
+    }
+
+    /// A loss episode as the controller, whose window is `cwnd`, is to see it.
+    #[must_use]
+    pub fn as_used(&self, cwnd: u64, loss: LossEpisode) -> LossEpisode {
+        if self.is_validated(cwnd) {
+            return loss;
+        }
+        // RFC 7661 §4.4.1: the reduction is of Max(pipeACK, LossFlightSize), not of a window that was not
+        // used.
+        let used = self.pipe_ack().unwrap_or(u64::MAX).max(loss.flight_size);
+        LossEpisode { flight_size: used.min(cwnd), ..loss }
     }
 
     /// RFC 7661 §4.2: pipeACK, the volume acknowledged in a round trip; `None` while it is undefined.
@@ -116,29 +139,12 @@ impl Validation {
 
 impl Layer for Validation {
     fn on_ack(&mut self, inner: &mut dyn Controller, ack: &Ack) {
-        self.measure(ack);
-        let cwnd = inner.cwnd();
-        if self.is_validated(cwnd) {
-            self.validated_at = ack.now;
-        } else if ack.now.saturating_since(self.validated_at) > NON_VALIDATED_MAX {
-            // RFC 7661 §4.4.3: cwnd = max(cwnd/2, IW).
-            let restart_window = (cwnd / 2).max(self.initial_window);
-            let (now, idle, rto) = (ack.now, NON_VALIDATED_MAX, ack.srtt);
-            inner.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
-            self.validated_at = ack.now;
-        }
+        self.before_ack(inner, ack);
         inner.on_ack(ack);
     }
 
     fn on_loss_episode(&mut self, inner: &mut dyn Controller, loss: &LossEpisode) {
-        let used = self.pipe_ack().unwrap_or(u64::MAX).max(loss.flight_size);
-        if self.is_validated(inner.cwnd()) {
-            inner.on_loss_episode(loss);
-        } else {
-            // RFC 7661 §4.4.1: the reduction is of Max(pipeACK, LossFlightSize), not of a window that was not
-            // used.
-            inner.on_loss_episode(&LossEpisode { flight_size: used.min(inner.cwnd()), ..*loss });
-        }
+        inner.on_loss_episode(&self.as_used(inner.cwnd(), *loss));
     }
 }
 

@@ -56,17 +56,12 @@ where
     }
 
     fn create(&self, start: &Start) -> Box<dyn Controller> {
-        layered_controller(self.inner.create(start), (self.layer)(start))
+        Box::new(Layered { inner: self.inner.create(start), layer: (self.layer)(start) })
     }
 
     fn about(&self) -> About {
         self.inner.about()
     }
-}
-
-/// A controller with a layer around it.
-pub(super) fn layered_controller<L: Layer>(inner: Box<dyn Controller>, layer: L) -> Box<dyn Controller> {
-    Box::new(Layered { inner, layer })
 }
 
 #[derive(Debug)]

@@ -108,7 +108,7 @@ pub use event::{
     Ack, Ect, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo,
 };
 pub use hystart::HyStart;
-pub use idle::{IdlePolicy, validate, validated};
+pub use idle::{IdlePolicy, Validation, validated};
 pub use newreno::NewReno;
 pub use pacing::paced;
 pub use parameters::{Parameter, Settings, Values};

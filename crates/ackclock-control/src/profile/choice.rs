@@ -85,19 +85,35 @@ impl AckPolicy {
     /// [`InvalidParameter`], whose message lists what would do.
     pub fn find(words: &str) -> Result<Self, InvalidParameter> {
         let wrong = || InvalidParameter::new(words, ACKS_VALID);
-        let delay = |word| duration(word).filter(|&delay| delay <= DELAY_MAX).ok_or_else(wrong);
-        match words.split_once(':') {
-            None if words == "every-second" => Ok(Self::EVERY_SECOND),
-            None if words == "window-share" => Ok(Self::BSD_4_3),
-            Some(("every-second", word)) => Ok(Self::EverySecondSegment { delay_max: delay(word)? }),
+        let delay = |word: &str| duration(word.trim()).ok_or_else(wrong);
+        let policy = match words.split_once(':') {
+            None if words == "every-second" => Self::EVERY_SECOND,
+            None if words == "window-share" => Self::BSD_4_3,
+            Some(("every-second", word)) => Self::EverySecondSegment { delay_max: delay(word)? },
             Some(("window-share", parameters)) => {
                 let (percent, word) = parameters.split_once(',').ok_or_else(wrong)?;
                 let percent = decimal(percent.trim_end_matches('%'), 0).and_then(|n| u8::try_from(n).ok());
-                let percent = percent.filter(|percent| (1..=100).contains(percent)).ok_or_else(wrong)?;
-                Ok(Self::WindowShare { percent, delay_max: delay(word.trim())? })
+                Self::WindowShare { percent: percent.ok_or_else(wrong)?, delay_max: delay(word)? }
             }
-            _ => Err(wrong()),
+            _ => return Err(wrong()),
+        };
+        policy.check()?;
+        Ok(policy)
+    }
+
+    /// Whether a receiver can keep to it.
+    ///
+    /// # Errors
+    /// [`InvalidParameter`] for a delay of more than 500 ms (RFC 9293 MUST-40) or a share outside 1 to 100 %.
+    pub fn check(self) -> Result<(), InvalidParameter> {
+        let share_fits = match self {
+            Self::EverySecondSegment { .. } => true,
+            Self::WindowShare { percent, .. } => (1..=100).contains(&percent),
+        };
+        if share_fits && self.delay_max() <= DELAY_MAX {
+            return Ok(());
         }
+        Err(InvalidParameter::new(self.to_string(), ACKS_VALID))
     }
 }
 

@@ -206,6 +206,18 @@ fn every_controller_gets_its_window_back() {
     }
 }
 
+#[test]
+fn every_recovery_policy_ends_with_an_undo() {
+    for (name, recovery) in Recovery::ALL {
+        for (choice, rule) in [(TIMESTAMPS, UndoRule::Timestamps), (FRTO, UndoRule::Frto)] {
+            let (bulk, before) = delayed(TcpConfig { recovery, ..with(choice) });
+            let info = bulk.info();
+            assert_eq!(bulk.undone_windows(), [(rule, before.cwnd)], "{name}");
+            assert!(info.bytes_retransmitted <= 3 * 1_448, "{name}: {}", info.bytes_retransmitted);
+        }
+    }
+}
+
 /// One packet is overtaken by many.
 fn overtaken(number: u64) -> Path {
     Box::new(move |side, n| {

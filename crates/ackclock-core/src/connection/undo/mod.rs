@@ -233,7 +233,7 @@ impl Connection {
         duplicate: bool,
         outcome: &AckOutcome,
     ) -> Option<UndoRule> {
-        let smss = u64::from(self.smss());
+        let (smss, sack) = (u64::from(self.smss()), self.heeds_sack());
         let reduction = self.undo.as_mut()?.reduction.as_mut()?;
         let (frto, first) = (reduction.frto?, reduction.first?);
         let verdict = frto.on_ack(&Seen {
@@ -243,7 +243,7 @@ impl Connection {
             recover: reduction.nxt,
             duplicate,
             held_up_to: outcome.newest_any.filter(|_| !outcome.newest_was_repeated).map(|(_, end)| end),
-            sack: self.sack,
+            sack,
             new_data: self.snd.unsent() >= smss && self.snd.right_edge().since(self.snd.nxt) >= smss,
         });
         reduction.frto = match verdict {
@@ -275,5 +275,52 @@ impl Connection {
         self.trace.record(now, Decision::Undone(rule));
         self.trace_window(now);
         self.arm_tail_probe(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ackclock_wire::SeqNum;
+
+    use super::{IN_A_ROW_MAX, Reduction, Undo};
+    use crate::position::Position;
+
+    fn reduction() -> Option<Reduction> {
+        let una = Position::initial(SeqNum::new(1));
+        Some(Reduction {
+            by_timer: false,
+            una,
+            nxt: una + 1000,
+            oldest: None,
+            first: None,
+            answered: false,
+            frto: None,
+            reports: None,
+            until: None,
+        })
+    }
+
+    #[test]
+    fn of_many_reductions_in_a_row_one_stands() {
+        let mut undo = Undo::default();
+        let mut stood = 0;
+        for _ in 0..90 {
+            if undo.begin() {
+                // It is undone, whatever the proof.
+                undo.in_a_row += 1;
+            } else {
+                stood += 1;
+            }
+        }
+        assert_eq!(stood, 90 / (u32::from(IN_A_ROW_MAX) + 1));
+    }
+
+    #[test]
+    fn reduction_that_stood_ends_the_row() {
+        let mut undo = Undo { in_a_row: IN_A_ROW_MAX - 1, ..Undo::default() };
+        assert!(undo.begin());
+        undo.reduction = reduction();
+        assert!(undo.begin());
+        assert_eq!(undo.in_a_row, 0);
     }
 }
