@@ -33,6 +33,8 @@ fn transfer(congestion: &str, ecn: Ecn, bytes: u64, link: Faults) -> Report {
         iss: [None, None],
         heal_after: Duration::from_secs(3600),
         mtu_change: None,
+        limit: None,
+        offload: false,
     };
     Pair::new(scenario).run()
 }
