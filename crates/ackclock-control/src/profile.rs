@@ -3,6 +3,7 @@
 //! A profile is data. What it names is made elsewhere: controllers by the [`Registry`], timeouts by
 //! [`RttEstimator`](crate::rtt::RttEstimator), recovery by the core.
 
+mod choice;
 mod table;
 
 use std::sync::Arc;

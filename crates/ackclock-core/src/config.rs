@@ -74,6 +74,8 @@ impl fmt::Debug for EndpointConfig {
 /// Settings of one connection.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
+    /// Name of the profile that was applied last; single settings may differ from it.
+    pub profile: &'static str,
     // RFC 9293 MAY-18: CUBIC (RFC 9438) unless another is asked for.
     /// What makes the congestion controller.
     pub congestion: Arc<dyn ControllerFactory>,
@@ -131,6 +133,7 @@ impl TcpConfig {
     /// [`UnknownController`] if `registry` does not have it; then nothing changes.
     pub fn apply(&mut self, profile: &Profile, registry: &Registry) -> Result<(), UnknownController> {
         self.congestion = registry.find(profile.congestion)?;
+        self.profile = profile.name;
         self.start_up = profile.start_up;
         self.pacing = profile.pacing;
         self.idle = profile.idle;
@@ -152,6 +155,7 @@ impl Default for TcpConfig {
     fn default() -> Self {
         let profile = Profile::modern();
         Self {
+            profile: profile.name,
             congestion: ackclock_control::congestion::default_factory(),
             start_up: profile.start_up,
             pacing: profile.pacing,

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use ackclock_control::congestion::Snapshot;
-use ackclock_control::profile::Ecn;
+use ackclock_control::congestion::{Snapshot, StartUpEstimate};
+use ackclock_control::profile::{AckPolicy, Ecn, Recovery};
+use ackclock_control::rtt::RtoConfig;
 
 use crate::State;
+use crate::trace::LossCounts;
 
 /// The state of one connection at one moment. Counts are totals since it began; bytes are of payload.
 #[derive(Clone, Debug)]
@@ -13,9 +15,19 @@ use crate::State;
 pub struct ConnectionInfo {
     /// State of RFC 9293 §3.3.2.
     pub state: State,
+    /// Name of the profile that was chosen; single settings may differ from it.
+    pub profile: &'static str,
     /// Name of the congestion controller.
     pub congestion: &'static str,
-    /// Whether timestamps, SACK are in use.
+    /// How losses are found and repaired, as far as the peer's options allow.
+    pub recovery: Recovery,
+    /// Parameters of the retransmission timeout.
+    pub rto_config: RtoConfig,
+    /// When received data is acknowledged.
+    pub acks: AckPolicy,
+    /// What came of the estimation at the start, if it is on and has come to an end.
+    pub start_up: Option<StartUpEstimate>,
+    /// Whether timestamps are in use.
     pub timestamps: bool,
     /// Whether selective acknowledgements are in use.
     pub sack: bool,
@@ -79,6 +91,8 @@ pub struct ConnectionInfo {
     pub timeouts: u64,
     /// Loss episodes entered otherwise than by a timeout.
     pub loss_episodes: u64,
+    /// Bytes held to be lost, by the rule that said so.
+    pub losses: LossCounts,
     /// Bytes that arrived more than once.
     pub bytes_duplicate: u64,
     /// Segments that arrived out of order.

@@ -44,7 +44,7 @@ pub enum Combine {
 }
 
 impl Receiver {
-    /// Takes up to `samples_max` samples (K; 50 in the paper). The sender's initial window is assumed.
+    /// Takes up to `samples_max` samples (K, held between 1 and 256; 50 in the paper). The sender's initial window is assumed.
     #[must_use]
     pub fn new(samples_max: usize, initial_window: u64, smss: u64) -> Self {
         Self {

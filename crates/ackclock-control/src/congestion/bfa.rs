@@ -14,7 +14,11 @@ use std::time::Duration;
 
 use super::round::RoundTimes;
 use super::window::{SlowStart, Window, window_methods};
-use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Snapshot, Start, Timeout, Undo};
+use super::{
+    About, Ack, Controller, IdleRestart, LossEpisode, Parameter, Settings, Signal, Snapshot, Start, Timeout,
+    Undo, Values,
+};
+use crate::InvalidParameter;
 use crate::time::nanos;
 
 /// The controller of §3.
@@ -36,18 +40,85 @@ pub struct Bfa {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BfaConfig {
     /// The name in the registry.
-    pub name: &'static str,
-    /// What stays of the signed deviation at each sample (α_srv), in quarters: 2, or 3 for less reaction to
-    /// noise.
-    pub memory_quarters: u8,
-    /// When the window is frozen, and when it grows again.
-    pub thresholds: BfaThresholds,
-    /// The tick in which round trips are measured.
-    pub tick: Duration,
-    /// §6, decreasing: above three times σ_on the window also shrinks, by an eighth once a round trip. (The
-    /// paper says "when the signed variance is very high"; three times and an eighth are this project's
-    /// choice.)
-    pub decreasing: bool,
+    pub(super) name: &'static str,
+    memory_quarters: u8,
+    thresholds: BfaThresholds,
+    tick: Duration,
+    decreasing: bool,
+}
+
+impl BfaConfig {
+    /// Their names in the registry's words.
+    pub(super) const PARAMETERS: &[Parameter] = &[
+        Parameter { name: "gain", values: Values::Words(&["0", "1/4", "1/2", "3/4"]), default: 2 },
+        Parameter { name: "on", values: Values::Millis(1, 10_000), default: 10 },
+        Parameter { name: "off", values: Values::Millis(-10_000, -1), default: -10 },
+        Parameter { name: "tick", values: Values::Millis(1, 1000), default: 10 },
+        Parameter { name: "thresholds", values: Values::Words(&["fixed", "path"]), default: 0 },
+        Parameter { name: "decreasing", values: Values::Words(&["no", "yes"]), default: 0 },
+    ];
+
+    /// These parameters with another gain: what stays of the signed deviation at each sample (α_srv), in quarters,
+    /// 0 to 3; 2 in the paper, or 3 for less reaction to noise.
+    ///
+    /// # Errors
+    /// [`InvalidParameter`] for any other.
+    pub fn with_memory_quarters(self, memory_quarters: u8) -> Result<Self, InvalidParameter> {
+        if memory_quarters > 3 {
+            return Err(InvalidParameter::new(
+                format!("gain={memory_quarters}/4"),
+                "it must be 0 to 3 quarters",
+            ));
+        }
+        Ok(Self { memory_quarters, ..self })
+    }
+
+    /// These parameters with other thresholds: when the window is frozen, and when it grows again.
+    ///
+    /// # Errors
+    /// [`InvalidParameter`] if one is zero: §3.3, σ_on must be positive and σ_off negative, or a constant load would
+    /// set or clear the flag.
+    pub fn with_thresholds(self, thresholds: BfaThresholds) -> Result<Self, InvalidParameter> {
+        if let BfaThresholds::Fixed { on_ms, off_ms } = thresholds
+            && (on_ms == 0 || off_ms == 0)
+        {
+            let given = format!("on={on_ms}ms,off=-{off_ms}ms");
+            return Err(InvalidParameter::new(given, "on must be at least 1ms, off at most -1ms"));
+        }
+        Ok(Self { thresholds, ..self })
+    }
+
+    /// These parameters with another tick in which round trips are measured, 1 ms to 1 s.
+    ///
+    /// # Errors
+    /// [`InvalidParameter`] for any other.
+    pub fn with_tick(self, tick: Duration) -> Result<Self, InvalidParameter> {
+        if !(Duration::from_millis(1)..=Duration::from_secs(1)).contains(&tick) {
+            return Err(InvalidParameter::new(format!("tick={tick:?}"), "it must be 1ms to 1000ms"));
+        }
+        Ok(Self { tick, ..self })
+    }
+
+    /// These parameters, decreasing or not (§6): above three times σ_on the window also shrinks, by an eighth once a
+    /// round trip. (The paper says "when the signed variance is very high"; three times and an eighth are this
+    /// project's choice.)
+    #[must_use]
+    pub fn with_decrease(self, decreasing: bool) -> Self {
+        Self { decreasing, ..self }
+    }
+
+    pub(super) fn from_settings(settings: &Settings) -> Result<Self, InvalidParameter> {
+        let magnitude = |name| u16::try_from(settings.value(name).unsigned_abs()).unwrap_or(0);
+        let thresholds = match settings.value("thresholds") {
+            0 => BfaThresholds::Fixed { on_ms: magnitude("on"), off_ms: magnitude("off") },
+            _ => BfaThresholds::Path,
+        };
+        Bfa::PAPER
+            .with_memory_quarters(u8::try_from(magnitude("gain")).unwrap_or(u8::MAX))?
+            .with_thresholds(thresholds)?
+            .with_tick(Duration::from_millis(magnitude("tick").into()))
+            .map(|config| config.with_decrease(settings.value("decreasing") == 1))
+    }
 }
 
 /// The thresholds of TCP-BFA.
@@ -114,7 +185,7 @@ impl Bfa {
         };
         // §3.2: δ = measured RTT - smoothed RTT; srv <- α_srv * srv + (1 - α_srv) * δ.
         let error = rtt - srtt;
-        let memory = i64::from(self.config.memory_quarters.min(4));
+        let memory = i64::from(self.config.memory_quarters);
         self.srv = (memory * self.srv + (4 - memory) * error) / 4;
         self.srtt = Some(srtt + error / 8);
         let (on, off) = self.thresholds();

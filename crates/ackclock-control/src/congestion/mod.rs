@@ -80,6 +80,7 @@ mod idle;
 mod layer;
 mod newreno;
 mod pacing;
+mod parameters;
 mod registry;
 mod reno;
 mod round;
@@ -107,16 +108,18 @@ pub use event::{
     Ack, Ect, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo,
 };
 pub use hystart::HyStart;
-pub use idle::{IdlePolicy, validated};
+pub use idle::{IdlePolicy, Validation, validated};
 pub use newreno::NewReno;
 pub use pacing::paced;
+pub use parameters::{Parameter, Settings, Values};
 pub use registry::{
-    ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
+    ControllerFactory, NameTaken, Registry, UnknownController, configurable, default_factory, described,
+    factory,
 };
 pub use reno::Reno;
 pub use round::{RoundTimes, Rounds};
 pub use snapshot::Snapshot;
-pub use start_up::with_start_up;
+pub use start_up::{StartUp, StartUpEstimate, with_start_up};
 pub use tahoe::Tahoe;
 pub use tri_s::TriS;
 pub use uncontrolled::Uncontrolled;

@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use super::round::Rounds;
-use super::vegas::Vegas;
+use super::vegas::{Thresholds, Vegas};
 use super::{
     About, Ack, Controller, IdleRestart, LossEpisode, RecoveryEnd, Sent, Signal, Snapshot, Start, Timeout,
     Undo,
@@ -51,8 +51,14 @@ impl VegasStar {
     /// A controller for one connection.
     #[must_use]
     pub fn new(start: &Start) -> Self {
+        Self::with_thresholds(start, Thresholds::ONE_THREE)
+    }
+
+    /// A controller with other thresholds.
+    #[must_use]
+    pub fn with_thresholds(start: &Start, thresholds: Thresholds) -> Self {
         Self {
-            vegas: Vegas::new(start),
+            vegas: Vegas::with_thresholds(start, thresholds),
             rounds: Rounds::default(),
             train_start: start.now,
             train_bytes: 0,

@@ -92,10 +92,90 @@ fn one_segment_is_timed_at_a_time() {
     let config = RtoConfig { sampling: Sampling::OncePerFlight, ..RtoConfig::RFC_6298 };
     let mut rtt = RttEstimator::new(&config);
     let at = Instant::from_millis;
-    assert!(rtt.on_segment_acked(at(0), at(100)));
-    assert!(!rtt.on_segment_acked(at(50), at(150)), "sent before the timed segment was acknowledged");
-    assert!(rtt.on_segment_acked(at(100), at(210)));
+    assert!(!rtt.on_segment_acked(at(0), at(1)), "none is timed");
+    for sent in [0, 50, 99] {
+        rtt.on_segment_sent(at(sent));
+    }
+    assert!(rtt.on_segment_acked(at(50), at(100)), "the timed segment and one behind it");
+    assert_eq!(rtt.latest(), 100 * MS);
+    assert!(!rtt.on_segment_acked(at(99), at(199)), "sent before the timed segment was acknowledged");
+    rtt.on_segment_sent(at(200));
+    assert!(!rtt.on_segment_acked(at(150), at(250)), "one before the timed segment");
+    assert!(rtt.on_segment_acked(at(200), at(310)));
     assert_eq!(rtt.latest(), 110 * MS);
+}
+
+// J6: Karn's rule for the one timed segment.
+#[test]
+fn timed_segment_is_abandoned_when_something_is_sent_again() {
+    let config = RtoConfig { sampling: Sampling::OncePerFlight, ..RtoConfig::RFC_6298 };
+    let at = Instant::from_millis;
+    for abandon in [RttEstimator::on_segment_retransmitted, RttEstimator::on_expiry] {
+        let mut rtt = RttEstimator::new(&config);
+        rtt.on_segment_sent(at(0));
+        abandon(&mut rtt);
+        assert!(!rtt.on_segment_acked(at(0), at(100)));
+        rtt.on_segment_sent(at(120));
+        assert!(rtt.on_segment_acked(at(120), at(220)), "the next one is timed");
+    }
+}
+
+#[test]
+fn coarse_clock_counts_its_ticks_not_the_time() {
+    let config = RtoConfig { granularity: 500 * MS, rto_min: MS, ..RtoConfig::RFC_6298 };
+    let srtt = |sent, acked| {
+        let mut rtt = RttEstimator::new(&config);
+        rtt.on_segment_acked(Instant::from_millis(sent), Instant::from_millis(acked));
+        assert_eq!(rtt.rtt_min(), Duration::from_millis(acked - sent), "the smallest stays fine");
+        rtt.srtt()
+    };
+    assert_eq!(srtt(499, 501), 500 * MS, "one tick in two milliseconds");
+    assert_eq!(srtt(500, 999), Duration::ZERO, "none in nearly five hundred");
+    assert_eq!(srtt(100, 1100), 1000 * MS);
+}
+
+#[test]
+fn heartbeat_timers_expire_at_ticks_whatever_their_bounds() {
+    for words in ["jacobson-1992", "jacobson-1992,min=750ms,max=1300ms", "ap-g-100,initial=42ms"] {
+        let config = RtoConfig::find(words).unwrap();
+        let mut rtt = RttEstimator::new(&config);
+        let tick = config.granularity;
+        let tick_ms = u64::try_from(tick.as_millis()).unwrap();
+        for (step, now) in (0..40).map(|step| (step, Instant::from_millis(step * 137))) {
+            let (rto, at) = (rtt.rto(), rtt.expires_at(now));
+            assert_eq!(at.as_nanos() % (tick_ms * 1_000_000), 0, "{words}: {at:?}");
+            assert!(
+                at + tick > now + rto && at < now + rto + tick,
+                "{words}: {rto:?} from {now:?} is {at:?}"
+            );
+            if step % 3 == 0 { rtt.on_sample(Duration::from_millis(step * 10)) } else { rtt.on_expiry() }
+        }
+    }
+}
+
+#[test]
+fn other_parameters_keep_what_was_measured() {
+    let mut rtt = estimator(&[1000 * MS]);
+    rtt.on_expiry();
+    for (words, rto_ms) in [
+        ("rfc6298-strict", 3000),
+        ("jacobson-1992", 3000),
+        ("jacobson-1992,g=100ms", 3000),
+        ("ap-k-16", 9000),
+        ("ap-static-500", 500),
+        ("rfc6298", 3000),
+    ] {
+        rtt.set_config(&RtoConfig::find(words).unwrap());
+        assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rtt_min()), (1000 * MS, 500 * MS, 1000 * MS), "{words}");
+        assert_eq!((rtt.rto_unbacked(), rtt.backoff()), (rto_ms * MS, 1), "{words}");
+    }
+    let mut fresh = estimator(&[]);
+    fresh.set_config(&RtoConfig::find("rfc6298,initial=2s").unwrap());
+    assert!(!fresh.has_sample());
+    assert_eq!(fresh.rto(), Duration::from_secs(2));
+    let mut exact = estimator(&[100 * MS]);
+    exact.set_config(&RtoConfig::find("rfc6298,k=2").unwrap());
+    assert_eq!((exact.srtt(), exact.rto()), (100 * MS, 200 * MS));
 }
 
 #[test]
@@ -253,6 +333,7 @@ proptest! {
                 0 => rtt.on_sample(Duration::new(x, 999_999_999)),
                 1 => rtt.on_sample(Duration::from_nanos(x >> (y % 64))),
                 2 => {
+                    rtt.on_segment_sent(Instant::from_nanos(x.min(y)));
                     rtt.on_segment_acked(Instant::from_nanos(x), Instant::from_nanos(y));
                 }
                 3 => rtt.on_expiry(),

@@ -24,6 +24,18 @@ impl TickEstimator {
         Self { sa: m << 3, sv: m << 1 }
     }
 
+    /// An estimator that has come to this mean and mean deviation, in nanoseconds, on a clock of `tick`
+    /// nanoseconds; rounded to nearest.
+    #[must_use]
+    pub fn from_averages(mean: u64, deviation: u64, tick: u64) -> Self {
+        let tick = tick.max(1);
+        let scaled = |average: u64, by: u64| {
+            let units = average.saturating_mul(by).saturating_add(tick / 2) / tick;
+            i64::try_from(units).unwrap_or(i64::MAX).min(1 << 48)
+        };
+        Self { sa: scaled(mean, 8), sv: scaled(deviation, 4) }
+    }
+
     /// Takes a round trip of `ticks`.
     pub fn update(&mut self, ticks: u32) {
         // The error of the prediction, by which the mean moves an eighth: sa = 8a, so all of it.

@@ -1,11 +1,14 @@
 //! One TCP connection, sans-IO.
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
-//! (§3.10.1 to §3.10.6) are in [`calls`] and [`options`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; deadlines are in [`timeouts`]; losses are judged in [`loss`]; marks are negotiated, told and answered in [`ecn`].
+//! (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`] and put into
+//! bytes in [`header`]; deadlines are in [`timeouts`]; losses are judged in [`loss`]; what the
+//! congestion controller is told is in [`controller`]; marks are negotiated, told and answered in [`ecn`].
 
 mod arrives;
 mod calls;
+mod choices;
+mod controller;
 mod ecn;
 mod header;
 mod icmp;
@@ -27,7 +30,7 @@ mod transmit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_control::congestion::Controller;
+use ackclock_control::congestion::{Controller, StartUp, Validation};
 use ackclock_control::rtt::RttEstimator;
 use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
 
@@ -73,6 +76,10 @@ pub struct Connection {
     timers: Timers,
     rtt: RttEstimator,
     congestion: Box<dyn Controller>,
+    /// What validates the window by use (RFC 7661), once it has grown.
+    validation: Option<Box<Validation>>,
+    /// The estimation that may end the first slow start.
+    start_up: Option<Box<StartUp>>,
     scoreboard: Scoreboard,
     recovery: RecoveryState,
     /// Where ECN was agreed on.
@@ -136,6 +143,8 @@ struct Pending {
     override_sws: bool,
     /// Corked data may go.
     cork_expired: bool,
+    /// The controller has been told of the pause that the next data ends.
+    restarted: bool,
 }
 
 /// What was delivered, for samples of the delivery rate.

@@ -103,6 +103,8 @@ impl Connection {
             timers: Timers::new(),
             rtt: RttEstimator::new(&tcp.rto),
             congestion: tcp.congestion.create(&start),
+            validation: None,
+            start_up: None,
             scoreboard: Scoreboard::default(),
             recovery: RecoveryState::default(),
             ecn: None,
@@ -228,18 +230,16 @@ impl Connection {
 
     /// ESTABLISHED is reached: the controller starts. `clean`: no SYN of ours was lost.
     pub(super) fn establish(&mut self, now: Instant, clean: bool) {
-        let smss = self.smss();
         // RFC 5681 §3.1: after a lost SYN or SYN,ACK the initial window is one segment. RFC 6928 otherwise.
-        let segments = if clean { self.tcp.initial_window_segments.max(1) } else { 1 };
-        let initial_window = u64::from(segments) * u64::from(smss);
-        self.congestion = self.tcp.congestion.create(&Start { smss, initial_window, now });
+        let initial_window = if clean { self.initial_window() } else { u64::from(self.smss()) };
+        self.start_controller(now, initial_window);
         if !clean {
             self.rtt.on_handshake_after_expiry();
         }
         self.rtt.reset_backoff();
         self.give_up = GiveUp { heard_at: now, ..GiveUp::default() };
         self.delivery.at = now;
-        self.recovery.start(self.snd.una);
+        self.recovery = RecoveryState::default();
         self.timers.send = super::timers::SendTimer::Idle;
         self.arm_keepalive(now);
         self.established = true;

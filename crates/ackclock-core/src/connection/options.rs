@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_control::congestion::{ControllerFactory, Start};
-
 use super::timers::{CORK_MAX, Timers};
 use super::{Connection, State};
 use crate::position::Position;
@@ -140,13 +138,6 @@ impl Connection {
         }
     }
 
-    /// Replaces the congestion controller; the new one starts from the present window.
-    pub fn set_congestion(&mut self, now: Instant, factory: Arc<dyn ControllerFactory>) {
-        let initial_window = self.congestion.cwnd();
-        self.congestion = factory.create(&Start { smss: self.smss(), initial_window, now });
-        self.own_tcp().congestion = factory;
-    }
-
     /// Keeps the newest `records` decisions from now on; 0 switches the trace off.
     pub fn set_trace(&mut self, records: usize) {
         self.trace.keep(records);
@@ -181,7 +172,7 @@ impl Connection {
     }
 
     /// The settings, apart from those of other connections from here on.
-    fn own_tcp(&mut self) -> &mut TcpConfig {
+    pub(super) fn own_tcp(&mut self) -> &mut TcpConfig {
         Arc::make_mut(&mut self.tcp)
     }
 

@@ -53,7 +53,12 @@ impl Connection {
         let scaled = self.snd.scale > 0 || self.rcv.scale > 0;
         ConnectionInfo {
             state: self.state,
+            profile: self.tcp.profile,
             congestion: self.congestion.name(),
+            recovery: self.policy(),
+            rto_config: self.tcp.rto,
+            acks: self.tcp.acks,
+            start_up: self.start_up.as_ref().and_then(|start_up| start_up.estimate()),
             timestamps: self.timestamps.is_some(),
             sack: self.sack,
             window_scale: scaled.then_some((self.snd.scale, self.rcv.scale)),
@@ -86,6 +91,7 @@ impl Connection {
             retransmits: counts.retransmits,
             timeouts: counts.timeouts,
             loss_episodes: counts.loss_episodes,
+            losses: self.recovery.losses(),
             bytes_duplicate: counts.bytes_duplicate,
             out_of_order: counts.out_of_order,
             last_sent: counts.sent_at.map(|at| now.saturating_since(at)),

@@ -1,6 +1,6 @@
 //! What to send next, and why: a reply, a SYN, lost data, a probe, new data, an acknowledgement, in this order.
 
-use ackclock_control::congestion::{IdleRestart, Sent};
+use ackclock_control::congestion::Sent;
 use ackclock_wire::template::HEADER_MAX;
 use ackclock_wire::{Flags, TcpOptions};
 
@@ -111,7 +111,17 @@ impl Connection {
             return Some(chosen);
         }
         self.restart_after_idleness(now);
-        self.choose_new(limits)
+        self.choose_new(limits).or_else(|| self.choose_rescue())
+    }
+
+    /// What RFC 6675 lets go when nothing is known to be lost and new data cannot.
+    fn choose_rescue(&mut self) -> Option<Chosen> {
+        let stuck = self.snd.unsent() == 0 || self.snd.right_edge() <= self.snd.nxt;
+        if !stuck || !self.recovery.in_recovery() || self.cwnd_room() < u64::from(self.smss()) {
+            return None;
+        }
+        let (start, end) = self.next_rescue()?;
+        Some(Chosen { start, end, reason: SendReason::Rescue })
     }
 
     /// The last segment again, whatever the congestion window says (RFC 8985 §7.3).
@@ -122,18 +132,6 @@ impl Connection {
         let (start, end) = self.scoreboard.last_segment()?;
         self.recovery.tail_probe = Some(end);
         Some(Chosen { start, end, reason: SendReason::TailProbe })
-    }
-
-    /// RFC 5681 §4.1: a window that was last used more than a timeout ago says little about the path.
-    fn restart_after_idleness(&mut self, now: Instant) {
-        let Some(sent_at) = self.counts.sent_at.filter(|_| self.snd.una == self.snd.nxt) else { return };
-        let (idle, rto) = (now.saturating_since(sent_at), self.rtt.rto());
-        if idle > rto && self.snd.unsent() > 0 {
-            let initial = u64::from(self.tcp.initial_window_segments.max(1)) * u64::from(self.smss());
-            let cwnd = self.congestion.cwnd();
-            let restart_window = self.tcp.idle.restart_window(idle, cwnd, initial, u64::from(self.smss()));
-            self.congestion.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
-        }
     }
 
     /// Lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)).
@@ -227,9 +225,11 @@ impl Connection {
         (overridden || usable >= half).then_some(usable.min(u64::from(self.smss())))
     }
 
+    /// How much may be sent now, as congestion control and the recovery policy say.
     fn cwnd_room(&self) -> u64 {
         let in_flight = self.in_flight();
-        let room = self.congestion.cwnd().saturating_sub(in_flight);
+        let within_window = || self.congestion.cwnd().saturating_sub(in_flight);
+        let room = self.recovery.allowance().unwrap_or_else(within_window);
         // One segment may always be in flight.
         if in_flight == 0 { room.max(u64::from(self.smss())) } else { room }
     }
@@ -285,10 +285,12 @@ impl Connection {
             } else {
                 self.scoreboard.on_retransmitted(start, end, moment);
             }
+            self.rtt.on_segment_retransmitted();
             self.counts.bytes_retransmitted += bytes;
             self.counts.retransmits += bytes.div_ceil(u64::from(self.smss()));
         } else {
             self.scoreboard.on_sent(start, end, self.smss(), moment);
+            self.rtt.on_segment_sent(now);
             self.snd.nxt = end;
         }
         if self.snd.unsent() == 0 && self.in_flight() < self.congestion.cwnd() {
@@ -299,11 +301,13 @@ impl Connection {
             self.pending.cork_expired = false;
             self.timers.cork = super::timers::Timers::UNSET;
         }
+        self.pending.restarted = false;
         self.counts.bytes_sent += bytes;
         self.give_up.waiting_since.get_or_insert(now);
         self.counts.sent_at = Some(now);
+        self.recovery.on_sent(end, bytes, reason);
         self.congestion.on_sent(&Sent { now, bytes, in_flight: self.in_flight(), retransmission });
-        if matches!(reason, SendReason::Retransmission | SendReason::TailProbe) {
+        if matches!(reason, SendReason::Retransmission | SendReason::Rescue | SendReason::TailProbe) {
             // The timer measures from the retransmission (RFC 6298 §5.1; 5.6 after a timeout).
             self.timers.send = super::timers::SendTimer::Idle;
         }

@@ -9,4 +9,4 @@ mod scoreboard;
 mod scoreboard_tests;
 
 pub(crate) use rack::Rack;
-pub(crate) use scoreboard::{AckOutcome, Scoreboard, SendMoment};
+pub(crate) use scoreboard::{AckOutcome, Marked, Scoreboard, SendMoment};

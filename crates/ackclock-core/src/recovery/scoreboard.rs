@@ -87,6 +87,24 @@ pub(crate) struct AckOutcome {
     pub(crate) retransmission_acked: bool,
 }
 
+/// What was found to be lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marked {
+    /// Bytes that count as lost from now on.
+    pub(crate) bytes: u64,
+    /// The newest transmission among them.
+    pub(crate) newest: Option<SendMoment>,
+}
+
+impl Marked {
+    fn add(&mut self, record: &Record) {
+        self.bytes += record.len();
+        if self.newest.is_none_or(|newest| newest.at <= record.moment.at) {
+            self.newest = Some(record.moment);
+        }
+    }
+}
+
 impl AckOutcome {
     fn count(&mut self, record: &Record, bytes: u64) {
         let end = record.start + bytes;
@@ -260,14 +278,13 @@ impl Scoreboard {
     }
 
     /// Marks as lost what is outstanding before `boundary` and was sent once. Each record is judged once.
-    /// Returns the bytes marked.
-    pub(crate) fn mark_lost_before(&mut self, boundary: Position) -> u64 {
+    pub(crate) fn mark_lost_before(&mut self, boundary: Position) -> Marked {
         let from = self.judged.unwrap_or(boundary);
         let mut index = match self.judged {
             Some(_) => self.index_at(from),
             None => 0,
         };
-        let mut marked = 0;
+        let mut marked = Marked::default();
         while let Some(record) = self.records.get(index).copied() {
             if record.start >= boundary {
                 break;
@@ -276,7 +293,7 @@ impl Scoreboard {
             let (start, end) = inner_edges(&record, record.start, end);
             if record.condition == Condition::Outstanding && !record.retransmitted && start < end {
                 index = self.isolate(index, start, end);
-                marked += self.mark_lost_at(index);
+                self.mark_lost_at(index, &mut marked);
             }
             index += 1;
         }
@@ -284,24 +301,31 @@ impl Scoreboard {
         marked
     }
 
-    /// Marks the first unacknowledged segment as lost, whatever it went through. Returns the bytes marked.
-    pub(crate) fn mark_first_lost(&mut self) -> u64 {
-        let Some(first) = self.records.front().copied() else { return 0 };
-        if first.condition != Condition::Outstanding {
-            return 0;
+    /// Marks the first unacknowledged segment as lost, whatever it went through.
+    pub(crate) fn mark_first_lost(&mut self) -> Marked {
+        let mut marked = Marked::default();
+        if let Some(first) = self.records.front().copied()
+            && first.condition == Condition::Outstanding
+        {
+            let end = first.end.min(first.start + u64::from(first.segment));
+            let index = self.isolate(0, first.start, end);
+            self.mark_lost_at(index, &mut marked);
         }
-        let end = first.end.min(first.start + u64::from(first.segment));
-        let index = self.isolate(0, first.start, end);
-        self.mark_lost_at(index)
+        marked
+    }
+
+    /// When the first unacknowledged segment was last sent.
+    pub(crate) fn first_sent_at(&self) -> Option<Instant> {
+        self.records.front().map(|first| first.moment.at)
     }
 
     /// Marks all that the peer is not known to hold as lost (RFC 6675 §5.1: after a timeout). With `reneged`, what
-    /// it was known to hold as well (RFC 2018 §8). Returns the bytes marked.
-    pub(crate) fn mark_all_lost(&mut self, reneged: bool) -> u64 {
+    /// it was known to hold as well (RFC 2018 §8).
+    pub(crate) fn mark_all_lost(&mut self, reneged: bool) -> Marked {
         if reneged {
             self.sacked.clear();
         }
-        let mut marked = 0;
+        let mut marked = Marked::default();
         for record in &mut self.records {
             let lose = match record.condition {
                 Condition::Outstanding => true,
@@ -310,10 +334,10 @@ impl Scoreboard {
             };
             if lose {
                 record.condition = Condition::Lost;
-                marked += record.len();
+                marked.add(record);
             }
         }
-        self.lost += marked;
+        self.lost += marked.bytes;
         self.outstanding = 0;
         self.retransmit_from = self.records.front().map(|record| record.start);
         self.judged = None;
@@ -364,15 +388,15 @@ impl Scoreboard {
         self.retransmit_from = Some(end);
     }
 
-    /// RFC 8985 §6.2 step 5: marks as lost what was sent before `newest` was, `patience` ago or earlier. Returns the bytes
-    /// marked, and when the next will be due.
+    /// RFC 8985 §6.2 step 5: marks as lost what was sent before `newest` was, `patience` ago or earlier. Returns also
+    /// when the next will be due.
     pub(crate) fn mark_lost_by_time(
         &mut self,
         now: Instant,
         newest: (Instant, Position),
         patience: Duration,
-    ) -> (u64, Option<Instant>) {
-        let mut marked = 0;
+    ) -> (Marked, Option<Instant>) {
+        let mut marked = Marked::default();
         while let Some(&(at, start, end)) = self.order.front() {
             if (at, start) >= newest {
                 break;
@@ -384,7 +408,7 @@ impl Scoreboard {
                     return (marked, Some(due));
                 }
             } else {
-                marked += self.mark_lost_sent_at(at, start, until);
+                self.mark_lost_sent_at(at, start, until, &mut marked);
             }
             self.order.pop_front();
             if until < end {
@@ -402,8 +426,7 @@ impl Scoreboard {
             .any(|record| record.condition == Condition::Outstanding && record.moment.at == at)
     }
 
-    fn mark_lost_sent_at(&mut self, at: Instant, start: Position, end: Position) -> u64 {
-        let mut marked = 0;
+    fn mark_lost_sent_at(&mut self, at: Instant, start: Position, end: Position, marked: &mut Marked) {
         let mut index = self.index_at(start);
         while let Some(record) = self.records.get(index).copied() {
             if record.start >= end {
@@ -412,11 +435,32 @@ impl Scoreboard {
             if record.condition == Condition::Outstanding && record.moment.at == at {
                 let (inner_start, inner_end) = (record.start.max(start), record.end.min(end));
                 index = self.isolate(index, inner_start, inner_end);
-                marked += self.mark_lost_at(index);
+                self.mark_lost_at(index, marked);
             }
             index += 1;
         }
-        marked
+    }
+
+    /// The first segment from `from` on that lies below something the peer holds and is not held itself (RFC 6675 §4
+    /// NextSeg (3)).
+    pub(crate) fn first_below_held(&self, from: Position) -> Option<(Position, Position)> {
+        let start = self.sacked.containing(from).map_or(from, |(_, end)| end);
+        self.sacked.descending().next().filter(|&(highest, _)| start < highest)?;
+        let record = self.records.get(self.index_at(start))?;
+        (record.condition == Condition::Outstanding)
+            .then(|| (start, record.end.min(start + u64::from(record.segment))))
+    }
+
+    /// What the peer was known to hold is outstanding again, for a policy that does not look at SACKs.
+    pub(crate) fn forget_held(&mut self) {
+        for record in &mut self.records {
+            if record.condition == Condition::Sacked {
+                record.condition = Condition::Outstanding;
+                self.outstanding += record.len();
+            }
+        }
+        self.sacked.clear();
+        self.judged = None;
     }
 
     /// The last segment that the peer is not known to hold, for a tail loss probe (RFC 8985 §7.3).
@@ -460,14 +504,14 @@ impl Scoreboard {
         }
     }
 
-    fn mark_lost_at(&mut self, index: usize) -> u64 {
-        let Some(record) = self.records.get_mut(index) else { return 0 };
+    fn mark_lost_at(&mut self, index: usize, marked: &mut Marked) {
+        let Some(record) = self.records.get_mut(index) else { return };
         record.condition = Condition::Lost;
+        marked.add(record);
         let (start, len) = (record.start, record.len());
         self.outstanding -= len;
         self.lost += len;
         self.retransmit_from = Some(self.retransmit_from.map_or(start, |from| from.min(start)));
-        len
     }
 
     /// The index of the first record that ends after `at`.

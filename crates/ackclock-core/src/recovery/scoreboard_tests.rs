@@ -119,11 +119,11 @@ proptest! {
                     let expected = if model.bytes.first() == Some(&Byte::Outstanding) {
                         model.set(model.una, end, &[Byte::Outstanding], Byte::Lost)
                     } else { 0 };
-                    prop_assert_eq!(board.mark_first_lost(), expected);
+                    prop_assert_eq!(board.mark_first_lost().bytes, expected);
                 }
                 Step::LoseAll => {
                     let expected = model.set(model.una, nxt, &[Byte::Outstanding], Byte::Lost);
-                    prop_assert_eq!(board.mark_all_lost(false), expected);
+                    prop_assert_eq!(board.mark_all_lost(false).bytes, expected);
                 }
                 Step::Retransmit(segments) => {
                     let first = model.bytes.iter().position(|&byte| byte == Byte::Lost);
@@ -155,11 +155,11 @@ fn three_ranges_or_two_segments_above_make_a_loss() {
     assert_eq!(board.lost_boundary(3, 10), None, "two segments above are not enough");
     board.on_sack(at(60), at(70), &mut outcome);
     assert_eq!(board.lost_boundary(3, 10), Some(at(20)));
-    assert_eq!(board.mark_lost_before(at(20)), 20);
-    assert_eq!(board.mark_lost_before(at(20)), 0, "each byte is judged once");
+    assert_eq!(board.mark_lost_before(at(20)).bytes, 20);
+    assert_eq!(board.mark_lost_before(at(20)).bytes, 0, "each byte is judged once");
     board.on_sack(at(70), at(90), &mut outcome);
     assert_eq!(board.lost_boundary(3, 10), Some(at(60)), "30 bytes are more than two segments");
-    assert_eq!(board.mark_lost_before(at(60)), 20);
+    assert_eq!(board.mark_lost_before(at(60)).bytes, 20);
 }
 
 #[test]
@@ -167,10 +167,10 @@ fn a_retransmission_is_not_judged_again_by_the_same_evidence() {
     let mut board = sent(6);
     let mut outcome = AckOutcome::default();
     board.on_sack(at(10), at(60), &mut outcome);
-    assert_eq!(board.mark_lost_before(at(10)), 10);
+    assert_eq!(board.mark_lost_before(at(10)).bytes, 10);
     let (start, end) = board.next_lost(10).unwrap();
     board.on_retransmitted(start, end, moment(9));
-    assert_eq!(board.mark_lost_before(at(10)), 0);
+    assert_eq!(board.mark_lost_before(at(10)).bytes, 0);
     assert_eq!((board.pipe(), board.lost()), (10, 0));
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use ackclock_core::{ConnectionInfo, Keepalive};
 
 use super::{Notice, TcpStream};
-use crate::congestion::{self, IntoController};
 use crate::error;
 use crate::state::Queue;
 
@@ -159,16 +158,6 @@ impl TcpStream {
     /// The stack is gone.
     pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
         self.update(|connection, _| connection.set_receive_buffer_max(bytes))
-    }
-
-    /// Replaces the congestion controller, by the name of a built-in one or by a factory of your own. The new one
-    /// starts from the present window.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for an unknown name (the error lists the known ones); the stack is gone.
-    pub fn set_congestion_control(&self, controller: impl IntoController) -> io::Result<()> {
-        let factory = congestion::resolve(controller)?;
-        self.update(|connection, now| connection.set_congestion(now, factory))
     }
 
     /// What is known of the connection: what `ss -ti` shows, typed.

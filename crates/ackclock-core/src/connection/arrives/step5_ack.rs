@@ -83,7 +83,8 @@ impl Connection {
             self.snd.acknowledge(ack);
             self.pending.probe = false;
         }
-        if self.sack && !arrival.segment.options.sack.is_empty() {
+        let heeds_sack = self.heeds_sack();
+        if heeds_sack && !arrival.segment.options.sack.is_empty() {
             self.take_sack_blocks(arrival, &mut outcome);
         }
         if ack >= prior_una {
@@ -94,7 +95,7 @@ impl Connection {
         let duplicate = ack == prior_una
             && !self.scoreboard.is_empty()
             && arrival.segment.seq_len() == 0
-            && if self.sack { outcome.newly_sacked > 0 } else { self.snd.wnd == prior_wnd };
+            && if heeds_sack { outcome.newly_sacked > 0 } else { self.snd.wnd == prior_wnd };
         if advanced == 0 && !duplicate && outcome.newly_acked == 0 {
             return;
         }
@@ -146,8 +147,8 @@ impl Connection {
     fn on_window_opened(&mut self, arrival: &Arrival<'_>) {
         if self.give_up.probes > 0 && !self.scoreboard.is_empty() && !self.recovery.in_recovery() {
             let lost = self.scoreboard.mark_first_lost();
-            self.note_loss(arrival.now, LossRule::WindowReopened, lost);
-            self.recovery.first_retransmission |= lost > 0;
+            self.note_loss(arrival.now, LossRule::WindowReopened, lost.bytes);
+            self.recovery.first_retransmission |= lost.bytes > 0;
         }
         self.give_up.probes = 0;
         self.give_up.waiting_since = self.give_up.waiting_since.map(|_| arrival.now);
@@ -161,19 +162,7 @@ impl Connection {
             self.give_up.waiting_since = (self.snd.una < self.snd.nxt).then_some(now);
             self.give_up.expiries = 0;
         }
-        // RFC 9293 MUST-18: Karn's rule. What was sent once gives a sample; of what was sent more often, only the
-        // echoed timestamp tells which transmission was answered (RFC 7323 §4.3). It counts milliseconds, so short
-        // round trips are left to those, unless the path has become slower than was thought.
-        let sample = match (outcome.newest, self.timestamps, arrival.segment.options.timestamps) {
-            (Some(moment), ..) if !outcome.retransmission_acked => Some(now.saturating_since(moment.at)),
-            (_, Some(timestamps), Some((_, echoed))) if advanced > 0 => timestamps
-                .since_echoed(now, echoed)
-                .filter(|&rtt| rtt >= TICKS_MATTER || rtt > self.rtt.srtt()),
-            _ => None,
-        };
-        if let Some(rtt) = sample {
-            self.rtt.on_sample(rtt);
-        }
+        self.sample_round_trip(arrival, advanced, outcome);
         if let Some((moment, _)) = outcome.newest_any {
             let interval = now.saturating_since(moment.delivered_at);
             let bytes = self.delivery.bytes - moment.delivered;
@@ -184,6 +173,31 @@ impl Connection {
         }
         if outcome.newly_acked > 0 {
             self.delivery.at = now;
+        }
+    }
+
+    /// RFC 9293 MUST-18: Karn's rule. What was sent once gives a sample; of what was sent more often, only the echoed
+    /// timestamp tells which transmission was answered (RFC 7323 §4.3). It counts milliseconds, so short round trips
+    /// are left to those, unless the path has become slower than was thought.
+    fn sample_round_trip(&mut self, arrival: &Arrival<'_>, advanced: u64, outcome: &AckOutcome) {
+        let now = arrival.now;
+        if outcome.retransmission_acked {
+            self.rtt.on_segment_retransmitted();
+        } else if let Some(moment) = outcome.newest {
+            // One timed segment at a time is a matter of cumulative acknowledgements: a selective one does not say
+            // whether it was that segment.
+            if !self.rtt.times_one_segment() || advanced > 0 && outcome.newly_sacked == 0 {
+                self.rtt.on_segment_acked(moment.at, now);
+            }
+            return;
+        }
+        if let (Some(timestamps), Some((_, echoed))) = (self.timestamps, arrival.segment.options.timestamps)
+            && advanced > 0
+            && !self.rtt.times_one_segment()
+            && let Some(rtt) = timestamps.since_echoed(now, echoed)
+            && (rtt >= TICKS_MATTER || rtt > self.rtt.srtt())
+        {
+            self.rtt.on_sample(rtt);
         }
     }
 
@@ -198,7 +212,7 @@ impl Connection {
     ) {
         let Some((moment, _)) = outcome.newest_any else { return };
         let now = arrival.now;
-        self.congestion.on_ack(&Ack {
+        self.tell_ack(&Ack {
             now,
             bytes_acked: outcome.newly_acked,
             bytes_cumulative: advanced,
