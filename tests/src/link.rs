@@ -87,7 +87,9 @@ pub struct LinkStats {
     pub truncated: u64,
     /// Packets marked with Congestion Experienced.
     pub marked: u64,
-    /// Packets that waited at the rate limit, summed over those that came upon them.
+    /// The most packets that waited at the rate limit, the one that leaves included.
+    pub queue_max: usize,
+    /// How many each packet found waiting there, summed up.
     pub queue_sum: u64,
 }
 
@@ -102,6 +104,12 @@ impl LinkStats {
             + self.reordered
             + self.corrupted
             + self.truncated
+    }
+
+    /// How many packets a packet found waiting at the rate limit, on average.
+    #[must_use]
+    pub fn queue_mean(&self) -> u64 {
+        self.queue_sum / self.sent.max(1)
     }
 }
 
@@ -168,7 +176,6 @@ impl Link {
             return Entered::Quietly;
         };
         let waiting = self.departures.len().saturating_sub(2);
-        self.stats.queue_sum += waiting as u64;
         // No number is drawn where marks are off, so that seeds keep their meaning.
         let by_chance = self.faults.mark > 0 && self.rng.chance(self.faults.mark);
         if by_chance || self.faults.mark_above.is_some_and(|most| waiting >= most) {
@@ -218,12 +225,14 @@ impl Link {
     fn departure(&mut self, now: Instant, len: usize) -> Option<Instant> {
         let Some(rate) = self.faults.rate_bps else { return Some(now) };
         self.departures.retain(|at| *at > now);
+        self.stats.queue_sum += self.departures.len() as u64;
         if self.departures.len() >= self.faults.queue_packets {
             return None;
         }
         let starts = self.departures.last().copied().unwrap_or(now);
         let departs = starts + Duration::from_nanos(len as u64 * 8 * 1_000_000_000 / rate);
         self.departures.push(departs);
+        self.stats.queue_max = self.stats.queue_max.max(self.departures.len());
         Some(departs)
     }
 

@@ -400,7 +400,10 @@ impl Scenario {
         let v6 = mtu >= 1280 && rng.chance(400_000);
         let aborts = rng.chance(100_000);
         let heal_after = Duration::from_millis(rng.between(2_000, 60_000));
-        let tcp = [draw_tcp(&mut rng, aborts), draw_tcp(&mut rng, aborts)];
+        let mut tcp = [draw_tcp(&mut rng, aborts), draw_tcp(&mut rng, aborts)];
+        // From a source of its own, so that the other draws of a seed stay what they were.
+        let mut pacing_rng = Rng::new(seed ^ 0x9ace);
+        tcp.iter_mut().for_each(|tcp| draw_pacing(&mut pacing_rng, tcp));
         let faults = [draw_faults(&mut rng, heal_after), draw_faults(&mut rng, heal_after)];
         let slow = faults.iter().any(|f| f.rate_bps.is_some() || f.loss > 0);
         let plans = [0, 1].map(|i| draw_plan(&mut rng, slow, aborts && i == seed as usize % 2));
@@ -433,6 +436,11 @@ fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
         ecn,
         ..TcpConfig::default()
     }
+}
+
+fn draw_pacing(rng: &mut Rng, tcp: &mut TcpConfig) {
+    tcp.pacing = rng.chance(700_000);
+    tcp.pacing_rate_max = rng.chance(150_000).then(|| rng.between(50_000, 10_000_000));
 }
 
 fn draw_faults(rng: &mut Rng, until: Duration) -> Faults {

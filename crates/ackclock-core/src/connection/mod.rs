@@ -2,8 +2,8 @@
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
 //! (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; deadlines are in [`timeouts`]; losses are judged in [`loss`]; what the
-//! congestion controller is told is in [`controller`]; marks are negotiated, told and answered in [`ecn`].
+//! bytes in [`header`]; how it is spaced in [`pacer`]; deadlines are in [`timeouts`]; losses are judged in [`loss`]; what
+//! the congestion controller is told is in [`controller`]; marks are negotiated, told and answered in [`ecn`].
 
 mod arrives;
 mod calls;
@@ -16,6 +16,7 @@ mod limiter;
 mod loss;
 mod open;
 mod options;
+mod pacer;
 mod receiver;
 mod sender;
 mod state;
@@ -37,6 +38,7 @@ use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
 use self::ecn::EcnState;
 use self::limiter::Limiter;
 use self::loss::RecoveryState;
+use self::pacer::Pacer;
 use self::receiver::Receiver;
 use self::sender::Sender;
 use self::timers::Timers;
@@ -74,6 +76,9 @@ pub struct Connection {
     sack: bool,
     template: HeaderTemplate,
     timers: Timers,
+    timer_granularity_ns: u32,
+    /// Made when a rate first asks for it.
+    pacer: Option<Box<Pacer>>,
     rtt: RttEstimator,
     congestion: Box<dyn Controller>,
     /// What validates the window by use (RFC 7661), once it has grown.

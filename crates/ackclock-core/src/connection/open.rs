@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ackclock_control::congestion::Start;
 use ackclock_control::rtt::RttEstimator;
+use ackclock_control::time::nanos;
 use ackclock_wire::{HeaderTemplate, SeqNum, TcpOptions};
 
 use super::ecn::EcnState;
@@ -29,6 +30,7 @@ pub(crate) struct Environment {
     pub(crate) timestamp_offset: u32,
     pub(crate) mtu: usize,
     pub(crate) budget: Budget,
+    pub(crate) timer_granularity: Duration,
 }
 
 /// What a passive handshake settled; all of it fits into a half-open record or a SYN cookie.
@@ -101,6 +103,8 @@ impl Connection {
             sack: false,
             template: HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2),
             timers: Timers::new(),
+            timer_granularity_ns: u32::try_from(nanos(env.timer_granularity)).unwrap_or(u32::MAX),
+            pacer: None,
             rtt: RttEstimator::new(&tcp.rto),
             congestion: tcp.congestion.create(&start),
             validation: None,

@@ -72,7 +72,7 @@ impl Connection {
             backoff: self.rtt.backoff(),
             cwnd: self.congestion.cwnd(),
             ssthresh: (ssthresh != u64::MAX).then_some(ssthresh),
-            pacing_rate: self.congestion.pacing_rate(),
+            pacing_rate: self.pacing_rate(),
             delivery_rate: self.delivery.rate,
             in_flight: self.in_flight(),
             unacked: self.snd.flight_size(),
