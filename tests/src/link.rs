@@ -178,7 +178,6 @@ impl Link {
             return Entered::Quietly;
         };
         let waiting = self.departures.len().saturating_sub(2);
-        self.stats.queue_sum += waiting as u64;
         // No number is drawn where marks are off, so that seeds keep their meaning.
         let by_chance = self.faults.mark > 0 && self.rng.chance(self.faults.mark);
         if by_chance || self.faults.mark_above.is_some_and(|most| waiting >= most) {
