@@ -120,6 +120,8 @@ pub enum Decision {
     Lost(LossRule, u32),
     /// The congestion window in bytes after a loss episode began or the timer expired.
     Window(u32),
+    /// The pacing rate holds back what the windows would allow, for this many microseconds.
+    Paced(u32),
     /// The last reduction of the window was taken back.
     Undone(UndoRule),
     /// A loss episode ended.

@@ -118,7 +118,7 @@ impl Connection {
         }
         // RFC 5682 §2.1 (1): no step 2 when the timer expires during its own recovery.
         let frto = by_timer && choice.frto && !matches!(self.recovery.phase, Phase::Loss(_));
-        let oldest = self.scoreboard.oldest_sent_at();
+        let oldest = self.scoreboard.first_sent_at();
         undo.reduction = Some(Reduction {
             by_timer,
             una: self.snd.una,
