@@ -33,6 +33,9 @@ pub struct EndpointConfig {
     pub memory_budget: usize,
     /// First and last ephemeral port.
     pub ephemeral_ports: (u16, u16),
+    /// How late a driver's timer may be: what pacing lets go at one time is at least what its rate makes of this
+    /// span. A millisecond unless told otherwise, as tokio's timers count; less where time is exact. At most 4.29 s.
+    pub timer_granularity: Duration,
     /// Settings of connections that name none.
     pub tcp: TcpConfig,
 }
@@ -52,6 +55,7 @@ impl EndpointConfig {
             memory_budget: 1 << 30,
             // RFC 6056 §3.2: as large a range as the system can spare.
             ephemeral_ports: (1024, 65_535),
+            timer_granularity: Duration::from_millis(1),
             tcp: TcpConfig::default(),
         }
     }
@@ -81,8 +85,11 @@ pub struct TcpConfig {
     pub congestion: Arc<dyn ControllerFactory>,
     /// What sets the first ssthresh, if anything.
     pub start_up: Option<SenderEstimatorKind>,
-    /// Whether segments are spaced by a rate.
+    /// Whether the window is spread over the round trip, by a rate made of the two, where the controller has no rate
+    /// of its own.
     pub pacing: bool,
+    /// The highest rate of sending in bytes a second; `None`: no bound of its own.
+    pub pacing_rate_max: Option<u64>,
     /// What becomes of the congestion window after idleness.
     pub idle: IdlePolicy,
     /// How losses are found and repaired, as far as the peer's options allow.
@@ -162,6 +169,7 @@ impl Default for TcpConfig {
             congestion: ackclock_control::congestion::default_factory(),
             start_up: profile.start_up,
             pacing: profile.pacing,
+            pacing_rate_max: None,
             idle: profile.idle,
             recovery: profile.recovery,
             rto: profile.rto,

@@ -74,10 +74,11 @@ impl Host {
             let (sent, received) = (network.statistics_sent(), network.statistics_received());
             for (direction, counts) in [("sent", sent), ("received", received)] {
                 say!(
-                    "tcpcat: impairment of packets {direction}: {} of {} lost, {} dropped by a full queue, {} reordered, {} duplicated",
+                    "tcpcat: impairment of packets {direction}: {} of {} lost, {} dropped by a full queue, {} marked, {} reordered, {} duplicated",
                     counts.lost,
                     counts.offered,
                     counts.queue_full,
+                    counts.marked,
                     counts.reordered,
                     counts.duplicated
                 );
@@ -238,6 +239,8 @@ fn impairment_settings(args: &ImpairArgs) -> Option<Settings> {
         duplicate: args.dup.unwrap_or_default(),
         corrupt: args.corrupt.unwrap_or_default(),
         reorder: args.reorder.unwrap_or_default(),
+        mark: args.mark.unwrap_or_default(),
+        mark_above: args.mark_above,
         ..Settings::default()
     };
     (settings != Settings::default()).then_some(settings)

@@ -185,6 +185,7 @@ mod tests {
 
     #[test]
     fn policies_differ_in_the_restart_window() {
+        // Tests: J9
         // Tests: RFC 9293 MUST-19
         let minute = Duration::from_secs(60);
         let window = |policy: IdlePolicy, idle| policy.restart_window(idle, 100 * SMSS, 10 * SMSS, SMSS);

@@ -73,7 +73,7 @@ impl Connection {
             backoff: self.rtt.backoff(),
             cwnd: self.congestion.cwnd(),
             ssthresh: (ssthresh != u64::MAX).then_some(ssthresh),
-            pacing_rate: self.congestion.pacing_rate(),
+            pacing_rate: self.pacing_rate(),
             delivery_rate: self.delivery.rate,
             in_flight: self.in_flight(),
             unacked: self.snd.flight_size(),
@@ -97,6 +97,7 @@ impl Connection {
             out_of_order: counts.out_of_order,
             last_sent: counts.sent_at.map(|at| now.saturating_since(at)),
             last_received: counts.received_at.map(|at| now.saturating_since(at)),
+            ecn: self.ecn.as_ref().map(|ecn| ecn.info()),
             controller: self.congestion.snapshot(),
         }
     }

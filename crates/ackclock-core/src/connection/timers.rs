@@ -51,6 +51,8 @@ impl RecoveryTimer {
 pub(crate) struct Timers {
     pub(crate) send: SendTimer,
     pub(crate) recovery: RecoveryTimer,
+    /// Data that the windows allow waits for the pacing rate until then.
+    pub(crate) pacing: Instant,
     /// An acknowledgement is owed by then (RFC 9293 §3.8.6.3).
     pub(crate) delayed_ack: Instant,
     /// A keep-alive probe, or the verdict, is due.
@@ -71,6 +73,7 @@ impl Timers {
         Self {
             send: SendTimer::Idle,
             recovery: RecoveryTimer::Idle,
+            pacing: Self::UNSET,
             delayed_ack: Self::UNSET,
             keepalive: Self::UNSET,
             close: Self::UNSET,
@@ -85,6 +88,7 @@ impl Timers {
             .send
             .deadline()
             .min(self.recovery.deadline())
+            .min(self.pacing)
             .min(self.delayed_ack)
             .min(self.keepalive)
             .min(self.close)

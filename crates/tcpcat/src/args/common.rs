@@ -119,6 +119,12 @@ pub(crate) struct ImpairArgs {
     /// A bottleneck of this rate, with room for 1000 packets in front of it
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub(crate) rate_limit: Option<u64>,
+    /// Mark packets with Congestion Experienced with this probability, if their transport takes marks (ECN)
+    #[arg(long, value_name = "P", value_parser = units::probability)]
+    pub(crate) mark: Option<f64>,
+    /// Mark packets that find so many waiting for the bottleneck of --rate-limit
+    #[arg(long, value_name = "PACKETS", requires = "rate_limit")]
+    pub(crate) mark_above: Option<usize>,
     /// Hold packets back until others have overtaken them
     #[arg(long, value_name = "P", value_parser = units::probability)]
     pub(crate) reorder: Option<f64>,
