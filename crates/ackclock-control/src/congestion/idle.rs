@@ -47,7 +47,8 @@ impl IdlePolicy {
 /// controller here grows an unused window), a loss is answered by what was really in the pipe, and after five
 /// minutes it is halved.
 ///
-/// Deviations: the samples of pipeACK are those of the present and the last period; when a window is halved,
+/// Deviations: the samples of pipeACK are those of the present and the last period; what was retransmitted is not taken
+/// off the window when recovery ends (R of §4.4.1), as the recovery policy knows it; when a window is halved,
 /// ssthresh stays (§4.4.3 raises it to 3/4 of the window).
 #[must_use]
 pub fn validated(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory> {

@@ -122,10 +122,10 @@ impl Connection {
         let repeats = self.acks.repeats.saturating_sub(1);
         self.acks = Acks { duplicate, repeats, now: self.acks.repeats > 0, ..Acks::default() };
         self.timers.delayed_ack = Timers::UNSET;
+        self.ecn_was_told(fields.options.accecn.is_some());
         if let Some(arrivals) = self.extras.as_mut().and_then(|extras| extras.arrivals.as_mut()) {
             arrivals.on_ack_sent();
         }
-        self.ecn_was_told(fields.options.accecn.is_some());
         if let Some(timestamps) = &mut self.timestamps {
             timestamps.last_ack_sent = self.rcv.nxt;
         }
