@@ -7,9 +7,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ackclock_core::congestion::Snapshot;
+use ackclock_core::profile::Ecn;
 use ackclock_core::{
-    Connection, ConnectionError, ConnectionId, EndpointConfig, Instant, Keepalive, ListenAddr, ListenOptions,
-    ListenerId, State, TcpConfig,
+    Connection, ConnectionError, ConnectionId, ConnectionInfo, EcnInfo, EndpointConfig, Instant, Keepalive,
+    ListenAddr, ListenOptions, ListenerId, State, TcpConfig,
 };
 
 use crate::app::{App, Plan};
@@ -54,6 +56,12 @@ pub struct Report {
     pub wraps: u32,
     /// Simulated time.
     pub time: Duration,
+    /// Segments that each end sent again.
+    pub retransmits: [u64; 2],
+    /// What each end saw of ECN.
+    pub ecn: [Option<EcnInfo>; 2],
+    /// The numbers of each end's controller when both had finished.
+    pub controllers: [Snapshot; 2],
     /// A hash over every packet and its time: equal for equal runs.
     pub trace: u64,
 }
@@ -129,7 +137,15 @@ impl Pair {
     ///
     /// # Panics
     /// If an oracle is broken.
-    pub fn run(mut self) -> Report {
+    pub fn run(self) -> Report {
+        self.run_and_look().0
+    }
+
+    /// The same, with what the client's and the server's connection say of themselves once both have finished.
+    ///
+    /// # Panics
+    /// If an oracle is broken.
+    pub fn run_and_look(mut self) -> (Report, [Option<ConnectionInfo>; 2]) {
         let heal_at = Instant::ZERO + self.scenario.heal_after;
         // F4: twice the largest RTO, a zero-window probe interval, and what the data itself takes.
         let deadline = heal_at + Duration::from_secs(300);
@@ -144,14 +160,21 @@ impl Pair {
             self.step(next);
         }
         self.check_endings();
+        let infos = [0, 1].map(|i| self.sides[i].connection().map(|c| c.info(self.sides[i].host.now)));
         self.close();
-        Report {
+        let report = Report {
             bytes: self.sides.iter().map(|side| side.app.read).sum(),
             links: [self.links[0].stats, self.links[1].stats],
             wraps: self.sides.iter().map(|side| side.flow.wraps).sum(),
             time: self.now.saturating_since(Instant::ZERO),
+            retransmits: infos.each_ref().map(|info| info.as_ref().map_or(0, |info| info.retransmits)),
+            ecn: infos.each_ref().map(|info| info.as_ref()?.ecn),
+            controllers: infos
+                .each_ref()
+                .map(|info| info.as_ref().map(|info| info.controller).unwrap_or_default()),
             trace: self.trace,
-        }
+        };
+        (report, infos)
     }
 
     fn is_finished(&self) -> bool {
@@ -388,7 +411,10 @@ impl Scenario {
         let v6 = mtu >= 1280 && rng.chance(400_000);
         let aborts = rng.chance(100_000);
         let heal_after = Duration::from_millis(rng.between(2_000, 60_000));
-        let tcp = [draw_tcp(&mut rng, aborts), draw_tcp(&mut rng, aborts)];
+        let mut tcp = [draw_tcp(&mut rng, aborts), draw_tcp(&mut rng, aborts)];
+        // From a source of its own, so that the other draws of a seed stay what they were.
+        let mut pacing_rng = Rng::new(seed ^ 0x9ace);
+        tcp.iter_mut().for_each(|tcp| draw_pacing(&mut pacing_rng, tcp));
         let faults = [draw_faults(&mut rng, heal_after), draw_faults(&mut rng, heal_after)];
         let slow = faults.iter().any(|f| f.rate_bps.is_some() || f.loss > 0);
         let plans = [0, 1].map(|i| draw_plan(&mut rng, slow, aborts && i == seed as usize % 2));
@@ -405,6 +431,8 @@ impl Scenario {
 }
 
 fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
+    // From a copy, so that a seed means otherwise what it always meant.
+    let ecn = rng.clone().pick(&[Ecn::Off, Ecn::Off, Ecn::Classic, Ecn::Accurate, Ecn::Accurate]);
     let probing = Keepalive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), probes: 5 };
     TcpConfig {
         nodelay: rng.chance(300_000),
@@ -416,14 +444,22 @@ fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
         timestamps: rng.chance(700_000),
         sack: rng.chance(700_000),
         window_scaling: rng.chance(700_000),
+        ecn,
         ..TcpConfig::default()
     }
+}
+
+fn draw_pacing(rng: &mut Rng, tcp: &mut TcpConfig) {
+    tcp.pacing = rng.chance(700_000);
+    tcp.pacing_rate_max = rng.chance(150_000).then(|| rng.between(50_000, 10_000_000));
 }
 
 fn draw_faults(rng: &mut Rng, until: Duration) -> Faults {
     let micros = |rng: &mut Rng, most| Duration::from_micros(rng.below(most));
     let delay = rng.pick(&[50, 1_000, 20_000, 150_000]);
     let mut faults = Faults::none(micros(rng, delay));
+    let mut marks = rng.clone();
+    faults.mark = if marks.chance(500_000) { marks.below(1_000_001) as u32 } else { 0 };
     let mut on = |parts: u32, most: u64| if rng.chance(parts) { rng.below(most) as u32 } else { 0 };
     faults.loss = on(600_000, 300_000) / 2_u32.pow(on(700_000, 6));
     faults.duplicate = on(300_000, 300_000);

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use ackclock_control::bandwidth::ReceiverEstimates;
 use ackclock_control::congestion::{Snapshot, StartUpEstimate};
-use ackclock_control::profile::{AckPolicy, Recovery};
+use ackclock_control::profile::{AckPolicy, Ecn, Recovery};
 use ackclock_control::rtt::RtoConfig;
 
 use crate::State;
@@ -25,8 +26,11 @@ pub struct ConnectionInfo {
     pub rto_config: RtoConfig,
     /// When received data is acknowledged.
     pub acks: AckPolicy,
-    /// What came of the estimation at the start, if it is on and has come to an end.
+    /// What came of the estimation at the start ([`TcpConfig::start_up`](crate::TcpConfig::start_up)).
     pub start_up: Option<StartUpEstimate>,
+    /// The bandwidth as it appears from the arrivals while the peer started
+    /// ([`TcpConfig::receiver_bandwidth`](crate::TcpConfig::receiver_bandwidth)).
+    pub bandwidth: Option<ReceiverEstimates>,
     /// Whether timestamps are in use.
     pub timestamps: bool,
     /// Whether selective acknowledgements are in use.
@@ -101,6 +105,28 @@ pub struct ConnectionInfo {
     pub last_sent: Option<Duration>,
     /// Time since data was last received.
     pub last_received: Option<Duration>,
+    /// What was agreed on and seen of ECN; `None` without it.
+    pub ecn: Option<EcnInfo>,
     /// The controller's own numbers.
     pub controller: Snapshot,
+}
+
+/// Explicit congestion notification on a connection that agreed on it. Counts are totals since it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EcnInfo {
+    /// Which form was agreed on; never [`Ecn::Off`].
+    pub form: Ecn,
+    /// Whether this end's data leaves as ECN-capable: not where the path was found to damage ECN, or where the
+    /// handshake needed segments without it.
+    pub capable: bool,
+    /// Segments received with Congestion Experienced; a coalesced one counts as those it stands for.
+    pub packets_marked: u64,
+    /// Payload bytes in these.
+    pub bytes_marked: u64,
+    /// Marks on this end's segments that the peer reported: segments with the accurate form, acknowledgements with
+    /// ECE with the classic one.
+    pub marks_reported: u64,
+    /// How often the congestion window was reduced for marks.
+    pub reductions: u64,
 }

@@ -106,6 +106,8 @@ pub enum Decision {
     Lost(LossRule, u32),
     /// The congestion window in bytes after a loss episode began or the timer expired.
     Window(u32),
+    /// The pacing rate holds back what the windows would allow, for this many microseconds.
+    Paced(u32),
     /// A loss episode ended.
     Recovered,
     /// The retransmission timer expired, the how-manieth time in a row.

@@ -109,7 +109,7 @@ pub use event::{
 pub use hystart::HyStart;
 pub use idle::{IdlePolicy, Validation, validated};
 pub use newreno::NewReno;
-pub use pacing::paced;
+pub use pacing::{paced, window_rate};
 pub use parameters::{Parameter, Settings, Values};
 pub use registry::{
     ControllerFactory, NameTaken, Registry, UnknownController, configurable, default_factory, described,

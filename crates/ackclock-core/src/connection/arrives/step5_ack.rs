@@ -105,7 +105,8 @@ impl Connection {
             self.restart_send_timer(now);
         }
         self.judge_losses(now, advanced, duplicate, &outcome);
-        self.tell_controller(arrival, prior_una, prior_in_flight, advanced, &outcome);
+        let ecn_marked = self.take_marks(now, arrival.segment, outcome.newly_acked, prior_in_flight);
+        self.tell_controller(arrival, prior_una, prior_in_flight, advanced, ecn_marked, &outcome);
         if advanced > 0 {
             self.note_write_room();
         }
@@ -206,6 +207,7 @@ impl Connection {
         prior_una: Position,
         prior_in_flight: u64,
         advanced: u64,
+        ecn_marked: u64,
         outcome: &AckOutcome,
     ) {
         let Some((moment, _)) = outcome.newest_any else { return };
@@ -228,8 +230,8 @@ impl Connection {
             prior_in_flight,
             in_flight: self.in_flight(),
             cwnd_limited: self.delivery.cwnd_limited_until.is_some_and(|until| prior_una <= until),
-            in_recovery: self.recovery.in_recovery(),
-            ecn_marked: 0,
+            in_recovery: self.recovery.in_recovery() || self.answers_mark(),
+            ecn_marked,
         });
     }
 

@@ -218,13 +218,16 @@ impl Connection {
         }
         self.counts.loss_episodes += 1;
         self.enter_recovery();
-        self.tell_loss_episode(LossEpisode {
-            now,
-            cause,
-            flight_size: self.snd.flight_size(),
-            bytes_lost,
-            delivered: self.delivery.bytes,
-        });
+        // One reduction a window of data, whether a mark or a loss asked for it (RFC 3168 §6.1.2).
+        if !self.note_loss_answer() {
+            self.tell_loss_episode(LossEpisode {
+                now,
+                cause,
+                flight_size: self.snd.flight_size(),
+                bytes_lost,
+                delivered: self.delivery.bytes,
+            });
+        }
         self.trace_window(now);
     }
 
