@@ -42,6 +42,8 @@ fn run(tcp: &TcpConfig, plan: Plan, window: usize) -> Report {
         iss: [None, None],
         heal_after: Duration::from_secs(3600),
         mtu_change: None,
+        limit: None,
+        offload: false,
     };
     let report = Pair::new(scenario).run();
     assert_eq!(report.bytes, total + 1);

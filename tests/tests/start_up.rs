@@ -49,6 +49,8 @@ fn transfer(tcp: [TcpConfig; 2], queue_packets: usize, total: u64) -> ([Connecti
         iss: [None, None],
         heal_after: Duration::from_secs(3600),
         mtu_change: None,
+        limit: None,
+        offload: false,
     };
     let (report, infos) = Pair::new(scenario).run_and_look();
     (infos.map(|info| info.expect("both connected")), report.links[0].queue_drops)

@@ -27,6 +27,8 @@ pub struct EndpointConfig {
     pub connections_max: usize,
     /// The most listeners at one time.
     pub listeners_max: usize,
+    /// The most connections that the application has released and that still finish; beyond it the oldest is reset.
+    pub orphans_max: usize,
     /// The most connections kept in TIME-WAIT; beyond it the oldest is recycled.
     pub time_wait_max: usize,
     /// Bytes that all buffers of all connections may take together.
@@ -51,6 +53,7 @@ impl EndpointConfig {
             secret,
             connections_max: 1 << 20,
             listeners_max: 1 << 16,
+            orphans_max: 65_536,
             time_wait_max: 65_536,
             memory_budget: 1 << 30,
             // RFC 6056 §3.2: as large a range as the system can spare.

@@ -8,7 +8,7 @@ use ackclock_control::profile::{AckPolicy, Ecn, Recovery};
 use ackclock_control::rtt::RtoConfig;
 
 use crate::State;
-use crate::trace::LossCounts;
+use crate::trace::{LossCounts, UndoRule};
 
 /// The state of one connection at one moment. Counts are totals since it began; bytes are of payload.
 #[derive(Clone, Debug)]
@@ -97,6 +97,8 @@ pub struct ConnectionInfo {
     pub loss_episodes: u64,
     /// Bytes held to be lost, by the rule that said so.
     pub losses: LossCounts,
+    /// Reductions of the window that were taken back, by proof.
+    pub undone: UndoCounts,
     /// Bytes that arrived more than once.
     pub bytes_duplicate: u64,
     /// Segments that arrived out of order.
@@ -129,4 +131,36 @@ pub struct EcnInfo {
     pub marks_reported: u64,
     /// How often the congestion window was reduced for marks.
     pub reductions: u64,
+}
+
+/// How many reductions of the window were taken back, by what proved them wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UndoCounts {
+    /// By an echoed timestamp (RFC 3522).
+    pub timestamps: u32,
+    /// By duplicates that the peer reported (RFC 3708).
+    pub dsack: u32,
+    /// By forward RTO-recovery (RFC 5682).
+    pub frto: u32,
+    /// By an acknowledgement sooner than the path allows (Allman and Paxson 1999, §2.8).
+    pub min_rtt: u32,
+}
+
+impl UndoCounts {
+    /// All together.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        [self.timestamps, self.dsack, self.frto, self.min_rtt].into_iter().fold(0, u32::saturating_add)
+    }
+
+    pub(crate) fn add(&mut self, rule: UndoRule) {
+        let count = match rule {
+            UndoRule::Timestamps => &mut self.timestamps,
+            UndoRule::Dsack => &mut self.dsack,
+            UndoRule::Frto => &mut self.frto,
+            UndoRule::MinRtt => &mut self.min_rtt,
+        };
+        *count = count.saturating_add(1);
+    }
 }

@@ -51,6 +51,7 @@ impl Connection {
 
     /// The retransmission timer expired.
     pub(super) fn tell_timeout(&mut self, timeout: &Timeout) {
+        self.note_loss_answer();
         self.end_start_up();
         self.congestion.on_timeout(timeout);
     }

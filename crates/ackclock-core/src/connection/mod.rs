@@ -2,8 +2,9 @@
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
 //! (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; how it is spaced in [`pacer`]; deadlines are in [`timeouts`]; losses are judged in [`loss`]; marks
-//! are negotiated, told and answered in [`ecn`]; what the congestion controller is told is in [`controller`].
+//! bytes in [`header`]; how it is spaced in [`pacer`]; deadlines are in [`timeouts`]; losses are judged in [`loss`], and
+//! that judgement in [`undo`]; marks are negotiated, told and answered in [`ecn`]; what the congestion controller is told
+//! is in [`controller`].
 
 mod arrives;
 mod calls;
@@ -27,6 +28,7 @@ mod timeouts;
 mod timers;
 mod timestamps;
 mod transmit;
+mod undo;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +46,7 @@ use self::receiver::Receiver;
 use self::sender::Sender;
 use self::timers::Timers;
 use self::timestamps::Timestamps;
+use self::undo::Undo;
 use crate::position::Position;
 use crate::recovery::Scoreboard;
 use crate::trace::Trace;
@@ -87,6 +90,8 @@ pub struct Connection {
     recovery: RecoveryState,
     /// Where ECN was agreed on.
     ecn: Option<Box<EcnState>>,
+    /// Of a connection whose window was ever reduced.
+    undo: Option<Box<Undo>>,
     acks: Acks,
     reply: Option<Reply>,
     pending: Pending,

@@ -111,6 +111,7 @@ impl Connection {
             scoreboard: Scoreboard::default(),
             recovery: RecoveryState::default(),
             ecn: None,
+            undo: None,
             acks: Acks::default(),
             reply: None,
             pending: Pending::default(),

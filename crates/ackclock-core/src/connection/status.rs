@@ -93,6 +93,7 @@ impl Connection {
             timeouts: counts.timeouts,
             loss_episodes: counts.loss_episodes,
             losses: self.recovery.losses(),
+            undone: self.undo.as_ref().map(|undo| undo.counts()).unwrap_or_default(),
             bytes_duplicate: counts.bytes_duplicate,
             out_of_order: counts.out_of_order,
             last_sent: counts.sent_at.map(|at| now.saturating_since(at)),

@@ -73,7 +73,6 @@ impl Connection {
             self.pending.syn = true;
             return;
         }
-        self.note_loss_answer();
         self.lose_all_by_timer(now);
     }
 

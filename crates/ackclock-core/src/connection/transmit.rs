@@ -140,7 +140,7 @@ impl Connection {
 
     /// Lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)).
     fn choose_lost(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
-        if self.scoreboard.lost() == 0 {
+        if self.scoreboard.lost() == 0 || self.holds_retransmissions() {
             return None;
         }
         let smss = u64::from(self.smss());
@@ -287,6 +287,7 @@ impl Connection {
                 self.scoreboard.on_retransmitted(start, end, moment);
             }
             self.rtt.on_segment_retransmitted();
+            self.watch_retransmission(now, start, end, reason);
             self.counts.bytes_retransmitted += bytes;
             self.counts.retransmits += bytes.div_ceil(u64::from(self.smss()));
         } else {

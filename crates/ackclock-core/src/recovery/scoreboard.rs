@@ -81,6 +81,8 @@ pub(crate) struct AckOutcome {
     pub(crate) newest_any: Option<(SendMoment, Position)>,
     /// Whether that one had been sent before.
     pub(crate) newest_was_repeated: bool,
+    /// It had, and what was acknowledged is the first transmission.
+    pub(crate) newest_is_original: bool,
     /// Whether something sent once was delivered behind something sent later.
     pub(crate) reordered: bool,
     /// Bytes acknowledged selectively for the first time.
@@ -488,6 +490,25 @@ impl Scoreboard {
     /// Whether the peer once reported to hold the first unacknowledged byte, which it cannot: it reneged.
     pub(crate) fn first_is_sacked(&self) -> bool {
         self.records.front().is_some_and(|record| record.condition == Condition::Sacked)
+    }
+
+    /// Nothing was lost: what counts as that is outstanding.
+    pub(crate) fn on_undo(&mut self) {
+        while let Some((start, end)) = self.lost.first() {
+            let mut place = self.records.place_at(start);
+            while let Some(record) = self.records.get_mut(place).filter(|record| record.start < end) {
+                if record.condition == Condition::Lost {
+                    record.condition = Condition::Outstanding;
+                    self.outstanding += record.len();
+                    // RACK took it off its list when it was found late.
+                    self.order.push_front((record.moment.at, record.start, record.end));
+                }
+                place = self.records.after(place);
+            }
+            self.lost.remove(start, end);
+        }
+        self.order.make_contiguous().sort_unstable();
+        self.judged = Position::default();
     }
 
     /// A recovery episode is over: what is sent from now on is judged afresh.

@@ -19,9 +19,9 @@ use crate::Instant;
 use crate::position::Position;
 
 /// A segment on its way through the steps.
-struct Arrival<'a> {
-    now: Instant,
-    segment: &'a Segment<'a>,
+pub(super) struct Arrival<'a> {
+    pub(super) now: Instant,
+    pub(super) segment: &'a Segment<'a>,
     /// How many segments of the wire it stands for.
     segments: u32,
     /// The ECN field of its IP header.

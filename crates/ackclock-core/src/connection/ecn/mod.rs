@@ -331,8 +331,10 @@ impl Connection {
         ecn.totals.reductions += 1;
         let before = self.congestion.cwnd();
         let (cause, delivered) = (LossCause::EcnEcho, self.delivery.bytes);
-        self.congestion.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost: 0, delivered });
-        ecn.answered_in_full = self.congestion.cwnd() <= before - before / 4;
+        self.tell_loss_episode(LossEpisode { now, cause, flight_size, bytes_lost: 0, delivered });
+        let after = self.congestion.cwnd();
+        let Some(ecn) = &mut self.ecn else { return };
+        ecn.answered_in_full = after <= before - before / 4;
         if let Feedback::Classic(classic) = &mut ecn.feedback {
             classic.on_reduction();
         }

@@ -3,6 +3,7 @@
 mod acks;
 mod timeout;
 mod transfer;
+mod undo;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
