@@ -132,7 +132,12 @@ pub fn check_frame(packet: &[u8], mtu: usize) -> Result<Frame, String> {
     if !seg.has(SYN) && (seg.mss().is_some() || seg.window_scale().is_some() || seg.sack_permitted()) {
         return Err("an option that belongs on SYN segments only".to_owned());
     }
-    if let Some(Opt::Other(kind, _)) = seg.options.iter().find(|o| matches!(o, Opt::Other(..))) {
+    // RFC 9768 §3.2.3: up to three counters of three bytes.
+    let known = |kind: u8, data: &[u8]| matches!(kind, 172 | 174) && matches!(data.len(), 3 | 6 | 9);
+    if let Some(kind) = seg.options.iter().find_map(|option| match option {
+        Opt::Other(kind, data) if !known(*kind, data) => Some(kind),
+        _ => None,
+    }) {
         return Err(format!("unknown option kind {kind}"));
     }
     if !seg.has(ACK) && !seg.has(SYN) && !seg.has(RST) {

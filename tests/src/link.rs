@@ -23,6 +23,10 @@ pub struct Faults {
     pub queue_packets: usize,
     /// Largest packet in bytes; a larger one is dropped, and its sender told.
     pub mtu: usize,
+    /// Packets marked with Congestion Experienced, of those whose transport takes marks.
+    pub mark: u32,
+    /// A packet that finds so many waiting at the rate limit is marked, too.
+    pub mark_above: Option<usize>,
     /// Packets lost.
     pub loss: u32,
     /// Packets that arrive twice.
@@ -50,6 +54,8 @@ impl Faults {
             rate_bps: None,
             queue_packets: 1_000,
             mtu: 65_535,
+            mark: 0,
+            mark_above: None,
             loss: 0,
             duplicate: 0,
             reorder: 0,
@@ -82,6 +88,12 @@ pub struct LinkStats {
     pub corrupted: u64,
     /// Packets cut short.
     pub truncated: u64,
+    /// The most packets that waited at the rate limit, the one that leaves included.
+    pub queue_max: usize,
+    /// Packets marked with Congestion Experienced.
+    pub marked: u64,
+    /// How many each packet found waiting there, summed up.
+    pub queue_sum: u64,
 }
 
 impl LinkStats {
@@ -95,6 +107,12 @@ impl LinkStats {
             + self.reordered
             + self.corrupted
             + self.truncated
+    }
+
+    /// How many packets a packet found waiting at the rate limit, on average.
+    #[must_use]
+    pub fn queue_mean(&self) -> u64 {
+        self.queue_sum / self.sent.max(1)
     }
 }
 
@@ -144,7 +162,7 @@ impl Link {
     }
 
     /// A packet enters the link.
-    pub fn send(&mut self, now: Instant, packet: Vec<u8>) -> Entered {
+    pub fn send(&mut self, now: Instant, mut packet: Vec<u8>) -> Entered {
         self.stats.sent += 1;
         if packet.len() > self.faults.mtu {
             self.stats.too_big += 1;
@@ -159,6 +177,12 @@ impl Link {
             self.stats.queue_drops += 1;
             return Entered::Quietly;
         };
+        let waiting = self.departures.len().saturating_sub(2);
+        // No number is drawn where marks are off, so that seeds keep their meaning.
+        let by_chance = self.faults.mark > 0 && self.rng.chance(self.faults.mark);
+        if by_chance || self.faults.mark_above.is_some_and(|most| waiting >= most) {
+            self.stats.marked += u64::from(ackclock_wire::ecn::mark(&mut packet));
+        }
         if self.rng.chance(self.faults.duplicate) {
             self.stats.duplicated += 1;
             self.carry(departs, packet.clone());
@@ -205,12 +229,14 @@ impl Link {
         while self.departures.front().is_some_and(|at| *at <= now) {
             self.departures.pop_front();
         }
+        self.stats.queue_sum += self.departures.len() as u64;
         if self.departures.len() >= self.faults.queue_packets {
             return None;
         }
         let starts = self.departures.back().copied().unwrap_or(now);
         let departs = starts + Duration::from_nanos(len as u64 * 8 * 1_000_000_000 / rate);
         self.departures.push_back(departs);
+        self.stats.queue_max = self.stats.queue_max.max(self.departures.len());
         Some(departs)
     }
 

@@ -7,9 +7,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ackclock_core::congestion::Snapshot;
+use ackclock_core::profile::Ecn;
 use ackclock_core::{
-    Connection, ConnectionError, ConnectionId, EndpointConfig, Instant, Keepalive, ListenAddr, ListenOptions,
-    ListenerId, State, TcpConfig,
+    Connection, ConnectionError, ConnectionId, ConnectionInfo, EcnInfo, EndpointConfig, Instant, Keepalive,
+    ListenAddr, ListenOptions, ListenerId, State, TcpConfig,
 };
 
 use crate::app::{App, Plan};
@@ -61,12 +63,16 @@ pub struct Report {
     pub finished: Duration,
     /// Simulated time, with what follows the end.
     pub time: Duration,
-    /// Segments sent again and expiries of the retransmission timer, of both ends together.
-    pub retransmits: u64,
-    /// See there.
-    pub timeouts: u64,
+    /// Segments that each end sent again.
+    pub retransmits: [u64; 2],
+    /// Expiries of each end's retransmission timer.
+    pub timeouts: [u64; 2],
     /// Packets that arrived merged from several.
     pub merged: u64,
+    /// What each end saw of ECN.
+    pub ecn: [Option<EcnInfo>; 2],
+    /// The numbers of each end's controller when both had finished.
+    pub controllers: [Snapshot; 2],
     /// A hash over every packet and its time: equal for equal runs.
     pub trace: u64,
 }
@@ -146,7 +152,15 @@ impl Pair {
     ///
     /// # Panics
     /// If an oracle is broken.
-    pub fn run(mut self) -> Report {
+    pub fn run(self) -> Report {
+        self.run_and_look().0
+    }
+
+    /// The same, with what the client's and the server's connection say of themselves once both have finished.
+    ///
+    /// # Panics
+    /// If an oracle is broken.
+    pub fn run_and_look(mut self) -> (Report, [Option<ConnectionInfo>; 2]) {
         let heal_at = Instant::ZERO + self.scenario.heal_after;
         // F4: twice the largest RTO, a zero-window probe interval, and what the data itself takes.
         let after_healing = self.scenario.heal_after + Duration::from_secs(300);
@@ -163,21 +177,24 @@ impl Pair {
         }
         self.check_endings();
         let finished = self.now.saturating_since(Instant::ZERO);
-        let counts = self.sides.each_ref().map(|side| {
-            side.connection().map(|c| c.info(side.host.now)).map_or((0, 0), |i| (i.retransmits, i.timeouts))
-        });
+        let infos = [0, 1].map(|i| self.sides[i].connection().map(|c| c.info(self.sides[i].host.now)));
         self.close();
-        Report {
+        let report = Report {
             bytes: self.sides.iter().map(|side| side.app.read).sum(),
             links: [self.links[0].stats, self.links[1].stats],
             wraps: self.sides.iter().map(|side| side.flow.wraps).sum(),
             finished,
             time: self.now.saturating_since(Instant::ZERO),
-            retransmits: counts[0].0 + counts[1].0,
-            timeouts: counts[0].1 + counts[1].1,
+            retransmits: infos.each_ref().map(|info| info.as_ref().map_or(0, |info| info.retransmits)),
+            timeouts: infos.each_ref().map(|info| info.as_ref().map_or(0, |info| info.timeouts)),
             merged: self.merged,
+            ecn: infos.each_ref().map(|info| info.as_ref()?.ecn),
+            controllers: infos
+                .each_ref()
+                .map(|info| info.as_ref().map(|info| info.controller).unwrap_or_default()),
             trace: self.trace,
-        }
+        };
+        (report, infos)
     }
 
     fn is_finished(&self) -> bool {
@@ -436,7 +453,10 @@ impl Scenario {
         let v6 = mtu >= 1280 && rng.chance(400_000);
         let aborts = rng.chance(100_000);
         let heal_after = Duration::from_millis(rng.between(2_000, 60_000));
-        let tcp = [draw_tcp(&mut rng, aborts), draw_tcp(&mut rng, aborts)];
+        let mut tcp = [draw_tcp(&mut rng, aborts), draw_tcp(&mut rng, aborts)];
+        // From a source of its own, so that the other draws of a seed stay what they were.
+        let mut pacing_rng = Rng::new(seed ^ 0x9ace);
+        tcp.iter_mut().for_each(|tcp| draw_pacing(&mut pacing_rng, tcp));
         let faults = [draw_faults(&mut rng, heal_after), draw_faults(&mut rng, heal_after)];
         let slow = faults.iter().any(|f| f.rate_bps.is_some() || f.loss > 0);
         let plans = [0, 1].map(|i| draw_plan(&mut rng, slow, aborts && i == seed as usize % 2));
@@ -471,6 +491,8 @@ impl Scenario {
 }
 
 fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
+    // From a copy, so that a seed means otherwise what it always meant.
+    let ecn = rng.clone().pick(&[Ecn::Off, Ecn::Off, Ecn::Classic, Ecn::Accurate, Ecn::Accurate]);
     let probing = Keepalive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), probes: 5 };
     TcpConfig {
         nodelay: rng.chance(300_000),
@@ -482,14 +504,22 @@ fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
         timestamps: rng.chance(700_000),
         sack: rng.chance(700_000),
         window_scaling: rng.chance(700_000),
+        ecn,
         ..TcpConfig::default()
     }
+}
+
+fn draw_pacing(rng: &mut Rng, tcp: &mut TcpConfig) {
+    tcp.pacing = rng.chance(700_000);
+    tcp.pacing_rate_max = rng.chance(150_000).then(|| rng.between(50_000, 10_000_000));
 }
 
 fn draw_faults(rng: &mut Rng, until: Duration) -> Faults {
     let micros = |rng: &mut Rng, most| Duration::from_micros(rng.below(most));
     let delay = rng.pick(&[50, 1_000, 20_000, 150_000]);
     let mut faults = Faults::none(micros(rng, delay));
+    let mut marks = rng.clone();
+    faults.mark = if marks.chance(500_000) { marks.below(1_000_001) as u32 } else { 0 };
     let mut on = |parts: u32, most: u64| if rng.chance(parts) { rng.below(most) as u32 } else { 0 };
     faults.loss = on(600_000, 300_000) / 2_u32.pow(on(700_000, 6));
     faults.duplicate = on(300_000, 300_000);

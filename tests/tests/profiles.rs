@@ -99,13 +99,13 @@ fn transfer(ends: [Profile; 2], loss: u32, path: Path, offload: bool) -> Report 
         path.rate_bps.map_or("∞".to_owned(), |rate| (rate / 1_000_000).to_string()),
         report.finished.as_secs_f64(),
         model.as_secs_f64(),
-        report.retransmits,
-        report.timeouts
+        report.retransmits.iter().sum::<u64>(),
+        report.timeouts.iter().sum::<u64>()
     );
     assert_eq!(report.bytes, BYTES + 1, "{sender} to {receiver}");
     if report.links.iter().all(|link| link.lost + link.queue_drops == 0) {
         let again = (report.retransmits, report.timeouts);
-        assert_eq!(again, (0, 0), "{sender} to {receiver}: nothing was lost");
+        assert_eq!(again, ([0; 2], [0; 2]), "{sender} to {receiver}: nothing was lost");
     }
     report
 }

@@ -8,7 +8,8 @@
 //! - [`profile`]: names for sets of such choices;
 //! - [`kit`]: checks for any controller, and a path in virtual time to try it on;
 //! - [`rate`]: congestion avoidance for datagrams.
-
+//!
+#![doc = include_str!("../../../docs/control.md")]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]

@@ -35,6 +35,9 @@ pub struct EndpointConfig {
     pub memory_budget: usize,
     /// First and last ephemeral port.
     pub ephemeral_ports: (u16, u16),
+    /// How late a driver's timer may be: what pacing lets go at one time is at least what its rate makes of this
+    /// span. A millisecond unless told otherwise, as tokio's timers count; less where time is exact. At most 4.29 s.
+    pub timer_granularity: Duration,
     /// Settings of connections that name none.
     pub tcp: TcpConfig,
 }
@@ -55,6 +58,7 @@ impl EndpointConfig {
             memory_budget: 1 << 30,
             // RFC 6056 §3.2: as large a range as the system can spare.
             ephemeral_ports: (1024, 65_535),
+            timer_granularity: Duration::from_millis(1),
             tcp: TcpConfig::default(),
         }
     }
@@ -84,8 +88,11 @@ pub struct TcpConfig {
     pub congestion: Arc<dyn ControllerFactory>,
     /// What sets the first ssthresh, if anything.
     pub start_up: Option<SenderEstimatorKind>,
-    /// Whether segments are spaced by a rate.
+    /// Whether the window is spread over the round trip, by a rate made of the two, where the controller has no rate
+    /// of its own.
     pub pacing: bool,
+    /// The highest rate of sending in bytes a second; `None`: no bound of its own.
+    pub pacing_rate_max: Option<u64>,
     /// What becomes of the congestion window after idleness.
     pub idle: IdlePolicy,
     /// How losses are found and repaired, as far as the peer's options allow.
@@ -96,6 +103,9 @@ pub struct TcpConfig {
     pub undo: UndoChoice,
     /// When received data is acknowledged; no delay is longer than 500 ms (RFC 9293 MUST-40).
     pub acks: AckPolicy,
+    /// How many samples of the bandwidth the receiver takes while the peer starts up, up to 256 (Allman and Paxson
+    /// 1999, §3.4: 50); `None` (the default): it does not look.
+    pub receiver_bandwidth: Option<usize>,
     /// Explicit congestion notification.
     pub ecn: Ecn,
     /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
@@ -162,11 +172,13 @@ impl Default for TcpConfig {
             congestion: ackclock_control::congestion::default_factory(),
             start_up: profile.start_up,
             pacing: profile.pacing,
+            pacing_rate_max: None,
             idle: profile.idle,
             recovery: profile.recovery,
             rto: profile.rto,
             undo: profile.undo,
             acks: profile.acks,
+            receiver_bandwidth: None,
             ecn: profile.options.ecn,
             nodelay: false,
             keepalive: None,

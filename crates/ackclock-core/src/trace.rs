@@ -94,6 +94,20 @@ impl LossCounts {
     }
 }
 
+/// What told that a reduction of the window was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UndoRule {
+    /// An echoed timestamp older than the retransmission (RFC 3522).
+    Timestamps,
+    /// Everything sent again was reported as a duplicate (RFC 3708).
+    Dsack,
+    /// Acknowledgements of what the timer did not send again (RFC 5682).
+    Frto,
+    /// An acknowledgement sooner than the path allows (Allman and Paxson 1999, §2.8).
+    MinRtt,
+}
+
 /// One decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -106,6 +120,10 @@ pub enum Decision {
     Lost(LossRule, u32),
     /// The congestion window in bytes after a loss episode began or the timer expired.
     Window(u32),
+    /// The pacing rate holds back what the windows would allow, for this many microseconds.
+    Paced(u32),
+    /// The last reduction of the window was taken back.
+    Undone(UndoRule),
     /// A loss episode ended.
     Recovered,
     /// The retransmission timer expired, the how-manieth time in a row.

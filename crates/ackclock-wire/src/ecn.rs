@@ -2,6 +2,7 @@
 //! options that count what arrived with which (RFC 9768 §3.2.3).
 
 use crate::bytes::put;
+use crate::checksum::sum;
 use crate::options::{NOP, OPTIONS_MAX};
 
 /// The ECN field of an IP header, the lower two bits of the traffic class.
@@ -42,6 +43,29 @@ impl Codepoint {
             Self::Ce => 3,
         }
     }
+}
+
+/// Marks an IP packet with Congestion Experienced, as a congested router does; `false`, and nothing changed, if its
+/// transport does not take marks or it is no IP packet.
+pub fn mark(packet: &mut [u8]) -> bool {
+    let (at, shift) = match packet.first().map(|byte| byte >> 4) {
+        Some(4) if packet.len() >= V4_LEN => (1, 0),
+        // The traffic class lies across the first two bytes.
+        Some(6) if packet.len() >= V6_LEN => (1, 4),
+        _ => return false,
+    };
+    let Some(byte) = packet.get_mut(at).filter(|byte| Codepoint::of(**byte >> shift) != Codepoint::NotEct)
+    else {
+        return false;
+    };
+    *byte |= Codepoint::Ce.bits() << shift;
+    if shift == 0 {
+        let len = packet.first().map_or(0, |byte| usize::from(byte & 15) * 4);
+        put(packet, 10, [0, 0]);
+        let checksum = sum(packet.get(..len).unwrap_or_default()).checksum();
+        put(packet, 10, checksum.to_be_bytes());
+    }
+    true
 }
 
 /// An Accurate ECN option: how many payload bytes arrived with each codepoint, modulo 2^24.
@@ -156,3 +180,40 @@ impl AccEcn {
 pub(crate) const KIND_ECT0_FIRST: u8 = 172;
 pub(crate) const KIND_ECT1_FIRST: u8 = 174;
 const COUNTER_MASK: u32 = (1 << 24) - 1;
+const V4_LEN: usize = 20;
+const V6_LEN: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{data_fields, data_sockets, packet};
+    use crate::{Fields, IpPacket, TxChecksum};
+
+    #[test]
+    fn only_packets_that_take_marks_are_marked() {
+        for v6 in [false, true] {
+            for codepoint in [Codepoint::NotEct, Codepoint::Ect0, Codepoint::Ect1, Codepoint::Ce] {
+                let fields = Fields { ecn: codepoint, ..data_fields() };
+                let mut packet = packet(data_sockets(v6), &fields, b"payload", TxChecksum::Full);
+                let before = IpPacket::parse(&packet).unwrap().ecn();
+                assert_eq!(before, codepoint);
+                let takes_marks = codepoint != Codepoint::NotEct;
+                assert_eq!(mark(&mut packet), takes_marks);
+                let after = IpPacket::parse(&packet).unwrap().ecn();
+                assert_eq!(after, if takes_marks { Codepoint::Ce } else { Codepoint::NotEct }, "v6 {v6}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_is_left_alone() {
+        for len in 0..60u8 {
+            for first in [0x45, 0x4f, 0x60, 0x05] {
+                let mut bytes = vec![0xff; len.into()];
+                bytes.iter_mut().take(1).for_each(|byte| *byte = first);
+                mark(&mut bytes);
+                assert_eq!(bytes.len(), usize::from(len));
+            }
+        }
+    }
+}

@@ -57,6 +57,7 @@ struct Limited {
     memory_budget: Option<usize>,
     connections_max: Option<usize>,
     ephemeral_ports: Option<(u16, u16)>,
+    timer_granularity: Option<Duration>,
 }
 
 /// Why a stack could not be started.
@@ -200,6 +201,13 @@ impl StackBuilder {
         self
     }
 
+    /// How late a deadline may be met (default 1 ms, as tokio's timers count): what pacing lets go at one time is what the
+    /// rate makes of it, or two segments. Less is for a [`detached`](Self::detached) stack whose time is exact.
+    pub fn timer_granularity(mut self, granularity: Duration) -> Self {
+        self.adjust.timer_granularity = Some(granularity);
+        self
+    }
+
     /// For how long after the last packet the driver asks the device again and again instead of sleeping (default
     /// zero). Trades a processor for latency.
     pub fn busy_poll(mut self, duration: Duration) -> Self {
@@ -281,10 +289,11 @@ impl StackBuilder {
         // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
         config.broadcast = self.addresses.iter().filter_map(Cidr::broadcast).collect();
         config.tcp = self.tcp.clone();
-        let Limited { memory_budget, connections_max, ephemeral_ports } = self.adjust;
+        let Limited { memory_budget, connections_max, ephemeral_ports, timer_granularity } = self.adjust;
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);
         config.connections_max = connections_max.unwrap_or(config.connections_max);
         config.ephemeral_ports = ephemeral_ports.unwrap_or(config.ephemeral_ports);
+        config.timer_granularity = timer_granularity.unwrap_or(config.timer_granularity);
         Ok(config)
     }
 

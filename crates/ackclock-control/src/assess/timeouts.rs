@@ -202,6 +202,7 @@ impl Replay {
         self.retransmitting = why != Why::New;
         let repeated = why != Why::New && self.note_retransmission(from, to);
         if why == Why::New {
+            self.rtt.on_segment_sent(at);
             self.outstanding.push_back(Segment { from, to, sent_at: at, retransmissions: 0 });
         }
         match why {
@@ -211,7 +212,8 @@ impl Replay {
                 self.rtt.on_expiry();
             }
             // Step 4: a deficiency of the recorded sender.
-            Why::Timeout { avoidable: true } | Why::FastRetransmit | Why::New => {}
+            Why::Timeout { avoidable: true } | Why::FastRetransmit => self.rtt.on_segment_retransmitted(),
+            Why::New => {}
         }
         // Step 1: started if it does not run, restarted where a retransmission sequence begins.
         if self.expires.is_none() || begins_retransmission || matches!(why, Why::Timeout { .. }) {
@@ -249,24 +251,34 @@ impl Replay {
             return;
         }
         self.acked = to;
-        self.count_bad(at);
-        self.measure(at);
+        let bad = self.count_bad(at);
+        let sampled = self.measure(at);
+        for _ in 0..bad {
+            self.rtt.on_spurious_expiry();
+            // Karn's rule: the timer stays backed off until there is a sample.
+            if !sampled {
+                self.rtt.on_expiry();
+            }
+        }
         self.expires = (!self.outstanding.is_empty()).then(|| self.rtt.expires_at(at));
     }
 
-    /// The expiries before this acknowledgement were in vain.
-    fn count_bad(&mut self, at: Instant) {
-        for _ in 0..EXPIRIES_MAX {
-            let Some(expired) = self.expires.filter(|&expires| expires < at) else { return };
+    /// The expiries before this acknowledgement were in vain: how many.
+    fn count_bad(&mut self, at: Instant) -> u32 {
+        let mut timer = self.rtt.clone();
+        let mut count = 0;
+        while let Some(expired) = self.expires.filter(|&expires| expires < at && count < EXPIRIES_MAX) {
             if self.is_undone(at.saturating_since(expired)) {
                 self.timeouts.undone = self.timeouts.undone.saturating_add(1);
             } else {
                 self.timeouts.bad = self.timeouts.bad.saturating_add(1);
             }
-            self.rtt.on_spurious_expiry();
-            self.rtt.on_expiry();
-            self.expires = Some(self.rtt.expires_at(expired));
+            count += 1;
+            timer.on_spurious_expiry();
+            timer.on_expiry();
+            self.expires = Some(timer.expires_at(expired));
         }
+        count
     }
 
     /// §2.8: ΔT is less than f of the smallest round trip.
@@ -277,8 +289,8 @@ impl Replay {
         })
     }
 
-    /// Samples the segments that are acknowledged now and were sent once (Karn's rule).
-    fn measure(&mut self, at: Instant) {
+    /// Samples the segments that are acknowledged now and were sent once (Karn's rule). Says whether one was timed.
+    fn measure(&mut self, at: Instant) -> bool {
         let mut sampled = false;
         while self.outstanding.front().is_some_and(|segment| segment.to <= self.acked) {
             let Some(segment) = self.outstanding.pop_front() else { break };
@@ -289,6 +301,7 @@ impl Replay {
             self.smallest = self.smallest.min(self.latest);
             sampled = sampled || self.rtt.on_segment_acked(segment.sent_at, at);
         }
+        sampled
     }
 
     fn finish(self) -> Timeouts {

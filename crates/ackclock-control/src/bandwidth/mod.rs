@@ -25,7 +25,7 @@ pub use csa::{Csa, Tcsa, TcsaPrime};
 pub use kind::{CsaConfig, InvalidEstimator, SenderEstimatorKind};
 pub use packet_pair::PacketPair;
 pub use pbm::{pbm, pbm_prime};
-pub use receiver::{Combine, Receiver};
+pub use receiver::{Combine, Receiver, ReceiverEstimates};
 pub use tssf::Tssf;
 
 use crate::Instant;

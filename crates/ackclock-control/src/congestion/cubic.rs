@@ -66,6 +66,8 @@ impl Cubic {
             // RFC 9406 §4.3: HyStart++ is for the initial slow start, where ssthresh is still arbitrarily
             // high.
             Some(hystart) if self.window.ssthresh() == u64::MAX => hystart.slow_start(&mut self.window, ack),
+            // Deviation from RFC 3465 §2.3: no limit after a timeout either; what was delivered before it is counted when
+            // SACK reports it, so that the first cumulative acknowledgement buys no burst.
             _ => self.window.slow_start(ack.bytes_acked, SlowStart::Unlimited),
         }
     }

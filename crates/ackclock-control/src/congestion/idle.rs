@@ -47,7 +47,8 @@ impl IdlePolicy {
 /// controller here grows an unused window), a loss is answered by what was really in the pipe, and after five
 /// minutes it is halved.
 ///
-/// Deviations: the samples of pipeACK are those of the present and the last period; when a window is halved,
+/// Deviations: the samples of pipeACK are those of the present and the last period; what was retransmitted is not taken
+/// off the window when recovery ends (R of §4.4.1), as the recovery policy knows it; when a window is halved,
 /// ssthresh stays (§4.4.3 raises it to 3/4 of the window).
 #[must_use]
 pub fn validated(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory> {
@@ -185,6 +186,7 @@ mod tests {
 
     #[test]
     fn policies_differ_in_the_restart_window() {
+        // Tests: J9
         // Tests: RFC 9293 MUST-19
         let minute = Duration::from_secs(60);
         let window = |policy: IdlePolicy, idle| policy.restart_window(idle, 100 * SMSS, 10 * SMSS, SMSS);

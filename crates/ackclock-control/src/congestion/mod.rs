@@ -63,9 +63,8 @@
 //! # Ok::<(), ackclock_control::congestion::NameTaken>(())
 //! ```
 //!
-//! # The controllers
-//!
-#![doc = include_str!("controllers.md")]
+//! What each controller is, what it keeps in the queue and where it departs from its source: the table in the
+//! [crate's documentation](crate#congestion-controllers), made from their [`About`]s.
 
 mod about;
 mod bbr;
@@ -110,7 +109,7 @@ pub use event::{
 pub use hystart::HyStart;
 pub use idle::{IdlePolicy, Validation, validated};
 pub use newreno::NewReno;
-pub use pacing::paced;
+pub use pacing::{paced, window_rate};
 pub use parameters::{Parameter, Settings, Values};
 pub use registry::{
     ControllerFactory, NameTaken, Registry, UnknownController, configurable, default_factory, described,

@@ -296,8 +296,12 @@ impl<C: Copy + Send + Sync + 'static> ControllerFactory for Configurable<C> {
 }
 
 fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
-    let bfa = [Bfa::GENTLE, Bfa::DECREASING, Bfa::PATH]
-        .map(|config| described(config.name, Bfa::ABOUT, move |start| Box::new(Bfa::new(start, config))));
+    let bfa = [
+        (Bfa::GENTLE, Bfa::ABOUT),
+        (Bfa::DECREASING, Bfa::ABOUT_VARIANT),
+        (Bfa::PATH, About { keeps_in_queue: "what is there when growth is noticed", ..Bfa::ABOUT_VARIANT }),
+    ]
+    .map(|(config, about)| described(config.name, about, move |start| Box::new(Bfa::new(start, config))));
     let others = [
         configurable(
             Bfa::PAPER.name,
@@ -344,7 +348,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Registry, Reno, Thresholds, default_factory, factory};
-    use crate::congestion::testing::{SMSS, START};
+    use crate::congestion::testing::{SMSS, START, loss, timeout};
     use crate::kit::{Flow, Path};
 
     #[test]
@@ -404,6 +408,22 @@ mod tests {
 
     fn registry_error(words: &str) -> String {
         Registry::builtin().find(words).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn no_congestion_control_is_for_experiments_alone() {
+        // Tests: J10
+        assert!(Registry::builtin().find("none-1987").is_err());
+        let mut none = Registry::with_experiments().find("none-1987").unwrap().create(&START);
+        let before = none.cwnd();
+        none.on_loss_episode(&loss(100, 10 * SMSS));
+        none.on_timeout(&timeout(10 * SMSS, 1));
+        assert_eq!(
+            (none.cwnd(), none.ssthresh()),
+            (before, u64::MAX),
+            "the receiver's window is its only bound"
+        );
+        assert!(before >= 1 << 30);
     }
 
     #[test]

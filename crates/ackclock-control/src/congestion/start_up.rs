@@ -130,9 +130,10 @@ mod tests {
 
     const PATH: Path = Path { buffer: 60_000, segments_per_ack: 2, ..Path::TYPICAL };
 
-    // A4: the estimate prevents the losses that end slow start otherwise.
+    // The estimate prevents the losses that end slow start otherwise.
     #[test]
     fn estimate_ends_slow_start_before_the_queue_overflows() {
+        // Tests: A4
         let reno = Registry::builtin().find("reno").unwrap();
         let dropped = |flow: &mut Flow| {
             flow.run(Duration::from_secs(2));

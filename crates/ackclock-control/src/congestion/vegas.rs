@@ -109,7 +109,8 @@ impl Vegas {
             rounds: RoundTimes::new(),
             base_rtt: u64::MAX,
             sent_in_round: 0,
-            doubling: true,
+            // The first window is a fixed one: what its acknowledgements tell is valid.
+            doubling: false,
         }
     }
 
@@ -126,18 +127,19 @@ impl Vegas {
     }
 
     /// The end of a round trip: Actual against Expected.
-    fn decide(&mut self, rtt: u64) {
-        let Some(extra) = self.extra_segments(rtt) else { return };
+    fn decide(&mut self, rtt: Option<u64>) {
+        let extra = rtt.and_then(|rtt| self.extra_segments(rtt));
         let Thresholds { alpha, beta, gamma } = self.thresholds;
         if self.window.in_slow_start() {
             // §III-C: exponential growth only every other round trip, so that the comparison is valid; when
             // the actual rate falls below the expected by one buffer, linear increase and decrease begin.
-            if !self.doubling && extra > u64::from(gamma) * 100 {
+            if !self.doubling && extra.is_some_and(|extra| extra > u64::from(gamma) * 100) {
                 self.window.set_ssthresh(self.window.cwnd());
             }
             self.doubling = !self.doubling;
             return;
         }
+        let Some(extra) = extra else { return };
         let (cwnd, smss) = (self.window.cwnd(), self.window.smss());
         if extra < u64::from(alpha) * 100 {
             self.window.set_cwnd(cwnd + smss);
@@ -174,7 +176,7 @@ impl Controller for Vegas {
         // §III-B: Actual above Expected means that BaseRTT must become the latest round trip.
         self.base_rtt = self.base_rtt.min(ack.rtt.map_or(u64::MAX, nanos));
         if let Some(rtt) = self.rounds.on_ack(ack) {
-            if let (Some(rtt), true) = (rtt, Window::may_grow(ack)) {
+            if Window::may_grow(ack) {
                 self.decide(rtt);
             }
             self.sent_in_round = 0;
@@ -190,7 +192,7 @@ impl Controller for Vegas {
 
     fn on_timeout(&mut self, timeout: &Timeout) {
         self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
-        self.doubling = true;
+        self.doubling = false;
     }
 
     fn on_undo(&mut self, _: &Undo) {

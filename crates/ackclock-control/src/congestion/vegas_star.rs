@@ -195,9 +195,10 @@ mod tests {
         flow
     }
 
-    // V5: no loss at 300 KB/s and 16 buffers, where Vegas loses.
+    // No loss at 300 KB/s and 16 buffers, where Vegas loses.
     #[test]
     fn start_loses_nothing_where_vegas_does() {
+        // Tests: V5
         let vegas = start_up(|start| Box::new(Vegas::new(start))).totals();
         let star = start_up(|start| Box::new(VegasStar::new(start))).totals();
         assert!(vegas.dropped > 0);
@@ -206,6 +207,7 @@ mod tests {
 
     #[test]
     fn threshold_is_the_bandwidth_delay_product() {
+        // Tests: V5
         let flow = start_up(|start| Box::new(VegasStar::new(start)));
         let ssthresh = flow.controller().ssthresh();
         let product = FIGURE_11.bandwidth_delay_product();

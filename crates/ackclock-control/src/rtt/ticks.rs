@@ -78,13 +78,15 @@ mod tests {
 
     #[test]
     fn the_factor_of_1988_is_two() {
+        // Tests: J1
         assert_eq!(TickEstimator::first(6).rto_ticks(2), 12);
     }
 
     proptest! {
-        // J1: within the stated rounding of the recursion with real numbers, for any samples.
+        // Within the stated rounding of the recursion with real numbers, for any samples.
         #[test]
         fn equals_the_floating_recursion_within_a_tick(samples in prop::collection::vec(0_u32..1 << 20, 1..200)) {
+            // Tests: J1
             let mut ticks = TickEstimator::first(samples[0]);
             let (mut a, mut v) = (f64::from(samples[0]), f64::from(samples[0]) / 2.0);
             for &m in &samples[1..] {

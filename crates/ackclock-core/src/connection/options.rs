@@ -138,6 +138,29 @@ impl Connection {
         }
     }
 
+    /// The bound of the rate of sending, in bytes a second; `None`: there is none.
+    #[must_use]
+    pub fn max_pacing_rate(&self) -> Option<u64> {
+        self.tcp.pacing_rate_max
+    }
+
+    /// Bounds the rate of sending, in bytes of payload a second, at least 1 (as Linux's `SO_MAX_PACING_RATE`), whether or not
+    /// the connection paces otherwise; `None` takes the bound back.
+    ///
+    /// # Errors
+    /// A rate of zero.
+    pub fn set_max_pacing_rate(&mut self, now: Instant, rate: Option<u64>) -> Result<(), OptionError> {
+        if rate == Some(0) {
+            return Err(OptionError::OutOfRange {
+                option: "max pacing rate",
+                range: "at least 1 byte a second",
+            });
+        }
+        self.own_tcp().pacing_rate_max = rate;
+        self.restart_pacer(now);
+        Ok(())
+    }
+
     /// Keeps the newest `records` decisions from now on; 0 switches the trace off.
     pub fn set_trace(&mut self, records: usize) {
         self.trace.keep(records);

@@ -25,6 +25,9 @@ impl Connection {
             }
             _ => {}
         }
+        if self.timers.pacing <= now {
+            self.timers.pacing = Timers::UNSET;
+        }
         if self.timers.delayed_ack <= now {
             self.timers.delayed_ack = Timers::UNSET;
             self.acks.now = true;
@@ -50,6 +53,11 @@ impl Connection {
 
     fn on_retransmission_timeout(&mut self, now: Instant) {
         if self.give_up_if_due(now) {
+            return;
+        }
+        if self.timers.pacing != Timers::UNSET && self.in_flight() == 0 {
+            // What is lost waits for the pacing rate: nothing is out that an acknowledgement could be overdue for.
+            self.timers.send = SendTimer::Retransmit(self.timers.pacing + self.rtt.rto());
             return;
         }
         self.give_up.expiries = self.give_up.expiries.saturating_add(1);
@@ -149,6 +157,9 @@ impl Connection {
         self.snd.release_if_empty();
         self.rcv.buffer.release_if_empty();
         self.scoreboard.shrink();
+        if self.pacer.as_ref().is_some_and(|pacer| pacer.is_even(now)) {
+            self.pacer = None;
+        }
     }
 
     /// Sees to it that the right timer of the sending side runs.

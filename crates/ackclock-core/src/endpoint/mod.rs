@@ -390,6 +390,7 @@ impl Endpoint {
             timestamp_offset: self.isn.timestamp_offset(tuple),
             mtu: self.config.mtu,
             budget: self.budget.clone(),
+            timer_granularity: self.config.timer_granularity,
         }
     }
 

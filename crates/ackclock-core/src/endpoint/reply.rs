@@ -1,7 +1,7 @@
 //! Segments that belong to no connection: resets, SYN-ACKs and acknowledgements of compact records.
 //!
 //! The queue is bounded; what does not fit is dropped and counted, as a full interface would drop it. Every
-//! reply here answers one segment and is no longer than that, but for the MSS option of a SYN-ACK.
+//! reply here answers one segment and is no longer than that, but for the options of a SYN-ACK for MSS and, where asked for, Accurate ECN.
 
 use std::collections::VecDeque;
 

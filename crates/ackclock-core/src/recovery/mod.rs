@@ -4,6 +4,7 @@
 //! lost. Congestion control is told of episodes and knows none of this.
 
 mod rack;
+mod records;
 mod scoreboard;
 #[cfg(test)]
 mod scoreboard_tests;

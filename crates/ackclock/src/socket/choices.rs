@@ -125,6 +125,16 @@ impl TcpSocket {
         Ok(())
     }
 
+    /// Has the receiver estimate the bandwidth from up to so many samples (50 in the paper, at most 256) while the
+    /// peer starts up: see [`ConnectionInfo::bandwidth`](crate::ConnectionInfo::bandwidth). `None`: it does not look.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_receiver_bandwidth(&self, samples_max: Option<usize>) -> io::Result<()> {
+        self.settings().tcp.receiver_bandwidth = samples_max;
+        Ok(())
+    }
+
     /// Whether segments are spaced by a rate.
     ///
     /// # Errors

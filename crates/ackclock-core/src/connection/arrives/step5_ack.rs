@@ -63,7 +63,8 @@ impl Connection {
     #[inline]
     fn take_ack(&mut self, arrival: &Arrival<'_>, ack: Position) {
         if ack == self.snd.una && self.scoreboard.is_empty() {
-            // Nothing is outstanding, so there is no news but the window.
+            // Nothing is outstanding, so there is no news but the window, and perhaps a duplicate.
+            self.take_duplicate_report(arrival, ack);
             return self.update_window(arrival, ack, ack);
         }
         self.take_news(arrival, ack);
@@ -90,6 +91,7 @@ impl Connection {
         if ack >= prior_una {
             self.update_window(arrival, ack, prior_una);
         }
+        self.take_duplicate_report(arrival, ack);
         // RFC 5681 §2: outstanding data, no text, no SYN or FIN, the same acknowledgement, the same window;
         // with SACK, news is what makes it count (RFC 6675 §2).
         let duplicate = ack == prior_una
@@ -104,11 +106,30 @@ impl Connection {
             // RFC 6298 §5.3: the timer starts anew when new data is acknowledged.
             self.restart_send_timer(now);
         }
+        if self.undo.is_some() && self.judge_reduction(arrival, prior_una, duplicate, &outcome)
+            || self.answers_original(arrival, &outcome)
+        {
+            outcome.newest_is_original = outcome.newest_was_repeated;
+        }
         self.judge_losses(now, advanced, duplicate, &outcome);
-        self.tell_controller(arrival, prior_una, prior_in_flight, advanced, &outcome);
+        let ecn_marked = self.take_marks(now, arrival.segment, outcome.newly_acked, prior_in_flight);
+        self.tell_controller(arrival, prior_una, prior_in_flight, advanced, ecn_marked, &outcome);
         if advanced > 0 {
             self.note_write_room();
         }
+    }
+
+    /// RFC 8985 §6.2 step 2: of something sent again the echoed timestamp tells that the first transmission arrived.
+    fn answers_original(&self, arrival: &Arrival<'_>, outcome: &AckOutcome) -> bool {
+        // What is held beyond a gap is answered with the timestamp of what came before the gap.
+        let repeated = outcome.newest_any.filter(|_| outcome.newest_was_repeated);
+        let Some((moment, _)) = repeated.filter(|&(_, end)| end <= self.snd.una) else { return false };
+        let (Some(timestamps), Some((_, echoed))) = (self.timestamps, arrival.segment.options.timestamps)
+        else {
+            return false;
+        };
+        let age = timestamps.value(moment.at).wrapping_sub(echoed);
+        age != 0 && age < 1 << 31
     }
 
     fn take_sack_blocks(&mut self, arrival: &Arrival<'_>, outcome: &mut AckOutcome) {
@@ -127,7 +148,9 @@ impl Connection {
     fn update_window(&mut self, arrival: &Arrival<'_>, ack: Position, prior_una: Position) {
         if self.snd.wl1 < arrival.start || self.snd.wl1 == arrival.start && self.snd.wl2 <= ack {
             let was_closed = self.snd.wnd == 0;
-            self.snd.wnd = u32::from(arrival.segment.window) << self.snd.scale;
+            // RFC 7323 §2.2: the window of a SYN, also of one that crossed ours, is never shifted.
+            let scale = if arrival.segment.flags.contains(Flags::SYN) { 0 } else { self.snd.scale };
+            self.snd.wnd = u32::from(arrival.segment.window) << scale;
             self.snd.max_wnd = self.snd.max_wnd.max(self.snd.wnd);
             self.snd.wl1 = arrival.start;
             self.snd.wl2 = ack;
@@ -206,6 +229,7 @@ impl Connection {
         prior_una: Position,
         prior_in_flight: u64,
         advanced: u64,
+        ecn_marked: u64,
         outcome: &AckOutcome,
     ) {
         let Some((moment, _)) = outcome.newest_any else { return };
@@ -228,8 +252,8 @@ impl Connection {
             prior_in_flight,
             in_flight: self.in_flight(),
             cwnd_limited: self.delivery.cwnd_limited_until.is_some_and(|until| prior_una <= until),
-            in_recovery: self.recovery.in_recovery(),
-            ecn_marked: 0,
+            in_recovery: self.recovery.in_recovery() || self.answers_mark(),
+            ecn_marked,
         });
     }
 

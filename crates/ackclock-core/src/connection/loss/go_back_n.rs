@@ -19,6 +19,7 @@ use crate::trace::LossRule;
 impl Connection {
     /// The retransmission timer expired: all that the peer is not known to hold is lost.
     pub(in crate::connection) fn lose_all_by_timer(&mut self, now: Instant) {
+        self.watch_reduction(true);
         // RFC 2018 §8: a peer that holds the first byte would have acknowledged it; it has thrown its SACKed data away.
         let lost = self.scoreboard.mark_all_lost(self.scoreboard.first_is_sacked());
         self.declare_lost(now, LossRule::Timeout, lost);

@@ -114,6 +114,23 @@ impl RecoveryState {
         }
     }
 
+    /// The last episode turned out to be none.
+    pub(super) fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {
+        let mut rack = self.rack;
+        rack.forget_delivery();
+        if !by_timer {
+            // RFC 8985 §6.2 step 4 widens the window for a reported duplicate; this is as good a proof.
+            rack.on_duplicate_report(una, nxt);
+        }
+        let mut details = self.details.take();
+        if let Some(details) = &mut details {
+            details.prr = None;
+            details.clock = None;
+        }
+        // RFC 6582's recover is unset: a loss among what is outstanding would be the first.
+        *self = Self { rack, tail_probe: self.tail_probe, details, ..Self::default() };
+    }
+
     /// The timer expired: all that is outstanding counts as lost, up to `nxt`.
     pub(super) fn on_timeout(&mut self, nxt: Position) {
         let details = self.details.take();
@@ -201,6 +218,7 @@ impl Connection {
             Phase::Loss(point) if una >= point => {}
             _ => return,
         }
+        self.watch_episode_end();
         self.recovery.phase = Phase::Open;
         self.recovery.left_network = 0;
         self.recovery.first_retransmission = false;
@@ -218,13 +236,17 @@ impl Connection {
         }
         self.counts.loss_episodes += 1;
         self.enter_recovery();
-        self.tell_loss_episode(LossEpisode {
-            now,
-            cause,
-            flight_size: self.snd.flight_size(),
-            bytes_lost,
-            delivered: self.delivery.bytes,
-        });
+        // One reduction a window of data, whether a mark or a loss asked for it (RFC 3168 §6.1.2).
+        if !self.note_loss_answer() {
+            self.watch_reduction(false);
+            self.tell_loss_episode(LossEpisode {
+                now,
+                cause,
+                flight_size: self.snd.flight_size(),
+                bytes_lost,
+                delivered: self.delivery.bytes,
+            });
+        }
         self.trace_window(now);
     }
 

@@ -1,6 +1,7 @@
 //! Endpoints in virtual time: one before a script of segments ([`Host`]), or two joined by a path ([`Pair`]).
 
 mod deferred;
+mod ecn;
 mod handshake;
 mod icmp;
 mod lifecycle;
