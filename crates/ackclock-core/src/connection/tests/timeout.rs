@@ -94,6 +94,7 @@ fn backoff_stays_until_a_segment_sent_once_is_acknowledged() {
 
 #[test]
 fn one_segment_of_a_flight_is_timed() {
+    // Tests: A1
     let srtt_after = |words| {
         let mut pair = Pair::established([timed(words), timed(words)], perfect());
         let smss = pair.ends[0].info(pair.now).snd_mss as usize;
