@@ -39,6 +39,8 @@ pub struct Faults {
     pub corrupt: u32,
     /// Packets cut short.
     pub truncate: u32,
+    /// Packets arrive at multiples of this alone, as from a radio link or a driver that collects them; zero: at any time.
+    pub batch: Duration,
     /// Times when nothing passes.
     pub blackouts: Vec<(Instant, Instant)>,
 }
@@ -62,6 +64,7 @@ impl Faults {
             reorder_by: Duration::ZERO,
             corrupt: 0,
             truncate: 0,
+            batch: Duration::ZERO,
             blackouts: Vec::new(),
         }
     }
@@ -245,6 +248,10 @@ impl Link {
         if self.rng.chance(self.faults.reorder) {
             self.stats.reordered += 1;
             arrives += self.up_to(self.faults.reorder_by);
+        }
+        let batch = self.faults.batch.as_nanos() as u64;
+        if batch > 0 {
+            arrives = Instant::ZERO + Duration::from_nanos(arrives.as_nanos().next_multiple_of(batch));
         }
         if self.rng.chance(self.faults.corrupt) {
             self.stats.corrupted += 1;

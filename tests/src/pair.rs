@@ -101,6 +101,8 @@ pub struct Pair {
     links: [Link; 2],
     healed: bool,
     merged: u64,
+    /// The most by which a timer is late.
+    late_max: Duration,
     /// Steps without time passing.
     spins: u32,
     trace: u64,
@@ -136,8 +138,17 @@ impl Pair {
                 bytes_acked: 0,
             }
         });
-        let mut pair =
-            Self { scenario, now: Instant::ZERO, sides, links, healed: false, merged: 0, spins: 0, trace: 0 };
+        let mut pair = Self {
+            scenario,
+            now: Instant::ZERO,
+            sides,
+            links,
+            healed: false,
+            merged: 0,
+            late_max: Duration::ZERO,
+            spins: 0,
+            trace: 0,
+        };
         let [client, server] = &mut pair.sides;
         let addr = ListenAddr { addr: Some(server.socket.ip()), port: Some(server.socket.port()) };
         server.listener = server.host.endpoint.listen(server.host.now, ListenOptions::new(addr)).ok();
@@ -146,6 +157,12 @@ impl Pair {
         client.conn = Some(conn.expect("the endpoint is empty"));
         pair.exchange();
         pair
+    }
+
+    /// Every timer is late by up to this much, drawn from the time at which it is due.
+    #[must_use]
+    pub fn with_late_timers(self, late_max: Duration) -> Self {
+        Self { late_max, ..self }
     }
 
     /// Runs until both ends have finished and forgotten each other, then a while longer.
@@ -207,7 +224,7 @@ impl Pair {
     /// The next time at which anything happens.
     fn next_event(&self) -> Option<Instant> {
         let arrivals = self.links.iter().filter_map(Link::next_arrival);
-        let timers = self.sides.iter().filter_map(|side| side.sim_time(side.host.next_timeout()?));
+        let timers = self.sides.iter().filter_map(|side| side.sim_time(side.wakes_at(self.late_max)?));
         let wakeups =
             self.sides.iter().filter(|side| !side.app.is_done() && side.app.paused_until > side.host.now);
         let wakeups = wakeups.filter_map(|side| side.sim_time(side.app.paused_until));
@@ -228,7 +245,7 @@ impl Pair {
         for i in 0..2 {
             let side = &mut self.sides[i];
             let host_now = side.epoch + self.now.saturating_since(Instant::ZERO);
-            if side.host.next_timeout().is_some_and(|at| at <= host_now) {
+            if side.wakes_at(self.late_max).is_some_and(|at| at <= host_now) {
                 side.host.wake(host_now);
             }
             side.host.now = host_now;
@@ -372,6 +389,13 @@ impl Side {
     /// A time of this host's clock, in simulated time.
     fn sim_time(&self, at: Instant) -> Option<Instant> {
         (at != Instant::FAR_FUTURE).then(|| Instant::ZERO + at.saturating_since(self.epoch))
+    }
+
+    /// When the host's next timer expires, up to `late_max` after it is due.
+    fn wakes_at(&self, late_max: Duration) -> Option<Instant> {
+        let due = self.host.endpoint.poll_timeout()?;
+        let late = Rng::new(due.as_nanos()).below(late_max.as_nanos() as u64 + 1);
+        Some((due + Duration::from_nanos(late)).max(self.host.now))
     }
 
     fn connection(&self) -> Option<&Connection> {

@@ -1,56 +1,73 @@
 //! Time as an argument: nanoseconds since an epoch that the driver chooses.
 
+use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
 /// A point in time: nanoseconds since the driver's epoch.
 ///
 /// Arithmetic saturates at both ends (584 years), so no clock that jumps can make it panic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Instant(u64);
+///
+/// Kept as one nanosecond more, so that an `Option` of it takes no more room.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(NonZeroU64);
 
 impl Instant {
     /// The driver's epoch.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(NonZeroU64::MIN);
     /// The last representable instant: never, for a deadline.
-    pub const FAR_FUTURE: Self = Self(u64::MAX);
+    pub const FAR_FUTURE: Self = Self(NonZeroU64::MAX);
 
     /// The instant `nanos` nanoseconds after the epoch.
     #[must_use]
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(NonZeroU64::MIN.saturating_add(nanos))
     }
 
     /// The instant `micros` microseconds after the epoch.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
-        Self(micros.saturating_mul(1_000))
+        Self::from_nanos(micros.saturating_mul(1_000))
     }
 
     /// The instant `millis` milliseconds after the epoch.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
-        Self(millis.saturating_mul(1_000_000))
+        Self::from_nanos(millis.saturating_mul(1_000_000))
     }
 
     /// Nanoseconds since the epoch.
     #[must_use]
     #[inline]
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// Whole milliseconds since the epoch.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
-        self.0 / 1_000_000
+        self.as_nanos() / 1_000_000
     }
 
     /// The time from `earlier` to `self`, zero if `earlier` is in fact later.
     #[must_use]
     #[inline]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Instant({})", self.as_nanos())
     }
 }
 
@@ -73,7 +90,7 @@ impl Sub<Duration> for Instant {
     type Output = Self;
     #[inline]
     fn sub(self, by: Duration) -> Self {
-        Self(self.0.saturating_sub(nanos(by)))
+        Self::from_nanos(self.as_nanos().saturating_sub(nanos(by)))
     }
 }
 

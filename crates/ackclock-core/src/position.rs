@@ -1,6 +1,7 @@
 //! Positions: sequence numbers that do not wrap.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::{Add, AddAssign};
 
 use ackclock_wire::SeqNum;
@@ -10,13 +11,19 @@ use ackclock_wire::SeqNum;
 ///
 /// Positions are ordered and never wrap (the first lies above 2^32, so that old duplicates from before it have
 /// one too). A number from the wire becomes a position once, at the border, and is from there on an ordinary integer.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Position(u64);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Position(NonZeroU64);
 
 impl Position {
+    /// `at`, or the first position of all for 0: an `Option` then takes no more room.
+    #[inline]
+    fn new(at: u64) -> Self {
+        Self(NonZeroU64::new(at).unwrap_or(NonZeroU64::MIN))
+    }
+
     /// The position of an initial sequence number.
     pub(crate) fn initial(seq: SeqNum) -> Self {
-        Self((1 << 32) + u64::from(seq.raw()))
+        Self::new((1 << 32) + u64::from(seq.raw()))
     }
 
     /// The position with this sequence number that lies nearest to `self`, at most 2^31 away.
@@ -24,9 +31,9 @@ impl Position {
     pub(crate) fn near(self, seq: SeqNum) -> Self {
         let ahead = seq.offset_from(self.seq());
         if ahead < 1 << 31 {
-            Self(self.0 + u64::from(ahead))
+            Self(self.0.saturating_add(u64::from(ahead)))
         } else {
-            Self(self.0.saturating_sub(u64::from(ahead.wrapping_neg())))
+            self.back(u64::from(ahead.wrapping_neg()))
         }
     }
 
@@ -34,13 +41,13 @@ impl Position {
     #[inline]
     pub(crate) fn seq(self) -> SeqNum {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is the number on the wire")]
-        SeqNum::new(self.0 as u32)
+        SeqNum::new(self.0.get() as u32)
     }
 
     /// Bytes from `earlier` to `self`; zero when `earlier` is not earlier.
     #[inline]
     pub(crate) fn since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0)
+        self.0.get().saturating_sub(earlier.0.get())
     }
 
     /// The same as an index into a buffer that begins at `earlier`.
@@ -52,7 +59,13 @@ impl Position {
     /// The position `bytes` before this one.
     #[inline]
     pub(crate) fn back(self, bytes: u64) -> Self {
-        Self(self.0.saturating_sub(bytes))
+        Self::new(self.0.get().saturating_sub(bytes))
+    }
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self::new(0)
     }
 }
 
@@ -86,7 +99,7 @@ mod tests {
         #[test]
         fn near_inverts_seq_within_half_the_circle(start: u32, forward in 0u64..1 << 40, away in -(1i64 << 31) + 1..1i64 << 31) {
             let here = Position::initial(SeqNum::new(start)) + forward;
-            let there = Position(here.0.saturating_add_signed(away));
+            let there = Position::new(here.0.get().saturating_add_signed(away));
             prop_assert_eq!(here.near(there.seq()), there);
         }
 

@@ -12,18 +12,19 @@ use crate::{ConnectionError, Instant};
 impl Connection {
     /// Time has come for some deadline; a spurious call does nothing.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if matches!(self.timers.recovery, RecoveryTimer::TailProbe(at) if at <= now) {
+            // RFC 8985 §7.3: the probe goes in place of a timeout that is due as well, whose timer starts anew.
+            self.timers.recovery = RecoveryTimer::Idle;
+            self.pending.tail_probe = true;
+            self.restart_send_timer(now);
+        }
         match self.timers.send {
             SendTimer::Retransmit(at) if at <= now => self.on_retransmission_timeout(now),
             SendTimer::Persist(at) if at <= now => self.on_persist_timeout(now),
             _ => {}
         }
-        match self.timers.recovery {
-            RecoveryTimer::Reordering(at) if at <= now => self.on_reordering_timeout(now),
-            RecoveryTimer::TailProbe(at) if at <= now => {
-                self.timers.recovery = RecoveryTimer::Idle;
-                self.pending.tail_probe = true;
-            }
-            _ => {}
+        if matches!(self.timers.recovery, RecoveryTimer::Reordering(at) if at <= now) {
+            self.on_reordering_timeout(now);
         }
         if self.timers.pacing <= now {
             self.timers.pacing = Timers::UNSET;

@@ -12,10 +12,11 @@ use crate::position::Position;
 /// What has been delivered last, and how far the path reorders.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rack {
-    /// RACK.xmit_ts and RACK.end_seq: the transmission that left last of all that were delivered.
-    newest: Option<(Instant, Position)>,
-    /// RACK.rtt: its round-trip time.
-    rtt: Duration,
+    /// RACK.xmit_ts and RACK.end_seq: the transmission that left last of all that were delivered; before the first, the
+    /// beginning of time.
+    newest: (Instant, Position),
+    /// RACK.rtt: its round-trip time in nanoseconds.
+    rtt_ns: u64,
     /// Whether a segment was ever delivered behind one sent later.
     reordering_seen: bool,
     /// RACK.reo_wnd_mult less 1: quarters of the smallest round-trip time added for spurious retransmissions.
@@ -23,7 +24,7 @@ pub(crate) struct Rack {
     /// RACK.reo_wnd_persist: loss recoveries until the window narrows again.
     persist: u8,
     /// The window widens once a round trip: not before this is acknowledged.
-    round: Option<Position>,
+    round: Position,
 }
 
 /// RFC 8985 §6.2 step 4: a widened window is kept for this many recoveries.
@@ -39,16 +40,14 @@ impl Rack {
         if outcome.newest_is_original || outcome.newest_was_repeated && rtt < rtt_min {
             return;
         }
-        self.rtt = rtt;
-        if self.newest.is_none_or(|newest| newest < (moment.at, end)) {
-            self.newest = Some((moment.at, end));
-        }
+        self.rtt_ns = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
+        self.newest = self.newest.max((moment.at, end));
     }
 
     /// Step 4: the peer reported (RFC 2883) that a retransmission was not needed: the window was too small.
     pub(crate) fn on_duplicate_report(&mut self, una: Position, nxt: Position) {
-        if self.round.is_none_or(|round| una >= round) {
-            self.round = Some(nxt);
+        if una >= self.round {
+            self.round = nxt;
             self.widened = self.widened.saturating_add(1);
             self.persist = PERSIST;
             self.reordering_seen = true;
@@ -57,7 +56,7 @@ impl Rack {
 
     /// What was held to be delivered may have been another transmission of it.
     pub(crate) fn forget_delivery(&mut self) {
-        self.newest = None;
+        self.newest = (Instant::ZERO, Position::default());
     }
 
     /// A recovery ended: after enough of them the window narrows again.
@@ -70,15 +69,16 @@ impl Rack {
 
     /// What was sent before this transmission and is still out is late.
     pub(crate) fn newest(&self) -> Option<(Instant, Position)> {
-        self.newest
+        (self.newest.1 != Position::default()).then_some(self.newest)
     }
 
     /// How long after its sending a segment counts as lost: RACK.rtt and the reordering window. `certain`: recovery is
     /// under way or three segments were SACKed, so that without a sign of reordering none is waited for.
     pub(crate) fn patience(&self, rtt_min: Duration, srtt: Duration, certain: bool) -> Duration {
+        let rtt = Duration::from_nanos(self.rtt_ns);
         if certain && !self.reordering_seen {
-            return self.rtt;
+            return rtt;
         }
-        self.rtt + (rtt_min / 4 * (1 + u32::from(self.widened))).min(srtt)
+        rtt + (rtt_min / 4 * (1 + u32::from(self.widened))).min(srtt)
     }
 }

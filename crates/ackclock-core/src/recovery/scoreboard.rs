@@ -87,7 +87,7 @@ pub(crate) struct AckOutcome {
     pub(crate) reordered: bool,
     /// Bytes acknowledged selectively for the first time.
     pub(crate) newly_sacked: u64,
-    /// Whether a block reported data below the cumulative acknowledgement or held already (RFC 2883).
+    /// Whether the peer reported that something arrived twice (RFC 2883).
     pub(crate) duplicate_reported: bool,
     /// Whether something that had been sent again was acknowledged.
     pub(crate) retransmission_acked: bool,
@@ -227,7 +227,6 @@ impl Scoreboard {
             }
             found += 1;
         });
-        outcome.duplicate_reported |= found == 0;
         // A block rarely bridges more than one gap; of one that bridges many, the rest waits for the next block.
         for (from, until) in gaps.into_iter().flatten() {
             self.sack_gap(from, until, outcome);

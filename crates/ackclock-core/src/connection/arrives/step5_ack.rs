@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ackclock_control::congestion::Ack;
-use ackclock_wire::Flags;
+use ackclock_wire::{Flags, SeqNum};
 
 use super::super::limiter::Provocation;
 use super::super::{Connection, Reply, State};
@@ -86,7 +86,7 @@ impl Connection {
         }
         let heeds_sack = self.heeds_sack();
         if heeds_sack && !arrival.segment.options.sack.is_empty() {
-            self.take_sack_blocks(arrival, &mut outcome);
+            self.take_sack_blocks(arrival, ack, &mut outcome);
         }
         if ack >= prior_una {
             self.update_window(arrival, ack, prior_una);
@@ -98,7 +98,7 @@ impl Connection {
             && !self.scoreboard.is_empty()
             && arrival.segment.seq_len() == 0
             && if heeds_sack { outcome.newly_sacked > 0 } else { self.snd.wnd == prior_wnd };
-        if advanced == 0 && !duplicate && outcome.newly_acked == 0 {
+        if advanced == 0 && !duplicate && outcome.newly_acked == 0 && !outcome.duplicate_reported {
             return;
         }
         self.take_samples(arrival, advanced, &outcome);
@@ -132,15 +132,25 @@ impl Connection {
         age != 0 && age < 1 << 31
     }
 
-    fn take_sack_blocks(&mut self, arrival: &Arrival<'_>, outcome: &mut AckOutcome) {
-        for &(left, right) in arrival.segment.options.sack.as_slice() {
+    fn take_sack_blocks(&mut self, arrival: &Arrival<'_>, ack: Position, outcome: &mut AckOutcome) {
+        let blocks = arrival.segment.options.sack.as_slice();
+        outcome.duplicate_reported = self.reports_duplicate(ack, blocks);
+        for &(left, right) in blocks {
             let (left, right) = (self.snd.una.near(left), self.snd.una.near(right));
-            if left < right && right <= self.snd.una {
-                outcome.duplicate_reported = true;
-            } else if self.snd.una < right && left < right && right <= self.snd.nxt && left > self.snd.una {
+            if self.snd.una < right && left < right && right <= self.snd.nxt && left > self.snd.una {
                 self.scoreboard.on_sack(left, right, outcome);
             }
         }
+    }
+
+    /// RFC 2883 §4: the first block alone may report what arrived twice: it lies below the acknowledgement, or within the
+    /// second block. Any block may repeat what an earlier acknowledgement said (RFC 2018 §4).
+    fn reports_duplicate(&self, ack: Position, blocks: &[(SeqNum, SeqNum)]) -> bool {
+        let near = |&(left, right): &(SeqNum, SeqNum)| (self.snd.una.near(left), self.snd.una.near(right));
+        let mut blocks = blocks.iter().map(near);
+        let Some((left, right)) = blocks.next() else { return false };
+        let within = |(outer_left, outer_right)| outer_left <= left && right <= outer_right;
+        left < right && (right <= ack || blocks.next().is_some_and(within))
     }
 
     /// RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2 keep an old segment from setting the window.
@@ -251,7 +261,9 @@ impl Connection {
             app_limited: moment.app_limited,
             prior_in_flight,
             in_flight: self.in_flight(),
-            cwnd_limited: self.delivery.cwnd_limited_until.is_some_and(|until| prior_una <= until),
+            // RFC 5681 §3.2 (1): cwnd does not change by duplicate acknowledgements, whatever they report.
+            cwnd_limited: advanced > 0
+                && self.delivery.cwnd_limited_until.is_some_and(|until| prior_una <= until),
             in_recovery: self.recovery.in_recovery() || self.answers_mark(),
             ecn_marked,
         });

@@ -17,6 +17,14 @@ use crate::Instant;
 use crate::trace::LossRule;
 
 impl Connection {
+    /// Without SACK: a duplicate after a timeout tells that a segment of the new data has arrived, which F-RTO sent before the
+    /// rest of the old; it leaves the pipe, or nothing could follow it.
+    pub(super) fn count_new_data_arrived(&mut self) {
+        let new_data = self.snd.nxt.since(self.recovery.recover);
+        let arrived = self.recovery.left_network + u64::from(self.smss());
+        self.recovery.left_network = arrived.min(new_data).min(self.scoreboard.pipe());
+    }
+
     /// The retransmission timer expired: all that the peer is not known to hold is lost.
     pub(in crate::connection) fn lose_all_by_timer(&mut self, now: Instant) {
         self.watch_reduction(true);

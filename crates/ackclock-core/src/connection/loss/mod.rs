@@ -61,13 +61,13 @@ pub(super) struct RecoveryState {
     last_advance: u32,
     /// Without SACK: bytes that have left the network, as duplicate acknowledgements tell.
     left_network: u64,
-    /// "recover" of RFC 6582, the end of what was outstanding when the last episode began; unset before the first.
-    recover: Option<Position>,
+    /// "recover" of RFC 6582, the end of what was outstanding when the last episode began; below all before the first.
+    recover: Position,
     /// The first retransmission of an episode goes out whatever the window says (RFC 6675 §5 (4.3)).
     pub(super) first_retransmission: bool,
     pub(super) rack: Rack,
-    /// TLP.end_seq: a tail loss probe is out, which repeated what lies before this.
-    pub(super) tail_probe: Option<Position>,
+    /// TLP.end_seq: a tail loss probe is out, which repeated what lies before this; below all when there is none.
+    pub(super) tail_probe: Position,
     details: Option<Box<Details>>,
 }
 
@@ -134,8 +134,7 @@ impl RecoveryState {
     /// The timer expired: all that is outstanding counts as lost, up to `nxt`.
     pub(super) fn on_timeout(&mut self, nxt: Position) {
         let details = self.details.take();
-        *self =
-            Self { phase: Phase::Loss(nxt), recover: Some(nxt), rack: self.rack, details, ..Self::default() };
+        *self = Self { phase: Phase::Loss(nxt), recover: nxt, rack: self.rack, details, ..Self::default() };
     }
 
     fn details(&mut self) -> &mut Details {
@@ -158,6 +157,9 @@ impl Connection {
             self.recovery.dup_acks = 0;
         }
         self.end_episode_if_done(now);
+        if duplicate && !self.heeds_sack() && matches!(self.recovery.phase, Phase::Loss(_)) {
+            self.count_new_data_arrived();
+        }
         match self.policy() {
             Recovery::GoBackN => {}
             Recovery::Tahoe => self.judge_as_tahoe(now),
@@ -193,7 +195,7 @@ impl Connection {
         }
         self.recovery.dup_acks = 0;
         self.recovery.left_network = 0;
-        self.recovery.tail_probe = None;
+        self.recovery.tail_probe = Position::default();
         self.pending.tail_probe = false;
         self.timers.recovery = RecoveryTimer::Idle;
         if let Some(details) = &mut self.recovery.details {
@@ -252,10 +254,10 @@ impl Connection {
 
     fn enter_recovery(&mut self) {
         self.recovery.phase = Phase::Recovery(self.recovery_point());
-        self.recovery.recover = Some(self.snd.nxt);
+        self.recovery.recover = self.snd.nxt;
         self.recovery.first_retransmission = true;
         // A probe that led to an episode has had its answer: another may follow.
-        self.recovery.tail_probe = None;
+        self.recovery.tail_probe = Position::default();
     }
 
     /// What must be acknowledged for an episode that begins now to end.

@@ -53,7 +53,7 @@ impl Connection {
     /// more than four, since it passed over no data that the receiver held.
     fn points_at_new_loss(&self) -> bool {
         let smss = u64::from(self.smss());
-        let new = self.recovery.recover.is_none_or(|recover| self.snd.una > recover);
+        let new = self.snd.una > self.recovery.recover;
         new || self.congestion.cwnd() > smss && u64::from(self.recovery.last_advance) <= 4 * smss
     }
 }

@@ -101,3 +101,53 @@ impl Connection {
         prr.on_ack(&progress);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Progress, Prr};
+    use crate::position::Position;
+
+    const SMSS: u64 = 1000;
+
+    /// One segment is delivered; sends what may be sent and returns how many segments that is.
+    fn deliver(prr: &mut Prr, in_flight: &mut u64, ssthresh: u64, safe: bool) -> u64 {
+        *in_flight -= SMSS;
+        prr.on_ack(&Progress { delivered: SMSS, safe, in_flight: *in_flight, ssthresh, smss: SMSS });
+        let sent = prr.allowance(Position::default()).unwrap_or(0) / SMSS * SMSS;
+        prr.on_sent(sent);
+        *in_flight += sent;
+        sent / SMSS
+    }
+
+    #[test]
+    fn half_as_much_is_sent_as_is_delivered_and_ssthresh_is_left() {
+        // RFC 6937 §4's first example: 20 segments out, one lost, ssthresh of 10.
+        let mut prr = Prr::new(Position::default(), 20 * SMSS);
+        let mut in_flight = 19 * SMSS;
+        let sent: Vec<u64> = (0..19).map(|_| deliver(&mut prr, &mut in_flight, 10 * SMSS, false)).collect();
+        // The first is forced, half a segment before its time.
+        assert_eq!(sent[..14], [1, 0, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]);
+        assert_eq!(in_flight, 10 * SMSS);
+    }
+
+    #[test]
+    fn below_ssthresh_packets_are_conserved_and_safe_acknowledgements_add_one() {
+        // RFC 6937 §4's second example: most of the window lost, 4 of 20 still out.
+        for (safe, expected) in [(false, [1, 1, 1, 1]), (true, [2, 2, 2, 2])] {
+            let mut prr = Prr::new(Position::default(), 20 * SMSS);
+            let mut in_flight = 5 * SMSS;
+            let sent = [(); 4].map(|()| deliver(&mut prr, &mut in_flight, 10 * SMSS, safe));
+            assert_eq!(sent, expected, "safe {safe}");
+        }
+    }
+
+    #[test]
+    fn ssthresh_is_never_passed() {
+        let mut prr = Prr::new(Position::default(), 20 * SMSS);
+        let mut in_flight = 10 * SMSS;
+        for _ in 0..40 {
+            deliver(&mut prr, &mut in_flight, 10 * SMSS, true);
+            assert!(in_flight <= 10 * SMSS);
+        }
+    }
+}

@@ -12,6 +12,7 @@ use ackclock_control::profile::Recovery;
 use super::super::timers::{RecoveryTimer, SendTimer};
 use super::{Connection, DUP_THRESH, Phase};
 use crate::Instant;
+use crate::position::Position;
 use crate::recovery::{AckOutcome, Marked};
 use crate::trace::LossRule;
 
@@ -66,7 +67,7 @@ impl Connection {
     pub(in crate::connection) fn arm_tail_probe(&mut self, now: Instant) {
         let wanted = self.policy() == Recovery::RackTlp
             && !matches!(self.recovery.phase, Phase::Loss(_))
-            && self.recovery.tail_probe.is_none()
+            && self.recovery.tail_probe == Position::default()
             && self.snd.una < self.snd.nxt
             && self.scoreboard.lost() == 0;
         match (self.timers.recovery, self.timers.send) {
@@ -90,11 +91,11 @@ impl Connection {
 
     /// RFC 8985 §7.4.2: the probe was answered. If nobody says that it was not needed, what it repeated had been lost.
     fn end_tail_probe(&mut self, now: Instant, outcome: &AckOutcome) {
-        let Some(end) = self.recovery.tail_probe else { return };
-        if self.snd.una < end && !outcome.duplicate_reported {
+        let end = self.recovery.tail_probe;
+        if end == Position::default() || self.snd.una < end && !outcome.duplicate_reported {
             return;
         }
-        self.recovery.tail_probe = None;
+        self.recovery.tail_probe = Position::default();
         if self.recovery.phase == Phase::Open && !outcome.duplicate_reported {
             let bytes = u64::from(self.smss());
             let newest = outcome.newest_any.map(|(moment, _)| moment);

@@ -38,7 +38,7 @@ impl Connection {
     /// RFC 5681 §3.2 (4): a duplicate tells that a segment has left the network, of those that were out when the loss
     /// was found: forged ones inflate nothing beyond that (its §6).
     pub(super) fn inflate(&mut self, bytes: u64) {
-        let out = self.recovery.recover.map_or(0, |recover| recover.since(self.snd.una));
+        let out = self.recovery.recover.since(self.snd.una);
         let most = out.min(self.scoreboard.pipe() + self.scoreboard.lost());
         self.recovery.left_network = (self.recovery.left_network + bytes).min(most);
     }

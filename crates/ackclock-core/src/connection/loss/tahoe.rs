@@ -17,7 +17,7 @@ use crate::trace::LossRule;
 
 impl Connection {
     pub(super) fn judge_as_tahoe(&mut self, now: Instant) {
-        let old = self.recovery.recover.is_some_and(|recover| self.snd.una <= recover);
+        let old = self.snd.una <= self.recovery.recover;
         if self.recovery.phase != Phase::Open || self.recovery.dup_acks < DUP_THRESH || old {
             return;
         }

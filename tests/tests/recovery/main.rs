@@ -1,0 +1,6 @@
+//! Loss recovery policies on real connections: what each sends again, when, and what its window does.
+
+mod edges;
+mod path;
+mod policies;
+mod timing;

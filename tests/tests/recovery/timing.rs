@@ -1,0 +1,64 @@
+//! Timers that are late and acknowledgements that come in bursts: RACK lives by time, and must not collapse when time
+//! is coarse.
+
+use std::time::Duration;
+
+use ackclock_core::TcpConfig;
+use ackclock_tests::app::Plan;
+use ackclock_tests::link::Faults;
+use ackclock_tests::pair::{Pair, Scenario};
+
+const BYTES: u64 = 500_000;
+const SEEDS: u64 = 4;
+const LATE: Duration = Duration::from_millis(30);
+
+/// How long a transfer takes over 50 Mbit/s with this round-trip time and loss, acknowledgements in bursts.
+fn takes(seed: u64, rtt: Duration, loss: u32, batch: Duration, late: Duration) -> Duration {
+    let plan = |total| Plan {
+        total,
+        write_chunk: (65_536, 65_536),
+        read_chunk: (65_536, 65_536),
+        pause: 0,
+        pause_max: Duration::ZERO,
+        abort_after: None,
+    };
+    let path = Faults { rate_bps: Some(50_000_000), queue_packets: 200, loss, ..Faults::none(rtt / 2) };
+    // A pacer lives by timers, too; here it is out of the way.
+    let tcp = TcpConfig { pacing: false, ..TcpConfig::default() };
+    let scenario = Scenario {
+        seed,
+        v6: false,
+        mtu: 1500,
+        tcp: [tcp.clone(), tcp],
+        faults: [path.clone(), Faults { batch, loss: 0, ..path }],
+        plans: [plan(BYTES), plan(1)],
+        iss: [None, None],
+        heal_after: Duration::from_secs(3600),
+        mtu_change: None,
+        offload: false,
+        limit: None,
+    };
+    Pair::new(scenario).with_late_timers(late).run().finished
+}
+
+/// The sum over the seeds.
+fn sum(rtt: Duration, loss: u32, batch: Duration, late: Duration) -> Duration {
+    (1..=SEEDS).map(|seed| takes(seed, rtt, loss, batch, late)).sum()
+}
+
+#[test]
+fn late_timers_cost_no_goodput_though_acknowledgements_come_in_bursts() {
+    for rtt in [5, 40].map(Duration::from_millis) {
+        let mut totals = [Duration::ZERO; 2];
+        for loss in [1_000, 10_000] {
+            for batch in [0, 30].map(Duration::from_millis) {
+                let took = [Duration::ZERO, LATE].map(|late| sum(rtt, loss, batch, late));
+                println!("round trip {rtt:?}, loss {loss} in a million, bursts {batch:?}: {took:?}");
+                totals.iter_mut().zip(took).for_each(|(total, took)| *total += took);
+            }
+        }
+        let [prompt, late] = totals;
+        // The mean over losses, bursts and seeds.
+        assert!(late * 100 <= prompt * 105, "{rtt:?}: {prompt:?}, with late timers {late:?}");
+    }
+}
