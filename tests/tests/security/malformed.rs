@@ -205,7 +205,7 @@ fn sec_d3_ipv4_options_are_stepped_over_and_source_routes_dropped() {
             s.raw(&packet);
             s.take_sent();
             // RFC 7126 §4.3, §4.4: source routes are not followed, and their packets not taken.
-            let source_route = matches!(kind, 131 | 137) && len >= 3 && len <= 40;
+            let source_route = matches!(kind, 131 | 137) && (3..=40).contains(&len);
             let read = s.read(100);
             assert!(read.is_empty() || read == b"optional" && !source_route, "kind {kind}, length {len}");
             if source_route {
