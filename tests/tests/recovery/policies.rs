@@ -38,6 +38,7 @@ fn go_back_n_waits_for_the_timer_and_slow_start_fills_the_holes() {
 
 #[test]
 fn tahoe_retransmits_at_the_third_duplicate_and_goes_on_from_there_in_slow_start() {
+    // Tests: J8
     // Fall and Floyd 1996, §3.2: what had arrived is sent again, since the window passes over it.
     assert_eq!(answer(Recovery::Tahoe, ONE), (vec![(106, 5)], 0, 1));
     assert_eq!(answer(Recovery::Tahoe, TWO), (vec![(106, 5), (208, 8), (208, 9)], 0, 1));
@@ -53,6 +54,7 @@ fn tahoe_retransmits_at_the_third_duplicate_and_goes_on_from_there_in_slow_start
 
 #[test]
 fn reno_leaves_at_the_first_new_acknowledgement_and_pays_for_each_loss() {
+    // Tests: J8
     assert_eq!(answer(Recovery::Reno, ONE), (vec![(106, 5)], 0, 1));
     assert_eq!(answer(Recovery::Reno, TWO), (vec![(106, 5), (302, 8)], 0, 2));
     // The third finds no three duplicates any more.
@@ -61,6 +63,7 @@ fn reno_leaves_at_the_first_new_acknowledgement_and_pays_for_each_loss() {
 
 #[test]
 fn newreno_sends_a_hole_for_each_partial_acknowledgement() {
+    // Tests: J8
     assert_eq!(answer(Recovery::NewReno, ONE), (vec![(106, 5)], 0, 1));
     assert_eq!(answer(Recovery::NewReno, TWO), (vec![(106, 5), (210, 8)], 0, 1));
     assert_eq!(answer(Recovery::NewReno, THREE), (vec![(106, 5), (210, 8), (310, 11)], 0, 1));
@@ -88,6 +91,7 @@ fn rack_with_prr_sends_a_segment_for_every_second_delivered_and_holes_first() {
 
 #[test]
 fn vegas_looks_at_its_clock_after_a_retransmission_and_halves_once() {
+    // Tests: V1, V2
     assert_eq!(answer(Recovery::Vegas, ONE), (vec![(106, 5)], 0, 1));
     // The new acknowledgement that the retransmission brings is the hint for the next hole; V2: sent before the decrease.
     assert_eq!(answer(Recovery::Vegas, TWO), (vec![(106, 5), (208, 8)], 0, 1));
@@ -101,6 +105,7 @@ fn vegas_looks_at_its_clock_after_a_retransmission_and_halves_once() {
 
 #[test]
 fn vegas_has_fewer_coarse_timeouts_than_reno_on_the_same_losses() {
+    // Tests: V1
     let patterns: [&[(u32, u32)]; 6] = [
         THREE,
         &[(2, 1)],
