@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 
 use ackclock_wire::{ChecksumState, RxMeta};
 
-use crate::segment::{ACK, FIN, Frame, PSH};
+use crate::segment::{FIN, Frame, PSH, RST, SYN, URG};
 
 /// Packets as they came, merged where they may be, each with what the device says of it.
 #[must_use]
@@ -44,7 +44,7 @@ struct Train {
 impl Train {
     fn new(frame: Frame) -> Self {
         let segment_size = frame.seg.payload.len();
-        let ended = segment_size == 0 || frame.seg.flags != ACK;
+        let ended = segment_size == 0 || frame.seg.flags & ENDING != 0;
         Self { frame, segment_size, segments: 1, ended }
     }
 
@@ -54,7 +54,7 @@ impl Train {
             == (self.frame.src, self.frame.dst, self.frame.ttl, self.frame.traffic_class);
         !self.ended
             && same_header
-            && seg.flags & !(PSH | FIN) == ACK
+            && (seg.flags & !(PSH | FIN), seg.ae) == (first.flags, first.ae)
             && seg.seq == first.end()
             && (seg.ack, seg.window, &seg.options) == (first.ack, first.window, &first.options)
             && (1..=self.segment_size).contains(&seg.payload.len())
@@ -63,7 +63,7 @@ impl Train {
 
     fn push(&mut self, next: &Frame) {
         self.segments += 1;
-        self.ended = next.seg.flags != ACK || next.seg.payload.len() < self.segment_size;
+        self.ended = next.seg.flags & ENDING != 0 || next.seg.payload.len() < self.segment_size;
         self.frame.seg.flags |= next.seg.flags;
         self.frame.seg.payload.extend_from_slice(&next.seg.payload);
     }
@@ -75,13 +75,15 @@ impl Train {
     }
 }
 
+/// Nothing is merged behind a segment with one of these. Those of ECN must only be the same.
+const ENDING: u8 = FIN | SYN | RST | PSH | URG;
 /// So that a packet's length, with the longest headers, fits into 16 bits.
 const PAYLOAD_MAX: usize = 65_535 - 120;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::{SYN, Seg, seg};
+    use crate::segment::{ACK, Seg, seg};
 
     fn packets(segments: &[Seg]) -> Vec<Vec<u8>> {
         let (src, dst) = ("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());

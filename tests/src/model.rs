@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use ackclock_control::profile::{Options, Profile, Recovery};
+use ackclock_control::profile::{AckPolicy, Options, Profile, Recovery};
 use ackclock_control::rtt::{DeviationFloor, Formula};
 
 /// A path, and what is lost on it.
@@ -33,7 +33,12 @@ pub struct Path {
 #[must_use]
 pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Path) -> Duration {
     let segments = bytes as f64 / path.segment_bytes as f64;
-    let rtt = path.rtt.as_secs_f64();
+    // A receiver that waits for a share of its window lets a small flight wait for its clock instead.
+    let held = match receiver.acks {
+        AckPolicy::WindowShare { delay_max, .. } if path.loss > 0 => delay_max.as_secs_f64(),
+        _ => 0.0,
+    };
+    let rtt = path.rtt.as_secs_f64() + held;
     let p = f64::from(path.loss) / 1e6;
     let first_timeout = first_timeout(sender) + receiver.acks.delay_max().as_secs_f64();
 

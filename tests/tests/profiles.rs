@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use ackclock_control::profile::Profile;
+use ackclock_control::profile::{Profile, Recovery};
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
 use ackclock_tests::link::Faults;
@@ -80,7 +80,12 @@ fn transfer(ends: [Profile; 2], loss: u32, path: Path, offload: bool) -> Report 
         segment_bytes: 1_448,
         loss,
     };
-    let model = transfer_time(BYTES, &ends[0], &ends[1], modelled);
+    let mut modelled_sender = ends[0];
+    if offload && modelled_sender.recovery != Recovery::RackTlp {
+        // Merged packets are answered once, so there are no three duplicates: each loss is a timeout.
+        modelled_sender.recovery = Recovery::GoBackN;
+    }
+    let model = transfer_time(BYTES, &modelled_sender, &ends[1], modelled);
     let faults = Faults {
         rate_bps: path.rate_bps,
         queue_packets: path.queue_packets,
@@ -103,7 +108,9 @@ fn transfer(ends: [Profile; 2], loss: u32, path: Path, offload: bool) -> Report 
         report.timeouts.iter().sum::<u64>()
     );
     assert_eq!(report.bytes, BYTES + 1, "{sender} to {receiver}");
-    if report.links.iter().all(|link| link.lost + link.queue_drops == 0) {
+    // A receiver may hold an acknowledgement for as long as today's shortest timeout.
+    let patient = ends[0].rto.rto_min > ends[1].acks.delay_max();
+    if patient && report.links.iter().all(|link| link.lost + link.queue_drops == 0) {
         let again = (report.retransmits, report.timeouts);
         assert_eq!(again, ([0; 2], [0; 2]), "{sender} to {receiver}: nothing was lost");
     }
