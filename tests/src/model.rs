@@ -10,10 +10,12 @@
 //! where p is the share of segments lost, b the segments that an acknowledgement stands for and T0 the first timeout. Two
 //! kinds of recovery differ. Time-based detection with tail loss probes needs no timeouts, so the second term goes. Without
 //! fast retransmit every loss is a timeout, so the second term is p·T0, with T0 longer where the retransmission is lost, too.
+//! The same goes for whoever sends to a receiver that waits for a share of its window: it tells no gap at once, and as the
+//! window of a sender that loses is smaller than that share, each round trip takes the receiver's delay as well.
 
 use std::time::Duration;
 
-use ackclock_control::profile::{Options, Profile, Recovery};
+use ackclock_control::profile::{AckPolicy, Options, Profile, Recovery};
 use ackclock_control::rtt::{DeviationFloor, Formula};
 
 /// A path, and what is lost on it.
@@ -45,13 +47,21 @@ pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Pat
     let in_windows = segments / (window / path.segment_bytes as f64).min(most) * rtt;
     let opening = 2.0 * segments.log2() * rtt + 2.0 * sender.rto.initial.as_secs_f64();
 
-    let halving = rtt * (2.0 * B * p / 3.0).sqrt();
+    let delay = if is_lazy(receiver) { receiver.acks.delay_max().as_secs_f64() } else { 0.0 };
+    let halving = (rtt + delay) * (2.0 * B * p / 3.0).sqrt();
     let repair = match sender.recovery {
+        _ if is_lazy(receiver) => p * first_timeout / (1.0 - 2.0 * p),
         Recovery::RackTlp if both(|options| options.sack) => 0.0,
         Recovery::GoBackN => p * first_timeout / (1.0 - 2.0 * p),
         _ => (3.0 * (3.0 * B * p / 8.0).sqrt()).min(1.0) * p * (1.0 + 32.0 * p * p) * first_timeout,
     };
     Duration::from_secs_f64(on_the_wire + in_windows + opening + segments * (halving + repair))
+}
+
+/// Whether a receiver waits for a share of its window, whatever is missing.
+#[must_use]
+pub fn is_lazy(receiver: &Profile) -> bool {
+    matches!(receiver.acks, AckPolicy::WindowShare { .. })
 }
 
 /// The retransmission timeout, in seconds, where round trips are short: its lower bounds alone, and a tick for the clock.

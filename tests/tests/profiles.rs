@@ -103,7 +103,9 @@ fn transfer(ends: [Profile; 2], loss: u32, path: Path, offload: bool) -> Report 
         report.timeouts.iter().sum::<u64>()
     );
     assert_eq!(report.bytes, BYTES + 1, "{sender} to {receiver}");
-    if report.links.iter().all(|link| link.lost + link.queue_drops == 0) {
+    // A lazy receiver waits for as long as the shortest timeout of today, which then is early by a round trip.
+    let clean = report.links.iter().all(|link| link.lost + link.queue_drops == 0);
+    if clean && !model::is_lazy(&ends[1]) {
         let again = (report.retransmits, report.timeouts);
         assert_eq!(again, ([0; 2], [0; 2]), "{sender} to {receiver}: nothing was lost");
     }
