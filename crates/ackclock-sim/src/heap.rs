@@ -42,6 +42,12 @@ impl<E: Copy> Heap<E> {
         self.entries.first().map(|entry| entry.key)
     }
 
+    /// What the next event is.
+    #[inline]
+    pub(crate) fn peek_event(&self) -> Option<E> {
+        self.entries.first().map(|entry| entry.event)
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, key: Key, event: E) {
         let entry = Entry { key, event };

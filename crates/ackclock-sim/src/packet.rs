@@ -24,6 +24,8 @@ pub(crate) struct Packet {
     payload: Vec<u8>,
     /// The node it goes to.
     pub(crate) dst: u32,
+    /// How many nodes have forwarded it.
+    pub(crate) hops: u8,
     /// The how-manieth packet of the simulation; a copy has its original's.
     pub(crate) serial: u64,
 }
@@ -55,6 +57,7 @@ impl Packets {
             place.elided = packet.payload_len() as u32;
         }
         place.dst = dst;
+        place.hops = 0;
         id
     }
 
@@ -70,6 +73,7 @@ impl Packets {
         place.payload.clear();
         place.payload.extend_from_slice(&bytes[header_len..]);
         place.dst = dst;
+        place.hops = 0;
         id
     }
 
@@ -135,6 +139,7 @@ impl Packet {
         elided: 0,
         payload: Vec::new(),
         dst: 0,
+        hops: 0,
         serial: 0,
     };
 
@@ -192,6 +197,7 @@ impl Packet {
     #[inline]
     pub(crate) fn count_hop(&mut self) -> bool {
         let at = if self.is_v6() { 7 } else { 8 };
+        self.hops = self.hops.saturating_add(1);
         if self.header[at] <= 1 {
             return false;
         }
