@@ -44,6 +44,11 @@ impl<W: Write> Pcapng<W> {
         }
     }
 
+    /// What was written to.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+
     fn flush(&mut self) {
         if self.failed.is_none() {
             self.failed = self.out.write_all(&self.buffer).err();

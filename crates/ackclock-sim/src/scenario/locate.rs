@@ -36,7 +36,9 @@ pub(super) fn read(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
     let scenario: Scenario = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
         let mut path = Vec::new();
-        find(tree, &span, &mut path);
+        if !span.is_empty() {
+            find(tree, &span, error.message(), &mut path);
+        }
         at(span.start, Path(&path).to_string(), in_our_words(error.message()))
     })?;
     scenario.check().map_err(|problem| {
@@ -46,30 +48,38 @@ pub(super) fn read(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
     Ok(scenario)
 }
 
-/// The path to what stands at `span`: the deepest key or value that encloses it.
-fn find(table: &DeTable<'_>, span: &Range<usize>, path: &mut Vec<Place>) {
+/// The path to what stands at `span`: the deepest key or value that encloses it. Where that is a table, since the reader of
+/// an enum knows no better, it goes on to the text that `message` quotes.
+fn find(table: &DeTable<'_>, span: &Range<usize>, message: &str, path: &mut Vec<Place>) {
     for (key, value) in table.iter() {
         let is_key = encloses(&key.span(), span);
         if is_key || encloses(&value.span(), span) || holds(value.get_ref(), span) {
             path.push(Place::Key(key.get_ref().to_string()));
             if !is_key {
-                find_in(value.get_ref(), span, path);
+                find_in(value.get_ref(), span, message, path);
             }
             return;
         }
     }
+    let quoted = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
+        DeValue::String(text) => message.starts_with(&format!("found `{text}`")),
+        _ => false,
+    };
+    if let Some((key, _)) = table.iter().find(|(_, value)| quoted(value)) {
+        path.push(Place::Key(key.get_ref().to_string()));
+    }
 }
 
-fn find_in(value: &DeValue<'_>, span: &Range<usize>, path: &mut Vec<Place>) {
+fn find_in(value: &DeValue<'_>, span: &Range<usize>, message: &str, path: &mut Vec<Place>) {
     match value {
-        DeValue::Table(table) => find(table, span, path),
+        DeValue::Table(table) => find(table, span, message, path),
         DeValue::Array(array) => {
             let element = (0..)
                 .zip(array.iter())
                 .find(|(_, element)| encloses(&element.span(), span) || holds(element.get_ref(), span));
             if let Some((index, element)) = element {
                 path.push(Place::Index(index));
-                find_in(element.get_ref(), span, path);
+                find_in(element.get_ref(), span, message, path);
             }
         }
         _ => {}
