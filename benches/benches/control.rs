@@ -7,7 +7,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use ackclock_control::Instant;
-use ackclock_control::congestion::{Ack, Controller, ControllerFactory, Registry, Start};
+use ackclock_control::bandwidth::SenderEstimatorKind;
+use ackclock_control::congestion::{
+    Ack, Controller, ControllerFactory, Registry, Start, paced, validated, with_start_up,
+};
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 
@@ -74,6 +77,36 @@ fn one_ack(c: &mut Criterion) {
     group.finish();
 }
 
+/// What a profile puts around a controller: validation by use, pacing, an estimator of the start.
+fn layers(c: &mut Criterion) {
+    let acks = acks();
+    let cubic = || Registry::builtin().find("cubic").expect("a built-in controller");
+    let estimator = SenderEstimatorKind::find("tcsa").expect("a built-in estimator");
+    let layered = [
+        ("validated", validated(cubic())),
+        ("paced", paced(cubic())),
+        ("start-up tcsa", with_start_up(cubic(), estimator)),
+        ("validated and paced, as the default profile", paced(validated(cubic()))),
+    ];
+    let mut group = c.benchmark_group("ack through cubic");
+    group.throughput(Throughput::Elements(ACKS));
+    for (name, factory) in layered {
+        group.bench_function(name, |b| {
+            b.iter_batched_ref(
+                || controller(factory.as_ref()),
+                |controller| {
+                    for ack in &acks {
+                        controller.on_ack(black_box(ack));
+                        black_box((controller.cwnd(), controller.pacing_rate()));
+                    }
+                },
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
 fn one_sample(c: &mut Criterion) {
     let mut group = c.benchmark_group("rtt");
     group.throughput(Throughput::Elements(ACKS));
@@ -92,5 +125,5 @@ fn one_sample(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, one_ack, one_sample);
+criterion_group!(benches, one_ack, layers, one_sample);
 criterion_main!(benches);

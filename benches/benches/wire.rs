@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 
 use ackclock_wire::{
-    ChecksumState, ControlSegment, Fields, Flags, HEADER_MAX, HeaderTemplate, IpPacket, IpPayload, Segment,
-    SeqNum, TcpOptions, TxChecksum, checksum, write_control,
+    ChecksumState, Codepoint, ControlSegment, Fields, Flags, HEADER_MAX, HeaderTemplate, IpPacket, IpPayload,
+    Segment, SeqNum, TcpOptions, TxChecksum, checksum, write_control,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use etherparse::checksum::Sum16BitWords;
@@ -22,7 +22,7 @@ fn sockets() -> (SocketAddr, SocketAddr) {
 fn fields() -> Fields {
     let options = TcpOptions { timestamps: Some((1, 2)), ..TcpOptions::default() };
     let (seq, ack) = (SeqNum::new(1), SeqNum::new(2));
-    Fields { seq, ack, flags: Flags::ACK, window: 500, urgent: 0, options }
+    Fields { seq, ack, flags: Flags::ACK, window: 500, urgent: 0, ecn: Codepoint::NotEct, options }
 }
 
 fn template() -> HeaderTemplate {

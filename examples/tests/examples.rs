@@ -70,6 +70,13 @@ fn custom_device_carries_ten_megabytes() {
     assert!(said.starts_with("10485760 bytes through the tunnel"), "{said}");
 }
 
+#[test]
+fn custom_congestion_control_is_examined_and_carries_ten_megabytes() {
+    let said = text(start("custom_congestion_control", &[]).finish());
+    assert!(said.starts_with("wary:\n  ok       keeps its name\n") && !said.contains("FAILED"), "{said}");
+    assert!(said.contains("Ok((\"wary\", ") && said.ends_with("10485760 bytes\n"), "{said}");
+}
+
 /// Sends, closes, reads to the end.
 async fn exchange(stream: &mut TcpStream, message: &[u8]) -> Vec<u8> {
     stream.write_all(message).await.unwrap();

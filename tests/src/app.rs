@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ackclock_core::{ConnectionError, ConnectionId, Instant, ReadError, WriteError};
+use ackclock_core::{Connection, ConnectionError, ConnectionId, Instant, ReadError, WriteError};
 
 use crate::host::Host;
 use crate::rng::{Rng, stream_byte};
@@ -23,6 +23,22 @@ pub struct Plan {
     pub pause_max: Duration,
     /// Aborts once so many bytes are written.
     pub abort_after: Option<u64>,
+}
+
+impl Plan {
+    /// Writes and reads as fast as it can.
+    #[must_use]
+    pub fn plain(total: u64) -> Self {
+        let chunk = (65_536, 65_536);
+        Self {
+            total,
+            write_chunk: chunk,
+            read_chunk: chunk,
+            pause: 0,
+            pause_max: Duration::ZERO,
+            abort_after: None,
+        }
+    }
 }
 
 /// The application and how far it is.
@@ -117,6 +133,9 @@ impl App {
             return self.shut;
         }
         let len = self.rng.between(self.plan.write_chunk.0, self.plan.write_chunk.1).min(left);
+        // No more than can be taken, and a byte: making data that is refused would take most of a long run's time.
+        let room = host.endpoint.connection(conn).map_or(0, Connection::write_room) as u64;
+        let len = len.min(room + 1);
         let data: Vec<u8> = (0..len).map(|i| stream_byte(self.stream_out, self.written + i)).collect();
         let taken = host.endpoint.update(host.now, conn, |c, now| c.write(now, &data)).expect("not released");
         if let Ok(count) = taken {

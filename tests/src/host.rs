@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ackclock_core::{Endpoint, EndpointConfig, Event, Instant, Limits};
-use ackclock_wire::{ChecksumState, RxMeta};
+use ackclock_wire::{ChecksumState, RxMeta, gso};
 
 use crate::segment::{ACK, FIN, Frame, Opt, RST, SYN};
 
@@ -28,7 +28,11 @@ impl Host {
 
     /// A packet arrives from the device, its checksum still to be verified.
     pub fn receive(&mut self, packet: &[u8]) {
-        let meta = RxMeta { checksum: ChecksumState::Complete, segment_size: None };
+        self.receive_as(packet, RxMeta { checksum: ChecksumState::Complete, segment_size: None });
+    }
+
+    /// A packet arrives from a device that knows this of it.
+    pub fn receive_as(&mut self, packet: &[u8], meta: RxMeta) {
         self.endpoint.handle_packet(self.now, packet, meta);
     }
 
@@ -60,6 +64,24 @@ impl Host {
             "an unfinished checksum for a device that finishes none"
         );
         Some([packet.header, packet.payload[0], packet.payload[1]].concat())
+    }
+
+    /// The next packet that the endpoint wants to send now, cut by the device into what lies on the wire.
+    pub fn transmit_cut(&mut self) -> Option<Vec<Vec<u8>>> {
+        if self.gso_max <= self.mtu {
+            return self.transmit_one().map(|packet| vec![packet]);
+        }
+        let limits = Limits { gso_max_v4: self.gso_max, gso_max_v6: self.gso_max, tx_checksum: true };
+        let packet = self.endpoint.poll_transmit(self.now, limits)?;
+        assert!(
+            packet.len() <= self.gso_max,
+            "{} bytes for a device that takes {}",
+            packet.len(),
+            self.gso_max
+        );
+        let mut cut = Vec::new();
+        gso::cut(&packet, |part| cut.push([part.header, part.payload[0], part.payload[1]].concat()));
+        Some(cut)
     }
 
     /// When the endpoint wants to be woken, never before the present.
@@ -110,7 +132,12 @@ pub fn check_frame(packet: &[u8], mtu: usize) -> Result<Frame, String> {
     if !seg.has(SYN) && (seg.mss().is_some() || seg.window_scale().is_some() || seg.sack_permitted()) {
         return Err("an option that belongs on SYN segments only".to_owned());
     }
-    if let Some(Opt::Other(kind, _)) = seg.options.iter().find(|o| matches!(o, Opt::Other(..))) {
+    // RFC 9768 §3.2.3: up to three counters of three bytes.
+    let known = |kind: u8, data: &[u8]| matches!(kind, 172 | 174) && matches!(data.len(), 3 | 6 | 9);
+    if let Some(kind) = seg.options.iter().find_map(|option| match option {
+        Opt::Other(kind, data) if !known(*kind, data) => Some(kind),
+        _ => None,
+    }) {
         return Err(format!("unknown option kind {kind}"));
     }
     if !seg.has(ACK) && !seg.has(SYN) && !seg.has(RST) {

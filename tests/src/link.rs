@@ -1,7 +1,7 @@
 //! One direction of a path: delay, rate, queue, MTU and every fault that RFC 9293 expects a network to have.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use ackclock_core::Instant;
@@ -15,12 +15,18 @@ pub struct Faults {
     pub delay: Duration,
     /// Up to this much more, drawn for each packet.
     pub jitter: Duration,
+    /// The receiver's device hands packets over at multiples of this, all that have come at once; zero: each as it comes.
+    pub moderation: Duration,
     /// Bits a second; `None`: no limit.
     pub rate_bps: Option<u64>,
     /// The most packets that wait at the rate limit.
     pub queue_packets: usize,
     /// Largest packet in bytes; a larger one is dropped, and its sender told.
     pub mtu: usize,
+    /// Packets marked with Congestion Experienced, of those whose transport takes marks.
+    pub mark: u32,
+    /// A packet that finds so many waiting at the rate limit is marked, too.
+    pub mark_above: Option<usize>,
     /// Packets lost.
     pub loss: u32,
     /// Packets that arrive twice.
@@ -44,9 +50,12 @@ impl Faults {
         Self {
             delay,
             jitter: Duration::ZERO,
+            moderation: Duration::ZERO,
             rate_bps: None,
             queue_packets: 1_000,
             mtu: 65_535,
+            mark: 0,
+            mark_above: None,
             loss: 0,
             duplicate: 0,
             reorder: 0,
@@ -79,6 +88,12 @@ pub struct LinkStats {
     pub corrupted: u64,
     /// Packets cut short.
     pub truncated: u64,
+    /// The most packets that waited at the rate limit, the one that leaves included.
+    pub queue_max: usize,
+    /// Packets marked with Congestion Experienced.
+    pub marked: u64,
+    /// How many each packet found waiting there, summed up.
+    pub queue_sum: u64,
 }
 
 impl LinkStats {
@@ -93,6 +108,12 @@ impl LinkStats {
             + self.corrupted
             + self.truncated
     }
+
+    /// How many packets a packet found waiting at the rate limit, on average.
+    #[must_use]
+    pub fn queue_mean(&self) -> u64 {
+        self.queue_sum / self.sent.max(1)
+    }
 }
 
 /// A packet on its way.
@@ -101,7 +122,6 @@ struct InTransit {
     arrives: Instant,
     number: u64,
     packet: Vec<u8>,
-    intact: bool,
 }
 
 /// One direction of a path.
@@ -115,7 +135,7 @@ pub struct Link {
     transit: BinaryHeap<Reverse<InTransit>>,
     next_number: u64,
     /// When the rate limit has let the last packet through, and when the ones before will.
-    departures: Vec<Instant>,
+    departures: VecDeque<Instant>,
 }
 
 /// What becomes of a packet at the link's entrance.
@@ -137,12 +157,12 @@ impl Link {
             rng: Rng::new(seed),
             transit: BinaryHeap::new(),
             next_number: 0,
-            departures: Vec::new(),
+            departures: VecDeque::new(),
         }
     }
 
     /// A packet enters the link.
-    pub fn send(&mut self, now: Instant, packet: Vec<u8>) -> Entered {
+    pub fn send(&mut self, now: Instant, mut packet: Vec<u8>) -> Entered {
         self.stats.sent += 1;
         if packet.len() > self.faults.mtu {
             self.stats.too_big += 1;
@@ -157,6 +177,12 @@ impl Link {
             self.stats.queue_drops += 1;
             return Entered::Quietly;
         };
+        let waiting = self.departures.len().saturating_sub(2);
+        // No number is drawn where marks are off, so that seeds keep their meaning.
+        let by_chance = self.faults.mark > 0 && self.rng.chance(self.faults.mark);
+        if by_chance || self.faults.mark_above.is_some_and(|most| waiting >= most) {
+            self.stats.marked += u64::from(ackclock_wire::ecn::mark(&mut packet));
+        }
         if self.rng.chance(self.faults.duplicate) {
             self.stats.duplicated += 1;
             self.carry(departs, packet.clone());
@@ -171,20 +197,20 @@ impl Link {
         self.transit.peek().map(|Reverse(next)| next.arrives)
     }
 
-    /// The next packet that has arrived by `now`, and whether it is as it was sent.
-    pub fn receive(&mut self, now: Instant) -> Option<(Vec<u8>, bool)> {
+    /// The next packet that has arrived by `now`.
+    pub fn receive(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.next_arrival()? > now {
             return None;
         }
         let Reverse(arrived) = self.transit.pop()?;
         self.stats.delivered += 1;
-        Some((arrived.packet, arrived.intact))
+        Some(arrived.packet)
     }
 
-    /// From now on the link only delays; its rate, queue and MTU stay.
+    /// From now on the link only delays; its rate, queue, moderation and MTU stay.
     pub fn heal(&mut self) {
-        let Faults { delay, rate_bps, queue_packets, mtu, .. } = self.faults;
-        self.faults = Faults { rate_bps, queue_packets, mtu, ..Faults::none(delay) };
+        let Faults { delay, moderation, rate_bps, queue_packets, mtu, .. } = self.faults;
+        self.faults = Faults { moderation, rate_bps, queue_packets, mtu, ..Faults::none(delay) };
     }
 
     /// O12: every packet is accounted for.
@@ -200,34 +226,40 @@ impl Link {
 
     fn departure(&mut self, now: Instant, len: usize) -> Option<Instant> {
         let Some(rate) = self.faults.rate_bps else { return Some(now) };
-        self.departures.retain(|at| *at > now);
+        while self.departures.front().is_some_and(|at| *at <= now) {
+            self.departures.pop_front();
+        }
+        self.stats.queue_sum += self.departures.len() as u64;
         if self.departures.len() >= self.faults.queue_packets {
             return None;
         }
-        let starts = self.departures.last().copied().unwrap_or(now);
+        let starts = self.departures.back().copied().unwrap_or(now);
         let departs = starts + Duration::from_nanos(len as u64 * 8 * 1_000_000_000 / rate);
-        self.departures.push(departs);
+        self.departures.push_back(departs);
+        self.stats.queue_max = self.stats.queue_max.max(self.departures.len());
         Some(departs)
     }
 
     fn carry(&mut self, departs: Instant, mut packet: Vec<u8>) {
         let mut arrives = departs + self.faults.delay + self.up_to(self.faults.jitter);
-        let mut intact = true;
         if self.rng.chance(self.faults.reorder) {
             self.stats.reordered += 1;
             arrives += self.up_to(self.faults.reorder_by);
         }
         if self.rng.chance(self.faults.corrupt) {
             self.stats.corrupted += 1;
-            intact = false;
             self.damage(&mut packet);
         } else if self.rng.chance(self.faults.truncate) {
             self.stats.truncated += 1;
-            intact = false;
             packet.truncate(self.rng.below(packet.len() as u64) as usize);
         }
+        let moderation = self.faults.moderation.as_nanos() as u64;
+        if moderation > 0 {
+            let since_zero = arrives.saturating_since(Instant::ZERO).as_nanos() as u64;
+            arrives = Instant::ZERO + Duration::from_nanos(since_zero.next_multiple_of(moderation));
+        }
         self.next_number += 1;
-        self.transit.push(Reverse(InTransit { arrives, number: self.next_number, packet, intact }));
+        self.transit.push(Reverse(InTransit { arrives, number: self.next_number, packet }));
     }
 
     /// Turns bits over within 15 in a row; ones' complement sums see any such burst.

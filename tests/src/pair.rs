@@ -7,12 +7,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ackclock_core::congestion::Snapshot;
+use ackclock_core::profile::Ecn;
 use ackclock_core::{
-    Connection, ConnectionError, ConnectionId, EndpointConfig, Instant, Keepalive, ListenAddr, ListenOptions,
-    ListenerId, State, TcpConfig,
+    Connection, ConnectionError, ConnectionId, ConnectionInfo, EcnInfo, EndpointConfig, Instant, Keepalive,
+    ListenAddr, ListenOptions, ListenerId, State, TcpConfig,
 };
 
 use crate::app::{App, Plan};
+use crate::coalesce::coalesce;
 use crate::flow::Flow;
 use crate::host::{Host, check_frame, host_addr};
 use crate::icmp::packet_too_big;
@@ -41,6 +44,10 @@ pub struct Scenario {
     pub heal_after: Duration,
     /// When the path's MTU changes, and to what.
     pub mtu_change: Option<(Duration, usize)>,
+    /// Whether both devices cut packets of up to 64 KB, and merge what arrives at one instant.
+    pub offload: bool,
+    /// When both ends must have finished, faults or not; `None`: five minutes after faults end.
+    pub limit: Option<Duration>,
 }
 
 /// What a run did.
@@ -52,8 +59,20 @@ pub struct Report {
     pub links: [LinkStats; 2],
     /// Sequence numbers that passed 2^31 or 2^32 while data was sent.
     pub wraps: u32,
-    /// Simulated time.
+    /// Simulated time until both ends had finished.
+    pub finished: Duration,
+    /// Simulated time, with what follows the end.
     pub time: Duration,
+    /// Segments that each end sent again.
+    pub retransmits: [u64; 2],
+    /// Expiries of each end's retransmission timer.
+    pub timeouts: [u64; 2],
+    /// Packets that arrived merged from several.
+    pub merged: u64,
+    /// What each end saw of ECN.
+    pub ecn: [Option<EcnInfo>; 2],
+    /// The numbers of each end's controller when both had finished.
+    pub controllers: [Snapshot; 2],
     /// A hash over every packet and its time: equal for equal runs.
     pub trace: u64,
 }
@@ -81,6 +100,7 @@ pub struct Pair {
     sides: [Side; 2],
     links: [Link; 2],
     healed: bool,
+    merged: u64,
     /// Steps without time passing.
     spins: u32,
     trace: u64,
@@ -103,8 +123,10 @@ impl Pair {
             config.mtu = scenario.mtu;
             config.tcp = scenario.tcp[i].clone();
             let epoch = epoch(&config, sockets[i], sockets[1 - i], i == 1, scenario.iss[i], &mut rng);
+            let mut host = Host::new(config, epoch);
+            host.gso_max = if scenario.offload { 65_535 } else { 0 };
             Side {
-                host: Host::new(config, epoch),
+                host,
                 epoch,
                 socket: sockets[i],
                 listener: None,
@@ -114,7 +136,8 @@ impl Pair {
                 bytes_acked: 0,
             }
         });
-        let mut pair = Self { scenario, now: Instant::ZERO, sides, links, healed: false, spins: 0, trace: 0 };
+        let mut pair =
+            Self { scenario, now: Instant::ZERO, sides, links, healed: false, merged: 0, spins: 0, trace: 0 };
         let [client, server] = &mut pair.sides;
         let addr = ListenAddr { addr: Some(server.socket.ip()), port: Some(server.socket.port()) };
         server.listener = server.host.endpoint.listen(server.host.now, ListenOptions::new(addr)).ok();
@@ -129,29 +152,49 @@ impl Pair {
     ///
     /// # Panics
     /// If an oracle is broken.
-    pub fn run(mut self) -> Report {
+    pub fn run(self) -> Report {
+        self.run_and_look().0
+    }
+
+    /// The same, with what the client's and the server's connection say of themselves once both have finished.
+    ///
+    /// # Panics
+    /// If an oracle is broken.
+    pub fn run_and_look(mut self) -> (Report, [Option<ConnectionInfo>; 2]) {
         let heal_at = Instant::ZERO + self.scenario.heal_after;
         // F4: twice the largest RTO, a zero-window probe interval, and what the data itself takes.
-        let deadline = heal_at + Duration::from_secs(300);
+        let after_healing = self.scenario.heal_after + Duration::from_secs(300);
+        let deadline = Instant::ZERO + self.scenario.limit.unwrap_or(after_healing);
         while !self.is_finished() {
             if !self.healed && self.now >= heal_at {
                 self.heal();
                 self.exchange();
             }
-            assert!(self.now < deadline, "stuck after faults ended: {}", self.describe());
+            assert!(self.now < deadline, "stuck, or not done in time: {}", self.describe());
             let next = self.next_event().map(|at| if self.healed { at } else { at.min(heal_at) });
             let next = next.unwrap_or_else(|| panic!("nothing will ever happen: {}", self.describe()));
             self.step(next);
         }
         self.check_endings();
+        let finished = self.now.saturating_since(Instant::ZERO);
+        let infos = [0, 1].map(|i| self.sides[i].connection().map(|c| c.info(self.sides[i].host.now)));
         self.close();
-        Report {
+        let report = Report {
             bytes: self.sides.iter().map(|side| side.app.read).sum(),
             links: [self.links[0].stats, self.links[1].stats],
             wraps: self.sides.iter().map(|side| side.flow.wraps).sum(),
+            finished,
             time: self.now.saturating_since(Instant::ZERO),
+            retransmits: infos.each_ref().map(|info| info.as_ref().map_or(0, |info| info.retransmits)),
+            timeouts: infos.each_ref().map(|info| info.as_ref().map_or(0, |info| info.timeouts)),
+            merged: self.merged,
+            ecn: infos.each_ref().map(|info| info.as_ref()?.ecn),
+            controllers: infos
+                .each_ref()
+                .map(|info| info.as_ref().map(|info| info.controller).unwrap_or_default()),
             trace: self.trace,
-        }
+        };
+        (report, infos)
     }
 
     fn is_finished(&self) -> bool {
@@ -189,15 +232,30 @@ impl Pair {
                 side.host.wake(host_now);
             }
             side.host.now = host_now;
-            while let Some((packet, intact)) = self.links[1 - i].receive(self.now) {
-                let side = &mut self.sides[i];
-                if intact && let Ok(frame) = Frame::parse(&packet) {
-                    side.flow.received(&frame.seg);
-                }
+            self.receive(i);
+        }
+        self.exchange();
+    }
+
+    /// All that has arrived at end `i` by now.
+    fn receive(&mut self, i: usize) {
+        let side = &mut self.sides[i];
+        let mut held = Vec::new();
+        while let Some(packet) = self.links[1 - i].receive(self.now) {
+            // Damage that no checksum covers, as of an IPv6 hop limit, leaves the segment what it was.
+            if let Ok(frame) = Frame::parse(&packet) {
+                side.flow.received(&frame.seg);
+            }
+            if self.scenario.offload {
+                held.push(packet);
+            } else {
                 side.host.receive(&packet);
             }
         }
-        self.exchange();
+        for (packet, meta) in coalesce(held) {
+            self.merged += u64::from(meta.segment_size.is_some());
+            side.host.receive_as(&packet, meta);
+        }
     }
 
     /// Applications run and packets leave, until nothing more happens at this instant.
@@ -220,17 +278,24 @@ impl Pair {
     }
 
     fn transmit(&mut self, i: usize) {
-        while let Some(packet) = self.sides[i].host.transmit_one() {
-            let side = &mut self.sides[i];
-            let frame = check_frame(&packet, side.host.mtu())
-                .unwrap_or_else(|why| panic!("O7, {why}: {packet:02x?}"));
-            side.flow.sent(&frame.seg);
-            self.trace = hash(self.trace ^ self.now.as_nanos(), &packet);
-            if let Entered::TooBig(mtu) = self.links[i].send(self.now, packet.clone()) {
-                // The router's answer may be lost like any other packet.
-                let report = packet_too_big(host_addr(self.scenario.v6, 254), mtu as u32, &packet);
-                self.links[1 - i].send(self.now, report);
+        while let Some(packets) = self.sides[i].host.transmit_cut() {
+            for packet in packets {
+                self.carry(i, packet);
             }
+        }
+    }
+
+    /// A packet of end `i` goes onto its way.
+    fn carry(&mut self, i: usize, packet: Vec<u8>) {
+        let side = &mut self.sides[i];
+        let frame =
+            check_frame(&packet, side.host.mtu()).unwrap_or_else(|why| panic!("O7, {why}: {packet:02x?}"));
+        side.flow.sent(&frame.seg);
+        self.trace = hash(self.trace ^ self.now.as_nanos(), &packet);
+        if let Entered::TooBig(mtu) = self.links[i].send(self.now, packet.clone()) {
+            // The router's answer may be lost like any other packet.
+            let report = packet_too_big(host_addr(self.scenario.v6, 254), mtu as u32, &packet);
+            self.links[1 - i].send(self.now, report);
         }
     }
 
@@ -388,7 +453,10 @@ impl Scenario {
         let v6 = mtu >= 1280 && rng.chance(400_000);
         let aborts = rng.chance(100_000);
         let heal_after = Duration::from_millis(rng.between(2_000, 60_000));
-        let tcp = [draw_tcp(&mut rng, aborts), draw_tcp(&mut rng, aborts)];
+        let mut tcp = [draw_tcp(&mut rng, aborts), draw_tcp(&mut rng, aborts)];
+        // From a source of its own, so that the other draws of a seed stay what they were.
+        let mut pacing_rng = Rng::new(seed ^ 0x9ace);
+        tcp.iter_mut().for_each(|tcp| draw_pacing(&mut pacing_rng, tcp));
         let faults = [draw_faults(&mut rng, heal_after), draw_faults(&mut rng, heal_after)];
         let slow = faults.iter().any(|f| f.rate_bps.is_some() || f.loss > 0);
         let plans = [0, 1].map(|i| draw_plan(&mut rng, slow, aborts && i == seed as usize % 2));
@@ -400,11 +468,31 @@ impl Scenario {
         });
         let mtu_change = (mtu > 1300 && rng.chance(200_000))
             .then(|| (Duration::from_millis(rng.below(3_000)), rng.between(1280, 1400) as usize));
-        Self { seed, v6, mtu, tcp, faults, plans, iss, heal_after, mtu_change }
+        Self { seed, v6, mtu, tcp, faults, plans, iss, heal_after, mtu_change, offload: false, limit: None }
+    }
+
+    /// A transfer of `bytes` from client to server, answered by one byte, on a path that does `path` both ways.
+    #[must_use]
+    pub fn transfer(seed: u64, bytes: u64, tcp: [TcpConfig; 2], path: &Faults) -> Self {
+        Self {
+            seed,
+            v6: false,
+            mtu: 1500,
+            tcp,
+            faults: [path.clone(), path.clone()],
+            plans: [Plan::plain(bytes), Plan::plain(1)],
+            iss: [None, None],
+            heal_after: Duration::from_secs(3600),
+            mtu_change: None,
+            offload: false,
+            limit: None,
+        }
     }
 }
 
 fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
+    // From a copy, so that a seed means otherwise what it always meant.
+    let ecn = rng.clone().pick(&[Ecn::Off, Ecn::Off, Ecn::Classic, Ecn::Accurate, Ecn::Accurate]);
     let probing = Keepalive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), probes: 5 };
     TcpConfig {
         nodelay: rng.chance(300_000),
@@ -416,14 +504,22 @@ fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
         timestamps: rng.chance(700_000),
         sack: rng.chance(700_000),
         window_scaling: rng.chance(700_000),
+        ecn,
         ..TcpConfig::default()
     }
+}
+
+fn draw_pacing(rng: &mut Rng, tcp: &mut TcpConfig) {
+    tcp.pacing = rng.chance(700_000);
+    tcp.pacing_rate_max = rng.chance(150_000).then(|| rng.between(50_000, 10_000_000));
 }
 
 fn draw_faults(rng: &mut Rng, until: Duration) -> Faults {
     let micros = |rng: &mut Rng, most| Duration::from_micros(rng.below(most));
     let delay = rng.pick(&[50, 1_000, 20_000, 150_000]);
     let mut faults = Faults::none(micros(rng, delay));
+    let mut marks = rng.clone();
+    faults.mark = if marks.chance(500_000) { marks.below(1_000_001) as u32 } else { 0 };
     let mut on = |parts: u32, most: u64| if rng.chance(parts) { rng.below(most) as u32 } else { 0 };
     faults.loss = on(600_000, 300_000) / 2_u32.pow(on(700_000, 6));
     faults.duplicate = on(300_000, 300_000);

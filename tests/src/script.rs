@@ -79,6 +79,8 @@ pub struct Script {
     pub syn_window: u16,
     /// Shift count of the endpoint's window, when both sides offered one.
     pub local_scale: u8,
+    /// TOS or traffic class of the peer's packets.
+    pub peer_traffic_class: u8,
     peer_scales: bool,
     peer_window: u16,
     queue: VecDeque<(Instant, Frame)>,
@@ -110,6 +112,7 @@ impl Script {
             edge: 0,
             syn_window: 0,
             local_scale: 0,
+            peer_traffic_class: 0,
             peer_scales: setup.peer_options.iter().any(|o| matches!(o, Opt::WindowScale(_))),
             peer_window: setup.peer_window,
             queue: VecDeque::new(),
@@ -231,7 +234,7 @@ impl Script {
         {
             segment.options.push(Opt::Timestamps(val, self.ts_seen));
         }
-        Frame::new(self.remote, self.local, segment)
+        Frame { traffic_class: self.peer_traffic_class, ..Frame::new(self.remote, self.local, segment) }
     }
 
     // -- what the endpoint sent -----------------------------------------------------------------------------

@@ -42,6 +42,8 @@ pub struct Seg {
     pub ack: u32,
     /// Control bits of [`flag`].
     pub flags: u8,
+    /// AE of RFC 9768, which stands in byte 12.
+    pub ae: bool,
     /// SEG.WND, not scaled.
     pub window: u16,
     /// SEG.UP.
@@ -108,6 +110,31 @@ impl Seg {
         self.ack = ack;
         self.flags |= ACK;
         self
+    }
+
+    /// Sets the ACE field of RFC 9768: AE, CWR and ECE as a number.
+    #[must_use]
+    pub fn ace(mut self, ace: u8) -> Self {
+        self.ae = ace & 4 != 0;
+        self.flags = self.flags & !(CWR | ECE) | (ace & 3) << 6;
+        self
+    }
+
+    /// The ACE field.
+    #[must_use]
+    pub fn ace_value(&self) -> u8 {
+        u8::from(self.ae) << 2 | self.flags >> 6
+    }
+
+    /// The counters of an Accurate ECN option in the order of the wire, with its kind.
+    #[must_use]
+    pub fn accecn(&self) -> Option<(u8, Vec<u32>)> {
+        let counters =
+            |data: &[u8]| data.chunks_exact(3).map(|c| u32::from_be_bytes([0, c[0], c[1], c[2]])).collect();
+        self.options.iter().find_map(|option| match option {
+            Opt::Other(kind @ (172 | 174), data) => Some((*kind, counters(data))),
+            _ => None,
+        })
     }
 
     /// Sets SEG.WND.
@@ -259,6 +286,7 @@ impl Frame {
         tcp.urg = seg.has(URG);
         tcp.ece = seg.has(ECE);
         tcp.cwr = seg.has(CWR);
+        tcp.ns = seg.ae;
         tcp.urgent_pointer = seg.urgent;
         if !seg.options.is_empty() {
             tcp.set_options_raw(&encode_options(&seg.options)).expect("at most 40 bytes of options");
@@ -339,6 +367,7 @@ impl Frame {
                 seq: tcp.sequence_number(),
                 ack: tcp.acknowledgment_number(),
                 flags: tcp.header_slice()[13],
+                ae: tcp.ns(),
                 window: tcp.window_size(),
                 urgent: tcp.urgent_pointer(),
                 options,

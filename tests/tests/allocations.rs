@@ -3,11 +3,15 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_benches::pair::{Bulk, Link};
 use ackclock_control::Instant;
-use ackclock_control::congestion::{Ack, Registry, Start};
+use ackclock_control::congestion::{
+    Ack, Controller, LossCause, LossEpisode, Lost, RecoveryEnd, Registry, Sent, Start, Timeout, Undo, paced,
+    validated,
+};
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 use ackclock_core::TcpConfig;
 
@@ -63,14 +67,49 @@ fn ack(n: u64) -> Ack {
     }
 }
 
+/// What happens to a controller once in a while.
+fn seldom(controller: &mut dyn Controller, n: u64) {
+    let (now, delivered, flight_size) = (Instant::from_micros(n * 100), n * 1448, 144_800);
+    let (bytes, prior_delivered, app_limited) = (1448, delivered.saturating_sub(144_800), false);
+    controller.on_sent(&Sent { now, bytes, in_flight: flight_size, retransmission: true });
+    let cause = if n.is_multiple_of(200) { LossCause::EcnEcho } else { LossCause::Reordering };
+    match n % 500 {
+        100 => controller.on_timeout(&Timeout { now, flight_size, expiries: 1, delivered }),
+        200 | 300 => {
+            controller.on_lost(&Lost { now, bytes, delivered, prior_delivered, app_limited });
+            controller.on_loss_episode(&LossEpisode {
+                now,
+                cause,
+                flight_size,
+                bytes_lost: bytes,
+                delivered,
+            });
+        }
+        400 => controller.on_undo(&Undo { now }),
+        _ => controller.on_recovery_end(&RecoveryEnd { now, in_flight: flight_size, delivered }),
+    }
+}
+
 #[test]
-fn acknowledgements_allocate_nothing() {
+fn controllers_and_their_layers_allocate_nothing() {
     let registry = Registry::builtin();
+    let start = Start { smss: 1448, initial_window: 14_480, now: Instant::ZERO };
     for name in registry.names() {
-        let start = Start { smss: 1448, initial_window: 14_480, now: Instant::ZERO };
-        let mut controller = registry.find(name).unwrap().create(&start);
-        let count = allocations(|| (1..10_000).for_each(|n| controller.on_ack(&ack(n))));
-        assert_eq!(count, 0, "{name}");
+        let plain = registry.find(name).unwrap();
+        let layered = paced(validated(Arc::clone(&plain)));
+        for factory in [plain, layered] {
+            let mut controller = factory.create(&start);
+            let count = allocations(|| {
+                for n in 1..10_000 {
+                    controller.on_ack(&ack(n));
+                    std::hint::black_box((controller.cwnd(), controller.pacing_rate()));
+                    if n.is_multiple_of(100) {
+                        seldom(controller.as_mut(), n);
+                    }
+                }
+            });
+            assert_eq!(count, 0, "{name}");
+        }
     }
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use ackclock_control::profile::Profile;
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::{ControllerFactory, Registry};
-use ackclock_tests::app::Plan;
 use ackclock_tests::link::Faults;
 use ackclock_tests::pair::{Pair, Report, Scenario};
 
@@ -22,25 +21,7 @@ fn transfer(congestion: Arc<dyn ControllerFactory>, loss_per_million: u32) -> Re
         loss: loss_per_million,
         ..Faults::none(Duration::from_millis(10))
     };
-    let plan = |total| Plan {
-        total,
-        write_chunk: (65_536, 65_536),
-        read_chunk: (65_536, 65_536),
-        pause: 0,
-        pause_max: Duration::ZERO,
-        abort_after: None,
-    };
-    let scenario = Scenario {
-        seed: 1,
-        v6: false,
-        mtu: 1500,
-        tcp: [tcp.clone(), tcp],
-        faults: [path.clone(), path],
-        plans: [plan(BYTES), plan(1)],
-        iss: [None, None],
-        heal_after: Duration::from_secs(3600),
-        mtu_change: None,
-    };
+    let scenario = Scenario::transfer(1, BYTES, [tcp.clone(), tcp], &path);
     Pair::new(scenario).run()
 }
 

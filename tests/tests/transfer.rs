@@ -18,21 +18,35 @@ const REGRESSIONS: [u64; 1] = [
 #[test]
 fn every_byte_arrives_once_and_in_order_whatever_the_path_does() {
     if let Ok(seed) = std::env::var("SIM_SEED") {
-        let report = run(seed.parse().expect("SIM_SEED is a number"));
-        println!("{report:?}");
+        let seed = seed.parse().expect("SIM_SEED is a number");
+        println!("{:?}\ncut and merged: {:?}", run(seed, false), run(seed, true));
         return;
     }
+    let total = run_seeds(false);
+    assert_eq!(total.merged, 0, "packets were merged by devices that cannot");
+}
+
+/// The same paths between devices that take 64 KB packets and cut them, and merge what arrives together.
+#[test]
+fn every_byte_arrives_once_and_in_order_in_packets_that_devices_cut_and_merge() {
+    let total = run_seeds(true);
+    assert!(total.merged > 1_000, "only {} packets were merged", total.merged);
+}
+
+/// Runs all seeds and returns their sums.
+fn run_seeds(offload: bool) -> Report {
     let seeds = std::env::var("SIM_SEEDS").map_or(SEEDS, |n| n.parse().expect("SIM_SEEDS is a number"));
     let mut total = Report::default();
     let (mut faults, mut wrapped, mut failed) = ([0; 7], 0, Vec::new());
     for seed in (1..=seeds).chain(REGRESSIONS) {
-        let Ok(report) = catch_unwind(AssertUnwindSafe(|| run(seed))) else {
+        let Ok(report) = catch_unwind(AssertUnwindSafe(|| run(seed, offload))) else {
             eprintln!("seed {seed} failed; SIM_SEED={seed} cargo test -p ackclock-tests --test transfer");
             failed.push(seed);
             continue;
         };
         total.bytes += report.bytes;
         total.time += report.time;
+        total.merged += report.merged;
         wrapped += u64::from(report.wraps > 0);
         for link in report.links {
             let kinds = [
@@ -48,25 +62,35 @@ fn every_byte_arrives_once_and_in_order_whatever_the_path_does() {
         }
     }
     println!(
-        "{} bytes in {seeds} seeds, {:?} simulated, {wrapped} wrapped; lost, queue, too big, duplicated, \
+        "{} bytes in {seeds} seeds, {:?} simulated, {wrapped} wrapped, {} merged; lost, queue, too big, duplicated, \
          reordered, corrupted, truncated: {faults:?}",
-        total.bytes, total.time
+        total.bytes, total.time, total.merged
     );
     assert!(failed.is_empty(), "{} seeds failed: {failed:?}", failed.len());
     // A gate that injects nothing proves nothing.
     assert!(faults.iter().all(|count| *count > 0), "a kind of fault never happened: {faults:?}");
     assert!(wrapped * 3 >= seeds, "sequence numbers wrapped in {wrapped} of {seeds} seeds");
+    total
 }
 
 #[test]
 fn equal_seeds_send_equal_packets_at_equal_times() {
     for seed in [3, 14, 15, 92, 65] {
-        assert_eq!(run(seed).trace, run(seed).trace, "seed {seed}");
+        for offload in [false, true] {
+            assert_eq!(run(seed, offload).trace, run(seed, offload).trace, "seed {seed}");
+        }
     }
 }
 
-fn run(seed: u64) -> Report {
-    let report = Pair::new(Scenario::draw(seed)).run();
+fn run(seed: u64, offload: bool) -> Report {
+    let mut scenario = Scenario::draw(seed);
+    scenario.offload = offload;
+    if offload {
+        for faults in &mut scenario.faults {
+            faults.moderation = Duration::from_micros(100);
+        }
+    }
+    let report = Pair::new(scenario).run();
     assert!(report.time > Duration::ZERO);
     report
 }

@@ -4,20 +4,26 @@
 //! - [`congestion`]: the controllers, from Tahoe to BBR, with a table of them, and what a user's own needs;
 //! - [`rtt`]: round trips and the retransmission timeout, with presets from the literature;
 //! - [`bandwidth`]: estimates of the bandwidth at the start of a connection;
+//! - [`assess`]: how good such estimates would have been on a recorded connection;
 //! - [`profile`]: names for sets of such choices;
 //! - [`kit`]: checks for any controller, and a path in virtual time to try it on;
 //! - [`rate`]: congestion avoidance for datagrams.
-
+//!
+#![doc = include_str!("../../../docs/control.md")]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]
 
+pub mod assess;
 pub mod bandwidth;
 pub mod congestion;
 pub mod kit;
+mod parameter;
+mod parse;
 pub mod profile;
 pub mod rate;
 pub mod rtt;
 pub mod time;
 
+pub use parameter::InvalidParameter;
 pub use time::Instant;

@@ -3,6 +3,7 @@
 //! A profile is data. What it names is made elsewhere: controllers by the [`Registry`], timeouts by
 //! [`RttEstimator`](crate::rtt::RttEstimator), recovery by the core.
 
+mod choice;
 mod table;
 
 use std::sync::Arc;
@@ -170,8 +171,11 @@ pub enum AckPolicy {
         /// The longest delay.
         delay_max: Duration,
     },
-    /// When a share of the window has arrived, or after a delay (4.3BSD: 35 % or 200 ms; Jacobson and Karels
-    /// 1988, fig. 9).
+    /// When the window can be moved on by a share of it, or after a delay, gaps or not (4.3BSD: 35 % or 200 ms;
+    /// Jacobson and Karels 1988, fig. 9).
+    ///
+    /// Deviation: the delay runs from the first segment that waits; in 4.3BSD it ended with the next tick of a
+    /// clock of 200 ms.
     WindowShare {
         /// The share in hundredths.
         percent: u8,

@@ -92,6 +92,7 @@ mod tests {
 
     #[test]
     fn loss_halves_the_rate() {
+        // Tests: J11
         let mut rate = DatagramRate::new(Duration::from_millis(10), Duration::from_secs(1));
         rate.on_loss();
         assert!((rate_per_second(&rate) - 50.0).abs() < 1e-6);
@@ -108,9 +109,10 @@ mod tests {
     }
 
     proptest! {
-        // J11: the rate grows linearly, by 1/α with each success.
+        // The rate grows linearly, by 1/α with each success.
         #[test]
         fn rate_grows_linearly(interval_us in 100_u64..10_000_000, alpha_ms in 10_u64..100_000, successes in 1_u32..500) {
+            // Tests: J11
             let (interval, alpha) = (Duration::from_micros(interval_us), Duration::from_millis(alpha_ms));
             let mut rate = DatagramRate::new(interval, alpha);
             let start = rate_per_second(&rate);

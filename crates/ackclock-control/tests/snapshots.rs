@@ -1,5 +1,5 @@
 //! Tables made from the controllers: their windows by round trip, which a change of behaviour must change
-//! too, and what they are, for the documentation.
+//! too, and what there is to choose, for the documentation.
 //!
 //! `UPDATE_SNAPSHOTS=1 cargo test -p ackclock-control --test snapshots` writes both anew.
 
@@ -7,8 +7,15 @@ use std::fmt::Write as _;
 use std::path::Path as FilePath;
 use std::time::Duration;
 
-use ackclock_control::congestion::{About, Registry};
+use ackclock_control::Instant;
+use ackclock_control::bandwidth::SenderEstimatorKind;
+use ackclock_control::congestion::{
+    About, Ack, Controller, ControllerFactory, IdleRestart, LossCause, LossEpisode, Lost, Registry, Sent,
+    Start, Timeout, Undo,
+};
 use ackclock_control::kit::{Flow, Path};
+use ackclock_control::profile::{Profile, Recovery, UndoChoice};
+use ackclock_control::rtt::{Formula, Gain, RtoConfig, Sampling, presets};
 
 /// 2 Mbit/s, 100 ms, segments of 1000 bytes: 25 segments fill the path, 20 more its queue.
 const PATH: Path = Path { rate: 250_000, buffer: 20_000, ..Path::TYPICAL };
@@ -37,9 +44,173 @@ fn windows_by_round() -> String {
     table
 }
 
-fn description() -> String {
+/// What each event does to a controller's window, in segments to the tenth: growth from ten segments, then a loss and three
+/// round trips, its undoing, a timeout and four round trips, its undoing, idleness, and a mark.
+fn windows_by_event() -> String {
     let mut table = String::from(
-        "| name | year | source | signal | keeps in the queue | deviations |\n|---|---|---|---|---|---|\n",
+        "Window in segments, ssthresh behind the slash (-: none yet), after what the column says; a round trip acknowledges the\n\
+         whole window, and takes 100 ms. Undone are the loss and the timeout of the columns before.\n\n",
+    );
+    let columns =
+        ["start", "3 rounds", "loss", "3 rounds", "undone", "timeout", "4 rounds", "undone", "idle", "mark"];
+    write!(table, "{:<16}", "").unwrap();
+    columns.iter().for_each(|column| write!(table, "{column:>14}").unwrap());
+    let registry = Registry::builtin();
+    for name in registry.names() {
+        write!(table, "\n{name:<16}").unwrap();
+        let mut driven = Driven::new(registry.find(name).unwrap().as_ref());
+        let steps: [fn(&mut Driven); 10] = [
+            |_| (),
+            |driven| driven.rounds(3),
+            |driven| driven.lose(LossCause::DuplicateAcks),
+            |driven| driven.rounds(3),
+            |driven| driven.controller.on_undo(&Undo { now: driven.now }),
+            Driven::expire,
+            |driven| driven.rounds(4),
+            |driven| driven.controller.on_undo(&Undo { now: driven.now }),
+            Driven::idle,
+            |driven| driven.lose(LossCause::EcnEcho),
+        ];
+        for step in steps {
+            step(&mut driven);
+            write!(table, "{:>14}", driven.window()).unwrap();
+        }
+    }
+    table.push('\n');
+    table
+}
+
+/// A controller, and the connection that it believes in.
+struct Driven {
+    controller: Box<dyn Controller>,
+    now: Instant,
+    delivered: u64,
+}
+
+impl Driven {
+    fn new(factory: &dyn ControllerFactory) -> Self {
+        let now = Instant::from_millis(1000);
+        let controller = factory.create(&Start { smss: 1000, initial_window: 10_000, now });
+        let mut driven = Self { controller, now, delivered: 0 };
+        driven.send(10);
+        driven
+    }
+
+    fn window(&self) -> String {
+        let tenths = |bytes: u64| format!("{}.{}", bytes / 1000, bytes % 1000 / 100);
+        let ssthresh = self.controller.ssthresh();
+        let ssthresh = if ssthresh == u64::MAX { "-".to_owned() } else { tenths(ssthresh) };
+        format!("{}/{ssthresh}", tenths(self.controller.cwnd()))
+    }
+
+    fn send(&mut self, segments: u64) {
+        for _ in 0..segments {
+            let (now, in_flight) = (self.now, self.controller.cwnd());
+            self.controller.on_sent(&Sent { now, bytes: 1000, in_flight, retransmission: false });
+        }
+    }
+
+    fn rounds(&mut self, rounds: u32) {
+        let rtt = Duration::from_millis(100);
+        for _ in 0..rounds {
+            let (prior_delivered, sent_at) = (self.delivered, self.now);
+            self.now += rtt;
+            let before = self.controller.cwnd() / 1000;
+            for _ in 0..before {
+                self.delivered += 1000;
+                self.controller.on_ack(&Ack {
+                    now: self.now,
+                    bytes_acked: 1000,
+                    bytes_cumulative: 1000,
+                    rtt: Some(rtt),
+                    srtt: rtt,
+                    rtt_min: rtt,
+                    delivered: self.delivered,
+                    prior_delivered,
+                    sent_at,
+                    delivery_interval: rtt,
+                    app_limited: false,
+                    prior_in_flight: before * 1000,
+                    in_flight: before * 1000,
+                    cwnd_limited: true,
+                    in_recovery: false,
+                    ecn_marked: 0,
+                });
+            }
+            self.send(self.controller.cwnd() / 1000);
+        }
+    }
+
+    fn lose(&mut self, cause: LossCause) {
+        let (now, delivered, flight_size) = (self.now, self.delivered, self.controller.cwnd());
+        let bytes_lost = if cause == LossCause::EcnEcho { 0 } else { 1000 };
+        if bytes_lost > 0 {
+            let (prior_delivered, app_limited) = (delivered, false);
+            self.controller.on_lost(&Lost {
+                now,
+                bytes: bytes_lost,
+                delivered,
+                prior_delivered,
+                app_limited,
+            });
+        }
+        self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
+    }
+
+    fn expire(&mut self) {
+        let (now, delivered, flight_size) = (self.now, self.delivered, self.controller.cwnd());
+        self.controller.on_timeout(&Timeout { now, flight_size, expiries: 1, delivered });
+        self.send(1);
+    }
+
+    fn idle(&mut self) {
+        let idle = Duration::from_secs(60);
+        self.now += idle;
+        let (now, rto) = (self.now, Duration::from_secs(1));
+        self.controller.on_idle_restart(&IdleRestart { now, idle, rto, restart_window: 10_000 });
+    }
+}
+
+/// The page on all that can be chosen, from what the code says of itself.
+fn page() -> String {
+    let sections = [
+        ("Congestion controllers", CONTROLLERS, controllers()),
+        ("Loss recovery", RECOVERY, recoveries()),
+        ("Undo", UNDO, undo()),
+        ("Retransmission timeouts", TIMEOUTS, timeouts()),
+        ("Start-up estimators", START_UP, start_up()),
+        ("Profiles", PROFILES, profiles()),
+    ];
+    let mut page = String::from(HEAD);
+    for (title, text, table) in sections {
+        write!(page, "\n## {title}\n\n{text}\n\n{table}").unwrap();
+    }
+    page
+}
+
+const HEAD: &str = "\
+# What decides when to send
+
+Made from what the code says of itself, by `UPDATE_SNAPSHOTS=1 cargo test -p ackclock-control --test snapshots`; do not
+edit. Which test proves each mechanism of the papers is in `docs/mechanisms.md`, what an acknowledgement costs each
+controller in `benches/results/control.md`.
+";
+const CONTROLLERS: &str = "\
+By name, per connection; parameters follow a colon, as in `vegas:alpha=2,beta=4`. `none-1987` is for simulated networks
+alone. Every signal but `none` means losses too.";
+const RECOVERY: &str = "How losses are found and repaired: `crates/ackclock-core/src/connection/loss` and the scoreboard below it.";
+const UNDO: &str = "Which proofs that nothing was lost restore cwnd and ssthresh; any set of them, or `off`.";
+const TIMEOUTS: &str = "\
+One estimator with parameters: gains α1 and α2, the granularity G of its clock, bounds, and whether one segment a flight is
+timed or all. The rows of the tables of Allman and Paxson begin with `ap-`.";
+const START_UP: &str = "\
+What sets the first ssthresh, if anything, from the times of acknowledgements (Allman and Paxson 1999, §3). At the receiver
+`Receiver` estimates from arrivals, and over traces `pbm` and `pbm_prime` do.";
+const PROFILES: &str = "Names for sets of the choices above.";
+
+fn controllers() -> String {
+    let mut table = String::from(
+        "| name | year | source | signal | keeps in the queue | parameters | deviations |\n|---|---|---|---|---|---|---|\n",
     );
     let registry = Registry::with_experiments();
     let mut factories: Vec<_> = registry.names().map(|name| registry.find(name).unwrap()).collect();
@@ -47,8 +218,94 @@ fn description() -> String {
     for factory in factories {
         let About { year, source, signal, keeps_in_queue, deviations, .. } = factory.about();
         let (name, signal) = (factory.name(), format!("{signal:?}").to_lowercase());
-        writeln!(table, "| `{name}` | {year} | {source} | {signal} | {keeps_in_queue} | {deviations} |")
-            .unwrap();
+        let parameters: Vec<String> = factory.parameters().iter().map(ToString::to_string).collect();
+        let parameters = parameters.join(", ");
+        writeln!(
+            table,
+            "| `{name}` | {year} | {source} | {signal} | {keeps_in_queue} | {parameters} | {deviations} |"
+        )
+        .unwrap();
+    }
+    table
+}
+
+fn recoveries() -> String {
+    let mut table = String::from("| name | what it does, and where it is described |\n|---|---|\n");
+    for (name, policy) in Recovery::ALL {
+        writeln!(table, "| `{name}` | {} |", policy.summary()).unwrap();
+    }
+    table
+}
+
+fn undo() -> String {
+    // A proof that is added must be described here.
+    let UndoChoice { timestamps: _, dsack: _, frto: _, min_rtt_quarters: _ } = UndoChoice::ALL;
+    [
+        "| name | proof | source |\n|---|---|---|",
+        "| `timestamps` | the acknowledgement echoes a timestamp older than the retransmission | RFC 3522, RFC 4015 (Eifel) |",
+        "| `dsack` | the peer reports that it received the retransmission twice | RFC 3708 |",
+        "| `frto` | after a timeout, acknowledgements of data that was not sent again | RFC 5682 |",
+        "| `min-rtt:N` | an acknowledgement within N quarters of the smallest round trip after a timeout | Allman and Paxson 1999, §2.8 |",
+    ]
+    .map(|line| format!("{line}\n"))
+    .concat()
+}
+
+fn timeouts() -> String {
+    let mut table = String::from(
+        "| name | source | α1 | α2 | timeout | G | bounds | timed |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for preset in presets::all() {
+        let RtoConfig { srtt_gain, rttvar_gain, granularity, rto_min, rto_max, .. } = preset.config;
+        let formula = match preset.config.formula {
+            Formula::MeanDeviation { k, adapt: false } => format!("SRTT + {k} RTTVAR"),
+            Formula::MeanDeviation { k, adapt: true } => format!("SRTT + {k} RTTVAR, the factor doubling"),
+            Formula::SignedDeviation { k, k_falling } => {
+                format!("SRTT + {k} RTTVAR, {k_falling} while srv < 0")
+            }
+            Formula::Multiple { beta } => format!("{beta} SRTT"),
+            Formula::Static => format!("{:?}", preset.config.initial),
+        };
+        let timed = match preset.config.sampling {
+            Sampling::EverySegment => "all",
+            Sampling::OncePerFlight => "one a flight",
+        };
+        let (gain_1, gain_2) = (gain(srtt_gain), gain(rttvar_gain));
+        let (name, source) = (preset.name, preset.source);
+        writeln!(
+            table,
+            "| `{name}` | {source} | {gain_1} | {gain_2} | {formula} | {granularity:?} | {rto_min:?} to {rto_max:?} | {timed} |"
+        )
+        .unwrap();
+    }
+    table
+}
+
+fn gain(gain: Gain) -> String {
+    let weight = gain.as_f64();
+    if weight == 0.0 { "0".to_owned() } else { format!("1/{}", weight.recip().round()) }
+}
+
+fn start_up() -> String {
+    let mut table = String::from("| name | what it takes, and where it is described |\n|---|---|\n");
+    for (name, kind) in SenderEstimatorKind::ALL {
+        writeln!(table, "| `{name}` | {} |", kind.summary()).unwrap();
+    }
+    table
+}
+
+fn profiles() -> String {
+    let mut table = String::from(
+        "| name | what it is | controller | recovery | initial window | source |\n|---|---|---|---|---|---|\n",
+    );
+    for profile in Profile::all() {
+        let Profile { name, summary, source, congestion, recovery, initial_window_segments, .. } = profile;
+        let recovery = recovery.name();
+        writeln!(
+            table,
+            "| `{name}` | {summary} | `{congestion}` | `{recovery}` | {initial_window_segments} | {source} |"
+        )
+        .unwrap();
     }
     table
 }
@@ -72,6 +329,11 @@ fn windows_by_round_are_those_of_the_table() {
 }
 
 #[test]
-fn documentation_describes_the_controllers_that_exist() {
-    compare("src/congestion/controllers.md", &description());
+fn windows_by_event_are_those_of_the_table() {
+    compare("tests/cwnd_by_event.txt", &windows_by_event());
+}
+
+#[test]
+fn documentation_describes_what_there_is_to_choose() {
+    compare("../../docs/control.md", &page());
 }

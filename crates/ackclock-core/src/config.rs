@@ -27,12 +27,17 @@ pub struct EndpointConfig {
     pub connections_max: usize,
     /// The most listeners at one time.
     pub listeners_max: usize,
+    /// The most connections that the application has released and that still finish; beyond it the oldest is reset.
+    pub orphans_max: usize,
     /// The most connections kept in TIME-WAIT; beyond it the oldest is recycled.
     pub time_wait_max: usize,
     /// Bytes that all buffers of all connections may take together.
     pub memory_budget: usize,
     /// First and last ephemeral port.
     pub ephemeral_ports: (u16, u16),
+    /// How late a driver's timer may be: what pacing lets go at one time is at least what its rate makes of this
+    /// span. A millisecond unless told otherwise, as tokio's timers count; less where time is exact. At most 4.29 s.
+    pub timer_granularity: Duration,
     /// Settings of connections that name none.
     pub tcp: TcpConfig,
 }
@@ -48,10 +53,12 @@ impl EndpointConfig {
             secret,
             connections_max: 1 << 20,
             listeners_max: 1 << 16,
+            orphans_max: 65_536,
             time_wait_max: 65_536,
             memory_budget: 1 << 30,
             // RFC 6056 §3.2: as large a range as the system can spare.
             ephemeral_ports: (1024, 65_535),
+            timer_granularity: Duration::from_millis(1),
             tcp: TcpConfig::default(),
         }
     }
@@ -74,13 +81,18 @@ impl fmt::Debug for EndpointConfig {
 /// Settings of one connection.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
+    /// Name of the profile that was applied last; single settings may differ from it.
+    pub profile: &'static str,
     // RFC 9293 MAY-18: CUBIC (RFC 9438) unless another is asked for.
     /// What makes the congestion controller.
     pub congestion: Arc<dyn ControllerFactory>,
     /// What sets the first ssthresh, if anything.
     pub start_up: Option<SenderEstimatorKind>,
-    /// Whether segments are spaced by a rate.
+    /// Whether the window is spread over the round trip, by a rate made of the two, where the controller has no rate
+    /// of its own.
     pub pacing: bool,
+    /// The highest rate of sending in bytes a second; `None`: no bound of its own.
+    pub pacing_rate_max: Option<u64>,
     /// What becomes of the congestion window after idleness.
     pub idle: IdlePolicy,
     /// How losses are found and repaired, as far as the peer's options allow.
@@ -91,6 +103,9 @@ pub struct TcpConfig {
     pub undo: UndoChoice,
     /// When received data is acknowledged; no delay is longer than 500 ms (RFC 9293 MUST-40).
     pub acks: AckPolicy,
+    /// How many samples of the bandwidth the receiver takes while the peer starts up, up to 256 (Allman and Paxson
+    /// 1999, §3.4: 50); `None` (the default): it does not look.
+    pub receiver_bandwidth: Option<usize>,
     /// Explicit congestion notification.
     pub ecn: Ecn,
     /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
@@ -131,6 +146,7 @@ impl TcpConfig {
     /// [`UnknownController`] if `registry` does not have it; then nothing changes.
     pub fn apply(&mut self, profile: &Profile, registry: &Registry) -> Result<(), UnknownController> {
         self.congestion = registry.find(profile.congestion)?;
+        self.profile = profile.name;
         self.start_up = profile.start_up;
         self.pacing = profile.pacing;
         self.idle = profile.idle;
@@ -152,14 +168,17 @@ impl Default for TcpConfig {
     fn default() -> Self {
         let profile = Profile::modern();
         Self {
+            profile: profile.name,
             congestion: ackclock_control::congestion::default_factory(),
             start_up: profile.start_up,
             pacing: profile.pacing,
+            pacing_rate_max: None,
             idle: profile.idle,
             recovery: profile.recovery,
             rto: profile.rto,
             undo: profile.undo,
             acks: profile.acks,
+            receiver_bandwidth: None,
             ecn: profile.options.ecn,
             nodelay: false,
             keepalive: None,

@@ -2,6 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use ackclock_control::InvalidParameter;
+use ackclock_control::rtt::InvalidRto;
+
 /// Why a connection ended otherwise than by both ends closing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -140,4 +143,10 @@ pub enum OptionError {
         /// What it takes, in words.
         range: &'static str,
     },
+    /// No timeout estimator can have these parameters.
+    #[error(transparent)]
+    Rto(#[from] InvalidRto),
+    /// The choice has parameters that it does not take.
+    #[error(transparent)]
+    Choice(#[from] InvalidParameter),
 }

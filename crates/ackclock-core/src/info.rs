@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use ackclock_control::congestion::Snapshot;
+use ackclock_control::bandwidth::ReceiverEstimates;
+use ackclock_control::congestion::{Snapshot, StartUpEstimate};
+use ackclock_control::profile::{AckPolicy, Ecn, Recovery};
+use ackclock_control::rtt::RtoConfig;
 
 use crate::State;
+use crate::trace::{LossCounts, UndoRule};
 
 /// The state of one connection at one moment. Counts are totals since it began; bytes are of payload.
 #[derive(Clone, Debug)]
@@ -12,9 +16,22 @@ use crate::State;
 pub struct ConnectionInfo {
     /// State of RFC 9293 §3.3.2.
     pub state: State,
+    /// Name of the profile that was chosen; single settings may differ from it.
+    pub profile: &'static str,
     /// Name of the congestion controller.
     pub congestion: &'static str,
-    /// Whether timestamps, SACK are in use.
+    /// How losses are found and repaired, as far as the peer's options allow.
+    pub recovery: Recovery,
+    /// Parameters of the retransmission timeout.
+    pub rto_config: RtoConfig,
+    /// When received data is acknowledged.
+    pub acks: AckPolicy,
+    /// What came of the estimation at the start ([`TcpConfig::start_up`](crate::TcpConfig::start_up)).
+    pub start_up: Option<StartUpEstimate>,
+    /// The bandwidth as it appears from the arrivals while the peer started
+    /// ([`TcpConfig::receiver_bandwidth`](crate::TcpConfig::receiver_bandwidth)).
+    pub bandwidth: Option<ReceiverEstimates>,
+    /// Whether timestamps are in use.
     pub timestamps: bool,
     /// Whether selective acknowledgements are in use.
     pub sack: bool,
@@ -78,6 +95,10 @@ pub struct ConnectionInfo {
     pub timeouts: u64,
     /// Loss episodes entered otherwise than by a timeout.
     pub loss_episodes: u64,
+    /// Bytes held to be lost, by the rule that said so.
+    pub losses: LossCounts,
+    /// Reductions of the window that were taken back, by proof.
+    pub undone: UndoCounts,
     /// Bytes that arrived more than once.
     pub bytes_duplicate: u64,
     /// Segments that arrived out of order.
@@ -86,6 +107,60 @@ pub struct ConnectionInfo {
     pub last_sent: Option<Duration>,
     /// Time since data was last received.
     pub last_received: Option<Duration>,
+    /// What was agreed on and seen of ECN; `None` without it.
+    pub ecn: Option<EcnInfo>,
     /// The controller's own numbers.
     pub controller: Snapshot,
+}
+
+/// Explicit congestion notification on a connection that agreed on it. Counts are totals since it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EcnInfo {
+    /// Which form was agreed on; never [`Ecn::Off`].
+    pub form: Ecn,
+    /// Whether this end's data leaves as ECN-capable: not where the path was found to damage ECN, or where the
+    /// handshake needed segments without it.
+    pub capable: bool,
+    /// Segments received with Congestion Experienced; a coalesced one counts as those it stands for.
+    pub packets_marked: u64,
+    /// Payload bytes in these.
+    pub bytes_marked: u64,
+    /// Marks on this end's segments that the peer reported: segments with the accurate form, acknowledgements with
+    /// ECE with the classic one.
+    pub marks_reported: u64,
+    /// How often the congestion window was reduced for marks.
+    pub reductions: u64,
+}
+
+/// How many reductions of the window were taken back, by what proved them wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UndoCounts {
+    /// By an echoed timestamp (RFC 3522).
+    pub timestamps: u32,
+    /// By duplicates that the peer reported (RFC 3708).
+    pub dsack: u32,
+    /// By forward RTO-recovery (RFC 5682).
+    pub frto: u32,
+    /// By an acknowledgement sooner than the path allows (Allman and Paxson 1999, §2.8).
+    pub min_rtt: u32,
+}
+
+impl UndoCounts {
+    /// All together.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        [self.timestamps, self.dsack, self.frto, self.min_rtt].into_iter().fold(0, u32::saturating_add)
+    }
+
+    pub(crate) fn add(&mut self, rule: UndoRule) {
+        let count = match rule {
+            UndoRule::Timestamps => &mut self.timestamps,
+            UndoRule::Dsack => &mut self.dsack,
+            UndoRule::Frto => &mut self.frto,
+            UndoRule::MinRtt => &mut self.min_rtt,
+        };
+        *count = count.saturating_add(1);
+    }
 }

@@ -28,5 +28,5 @@ pub use connection::{Connection, State};
 pub use endpoint::{Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId};
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};
-pub use info::ConnectionInfo;
+pub use info::{ConnectionInfo, EcnInfo, UndoCounts};
 pub use tuple::{FourTuple, ListenAddr};

@@ -10,7 +10,7 @@ use ackclock_wire::SeqNum;
 ///
 /// Positions are ordered and never wrap (the first lies above 2^32, so that old duplicates from before it have
 /// one too). A number from the wire becomes a position once, at the border, and is from there on an ordinary integer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Position(u64);
 
 impl Position {

@@ -20,7 +20,7 @@ pub struct ControlSegment {
     pub dst: SocketAddr,
     /// Time to live, or hop limit.
     pub ttl: u8,
-    /// Type of service, or traffic class.
+    /// Type of service, or traffic class; its ECN field is left to `fields`.
     pub traffic_class: u8,
     /// The segment.
     pub fields: Fields,
@@ -40,7 +40,7 @@ fn ip_header(segment: &ControlSegment) -> IpHeaders {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let header = Ipv4Header {
                 dscp: IpDscp::try_new(segment.traffic_class >> 2).unwrap_or_default(),
-                ecn: IpEcn::try_new(segment.traffic_class & 3).unwrap_or_default(),
+                ecn: IpEcn::try_new(segment.fields.ecn.bits()).unwrap_or_default(),
                 dont_fragment: true,
                 time_to_live: segment.ttl,
                 protocol: ip_number::TCP,
@@ -56,7 +56,7 @@ fn ip_header(segment: &ControlSegment) -> IpHeaders {
                 IpAddr::V6(addr) => addr.octets(),
             };
             let header = Ipv6Header {
-                traffic_class: segment.traffic_class,
+                traffic_class: segment.traffic_class & !3 | segment.fields.ecn.bits(),
                 next_header: ip_number::TCP,
                 hop_limit: segment.ttl,
                 source: octets(src),
@@ -69,7 +69,7 @@ fn ip_header(segment: &ControlSegment) -> IpHeaders {
 }
 
 fn tcp_header(segment: &ControlSegment) -> TcpHeader {
-    let Fields { seq, ack, flags, window, urgent, options } = &segment.fields;
+    let Fields { seq, ack, flags, window, urgent, ecn: _, options } = &segment.fields;
     let mut header = TcpHeader::new(segment.src.port(), segment.dst.port(), seq.raw(), *window);
     header.acknowledgment_number = ack.raw();
     header.urgent_pointer = *urgent;

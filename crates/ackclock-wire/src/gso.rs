@@ -161,7 +161,8 @@ impl Cutter {
             flags = flags.without(Flags::FIN | Flags::PSH);
         }
         if start > 0 {
-            // RFC 3168 §6.1.2: CWR goes out with the first new data segment only.
+            // RFC 3168 §6.1.2: CWR goes out with the first new data segment only. As a bit of the ACE field it would
+            // belong on all, so that whoever sends with Accurate ECN has such a segment leave alone.
             flags = flags.without(Flags::CWR);
         }
         // The urgent pointer counts from the segment's own sequence number.

@@ -13,6 +13,7 @@ use etherparse::{
     ip_number,
 };
 
+use crate::Codepoint;
 use crate::checksum::sum;
 
 /// An IP packet, checked.
@@ -85,6 +86,13 @@ impl<'a> IpPacket<'a> {
             Some(_) => Err(IpError::Version),
             None => Err(IpError::Length),
         }
+    }
+
+    /// The ECN field.
+    #[must_use]
+    #[inline]
+    pub fn ecn(&self) -> Codepoint {
+        Codepoint::of(self.traffic_class)
     }
 }
 

@@ -15,6 +15,7 @@
 mod bytes;
 pub mod checksum;
 pub mod control;
+pub mod ecn;
 pub mod gso;
 pub mod icmp;
 pub mod ip;
@@ -28,6 +29,7 @@ pub mod template;
 mod testing;
 
 pub use control::{ControlSegment, write_control};
+pub use ecn::{AccEcn, AccEcnOrder, Codepoint};
 pub use icmp::{IcmpKind, IcmpParseError, IcmpReport, parse_icmp4, parse_icmp6};
 pub use ip::{IpError, IpPacket, IpPayload};
 pub use options::{SackBlocks, TcpOptions, options_len};

@@ -1,10 +1,11 @@
-//! TCP options: parsed and written (RFC 9293 §3.1 and §3.2, RFC 7323, RFC 2018).
+//! TCP options: parsed and written (RFC 9293 §3.1 and §3.2, RFC 7323, RFC 2018, RFC 9768).
 //!
 //! The first option of a kind counts, later ones are skipped. An option of a known kind whose length is not
 //! that kind's is skipped like an unknown one. A length that cannot be (below 2, or beyond the header) makes
 //! the whole segment illegal: nothing behind it can be trusted to be what it seems.
 
 use crate::bytes::put;
+use crate::ecn::{AccEcn, KIND_ECT0_FIRST, KIND_ECT1_FIRST};
 use crate::{SeqNum, TcpError};
 
 /// The options of a segment that this stack understands.
@@ -20,6 +21,8 @@ pub struct TcpOptions {
     pub timestamps: Option<(u32, u32)>,
     /// SACK blocks, in order; the first may be a D-SACK.
     pub sack: SackBlocks,
+    /// Counters of Accurate ECN, in either order.
+    pub accecn: Option<AccEcn>,
 }
 
 /// Up to four SACK blocks: (left edge, right edge), right edge exclusive.
@@ -82,6 +85,9 @@ impl TcpOptions {
                 let timestamps = (u32::from_be_bytes([v0, v1, v2, v3]), u32::from_be_bytes([e0, e1, e2, e3]));
                 self.timestamps = self.timestamps.or(Some(timestamps));
             }
+            (KIND_ECT0_FIRST | KIND_ECT1_FIRST, counters) if self.accecn.is_none() => {
+                self.accecn = Some(AccEcn::parse(kind, counters));
+            }
             // RFC 9293 MUST-6: options that are not understood are ignored; they have a length.
             _ => {}
         }
@@ -90,7 +96,11 @@ impl TcpOptions {
     /// Whether timestamps are all there is, or not even these: the options of nearly every segment.
     #[inline]
     pub(crate) fn only_timestamps(&self) -> bool {
-        self.mss.is_none() && self.window_scale.is_none() && !self.sack_permitted && self.sack.is_empty()
+        self.mss.is_none()
+            && self.window_scale.is_none()
+            && !self.sack_permitted
+            && self.sack.is_empty()
+            && self.accecn.is_none()
     }
 
     /// Writes the options over zeroes and returns their length.
@@ -119,6 +129,9 @@ impl TcpOptions {
         if let Some(shift) = self.window_scale {
             put(out, at, [NOP, WINDOW_SCALE, 3, shift]);
             at += 4;
+        }
+        if let Some(accecn) = self.accecn {
+            at += accecn.write(out, at);
         }
         at + self.sack.write(out, at)
     }
@@ -196,6 +209,8 @@ pub fn options_len(options: &TcpOptions) -> usize {
         + permitted
         + if options.mss.is_some() { 4 } else { 0 }
         + if options.window_scale.is_some() { 4 } else { 0 };
+    // Without SACK blocks the others take 20 bytes at most, so this one always fits.
+    let fixed = fixed + options.accecn.map_or(0, |accecn| accecn.written_len());
     match options.sack.fitting(fixed) {
         0 => fixed,
         count => fixed + 4 + 8 * count,

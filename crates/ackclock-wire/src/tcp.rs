@@ -143,6 +143,21 @@ impl Flags {
     /// Accurate ECN (RFC 9768), the low bit of byte 12.
     pub const AE: Self = Self(0x100);
 
+    /// The three bits that make the ACE field (RFC 9768 §3.2.2).
+    pub const ACE: Self = Self(0x1c0);
+
+    /// The ACE field of this value, of which three bits count: AE is the highest, ECE the lowest.
+    #[must_use]
+    pub const fn from_ace(ace: u8) -> Self {
+        Self(((ace & 7) as u16) << 6)
+    }
+
+    /// The value of the ACE field, 0 to 7.
+    #[must_use]
+    pub const fn ace(self) -> u8 {
+        ((self.0 >> 6) & 7) as u8
+    }
+
     /// The nine bits: AE in bit 8, byte 13 of the header in the low byte.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Self {

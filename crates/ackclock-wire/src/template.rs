@@ -10,7 +10,7 @@ use crate::bytes::put;
 use crate::checksum::{Sum, pseudo_header, sum};
 use crate::options::{NOP, OPTIONS_MAX, TIMESTAMPS, TcpOptions};
 use crate::tcp::PROTOCOL;
-use crate::{Flags, SeqNum};
+use crate::{Codepoint, Flags, SeqNum};
 
 /// The header of one connection's segments, but for what differs from one segment to the next.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,8 @@ pub struct Fields {
     pub window: u16,
     /// SEG.UP.
     pub urgent: u16,
+    /// The ECN field of the IP header, set on top of the template's traffic class.
+    pub ecn: Codepoint,
     /// Options; with timestamps three SACK blocks fit, the others are left out.
     pub options: TcpOptions,
 }
@@ -98,10 +100,11 @@ impl HeaderTemplate {
         self.sum_ip();
     }
 
-    /// Sets type of service, or traffic class: DSCP and ECN.
+    /// Sets type of service, or traffic class: its upper six bits, DSCP. ECN is [`Fields::ecn`]'s.
     // RFC 9293 MUST-48: the Diffserv field can be set for a connection.
     // RFC 9293 SHLD-22: it goes out unchanged.
     pub fn set_traffic_class(&mut self, traffic_class: u8) {
+        let traffic_class = traffic_class & !3;
         match self.version {
             Version::V4 => self.ip[1] = traffic_class,
             Version::V6 => {
@@ -138,13 +141,16 @@ impl HeaderTemplate {
                 let (header_len, tcp_len) = self.write_tcp(out, V4_LEN, fields, payload, checksum);
                 let total_len = length_field(V4_LEN + tcp_len);
                 put(out, 2, total_len.to_be_bytes());
-                put(out, 10, self.ip_sum.plus_u16(total_len).checksum().to_be_bytes());
+                out[1] |= fields.ecn.bits();
+                let ip_sum = self.ip_sum.plus_u16(total_len).plus_u16(fields.ecn.bits().into());
+                put(out, 10, ip_sum.checksum().to_be_bytes());
                 V4_LEN + header_len
             }
             Version::V6 => {
                 out[..V6_LEN].copy_from_slice(&self.ip);
                 let (header_len, tcp_len) = self.write_tcp(out, V6_LEN, fields, payload, checksum);
                 put(out, 4, length_field(tcp_len).to_be_bytes());
+                out[1] |= fields.ecn.bits() << 4;
                 V6_LEN + header_len
             }
         }

@@ -4,7 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use proptest::prelude::*;
 
-use crate::{Fields, Flags, HEADER_MAX, HeaderTemplate, SackBlocks, SeqNum, TcpOptions, TxChecksum};
+use crate::{
+    AccEcn, AccEcnOrder, Codepoint, Fields, Flags, HEADER_MAX, HeaderTemplate, SackBlocks, SeqNum,
+    TcpOptions, TxChecksum,
+};
 
 /// Two sockets of the same family.
 pub(crate) fn sockets() -> impl Strategy<Value = (SocketAddr, SocketAddr)> {
@@ -17,25 +20,41 @@ pub(crate) fn sockets() -> impl Strategy<Value = (SocketAddr, SocketAddr)> {
 /// Any options; half of the time the fast shapes, none or timestamps alone.
 pub(crate) fn options() -> impl Strategy<Value = TcpOptions> {
     let sack = prop::collection::vec(any::<(u32, u32)>(), 0..=4).prop_map(|pairs| sack_blocks(&pairs));
-    let any_options =
-        (any::<Option<u16>>(), any::<Option<u8>>(), any::<bool>(), any::<Option<(u32, u32)>>(), sack)
-            .prop_map(|(mss, window_scale, sack_permitted, timestamps, sack)| TcpOptions {
-                mss,
-                window_scale,
-                sack_permitted,
-                timestamps,
-                sack,
-            });
+    let any_options = (
+        any::<Option<u16>>(),
+        any::<Option<u8>>(),
+        any::<bool>(),
+        any::<Option<(u32, u32)>>(),
+        sack,
+        accecn(),
+    )
+        .prop_map(|(mss, window_scale, sack_permitted, timestamps, sack, accecn)| TcpOptions {
+            mss,
+            window_scale,
+            sack_permitted,
+            timestamps,
+            sack,
+            accecn,
+        });
     let fast =
         any::<Option<(u32, u32)>>().prop_map(|timestamps| TcpOptions { timestamps, ..Default::default() });
     prop_oneof![any_options, fast]
 }
 
+/// Accurate ECN counters in either order, some or all of them.
+fn accecn() -> impl Strategy<Value = Option<AccEcn>> {
+    (any::<Option<(bool, u32, u32, u32)>>(), 0..=3u8).prop_map(|(counters, len)| {
+        let (ect1_first, ect0, ce, ect1) = counters?;
+        let order = if ect1_first { AccEcnOrder::Ect1First } else { AccEcnOrder::Ect0First };
+        Some(AccEcn::new(order, ect0, ce, ect1).truncated(len))
+    })
+}
+
 pub(crate) fn fields() -> impl Strategy<Value = Fields> {
-    (any::<(u32, u32, u16, u16, u16)>(), options()).prop_map(
-        |((seq, ack, flags, window, urgent), options)| {
+    (any::<(u32, u32, u16, u16, u16)>(), any::<u8>(), options()).prop_map(
+        |((seq, ack, flags, window, urgent), ecn, options)| {
             let (seq, ack, flags) = (SeqNum::new(seq), SeqNum::new(ack), Flags::from_bits(flags));
-            Fields { seq, ack, flags, window, urgent, options }
+            Fields { seq, ack, flags, window, urgent, ecn: Codepoint::of(ecn), options }
         },
     )
 }
@@ -83,6 +102,7 @@ pub(crate) fn data_fields() -> Fields {
         flags: Flags::ACK | Flags::PSH,
         window: 0xfffe,
         urgent: 0,
+        ecn: Codepoint::NotEct,
         options: TcpOptions { timestamps: Some((1, 2)), ..Default::default() },
     }
 }

@@ -4,8 +4,8 @@
 use std::net::{Ipv6Addr, SocketAddr};
 
 use ackclock_wire::{
-    ChecksumState, Fields, Flags, HEADER_MAX, HeaderTemplate, IpPacket, IpPayload, RxMeta, SackBlocks,
-    Segment, SeqNum, TcpOptions, TxChecksum, checksum, gso, parse_icmp4, parse_icmp6,
+    AccEcn, AccEcnOrder, ChecksumState, Fields, Flags, HEADER_MAX, HeaderTemplate, IpPacket, IpPayload,
+    RxMeta, SackBlocks, Segment, SeqNum, TcpOptions, TxChecksum, checksum, gso, parse_icmp4, parse_icmp6,
 };
 use proptest::prelude::*;
 
@@ -65,7 +65,12 @@ fn valid(v6: bool, syn: bool, payload: &[u8]) -> Vec<u8> {
             timestamps: Some((1, 2)),
             ..Default::default()
         },
-        false => TcpOptions { timestamps: Some((1, 2)), sack, ..Default::default() },
+        false => TcpOptions {
+            timestamps: Some((1, 2)),
+            sack,
+            accecn: Some(AccEcn::new(AccEcnOrder::Ect1First, 1, 2, 3)),
+            ..Default::default()
+        },
     };
     let flags = if syn { Flags::SYN } else { Flags::ACK };
     let mut header = [0; HEADER_MAX];

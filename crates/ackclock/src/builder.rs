@@ -1,18 +1,21 @@
 //! [`StackBuilder`]: from a device and addresses to a running stack.
 
+use std::error::Error;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ackclock_core::congestion::{ControllerFactory, Registry};
+use ackclock_core::profile::Profile;
 use ackclock_core::{Endpoint, EndpointConfig, Limits, TcpConfig};
 use ackclock_device::{Capabilities, Device, Medium};
 
+use crate::choices::{self, Choices, IntoController, SimulatedOnly};
 use crate::clock::{Clock, TokioClock};
-use crate::congestion::IntoController;
 use crate::driver::{self, Driver};
 use crate::shared::{Handle, Shared};
-use crate::state::State;
+use crate::state::{Settings, State};
 use crate::{Cidr, Port, Stack};
 
 /// Builds a [`Stack`].
@@ -27,6 +30,7 @@ use crate::{Cidr, Port, Stack};
 ///     .device(device)
 ///     .address("10.0.0.1/24".parse()?)
 ///     .address("fd00::1/64".parse()?)
+///     .profile("newreno-1999")?
 ///     .congestion_control("reno")?
 ///     .memory_budget(64 << 20)
 ///     .spawn()?;
@@ -40,6 +44,7 @@ pub struct StackBuilder {
     addresses: Vec<Cidr>,
     routes: Option<Vec<Cidr>>,
     tcp: TcpConfig,
+    choices: Choices,
     busy_poll: Duration,
     close_timeout: Duration,
     secret: Option<[u8; 32]>,
@@ -52,6 +57,7 @@ struct Limited {
     memory_budget: Option<usize>,
     connections_max: Option<usize>,
     ephemeral_ports: Option<(u16, u16)>,
+    timer_granularity: Option<Duration>,
 }
 
 /// Why a stack could not be started.
@@ -74,6 +80,9 @@ pub enum BuildError {
     /// An address that no host can have.
     #[error("{0} cannot be a host's address: it is unspecified, multicast or broadcast")]
     BadAddress(IpAddr),
+    /// The connections would have no congestion control.
+    #[error(transparent)]
+    SimulatedOnly(#[from] SimulatedOnly),
     /// The operating system gave no random numbers.
     #[error("the operating system gave no random numbers for the stack's secret: {0}")]
     NoRandomness(getrandom::Error),
@@ -92,6 +101,7 @@ impl StackBuilder {
             addresses: Vec::new(),
             routes: None,
             tcp: TcpConfig::default(),
+            choices: Choices::any(),
             busy_poll: Duration::ZERO,
             close_timeout: CLOSE_TIMEOUT,
             secret: None,
@@ -135,13 +145,42 @@ impl StackBuilder {
         self
     }
 
+    /// Makes all the choices of a profile for those connections, by name (`"vegas-1995"`) or by value; the other
+    /// settings stay. The names of profiles are in [`Profile::all`].
+    ///
+    /// # Errors
+    /// No profile has the name, or no controller is called what the profile says; the error lists those that there are.
+    pub fn profile<P>(mut self, profile: P) -> io::Result<Self>
+    where
+        P: TryInto<Profile>,
+        P::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.choices.apply(profile, &mut self.tcp)?;
+        Ok(self)
+    }
+
     /// The congestion controller of those connections, by name or by value.
     ///
     /// # Errors
-    /// No built-in controller has this name; the error lists those that there are.
+    /// No controller has this name; the error lists those that there are.
     pub fn congestion_control(mut self, controller: impl IntoController) -> io::Result<Self> {
-        self.tcp.congestion = crate::congestion::resolve(controller)?;
+        self.tcp.congestion = self.choices.controller(controller)?;
         Ok(self)
+    }
+
+    /// Registers a controller of your own, so that its name can be chosen on this stack wherever a built-in one's can.
+    ///
+    /// # Errors
+    /// A controller of this name is registered already.
+    pub fn register(mut self, factory: Arc<dyn ControllerFactory>) -> io::Result<Self> {
+        self.choices.registry.register(factory).map_err(choices::invalid)?;
+        Ok(self)
+    }
+
+    /// Replaces the controllers that can be chosen by name, the built-in ones unless this is called.
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.choices.registry = registry;
+        self
     }
 
     /// The most bytes that all buffers of all connections take together (default 1 GiB).
@@ -159,6 +198,13 @@ impl StackBuilder {
     /// First and last of the ports that `connect` chooses from (default 1,024 to 65,535, RFC 6056).
     pub fn ephemeral_ports(mut self, first: u16, last: u16) -> Self {
         self.adjust.ephemeral_ports = Some((first, last));
+        self
+    }
+
+    /// How late a deadline may be met (default 1 ms, as tokio's timers count): what pacing lets go at one time is what the
+    /// rate makes of it, or two segments. Less is for a [`detached`](Self::detached) stack whose time is exact.
+    pub fn timer_granularity(mut self, granularity: Duration) -> Self {
+        self.adjust.timer_granularity = Some(granularity);
         self
     }
 
@@ -222,18 +268,19 @@ impl StackBuilder {
         capabilities: &Capabilities,
         device: Option<Box<dyn Device>>,
     ) -> Result<Arc<Shared>, BuildError> {
+        let choices = Choices { simulated: device.is_none(), ..self.choices.clone() };
+        choices.check(&*self.tcp.congestion)?;
         let endpoint = Endpoint::new(self.endpoint_config(capabilities.mtu)?, clock.now());
         let limits: Limits = driver::limits(capabilities);
-        let state = State::new(
-            endpoint,
-            self.tcp,
-            self.addresses,
-            self.routes,
-            capabilities.mtu,
-            limits,
-            self.close_timeout,
-        );
-        Ok(Shared::new(clock, state, device))
+        let settings = Settings {
+            tcp: self.tcp,
+            choices,
+            addresses: self.addresses,
+            routes: self.routes,
+            mtu: capabilities.mtu,
+            close_timeout: self.close_timeout,
+        };
+        Ok(Shared::new(clock, State::new(endpoint, limits, settings), device))
     }
 
     fn endpoint_config(&self, mtu: usize) -> Result<EndpointConfig, BuildError> {
@@ -242,10 +289,11 @@ impl StackBuilder {
         // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
         config.broadcast = self.addresses.iter().filter_map(Cidr::broadcast).collect();
         config.tcp = self.tcp.clone();
-        let Limited { memory_budget, connections_max, ephemeral_ports } = self.adjust;
+        let Limited { memory_budget, connections_max, ephemeral_ports, timer_granularity } = self.adjust;
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);
         config.connections_max = connections_max.unwrap_or(config.connections_max);
         config.ephemeral_ports = ephemeral_ports.unwrap_or(config.ephemeral_ports);
+        config.timer_granularity = timer_granularity.unwrap_or(config.timer_granularity);
         Ok(config)
     }
 

@@ -35,7 +35,7 @@
 //!
 //! [`TcpStream`], [`TcpListener`], [`TcpSocket`] and the halves have the methods of their namesakes in tokio 1.54, and
 //! behave alike in what drops, shutdowns and cancelled futures do. There is more: [`TcpStream::info`],
-//! [`TcpStream::set_congestion_control`], [`TcpStream::set_user_timeout`], [`TcpStream::abort`],
+//! [`TcpSocket::set_profile`], [`TcpStream::set_congestion_control`], [`TcpStream::set_user_timeout`], [`TcpStream::abort`],
 //! [`TcpStream::notice`], and accepting on any address with the decision deferred ([`DeferredListener`]).
 //!
 //! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`, `AsRawFd` and
@@ -56,8 +56,8 @@
 #![warn(missing_docs)]
 
 mod builder;
+mod choices;
 mod clock;
-mod congestion;
 mod driver;
 mod error;
 mod listener;
@@ -71,13 +71,13 @@ mod waiters;
 
 pub use ackclock_core::{
     ConnectError, ConnectionError, ConnectionInfo, Counters, FourTuple, IcmpError, Instant, Keepalive,
-    Limits, ListenError, OptionError, State, TcpConfig,
+    Limits, ListenError, OptionError, State, TcpConfig, bandwidth, congestion, profile, rtt,
 };
 pub use ackclock_device::configure::{Cidr, CidrError};
 
 pub use self::builder::{BuildError, StackBuilder};
+pub use self::choices::{IntoController, SimulatedOnly};
 pub use self::clock::Clock;
-pub use self::congestion::IntoController;
 pub use self::error::{NoRoute, StackError};
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
 pub use self::port::Port;

@@ -1,14 +1,16 @@
 //! [`TcpSocket`]: options before a connection or listener exists.
 
+mod choices;
+
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ackclock_core::{Keepalive, TcpConfig};
 
-use crate::congestion::{self, IntoController};
+use crate::choices::Choices;
 use crate::shared::Handle;
 use crate::{ListenerBuilder, Stack, TcpListener, TcpStream, error};
 
@@ -151,6 +153,10 @@ impl TcpSocket {
 
     fn into_parts(self) -> (Handle, Settings) {
         (self.shared, self.settings.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn choices(&self) -> Arc<Choices> {
+        self.shared.look(|state| state.choices())
     }
 
     fn settings(&self) -> MutexGuard<'_, Settings> {
@@ -315,15 +321,6 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Chooses the congestion controller, by name or by value.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an unknown name.
-    pub fn set_congestion_control(&self, controller: impl IntoController) -> io::Result<()> {
-        self.settings().tcp.congestion = congestion::resolve(controller)?;
-        Ok(())
-    }
-
     /// Sets everything that a connection is told at its making, in one.
     ///
     /// # Errors
@@ -359,6 +356,7 @@ pub(crate) fn open(
 ) -> io::Result<TcpStream> {
     let id = shared.control(|state, now| {
         state.check_up()?;
+        state.check_tcp(tcp.as_ref())?;
         state.check_route(remote.ip())?;
         state.endpoint.connect(now, remote, local, tcp).map_err(error::connect)
     })?;

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use ackclock_core::{
     State as Tcp, TcpConfig,
 };
 
+use crate::choices::{self, Choices};
 use crate::listener::{HandshakeToken, ListenerSlot};
 use crate::waiters::{StreamTable, WaitList};
 use crate::{Cidr, NoRoute, StackError, error};
@@ -33,10 +35,22 @@ pub(crate) struct State {
     pub(crate) woken: Vec<Waker>,
     pub(crate) shutdown: WaitList,
     pub(crate) phase: Phase,
+    choices: Arc<Choices>,
     routes: Option<Vec<Cidr>>,
     close_timeout: Duration,
     deadlines: BTreeMap<(Instant, u64), Deadline>,
     deadlines_made: u64,
+}
+
+/// What a stack is told at its making.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) tcp: TcpConfig,
+    pub(crate) choices: Choices,
+    pub(crate) addresses: Vec<Cidr>,
+    pub(crate) routes: Option<Vec<Cidr>>,
+    pub(crate) mtu: usize,
+    pub(crate) close_timeout: Duration,
 }
 
 /// Where a stack is in its life.
@@ -70,21 +84,15 @@ enum Deadline {
 }
 
 impl State {
-    pub(crate) fn new(
-        endpoint: Endpoint,
-        tcp: TcpConfig,
-        addresses: Vec<Cidr>,
-        routes: Option<Vec<Cidr>>,
-        mtu: usize,
-        limits: Limits,
-        close_timeout: Duration,
-    ) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, limits: Limits, settings: Settings) -> Self {
+        let Settings { tcp, choices, addresses, routes, mtu, close_timeout } = settings;
         Self {
             endpoint,
             streams: StreamTable::default(),
             listeners: HashMap::new(),
             limits,
             tcp,
+            choices: Arc::new(choices),
             addresses,
             mtu,
             woken: Vec::new(),
@@ -95,6 +103,11 @@ impl State {
             deadlines: BTreeMap::new(),
             deadlines_made: 0,
         }
+    }
+
+    /// What can be chosen here.
+    pub(crate) fn choices(&self) -> Arc<Choices> {
+        Arc::clone(&self.choices)
     }
 
     /// Whether existing connections can be used.
@@ -112,6 +125,12 @@ impl State {
             Phase::Closing { .. } => Err(StackError::Shutdown.into()),
             Phase::Down(error) => Err(error.clone().into()),
         }
+    }
+
+    /// Whether connections with these settings, or the stack's own, may be made here.
+    pub(crate) fn check_tcp(&self, tcp: Option<&TcpConfig>) -> io::Result<()> {
+        let tcp = tcp.unwrap_or(&self.tcp);
+        self.choices.check(&*tcp.congestion).map_err(choices::invalid)
     }
 
     /// Whether a route leads to `remote`. Without routes the device leads everywhere.

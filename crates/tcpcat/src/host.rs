@@ -57,10 +57,9 @@ impl Host {
             impairment = Some(impaired.handle());
             device = Box::new(impaired);
         }
-        let tcp = tcp_config(&args.tcp)?;
+        let mut tcp = tcp_config(&args.tcp)?;
+        args.control.apply(&mut tcp).map_err(Failure::usage)?;
         let mut builder = Stack::builder().device(device).tcp(tcp);
-        builder =
-            builder.congestion_control(&args.tcp.cc).map_err(|error| Failure::usage(error.to_string()))?;
         for &address in addresses {
             builder = builder.address(address);
         }
@@ -75,10 +74,11 @@ impl Host {
             let (sent, received) = (network.statistics_sent(), network.statistics_received());
             for (direction, counts) in [("sent", sent), ("received", received)] {
                 say!(
-                    "tcpcat: impairment of packets {direction}: {} of {} lost, {} dropped by a full queue, {} reordered, {} duplicated",
+                    "tcpcat: impairment of packets {direction}: {} of {} lost, {} dropped by a full queue, {} marked, {} reordered, {} duplicated",
                     counts.lost,
                     counts.offered,
                     counts.queue_full,
+                    counts.marked,
                     counts.reordered,
                     counts.duplicated
                 );
@@ -239,6 +239,8 @@ fn impairment_settings(args: &ImpairArgs) -> Option<Settings> {
         duplicate: args.dup.unwrap_or_default(),
         corrupt: args.corrupt.unwrap_or_default(),
         reorder: args.reorder.unwrap_or_default(),
+        mark: args.mark.unwrap_or_default(),
+        mark_above: args.mark_above,
         ..Settings::default()
     };
     (settings != Settings::default()).then_some(settings)

@@ -16,6 +16,7 @@ mod host;
 mod interrupt;
 mod net;
 mod observe;
+mod profiles;
 mod session;
 mod transfer;
 mod units;
@@ -46,6 +47,9 @@ fn run(invocation: Invocation) -> Exit {
         Invocation::Doctor(args) if args.probe_namespaces => return doctor::probe_namespaces(),
         _ => None,
     };
+    if let Invocation::Profiles(args) = &invocation {
+        return profiles::run(args);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -63,6 +67,7 @@ fn run(invocation: Invocation) -> Exit {
             Invocation::BenchClient(args, target) => bench::run_client(args, target).await,
             Invocation::Demo(args) => demo::run(args, ground).await,
             Invocation::Doctor(args) => doctor::run(args).await,
+            Invocation::Profiles(args) => profiles::run(&args),
         }
     });
     // A thread may still be reading stdin, which nothing can interrupt.

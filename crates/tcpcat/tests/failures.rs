@@ -22,6 +22,20 @@ fn a_wrong_command_line_is_2() {
 }
 
 #[test]
+fn a_wrong_name_is_2_and_the_right_ones_are_listed() {
+    for (line, expected) in [
+        ("--profile vegas 10.0.0.1 80", "vegas-1995"),
+        ("--cc renault 10.0.0.1 80", "newreno"),
+        ("--recovery rack 10.0.0.1 80", "rack-tlp"),
+        ("--rto jacobson 10.0.0.1 80", "jacobson-1988"),
+        ("--profile none-1987 10.0.0.1 80", "simulated networks only"),
+    ] {
+        let words = said(&tcpcat(line), 2);
+        assert!(words.contains(expected), "{words}");
+    }
+}
+
+#[test]
 fn a_refused_connection_is_3() {
     let Some(netns) = Netns::new() else { return };
     let output = netns.tcpcat(&format!("10.9.1.1 9 {HOST1}"));

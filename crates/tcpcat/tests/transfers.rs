@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{HOST1, Netns, Process, Scratch, said};
+use common::{HOST1, Netns, Process, Scratch, TCPCAT, said};
 
 #[test]
 fn a_file_crosses_between_two_user_space_hosts() {
@@ -69,6 +69,63 @@ fn a_file_goes_to_and_comes_from_nc() {
     let words = said(&receiver.finish(), 0);
     assert!(words.contains(&hash), "{words}");
     assert_same(&from, &back);
+}
+
+#[test]
+fn profiles_are_listed_with_their_sources() {
+    let output = Process::start(Command::new(TCPCAT).arg("profiles")).finish();
+    said(&output, 0);
+    let list = String::from_utf8(output.stdout).unwrap();
+    for words in [
+        "modern",
+        "tahoe-1988",
+        "Jacobson and Karels",
+        "vegas-star",
+        "rack-tlp",
+        "RFC 8985",
+        "rfc6298-strict",
+        "csa",
+    ] {
+        assert!(list.contains(words), "{words}: {list}");
+    }
+    assert!(!list.contains("none-1987"), "what no device may meet is not offered");
+}
+
+#[test]
+fn profiles_are_listed_as_json() {
+    let output = Process::start(Command::new(TCPCAT).args(["profiles", "--json"])).finish();
+    said(&output, 0);
+    let lists: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(lists["profiles"][0]["name"], "modern");
+    assert_eq!(lists["profiles"][0]["recovery"], "rack-tlp");
+    for list in ["profiles", "controllers", "recoveries", "rto_presets", "start_up_estimators"] {
+        let rows = lists[list].as_array().unwrap();
+        assert!(rows.len() >= 5, "{list}");
+        assert!(rows.iter().all(|row| !row["name"].as_str().unwrap().is_empty()));
+    }
+}
+
+#[test]
+fn a_file_crosses_under_a_profile_and_the_report_says_so() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    fs::write(&from, vec![7; 500_000]).unwrap();
+    let receiver =
+        netns.start(&format!("recv {} -l 7000 --verify -v --profile reno-1990 {HOST2}", to.display()));
+    receiver.await_line("listening on");
+    let sent = netns.tcpcat(&format!(
+        "send {} 10.9.2.2 7000 --verify --json --stats=0.1 --profile vegas-1995 --rto rfc6298,min=300ms {HOST1}",
+        from.display()
+    ));
+    let words = said(&sent, 0);
+    said(&receiver.finish(), 0);
+    assert_eq!(fs::read(&to).unwrap().len(), 500_000);
+    let report: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
+    let connected = &report["start"]["connected"][0];
+    assert_eq!((&connected["profile"], &connected["congestion"]), (&"vegas-1995".into(), &"vegas".into()));
+    assert_eq!(connected["rto_estimator"], "custom,min=300ms,g=0ms", "{words}");
+    assert!(connected["recovery"].as_str().is_some_and(|name| name == "vegas"), "{connected}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ackclock_core::profile::UndoChoice;
 use ackclock_core::{ConnectionError, State, TcpConfig};
 use ackclock_tests::script::{Script, Setup, modern_options, pattern, peer_syn};
 use ackclock_tests::segment::{ACK, FIN, Opt, PSH, RST, SYN, Seg, URG, seg};
@@ -73,6 +74,48 @@ fn sec_c4_sacked_data_is_kept_until_acknowledged() {
     }
     let second = again.iter().find(|segment| segment.seq == flight[1].seq).expect("sent again");
     assert_eq!(second.payload, pattern(second.seq, second.payload.len()));
+}
+
+#[test]
+fn sec_c5_peer_that_calls_every_loss_a_duplicate_is_believed_within_bounds() {
+    // RFC 3708 §5: the first segment of each flight is lost, and its retransmission reported as received twice.
+    let undo = UndoChoice { dsack: true, ..UndoChoice::default() };
+    let tcp = TcpConfig { undo, ..TcpConfig::default() };
+    let mut s = Script::accepted(&Setup { peer_options: modern_options(7), tcp, ..Setup::default() });
+    s.advance(Duration::from_millis(50));
+    s.stream(1, 4_000_000_000);
+    let mut cwnd_max = 0;
+    for _ in 0..40 {
+        s.advance(Duration::from_millis(20));
+        let flight = s.take_sent();
+        let (first, end) = (&flight[0], flight.iter().map(Seg::end).max().unwrap());
+        s.peer(seg(ACK).seq(1).ack(first.seq).window(60_000).opt(Opt::Sack(vec![(first.end(), end)])));
+        s.advance(Duration::from_millis(20));
+        let again = s.take_sent();
+        let end = again.iter().map(Seg::end).max().unwrap_or(end).max(end);
+        let lie = Opt::Sack(vec![(first.seq, first.end())]);
+        s.peer(seg(ACK).seq(1).ack(end).window(60_000).opt(lie));
+        cwnd_max = cwnd_max.max(s.info().cwnd);
+    }
+    let info = s.info();
+    assert!(info.loss_episodes >= 30 && info.undone.dsack > 0, "{info:?}");
+    assert!(u64::from(info.undone.dsack) <= info.loss_episodes * 8 / 9 + 1, "one in nine stands: {info:?}");
+    assert!(info.ssthresh.is_some(), "{cwnd_max} {info:?}");
+}
+
+#[test]
+fn sec_c6_echo_of_a_stamp_that_was_not_sent_undoes_nothing() {
+    // RFC 3522 §5: an echo from long before the flight, or from the future, after a timeout.
+    for shift in [1_000_u32, 1 << 20, 1 << 31, 0_u32.wrapping_sub(5_000)] {
+        let (mut s, flight) = sending(modern_options(7));
+        s.ts_seen = s.ts_seen.wrapping_sub(shift);
+        let forged = s.ts_seen;
+        s.advance(Duration::from_secs(1));
+        assert!(s.info().timeouts > 0);
+        s.peer(seg(ACK).seq(1).ack(flight[1].end()).opt(Opt::Timestamps(1_001, forged)));
+        let info = s.info();
+        assert_eq!(info.undone.timestamps, 0, "{shift}: {info:?}");
+    }
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::{SenderEstimator, bytes_per_second, within_tenth};
+use super::{CsaConfig, SenderEstimator, bytes_per_second, within_tenth};
 use crate::Instant;
-use crate::time::nanos;
 
 /// CSA(n, ν): n acknowledgements, all but the first within ν·RTT of the one before.
 #[derive(Clone, Debug)]
@@ -20,14 +19,12 @@ pub struct Csa {
 }
 
 impl Csa {
-    /// `n` acknowledgements (2 to 5 in the paper), `nu` of a round trip of `rtt` apart (0.0125 to 0.2).
+    /// Groups of this size and spacing, on a path whose round trip is `rtt`.
     #[must_use]
-    pub fn new(n: u32, nu: f64, rtt: Duration) -> Self {
-        // A round trip of 292 years times one is the most that a Duration of nanoseconds holds.
-        let gap_max = Duration::from_nanos(nanos(rtt)).mul_f64(nu.clamp(0.0, 1.0));
+    pub fn new(config: CsaConfig, rtt: Duration) -> Self {
         Self {
-            n: n.max(2),
-            gap_max,
+            n: config.n(),
+            gap_max: config.gap_max(rtt),
             count: 0,
             first: Instant::ZERO,
             last: Instant::ZERO,

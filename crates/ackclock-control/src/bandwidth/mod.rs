@@ -15,17 +15,17 @@
 //! | [`pbm`], [`pbm_prime`] | trace | the mode over bunches of packets |
 
 mod csa;
+mod kind;
 mod packet_pair;
 mod pbm;
 mod receiver;
 mod tssf;
 
-use std::time::Duration;
-
 pub use csa::{Csa, Tcsa, TcsaPrime};
+pub use kind::{CsaConfig, InvalidEstimator, SenderEstimatorKind};
 pub use packet_pair::PacketPair;
 pub use pbm::{pbm, pbm_prime};
-pub use receiver::{Combine, Receiver};
+pub use receiver::{Combine, Receiver, ReceiverEstimates};
 pub use tssf::Tssf;
 
 use crate::Instant;
@@ -49,10 +49,10 @@ pub trait SenderEstimator: std::fmt::Debug + Send {
 /// ```
 /// use std::time::Duration;
 /// use ackclock_control::Instant;
-/// use ackclock_control::bandwidth::{Csa, run};
+/// use ackclock_control::bandwidth::{Csa, CsaConfig, run};
 ///
 /// let acks = (0..10).map(|n| (Instant::from_millis(100 + 2 * n), 1000));
-/// assert_eq!(run(Csa::new(3, 0.1, Duration::from_millis(100)), acks), Some(500_000));
+/// assert_eq!(run(Csa::new(CsaConfig::PAPER, Duration::from_millis(100)), acks), Some(500_000));
 /// ```
 pub fn run(
     mut estimator: impl SenderEstimator,
@@ -65,66 +65,6 @@ pub fn run(
         estimator.on_ack(at, bytes);
     }
     estimator.estimate()
-}
-
-/// The estimators that may set ssthresh in a live connection, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SenderEstimatorKind {
-    /// [`Tssf`] with n = 3.
-    Tssf,
-    /// [`Csa`] with n = 3, ν = 0.1.
-    Csa,
-    /// [`Tcsa`].
-    Tcsa,
-    /// [`TcsaPrime`].
-    TcsaPrime,
-    /// [`PacketPair`].
-    PacketPair,
-}
-
-impl SenderEstimatorKind {
-    /// All of them with their names.
-    pub const ALL: [(&'static str, Self); 5] = [
-        ("tssf", Self::Tssf),
-        ("csa", Self::Csa),
-        ("tcsa", Self::Tcsa),
-        ("tcsa-prime", Self::TcsaPrime),
-        ("packet-pair", Self::PacketPair),
-    ];
-
-    /// The estimator of this name.
-    ///
-    /// # Errors
-    /// [`UnknownEstimator`], whose message lists the names that would do.
-    pub fn find(name: &str) -> Result<Self, UnknownEstimator> {
-        let found = Self::ALL.iter().find(|(valid, _)| *valid == name);
-        found.map(|&(_, kind)| kind).ok_or_else(|| UnknownEstimator { name: name.to_owned() })
-    }
-
-    /// An estimator for a connection whose round trip is `rtt`, which starts with `initial_window` bytes.
-    #[must_use]
-    pub fn create(self, rtt: Duration, initial_window: u64, smss: u64) -> Box<dyn SenderEstimator> {
-        let csa = Csa::new(3, 0.1, rtt);
-        match self {
-            Self::Tssf => Box::new(Tssf::new(3, initial_window, smss)),
-            Self::Csa => Box::new(csa),
-            Self::Tcsa => Box::new(Tcsa::new(csa)),
-            Self::TcsaPrime => Box::new(TcsaPrime::new(csa)),
-            Self::PacketPair => Box::new(PacketPair::new()),
-        }
-    }
-}
-
-/// No estimator has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no bandwidth estimator is called `{name}`; choose one of: {}",
-    SenderEstimatorKind::ALL.map(|(name, _)| name).join(", ")
-)]
-pub struct UnknownEstimator {
-    /// The name asked for.
-    pub name: String,
 }
 
 /// `bytes` in the time from `from` to `to`, in bytes a second; `None` if no time passed.

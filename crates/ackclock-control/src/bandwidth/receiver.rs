@@ -43,8 +43,23 @@ pub enum Combine {
     Max,
 }
 
+/// What a receiver makes of its samples, in bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverEstimates {
+    /// The smallest sample.
+    pub min: u64,
+    /// Their mean.
+    pub mean: u64,
+    /// Their median.
+    pub median: u64,
+    /// The largest, which hurts least as an ssthresh (Allman and Paxson 1999, tables 5 and 6).
+    pub max: u64,
+    /// How many there are.
+    pub samples: usize,
+}
+
 impl Receiver {
-    /// Takes up to `samples_max` samples (K; 50 in the paper). The sender's initial window is assumed.
+    /// Takes up to `samples_max` samples (K, held between 1 and 256; 50 in the paper). The sender's initial window is assumed.
     #[must_use]
     pub fn new(samples_max: usize, initial_window: u64, smss: u64) -> Self {
         Self {
@@ -72,7 +87,9 @@ impl Receiver {
             Some((first_end, first_at)) if self.received >= burst_end => {
                 let sample = bytes_per_second(self.received.saturating_sub(first_end), first_at, at);
                 self.samples.extend(sample);
-                self.ended = self.samples.len() >= self.samples_max;
+                if self.samples.len() >= self.samples_max {
+                    return self.end();
+                }
             }
             Some(_) => {}
         }
@@ -93,12 +110,32 @@ impl Receiver {
         self.allowed_last = self.allowed_last.saturating_add(newly_acked).saturating_add(self.smss);
         self.allowed.push_back(self.allowed_last);
         // A sender that sends nothing of what it may is no use as a clock.
-        self.ended |= self.allowed.len() > BURSTS_MAX;
+        if self.allowed.len() > BURSTS_MAX {
+            self.end();
+        }
     }
 
     /// A segment is missing or came out of order: no more samples.
     pub fn on_loss(&mut self) {
+        self.end();
+    }
+
+    /// All four estimates from the samples so far, if there are any.
+    #[must_use]
+    pub fn estimates(&self) -> Option<ReceiverEstimates> {
+        Some(ReceiverEstimates {
+            min: self.estimate(Combine::Min)?,
+            mean: self.estimate(Combine::Avg)?,
+            median: self.estimate(Combine::Med)?,
+            max: self.estimate(Combine::Max)?,
+            samples: self.samples(),
+        })
+    }
+
+    /// No more samples: what was kept for them is given back.
+    fn end(&mut self) {
         self.ended = true;
+        self.allowed = VecDeque::new();
     }
 
     /// The bandwidth in bytes a second from the samples so far.

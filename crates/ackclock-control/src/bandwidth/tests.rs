@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::{
-    Combine, Csa, PacketPair, Receiver, SenderEstimatorKind, Tcsa, TcsaPrime, Tssf, pbm, pbm_prime, run,
+    Combine, Csa, CsaConfig, PacketPair, Receiver, SenderEstimatorKind, Tcsa, TcsaPrime, Tssf, pbm,
+    pbm_prime, run,
 };
 use crate::Instant;
 
@@ -17,33 +18,45 @@ fn acks(times: &[u64], bytes: u64) -> Vec<(Instant, u64)> {
 fn csa_takes_the_first_group_that_is_close_enough() {
     // ν·RTT is 10 ms: gaps of 20 ms and 11 ms do not count, then two of 4 ms do: 2 KB in 8 ms.
     let arrivals = acks(&[0, 200, 310, 350, 390, 391], SMSS);
-    assert_eq!(run(Csa::new(3, 0.1, RTT), arrivals), Some(250_000));
+    assert_eq!(run(Csa::new(CsaConfig::PAPER, RTT), arrivals), Some(250_000));
 }
 
 #[test]
 fn csa_with_larger_nu_is_fooled_by_wider_gaps() {
     let arrivals = acks(&[0, 200, 310, 350, 390], SMSS);
-    assert_eq!(run(Csa::new(3, 0.2, RTT), arrivals), Some(64_516));
+    assert_eq!(run(Csa::new(CsaConfig::new(3, 2000).unwrap(), RTT), arrivals), Some(64_516));
 }
 
 #[test]
 fn csa_without_a_close_group_makes_no_estimate() {
-    assert_eq!(run(Csa::new(3, 0.1, RTT), acks(&[0, 200, 400, 600], SMSS)), None);
-    assert_eq!(run(Csa::new(2, 0.1, RTT), acks(&[0, 0, 0], SMSS)), None, "no time passed");
+    assert_eq!(run(Csa::new(CsaConfig::PAPER, RTT), acks(&[0, 200, 400, 600], SMSS)), None);
+    assert_eq!(
+        run(Csa::new(CsaConfig::new(2, 1000).unwrap(), RTT), acks(&[0, 0, 0], SMSS)),
+        None,
+        "no time passed"
+    );
+}
+
+#[test]
+fn impossible_csa_parameters_are_answered_by_the_possible_ones() {
+    for (n, nu) in [(1, 1000), (3, 0), (3, 10_001)] {
+        let message = CsaConfig::new(n, nu).unwrap_err().to_string();
+        assert!(message.ends_with("n must be 2 to 100, nu 1/10000 to 10000/10000"), "{message}");
+    }
 }
 
 #[test]
 fn tcsa_ends_with_the_smallest_when_a_sample_comes_close_to_it() {
     // Samples of three, each from the last of the one before: 500, 250, 400, 240 KB/s.
     let times = [0, 20, 40, 80, 120, 145, 170, 211, 253, 254, 255];
-    assert_eq!(run(Tcsa::new(Csa::new(3, 0.1, RTT)), acks(&times, SMSS)), Some(240_963));
+    assert_eq!(run(Tcsa::new(Csa::new(CsaConfig::PAPER, RTT)), acks(&times, SMSS)), Some(240_963));
 }
 
 #[test]
 fn tcsa_prime_is_the_mean_of_two_samples_in_a_row() {
     // Samples: 500, 250, 260, then others.
     let times = [0, 20, 40, 80, 120, 158, 197, 198, 199];
-    let estimate = run(TcsaPrime::new(Csa::new(3, 0.1, RTT)), acks(&times, SMSS)).unwrap();
+    let estimate = run(TcsaPrime::new(Csa::new(CsaConfig::PAPER, RTT)), acks(&times, SMSS)).unwrap();
     assert_eq!(estimate, (250_000 + 259_740) / 2);
 }
 
@@ -157,7 +170,26 @@ fn nothing_to_look_at_is_no_estimate() {
 fn unknown_name_lists_the_valid_ones() {
     let message = SenderEstimatorKind::find("csaa").unwrap_err().to_string();
     assert!(message.ends_with("tssf, csa, tcsa, tcsa-prime, packet-pair"), "{message}");
-    assert_eq!(SenderEstimatorKind::find("csa"), Ok(SenderEstimatorKind::Csa));
+    assert_eq!(SenderEstimatorKind::find("csa"), Ok(SenderEstimatorKind::Csa(CsaConfig::PAPER)));
+}
+
+#[test]
+fn parameters_follow_the_name() {
+    for (name, kind) in SenderEstimatorKind::ALL {
+        assert_eq!((SenderEstimatorKind::find(name), kind.name()), (Ok(kind), name));
+        assert_eq!(kind.to_string().parse(), Ok(kind), "{kind}");
+    }
+    let csa = |n, nu_e4| Ok(SenderEstimatorKind::Csa(CsaConfig::new(n, nu_e4).unwrap()));
+    assert_eq!(SenderEstimatorKind::find("csa:5,0.2"), csa(5, 2000));
+    assert_eq!(SenderEstimatorKind::find("csa:2,0.0125"), csa(2, 125));
+    assert_eq!(SenderEstimatorKind::find("csa:2, 1"), csa(2, 10_000));
+    assert_eq!(SenderEstimatorKind::find("csa:4"), csa(4, 1000));
+    for words in
+        ["csa:", "csa:1", "csa:3,0", "csa:3,1.1", "csa:3,x", "csa:999", "tssf:3,0.1", "packet-pair:2"]
+    {
+        let message = SenderEstimatorKind::find(words).unwrap_err().to_string();
+        assert!(message.contains("csa:N,NU"), "{words}: {message}");
+    }
 }
 
 /// Would take centuries if flights were skipped one by one.

@@ -32,7 +32,7 @@ enum Outcome {
 }
 
 impl Tssf {
-    /// Looks at `n` acknowledgements (3 in the paper) of a flight; the first flight is the initial window.
+    /// Looks at `n` acknowledgements (at least 2; 3 in the paper) of a flight; the first flight is the initial window.
     #[must_use]
     pub fn new(n: u32, initial_window: u64, smss: u64) -> Self {
         Self {

@@ -14,7 +14,11 @@ use std::time::Duration;
 
 use super::round::RoundTimes;
 use super::window::{SlowStart, Window, window_methods};
-use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Snapshot, Start, Timeout, Undo};
+use super::{
+    About, Ack, Controller, IdleRestart, LossEpisode, Parameter, Settings, Signal, Snapshot, Start, Timeout,
+    Undo, Values,
+};
+use crate::InvalidParameter;
 use crate::time::nanos;
 
 /// The controller of §3.
@@ -36,18 +40,85 @@ pub struct Bfa {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BfaConfig {
     /// The name in the registry.
-    pub name: &'static str,
-    /// What stays of the signed deviation at each sample (α_srv), in quarters: 2, or 3 for less reaction to
-    /// noise.
-    pub memory_quarters: u8,
-    /// When the window is frozen, and when it grows again.
-    pub thresholds: BfaThresholds,
-    /// The tick in which round trips are measured.
-    pub tick: Duration,
-    /// §6, decreasing: above three times σ_on the window also shrinks, by an eighth once a round trip. (The
-    /// paper says "when the signed variance is very high"; three times and an eighth are this project's
-    /// choice.)
-    pub decreasing: bool,
+    pub(super) name: &'static str,
+    memory_quarters: u8,
+    thresholds: BfaThresholds,
+    tick: Duration,
+    decreasing: bool,
+}
+
+impl BfaConfig {
+    /// Their names in the registry's words.
+    pub(super) const PARAMETERS: &[Parameter] = &[
+        Parameter { name: "gain", values: Values::Words(&["0", "1/4", "1/2", "3/4"]), default: 2 },
+        Parameter { name: "on", values: Values::Millis(1, 10_000), default: 10 },
+        Parameter { name: "off", values: Values::Millis(-10_000, -1), default: -10 },
+        Parameter { name: "tick", values: Values::Millis(1, 1000), default: 10 },
+        Parameter { name: "thresholds", values: Values::Words(&["fixed", "path"]), default: 0 },
+        Parameter { name: "decreasing", values: Values::Words(&["no", "yes"]), default: 0 },
+    ];
+
+    /// These parameters with another gain: what stays of the signed deviation at each sample (α_srv), in quarters,
+    /// 0 to 3; 2 in the paper, or 3 for less reaction to noise.
+    ///
+    /// # Errors
+    /// [`InvalidParameter`] for any other.
+    pub fn with_memory_quarters(self, memory_quarters: u8) -> Result<Self, InvalidParameter> {
+        if memory_quarters > 3 {
+            return Err(InvalidParameter::new(
+                format!("gain={memory_quarters}/4"),
+                "it must be 0 to 3 quarters",
+            ));
+        }
+        Ok(Self { memory_quarters, ..self })
+    }
+
+    /// These parameters with other thresholds: when the window is frozen, and when it grows again.
+    ///
+    /// # Errors
+    /// [`InvalidParameter`] if one is zero: §3.3, σ_on must be positive and σ_off negative, or a constant load would
+    /// set or clear the flag.
+    pub fn with_thresholds(self, thresholds: BfaThresholds) -> Result<Self, InvalidParameter> {
+        if let BfaThresholds::Fixed { on_ms, off_ms } = thresholds
+            && (on_ms == 0 || off_ms == 0)
+        {
+            let given = format!("on={on_ms}ms,off=-{off_ms}ms");
+            return Err(InvalidParameter::new(given, "on must be at least 1ms, off at most -1ms"));
+        }
+        Ok(Self { thresholds, ..self })
+    }
+
+    /// These parameters with another tick in which round trips are measured, 1 ms to 1 s.
+    ///
+    /// # Errors
+    /// [`InvalidParameter`] for any other.
+    pub fn with_tick(self, tick: Duration) -> Result<Self, InvalidParameter> {
+        if !(Duration::from_millis(1)..=Duration::from_secs(1)).contains(&tick) {
+            return Err(InvalidParameter::new(format!("tick={tick:?}"), "it must be 1ms to 1000ms"));
+        }
+        Ok(Self { tick, ..self })
+    }
+
+    /// These parameters, decreasing or not (§6): above three times σ_on the window also shrinks, by an eighth once a
+    /// round trip. (The paper says "when the signed variance is very high"; three times and an eighth are this
+    /// project's choice.)
+    #[must_use]
+    pub fn with_decrease(self, decreasing: bool) -> Self {
+        Self { decreasing, ..self }
+    }
+
+    pub(super) fn from_settings(settings: &Settings) -> Result<Self, InvalidParameter> {
+        let magnitude = |name| u16::try_from(settings.value(name).unsigned_abs()).unwrap_or(0);
+        let thresholds = match settings.value("thresholds") {
+            0 => BfaThresholds::Fixed { on_ms: magnitude("on"), off_ms: magnitude("off") },
+            _ => BfaThresholds::Path,
+        };
+        Bfa::PAPER
+            .with_memory_quarters(u8::try_from(magnitude("gain")).unwrap_or(u8::MAX))?
+            .with_thresholds(thresholds)?
+            .with_tick(Duration::from_millis(magnitude("tick").into()))
+            .map(|config| config.with_decrease(settings.value("decreasing") == 1))
+    }
 }
 
 /// The thresholds of TCP-BFA.
@@ -72,8 +143,14 @@ impl Bfa {
         source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance",
         signal: Signal::Delay,
         keeps_in_queue: "what is there when growth is noticed",
-        deviations: "measures the smallest of each round trip; the paper leaves the parameters of its variants open",
+        deviations: "measures the smallest of each round trip",
         exceptions: &[],
+    };
+    /// What the variants of §6 are.
+    pub const ABOUT_VARIANT: About = About {
+        keeps_in_queue: "less than what is there when growth is noticed",
+        deviations: "measures the smallest of each round trip; a variant that the paper names in §6, its numbers chosen here",
+        ..Self::ABOUT
     };
     /// The algorithm as measured: α_srv = 1/2, thresholds of 10 ms.
     pub const PAPER: BfaConfig = BfaConfig {
@@ -114,7 +191,7 @@ impl Bfa {
         };
         // §3.2: δ = measured RTT - smoothed RTT; srv <- α_srv * srv + (1 - α_srv) * δ.
         let error = rtt - srtt;
-        let memory = i64::from(self.config.memory_quarters.min(4));
+        let memory = i64::from(self.config.memory_quarters);
         self.srv = (memory * self.srv + (4 - memory) * error) / 4;
         self.srtt = Some(srtt + error / 8);
         let (on, off) = self.thresholds();
@@ -208,8 +285,8 @@ const RTT_MAX: i64 = 1 << 48;
 mod tests {
     use std::time::Duration;
 
-    use super::{Bfa, BfaConfig};
-    use crate::congestion::testing::{SMSS, START, ack, loss};
+    use super::{Bfa, BfaConfig, BfaThresholds};
+    use crate::congestion::testing::{SMSS, START, ack, loss, timeout};
     use crate::congestion::{Ack, Controller, described};
     use crate::kit::{Flow, Path};
 
@@ -224,6 +301,7 @@ mod tests {
 
     #[test]
     fn signed_deviation_is_half_the_error_and_half_the_past() {
+        // Tests: B1
         // Errors of 40 and, the mean having moved by an eighth, 115: srv = 20, then 67.5.
         let bfa = with(Bfa::PAPER, &[100, 140, 220]);
         assert_eq!(bfa.srv, 67_500_000);
@@ -233,6 +311,7 @@ mod tests {
 
     #[test]
     fn flag_is_set_above_sigma_on_and_cleared_below_sigma_off() {
+        // Tests: B2
         let states = |rtts: &[u64]| {
             (1..=rtts.len()).map(|n| with(Bfa::PAPER, &rtts[..n]).avoiding).collect::<Vec<_>>()
         };
@@ -250,21 +329,77 @@ mod tests {
     }
 
     #[test]
+    fn timeout_and_loss_clear_the_flag() {
+        // Tests: B2
+        let avoiding = with(Bfa::PAPER, &[100, 200]);
+        assert!(avoiding.avoiding);
+        let (mut lost, mut expired) = (avoiding.clone(), avoiding);
+        lost.on_loss_episode(&loss(0, 10 * SMSS));
+        expired.on_timeout(&timeout(10 * SMSS, 1));
+        assert!(!lost.avoiding && !expired.avoiding);
+    }
+
+    #[test]
+    fn thresholds_and_ticks_are_parameters() {
+        // Tests: B2
+        let fixed = |on_ms, off_ms| Bfa::PAPER.with_thresholds(BfaThresholds::Fixed { on_ms, off_ms });
+        // A round trip 60 ms longer: srv is 30 ms.
+        assert!(with(fixed(29, 10).unwrap(), &[100, 160]).avoiding);
+        assert!(!with(fixed(30, 10).unwrap(), &[100, 160]).avoiding);
+        // In ticks of 100 ms it is not longer at all, in those of 1 ms by 44 ms.
+        assert_eq!(with(Bfa::PAPER.with_tick(Duration::from_millis(100)).unwrap(), &[100, 144]).srv, 0);
+        assert_eq!(
+            with(Bfa::PAPER.with_tick(Duration::from_millis(1)).unwrap(), &[100, 144]).srv,
+            22_000_000
+        );
+        assert!(fixed(0, 10).is_err() && fixed(10, 0).is_err());
+        assert!(Bfa::PAPER.with_tick(Duration::ZERO).is_err() && Bfa::PAPER.with_memory_quarters(4).is_err());
+    }
+
+    #[test]
+    fn thresholds_from_the_path_grow_with_its_round_trip() {
+        // Tests: B3
+        // A sixteenth of 800 ms is 50 ms; srv is 45 ms, then 55.
+        assert!(!with(Bfa::PATH, &[800, 890]).avoiding);
+        assert!(with(Bfa::PATH, &[800, 910]).avoiding);
+        // Of 80 ms it would be 5 ms; a tick is the least.
+        assert!(!with(Bfa::PATH, &[80, 100]).avoiding);
+        assert!(with(Bfa::PATH, &[80, 110]).avoiding);
+    }
+
+    #[test]
+    fn decreasing_variant_gives_back_the_queue_that_the_paper_keeps() {
+        // Tests: B3
+        let queued = |config: BfaConfig| {
+            let bfa = described(config.name, Bfa::ABOUT, move |start| Box::new(Bfa::new(start, config)));
+            let mut flow = Flow::new(bfa.as_ref(), Path { buffer: 10_000_000, ..Path::TYPICAL });
+            flow.run(Duration::from_secs(60));
+            (flow.queue(), flow.totals().delivered)
+        };
+        let (paper, decreasing) = (queued(Bfa::PAPER), queued(Bfa::DECREASING));
+        assert!(decreasing.0 < paper.0 * 3 / 4, "{decreasing:?} and {paper:?} bytes queued and delivered");
+        assert!(decreasing.1 > paper.1 * 95 / 100, "{decreasing:?} and {paper:?} bytes queued and delivered");
+    }
+
+    #[test]
     fn ticks_hide_less_than_half_of_one() {
+        // Tests: B2
         let bfa = with(Bfa::PAPER, &[100, 104, 96, 103]);
         assert_eq!(bfa.srv, 0);
     }
 
     #[test]
     fn decreasing_variant_shrinks_by_an_eighth() {
+        // Tests: B3
         let mut bfa = with(Bfa::DECREASING, &[100, 200]);
         bfa.on_ack(&Ack { rtt: None, delivered: 20 * SMSS, prior_delivered: 10 * SMSS, ..ack(0, SMSS) });
         assert_eq!(bfa.cwnd(), START.initial_window * 7 / 8);
     }
 
-    // B2: the queue of a slow link stays short, where Reno fills it (figs. 4 to 6).
+    // The queue of a slow link stays short, where Reno fills it (figs. 4 to 6).
     #[test]
     fn no_loss_on_a_slow_link_whatever_its_buffer() {
+        // Tests: B2
         for buffer in [30, 60, 100] {
             let path = Path {
                 rate: 8_000,

@@ -105,6 +105,7 @@ mod tests {
 
     #[test]
     fn longer_delay_with_a_larger_window_takes_an_eighth() {
+        // Tests: V6
         assert_eq!(after(&[(15, 100), (16, 110)]), 14 * SMSS);
     }
 
@@ -115,6 +116,7 @@ mod tests {
 
     #[test]
     fn no_gradient_adds_a_segment() {
+        // Tests: V6
         assert_eq!(after(&[(15, 100), (16, 100)]), 17 * SMSS);
         assert_eq!(after(&[(17, 100), (16, 110)]), 17 * SMSS);
         assert_eq!(after(&[(16, 100), (16, 110)]), 17 * SMSS);

@@ -12,7 +12,8 @@
 use super::hystart::HyStart;
 use super::window::{CWND_MAX, SlowStart, Window};
 use super::{
-    About, Ack, Controller, IdleRestart, LossCause, LossEpisode, Signal, Snapshot, Start, Timeout, Undo,
+    About, Ack, Controller, Exception, IdleRestart, LossCause, LossEpisode, Signal, Snapshot, Start, Timeout,
+    Undo,
 };
 use crate::Instant;
 use crate::time::nanos;
@@ -41,7 +42,10 @@ impl Cubic {
         signal: Signal::Loss,
         keeps_in_queue: "up to the whole buffer, 0.7 of the window after a loss",
         deviations: "counts bytes, not acknowledgements; slow start is not limited by acknowledgement",
-        exceptions: &[],
+        exceptions: &[Exception {
+            check: "halves on loss",
+            why: "it keeps seven tenths, and grows more slowly where Reno would be ahead (RFC 9438 §4.6)",
+        }],
     };
 
     /// A controller for one connection, with HyStart++.
@@ -62,6 +66,8 @@ impl Cubic {
             // RFC 9406 §4.3: HyStart++ is for the initial slow start, where ssthresh is still arbitrarily
             // high.
             Some(hystart) if self.window.ssthresh() == u64::MAX => hystart.slow_start(&mut self.window, ack),
+            // Deviation from RFC 3465 §2.3: no limit after a timeout either; what was delivered before it is counted when
+            // SACK reports it, so that the first cumulative acknowledgement buys no burst.
             _ => self.window.slow_start(ack.bytes_acked, SlowStart::Unlimited),
         }
     }

@@ -17,7 +17,7 @@ use super::pacing::window_rate;
 use super::round::Rounds;
 use super::window::{SlowStart, Window, window_methods};
 use super::{
-    About, Ack, Controller, IdleRestart, LossCause, LossEpisode, Signal, Snapshot, Start, Timeout, Undo,
+    About, Ack, Controller, Ect, IdleRestart, LossCause, LossEpisode, Signal, Snapshot, Start, Timeout, Undo,
 };
 use crate::time::nanos;
 
@@ -175,6 +175,11 @@ impl Controller for Dctcp {
         paced.then(|| window_rate(self.cwnd(), self.srtt, self.window.in_slow_start())).flatten()
     }
 
+    fn ect(&self) -> Ect {
+        // RFC 9331 §4.1: ECT(1) identifies L4S traffic.
+        if self.kind == Kind::Prague { Ect::Ect1 } else { Ect::Ect0 }
+    }
+
     fn snapshot(&self) -> Snapshot {
         Snapshot::default().with("alpha_ppm", i64::try_from((self.alpha * 1_000_000) >> 20).unwrap_or(0))
     }
@@ -195,7 +200,7 @@ mod tests {
 
     use super::{Dctcp, ONE};
     use crate::congestion::testing::{SMSS, START, ack, loss};
-    use crate::congestion::{Ack, Controller, LossCause, LossEpisode, Registry};
+    use crate::congestion::{Ack, Controller, Ect, LossCause, LossEpisode, Registry};
     use crate::kit::{Flow, Path};
 
     /// Rounds of ten segments, of which `marked` are marked.
@@ -262,6 +267,14 @@ mod tests {
         };
         assert_eq!(grown(Dctcp::prague(&START), 25), grown(Dctcp::new(&START), 25));
         assert!(grown(Dctcp::prague(&START), 5) < grown(Dctcp::new(&START), 5) / 3);
+    }
+
+    #[test]
+    fn only_prague_asks_for_the_codepoint_of_l4s() {
+        assert_eq!(Dctcp::new(&START).ect(), Ect::Ect0);
+        let registry = Registry::builtin();
+        let prague = crate::congestion::paced(registry.find(Dctcp::NAME_PRAGUE).unwrap());
+        assert_eq!(prague.create(&START).ect(), Ect::Ect1, "also inside a layer");
     }
 
     #[test]

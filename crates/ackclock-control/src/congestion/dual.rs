@@ -102,6 +102,7 @@ mod tests {
 
     #[test]
     fn delay_above_the_middle_takes_an_eighth_and_ends_slow_start() {
+        // Tests: V6
         let mut dual = with_rtts(100, 200);
         dual.decide(151);
         assert_eq!((dual.cwnd(), dual.ssthresh()), (14 * SMSS, 14 * SMSS));

@@ -54,6 +54,17 @@ pub struct Ack {
     pub ecn_marked: u64,
 }
 
+/// What ECN-capable data says of the response to its marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Ect {
+    /// ECT(0): a mark is answered as a loss would be (RFC 3168), or by the fraction of marks within one
+    /// administration (RFC 8257).
+    #[default]
+    Ect0,
+    /// ECT(1): marks are frequent, and answered as L4S asks for (RFC 9331).
+    Ect1,
+}
+
 /// Why a loss episode began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::layer::{Layer, layered};
 use super::round::Rounds;
-use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode};
+use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Start};
 use crate::Instant;
 use crate::time::nanos;
 
@@ -25,8 +25,8 @@ pub enum IdlePolicy {
 }
 
 impl IdlePolicy {
-    /// The window to restart with, as [`IdleRestart::restart_window`]; no smaller than `cwnd`: there is
-    /// nothing to tell the controller.
+    /// The window to restart with, as [`IdleRestart::restart_window`]; no smaller than `cwnd`: the window
+    /// stays, and the controller only learns that time has passed, which CUBIC's curve must not count.
     #[must_use]
     pub fn restart_window(self, idle: Duration, cwnd: u64, initial_window: u64, smss: u64) -> u64 {
         match self {
@@ -47,22 +47,17 @@ impl IdlePolicy {
 /// controller here grows an unused window), a loss is answered by what was really in the pipe, and after five
 /// minutes it is halved.
 ///
-/// Deviations: the samples of pipeACK are those of the present and the last period; when a window is halved,
+/// Deviations: the samples of pipeACK are those of the present and the last period; what was retransmitted is not taken
+/// off the window when recovery ends (R of §4.4.1), as the recovery policy knows it; when a window is halved,
 /// ssthresh stays (§4.4.3 raises it to 3/4 of the window).
 #[must_use]
 pub fn validated(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory> {
-    layered(inner, |start| Validation {
-        initial_window: start.initial_window,
-        rounds: Rounds::default(),
-        acked_in_round: 0,
-        pipe_ack: [None, None],
-        period_start: start.now,
-        validated_at: start.now,
-    })
+    layered(inner, Validation::new)
 }
 
+/// Validation at work in a connection: it is shown what the controller is told.
 #[derive(Debug)]
-struct Validation {
+pub struct Validation {
     initial_window: u64,
     rounds: Rounds,
     acked_in_round: u64,
@@ -74,6 +69,47 @@ struct Validation {
 }
 
 impl Validation {
+    /// Validation of a window from here on. [`Start::initial_window`] is the one that the connection began with:
+    /// before a window has grown beyond it, there is nothing to validate.
+    #[must_use]
+    pub fn new(start: &Start) -> Self {
+        Self {
+            initial_window: start.initial_window,
+            rounds: Rounds::default(),
+            acked_in_round: 0,
+            pipe_ack: [None, None],
+            period_start: start.now,
+            validated_at: start.now,
+        }
+    }
+
+    /// An acknowledgement, before `controller` sees it.
+    pub fn before_ack(&mut self, controller: &mut dyn Controller, ack: &Ack) {
+        self.measure(ack);
+        let cwnd = controller.cwnd();
+        if self.is_validated(cwnd) {
+            self.validated_at = ack.now;
+        } else if ack.now.saturating_since(self.validated_at) > NON_VALIDATED_MAX {
+            // RFC 7661 §4.4.3: cwnd = max(cwnd/2, IW).
+            let restart_window = (cwnd / 2).max(self.initial_window);
+            let (now, idle, rto) = (ack.now, NON_VALIDATED_MAX, ack.srtt);
+            controller.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
+            self.validated_at = ack.now;
+        }
+    }
+
+    /// A loss episode as the controller, whose window is `cwnd`, is to see it.
+    #[must_use]
+    pub fn as_used(&self, cwnd: u64, loss: LossEpisode) -> LossEpisode {
+        if self.is_validated(cwnd) {
+            return loss;
+        }
+        // RFC 7661 §4.4.1: the reduction is of Max(pipeACK, LossFlightSize), not of a window that was not
+        // used.
+        let used = self.pipe_ack().unwrap_or(u64::MAX).max(loss.flight_size);
+        LossEpisode { flight_size: used.min(cwnd), ..loss }
+    }
+
     /// RFC 7661 §4.2: pipeACK, the volume acknowledged in a round trip; `None` while it is undefined.
     fn pipe_ack(&self) -> Option<u64> {
         let [current, previous] = self.pipe_ack;
@@ -104,29 +140,12 @@ impl Validation {
 
 impl Layer for Validation {
     fn on_ack(&mut self, inner: &mut dyn Controller, ack: &Ack) {
-        self.measure(ack);
-        let cwnd = inner.cwnd();
-        if self.is_validated(cwnd) {
-            self.validated_at = ack.now;
-        } else if ack.now.saturating_since(self.validated_at) > NON_VALIDATED_MAX {
-            // RFC 7661 §4.4.3: cwnd = max(cwnd/2, IW).
-            let restart_window = (cwnd / 2).max(self.initial_window);
-            let (now, idle, rto) = (ack.now, NON_VALIDATED_MAX, ack.srtt);
-            inner.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
-            self.validated_at = ack.now;
-        }
+        self.before_ack(inner, ack);
         inner.on_ack(ack);
     }
 
     fn on_loss_episode(&mut self, inner: &mut dyn Controller, loss: &LossEpisode) {
-        let used = self.pipe_ack().unwrap_or(u64::MAX).max(loss.flight_size);
-        if self.is_validated(inner.cwnd()) {
-            inner.on_loss_episode(loss);
-        } else {
-            // RFC 7661 §4.4.1: the reduction is of Max(pipeACK, LossFlightSize), not of a window that was not
-            // used.
-            inner.on_loss_episode(&LossEpisode { flight_size: used.min(inner.cwnd()), ..*loss });
-        }
+        inner.on_loss_episode(&self.as_used(inner.cwnd(), *loss));
     }
 }
 
@@ -167,6 +186,7 @@ mod tests {
 
     #[test]
     fn policies_differ_in_the_restart_window() {
+        // Tests: J9
         // Tests: RFC 9293 MUST-19
         let minute = Duration::from_secs(60);
         let window = |policy: IdlePolicy, idle| policy.restart_window(idle, 100 * SMSS, 10 * SMSS, SMSS);

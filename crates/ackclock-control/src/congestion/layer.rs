@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    About, Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent, Snapshot,
-    Start, Timeout, Undo,
+    About, Ack, Controller, ControllerFactory, Ect, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent,
+    Snapshot, Start, Timeout, Undo,
 };
 
 /// What a layer changes; everything else goes to the controller inside.
@@ -125,6 +125,10 @@ impl<L: Layer> Controller for Layered<L> {
 
     fn pacing_rate(&self) -> Option<u64> {
         self.layer.pacing_rate(self.inner.as_ref())
+    }
+
+    fn ect(&self) -> Ect {
+        self.inner.ect()
     }
 
     fn snapshot(&self) -> Snapshot {

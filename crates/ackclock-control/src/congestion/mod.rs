@@ -63,9 +63,8 @@
 //! # Ok::<(), ackclock_control::congestion::NameTaken>(())
 //! ```
 //!
-//! # The controllers
-//!
-#![doc = include_str!("controllers.md")]
+//! What each controller is, what it keeps in the queue and where it departs from its source: the table in the
+//! [crate's documentation](crate#congestion-controllers), made from their [`About`]s.
 
 mod about;
 mod bbr;
@@ -80,6 +79,7 @@ mod idle;
 mod layer;
 mod newreno;
 mod pacing;
+mod parameters;
 mod registry;
 mod reno;
 mod round;
@@ -103,18 +103,22 @@ pub use card::Card;
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use dual::Dual;
-pub use event::{Ack, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo};
+pub use event::{
+    Ack, Ect, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo,
+};
 pub use hystart::HyStart;
-pub use idle::{IdlePolicy, validated};
+pub use idle::{IdlePolicy, Validation, validated};
 pub use newreno::NewReno;
-pub use pacing::paced;
+pub use pacing::{paced, window_rate};
+pub use parameters::{Parameter, Settings, Values};
 pub use registry::{
-    ControllerFactory, NameTaken, Registry, UnknownController, default_factory, described, factory,
+    ControllerFactory, NameTaken, Registry, UnknownController, configurable, default_factory, described,
+    factory,
 };
 pub use reno::Reno;
 pub use round::{RoundTimes, Rounds};
 pub use snapshot::Snapshot;
-pub use start_up::with_start_up;
+pub use start_up::{StartUp, StartUpEstimate, with_start_up};
 pub use tahoe::Tahoe;
 pub use tri_s::TriS;
 pub use uncontrolled::Uncontrolled;
@@ -184,6 +188,11 @@ pub trait Controller: fmt::Debug + Send {
     /// The rate at which to space segments, in bytes a second; `None` to send as the window opens.
     fn pacing_rate(&self) -> Option<u64> {
         None
+    }
+
+    /// With which codepoint its data is to be sent where marks are taken.
+    fn ect(&self) -> Ect {
+        Ect::Ect0
     }
 
     /// The controller's own numbers for traces and `info()`: at most [`Snapshot::MAX`] named values.

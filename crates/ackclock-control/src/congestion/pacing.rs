@@ -16,13 +16,21 @@ pub fn paced(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory> {
     layered(inner, |_| Pacing { srtt: 0 })
 }
 
-/// The rate at which `cwnd` bytes take a round trip of `srtt` nanoseconds, and some more; `None` without a
-/// round trip.
+/// The rate, in bytes a second, at which `cwnd` bytes take a round trip of `srtt_ns` nanoseconds, and some more:
+/// twice that rate in slow start, 1.2 times afterwards; `None` without a round trip. At least 1.
 #[must_use]
-pub(super) fn window_rate(cwnd: u64, srtt: u64, in_slow_start: bool) -> Option<u64> {
-    let percent: u128 = if in_slow_start { 200 } else { 120 };
-    let rate = (u128::from(cwnd) * percent * 10_000_000).checked_div(u128::from(srtt))?;
-    Some(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
+#[inline]
+pub fn window_rate(cwnd: u64, srtt_ns: u64, in_slow_start: bool) -> Option<u64> {
+    const PERCENT_OF_SECOND_NS: u64 = 10_000_000;
+    let factor = PERCENT_OF_SECOND_NS * if in_slow_start { 200 } else { 120 };
+    let rate = match cwnd.checked_mul(factor) {
+        Some(scaled) => scaled.checked_div(srtt_ns)?,
+        None => {
+            let wide = (u128::from(cwnd) * u128::from(factor)).checked_div(u128::from(srtt_ns))?;
+            u64::try_from(wide).unwrap_or(u64::MAX)
+        }
+    };
+    Some(rate.max(1))
 }
 
 #[derive(Debug)]
@@ -59,6 +67,14 @@ mod tests {
         assert_eq!(window_rate(100_000, 100_000_000, true), Some(2_000_000));
         assert_eq!(window_rate(100_000, 100_000_000, false), Some(1_200_000));
         assert_eq!(window_rate(100_000, 0, false), None);
+        assert_eq!(window_rate(1, u64::MAX, false), Some(1));
+    }
+
+    #[test]
+    fn window_of_any_size_has_a_rate() {
+        // 10 GB, beyond what 64 bits hold on the way, in 10 s is 1 GB/s.
+        assert_eq!(window_rate(10_000_000_000, 10_000_000_000, true), Some(2_000_000_000));
+        assert_eq!(window_rate(u64::MAX, 1_000_000_000, false), Some(u64::MAX));
     }
 
     #[test]

@@ -4,11 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    About, Bbr, Bfa, Card, Controller, Cubic, Dctcp, Dual, NewReno, Reno, Start, Tahoe, Thresholds, TriS,
-    Uncontrolled, Vegas, VegasStar,
+    About, Bbr, Bfa, BfaConfig, Card, Controller, Cubic, Dctcp, Dual, NewReno, Parameter, Reno, Settings,
+    Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar,
 };
+use crate::InvalidParameter;
 
-/// The controllers that can be chosen by name.
+/// The controllers that can be chosen by name, with parameters behind a colon: `vegas:alpha=2,beta=4`,
+/// `bfa:gain=3/4,on=10ms,off=-10ms`.
 ///
 /// ```
 /// use ackclock_control::congestion::{Registry, Reno, Start, factory};
@@ -18,6 +20,8 @@ use super::{
 /// assert_eq!(registry.find("my-reno").unwrap().name(), "my-reno");
 /// let unknown = registry.find("renoo").unwrap_err().to_string();
 /// assert!(unknown.contains("my-reno, "));
+/// let impossible = registry.find("vegas:alpha=4,beta=2").unwrap_err().to_string();
+/// assert!(impossible.ends_with("each must be 1 to 1000, and alpha below beta"));
 /// # Ok::<(), ackclock_control::congestion::NameTaken>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -59,15 +63,23 @@ impl Registry {
         Ok(())
     }
 
-    /// The controller of this name.
+    /// The controller of this name, with the parameters behind it if there are any.
     ///
     /// # Errors
-    /// [`UnknownController`], which lists the names that would do.
-    pub fn find(&self, name: &str) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
-        self.position(name)
-            .ok()
-            .and_then(|at| self.factories.get(at).cloned())
-            .ok_or_else(|| UnknownController { name: name.to_owned(), valid: self.names().collect() })
+    /// [`UnknownController`], which lists the names that would do, or the parameters with their ranges.
+    pub fn find(&self, words: &str) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
+        let (name, parameters) =
+            words.split_once(':').map_or((words, None), |(name, rest)| (name, Some(rest)));
+        let found = self.position(name).ok().and_then(|at| self.factories.get(at));
+        match (found, parameters) {
+            (None, _) => {
+                Err(UnknownController::Name { name: name.to_owned(), valid: self.names().collect() })
+            }
+            (Some(factory), None) => Ok(Arc::clone(factory)),
+            (Some(factory), Some(parameters)) => factory
+                .configured(parameters)
+                .map_err(|invalid| UnknownController::Parameter { controller: factory.name(), invalid }),
+        }
     }
 
     /// All names, in alphabetical order.
@@ -104,6 +116,19 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
     fn about(&self) -> About {
         About::UNKNOWN
     }
+
+    /// The parameters that may follow the name.
+    fn parameters(&self) -> &'static [Parameter] {
+        &[]
+    }
+
+    /// The kind with other parameters, as in `alpha=2,beta=4`.
+    ///
+    /// # Errors
+    /// [`InvalidParameter`], which lists the parameters with their ranges.
+    fn configured(&self, parameters: &str) -> Result<Arc<dyn ControllerFactory>, InvalidParameter> {
+        Err(InvalidParameter::new(parameters, "it takes no parameters"))
+    }
 }
 
 /// A factory from a name and a closure.
@@ -124,6 +149,45 @@ where
     Arc::new(Named { name, about, create })
 }
 
+/// A factory of controllers that take parameters: `configure` makes a configuration of them, `create` a controller of
+/// a configuration. `default` is the configuration that the parameters' defaults stand for.
+///
+/// ```
+/// use ackclock_control::congestion::{
+///     About, Parameter, Reno, Registry, Settings, Start, Values, configurable,
+/// };
+///
+/// const PARAMETERS: &[Parameter] = &[Parameter { name: "segments", values: Values::Number(1, 10), default: 4 }];
+/// let mine = configurable(
+///     "mine",
+///     About::UNKNOWN,
+///     PARAMETERS,
+///     4,
+///     |settings: &Settings| Ok(settings.value("segments")),
+///     |start: &Start, segments| {
+///         let initial_window = segments.unsigned_abs() * u64::from(start.smss);
+///         Box::new(Reno::new(&Start { initial_window, ..*start }))
+///     },
+/// );
+/// let mut registry = Registry::builtin();
+/// registry.register(mine)?;
+/// assert!(registry.find("mine:segments=3").is_ok());
+/// assert!(registry.find("mine:segments=11").unwrap_err().to_string().ends_with("it takes segments (1 to 10)"));
+/// # Ok::<(), ackclock_control::congestion::NameTaken>(())
+/// ```
+#[must_use]
+pub fn configurable<C: Copy + Send + Sync + 'static>(
+    name: &'static str,
+    about: About,
+    parameters: &'static [Parameter],
+    default: C,
+    configure: fn(&Settings) -> Result<C, InvalidParameter>,
+    create: fn(&Start, C) -> Box<dyn Controller>,
+) -> Arc<dyn ControllerFactory> {
+    let settings = Settings::defaults(parameters);
+    Arc::new(Configurable { name, about, parameters, settings, config: default, configure, create })
+}
+
 /// The factory of the default controller, [`Cubic`].
 // RFC 9293 MAY-18: alternative congestion control algorithms that conform to RFC 5681; CUBIC is one (RFC
 // 9438).
@@ -132,14 +196,26 @@ pub fn default_factory() -> Arc<dyn ControllerFactory> {
     described(Cubic::NAME, Cubic::ABOUT, |start| Box::new(Cubic::new(start)))
 }
 
-/// No controller has this name.
+/// There is no such controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no congestion controller is called `{name}`; choose one of: {}", .valid.join(", "))]
-pub struct UnknownController {
-    /// The name asked for.
-    pub name: String,
-    /// The names that exist.
-    pub valid: Vec<&'static str>,
+#[non_exhaustive]
+pub enum UnknownController {
+    /// None has this name.
+    #[error("no congestion controller is called `{name}`; choose one of: {}", .valid.join(", "))]
+    Name {
+        /// The name asked for.
+        name: String,
+        /// The names that exist.
+        valid: Vec<&'static str>,
+    },
+    /// It does not take these parameters.
+    #[error("congestion controller `{controller}`: {invalid}")]
+    Parameter {
+        /// Its name.
+        controller: &'static str,
+        /// What was wrong, and what would do.
+        invalid: InvalidParameter,
+    },
 }
 
 /// A controller of this name is registered already.
@@ -179,10 +255,78 @@ where
     }
 }
 
+struct Configurable<C> {
+    name: &'static str,
+    about: About,
+    parameters: &'static [Parameter],
+    settings: Settings,
+    config: C,
+    configure: fn(&Settings) -> Result<C, InvalidParameter>,
+    create: fn(&Start, C) -> Box<dyn Controller>,
+}
+
+impl<C> fmt::Debug for Configurable<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ControllerFactory").field(&self.name).field(&self.settings).finish()
+    }
+}
+
+impl<C: Copy + Send + Sync + 'static> ControllerFactory for Configurable<C> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn create(&self, start: &Start) -> Box<dyn Controller> {
+        (self.create)(start, self.config)
+    }
+
+    fn about(&self) -> About {
+        self.about
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        self.parameters
+    }
+
+    fn configured(&self, parameters: &str) -> Result<Arc<dyn ControllerFactory>, InvalidParameter> {
+        let settings = self.settings.changed(parameters)?;
+        let config = (self.configure)(&settings)?;
+        Ok(Arc::new(Self { settings, config, ..*self }))
+    }
+}
+
 fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
-    let bfa = [Bfa::PAPER, Bfa::GENTLE, Bfa::DECREASING, Bfa::PATH]
-        .map(|config| described(config.name, Bfa::ABOUT, move |start| Box::new(Bfa::new(start, config))));
+    let bfa = [
+        (Bfa::GENTLE, Bfa::ABOUT),
+        (Bfa::DECREASING, Bfa::ABOUT_VARIANT),
+        (Bfa::PATH, About { keeps_in_queue: "what is there when growth is noticed", ..Bfa::ABOUT_VARIANT }),
+    ]
+    .map(|(config, about)| described(config.name, about, move |start| Box::new(Bfa::new(start, config))));
     let others = [
+        configurable(
+            Bfa::PAPER.name,
+            Bfa::ABOUT,
+            BfaConfig::PARAMETERS,
+            Bfa::PAPER,
+            BfaConfig::from_settings,
+            |start, config| Box::new(Bfa::new(start, config)),
+        ),
+        configurable(
+            Vegas::NAME,
+            Vegas::ABOUT,
+            Thresholds::PARAMETERS,
+            Thresholds::ONE_THREE,
+            Thresholds::from_settings,
+            |start, thresholds| Box::new(Vegas::with_thresholds(start, thresholds)),
+        ),
+        configurable(
+            VegasStar::NAME,
+            VegasStar::ABOUT,
+            Thresholds::PARAMETERS,
+            Thresholds::ONE_THREE,
+            Thresholds::from_settings,
+            |start, thresholds| Box::new(VegasStar::with_thresholds(start, thresholds)),
+        ),
         default_factory(),
         described(Bbr::NAME, Bbr::ABOUT, |start| Box::new(Bbr::new(start))),
         described(Card::NAME, Card::ABOUT, |start| Box::new(Card::new(start))),
@@ -194,19 +338,18 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
         described(Reno::NAME, Reno::ABOUT, |start| Box::new(Reno::new(start))),
         described(Tahoe::NAME, Tahoe::ABOUT, |start| Box::new(Tahoe::new(start))),
         described(TriS::NAME, TriS::ABOUT, |start| Box::new(TriS::new(start))),
-        described(Vegas::NAME, Vegas::ABOUT, |start| Box::new(Vegas::new(start))),
-        described(Vegas::NAME_2_4, Vegas::ABOUT, |start| {
-            Box::new(Vegas::with_thresholds(start, Thresholds::TWO_FOUR))
-        }),
-        described(VegasStar::NAME, VegasStar::ABOUT, |start| Box::new(VegasStar::new(start))),
+        described(Vegas::NAME_2_4, Vegas::ABOUT_2_4, |start| Box::new(Vegas::two_four(start))),
     ];
     bfa.into_iter().chain(others).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Registry, Reno, default_factory, factory};
-    use crate::congestion::testing::START;
+    use std::time::Duration;
+
+    use super::{Registry, Reno, Thresholds, default_factory, factory};
+    use crate::congestion::testing::{SMSS, START, loss, timeout};
+    use crate::kit::{Flow, Path};
 
     #[test]
     fn default_is_cubic() {
@@ -216,10 +359,71 @@ mod tests {
 
     #[test]
     fn unknown_name_lists_the_valid_ones() {
-        let error = Registry::builtin().find("renoo").unwrap_err();
-        assert_eq!(error.valid, Registry::builtin().names().collect::<Vec<_>>());
-        assert!(error.to_string().contains("`renoo`"));
-        assert!(error.to_string().contains("cubic, "));
+        for words in ["renoo", "renoo:x=1", ":"] {
+            let message = Registry::builtin().find(words).unwrap_err().to_string();
+            assert!(message.contains("choose one of: bbr, ") && message.ends_with("vegas-star"), "{message}");
+        }
+    }
+
+    #[test]
+    fn parameters_behind_the_name_are_those_of_the_controller() {
+        // Tests: V3, B2
+        let (registry, star) = (Registry::builtin(), "vegas-star:gamma=2,beta=7");
+        for words in
+            ["vegas:alpha=2,beta=4,gamma=1", "bfa:gain=3/4,on=20ms,off=-5ms,tick=1ms,decreasing=yes", star]
+        {
+            assert!(words.starts_with(registry.find(words).unwrap().create(&START).name()), "{words}");
+        }
+        let two_four = Thresholds::new(2, 4, 1).unwrap();
+        assert_eq!(two_four, Thresholds::TWO_FOUR);
+        let window = |words: &str| {
+            let mut flow = Flow::new(registry.find(words).unwrap().as_ref(), Path::TYPICAL);
+            flow.run(Duration::from_secs(30));
+            flow.controller().cwnd()
+        };
+        assert_eq!(window("vegas:alpha=2,beta=4"), window("vegas-2-4"));
+        assert!(window("vegas:alpha=20,beta=24") > window("vegas") + 10 * SMSS);
+        assert_eq!(window("bfa:thresholds=path"), window("bfa-path"));
+        assert_eq!(window("bfa:gain=3/4"), window("bfa-gentle"));
+    }
+
+    #[test]
+    fn impossible_parameters_are_answered_by_the_possible_ones() {
+        let thresholds = "alpha (1 to 1000), beta (1 to 1000), gamma (1 to 1000)";
+        for (words, valid) in [
+            ("vegas:alpha=0", thresholds),
+            ("vegas-star:delta=1", thresholds),
+            ("vegas:alpha=3", "alpha below beta"),
+            ("bfa:on=0ms", "on (1ms to 10000ms), off (-10000ms to -1ms)"),
+            ("bfa:gain=1", "gain (0 or 1/4 or 1/2 or 3/4)"),
+            ("reno:alpha=1", "it takes no parameters"),
+        ] {
+            let message = registry_error(words);
+            assert!(
+                message.contains(valid) && message.contains(words.split(':').next().unwrap()),
+                "{message}"
+            );
+        }
+    }
+
+    fn registry_error(words: &str) -> String {
+        Registry::builtin().find(words).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn no_congestion_control_is_for_experiments_alone() {
+        // Tests: J10
+        assert!(Registry::builtin().find("none-1987").is_err());
+        let mut none = Registry::with_experiments().find("none-1987").unwrap().create(&START);
+        let before = none.cwnd();
+        none.on_loss_episode(&loss(100, 10 * SMSS));
+        none.on_timeout(&timeout(10 * SMSS, 1));
+        assert_eq!(
+            (none.cwnd(), none.ssthresh()),
+            (before, u64::MAX),
+            "the receiver's window is its only bound"
+        );
+        assert!(before >= 1 << 30);
     }
 
     #[test]

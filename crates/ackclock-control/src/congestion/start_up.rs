@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::layer::{Layer, layered};
-use super::{Ack, Controller, ControllerFactory, LossEpisode, Timeout};
+use super::{Ack, Controller, ControllerFactory, LossEpisode, Start, Timeout};
 use crate::bandwidth::{SenderEstimator, SenderEstimatorKind};
 use crate::time::nanos;
 
@@ -18,20 +18,29 @@ pub fn with_start_up(
     inner: Arc<dyn ControllerFactory>,
     kind: SenderEstimatorKind,
 ) -> Arc<dyn ControllerFactory> {
-    layered(inner, move |start| StartUp {
-        kind,
-        initial_window: start.initial_window,
-        smss: u64::from(start.smss),
-        phase: Phase::BeforeRoundTrip,
-    })
+    layered(inner, move |start| StartUp::new(kind, start))
 }
 
+/// An estimator at work in a connection: it is shown the acknowledgements of the first slow start, and limits
+/// the controller's.
 #[derive(Debug)]
-struct StartUp {
+pub struct StartUp {
     kind: SenderEstimatorKind,
     initial_window: u64,
     smss: u64,
     phase: Phase,
+    estimate: Option<StartUpEstimate>,
+}
+
+/// What came of the estimation at the start of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartUpEstimate {
+    /// The bandwidth in bytes a second.
+    pub bandwidth: u64,
+    /// The window in bytes that this is worth over the smallest round trip.
+    pub window: u64,
+    /// Whether it lowered ssthresh.
+    pub set_ssthresh: bool,
 }
 
 #[derive(Debug)]
@@ -42,10 +51,44 @@ enum Phase {
 }
 
 impl StartUp {
-    /// The window that the estimate stands for, if there is one now.
-    fn estimate(&mut self, ack: &Ack) -> Option<u64> {
-        if matches!(self.phase, Phase::BeforeRoundTrip) && !ack.srtt.is_zero() {
-            self.phase = Phase::Estimating(self.kind.create(ack.srtt, self.initial_window, self.smss));
+    /// An estimation for a connection that starts so.
+    #[must_use]
+    pub fn new(kind: SenderEstimatorKind, start: &Start) -> Self {
+        Self {
+            kind,
+            initial_window: start.initial_window,
+            smss: u64::from(start.smss),
+            phase: Phase::BeforeRoundTrip,
+            estimate: None,
+        }
+    }
+
+    /// An acknowledgement, before `controller` sees it.
+    pub fn before_ack(&mut self, controller: &mut dyn Controller, ack: &Ack) {
+        let Some((bandwidth, window)) = self.estimated(ack) else { return };
+        let before = controller.ssthresh();
+        controller.limit_slow_start(window);
+        let set_ssthresh =
+            controller.ssthresh() < before || self.estimate.is_some_and(|last| last.set_ssthresh);
+        self.estimate = Some(StartUpEstimate { bandwidth, window, set_ssthresh });
+    }
+
+    /// The first slow start is over: something was lost.
+    pub fn end(&mut self) {
+        self.phase = Phase::Over;
+    }
+
+    /// The last estimate, if there was one.
+    #[must_use]
+    pub fn estimate(&self) -> Option<StartUpEstimate> {
+        self.estimate
+    }
+
+    /// The bandwidth and the window that it stands for, if there is an estimate now.
+    fn estimated(&mut self, ack: &Ack) -> Option<(u64, u64)> {
+        // Not of the smoothed round trip: a clock of coarse ticks may show none.
+        if matches!(self.phase, Phase::BeforeRoundTrip) && !ack.rtt_min.is_zero() {
+            self.phase = Phase::Estimating(self.kind.create(ack.rtt_min, self.initial_window, self.smss));
         }
         let Phase::Estimating(estimator) = &mut self.phase else { return None };
         // Acknowledged by SACK alone is a duplicate to these estimators.
@@ -54,26 +97,25 @@ impl StartUp {
         if estimator.is_done() {
             self.phase = Phase::Over;
         }
-        let window = u128::from(bandwidth?) * u128::from(nanos(ack.rtt_min)) / 1_000_000_000;
-        Some(u64::try_from(window).unwrap_or(u64::MAX).max(2 * self.smss))
+        let bandwidth = bandwidth?;
+        let window = u128::from(bandwidth) * u128::from(nanos(ack.rtt_min)) / 1_000_000_000;
+        Some((bandwidth, u64::try_from(window).unwrap_or(u64::MAX).max(2 * self.smss)))
     }
 }
 
 impl Layer for StartUp {
     fn on_ack(&mut self, inner: &mut dyn Controller, ack: &Ack) {
-        if let Some(window) = self.estimate(ack) {
-            inner.limit_slow_start(window);
-        }
+        self.before_ack(inner, ack);
         inner.on_ack(ack);
     }
 
     fn on_loss_episode(&mut self, inner: &mut dyn Controller, loss: &LossEpisode) {
-        self.phase = Phase::Over;
+        self.end();
         inner.on_loss_episode(loss);
     }
 
     fn on_timeout(&mut self, inner: &mut dyn Controller, timeout: &Timeout) {
-        self.phase = Phase::Over;
+        self.end();
         inner.on_timeout(timeout);
     }
 }
@@ -88,9 +130,10 @@ mod tests {
 
     const PATH: Path = Path { buffer: 60_000, segments_per_ack: 2, ..Path::TYPICAL };
 
-    // A4: the estimate prevents the losses that end slow start otherwise.
+    // The estimate prevents the losses that end slow start otherwise.
     #[test]
     fn estimate_ends_slow_start_before_the_queue_overflows() {
+        // Tests: A4
         let reno = Registry::builtin().find("reno").unwrap();
         let dropped = |flow: &mut Flow| {
             flow.run(Duration::from_secs(2));
@@ -98,7 +141,8 @@ mod tests {
         };
         let (without, _) = dropped(&mut Flow::new(reno.as_ref(), PATH));
         assert!(without > 0);
-        for kind in [SenderEstimatorKind::Csa, SenderEstimatorKind::Tcsa, SenderEstimatorKind::TcsaPrime] {
+        for name in ["csa", "tcsa", "tcsa-prime"] {
+            let kind = SenderEstimatorKind::find(name).unwrap();
             let (with, ssthresh) = dropped(&mut Flow::new(with_start_up(reno.clone(), kind).as_ref(), PATH));
             assert_eq!(with, 0, "{kind:?}");
             let product = PATH.bandwidth_delay_product();
@@ -109,8 +153,8 @@ mod tests {
     #[test]
     fn threshold_is_never_raised() {
         let reno = Registry::builtin().find("reno").unwrap();
-        let mut controller =
-            with_start_up(reno, SenderEstimatorKind::Csa).create(&crate::congestion::testing::START);
+        let kind = SenderEstimatorKind::find("csa").unwrap();
+        let mut controller = with_start_up(reno, kind).create(&crate::congestion::testing::START);
         controller.limit_slow_start(20_000);
         controller.limit_slow_start(30_000);
         assert_eq!(controller.ssthresh(), 20_000);

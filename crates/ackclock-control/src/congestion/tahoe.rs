@@ -80,6 +80,7 @@ mod tests {
 
     #[test]
     fn third_duplicate_restarts_from_one_segment() {
+        // Tests: J8
         let mut tahoe = Tahoe::new(&START);
         tahoe.on_loss_episode(&loss(100, 10 * SMSS));
         assert_eq!((tahoe.cwnd(), tahoe.ssthresh()), (SMSS, 5 * SMSS));
@@ -87,6 +88,7 @@ mod tests {
 
     #[test]
     fn window_opens_to_half_exponentially_and_then_by_a_segment_a_round() {
+        // Tests: J4, J7
         let mut tahoe = Tahoe::new(&START);
         tahoe.on_loss_episode(&loss(100, 10 * SMSS));
         let windows: Vec<u64> = (0..6)

@@ -144,6 +144,7 @@ mod tests {
 
     #[test]
     fn throughput_that_grows_by_less_than_half_takes_the_segment_back() {
+        // Tests: V6
         // From 100 to 104.8 KB/s.
         assert_eq!(after_growth(105), 10 * SMSS);
         // To 105.8 KB/s: more than half of what one segment alone achieves.

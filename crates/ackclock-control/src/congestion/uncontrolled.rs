@@ -25,6 +25,7 @@ impl Uncontrolled {
             excused("starts with the initial window"),
             excused("at most doubles in a round"),
             excused("reduces on loss"),
+            excused("halves on loss"),
             excused("reduces on loss whatever is outstanding"),
             excused("reduces on a mark"),
             excused("restarts from one segment after a timeout"),

@@ -12,12 +12,17 @@
 
 use super::round::RoundTimes;
 use super::window::{SlowStart, Window, window_methods};
-use super::{About, Ack, Controller, IdleRestart, LossEpisode, Sent, Signal, Snapshot, Start, Timeout, Undo};
+use super::{
+    About, Ack, Controller, IdleRestart, LossEpisode, Parameter, Sent, Settings, Signal, Snapshot, Start,
+    Timeout, Undo, Values,
+};
+use crate::InvalidParameter;
 use crate::time::nanos;
 
 /// The controller of §III-B and §III-C.
 #[derive(Clone, Debug)]
 pub struct Vegas {
+    name: &'static str,
     window: Window,
     thresholds: Thresholds,
     rounds: RoundTimes,
@@ -29,15 +34,13 @@ pub struct Vegas {
     doubling: bool,
 }
 
-/// The thresholds of Vegas, in segments queued ("buffers").
+/// The thresholds of Vegas, in segments queued ("buffers"): below α the window grows, above β it shrinks, above
+/// γ slow start ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Below it the window grows.
-    pub alpha: u16,
-    /// Above it the window shrinks.
-    pub beta: u16,
-    /// Above it slow start ends.
-    pub gamma: u16,
+    alpha: u16,
+    beta: u16,
+    gamma: u16,
 }
 
 impl Thresholds {
@@ -45,6 +48,32 @@ impl Thresholds {
     pub const ONE_THREE: Self = Self { alpha: 1, beta: 3, gamma: 1 };
     /// The alternative of tables I and IV, Vegas-2,4.
     pub const TWO_FOUR: Self = Self { alpha: 2, beta: 4, gamma: 1 };
+    /// Their names in the registry's words.
+    pub(super) const PARAMETERS: &[Parameter] = &[
+        Parameter { name: "alpha", values: Self::RANGE, default: 1 },
+        Parameter { name: "beta", values: Self::RANGE, default: 3 },
+        Parameter { name: "gamma", values: Self::RANGE, default: 1 },
+    ];
+    const RANGE: Values = Values::Number(1, 1000);
+
+    /// Other thresholds: each from 1 to 1000, α below β.
+    ///
+    /// # Errors
+    /// [`InvalidParameter`] for any other.
+    pub fn new(alpha: u16, beta: u16, gamma: u16) -> Result<Self, InvalidParameter> {
+        let range = 1..=1000;
+        // §III-B: α is above zero, so that some buffer is in use, and below β, or the window would oscillate.
+        if alpha < beta && [alpha, beta, gamma].iter().all(|threshold| range.contains(threshold)) {
+            return Ok(Self { alpha, beta, gamma });
+        }
+        let given = format!("alpha={alpha},beta={beta},gamma={gamma}");
+        Err(InvalidParameter::new(given, "each must be 1 to 1000, and alpha below beta"))
+    }
+
+    pub(super) fn from_settings(settings: &Settings) -> Result<Self, InvalidParameter> {
+        let number = |name| u16::try_from(settings.value(name)).unwrap_or(0);
+        Self::new(number("alpha"), number("beta"), number("gamma"))
+    }
 }
 
 impl Vegas {
@@ -61,6 +90,8 @@ impl Vegas {
         deviations: "compares the smallest round trip, as acknowledgements may be delayed; a round trip's linear change is made at its start; halves on loss, as Reno",
         exceptions: &[],
     };
+    /// What it is with thresholds of 2 and 4.
+    pub const ABOUT_2_4: About = About { keeps_in_queue: "two to four segments", ..Self::ABOUT };
 
     /// A controller for one connection, with thresholds of 1 and 3.
     #[must_use]
@@ -72,13 +103,21 @@ impl Vegas {
     #[must_use]
     pub fn with_thresholds(start: &Start, thresholds: Thresholds) -> Self {
         Self {
+            name: Self::NAME,
             window: Window::new(start),
             thresholds,
             rounds: RoundTimes::new(),
             base_rtt: u64::MAX,
             sent_in_round: 0,
-            doubling: true,
+            // The first window is a fixed one: what its acknowledgements tell is valid.
+            doubling: false,
         }
+    }
+
+    /// Vegas-2,4 under a name of its own.
+    #[must_use]
+    pub fn two_four(start: &Start) -> Self {
+        Self { name: Self::NAME_2_4, ..Self::with_thresholds(start, Thresholds::TWO_FOUR) }
     }
 
     /// Sets the threshold window of slow start, at least as large as the window
@@ -88,18 +127,19 @@ impl Vegas {
     }
 
     /// The end of a round trip: Actual against Expected.
-    fn decide(&mut self, rtt: u64) {
-        let Some(extra) = self.extra_segments(rtt) else { return };
+    fn decide(&mut self, rtt: Option<u64>) {
+        let extra = rtt.and_then(|rtt| self.extra_segments(rtt));
         let Thresholds { alpha, beta, gamma } = self.thresholds;
         if self.window.in_slow_start() {
             // §III-C: exponential growth only every other round trip, so that the comparison is valid; when
             // the actual rate falls below the expected by one buffer, linear increase and decrease begin.
-            if !self.doubling && extra > u64::from(gamma) * 100 {
+            if !self.doubling && extra.is_some_and(|extra| extra > u64::from(gamma) * 100) {
                 self.window.set_ssthresh(self.window.cwnd());
             }
             self.doubling = !self.doubling;
             return;
         }
+        let Some(extra) = extra else { return };
         let (cwnd, smss) = (self.window.cwnd(), self.window.smss());
         if extra < u64::from(alpha) * 100 {
             self.window.set_cwnd(cwnd + smss);
@@ -125,7 +165,7 @@ impl Vegas {
 
 impl Controller for Vegas {
     fn name(&self) -> &'static str {
-        if self.thresholds == Thresholds::TWO_FOUR { Self::NAME_2_4 } else { Self::NAME }
+        self.name
     }
 
     fn on_sent(&mut self, sent: &Sent) {
@@ -136,7 +176,7 @@ impl Controller for Vegas {
         // §III-B: Actual above Expected means that BaseRTT must become the latest round trip.
         self.base_rtt = self.base_rtt.min(ack.rtt.map_or(u64::MAX, nanos));
         if let Some(rtt) = self.rounds.on_ack(ack) {
-            if let (Some(rtt), true) = (rtt, Window::may_grow(ack)) {
+            if Window::may_grow(ack) {
                 self.decide(rtt);
             }
             self.sent_in_round = 0;
@@ -152,7 +192,7 @@ impl Controller for Vegas {
 
     fn on_timeout(&mut self, timeout: &Timeout) {
         self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
-        self.doubling = true;
+        self.doubling = false;
     }
 
     fn on_undo(&mut self, _: &Undo) {

@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use super::round::Rounds;
-use super::vegas::Vegas;
+use super::vegas::{Thresholds, Vegas};
 use super::{
     About, Ack, Controller, IdleRestart, LossEpisode, RecoveryEnd, Sent, Signal, Snapshot, Start, Timeout,
     Undo,
@@ -51,8 +51,14 @@ impl VegasStar {
     /// A controller for one connection.
     #[must_use]
     pub fn new(start: &Start) -> Self {
+        Self::with_thresholds(start, Thresholds::ONE_THREE)
+    }
+
+    /// A controller with other thresholds.
+    #[must_use]
+    pub fn with_thresholds(start: &Start, thresholds: Thresholds) -> Self {
         Self {
-            vegas: Vegas::new(start),
+            vegas: Vegas::with_thresholds(start, thresholds),
             rounds: Rounds::default(),
             train_start: start.now,
             train_bytes: 0,
@@ -189,9 +195,10 @@ mod tests {
         flow
     }
 
-    // V5: no loss at 300 KB/s and 16 buffers, where Vegas loses.
+    // No loss at 300 KB/s and 16 buffers, where Vegas loses.
     #[test]
     fn start_loses_nothing_where_vegas_does() {
+        // Tests: V5
         let vegas = start_up(|start| Box::new(Vegas::new(start))).totals();
         let star = start_up(|start| Box::new(VegasStar::new(start))).totals();
         assert!(vegas.dropped > 0);
@@ -200,6 +207,7 @@ mod tests {
 
     #[test]
     fn threshold_is_the_bandwidth_delay_product() {
+        // Tests: V5
         let flow = start_up(|start| Box::new(VegasStar::new(start)));
         let ssthresh = flow.controller().ssthresh();
         let product = FIGURE_11.bandwidth_delay_product();

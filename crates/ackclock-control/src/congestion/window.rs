@@ -255,6 +255,7 @@ mod tests {
 
     #[test]
     fn per_ack_slow_start_adds_one_segment_for_a_stretch_ack() {
+        // Tests: J4
         let mut w = window(10, u64::MAX);
         w.slow_start(4 * SMSS, SlowStart::PerAck);
         assert_eq!(w.cwnd(), 11 * SMSS);
@@ -296,6 +297,7 @@ mod tests {
 
     #[test]
     fn reno_step_adds_one_segment_a_window() {
+        // Tests: J7
         let mut w = window(10, 10);
         (0..9).for_each(|_| w.reno_step(SMSS));
         assert_eq!(w.cwnd(), 10 * SMSS);
@@ -314,6 +316,7 @@ mod tests {
 
     #[test]
     fn half_is_at_least_two_segments() {
+        // Tests: J7
         assert_eq!(window(10, 10).half_of(0), 2 * SMSS);
         assert_eq!(window(10, 10).half_of(9 * SMSS), 9 * SMSS / 2);
     }

@@ -1,36 +1,149 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use proptest::prelude::*;
 
-use super::{Operation, Outcome, State, check_names, examine};
+use super::{Operation, Outcome, Report, State, check_names, examine};
 use crate::Instant;
-use crate::congestion::{Ack, Controller, IdleRestart, LossEpisode, Registry, Start, Timeout, Undo, factory};
+use crate::congestion::{
+    About, Ack, Controller, Exception, IdleRestart, LossCause, LossEpisode, Registry, SlowStart, Start,
+    Timeout, Undo, Window, described, factory,
+};
 
-/// A controller with one defect.
+/// Reno with one defect: what the check of this name looks for.
 #[derive(Debug)]
-struct Broken(u64, fn(&mut u64, &Ack));
+struct Flawed {
+    flaw: &'static str,
+    window: Window,
+    expired: bool,
+    last: (Instant, u64),
+}
 
-impl Controller for Broken {
-    fn name(&self) -> &'static str {
-        "broken"
+impl Flawed {
+    fn new(flaw: &'static str, start: &Start) -> Self {
+        let mut window = Window::new(start);
+        if flaw == "starts with the initial window" {
+            window.set_cwnd(20_000);
+        }
+        Self { flaw, window, expired: false, last: (Instant::ZERO, 0) }
     }
-    fn on_ack(&mut self, ack: &Ack) {
-        (self.1)(&mut self.0, ack);
+
+    fn has(&self, flaw: &str) -> bool {
+        self.flaw == flaw
     }
-    fn on_loss_episode(&mut self, _: &LossEpisode) {}
-    fn on_timeout(&mut self, _: &Timeout) {}
-    fn on_idle_restart(&mut self, _: &IdleRestart) {}
-    fn on_undo(&mut self, _: &Undo) {}
-    fn on_mss_change(&mut self, _: u32) {}
-    fn cwnd(&self) -> u64 {
-        self.0
+
+    /// The acknowledgement as a defective controller understands it.
+    fn misread(&self, ack: &Ack) -> Ack {
+        let mut ack = *ack;
+        match self.flaw {
+            "does not grow in recovery" => ack.in_recovery = false,
+            "does not grow when the application is the limit" => ack.cwnd_limited = true,
+            "divided acknowledgements buy nothing" => ack.bytes_acked = 1000,
+            "survives a storm of acknowledgements" => ack.bytes_acked = ack.bytes_acked.max(1),
+            "at most doubles in a round" => ack.bytes_acked *= 4,
+            _ => {}
+        }
+        ack
     }
-    fn ssthresh(&self) -> u64 {
-        u64::MAX
+
+    /// What a defective controller trusts in.
+    fn trust(&mut self, ack: &Ack) {
+        let (last_time, last_prior) = std::mem::replace(&mut self.last, (ack.now, ack.prior_delivered));
+        match self.flaw {
+            "survives no round-trip time" => assert!(ack.rtt.is_some(), "a sample with each acknowledgement"),
+            "survives more than 2^32 bytes" => {
+                assert!(u32::try_from(ack.delivered).is_ok(), "a short connection")
+            }
+            "survives steps of the clock" => assert!(ack.now >= last_time, "a clock that goes forward"),
+            "survives reordering" if ack.prior_delivered < last_prior => self.window.set_cwnd(0),
+            "is deterministic" => {
+                let calls = CALLS.fetch_add(1, Ordering::Relaxed);
+                self.window.set_cwnd(self.window.cwnd() + calls % 3);
+            }
+            _ => {}
+        }
     }
 }
 
-fn failures_of(defect: fn(&mut u64, &Ack)) -> Vec<&'static str> {
-    let broken = factory("broken", move |start| Box::new(Broken(start.initial_window, defect)));
-    examine(broken.as_ref()).failures().map(|(check, _)| check).collect()
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+impl Controller for Flawed {
+    fn name(&self) -> &'static str {
+        if self.has("keeps its name") { "another" } else { "flawed" }
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        self.trust(ack);
+        let ack = self.misread(ack);
+        let is_stuck = self.expired && self.has("recovers after a timeout")
+            || self.has("uses the path") && self.window.cwnd() > 30_000;
+        if !Window::may_grow(&ack) || is_stuck {
+            return;
+        }
+        if !self.window.in_slow_start() {
+            self.window.reno_step(ack.bytes_acked);
+        } else if !self.has("grows in slow start") {
+            self.window.slow_start(ack.bytes_acked, SlowStart::Unlimited);
+        }
+    }
+
+    fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        let half = self.window.half_of(loss.flight_size);
+        let is_mark = loss.cause == LossCause::EcnEcho;
+        match self.flaw {
+            "reduces on loss" if !is_mark => {}
+            "survives a queue of three segments" => {}
+            "reduces on a mark" if is_mark => {}
+            "halves on loss" => self.window.reduce(half + half / 2),
+            "reduces on loss whatever is outstanding" => self.window.reduce(loss.flight_size / 2),
+            "survives nothing in flight" => {
+                let percent = 100 * loss.bytes_lost / loss.flight_size;
+                self.window.reduce(half.max(percent));
+            }
+            _ => self.window.reduce(half),
+        }
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        self.expired = true;
+        let half = self.window.half_of(timeout.flight_size);
+        if self.has("restarts from one segment after a timeout") {
+            self.window.reduce(half);
+        } else if self.has("keeps ssthresh at a second expiry") {
+            self.window.collapse(&Timeout { expiries: 1, ..*timeout }, half);
+        } else {
+            self.window.collapse(timeout, half);
+        }
+    }
+
+    fn on_idle_restart(&mut self, idle: &IdleRestart) {
+        if !self.has("restarts small after idleness") {
+            self.window.restart(idle);
+        }
+    }
+
+    fn on_undo(&mut self, _: &Undo) {
+        if !self.has("restores the window on undo") {
+            self.window.undo();
+        }
+    }
+
+    fn on_mss_change(&mut self, smss: u32) {
+        if !self.has("survives any sequence of events") {
+            self.window.set_smss(smss);
+        }
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.window.cwnd()
+    }
+
+    fn ssthresh(&self) -> u64 {
+        self.window.ssthresh()
+    }
+}
+
+fn examined(flaw: &'static str) -> Report {
+    examine(factory("flawed", move |start| Box::new(Flawed::new(flaw, start))).as_ref())
 }
 
 #[test]
@@ -43,38 +156,41 @@ fn every_builtin_conforms() {
 }
 
 #[test]
-fn controller_that_ignores_losses_is_found() {
-    let failed = failures_of(|cwnd, ack| *cwnd += ack.bytes_acked.min(1000));
-    for check in ["reduces on loss", "reduces on a mark", "restarts from one segment after a timeout"] {
-        assert!(failed.contains(&check), "{check} is not in {failed:?}");
+fn controller_without_a_flaw_passes() {
+    let report = examined("none");
+    assert!(report.passed(), "{report}");
+}
+
+#[test]
+fn every_check_finds_the_flaw_that_it_looks_for() {
+    for check in check_names() {
+        let report = examined(check);
+        assert!(report.failures().any(|(failed, _)| failed == check), "{check} finds nothing:\n{report}");
     }
 }
 
 #[test]
-fn segment_for_each_ack_is_found() {
-    let failed = failures_of(|cwnd, _| *cwnd += 1000);
-    assert!(failed.contains(&"divided acknowledgements buy nothing"), "{failed:?}");
-    assert!(failed.contains(&"does not grow when the application is the limit"), "{failed:?}");
-}
-
-#[test]
-fn fixed_window_is_found() {
-    assert!(failures_of(|_, _| ()).contains(&"grows in slow start"));
-}
-
-#[test]
 fn panic_is_a_failure() {
-    let report = examine(
-        factory("broken", |start| {
-            Box::new(Broken(start.initial_window, |_, ack| {
-                assert!(ack.rtt.is_some(), "a controller that needs a sample");
-            }))
-        })
-        .as_ref(),
-    );
+    let report = examined("survives no round-trip time");
     let outcome =
         &report.results.iter().find(|(check, _)| *check == "survives no round-trip time").unwrap().1;
     assert_eq!(*outcome, Outcome::Failed("it panicked; the message is on stderr".to_owned()));
+}
+
+#[test]
+fn exception_without_need_is_a_failure() {
+    const ABOUT: About =
+        About { exceptions: &[Exception { check: "halves on loss", why: "it need not" }], ..About::UNKNOWN };
+    let report = examine(described("flawed", ABOUT, |start| Box::new(Flawed::new("none", start))).as_ref());
+    assert_eq!(report.failures().next(), Some(("halves on loss", "it passes, although it is excepted")));
+}
+
+#[test]
+fn report_has_a_line_for_each_check() {
+    let report = examined("reduces on a mark").to_string();
+    assert_eq!(report.lines().count(), 1 + check_names().count());
+    assert!(report.contains("\n  ok       grows in slow start\n"), "{report}");
+    assert!(report.contains("\n  FAILED   reduces on a mark: from "), "{report}");
 }
 
 #[test]

@@ -20,6 +20,7 @@
 //! assert_eq!(rtt.rto(), Duration::from_millis(600));
 //! ```
 
+mod choice;
 mod config;
 pub mod presets;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod ticks;
 
 use std::time::Duration;
 
+pub use choice::InvalidRto;
 pub use config::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 pub use ticks::TickEstimator;
 
@@ -42,8 +44,8 @@ pub struct RttEstimator {
     srv_ns: i64,
     latest_ns: u64,
     rtt_min_ns: u64,
-    /// With one timed segment a flight: the next is one sent at this time or later.
-    timed_from: Instant,
+    /// With one timed segment at a time: when it was sent; `FAR_FUTURE`: none is under way.
+    timed: Instant,
     initial_ns: u64,
     rto_min_ns: u64,
     rto_max_ns: u64,
@@ -66,7 +68,7 @@ impl RttEstimator {
             srv_ns: 0,
             latest_ns: 0,
             rtt_min_ns: u64::MAX,
-            timed_from: Instant::ZERO,
+            timed: Instant::FAR_FUTURE,
             initial_ns: nanos(config.initial).min(DURATION_NS_MAX),
             rto_min_ns,
             rto_max_ns: nanos(config.rto_max).clamp(rto_min_ns, DURATION_NS_MAX),
@@ -84,30 +86,71 @@ impl RttEstimator {
         }
     }
 
+    /// Goes on with other parameters. What was measured stays, and how often the timer has expired.
+    pub fn set_config(&mut self, config: &RtoConfig) {
+        let (srtt, rttvar) = (nanos(self.srtt()), nanos(self.rttvar()));
+        let measured = self.has_sample();
+        let (timed, backoff) = (self.timed, self.backoff);
+        let (srv_ns, latest_ns, rtt_min_ns) = (self.srv_ns, self.latest_ns, self.rtt_min_ns);
+        *self = Self { timed, backoff, srv_ns, latest_ns, rtt_min_ns, ..Self::new(config) };
+        if measured {
+            self.averages = if self.flags.ticks {
+                Averages::Ticks(TickEstimator::from_averages(srtt, rttvar, self.tick_ns()))
+            } else {
+                Averages::Fine { srtt: srtt << FRACTION_BITS, rttvar: rttvar << FRACTION_BITS }
+            };
+        }
+    }
+
     /// Takes the round trip of a segment that was sent once, or that a timestamp identifies.
     ///
     /// The caller keeps to Karn's rule (RFC 6298 §3): no sample from a segment sent again, unless a timestamp
     /// tells which transmission was acknowledged.
     pub fn on_sample(&mut self, rtt: Duration) {
         let measured = nanos(rtt).min(SAMPLE_NS_MAX);
-        self.latest_ns = measured;
-        self.rtt_min_ns = self.rtt_min_ns.min(measured);
-        self.average(self.ticks_of(measured));
-        // RFC 6298 §5: the backed-off timeout is kept until a new sample is taken (Karn and Partridge 1987).
-        self.backoff = 0;
+        self.take(measured, self.ticks_of(measured));
     }
 
-    /// Takes the round trip of a segment sent at `sent_at` and acknowledged `now`, if the sampling rule times
-    /// that segment. Says whether it did.
+    /// A segment with new data was sent. With one timed segment at a time, it is timed if none is.
+    #[inline]
+    pub fn on_segment_sent(&mut self, now: Instant) {
+        if self.flags.once_per_flight && self.timed == Instant::FAR_FUTURE {
+            self.timed = now;
+        }
+    }
+
+    /// Something was sent again, or an acknowledgement came for something that had been: the segment that is
+    /// timed is so no longer, as BSD clears `t_rtt` (Karn and Partridge 1987; Jacobson and Karels 1988, (vi)).
+    #[inline]
+    pub fn on_segment_retransmitted(&mut self) {
+        self.timed = Instant::FAR_FUTURE;
+    }
+
+    /// Takes the round trip of a segment sent once, at `sent_at`, and acknowledged `now` with all before it, if
+    /// the sampling rule times that segment, or one before it. Says whether it did.
+    ///
+    /// A clock of coarse ticks shows how often it ticked in between, which may be once for a moment and not at
+    /// all for nearly a tick, as BSD's counter `t_rtt` did.
     pub fn on_segment_acked(&mut self, sent_at: Instant, now: Instant) -> bool {
+        let mut timed_from = sent_at;
         if self.flags.once_per_flight {
-            if sent_at < self.timed_from {
+            if sent_at < self.timed || self.timed == Instant::FAR_FUTURE {
                 return false;
             }
-            self.timed_from = now;
+            timed_from = std::mem::replace(&mut self.timed, Instant::FAR_FUTURE);
         }
-        self.on_sample(now.saturating_since(sent_at));
+        let tick = self.tick_ns();
+        let ticks = (now.as_nanos() / tick).saturating_sub(timed_from.as_nanos() / tick);
+        let measured = nanos(now.saturating_since(timed_from)).min(SAMPLE_NS_MAX);
+        self.take(measured, ticks.saturating_mul(tick).min(SAMPLE_NS_MAX));
         true
+    }
+
+    /// Whether one segment at a time is timed.
+    #[must_use]
+    #[inline]
+    pub fn times_one_segment(&self) -> bool {
+        self.flags.once_per_flight
     }
 
     /// The retransmission timer expired.
@@ -115,6 +158,7 @@ impl RttEstimator {
         // RFC 9293 MUST-19: exponential backoff; RFC 6298 §5 (5.5): the host MUST set RTO <- RTO * 2 ("back
         // off the timer").
         self.backoff = self.backoff.saturating_add(1);
+        self.on_segment_retransmitted();
     }
 
     /// The last expiry turned out to be wrong: the acknowledgement was on its way.
@@ -195,16 +239,33 @@ impl RttEstimator {
         Duration::from_nanos(self.rto_base_ns())
     }
 
-    /// When a timer that is started `now` expires: after [`Self::rto`], or with a heartbeat clock at the tick
-    /// that ends the last of its ticks, which may be up to one tick early.
+    /// When the retransmission timer, started `now`, expires.
     #[must_use]
+    #[inline]
     pub fn expires_at(&self, now: Instant) -> Instant {
+        self.deadline(now, self.rto())
+    }
+
+    /// When a timer of this clock that is set `now` to `time` expires: after that time, or with a heartbeat clock
+    /// at the tick that ends the last of its ticks, which is up to one tick early.
+    #[must_use]
+    pub fn deadline(&self, now: Instant, time: Duration) -> Instant {
         if !self.flags.heartbeat {
-            return now + self.rto();
+            return now + time;
         }
         let tick = self.tick_ns();
         let last_tick = now.as_nanos() - now.as_nanos() % tick;
-        Instant::from_nanos(last_tick) + self.rto()
+        // Bounds need not be whole ticks, what the clock counts is.
+        let ticks = nanos(time).div_ceil(tick).saturating_mul(tick);
+        Instant::from_nanos(last_tick.saturating_add(ticks))
+    }
+
+    fn take(&mut self, measured: u64, shown: u64) {
+        self.latest_ns = measured;
+        self.rtt_min_ns = self.rtt_min_ns.min(measured);
+        self.average(shown);
+        // RFC 6298 §5: the backed-off timeout is kept until a new sample is taken (Karn and Partridge 1987).
+        self.backoff = 0;
     }
 
     // RFC 9293 MUST-18: the retransmission timeout is computed as RFC 6298 says.

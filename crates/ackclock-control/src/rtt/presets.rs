@@ -241,9 +241,10 @@ mod tests {
         assert!(message.contains("`fastest`") && message.contains("ap-take-last-every"), "{message}");
     }
 
-    // A1: each row of tables 1 to 4 differs from every other one in some timeout.
+    // Each row of tables 1 to 4 differs from every other one in some timeout.
     #[test]
     fn presets_are_distinct() {
+        // Tests: A1
         let mut seen = HashSet::new();
         for preset in all() {
             assert!(
@@ -293,9 +294,10 @@ mod tests {
         assert_eq!(rto_ms("ap-g-100", &[100; 50]), 1000);
     }
 
-    // J2: on a path whose delay grows with the load, RFC 793's timer expires for segments that are only late.
+    // On a path whose delay grows with the load, RFC 793's timer expires for segments that are only late.
     #[test]
     fn mean_deviation_survives_a_loaded_path_where_rfc_793_does_not() {
+        // Tests: J2
         // Round trips in milliseconds: quiet, then a load of above 30 % (Jacobson and Karels §2).
         let series: Vec<u64> =
             (0..200).map(|n| 600 + (n % 7) * 40 + if n % 23 > 17 { 900 } else { 0 }).collect();

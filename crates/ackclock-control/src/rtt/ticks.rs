@@ -24,6 +24,18 @@ impl TickEstimator {
         Self { sa: m << 3, sv: m << 1 }
     }
 
+    /// An estimator that has come to this mean and mean deviation, in nanoseconds, on a clock of `tick`
+    /// nanoseconds; rounded to nearest.
+    #[must_use]
+    pub fn from_averages(mean: u64, deviation: u64, tick: u64) -> Self {
+        let tick = tick.max(1);
+        let scaled = |average: u64, by: u64| {
+            let units = average.saturating_mul(by).saturating_add(tick / 2) / tick;
+            i64::try_from(units).unwrap_or(i64::MAX).min(1 << 48)
+        };
+        Self { sa: scaled(mean, 8), sv: scaled(deviation, 4) }
+    }
+
     /// Takes a round trip of `ticks`.
     pub fn update(&mut self, ticks: u32) {
         // The error of the prediction, by which the mean moves an eighth: sa = 8a, so all of it.
@@ -66,13 +78,15 @@ mod tests {
 
     #[test]
     fn the_factor_of_1988_is_two() {
+        // Tests: J1
         assert_eq!(TickEstimator::first(6).rto_ticks(2), 12);
     }
 
     proptest! {
-        // J1: within the stated rounding of the recursion with real numbers, for any samples.
+        // Within the stated rounding of the recursion with real numbers, for any samples.
         #[test]
         fn equals_the_floating_recursion_within_a_tick(samples in prop::collection::vec(0_u32..1 << 20, 1..200)) {
+            // Tests: J1
             let mut ticks = TickEstimator::first(samples[0]);
             let (mut a, mut v) = (f64::from(samples[0]), f64::from(samples[0]) / 2.0);
             for &m in &samples[1..] {

@@ -88,6 +88,27 @@ impl RangeSet {
         }
     }
 
+    /// Removes `start..end`.
+    pub(crate) fn remove(&mut self, start: Position, end: Position) {
+        if start >= end {
+            return;
+        }
+        let mut from = self.containing(start).map_or(start, |(first, _)| first);
+        while from < end
+            && let Some((&first, &covered)) = self.ends.range(from..end).next()
+        {
+            self.ends.remove(&first);
+            self.bytes -= covered.since(first);
+            for (left, right) in [(first, start), (end, covered)] {
+                if left < right {
+                    self.ends.insert(left, right);
+                    self.bytes += right.since(left);
+                }
+            }
+            from = covered;
+        }
+    }
+
     /// The range that covers `at`.
     pub(crate) fn containing(&self, at: Position) -> Option<(Position, Position)> {
         self.ends.range(..=at).next_back().map(|(&start, &end)| (start, end)).filter(|&(_, end)| at < end)
@@ -127,7 +148,7 @@ mod tests {
     proptest! {
         /// Against a set of single positions.
         #[test]
-        fn equals_a_set_of_positions(steps in prop::collection::vec((0u8..3, 0u64..120, 0u64..20), 1..60)) {
+        fn equals_a_set_of_positions(steps in prop::collection::vec((0u8..4, 0u64..120, 0u64..20), 1..60)) {
             let mut set = RangeSet::default();
             let mut model = BTreeSet::new();
             for (kind, start, len) in steps {
@@ -144,6 +165,10 @@ mod tests {
                         prop_assert_eq!(gaps, expected);
                         set.insert(at(start), at(start + len));
                         model.extend((start..start + len).map(at));
+                    }
+                    2 => {
+                        set.remove(at(start), at(start + len));
+                        model.retain(|&p| p < at(start) || p >= at(start + len));
                     }
                     _ => {
                         set.remove_before(at(start));

@@ -124,7 +124,7 @@ impl Connection {
         if self.rcv.buffer.readable() == 0 {
             self.timers.buffers = self.timers.buffers.min(now + BUFFERS_KEPT);
         }
-        if self.state.takes_text() && self.rcv.update_is_due() {
+        if self.state.takes_text() && (self.rcv.update_is_due() || self.share_is_due()) {
             self.acks.now = true;
         }
         if self.rcv.up.is_some_and(|up| up <= self.read_position()) {

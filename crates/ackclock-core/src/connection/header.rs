@@ -91,7 +91,9 @@ impl Connection {
         } else if flags.contains(Flags::RST) {
             TcpOptions::default()
         } else {
-            self.data_options(now)
+            let mut options = self.data_options(now);
+            options.accecn = self.ecn_option(true, !options.sack.is_empty());
+            options
         };
         let window = if syn { self.rcv.offer_unscaled() } else { self.rcv.offer() };
         let mut urgent = 0;
@@ -101,12 +103,14 @@ impl Connection {
             flags = flags | Flags::URG;
             urgent = u16::try_from(up.since(segment.start)).unwrap_or(u16::MAX);
         }
+        let (flags, ecn) = self.stamp_ecn(segment, flags);
         Fields {
             seq: segment.start.seq(),
             ack: if ack { self.rcv.nxt.seq() } else { ackclock_wire::SeqNum::new(0) },
             flags,
             window,
             urgent,
+            ecn,
             options,
         }
     }
@@ -118,6 +122,10 @@ impl Connection {
         let repeats = self.acks.repeats.saturating_sub(1);
         self.acks = Acks { duplicate, repeats, now: self.acks.repeats > 0, ..Acks::default() };
         self.timers.delayed_ack = Timers::UNSET;
+        self.ecn_was_told(fields.options.accecn.is_some());
+        if let Some(arrivals) = self.extras.as_mut().and_then(|extras| extras.arrivals.as_mut()) {
+            arrivals.on_ack_sent();
+        }
         if let Some(timestamps) = &mut self.timestamps {
             timestamps.last_ack_sent = self.rcv.nxt;
         }

@@ -1,17 +1,23 @@
 //! One TCP connection, sans-IO.
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
-//! (§3.10.1 to §3.10.6) are in [`calls`] and [`options`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; deadlines are in [`timeouts`]; losses are judged in [`loss`].
+//! (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`] and put into
+//! bytes in [`header`]; how it is spaced in [`pacer`]; deadlines are in [`timeouts`]; losses are judged in [`loss`], and
+//! that judgement in [`undo`]; marks are negotiated, told and answered in [`ecn`]; what the congestion controller is told
+//! is in [`controller`].
 
 mod arrives;
 mod calls;
+mod choices;
+mod controller;
+mod ecn;
 mod header;
 mod icmp;
 mod limiter;
 mod loss;
 mod open;
 mod options;
+mod pacer;
 mod receiver;
 mod sender;
 mod state;
@@ -22,25 +28,32 @@ mod timeouts;
 mod timers;
 mod timestamps;
 mod transmit;
+mod undo;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_control::congestion::Controller;
+use ackclock_control::bandwidth;
+use ackclock_control::congestion::{Controller, StartUp, Validation};
 use ackclock_control::rtt::RttEstimator;
 use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
 
+use self::ecn::EcnState;
 use self::limiter::Limiter;
 use self::loss::RecoveryState;
+use self::pacer::Pacer;
 use self::receiver::Receiver;
 use self::sender::Sender;
 use self::timers::Timers;
 use self::timestamps::Timestamps;
+use self::undo::Undo;
 use crate::position::Position;
 use crate::recovery::Scoreboard;
 use crate::trace::Trace;
 use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
 
+pub(crate) use self::ecn::negotiation::{Agreement, Offer};
+pub(crate) use self::ecn::option_of_syn_ack;
 pub(crate) use self::header::Outgoing;
 pub(crate) use self::open::{
     Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss, initial_receive_window,
@@ -67,10 +80,18 @@ pub struct Connection {
     sack: bool,
     template: HeaderTemplate,
     timers: Timers,
+    timer_granularity_ns: u32,
+    /// Made when a rate first asks for it.
+    pacer: Option<Box<Pacer>>,
     rtt: RttEstimator,
     congestion: Box<dyn Controller>,
+    extras: Option<Box<Extras>>,
     scoreboard: Scoreboard,
     recovery: RecoveryState,
+    /// Where ECN was agreed on.
+    ecn: Option<Box<EcnState>>,
+    /// Of a connection whose window was ever reduced.
+    undo: Option<Box<Undo>>,
     acks: Acks,
     reply: Option<Reply>,
     pending: Pending,
@@ -89,6 +110,17 @@ pub struct Connection {
     soft_error: Option<IcmpError>,
     orphaned: bool,
     trace: Trace,
+}
+
+/// What only some connections need, made when it is first needed.
+#[derive(Debug, Default)]
+struct Extras {
+    /// What validates the window by use (RFC 7661), once it has grown.
+    validation: Option<Validation>,
+    /// The estimation that may end the first slow start.
+    start_up: Option<Box<StartUp>>,
+    /// What the receiver makes of the peer's slow start.
+    arrivals: Option<Box<bandwidth::Receiver>>,
 }
 
 /// Acknowledgements that are owed.
@@ -130,6 +162,8 @@ struct Pending {
     override_sws: bool,
     /// Corked data may go.
     cork_expired: bool,
+    /// The controller has been told of the pause that the next data ends.
+    restarted: bool,
 }
 
 /// What was delivered, for samples of the delivery rate.

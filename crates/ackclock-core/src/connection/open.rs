@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use ackclock_control::congestion::Start;
 use ackclock_control::rtt::RttEstimator;
+use ackclock_control::time::nanos;
 use ackclock_wire::{HeaderTemplate, SeqNum, TcpOptions};
 
+use super::ecn::EcnState;
+use super::ecn::negotiation::Agreement;
 use super::limiter::Limiter;
 use super::loss::RecoveryState;
 use super::receiver::Receiver;
@@ -27,6 +30,7 @@ pub(crate) struct Environment {
     pub(crate) timestamp_offset: u32,
     pub(crate) mtu: usize,
     pub(crate) budget: Budget,
+    pub(crate) timer_granularity: Duration,
 }
 
 /// What a passive handshake settled; all of it fits into a half-open record or a SYN cookie.
@@ -46,6 +50,7 @@ pub(crate) struct Handshake {
     pub(crate) retransmitted: bool,
     /// The window of the SYN.
     pub(crate) peer_window: u16,
+    pub(crate) ecn: Option<Agreement>,
 }
 
 /// The largest shift count (RFC 7323 §2.3).
@@ -98,10 +103,15 @@ impl Connection {
             sack: false,
             template: HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2),
             timers: Timers::new(),
+            timer_granularity_ns: u32::try_from(nanos(env.timer_granularity)).unwrap_or(u32::MAX),
+            pacer: None,
             rtt: RttEstimator::new(&tcp.rto),
             congestion: tcp.congestion.create(&start),
+            extras: None,
             scoreboard: Scoreboard::default(),
             recovery: RecoveryState::default(),
+            ecn: None,
+            undo: None,
             acks: Acks::default(),
             reply: None,
             pending: Pending::default(),
@@ -143,6 +153,7 @@ impl Connection {
         let mut connection = Self::new(now, tuple, tcp, env, handshake.irs);
         connection.set_peer_mss(Some(handshake.peer_mss));
         connection.sack = handshake.sack;
+        connection.ecn = handshake.ecn.map(|agreement| Box::new(EcnState::passive(agreement)));
         if let Some((peers, ours)) = handshake.window_scale {
             connection.snd.scale = peers;
             connection.rcv.scale = ours;
@@ -223,18 +234,16 @@ impl Connection {
 
     /// ESTABLISHED is reached: the controller starts. `clean`: no SYN of ours was lost.
     pub(super) fn establish(&mut self, now: Instant, clean: bool) {
-        let smss = self.smss();
         // RFC 5681 §3.1: after a lost SYN or SYN,ACK the initial window is one segment. RFC 6928 otherwise.
-        let segments = if clean { self.tcp.initial_window_segments.max(1) } else { 1 };
-        let initial_window = u64::from(segments) * u64::from(smss);
-        self.congestion = self.tcp.congestion.create(&Start { smss, initial_window, now });
+        let initial_window = if clean { self.initial_window() } else { u64::from(self.smss()) };
+        self.start_controller(now, initial_window);
         if !clean {
             self.rtt.on_handshake_after_expiry();
         }
         self.rtt.reset_backoff();
         self.give_up = GiveUp { heard_at: now, ..GiveUp::default() };
         self.delivery.at = now;
-        self.recovery.start(self.snd.una);
+        self.recovery = RecoveryState::default();
         self.timers.send = super::timers::SendTimer::Idle;
         self.arm_keepalive(now);
         self.established = true;

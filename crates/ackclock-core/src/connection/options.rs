@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_control::congestion::{ControllerFactory, Start};
-
 use super::timers::{CORK_MAX, Timers};
 use super::{Connection, State};
 use crate::position::Position;
@@ -140,11 +138,27 @@ impl Connection {
         }
     }
 
-    /// Replaces the congestion controller; the new one starts from the present window.
-    pub fn set_congestion(&mut self, now: Instant, factory: Arc<dyn ControllerFactory>) {
-        let initial_window = self.congestion.cwnd();
-        self.congestion = factory.create(&Start { smss: self.smss(), initial_window, now });
-        self.own_tcp().congestion = factory;
+    /// The bound of the rate of sending, in bytes a second; `None`: there is none.
+    #[must_use]
+    pub fn max_pacing_rate(&self) -> Option<u64> {
+        self.tcp.pacing_rate_max
+    }
+
+    /// Bounds the rate of sending, in bytes of payload a second, at least 1 (as Linux's `SO_MAX_PACING_RATE`), whether or not
+    /// the connection paces otherwise; `None` takes the bound back.
+    ///
+    /// # Errors
+    /// A rate of zero.
+    pub fn set_max_pacing_rate(&mut self, now: Instant, rate: Option<u64>) -> Result<(), OptionError> {
+        if rate == Some(0) {
+            return Err(OptionError::OutOfRange {
+                option: "max pacing rate",
+                range: "at least 1 byte a second",
+            });
+        }
+        self.own_tcp().pacing_rate_max = rate;
+        self.restart_pacer(now);
+        Ok(())
     }
 
     /// Keeps the newest `records` decisions from now on; 0 switches the trace off.
@@ -181,7 +195,7 @@ impl Connection {
     }
 
     /// The settings, apart from those of other connections from here on.
-    fn own_tcp(&mut self) -> &mut TcpConfig {
+    pub(super) fn own_tcp(&mut self) -> &mut TcpConfig {
         Arc::make_mut(&mut self.tcp)
     }
 

@@ -115,6 +115,12 @@ impl Receiver {
         gain >= step && gain >= self.wnd()
     }
 
+    /// Whether the window can be moved on by so many hundredths of it.
+    pub(crate) fn may_move_by(&self, percent: u8) -> bool {
+        let gain = self.wanted_edge().since(self.edge);
+        gain.saturating_mul(100) >= (self.limit as u64).saturating_mul(u64::from(percent)).max(1)
+    }
+
     fn wanted_edge(&self) -> Position {
         let room = self.limit.saturating_sub(self.buffer.readable());
         self.nxt + room as u64

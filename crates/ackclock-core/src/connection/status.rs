@@ -48,12 +48,18 @@ impl Connection {
     /// What is known of the connection.
     #[must_use]
     pub fn info(&self, now: Instant) -> ConnectionInfo {
-        let counts = &self.counts;
+        let (counts, extras) = (&self.counts, self.extras.as_deref());
         let ssthresh = self.congestion.ssthresh();
         let scaled = self.snd.scale > 0 || self.rcv.scale > 0;
         ConnectionInfo {
             state: self.state,
+            profile: self.tcp.profile,
             congestion: self.congestion.name(),
+            recovery: self.policy(),
+            rto_config: self.tcp.rto,
+            acks: self.tcp.acks,
+            start_up: extras.and_then(|extras| extras.start_up.as_ref()?.estimate()),
+            bandwidth: extras.and_then(|extras| extras.arrivals.as_ref()?.estimates()),
             timestamps: self.timestamps.is_some(),
             sack: self.sack,
             window_scale: scaled.then_some((self.snd.scale, self.rcv.scale)),
@@ -67,7 +73,7 @@ impl Connection {
             backoff: self.rtt.backoff(),
             cwnd: self.congestion.cwnd(),
             ssthresh: (ssthresh != u64::MAX).then_some(ssthresh),
-            pacing_rate: self.congestion.pacing_rate(),
+            pacing_rate: self.pacing_rate(),
             delivery_rate: self.delivery.rate,
             in_flight: self.in_flight(),
             unacked: self.snd.flight_size(),
@@ -86,10 +92,13 @@ impl Connection {
             retransmits: counts.retransmits,
             timeouts: counts.timeouts,
             loss_episodes: counts.loss_episodes,
+            losses: self.recovery.losses(),
+            undone: self.undo.as_ref().map(|undo| undo.counts()).unwrap_or_default(),
             bytes_duplicate: counts.bytes_duplicate,
             out_of_order: counts.out_of_order,
             last_sent: counts.sent_at.map(|at| now.saturating_since(at)),
             last_received: counts.received_at.map(|at| now.saturating_since(at)),
+            ecn: self.ecn.as_ref().map(|ecn| ecn.info()),
             controller: self.congestion.snapshot(),
         }
     }

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use ackclock_control::congestion::Timeout;
-
 use super::timers::{
     BUFFERS_KEPT, OVERRIDE, PERSIST_MAX, R1, R2_DATA, R2_SYN, RecoveryTimer, SendTimer, Timers,
 };
 use super::{Connection, State};
-use crate::trace::{Decision, LossRule};
+use crate::trace::Decision;
 use crate::{ConnectionError, Instant};
 
 impl Connection {
@@ -20,12 +18,15 @@ impl Connection {
             _ => {}
         }
         match self.timers.recovery {
-            RecoveryTimer::Reordering(at) if at <= now => self.find_late(now),
+            RecoveryTimer::Reordering(at) if at <= now => self.on_reordering_timeout(now),
             RecoveryTimer::TailProbe(at) if at <= now => {
                 self.timers.recovery = RecoveryTimer::Idle;
                 self.pending.tail_probe = true;
             }
             _ => {}
+        }
+        if self.timers.pacing <= now {
+            self.timers.pacing = Timers::UNSET;
         }
         if self.timers.delayed_ack <= now {
             self.timers.delayed_ack = Timers::UNSET;
@@ -52,6 +53,11 @@ impl Connection {
         if self.give_up_if_due(now) {
             return;
         }
+        if self.timers.pacing != Timers::UNSET && self.in_flight() == 0 {
+            // What is lost waits for the pacing rate: nothing is out that an acknowledgement could be overdue for.
+            self.timers.send = SendTimer::Retransmit(self.timers.pacing + self.rtt.rto());
+            return;
+        }
         self.give_up.expiries = self.give_up.expiries.saturating_add(1);
         self.counts.timeouts += 1;
         self.trace.record(now, Decision::TimerExpired(self.give_up.expiries));
@@ -67,19 +73,7 @@ impl Connection {
             self.pending.syn = true;
             return;
         }
-        self.congestion.on_timeout(&Timeout {
-            now,
-            flight_size: self.snd.flight_size(),
-            expiries: self.give_up.expiries,
-            delivered: self.delivery.bytes,
-        });
-        // RFC 2018 §8: a peer that holds the first byte would have acknowledged it; it has thrown its SACKed data away.
-        let lost = self.scoreboard.mark_all_lost(self.scoreboard.first_is_sacked());
-        self.recovery.on_timeout(self.snd.nxt);
-        self.timers.recovery = RecoveryTimer::Idle;
-        self.pending.tail_probe = false;
-        self.note_loss(now, LossRule::Timeout, lost);
-        self.trace_window(now);
+        self.lose_all_by_timer(now);
     }
 
     /// RFC 9293 MUST-20: at R2, or the user timeout, the connection is given up.
@@ -161,6 +155,9 @@ impl Connection {
         self.snd.release_if_empty();
         self.rcv.buffer.release_if_empty();
         self.scoreboard.shrink();
+        if self.pacer.as_ref().is_some_and(|pacer| pacer.is_even(now)) {
+            self.pacer = None;
+        }
     }
 
     /// Sees to it that the right timer of the sending side runs.
@@ -223,7 +220,7 @@ impl Connection {
 
     /// RFC 6298 §5: the retransmission timeout from now, the user timeout if that comes first.
     fn retransmit_deadline(&self, now: Instant) -> Instant {
-        let at = now + self.rtt.rto();
+        let at = self.rtt.expires_at(now);
         match (self.tcp.user_timeout, self.give_up.waiting_since) {
             (Some(limit), Some(since)) => at.min((since + limit).max(now)),
             _ => at,
@@ -237,11 +234,10 @@ impl Connection {
         }
         let factor = 1u32.checked_shl(self.give_up.probes.min(16)).unwrap_or(u32::MAX);
         let delay = self.rtt.rto_unbacked().saturating_mul(factor).min(PERSIST_MAX);
+        let at = self.rtt.deadline(now, delay);
         match (self.tcp.user_timeout, self.give_up.waiting_since) {
-            (Some(limit), Some(since)) => {
-                (now + delay).min((since + limit).max(now + Duration::from_millis(1)))
-            }
-            _ => now + delay,
+            (Some(limit), Some(since)) => at.min((since + limit).max(now + Duration::from_millis(1))),
+            _ => at,
         }
     }
 }

@@ -51,6 +51,8 @@ impl RecoveryTimer {
 pub(crate) struct Timers {
     pub(crate) send: SendTimer,
     pub(crate) recovery: RecoveryTimer,
+    /// Data that the windows allow waits for the pacing rate until then.
+    pub(crate) pacing: Instant,
     /// An acknowledgement is owed by then (RFC 9293 §3.8.6.3).
     pub(crate) delayed_ack: Instant,
     /// A keep-alive probe, or the verdict, is due.
@@ -71,6 +73,7 @@ impl Timers {
         Self {
             send: SendTimer::Idle,
             recovery: RecoveryTimer::Idle,
+            pacing: Self::UNSET,
             delayed_ack: Self::UNSET,
             keepalive: Self::UNSET,
             close: Self::UNSET,
@@ -85,6 +88,7 @@ impl Timers {
             .send
             .deadline()
             .min(self.recovery.deadline())
+            .min(self.pacing)
             .min(self.delayed_ack)
             .min(self.keepalive)
             .min(self.close)
@@ -107,6 +111,9 @@ pub(crate) const R2_SYN: Duration = Duration::from_secs(180);
 pub(crate) const PERSIST_MAX: Duration = Duration::from_secs(60);
 /// How long sender silly-window avoidance may hold data back (RFC 9293 §3.8.6.2.1: 0.1 to 1.0 s).
 pub(crate) const OVERRIDE: Duration = Duration::from_millis(200);
+/// How long an acknowledgement may be delayed.
+// RFC 9293 MUST-40: less than 0.5 seconds.
+pub(crate) const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
 /// How long a cork holds.
 pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
 /// How long empty buffers keep their memory.

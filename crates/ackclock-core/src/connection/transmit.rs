@@ -1,6 +1,6 @@
 //! What to send next, and why: a reply, a SYN, lost data, a probe, new data, an acknowledgement, in this order.
 
-use ackclock_control::congestion::{IdleRestart, Sent};
+use ackclock_control::congestion::Sent;
 use ackclock_wire::template::HEADER_MAX;
 use ackclock_wire::{Flags, TcpOptions};
 
@@ -13,10 +13,10 @@ use crate::{Instant, Limits};
 
 /// Data chosen to be sent.
 #[derive(Clone, Copy, Debug)]
-struct Chosen {
-    start: Position,
-    end: Position,
-    reason: SendReason,
+pub(super) struct Chosen {
+    pub(super) start: Position,
+    pub(super) end: Position,
+    pub(super) reason: SendReason,
 }
 
 impl Connection {
@@ -53,6 +53,9 @@ impl Connection {
         match self.state {
             State::Closed | State::Listen => return None,
             State::SynSent | State::SynReceived => return self.handshake_segment(now),
+            _ if self.owes_handshake_ack() => {
+                return Some(Segment::bare(self.snd.nxt, Self::ACK, SendReason::Ack));
+            }
             _ => {}
         }
         if self.state.may_send_data()
@@ -90,11 +93,12 @@ impl Connection {
     fn syn_segment(&self, now: Instant) -> Segment {
         let flags = if self.state == State::SynReceived { Flags::SYN | Flags::ACK } else { Flags::SYN };
         let options = self.syn_options(now);
+        let flags = flags | self.ecn_of_syn();
         Segment { options, ..Segment::bare(self.snd.iss, flags, SendReason::Handshake) }
     }
 
     fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
-        if let Some(chosen) = self.choose_lost(limits) {
+        if let Some(chosen) = self.choose_lost(now, limits) {
             return Some(chosen);
         }
         if std::mem::take(&mut self.pending.probe) {
@@ -107,7 +111,21 @@ impl Connection {
             return Some(chosen);
         }
         self.restart_after_idleness(now);
-        self.choose_new(limits)
+        let chosen = self.choose_new(now, limits).or_else(|| self.choose_rescue());
+        if chosen.is_none() {
+            self.note_nothing_to_send();
+        }
+        chosen
+    }
+
+    /// What RFC 6675 lets go when nothing is known to be lost and new data cannot.
+    fn choose_rescue(&mut self) -> Option<Chosen> {
+        let stuck = self.snd.unsent() == 0 || self.snd.right_edge() <= self.snd.nxt;
+        if !stuck || !self.recovery.in_recovery() || self.cwnd_room() < u64::from(self.smss()) {
+            return None;
+        }
+        let (start, end) = self.next_rescue()?;
+        Some(Chosen { start, end, reason: SendReason::Rescue })
     }
 
     /// The last segment again, whatever the congestion window says (RFC 8985 §7.3).
@@ -120,21 +138,9 @@ impl Connection {
         Some(Chosen { start, end, reason: SendReason::TailProbe })
     }
 
-    /// RFC 5681 §4.1: a window that was last used more than a timeout ago says little about the path.
-    fn restart_after_idleness(&mut self, now: Instant) {
-        let Some(sent_at) = self.counts.sent_at.filter(|_| self.snd.una == self.snd.nxt) else { return };
-        let (idle, rto) = (now.saturating_since(sent_at), self.rtt.rto());
-        if idle > rto && self.snd.unsent() > 0 {
-            let initial = u64::from(self.tcp.initial_window_segments.max(1)) * u64::from(self.smss());
-            let cwnd = self.congestion.cwnd();
-            let restart_window = self.tcp.idle.restart_window(idle, cwnd, initial, u64::from(self.smss()));
-            self.congestion.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
-        }
-    }
-
     /// Lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)).
-    fn choose_lost(&mut self, limits: Limits) -> Option<Chosen> {
-        if self.scoreboard.lost() == 0 {
+    fn choose_lost(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
+        if self.scoreboard.lost() == 0 || self.holds_retransmissions() {
             return None;
         }
         let smss = u64::from(self.smss());
@@ -150,8 +156,9 @@ impl Connection {
         if start >= end {
             return None;
         }
+        let chosen = self.pace(now, Chosen { start, end, reason: SendReason::Retransmission })?;
         self.recovery.first_retransmission = false;
-        Some(Chosen { start, end, reason: SendReason::Retransmission })
+        Some(chosen)
     }
 
     fn is_lone_fin(&self, start: Position, end: Position) -> bool {
@@ -166,7 +173,7 @@ impl Connection {
     }
 
     /// Data that was never sent, as far as both windows and the two silly-window rules allow.
-    fn choose_new(&mut self, limits: Limits) -> Option<Chosen> {
+    fn choose_new(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
         let start = self.snd.nxt;
         let unsent = self.snd.unsent();
         if unsent == 0 {
@@ -182,9 +189,6 @@ impl Connection {
             self.delivery.cwnd_limited_until = Some(self.snd.nxt);
             return None;
         }
-        if room < unsent.min(window) {
-            self.delivery.cwnd_limited_until = Some(start + full);
-        }
         let rest = unsent - full;
         let tail = rest < smss && rest <= window - full && full + rest <= self.burst_max(limits).max(smss);
         let end = if tail && rest > 0 && self.may_send_tail(full) {
@@ -196,7 +200,7 @@ impl Connection {
         };
         // RFC 9293 SHLD-27, RFC 9293 SHLD-28: as large as possible, whatever the sizes of the writes.
         let fin = self.snd.closed && end == self.snd.data_end();
-        Some(Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData })
+        self.pace(now, Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData })
     }
 
     /// Nagle's algorithm (RFC 9293 SHLD-7, §3.7.4) and the cork: whether less than a segment may follow `full` bytes.
@@ -213,19 +217,20 @@ impl Connection {
 
     /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the largest that
     /// the peer ever offered, or after the override timeout.
-    fn override_silly_window(&mut self, usable: u64) -> Option<u64> {
+    fn override_silly_window(&self, usable: u64) -> Option<u64> {
         let limited_by_window = usable < self.snd.unsent();
         let half = u64::from(self.snd.max_wnd / 2).max(1);
         if usable == 0 || !limited_by_window {
             return None;
         }
-        let overridden = std::mem::take(&mut self.pending.override_sws);
-        (overridden || usable >= half).then_some(usable.min(u64::from(self.smss())))
+        (self.pending.override_sws || usable >= half).then_some(usable.min(u64::from(self.smss())))
     }
 
+    /// How much may be sent now, as congestion control and the recovery policy say.
     fn cwnd_room(&self) -> u64 {
         let in_flight = self.in_flight();
-        let room = self.congestion.cwnd().saturating_sub(in_flight);
+        let within_window = || self.congestion.cwnd().saturating_sub(in_flight);
+        let room = self.recovery.allowance().unwrap_or_else(within_window);
         // One segment may always be in flight.
         if in_flight == 0 { room.max(u64::from(self.smss())) } else { room }
     }
@@ -234,7 +239,7 @@ impl Connection {
     fn burst_max(&self, limits: Limits) -> u64 {
         let smss = u64::from(self.smss());
         let gso_max = if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 };
-        if gso_max <= self.snd.pmtu as usize {
+        if gso_max <= self.snd.pmtu as usize || self.sends_lone_segment() {
             return smss;
         }
         let header = u64::from(self.template.transport_offset()) + 60;
@@ -281,11 +286,15 @@ impl Connection {
             } else {
                 self.scoreboard.on_retransmitted(start, end, moment);
             }
+            self.rtt.on_segment_retransmitted();
+            self.watch_retransmission(now, start, end, reason);
             self.counts.bytes_retransmitted += bytes;
             self.counts.retransmits += bytes.div_ceil(u64::from(self.smss()));
         } else {
             self.scoreboard.on_sent(start, end, self.smss(), moment);
+            self.rtt.on_segment_sent(now);
             self.snd.nxt = end;
+            self.pending.override_sws = false;
         }
         if self.snd.unsent() == 0 && self.in_flight() < self.congestion.cwnd() {
             self.delivery.app_limited_until = self.delivery.bytes + self.in_flight().max(1);
@@ -295,11 +304,16 @@ impl Connection {
             self.pending.cork_expired = false;
             self.timers.cork = super::timers::Timers::UNSET;
         }
+        self.pending.restarted = false;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.charge(now, bytes);
+        }
         self.counts.bytes_sent += bytes;
         self.give_up.waiting_since.get_or_insert(now);
         self.counts.sent_at = Some(now);
+        self.recovery.on_sent(end, bytes, reason);
         self.congestion.on_sent(&Sent { now, bytes, in_flight: self.in_flight(), retransmission });
-        if matches!(reason, SendReason::Retransmission | SendReason::TailProbe) {
+        if matches!(reason, SendReason::Retransmission | SendReason::Rescue | SendReason::TailProbe) {
             // The timer measures from the retransmission (RFC 6298 §5.1; 5.6 after a timeout).
             self.timers.send = super::timers::SendTimer::Idle;
         }
@@ -323,6 +337,7 @@ impl Connection {
                 options.sack.push(left, right);
             }
         }
+        options.accecn = self.ecn_option(false, !options.sack.is_empty());
         options
     }
 

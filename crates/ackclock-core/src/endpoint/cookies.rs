@@ -9,8 +9,8 @@
 //!
 //! plus a keyed hash of name and IRS, so that the fields do not show. The tick lasts 64 s; a cookie is taken during
 //! its own tick and the next one. What does not fit goes into the low six bits of the timestamp, if the peer
-//! offers timestamps: window scale and SACK; they are under the MAC, too. Without timestamps, SACK and window
-//! scaling are not to be had from a cookie.
+//! offers timestamps: window scale, SACK and whether ECN was agreed on; they are under the MAC, too. Without timestamps,
+//! none of these is to be had from a cookie. Which form of ECN it was, the ACK's own ECN flags tell (RFC 9768 §3.2.2.1).
 //!
 //! A guess succeeds with probability 2 ticks × 8 codes / 2^32 = 2^-28, and is looked at only while a listener's
 //! queue has recently overflowed.
@@ -45,6 +45,8 @@ pub(super) struct CookieExtras {
     pub(super) window_scale: Option<u8>,
     /// Whether the peer permits SACK.
     pub(super) sack: bool,
+    /// Whether ECN was agreed on.
+    pub(super) ecn: bool,
 }
 
 impl Cookies {
@@ -118,13 +120,13 @@ pub(super) const COOKIE_LIFETIME: Duration = Duration::from_secs(TICK_SECONDS * 
 fn extras_bits(extras: Option<CookieExtras>) -> u32 {
     let Some(extras) = extras else { return 0 };
     let scale = extras.window_scale.map_or(SCALE_NONE, |scale| u32::from(scale.min(SCALE_MAX)));
-    1 << 6 | u32::from(extras.sack) << 4 | scale
+    1 << 6 | u32::from(extras.ecn) << 5 | u32::from(extras.sack) << 4 | scale
 }
 
 fn extras_from(timestamp: u32) -> CookieExtras {
     let scale = timestamp & SCALE_NONE;
     let window_scale = (scale != SCALE_NONE).then_some(scale as u8);
-    CookieExtras { window_scale, sack: timestamp & 1 << 4 != 0 }
+    CookieExtras { window_scale, sack: timestamp & 1 << 4 != 0, ecn: timestamp & 1 << 5 != 0 }
 }
 
 /// The code of the largest MSS that is not above the peer's.
@@ -208,7 +210,7 @@ mod tests {
     #[test]
     fn extras_cannot_be_changed_on_the_way() {
         let cookies = Cookies::new(&[1; 32]);
-        let extras = CookieExtras { window_scale: Some(7), sack: true };
+        let extras = CookieExtras { window_scale: Some(7), sack: true, ecn: true };
         let options = CookieOptions { mss: 1460, with_timestamps: Some(extras) };
         let cookie = cookies.issue(seconds(9), &tuple(), SeqNum::new(7), options);
         let timestamp = cookie_timestamp(123_456, extras);
@@ -217,6 +219,7 @@ mod tests {
         assert_eq!(check(None), None, "the timestamps were left out");
         assert_eq!(check(Some(timestamp ^ 1)), None, "another window scale");
         assert_eq!(check(Some(timestamp ^ 1 << 4)), None, "no SACK");
+        assert_eq!(check(Some(timestamp ^ 1 << 5)), None, "no ECN");
     }
 
     #[test]
@@ -241,9 +244,9 @@ mod tests {
     proptest! {
         #[test]
         fn the_timestamp_carries_the_extras_and_is_never_ahead_of_the_clock(
-            clock in any::<u32>(), scale in prop::option::of(0_u8..=14), sack in any::<bool>(),
+            clock in any::<u32>(), scale in prop::option::of(0_u8..=14), sack in any::<bool>(), ecn in any::<bool>(),
         ) {
-            let extras = CookieExtras { window_scale: scale, sack };
+            let extras = CookieExtras { window_scale: scale, sack, ecn };
             let timestamp = cookie_timestamp(clock, extras);
             prop_assert_eq!(extras_from(timestamp), extras);
             prop_assert!(clock.wrapping_sub(timestamp) <= 64);

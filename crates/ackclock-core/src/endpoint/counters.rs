@@ -75,6 +75,8 @@ pub struct Counters {
     /// Acknowledgements sent for half-open and TIME-WAIT records.
     pub challenges_sent: u64,
 
+    /// Connections reset after their release, because there were too many such.
+    pub orphans_reset: u64,
     /// TIME-WAIT records that expired.
     pub time_wait_expired: u64,
     /// TIME-WAIT records recycled before their time, because there were too many.

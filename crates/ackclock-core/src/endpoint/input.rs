@@ -4,7 +4,7 @@
 //! looked at. Whether its addresses are sensible was settled when the connection was opened; everything else is
 //! checked on the way from the table's "nobody" to a listener or a reset.
 
-use ackclock_wire::{Flags, IpError, IpPacket, IpPayload, RxMeta, Segment, TcpError};
+use ackclock_wire::{Codepoint, Flags, IpError, IpPacket, IpPayload, RxMeta, Segment, TcpError};
 
 use super::Endpoint;
 use super::demux::Target;
@@ -18,6 +18,8 @@ pub(super) struct Arrival<'a> {
     pub(super) tuple: FourTuple,
     pub(super) segment: &'a Segment<'a>,
     pub(super) meta: RxMeta,
+    /// The ECN field of the IP header.
+    pub(super) codepoint: Codepoint,
 }
 
 impl Endpoint {
@@ -52,7 +54,7 @@ impl Endpoint {
             remote_addr: ip.src,
             remote_port: segment.src_port,
         };
-        let arrival = Arrival { tuple, segment: &segment, meta };
+        let arrival = Arrival { tuple, segment: &segment, meta, codepoint: ip.ecn() };
         match self.find(&tuple) {
             Some(Target::Connection(index)) => self.for_connection(now, index, &arrival),
             Some(Target::HalfOpen(index)) => self.for_half_open(now, index, &arrival),
@@ -73,7 +75,7 @@ impl Endpoint {
     #[inline]
     pub(super) fn deliver(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
         let Some(live) = self.connections.at_mut(index) else { return };
-        live.connection.handle_segment(now, arrival.segment, arrival.meta);
+        live.connection.handle_segment(now, arrival.segment, arrival.meta, arrival.codepoint);
         self.last_connection = index;
         self.counters.segments_delivered += 1;
         self.touch(index);

@@ -34,7 +34,9 @@ pub(super) enum Owner {
     Application,
     /// A listener's accept queue.
     Listener(ListenerId),
-    /// Nobody: it finishes by itself.
+    /// The application has released it, and it finishes by itself.
+    Orphan,
+    /// Nobody, and it has been reset: it only has to say so.
     Nobody,
 }
 
@@ -74,7 +76,7 @@ impl Endpoint {
         live.note(index, &mut self.events);
         self.timers.rearm(index, live.connection.poll_timeout());
         let is_gone = live.connection.is_gone();
-        let done = live.bound && live.owner == Owner::Nobody;
+        let done = live.bound && live.owner.is_gone();
         let record = live.connection.time_wait().filter(|_| done);
         if is_gone {
             self.finish(index);
@@ -86,10 +88,19 @@ impl Endpoint {
     /// A connection is over: its name is free, and its slot, too, if nobody will look at it again.
     fn finish(&mut self, index: u32) {
         self.unbind(index);
-        if self.connections.at(index).is_some_and(|live| live.owner == Owner::Nobody) {
-            self.timers.disarm(index);
-            self.connections.remove(index);
+        if self.connections.at(index).is_some_and(|live| live.owner.is_gone()) {
+            self.remove_released(index);
         }
+    }
+
+    /// Takes a connection that nobody will look at again out of its slot.
+    fn remove_released(&mut self, index: u32) -> Option<Live> {
+        let live = self.connections.remove(index)?;
+        self.timers.disarm(index);
+        if live.owner == Owner::Orphan {
+            self.orphans.finished();
+        }
+        Some(live)
     }
 
     /// Takes a connection's name out of the demultiplexer.
@@ -109,8 +120,7 @@ impl Endpoint {
             self.counters.time_wait_recycled += 1;
             self.remove_time_wait(oldest);
         }
-        let Some(live) = self.connections.remove(index) else { return };
-        self.timers.disarm(index);
+        let Some(live) = self.remove_released(index) else { return };
         self.bound -= 1;
         let record = self.time_wait.insert(now, live.time_wait, live.tuple, LastNumbers::from(params));
         let tag = self.demux.tag(&live.tuple);
@@ -139,6 +149,13 @@ impl Endpoint {
             self.counters.time_wait_expired += 1;
             self.remove_time_wait(index);
         }
+    }
+}
+
+impl Owner {
+    /// Whether nobody will look at the connection again.
+    fn is_gone(self) -> bool {
+        matches!(self, Self::Orphan | Self::Nobody)
     }
 }
 

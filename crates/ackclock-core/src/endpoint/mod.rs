@@ -14,6 +14,7 @@
 //! | half-open records of a listener | `syn_backlog`, a quarter of it for one source | SYN cookies |
 //! | SYNs that wait for a decision | the same, and 60 s | the SYN is dropped |
 //! | half-open records of all | 131,072 | SYN cookies |
+//! | orphans: released, not yet finished | `orphans_max` | the oldest is reset |
 //! | accept queue | `backlog` | a last ACK is dropped, its peer repeats it |
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
 //! | replies without a connection | 1,024 | the reply is dropped |
@@ -31,6 +32,7 @@ mod keys;
 mod listener;
 mod live;
 mod martians;
+mod orphans;
 mod output;
 mod passive;
 mod ports;
@@ -59,6 +61,7 @@ use self::keys::{Key, KeyedState, Purpose};
 use self::listener::{Listener, Listeners};
 use self::live::{Live, Owner};
 use self::martians::Addresses;
+use self::orphans::Orphans;
 use self::output::Events;
 use self::ports::Ports;
 use self::queue::IndexQueue;
@@ -106,6 +109,7 @@ pub struct Endpoint {
     /// The connection that had the last segment: most likely the next one's, too.
     last_connection: u32,
     timers: TimerWheel,
+    orphans: Orphans,
 
     listeners: Listeners,
     half_open: SynQueue,
@@ -139,6 +143,7 @@ impl Endpoint {
             bound: 0,
             last_connection: 0,
             timers: TimerWheel::new(now),
+            orphans: Orphans::new(config.orphans_max),
             listeners: Listeners::new(tables.clone(), config.listeners_max),
             half_open: SynQueue::new(now, tables),
             time_wait: TimeWaitTable::new(config.time_wait_max),
@@ -294,9 +299,10 @@ impl Endpoint {
         if live.owner != Owner::Application {
             return;
         }
-        live.owner = Owner::Nobody;
         if live.bound {
+            live.owner = Owner::Orphan;
             live.connection.set_orphaned(now);
+            self.adopt_orphan(now, id);
             self.touch(id.index);
         } else {
             // It was over, or gave way to a connection of the same name.
@@ -384,6 +390,7 @@ impl Endpoint {
             timestamp_offset: self.isn.timestamp_offset(tuple),
             mtu: self.config.mtu,
             budget: self.budget.clone(),
+            timer_granularity: self.config.timer_granularity,
         }
     }
 
@@ -396,6 +403,7 @@ impl Endpoint {
             "every name belongs to exactly one connection or record"
         );
         debug_assert!(self.bound <= self.connections.len(), "a bound connection has a slot");
+        self.orphans.check_invariants();
     }
 }
 

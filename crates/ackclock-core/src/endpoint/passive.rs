@@ -11,8 +11,10 @@ use super::live::Owner;
 use super::reply::bare;
 use super::syn_queue::{Expiry, HalfOpen, PeerSyn, Phase, Verdict};
 use super::time_wait::is_plain_syn;
+use crate::connection::Offer;
 use crate::connection::{
-    Environment, Handshake, advertised_mss, default_mss, initial_receive_window, window_scale_for,
+    Environment, Handshake, advertised_mss, default_mss, initial_receive_window, option_of_syn_ack,
+    window_scale_for,
 };
 use crate::{Connection, FourTuple, Instant, ListenerId, TcpConfig};
 
@@ -57,7 +59,7 @@ impl Endpoint {
     fn take_syn(&mut self, now: Instant, id: ListenerId, arrival: &Arrival<'_>, old_snd_nxt: Option<SeqNum>) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let tuple = arrival.tuple;
-        let peer = PeerSyn::new(arrival.segment, &listener.tcp);
+        let peer = PeerSyn::new(arrival.segment, arrival.codepoint, &listener.tcp);
         let room = listener.half_open < listener.syn_backlog.max(1)
             && self.half_open.has_room(id, tuple.remote_addr, listener.per_source_max());
         if !room && listener.deferred {
@@ -86,6 +88,10 @@ impl Endpoint {
     pub(super) fn for_half_open(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
         let Some(record) = self.half_open.at_mut(index) else { return };
         let verdict = record.judge(now, arrival.segment);
+        if verdict == Verdict::Repeat && arrival.segment.flags.ace() == 0 {
+            // RFC 9768 §3.1.4.1: the peer gave the flags up, for it takes them to be in the way.
+            record.peer.ecn = Offer::None;
+        }
         let record = *record;
         match verdict {
             Verdict::Drop => self.counters.dropped_in_syn_received += 1,
@@ -126,6 +132,11 @@ impl Endpoint {
         let Some(listener) = self.listeners.get(record.listener) else { return };
         let mut fields = syn_ack(&record.tuple, record.iss, &record.peer, &listener.tcp, self.config.mtu);
         fields.options.timestamps = self.timestamps(now, &record.tuple, record.peer.timestamps);
+        let repetitions = record.phase.repetitions();
+        fields.flags = fields.flags | record.peer.ecn.answer(repetitions);
+        // RFC 9768 §3.2.3.2.2: a SYN,ACK that is repeated does without the option.
+        fields.options.accecn =
+            record.peer.ecn.agreement(0).filter(|_| repetitions == 0).and_then(option_of_syn_ack);
         let ttl = listener.tcp.ttl;
         self.reply(&record.tuple, ttl, fields);
     }
@@ -134,7 +145,7 @@ impl Endpoint {
     fn handshake_of(&self, now: Instant, record: &HalfOpen) -> Option<Handshake> {
         let Phase::Answered { retransmits, .. } = record.phase else { return None };
         let ours = window_scale_for(self.listeners.get(record.listener)?.tcp.receive_buffer_max);
-        let PeerSyn { irs, timestamps, window, mss, window_scale, sack } = record.peer;
+        let PeerSyn { irs, timestamps, window, mss, window_scale, sack, ecn } = record.peer;
         Some(Handshake {
             irs,
             peer_mss: mss.unwrap_or_else(|| default_mss(&record.tuple)),
@@ -145,6 +156,7 @@ impl Endpoint {
             rtt: (retransmits == 0).then(|| now.saturating_since(record.since)),
             retransmitted: retransmits > 0,
             peer_window: window,
+            ecn: ecn.agreement(retransmits),
         })
     }
 

@@ -1,11 +1,11 @@
 //! Segments that belong to no connection: resets, SYN-ACKs and acknowledgements of compact records.
 //!
 //! The queue is bounded; what does not fit is dropped and counted, as a full interface would drop it. Every
-//! reply here answers one segment and is no longer than that, but for the MSS option of a SYN-ACK.
+//! reply here answers one segment and is no longer than that, but for the options of a SYN-ACK for MSS and, where asked for, Accurate ECN.
 
 use std::collections::VecDeque;
 
-use ackclock_wire::{ControlSegment, Fields, Flags, Segment, SeqNum, TcpOptions};
+use ackclock_wire::{ControlSegment, Fields, Flags, Segment, SeqNum};
 
 use crate::FourTuple;
 
@@ -52,7 +52,7 @@ pub(super) fn reset_for(segment: &Segment<'_>) -> Option<Fields> {
 
 /// A segment without window and options.
 pub(super) fn bare(seq: SeqNum, ack: SeqNum, flags: Flags) -> Fields {
-    Fields { seq, ack, flags, window: 0, urgent: 0, options: TcpOptions::default() }
+    Fields { seq, ack, flags, ..Fields::default() }
 }
 
 /// The most replies that wait at one time: what some batches of received packets can ask for.
@@ -60,6 +60,8 @@ pub(super) const REPLIES_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use ackclock_wire::TcpOptions;
+
     use super::*;
 
     fn segment(flags: Flags, payload: &[u8]) -> Segment<'_> {

@@ -1,29 +1,32 @@
 //! Handshakes by cookie: the SYN-ACK that carries one, and the ACK that brings it back.
 
-use ackclock_wire::Flags;
+use ackclock_control::profile::Ecn;
+use ackclock_wire::{Codepoint, Flags};
 
 use super::Endpoint;
 use super::cookies::{CookieExtras, CookieOptions, cookie_timestamp};
 use super::input::Arrival;
 use super::passive::syn_ack;
 use super::syn_queue::PeerSyn;
-use crate::connection::{Handshake, default_mss, timestamp_clock, window_scale_for};
+use crate::connection::{Agreement, Handshake, Offer, default_mss, timestamp_clock, window_scale_for};
 use crate::{FourTuple, Instant, ListenerId};
 
 impl Endpoint {
     /// Answers a SYN for which there is no room.
     pub(super) fn send_cookie(&mut self, now: Instant, id: ListenerId, tuple: &FourTuple, peer: &PeerSyn) {
         let Some(listener) = self.listeners.get(id) else { return };
-        let extras = CookieExtras { window_scale: peer.window_scale, sack: peer.sack };
+        let ecn = peer.ecn != Offer::None;
+        let extras = CookieExtras { window_scale: peer.window_scale, sack: peer.sack, ecn };
         let options = CookieOptions {
             mss: peer.mss.unwrap_or_else(|| default_mss(tuple)),
             with_timestamps: peer.timestamps.map(|_| extras),
         };
         let iss = self.cookies.issue(now, tuple, peer.irs, options);
         // What cannot be remembered must not be agreed on.
-        let without = PeerSyn { window_scale: None, sack: false, ..*peer };
+        let without = PeerSyn { window_scale: None, sack: false, ecn: Offer::None, ..*peer };
         let answered = if peer.timestamps.is_some() { peer } else { &without };
         let mut fields = syn_ack(tuple, iss, answered, &listener.tcp, self.config.mtu);
+        fields.flags = fields.flags | answered.ecn.answer(0);
         fields.options.timestamps = peer.timestamps.map(|recent| {
             let clock = timestamp_clock(now).wrapping_add(self.isn.timestamp_offset(tuple));
             (cookie_timestamp(clock, extras), recent)
@@ -60,6 +63,9 @@ impl Endpoint {
             // A cookie does not tell; a first window as after a clean handshake is what the client would see without cookies.
             retransmitted: false,
             peer_window: segment.window,
+            ecn: extras
+                .filter(|extras| extras.ecn)
+                .and_then(|_| ecn_of_cookie(listener.tcp.ecn, segment.flags)),
         };
         if self.may_establish(id) {
             self.counters.cookies_accepted += 1;
@@ -67,4 +73,16 @@ impl Endpoint {
         }
         true
     }
+}
+
+/// What a cookie agreed on that says there was something.
+// RFC 9768 §3.2.2.1: the acknowledgement of a SYN-ACK that agreed on Accurate ECN never has an ACE field of zero, and one
+// that agreed on classic ECN always.
+fn ecn_of_cookie(wanted: Ecn, flags: Flags) -> Option<Agreement> {
+    let offer = match (wanted, flags.ace()) {
+        (Ecn::Off, _) => Offer::None,
+        (Ecn::Accurate, ace) if ace != 0 => Offer::Accurate(Codepoint::NotEct),
+        _ => Offer::Classic,
+    };
+    offer.agreement(0)
 }

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ackclock_wire::{Flags, Segment, SeqNum};
+use ackclock_wire::{Codepoint, Flags, Segment, SeqNum};
 
 use super::compact::{Limiter, acceptable, is_old_timestamp};
 use super::keys::KeyedState;
 use super::slots::{Slot, Slots};
 use super::timers::{TIMER_BYTES, TimerWheel};
-use crate::connection::{WINDOW_SCALE_MAX, default_mss};
+use crate::connection::{Offer, WINDOW_SCALE_MAX, default_mss};
 use crate::{FourTuple, Instant, ListenerId, TcpConfig};
 
 /// All half-open connections of an endpoint.
@@ -49,6 +49,7 @@ pub(super) struct PeerSyn {
     pub(super) mss: Option<u16>,
     pub(super) window_scale: Option<u8>,
     pub(super) sack: bool,
+    pub(super) ecn: Offer,
 }
 
 /// What a half-open record waits for.
@@ -192,6 +193,16 @@ impl SynQueue {
     }
 }
 
+impl Phase {
+    /// How often the SYN-ACK was sent again.
+    pub(super) fn repetitions(self) -> u8 {
+        match self {
+            Self::Undecided => 0,
+            Self::Answered { retransmits, .. } => retransmits,
+        }
+    }
+}
+
 impl HalfOpen {
     pub(super) fn new(
         tuple: FourTuple,
@@ -289,7 +300,7 @@ impl HalfOpen {
 
 impl PeerSyn {
     /// What this SYN says, less what `tcp` does not want.
-    pub(super) fn new(segment: &Segment<'_>, tcp: &TcpConfig) -> Self {
+    pub(super) fn new(segment: &Segment<'_>, codepoint: Codepoint, tcp: &TcpConfig) -> Self {
         let options = &segment.options;
         Self {
             irs: segment.seq,
@@ -302,6 +313,7 @@ impl PeerSyn {
                 .filter(|_| tcp.window_scaling)
                 .map(|shift| shift.min(WINDOW_SCALE_MAX)),
             sack: options.sack_permitted && tcp.sack,
+            ecn: Offer::of_syn(tcp.ecn, segment.flags, codepoint),
         }
     }
 }
@@ -349,6 +361,7 @@ mod tests {
             mss: None,
             window_scale: None,
             sack: false,
+            ecn: Offer::None,
         };
         let phase = Phase::Answered { retransmits: 0, window: 100 };
         HalfOpen::new(tuple, LISTENER, peer, SeqNum::new(500), phase, Instant::ZERO)

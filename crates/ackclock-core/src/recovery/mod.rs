@@ -4,9 +4,10 @@
 //! lost. Congestion control is told of episodes and knows none of this.
 
 mod rack;
+mod records;
 mod scoreboard;
 #[cfg(test)]
 mod scoreboard_tests;
 
 pub(crate) use rack::Rack;
-pub(crate) use scoreboard::{AckOutcome, Scoreboard, SendMoment};
+pub(crate) use scoreboard::{AckOutcome, Marked, Scoreboard, SendMoment};

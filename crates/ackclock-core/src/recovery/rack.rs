@@ -36,7 +36,7 @@ impl Rack {
         let Some((moment, end)) = outcome.newest_any else { return };
         let rtt = now.saturating_since(moment.at);
         // Step 2: an acknowledgement sooner than the path allows answers the first transmission, not the repetition.
-        if outcome.newest_was_repeated && rtt < rtt_min {
+        if outcome.newest_is_original || outcome.newest_was_repeated && rtt < rtt_min {
             return;
         }
         self.rtt = rtt;
@@ -53,6 +53,11 @@ impl Rack {
             self.persist = PERSIST;
             self.reordering_seen = true;
         }
+    }
+
+    /// What was held to be delivered may have been another transmission of it.
+    pub(crate) fn forget_delivery(&mut self) {
+        self.newest = None;
     }
 
     /// A recovery ended: after enough of them the window narrows again.

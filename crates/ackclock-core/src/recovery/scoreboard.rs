@@ -2,13 +2,15 @@
 //!
 //! Records lie in the order of their positions. Each is in one of three conditions, as the pipe of RFC 6675 §2
 //! needs: outstanding (counted in the pipe), lost (not counted until sent again), or held by the peer (SACKed).
-//! An acknowledgement costs O(log n) and one step for each record that it changes.
+//! An acknowledgement costs O(log n) and one step for each record that it changes; [`Records`] keeps them so that
+//! this holds in whatever order a peer acknowledges. Only a timeout walks over all that is outstanding.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use ackclock_control::Instant;
 
+use super::records::{Place, Records};
 use crate::buffer::RangeSet;
 use crate::position::Position;
 
@@ -26,21 +28,22 @@ pub(crate) struct SendMoment {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
+pub(super) enum Condition {
     Outstanding,
     Lost,
     Sacked,
 }
 
+/// A stretch of positions that share their fate.
 #[derive(Clone, Copy, Debug)]
-struct Record {
-    start: Position,
-    end: Position,
-    moment: SendMoment,
+pub(super) struct Record {
+    pub(super) start: Position,
+    pub(super) end: Position,
+    pub(super) moment: SendMoment,
     /// Pieces of this many bytes went out as segments of their own; splits happen at their edges.
-    segment: u32,
-    condition: Condition,
-    retransmitted: bool,
+    pub(super) segment: u32,
+    pub(super) condition: Condition,
+    pub(super) retransmitted: bool,
 }
 
 impl Record {
@@ -52,17 +55,18 @@ impl Record {
 /// Sent and unacknowledged data.
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
-    records: VecDeque<Record>,
+    records: Records,
+    /// What the peer holds beyond a gap.
     sacked: RangeSet,
+    /// What is lost and waits to be sent again.
+    lost: RangeSet,
     outstanding: u64,
-    lost: u64,
-    /// No record that starts before this is lost and waits to be sent again.
-    retransmit_from: Option<Position>,
     /// Records that start before this have been judged by `mark_lost_before` once.
-    judged: Option<Position>,
+    judged: Position,
     /// The highest position that the peer is known to hold.
-    highest_held: Option<Position>,
-    /// All transmissions in the order of their sending, for RACK; what was acknowledged since leaves lazily.
+    highest_held: Position,
+    /// All transmissions in the order of their sending, for RACK: at most 64 KB each; what was acknowledged since
+    /// leaves lazily.
     order: VecDeque<(Instant, Position, Position)>,
 }
 
@@ -77,6 +81,8 @@ pub(crate) struct AckOutcome {
     pub(crate) newest_any: Option<(SendMoment, Position)>,
     /// Whether that one had been sent before.
     pub(crate) newest_was_repeated: bool,
+    /// It had, and what was acknowledged is the first transmission.
+    pub(crate) newest_is_original: bool,
     /// Whether something sent once was delivered behind something sent later.
     pub(crate) reordered: bool,
     /// Bytes acknowledged selectively for the first time.
@@ -85,6 +91,24 @@ pub(crate) struct AckOutcome {
     pub(crate) duplicate_reported: bool,
     /// Whether something that had been sent again was acknowledged.
     pub(crate) retransmission_acked: bool,
+}
+
+/// What was found to be lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marked {
+    /// Bytes that count as lost from now on.
+    pub(crate) bytes: u64,
+    /// The newest transmission among them.
+    pub(crate) newest: Option<SendMoment>,
+}
+
+impl Marked {
+    fn add(&mut self, record: &Record) {
+        self.bytes += record.len();
+        if self.newest.is_none_or(|newest| newest.at <= record.moment.at) {
+            self.newest = Some(record.moment);
+        }
+    }
 }
 
 impl AckOutcome {
@@ -117,7 +141,7 @@ impl Scoreboard {
 
     /// Bytes held to be lost and not yet sent again.
     pub(crate) fn lost(&self) -> u64 {
-        self.lost
+        self.lost.bytes()
     }
 
     /// Bytes that the peer holds beyond a gap.
@@ -135,7 +159,7 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn on_sent(&mut self, start: Position, end: Position, segment: u32, moment: SendMoment) {
         self.outstanding += end.since(start);
-        if let Some(last) = self.records.back_mut() {
+        if let Some(last) = self.records.growing_mut() {
             debug_assert!(last.end == start, "data is sent in order");
             let same = last.moment == moment
                 && last.condition == Condition::Outstanding
@@ -169,12 +193,10 @@ impl Scoreboard {
             let bytes = una.min(first.end).since(first.start);
             match first.condition {
                 Condition::Outstanding => self.outstanding -= bytes,
-                Condition::Lost => self.lost -= bytes,
-                Condition::Sacked => {}
+                Condition::Lost | Condition::Sacked => {}
             }
             if first.condition != Condition::Sacked {
-                outcome.reordered |=
-                    !first.retransmitted && self.highest_held.is_some_and(|held| first.end < held);
+                outcome.reordered |= !first.retransmitted && first.end < self.highest_held;
                 outcome.count(first, bytes);
             }
             if first.end > una {
@@ -185,6 +207,9 @@ impl Scoreboard {
         }
         if !self.sacked.is_empty() {
             self.sacked.remove_before(una);
+        }
+        if !self.lost.is_empty() {
+            self.lost.remove_before(una);
         }
         // What was sent first is mostly acknowledged first; the rest leaves when its turn comes.
         while self.order.front().is_some_and(|&(_, _, end)| end <= una) {
@@ -210,36 +235,35 @@ impl Scoreboard {
     }
 
     fn sack_gap(&mut self, from: Position, until: Position, outcome: &mut AckOutcome) {
-        let mut index = self.index_at(from);
-        while let Some(record) = self.records.get(index).copied() {
+        let mut place = self.records.place_at(from);
+        while let Some(record) = self.records.get(place).copied() {
             if record.start >= until {
                 break;
             }
             // Inward to segment edges: what the peer holds of a segment in part it does not hold.
             let (start, end) = inner_edges(&record, from, until);
             if record.condition == Condition::Sacked || start >= end {
-                index += 1;
+                place = self.records.after(place);
                 continue;
             }
             if self.sacked.len() >= Self::SACKED_RANGES_MAX {
                 return;
             }
-            index = self.isolate(index, start, end);
-            if let Some(record) = self.records.get_mut(index) {
+            place = self.records.isolate(place, start, end);
+            if let Some(record) = self.records.get_mut(place) {
                 match record.condition {
                     Condition::Outstanding => self.outstanding -= record.len(),
-                    Condition::Lost => self.lost -= record.len(),
+                    Condition::Lost => self.lost.remove(start, end),
                     Condition::Sacked => {}
                 }
                 record.condition = Condition::Sacked;
-                outcome.reordered |=
-                    !record.retransmitted && self.highest_held.is_some_and(|held| end < held);
+                outcome.reordered |= !record.retransmitted && end < self.highest_held;
                 outcome.count(record, record.len());
                 outcome.newly_sacked += record.len();
             }
-            self.highest_held = self.highest_held.max(Some(end));
+            self.highest_held = self.highest_held.max(end);
             self.sacked.insert(start, end);
-            index += 1;
+            place = self.records.after(place);
         }
     }
 
@@ -260,49 +284,53 @@ impl Scoreboard {
     }
 
     /// Marks as lost what is outstanding before `boundary` and was sent once. Each record is judged once.
-    /// Returns the bytes marked.
-    pub(crate) fn mark_lost_before(&mut self, boundary: Position) -> u64 {
-        let from = self.judged.unwrap_or(boundary);
-        let mut index = match self.judged {
-            Some(_) => self.index_at(from),
-            None => 0,
-        };
-        let mut marked = 0;
-        while let Some(record) = self.records.get(index).copied() {
+    pub(crate) fn mark_lost_before(&mut self, boundary: Position) -> Marked {
+        let mut place = self.records.place_at(self.judged);
+        let mut marked = Marked::default();
+        while let Some(record) = self.records.get(place).copied() {
             if record.start >= boundary {
                 break;
             }
             let end = record.end.min(boundary);
             let (start, end) = inner_edges(&record, record.start, end);
             if record.condition == Condition::Outstanding && !record.retransmitted && start < end {
-                index = self.isolate(index, start, end);
-                marked += self.mark_lost_at(index);
+                place = self.records.isolate(place, start, end);
+                self.mark_lost_at(place, &mut marked);
             }
-            index += 1;
+            place = self.records.after(place);
         }
-        self.judged = Some(self.judged.map_or(boundary, |judged| judged.max(boundary)));
+        self.judged = self.judged.max(boundary);
         marked
     }
 
-    /// Marks the first unacknowledged segment as lost, whatever it went through. Returns the bytes marked.
-    pub(crate) fn mark_first_lost(&mut self) -> u64 {
-        let Some(first) = self.records.front().copied() else { return 0 };
-        if first.condition != Condition::Outstanding {
-            return 0;
+    /// Marks the first unacknowledged segment as lost, whatever it went through.
+    pub(crate) fn mark_first_lost(&mut self) -> Marked {
+        let mut marked = Marked::default();
+        if let Some(first) = self.records.front().copied()
+            && first.condition == Condition::Outstanding
+        {
+            let end = first.end.min(first.start + u64::from(first.segment));
+            let place = self.records.place_at(first.start);
+            let place = self.records.isolate(place, first.start, end);
+            self.mark_lost_at(place, &mut marked);
         }
-        let end = first.end.min(first.start + u64::from(first.segment));
-        let index = self.isolate(0, first.start, end);
-        self.mark_lost_at(index)
+        marked
+    }
+
+    /// When the first unacknowledged segment was last sent.
+    pub(crate) fn first_sent_at(&self) -> Option<Instant> {
+        self.records.front().map(|first| first.moment.at)
     }
 
     /// Marks all that the peer is not known to hold as lost (RFC 6675 §5.1: after a timeout). With `reneged`, what
-    /// it was known to hold as well (RFC 2018 §8). Returns the bytes marked.
-    pub(crate) fn mark_all_lost(&mut self, reneged: bool) -> u64 {
+    /// it was known to hold as well (RFC 2018 §8).
+    pub(crate) fn mark_all_lost(&mut self, reneged: bool) -> Marked {
         if reneged {
             self.sacked.clear();
         }
-        let mut marked = 0;
-        for record in &mut self.records {
+        let mut marked = Marked::default();
+        let lost = &mut self.lost;
+        self.records.for_each_mut(|record| {
             let lose = match record.condition {
                 Condition::Outstanding => true,
                 Condition::Sacked => reneged,
@@ -310,69 +338,51 @@ impl Scoreboard {
             };
             if lose {
                 record.condition = Condition::Lost;
-                marked += record.len();
+                marked.add(record);
+                lost.insert(record.start, record.end);
             }
-        }
-        self.lost += marked;
+        });
         self.outstanding = 0;
-        self.retransmit_from = self.records.front().map(|record| record.start);
-        self.judged = None;
+        self.judged = Position::default();
         marked
     }
 
     /// The lowest bytes that are lost and wait to be sent again: at most `max` of them, contiguous.
-    pub(crate) fn next_lost(&mut self, max: u64) -> Option<(Position, Position)> {
-        if self.lost == 0 {
-            return None;
-        }
-        let mut index = self.retransmit_from.map_or(0, |from| self.index_at(from));
-        while self.records.get(index).is_some_and(|record| record.condition != Condition::Lost) {
-            index += 1;
-        }
-        let first = self.records.get(index)?;
-        let (start, mut end) = (first.start, first.end);
-        self.retransmit_from = Some(start);
-        for record in self.records.range(index + 1..) {
-            if record.condition != Condition::Lost || end.since(start) >= max {
-                break;
-            }
-            end = record.end;
-        }
-        Some((start, end.min(start + max)))
+    pub(crate) fn next_lost(&self, max: u64) -> Option<(Position, Position)> {
+        self.lost.first().map(|(start, end)| (start, end.min(start + max)))
     }
 
     /// Lost bytes, as `next_lost` gave them or the front of that, went out again.
     pub(crate) fn on_retransmitted(&mut self, start: Position, end: Position, moment: SendMoment) {
-        let mut index = self.index_at(start);
-        while let Some(record) = self.records.get(index).copied() {
+        let mut place = self.records.place_at(start);
+        while let Some(record) = self.records.get(place).copied() {
             if record.start >= end {
                 break;
             }
-            index = self.isolate(index, record.start.max(start), record.end.min(end));
-            if let Some(record) = self.records.get_mut(index) {
+            place = self.records.isolate(place, record.start.max(start), record.end.min(end));
+            if let Some(record) = self.records.get_mut(place) {
                 if record.condition == Condition::Lost {
                     record.condition = Condition::Outstanding;
-                    self.lost -= record.len();
                     self.outstanding += record.len();
                 }
                 record.moment = moment;
                 record.retransmitted = true;
             }
-            index += 1;
+            place = self.records.after(place);
         }
+        self.lost.remove(start, end);
         self.extend_order(moment.at, start, end);
-        self.retransmit_from = Some(end);
     }
 
-    /// RFC 8985 §6.2 step 5: marks as lost what was sent before `newest` was, `patience` ago or earlier. Returns the bytes
-    /// marked, and when the next will be due.
+    /// RFC 8985 §6.2 step 5: marks as lost what was sent before `newest` was, `patience` ago or earlier. Returns also
+    /// when the next will be due.
     pub(crate) fn mark_lost_by_time(
         &mut self,
         now: Instant,
         newest: (Instant, Position),
         patience: Duration,
-    ) -> (u64, Option<Instant>) {
-        let mut marked = 0;
+    ) -> (Marked, Option<Instant>) {
+        let mut marked = Marked::default();
         while let Some(&(at, start, end)) = self.order.front() {
             if (at, start) >= newest {
                 break;
@@ -380,11 +390,15 @@ impl Scoreboard {
             let until = if at < newest.0 { end } else { end.min(newest.1) };
             let due = at + patience;
             if due > now {
-                if self.any_outstanding(at, start, until) {
+                if let Some(waiting) = self.first_waiting(at, start, until) {
+                    // What lies before it is settled, and is not looked at again.
+                    if let Some(front) = self.order.front_mut() {
+                        front.1 = waiting;
+                    }
                     return (marked, Some(due));
                 }
             } else {
-                marked += self.mark_lost_sent_at(at, start, until);
+                self.mark_lost_sent_at(at, start, until, &mut marked);
             }
             self.order.pop_front();
             if until < end {
@@ -395,47 +409,80 @@ impl Scoreboard {
         (marked, None)
     }
 
-    fn any_outstanding(&self, at: Instant, start: Position, end: Position) -> bool {
-        let records = self.records.range(self.index_at(start)..);
-        records
-            .take_while(|record| record.start < end)
-            .any(|record| record.condition == Condition::Outstanding && record.moment.at == at)
+    /// Where the first record within `start..end` begins that was last sent at `at` and is still out.
+    fn first_waiting(&self, at: Instant, start: Position, end: Position) -> Option<Position> {
+        let mut place = self.records.place_at(start);
+        while let Some(record) = self.records.get(place).filter(|record| record.start < end) {
+            if record.condition == Condition::Outstanding && record.moment.at == at {
+                return Some(record.start.max(start));
+            }
+            place = self.records.after(place);
+        }
+        None
     }
 
-    fn mark_lost_sent_at(&mut self, at: Instant, start: Position, end: Position) -> u64 {
-        let mut marked = 0;
-        let mut index = self.index_at(start);
-        while let Some(record) = self.records.get(index).copied() {
+    fn mark_lost_sent_at(&mut self, at: Instant, start: Position, end: Position, marked: &mut Marked) {
+        let mut place = self.records.place_at(start);
+        while let Some(record) = self.records.get(place).copied() {
             if record.start >= end {
                 break;
             }
             if record.condition == Condition::Outstanding && record.moment.at == at {
-                let (inner_start, inner_end) = (record.start.max(start), record.end.min(end));
-                index = self.isolate(index, inner_start, inner_end);
-                marked += self.mark_lost_at(index);
+                place = self.records.isolate(place, record.start.max(start), record.end.min(end));
+                self.mark_lost_at(place, marked);
             }
-            index += 1;
+            place = self.records.after(place);
         }
-        marked
+    }
+
+    /// The first segment from `from` on that lies below something the peer holds and is not held itself (RFC 6675 §4
+    /// NextSeg (3)).
+    pub(crate) fn first_below_held(&self, from: Position) -> Option<(Position, Position)> {
+        let start = self.sacked.containing(from).map_or(from, |(_, end)| end);
+        self.sacked.descending().next().filter(|&(highest, _)| start < highest)?;
+        let record = self.records.get(self.records.place_at(start))?;
+        (record.condition == Condition::Outstanding)
+            .then(|| (start, record.end.min(start + u64::from(record.segment))))
+    }
+
+    /// What the peer was known to hold is outstanding again, for a policy that does not look at SACKs.
+    pub(crate) fn forget_held(&mut self) {
+        let outstanding = &mut self.outstanding;
+        self.records.for_each_mut(|record| {
+            if record.condition == Condition::Sacked {
+                record.condition = Condition::Outstanding;
+                *outstanding += record.len();
+            }
+        });
+        self.sacked.clear();
+        self.judged = Position::default();
     }
 
     /// The last segment that the peer is not known to hold, for a tail loss probe (RFC 8985 §7.3).
     pub(crate) fn last_segment(&self) -> Option<(Position, Position)> {
-        let last = self.records.iter().rev().find(|record| record.condition == Condition::Outstanding)?;
-        Some((last.start.max(last.end.back(u64::from(last.segment))), last.end))
+        let sent = self.records.back()?.end;
+        let end = match self.sacked.descending().next() {
+            Some((start, held)) if held == sent => start,
+            _ => sent,
+        };
+        let last = self.records.get(self.records.place_at(end.back(1)))?;
+        (last.condition == Condition::Outstanding)
+            .then(|| (last.start.max(end.back(u64::from(last.segment))), end))
     }
 
     fn extend_order(&mut self, at: Instant, start: Position, end: Position) {
         match self.order.back_mut() {
-            Some(last) if last.0 == at && last.2 == start => last.2 = end,
+            Some(last) if last.0 == at && last.2 == start && end.since(last.1) <= Self::RECORD_MAX => {
+                last.2 = end
+            }
             _ => self.order.push_back((at, start, end)),
         }
     }
 
     /// Data at `start..end` was sent again as a probe, without having been held to be lost.
     pub(crate) fn on_probe(&mut self, start: Position, end: Position) {
-        let index = self.index_at(start);
-        if let Some(record) = self.records.get_mut(index).filter(|record| record.start < end) {
+        let place = self.records.place_at(start);
+        if let Some(record) = self.records.get_mut(place).filter(|record| record.start < end) {
             record.retransmitted = true;
         }
     }
@@ -445,53 +492,51 @@ impl Scoreboard {
         self.records.front().is_some_and(|record| record.condition == Condition::Sacked)
     }
 
+    /// Nothing was lost: what counts as that is outstanding.
+    pub(crate) fn on_undo(&mut self) {
+        while let Some((start, end)) = self.lost.first() {
+            let mut place = self.records.place_at(start);
+            while let Some(record) = self.records.get_mut(place).filter(|record| record.start < end) {
+                if record.condition == Condition::Lost {
+                    record.condition = Condition::Outstanding;
+                    self.outstanding += record.len();
+                    // RACK took it off its list when it was found late.
+                    self.order.push_front((record.moment.at, record.start, record.end));
+                }
+                place = self.records.after(place);
+            }
+            self.lost.remove(start, end);
+        }
+        self.order.make_contiguous().sort_unstable();
+        self.judged = Position::default();
+    }
+
     /// A recovery episode is over: what is sent from now on is judged afresh.
     pub(crate) fn on_recovery_end(&mut self) {
-        self.judged = None;
+        self.judged = Position::default();
     }
 
     /// Gives memory back when nothing is outstanding.
     pub(crate) fn shrink(&mut self) {
         if self.records.is_empty() {
-            self.records = VecDeque::new();
+            self.records = Records::default();
             self.order = VecDeque::new();
-            self.retransmit_from = None;
-            self.judged = None;
+            self.judged = Position::default();
         }
     }
 
-    fn mark_lost_at(&mut self, index: usize) -> u64 {
-        let Some(record) = self.records.get_mut(index) else { return 0 };
+    fn mark_lost_at(&mut self, place: Place, marked: &mut Marked) {
+        let Some(record) = self.records.get_mut(place) else { return };
         record.condition = Condition::Lost;
-        let (start, len) = (record.start, record.len());
-        self.outstanding -= len;
-        self.lost += len;
-        self.retransmit_from = Some(self.retransmit_from.map_or(start, |from| from.min(start)));
-        len
+        marked.add(record);
+        self.outstanding -= record.len();
+        self.lost.insert(record.start, record.end);
     }
 
-    /// The index of the first record that ends after `at`.
-    fn index_at(&self, at: Position) -> usize {
-        self.records.partition_point(|record| record.end <= at)
-    }
-
-    /// Splits the record at `index` so that `start..end`, which lies in it, has one of its own; returns that one's
-    /// index.
-    fn isolate(&mut self, index: usize, start: Position, end: Position) -> usize {
-        let Some(record) = self.records.get(index).copied() else { return index };
-        let mut index = index;
-        if record.start < start {
-            self.records.insert(index, Record { end: start, ..record });
-            index += 1;
-        }
-        if end < record.end {
-            self.records.insert(index + 1, Record { start: end, ..record });
-        }
-        if let Some(middle) = self.records.get_mut(index) {
-            middle.start = start;
-            middle.end = end;
-        }
-        index
+    /// Records looked at so far.
+    #[cfg(test)]
+    pub(crate) fn visits(&self) -> u64 {
+        self.records.visits()
     }
 
     /// Checks that the sums agree with the records.
@@ -501,7 +546,7 @@ impl Scoreboard {
             self.records.iter().filter(|record| record.condition == condition).map(Record::len).sum()
         };
         assert_eq!(self.outstanding, sum(Condition::Outstanding), "pipe");
-        assert_eq!(self.lost, sum(Condition::Lost), "lost");
+        assert_eq!(self.lost.bytes(), sum(Condition::Lost), "lost");
         assert_eq!(self.sacked.bytes(), sum(Condition::Sacked), "sacked");
         for (one, next) in self.records.iter().zip(self.records.iter().skip(1)) {
             assert_eq!(one.end, next.start, "records are contiguous");

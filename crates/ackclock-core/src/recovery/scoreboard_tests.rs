@@ -1,5 +1,7 @@
 //! The scoreboard against a naive model: one entry for each byte.
 
+use std::time::Duration;
+
 use ackclock_control::Instant;
 use ackclock_wire::SeqNum;
 use proptest::prelude::*;
@@ -66,6 +68,7 @@ enum Step {
     LoseFirst,
     LoseAll,
     Retransmit(u64),
+    Forget,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -76,6 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::LoseFirst),
         Just(Step::LoseAll),
         (1u64..4).prop_map(Step::Retransmit),
+        Just(Step::Forget),
     ]
 }
 
@@ -119,11 +123,15 @@ proptest! {
                     let expected = if model.bytes.first() == Some(&Byte::Outstanding) {
                         model.set(model.una, end, &[Byte::Outstanding], Byte::Lost)
                     } else { 0 };
-                    prop_assert_eq!(board.mark_first_lost(), expected);
+                    prop_assert_eq!(board.mark_first_lost().bytes, expected);
                 }
                 Step::LoseAll => {
                     let expected = model.set(model.una, nxt, &[Byte::Outstanding], Byte::Lost);
-                    prop_assert_eq!(board.mark_all_lost(false), expected);
+                    prop_assert_eq!(board.mark_all_lost(false).bytes, expected);
+                }
+                Step::Forget => {
+                    model.set(model.una, nxt, &[Byte::Sacked], Byte::Outstanding);
+                    board.forget_held();
                 }
                 Step::Retransmit(segments) => {
                     let first = model.bytes.iter().position(|&byte| byte == Byte::Lost);
@@ -155,11 +163,11 @@ fn three_ranges_or_two_segments_above_make_a_loss() {
     assert_eq!(board.lost_boundary(3, 10), None, "two segments above are not enough");
     board.on_sack(at(60), at(70), &mut outcome);
     assert_eq!(board.lost_boundary(3, 10), Some(at(20)));
-    assert_eq!(board.mark_lost_before(at(20)), 20);
-    assert_eq!(board.mark_lost_before(at(20)), 0, "each byte is judged once");
+    assert_eq!(board.mark_lost_before(at(20)).bytes, 20);
+    assert_eq!(board.mark_lost_before(at(20)).bytes, 0, "each byte is judged once");
     board.on_sack(at(70), at(90), &mut outcome);
     assert_eq!(board.lost_boundary(3, 10), Some(at(60)), "30 bytes are more than two segments");
-    assert_eq!(board.mark_lost_before(at(60)), 20);
+    assert_eq!(board.mark_lost_before(at(60)).bytes, 20);
 }
 
 #[test]
@@ -167,10 +175,10 @@ fn a_retransmission_is_not_judged_again_by_the_same_evidence() {
     let mut board = sent(6);
     let mut outcome = AckOutcome::default();
     board.on_sack(at(10), at(60), &mut outcome);
-    assert_eq!(board.mark_lost_before(at(10)), 10);
+    assert_eq!(board.mark_lost_before(at(10)).bytes, 10);
     let (start, end) = board.next_lost(10).unwrap();
     board.on_retransmitted(start, end, moment(9));
-    assert_eq!(board.mark_lost_before(at(10)), 0);
+    assert_eq!(board.mark_lost_before(at(10)).bytes, 0);
     assert_eq!((board.pipe(), board.lost()), (10, 0));
 }
 
@@ -195,4 +203,89 @@ fn a_segment_held_in_part_is_not_held() {
     assert_eq!(outcome.newly_sacked, 0);
     board.on_sack(at(10), at(28), &mut outcome);
     assert_eq!(outcome.newly_sacked, 10);
+}
+
+#[test]
+fn records_made_by_one_call_split_anywhere_and_stay_in_order() {
+    let mut board = Scoreboard::default();
+    board.on_sent(at(0), at(400), SEGMENT as u32, moment(0));
+    board.on_sent(at(400), at(500), SEGMENT as u32, moment(1));
+    let mut outcome = AckOutcome::default();
+    for start in [390, 10, 200, 420, 30] {
+        board.on_sack(at(start), at(start + 10), &mut outcome);
+        board.check_invariants();
+    }
+    assert_eq!(board.mark_lost_before(at(390)).bytes, 360);
+    board.on_cumulative_ack(at(205), &mut outcome);
+    board.check_invariants();
+    assert_eq!(board.next_lost(1000), Some((at(210), at(390))));
+    assert_eq!(board.last_segment(), Some((at(490), at(500))));
+}
+
+/// What one acknowledgement may look at, apart from what it changes.
+const LOOKS: u64 = 16;
+
+const SACKS: u64 = 4000;
+
+/// SACKs for one segment each, in this order, while both rules of loss are asked and one segment is sent again after each.
+/// Returns how many records were looked at in all.
+fn looks_of_sacks(flight: u64, per_call: u64, order: impl Fn(u64) -> u64) -> u64 {
+    let mut board = Scoreboard::default();
+    for call in 0..flight / per_call {
+        let (start, end) = (call * per_call * SEGMENT, (call + 1) * per_call * SEGMENT);
+        board.on_sent(at(start), at(end), SEGMENT as u32, moment(call));
+    }
+    let late = flight * 3;
+    for k in 0..SACKS {
+        let first = order(k) * SEGMENT;
+        let mut outcome = AckOutcome::default();
+        board.on_sack(at(first), at(first + SEGMENT), &mut outcome);
+        assert_eq!(outcome.newly_sacked, SEGMENT);
+        let (newest, end) = outcome.newest_any.unwrap();
+        board.mark_lost_by_time(Instant::from_millis(late), (newest.at, end), Duration::from_millis(late));
+        if let Some(boundary) = board.lost_boundary(3, SEGMENT as u32) {
+            board.mark_lost_before(boundary);
+        }
+        if let Some((start, end)) = board.next_lost(SEGMENT) {
+            board.on_retransmitted(start, end, moment(late + k));
+        }
+    }
+    let looks = board.visits();
+    board.check_invariants();
+    looks
+}
+
+#[test]
+fn cost_of_an_acknowledgement_does_not_grow_with_what_is_in_flight() {
+    for flight in [10_000, 100_000] {
+        let middle = flight / 2;
+        for per_call in [1, 40] {
+            // Each segment may be looked at a few times in its life; a split moves the pieces of its own call.
+            let once = 4 * flight;
+            let most = once + SACKS * (LOOKS + 4 * per_call);
+            let looks = [
+                looks_of_sacks(flight, per_call, |k| flight - 1 - 2 * k),
+                looks_of_sacks(flight, per_call, |k| if k % 2 == 0 { middle + k } else { middle - k }),
+                looks_of_sacks(flight, per_call, |k| 1 + 2 * k),
+                looks_of_sacks(flight, per_call, |k| if k % 2 == 0 { 1 + k } else { flight - k }),
+            ];
+            println!("{flight} in flight, {per_call} a call: {looks:?} of {most}");
+            assert!(looks.iter().all(|&looks| looks <= most));
+        }
+    }
+}
+
+#[test]
+fn cost_of_a_lost_retransmission_does_not_grow_with_what_is_in_flight() {
+    let mut board = sent(100_000);
+    let mut outcome = AckOutcome::default();
+    board.on_sack(at(SEGMENT), at(99_990 * SEGMENT), &mut outcome);
+    for k in 0..1000 {
+        let before = board.visits();
+        assert_eq!(board.mark_first_lost().bytes, SEGMENT);
+        assert_eq!(board.next_lost(SEGMENT), Some((at(0), at(SEGMENT))));
+        board.on_retransmitted(at(0), at(SEGMENT), moment(200_000 + k));
+        assert_eq!(board.last_segment(), Some((at(99_999 * SEGMENT), at(100_000 * SEGMENT))));
+        assert!(board.visits() - before <= LOOKS);
+    }
 }

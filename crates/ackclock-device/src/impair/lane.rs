@@ -107,6 +107,10 @@ impl Lane {
             self.statistics.lost += 1;
             return;
         }
+        // Which bit to flip is hardly ever asked; a number more would have changed the fates of every seed.
+        if happens(draws.corrupt_bit, self.settings.mark) {
+            self.statistics.marked += u64::from(ackclock_wire::ecn::mark(&mut bytes));
+        }
         let copy = happens(draws.duplicate, self.settings.duplicate).then(|| bytes.clone());
         if happens(draws.corrupt, self.settings.corrupt) && flip_bit(&mut bytes, draws.corrupt_bit) {
             self.statistics.corrupted += 1;
@@ -143,11 +147,16 @@ impl Lane {
 
     /// Through the bottleneck, then onto the delay line or into the hands that hold it back; `false` when there
     /// is no room.
-    fn enter(&mut self, now: Instant, bytes: Vec<u8>, jitter_draw: u64, held_back: bool) -> bool {
+    fn enter(&mut self, now: Instant, mut bytes: Vec<u8>, jitter_draw: u64, held_back: bool) -> bool {
         let Some(departure) = self.departure(now, bytes.len()) else {
             self.statistics.queue_full += 1;
             return false;
         };
+        // The packet itself is among them, and the one that is being transmitted does not wait.
+        let waiting = self.departures.len().saturating_sub(2);
+        if self.settings.mark_above.is_some_and(|most| waiting >= most) {
+            self.statistics.marked += u64::from(ackclock_wire::ecn::mark(&mut bytes));
+        }
         let jitter_ns = u64::try_from(self.settings.jitter.as_nanos()).unwrap_or(u64::MAX);
         let jitter = Duration::from_nanos(below(jitter_draw, jitter_ns));
         let arrival = departure + self.settings.delay + jitter;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The impairment of one direction.
 ///
-/// A packet meets them in this order: blackout, loss, duplication, corruption, the bottleneck's queue and rate,
+/// A packet meets them in this order: blackout, loss, marks, duplication, corruption, the bottleneck's queue and rate,
 /// then delay, jitter and reordering. The default impairs nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -12,6 +12,11 @@ pub struct Settings {
     pub rate_bps: Option<u64>,
     /// How many packets may wait for the bottleneck; what comes on top is dropped.
     pub queue_packets: usize,
+    /// A packet that finds at least so many waiting for the bottleneck is marked with Congestion Experienced, if its
+    /// transport takes marks (ECN); `None`: none is.
+    pub mark_above: Option<usize>,
+    /// Probability that a packet is marked so, whatever waits.
+    pub mark: f64,
     /// Added to the way of each packet.
     pub delay: Duration,
     /// Up to this much is added on top, evenly distributed. Packets do not overtake each other by it.
@@ -33,6 +38,8 @@ impl Default for Settings {
         Self {
             rate_bps: None,
             queue_packets: 1000,
+            mark_above: None,
+            mark: 0.0,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             loss: 0.0,
@@ -49,6 +56,7 @@ impl Settings {
     pub(super) fn check(&self) -> Result<(), SettingsError> {
         let probabilities = [
             ("loss", self.loss),
+            ("mark", self.mark),
             ("duplicate", self.duplicate),
             ("corrupt", self.corrupt),
             ("reorder", self.reorder),
@@ -90,6 +98,8 @@ pub struct Statistics {
     pub lost: u64,
     /// Dropped because the bottleneck's queue (or the delay line) was full.
     pub queue_full: u64,
+    /// Marked with Congestion Experienced.
+    pub marked: u64,
     /// Copies made.
     pub duplicated: u64,
     /// Had a bit flipped.

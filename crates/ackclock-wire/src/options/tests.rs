@@ -46,8 +46,10 @@ proptest! {
     }
 
     #[test]
-    fn etherparse_reads_what_is_written(options in options()) {
+    fn etherparse_reads_what_is_written(mut options in options()) {
         use etherparse::TcpOptionElement as E;
+        // It knows none of Accurate ECN's.
+        options.accecn = None;
         let theirs = etherparse::TcpOptions::try_from_slice(&written(&options)).unwrap();
         let mut read = TcpOptions::default();
         for element in theirs.elements_iter() {
@@ -108,7 +110,8 @@ fn every_kind_and_length_at_every_offset_is_skipped_or_refused() {
             };
             let parsed = TcpOptions::parse(&bytes);
             assert_eq!(parsed.is_ok(), legal, "kind {kind} length {len} at {at}");
-            if !(MSS..=SACK).contains(&kind) && kind != TIMESTAMPS && legal {
+            let accecn = [KIND_ECT0_FIRST, KIND_ECT1_FIRST].contains(&kind);
+            if !(MSS..=SACK).contains(&kind) && kind != TIMESTAMPS && !accecn && legal {
                 assert_eq!(parsed, Ok(TcpOptions::default()), "kind {kind} length {len} at {at}");
             }
         }
@@ -169,4 +172,37 @@ fn known_kind_with_another_length_is_skipped() {
 #[test]
 fn bytes_behind_the_end_of_list_are_not_read() {
     assert_eq!(TcpOptions::parse(&[END, MSS, 0, 0]), Ok(TcpOptions::default()));
+}
+
+#[test]
+fn accurate_ecn_counters_come_in_both_orders() {
+    let option = TcpOptions::parse(&[172, 11, 0, 0, 1, 0, 0, 2, 0, 0, 3]).unwrap().accecn.unwrap();
+    assert_eq!((option.ect0(), option.ce(), option.ect1()), (Some(1), Some(2), Some(3)));
+    let option = TcpOptions::parse(&[174, 11, 0, 0, 1, 0, 0, 2, 0, 0, 3]).unwrap().accecn.unwrap();
+    assert_eq!((option.ect0(), option.ce(), option.ect1()), (Some(3), Some(2), Some(1)));
+}
+
+/// RFC 9768 §3.2.3: of an unusual length the whole counters count; the first option of a segment stands.
+#[test]
+fn accurate_ecn_option_of_any_length_is_read_as_far_as_it_goes() {
+    for len in 0..=20u8 {
+        let data: Vec<u8> = (1..=len).collect();
+        let bytes = [&[1, 174, len + 2][..], &data, &[172, 5, 9, 9, 9]].concat();
+        let option = TcpOptions::parse(&bytes).unwrap().accecn.unwrap();
+        let counter = |at: u8| (len >= at + 2).then(|| u32::from_be_bytes([0, at, at + 1, at + 2]));
+        assert_eq!(
+            (option.ect1(), option.ce(), option.ect0()),
+            (counter(1), counter(4), counter(7)),
+            "{len}"
+        );
+    }
+}
+
+#[test]
+fn accurate_ecn_leaves_room_for_two_sack_blocks_beside_timestamps() {
+    let accecn = Some(AccEcn::new(crate::AccEcnOrder::Ect0First, 1, 2, 3).truncated(2));
+    let sack = sack_blocks(&[(1, 2), (3, 4), (5, 6)]);
+    let options = TcpOptions { timestamps: Some((1, 2)), sack, accecn, ..Default::default() };
+    assert_eq!(written(&options).len(), OPTIONS_MAX);
+    assert_eq!(TcpOptions::parse(&written(&options)).unwrap().sack.as_slice().len(), 2);
 }

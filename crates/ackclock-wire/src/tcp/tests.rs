@@ -25,7 +25,7 @@ proptest! {
     ) {
         let packet = packet((src, dst), &fields, &payload, TxChecksum::Full);
         let segment = parse(&packet).unwrap();
-        let Fields { seq, ack, flags, window, urgent, options } = fields;
+        let Fields { seq, ack, flags, window, urgent, ecn: _, options } = fields;
         prop_assert_eq!((segment.src_port, segment.dst_port), (src.port(), dst.port()));
         prop_assert_eq!((segment.seq, segment.ack, segment.flags), (seq, ack, flags));
         prop_assert_eq!((segment.window, segment.urgent, segment.payload), (window, urgent, &payload[..]));
@@ -36,7 +36,10 @@ proptest! {
         prop_assert_eq!(segment.options.sack_permitted, options.sack_permitted && syn);
         let sent = options.sack.as_slice();
         prop_assert!(sent.starts_with(segment.options.sack.as_slice()));
-        prop_assert_eq!(segment.options.sack.is_empty(), sent.is_empty() || options_len(&options) < 12);
+        prop_assert_eq!(segment.options.accecn, options.accecn);
+        // Options that belong on SYNs alone and these counters leave no room for a block.
+        let others = options_len(&TcpOptions { sack: Default::default(), ..options });
+        prop_assert_eq!(segment.options.sack.is_empty(), sent.is_empty() || others + 12 > 40);
     }
 
     #[test]
@@ -137,4 +140,11 @@ fn syn_and_fin_each_count_in_the_length() {
 fn flags_print_their_names() {
     assert_eq!(format!("{:?}", Flags::SYN | Flags::ACK), "SYN,ACK");
     assert_eq!(format!("{:?}", Flags::NONE), "NONE");
+}
+
+#[test]
+fn ace_is_the_three_flags_as_a_number() {
+    assert_eq!(Flags::from_ace(5), Flags::AE | Flags::ECE);
+    assert!((0..8).all(|ace| (Flags::from_ace(ace) | Flags::ACK).ace() == ace));
+    assert_eq!(Flags::from_ace(7), Flags::ACE);
 }

@@ -72,6 +72,7 @@ proptest! {
         let mut out = [0xaa; HEADER_MAX];
         let len = template.write(&mut out, &fields, [first, second], TxChecksum::Full);
         let packet = [&out[..len], &payload].concat();
+        let traffic_class = traffic_class & !3 | fields.ecn.bits();
         prop_assert_eq!(packet, built_by_etherparse(sockets, ttl, traffic_class, &fields, &payload));
         let transport = usize::from(template.transport_offset());
         prop_assert_eq!(len, transport + 20 + options_len(&fields.options));

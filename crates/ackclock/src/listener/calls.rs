@@ -67,6 +67,7 @@ impl State {
         linger: Option<Duration>,
     ) -> io::Result<ListenerId> {
         self.check_up()?;
+        self.check_tcp(options.tcp.as_ref())?;
         let deferred = options.deferred.then(|| Box::new(Deferred::new(options.syn_backlog)));
         let asked = options.addr;
         let id = self.endpoint.listen(now, options).map_err(error::listen)?;

@@ -3,16 +3,19 @@
 mod calls;
 mod incoming;
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use ackclock_core::profile::Profile;
 use ackclock_core::{ListenAddr, ListenOptions, ListenerId, TcpConfig};
 
 pub(crate) use self::calls::{HandshakeToken, ListenerSlot};
 pub use self::incoming::{DeferredListener, Incoming};
+use crate::choices::IntoController;
 use crate::shared::{Handle, Place};
 use crate::state::Queue;
 use crate::{Stack, TcpStream};
@@ -148,6 +151,31 @@ impl ListenerBuilder {
     pub fn tcp(mut self, tcp: TcpConfig) -> Self {
         self.options.tcp = Some(tcp);
         self
+    }
+
+    /// Makes all the choices of a profile for the connections accepted, by name or by value: see
+    /// [`TcpSocket::set_profile`](crate::TcpSocket::set_profile). The other settings are those of [`tcp`](Self::tcp).
+    ///
+    /// # Errors
+    /// As [`TcpSocket::set_profile`](crate::TcpSocket::set_profile).
+    pub fn profile<P>(mut self, profile: P) -> io::Result<Self>
+    where
+        P: TryInto<Profile>,
+        P::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let (choices, default) = self.shared.look(|state| (state.choices(), state.tcp.clone()));
+        choices.apply(profile, self.options.tcp.get_or_insert(default))?;
+        Ok(self)
+    }
+
+    /// The congestion controller of the connections accepted, by name or by value.
+    ///
+    /// # Errors
+    /// As [`TcpSocket::set_congestion_control`](crate::TcpSocket::set_congestion_control).
+    pub fn congestion_control(mut self, controller: impl IntoController) -> io::Result<Self> {
+        let (choices, default) = self.shared.look(|state| (state.choices(), state.tcp.clone()));
+        self.options.tcp.get_or_insert(default).congestion = choices.controller(controller)?;
+        Ok(self)
     }
 
     /// What dropping an accepted stream does: see [`TcpStream::set_linger`].

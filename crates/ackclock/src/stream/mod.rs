@@ -1,6 +1,7 @@
 //! [`TcpStream`]: one connection.
 
 mod calls;
+mod choices;
 mod options;
 mod split;
 mod split_owned;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use ackclock_core::{ConnectionInfo, Keepalive};
 
 use super::{Notice, TcpStream};
-use crate::congestion::{self, IntoController};
 use crate::error;
 use crate::state::Queue;
 
@@ -161,14 +160,21 @@ impl TcpStream {
         self.update(|connection, _| connection.set_receive_buffer_max(bytes))
     }
 
-    /// Replaces the congestion controller, by the name of a built-in one or by a factory of your own. The new one
-    /// starts from the present window.
+    /// The bound of the rate of sending, in bytes of payload a second; `None`: there is none.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for an unknown name (the error lists the known ones); the stack is gone.
-    pub fn set_congestion_control(&self, controller: impl IntoController) -> io::Result<()> {
-        let factory = congestion::resolve(controller)?;
-        self.update(|connection, now| connection.set_congestion(now, factory))
+    /// The stack is gone.
+    pub fn max_pacing_rate(&self) -> io::Result<Option<u64>> {
+        self.look(|connection| connection.max_pacing_rate())
+    }
+
+    /// Bounds the rate of sending, in bytes of payload a second, at least 1 (as Linux's `SO_MAX_PACING_RATE`); `None`
+    /// takes the bound back. Segments are spaced, in bursts of two or of a millisecond's worth.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a rate of zero; the stack is gone.
+    pub fn set_max_pacing_rate(&self, rate: Option<u64>) -> io::Result<()> {
+        self.update(|connection, now| connection.set_max_pacing_rate(now, rate))?.map_err(error::option)
     }
 
     /// What is known of the connection: what `ss -ti` shows, typed.

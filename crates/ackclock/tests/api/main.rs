@@ -5,6 +5,7 @@
 
 mod accept;
 mod cancel;
+mod choices;
 mod data;
 mod detached;
 mod drops;

@@ -35,6 +35,28 @@ async fn options_are_what_they_were_set_to() {
     stream.set_user_timeout(Some(Duration::from_secs(30))).unwrap();
     assert_eq!(stream.user_timeout().unwrap(), Some(Duration::from_secs(30)));
     assert_eq!(stream.linger().unwrap(), None);
+
+    assert_eq!(stream.max_pacing_rate().unwrap(), None);
+    stream.set_max_pacing_rate(Some(1_000_000)).unwrap();
+    assert_eq!(stream.max_pacing_rate().unwrap(), Some(1_000_000));
+    assert_eq!(kind(stream.set_max_pacing_rate(Some(0))), ErrorKind::InvalidInput);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bounded_rate_is_kept_by_the_driver() {
+    const RATE: u64 = 1_000_000;
+    let hosts = hosts();
+    let (mut stream, mut peer) = connection(&hosts).await;
+    stream.set_max_pacing_rate(Some(RATE)).unwrap();
+    let began = tokio::time::Instant::now();
+    let sent = async { stream.write_all(&[7; 3_000_000]).await };
+    let (sent, received) = tokio::join!(sent, async {
+        let mut data = vec![0; 3_000_000];
+        peer.read_exact(&mut data).await
+    });
+    assert_eq!((sent.unwrap(), received.unwrap()), ((), 3_000_000));
+    let took = began.elapsed().as_millis();
+    assert!((2_950..3_050).contains(&took), "3 s at {RATE} bytes a second: {took} ms");
 }
 
 #[tokio::test]

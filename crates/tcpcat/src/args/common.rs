@@ -8,6 +8,7 @@ use ackclock::Cidr;
 use ackclock_device::OffloadMode;
 use clap::{Args, ValueEnum};
 
+use super::ControlArgs;
 use crate::units;
 
 /// Options of every transfer.
@@ -23,6 +24,8 @@ pub(crate) struct Common {
     pub(crate) kernel: bool,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
     #[command(flatten)]
     pub(crate) observe: ObserveArgs,
     #[command(flatten)]
@@ -69,9 +72,6 @@ pub(crate) enum Offload {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "TCP")]
 pub(crate) struct TcpArgs {
-    /// Congestion control: cubic, reno, ...
-    #[arg(long, value_name = "NAME", default_value = "cubic")]
-    pub(crate) cc: String,
     /// Largest payload of a segment in bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(48..))]
     pub(crate) mss: Option<u16>,
@@ -119,6 +119,12 @@ pub(crate) struct ImpairArgs {
     /// A bottleneck of this rate, with room for 1000 packets in front of it
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub(crate) rate_limit: Option<u64>,
+    /// Mark packets with Congestion Experienced with this probability, if their transport takes marks (ECN)
+    #[arg(long, value_name = "P", value_parser = units::probability)]
+    pub(crate) mark: Option<f64>,
+    /// Mark packets that find so many waiting for the bottleneck of --rate-limit
+    #[arg(long, value_name = "PACKETS", requires = "rate_limit")]
+    pub(crate) mark_above: Option<usize>,
     /// Hold packets back until others have overtaken them
     #[arg(long, value_name = "P", value_parser = units::probability)]
     pub(crate) reorder: Option<f64>,

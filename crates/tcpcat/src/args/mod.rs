@@ -3,6 +3,7 @@
 //! Without a subcommand the arguments are nc's: `tcpcat HOST PORT` and `tcpcat -l PORT`.
 
 mod common;
+mod control;
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -13,6 +14,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub(crate) use self::common::{Common, DeviceArgs, ImpairArgs, ObserveArgs, TcpArgs};
+pub(crate) use self::control::{ControlArgs, is_simulated_only};
 use crate::units;
 
 /// Moves data between TUN hosts over a TCP in user space.
@@ -54,6 +56,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Say what is missing for a transfer, and the commands that mend it
     Doctor(DoctorArgs),
+    /// List profiles, congestion controllers, recovery policies and timeouts that can be chosen, with their sources
+    Profiles(ProfilesArgs),
 }
 
 /// The arguments without a subcommand.
@@ -189,6 +193,14 @@ pub(crate) struct DoctorArgs {
     pub(crate) probe_namespaces: bool,
 }
 
+/// A list of what can be chosen by name.
+#[derive(Args, Debug)]
+pub(crate) struct ProfilesArgs {
+    /// Print it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Whom to talk to.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Place {
@@ -278,6 +290,7 @@ pub(crate) enum Invocation {
     BenchClient(BenchClientArgs, Target),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
+    Profiles(ProfilesArgs),
 }
 
 /// Understands a command line, the program's name first.
@@ -316,6 +329,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Invocation, clap::Error> {
         }
         Command::Demo(args) => Invocation::Demo(args),
         Command::Doctor(args) => Invocation::Doctor(args),
+        Command::Profiles(args) => Invocation::Profiles(args),
     })
 }
 
@@ -373,7 +387,9 @@ Examples:
   tcpcat --configure --addr 10.9.0.2/24 10.9.0.1 80  talk to a server of this machine's kernel
   tcpcat recv big.iso -l 7000 --verify --configure --addr 10.9.0.2/24
   tcpcat send big.iso 10.9.0.2 7000 --verify --progress --configure --tun tun1 --addr 10.9.1.2/24
-  tcpcat bench client 10.9.0.1 --stats --cc reno --configure --addr 10.9.0.2/24";
+  tcpcat bench client 10.9.0.1 --stats --cc bbr --configure --addr 10.9.0.2/24
+  tcpcat bench client 10.9.0.1 --profile vegas-1995 --rto rfc6298,min=1s --configure --addr 10.9.0.2/24
+  tcpcat profiles                                    see what --profile, --cc, --recovery, --rto take";
 
 #[cfg(test)]
 mod tests;

@@ -106,3 +106,58 @@ fn the_kernels_tcp_has_no_device() {
 fn both_families_at_once_contradict() {
     assert!(error("-4 -6 h 1").contains("cannot be used with"));
 }
+
+#[test]
+fn a_profile_is_overruled_by_single_choices() {
+    let config = |line: &str| {
+        let mut config = ackclock::TcpConfig::default();
+        pipe(line).0.common.control.apply(&mut config).unwrap();
+        config
+    };
+    let modern = config("h 1");
+    assert_eq!(
+        (modern.profile, modern.congestion.name(), modern.recovery.name()),
+        ("modern", "cubic", "rack-tlp")
+    );
+    let mixed = config(
+        "h 1 --cc vegas --profile reno-1990 --recovery newreno --rto rfc6298,min=1s --undo dsack --start-up csa:5,0.2 \
+         --acks window-share --pacing on --ecn classic",
+    );
+    assert_eq!(
+        (mixed.profile, mixed.congestion.name(), mixed.recovery.name()),
+        ("reno-1990", "vegas", "newreno")
+    );
+    assert_eq!(mixed.rto.rto_min, Duration::from_secs(1));
+    assert_eq!(
+        (mixed.undo.to_string(), mixed.acks.to_string()),
+        ("dsack".into(), "window-share:35,200ms".into())
+    );
+    assert_eq!(mixed.start_up.map(|kind| kind.to_string()).as_deref(), Some("csa:5,0.2"));
+    assert_eq!((mixed.pacing, mixed.ecn.name(), mixed.sack), (true, "classic", false));
+    assert!(!config("h 1 --pacing off --start-up off").pacing);
+}
+
+#[test]
+fn names_that_there_are_not_list_those_that_there_are() {
+    for (line, expected) in [
+        ("h 1 --profile vegas", "vegas-1995"),
+        ("h 1 --profile vegas-1996", "a similar value exists: 'vegas-1995'"),
+        ("h 1 --cc renault", "newreno"),
+        ("h 1 --recovery rack", "rack-tlp"),
+        ("h 1 --rto jacobson", "jacobson-1988"),
+        ("h 1 --rto rfc6298,min=2s,max=1s", "longer than the largest"),
+        ("h 1 --undo eifel", "timestamps"),
+        ("h 1 --start-up csaa", "tcsa-prime"),
+        ("h 1 --acks lazy", "window-share"),
+        ("h 1 --pacing maybe", "off"),
+        ("h 1 --ecn on", "accurate"),
+        ("send f h 1 --profile x", "modern"),
+        ("bench client h --cc x", "cubic"),
+        ("h 1 --profile none-1987", "simulated networks only"),
+        ("h 1 --cc none-1987", "simulated networks only"),
+    ] {
+        let error = invocation(line).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+        assert!(error.to_string().contains(expected), "{line}: {error}");
+    }
+}

@@ -36,7 +36,13 @@ pub(super) struct Connected {
     local: Option<String>,
     remote: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     congestion: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovery: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rto_estimator: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mss: Option<u32>,
 }
@@ -73,13 +79,18 @@ pub(super) struct StreamReport {
     local: String,
     remote: String,
     state: &'static str,
+    profile: &'static str,
     congestion: &'static str,
+    recovery: &'static str,
     cwnd: u64,
     ssthresh: Option<u64>,
     rtt_us: u128,
     rttvar_us: u128,
     min_rtt_us: u128,
     rto_ms: u128,
+    rto_min_ms: u128,
+    rto_estimator: String,
+    start_up: Option<StartUpReport>,
     mss: u32,
     bytes_sent: u64,
     bytes_acked: u64,
@@ -92,6 +103,13 @@ pub(super) struct StreamReport {
     rcv_wnd: u32,
     delivery_rate_bps: u64,
     pacing_rate_bps: Option<u64>,
+}
+
+/// What came of the estimation at the start.
+#[derive(Debug, Serialize)]
+struct StartUpReport {
+    bandwidth_bps: u64,
+    set_ssthresh: bool,
 }
 
 impl Report {
@@ -118,7 +136,10 @@ impl Connected {
         Self {
             local: stream.local_addr().ok().map(|addr| addr.to_string()),
             remote: stream.peer_addr().ok().map(|addr| addr.to_string()),
+            profile: info.as_ref().map(|info| info.profile),
             congestion: info.as_ref().map(|info| info.congestion),
+            recovery: info.as_ref().map(|info| info.recovery.name()),
+            rto_estimator: info.as_ref().map(stats::rto_estimator),
             mss: info.as_ref().map(|info| info.snd_mss),
         }
     }
@@ -184,13 +205,21 @@ impl StreamReport {
             local: tuple.local().to_string(),
             remote: tuple.remote().to_string(),
             state: stats::state(info),
+            profile: info.profile,
             congestion: info.congestion,
+            recovery: info.recovery.name(),
             cwnd: info.cwnd,
             ssthresh: info.ssthresh,
             rtt_us: info.srtt.as_micros(),
             rttvar_us: info.rttvar.as_micros(),
             min_rtt_us: info.rtt_min.as_micros(),
             rto_ms: info.rto.as_millis(),
+            rto_min_ms: info.rto_config.rto_min.as_millis(),
+            rto_estimator: stats::rto_estimator(info),
+            start_up: info.start_up.map(|start_up| StartUpReport {
+                bandwidth_bps: start_up.bandwidth.saturating_mul(8),
+                set_ssthresh: start_up.set_ssthresh,
+            }),
             mss: info.snd_mss,
             bytes_sent: info.bytes_sent,
             bytes_acked: info.bytes_acked,

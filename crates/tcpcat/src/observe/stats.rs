@@ -14,10 +14,13 @@ pub(crate) fn line(tuple: &FourTuple, info: &ConnectionInfo) -> String {
     if info.sack {
         line.push_str(" sack");
     }
+    word(&mut line, "profile", info.profile);
+    word(&mut line, "recovery", info.recovery.name());
     if let Some((peer, own)) = info.window_scale {
         word(&mut line, "wscale", format!("{peer},{own}"));
     }
     word(&mut line, "rto", millis(info.rto));
+    word(&mut line, "rto_est", rto_estimator(info));
     if info.backoff > 0 {
         word(&mut line, "backoff", info.backoff);
     }
@@ -35,6 +38,13 @@ pub(crate) fn line(tuple: &FourTuple, info: &ConnectionInfo) -> String {
     queues(&mut line, info, mss);
     word(&mut line, "minrtt", millis(info.rtt_min));
     line
+}
+
+/// The name of the timeout's estimator, or what distinguishes it.
+pub(super) fn rto_estimator(info: &ConnectionInfo) -> String {
+    let config = &info.rto_config;
+    let (min, tick) = (millis(config.rto_min), millis(config.granularity));
+    config.preset_name().map_or_else(|| format!("custom,min={min}ms,g={tick}ms"), str::to_owned)
 }
 
 fn counts(line: &mut String, info: &ConnectionInfo) {
@@ -57,6 +67,9 @@ fn rates(line: &mut String, info: &ConnectionInfo) {
     }
     if let Some(last) = info.last_received {
         word(line, "lastrcv", last.as_millis());
+    }
+    if let Some(start_up) = info.start_up {
+        let _ = write!(line, " start_up {}", bps(start_up.bandwidth as f64 * 8.0));
     }
     if let Some(rate) = info.pacing_rate {
         let _ = write!(line, " pacing_rate {}", bps(rate as f64 * 8.0));

@@ -85,6 +85,10 @@ impl Bbr {
                 why: "it answers the rate of loss: while it starts, only more than 2 % in a round trip",
             },
             Exception {
+                check: "halves on loss",
+                why: "where loss is too high, it keeps seven tenths of the model",
+            },
+            Exception {
                 check: "reduces on loss whatever is outstanding",
                 why: "it has no threshold; see above for the window",
             },

@@ -2,9 +2,20 @@ use std::time::Duration;
 
 use super::{Thresholds, Vegas};
 use crate::Instant;
-use crate::congestion::testing::{SMSS, START, loss};
+use crate::congestion::testing::{SMSS, START, loss, timeout};
 use crate::congestion::{Ack, Controller, Sent, described, testing::ack};
 use crate::kit::{Flow, Path};
+
+fn send(vegas: &mut Vegas, in_flight: u64) {
+    vegas.on_sent(&Sent { now: Instant::ZERO, bytes: SMSS, in_flight, retransmission: false });
+}
+
+/// A connection that has sent its first window.
+fn started() -> Vegas {
+    let mut vegas = Vegas::new(&START);
+    (1..=10).for_each(|segment| send(&mut vegas, segment * SMSS));
+    vegas
+}
 
 /// A round trip of `rtt_ms` in which a window is sent and acknowledged.
 fn round(vegas: &mut Vegas, delivered: &mut u64, rtt_ms: u64) -> u64 {
@@ -17,7 +28,7 @@ fn round(vegas: &mut Vegas, delivered: &mut u64, rtt_ms: u64) -> u64 {
         vegas.on_ack(&Ack { rtt, delivered: *delivered, prior_delivered, ..ack(0, SMSS) });
         while in_flight + SMSS <= vegas.cwnd() {
             in_flight += SMSS;
-            vegas.on_sent(&Sent { now: Instant::ZERO, bytes: SMSS, in_flight, retransmission: false });
+            send(vegas, in_flight);
         }
     }
     vegas.cwnd() / SMSS
@@ -34,7 +45,8 @@ fn in_congestion_avoidance(segments: u64) -> (Vegas, u64) {
 
 #[test]
 fn slow_start_doubles_every_other_round() {
-    let mut vegas = Vegas::new(&START);
+    // Tests: V4
+    let mut vegas = started();
     let mut delivered = 0;
     let windows: Vec<u64> = (0..6).map(|_| round(&mut vegas, &mut delivered, 100)).collect();
     assert_eq!(windows, [20, 20, 40, 40, 80, 80]);
@@ -42,7 +54,8 @@ fn slow_start_doubles_every_other_round() {
 
 #[test]
 fn slow_start_ends_when_one_segment_is_queued() {
-    let mut vegas = Vegas::new(&START);
+    // Tests: V4
+    let mut vegas = started();
     let mut delivered = 0;
     round(&mut vegas, &mut delivered, 100);
     // 20 segments at 106 ms: 20 - 20 * 100/106 = 1.13 segments queued; the measured round is the still one.
@@ -52,7 +65,18 @@ fn slow_start_ends_when_one_segment_is_queued() {
 }
 
 #[test]
+fn window_grows_with_the_first_acknowledgement_after_a_timeout() {
+    // Tests: V4
+    let (mut vegas, mut delivered) = in_congestion_avoidance(20);
+    vegas.on_timeout(&timeout(20 * SMSS, 1));
+    send(&mut vegas, SMSS);
+    let windows: Vec<u64> = (0..4).map(|_| round(&mut vegas, &mut delivered, 100)).collect();
+    assert_eq!(windows, [2, 2, 4, 4]);
+}
+
+#[test]
 fn less_than_alpha_queued_grows_by_a_segment() {
+    // Tests: V3
     let (mut vegas, mut delivered) = in_congestion_avoidance(20);
     let windows: Vec<u64> = (0..3).map(|_| round(&mut vegas, &mut delivered, 100)).collect();
     assert_eq!(windows, [21, 22, 23]);
@@ -60,6 +84,7 @@ fn less_than_alpha_queued_grows_by_a_segment() {
 
 #[test]
 fn between_alpha_and_beta_the_window_stands() {
+    // Tests: V3
     let (mut vegas, mut delivered) = in_congestion_avoidance(20);
     // The round that ends with the first longer round trip had none. Then 21 * (1 - 100/111) = 2.1 segments
     // queued.
@@ -70,6 +95,7 @@ fn between_alpha_and_beta_the_window_stands() {
 
 #[test]
 fn more_than_beta_queued_shrinks_by_a_segment() {
+    // Tests: V3
     let (mut vegas, mut delivered) = in_congestion_avoidance(20);
     // 21 * (1 - 100/125) = 4.2 segments queued.
     assert_eq!(round(&mut vegas, &mut delivered, 125), 21);
@@ -84,9 +110,10 @@ fn loss_halves() {
     assert_eq!(vegas.cwnd(), 10 * SMSS);
 }
 
-/// V3: on an otherwise empty path the queue stays between alpha and beta, whatever the path.
+/// On an otherwise empty path the queue stays between alpha and beta, whatever the path.
 #[test]
 fn queue_settles_between_alpha_and_beta() {
+    // Tests: V3
     for thresholds in [Thresholds::ONE_THREE, Thresholds::TWO_FOUR] {
         let vegas = described(Vegas::NAME, Vegas::ABOUT, move |start| {
             Box::new(Vegas::with_thresholds(start, thresholds))

@@ -12,18 +12,20 @@ mod step7_text;
 mod step8_fin;
 mod syn_sent;
 
-use ackclock_wire::{Flags, RxMeta, Segment};
+use ackclock_wire::{Codepoint, Flags, RxMeta, Segment};
 
 use super::{Connection, State};
 use crate::Instant;
 use crate::position::Position;
 
 /// A segment on its way through the steps.
-struct Arrival<'a> {
-    now: Instant,
-    segment: &'a Segment<'a>,
+pub(super) struct Arrival<'a> {
+    pub(super) now: Instant,
+    pub(super) segment: &'a Segment<'a>,
     /// How many segments of the wire it stands for.
     segments: u32,
+    /// The ECN field of its IP header.
+    codepoint: Codepoint,
     /// SEG.SEQ.
     start: Position,
     /// The text left after trimming to the window, and where it begins.
@@ -43,24 +45,44 @@ enum Verdict {
 
 impl Connection {
     /// A segment of this connection arrived.
-    pub(crate) fn handle_segment(&mut self, now: Instant, segment: &Segment<'_>, meta: RxMeta) {
+    pub(crate) fn handle_segment(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        meta: RxMeta,
+        codepoint: Codepoint,
+    ) {
         let segments = coalesced(segment, meta);
         self.counts.segments_received += u64::from(segments);
         match self.state {
             State::Closed | State::Listen => {}
-            State::SynSent => self.arrives_in_syn_sent(now, segment),
-            _ => self.arrives_synchronized(now, segment, segments),
+            State::SynSent => self.arrives_in_syn_sent(now, segment, codepoint),
+            _ => self.arrives_synchronized(now, segment, segments, codepoint),
         }
         self.update_send_timer(now);
         self.check_invariants();
     }
 
-    fn arrives_synchronized(&mut self, now: Instant, segment: &Segment<'_>, segments: u32) {
+    fn arrives_synchronized(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        segments: u32,
+        codepoint: Codepoint,
+    ) {
         let start = self.rcv.nxt.near(segment.seq);
         // RFC 9293 §3.4: a SYN takes the first sequence number, text follows it.
         let text_start = start + u64::from(segment.flags.contains(Flags::SYN));
-        let mut arrival =
-            Arrival { now, segment, segments, start, text: segment.payload, text_start, fin: false };
+        let mut arrival = Arrival {
+            now,
+            segment,
+            segments,
+            codepoint,
+            start,
+            text: segment.payload,
+            text_start,
+            fin: false,
+        };
         // The order is the RFC's; any other is a bug. Its third step, security, has no content here.
         for step in [
             Self::step1_sequence,

@@ -26,6 +26,7 @@ impl Connection {
         {
             timestamps.update(arrival.now, value, arrival.start);
         }
+        self.note_codepoint(arrival.segment, arrival.segments, arrival.codepoint);
         self.trim_to_window(arrival);
         Verdict::Continue
     }

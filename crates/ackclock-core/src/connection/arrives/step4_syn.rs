@@ -17,6 +17,7 @@ impl Connection {
         // RFC 5961 §4.2: whatever the sequence number, a challenge; a peer that lost its state answers with a reset.
         if self.limiter.allow(arrival.now, Provocation::Syn) {
             self.reply = Some(Reply::Ack);
+            self.note_syn_again(arrival.codepoint);
         }
         Verdict::Drop
     }

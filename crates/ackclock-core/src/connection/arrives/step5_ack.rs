@@ -63,7 +63,8 @@ impl Connection {
     #[inline]
     fn take_ack(&mut self, arrival: &Arrival<'_>, ack: Position) {
         if ack == self.snd.una && self.scoreboard.is_empty() {
-            // Nothing is outstanding, so there is no news but the window.
+            // Nothing is outstanding, so there is no news but the window, and perhaps a duplicate.
+            self.take_duplicate_report(arrival, ack);
             return self.update_window(arrival, ack, ack);
         }
         self.take_news(arrival, ack);
@@ -83,18 +84,20 @@ impl Connection {
             self.snd.acknowledge(ack);
             self.pending.probe = false;
         }
-        if self.sack && !arrival.segment.options.sack.is_empty() {
+        let heeds_sack = self.heeds_sack();
+        if heeds_sack && !arrival.segment.options.sack.is_empty() {
             self.take_sack_blocks(arrival, &mut outcome);
         }
         if ack >= prior_una {
             self.update_window(arrival, ack, prior_una);
         }
+        self.take_duplicate_report(arrival, ack);
         // RFC 5681 §2: outstanding data, no text, no SYN or FIN, the same acknowledgement, the same window;
         // with SACK, news is what makes it count (RFC 6675 §2).
         let duplicate = ack == prior_una
             && !self.scoreboard.is_empty()
             && arrival.segment.seq_len() == 0
-            && if self.sack { outcome.newly_sacked > 0 } else { self.snd.wnd == prior_wnd };
+            && if heeds_sack { outcome.newly_sacked > 0 } else { self.snd.wnd == prior_wnd };
         if advanced == 0 && !duplicate && outcome.newly_acked == 0 {
             return;
         }
@@ -103,11 +106,30 @@ impl Connection {
             // RFC 6298 §5.3: the timer starts anew when new data is acknowledged.
             self.restart_send_timer(now);
         }
+        if self.undo.is_some() && self.judge_reduction(arrival, prior_una, duplicate, &outcome)
+            || self.answers_original(arrival, &outcome)
+        {
+            outcome.newest_is_original = outcome.newest_was_repeated;
+        }
         self.judge_losses(now, advanced, duplicate, &outcome);
-        self.tell_controller(arrival, prior_una, prior_in_flight, advanced, &outcome);
+        let ecn_marked = self.take_marks(now, arrival.segment, outcome.newly_acked, prior_in_flight);
+        self.tell_controller(arrival, prior_una, prior_in_flight, advanced, ecn_marked, &outcome);
         if advanced > 0 {
             self.note_write_room();
         }
+    }
+
+    /// RFC 8985 §6.2 step 2: of something sent again the echoed timestamp tells that the first transmission arrived.
+    fn answers_original(&self, arrival: &Arrival<'_>, outcome: &AckOutcome) -> bool {
+        // What is held beyond a gap is answered with the timestamp of what came before the gap.
+        let repeated = outcome.newest_any.filter(|_| outcome.newest_was_repeated);
+        let Some((moment, _)) = repeated.filter(|&(_, end)| end <= self.snd.una) else { return false };
+        let (Some(timestamps), Some((_, echoed))) = (self.timestamps, arrival.segment.options.timestamps)
+        else {
+            return false;
+        };
+        let age = timestamps.value(moment.at).wrapping_sub(echoed);
+        age != 0 && age < 1 << 31
     }
 
     fn take_sack_blocks(&mut self, arrival: &Arrival<'_>, outcome: &mut AckOutcome) {
@@ -126,7 +148,9 @@ impl Connection {
     fn update_window(&mut self, arrival: &Arrival<'_>, ack: Position, prior_una: Position) {
         if self.snd.wl1 < arrival.start || self.snd.wl1 == arrival.start && self.snd.wl2 <= ack {
             let was_closed = self.snd.wnd == 0;
-            self.snd.wnd = u32::from(arrival.segment.window) << self.snd.scale;
+            // RFC 7323 §2.2: the window of a SYN, also of one that crossed ours, is never shifted.
+            let scale = if arrival.segment.flags.contains(Flags::SYN) { 0 } else { self.snd.scale };
+            self.snd.wnd = u32::from(arrival.segment.window) << scale;
             self.snd.max_wnd = self.snd.max_wnd.max(self.snd.wnd);
             self.snd.wl1 = arrival.start;
             self.snd.wl2 = ack;
@@ -145,8 +169,8 @@ impl Connection {
     fn on_window_opened(&mut self, arrival: &Arrival<'_>) {
         if self.give_up.probes > 0 && !self.scoreboard.is_empty() && !self.recovery.in_recovery() {
             let lost = self.scoreboard.mark_first_lost();
-            self.note_loss(arrival.now, LossRule::WindowReopened, lost);
-            self.recovery.first_retransmission |= lost > 0;
+            self.note_loss(arrival.now, LossRule::WindowReopened, lost.bytes);
+            self.recovery.first_retransmission |= lost.bytes > 0;
         }
         self.give_up.probes = 0;
         self.give_up.waiting_since = self.give_up.waiting_since.map(|_| arrival.now);
@@ -160,19 +184,7 @@ impl Connection {
             self.give_up.waiting_since = (self.snd.una < self.snd.nxt).then_some(now);
             self.give_up.expiries = 0;
         }
-        // RFC 9293 MUST-18: Karn's rule. What was sent once gives a sample; of what was sent more often, only the
-        // echoed timestamp tells which transmission was answered (RFC 7323 §4.3). It counts milliseconds, so short
-        // round trips are left to those, unless the path has become slower than was thought.
-        let sample = match (outcome.newest, self.timestamps, arrival.segment.options.timestamps) {
-            (Some(moment), ..) if !outcome.retransmission_acked => Some(now.saturating_since(moment.at)),
-            (_, Some(timestamps), Some((_, echoed))) if advanced > 0 => timestamps
-                .since_echoed(now, echoed)
-                .filter(|&rtt| rtt >= TICKS_MATTER || rtt > self.rtt.srtt()),
-            _ => None,
-        };
-        if let Some(rtt) = sample {
-            self.rtt.on_sample(rtt);
-        }
+        self.sample_round_trip(arrival, advanced, outcome);
         if let Some((moment, _)) = outcome.newest_any {
             let interval = now.saturating_since(moment.delivered_at);
             let bytes = self.delivery.bytes - moment.delivered;
@@ -186,17 +198,43 @@ impl Connection {
         }
     }
 
+    /// RFC 9293 MUST-18: Karn's rule. What was sent once gives a sample; of what was sent more often, only the echoed
+    /// timestamp tells which transmission was answered (RFC 7323 §4.3). It counts milliseconds, so short round trips
+    /// are left to those, unless the path has become slower than was thought.
+    fn sample_round_trip(&mut self, arrival: &Arrival<'_>, advanced: u64, outcome: &AckOutcome) {
+        let now = arrival.now;
+        if outcome.retransmission_acked {
+            self.rtt.on_segment_retransmitted();
+        } else if let Some(moment) = outcome.newest {
+            // One timed segment at a time is a matter of cumulative acknowledgements: a selective one does not say
+            // whether it was that segment.
+            if !self.rtt.times_one_segment() || advanced > 0 && outcome.newly_sacked == 0 {
+                self.rtt.on_segment_acked(moment.at, now);
+            }
+            return;
+        }
+        if let (Some(timestamps), Some((_, echoed))) = (self.timestamps, arrival.segment.options.timestamps)
+            && advanced > 0
+            && !self.rtt.times_one_segment()
+            && let Some(rtt) = timestamps.since_echoed(now, echoed)
+            && (rtt >= TICKS_MATTER || rtt > self.rtt.srtt())
+        {
+            self.rtt.on_sample(rtt);
+        }
+    }
+
     fn tell_controller(
         &mut self,
         arrival: &Arrival<'_>,
         prior_una: Position,
         prior_in_flight: u64,
         advanced: u64,
+        ecn_marked: u64,
         outcome: &AckOutcome,
     ) {
         let Some((moment, _)) = outcome.newest_any else { return };
         let now = arrival.now;
-        self.congestion.on_ack(&Ack {
+        self.tell_ack(&Ack {
             now,
             bytes_acked: outcome.newly_acked,
             bytes_cumulative: advanced,
@@ -214,8 +252,8 @@ impl Connection {
             prior_in_flight,
             in_flight: self.in_flight(),
             cwnd_limited: self.delivery.cwnd_limited_until.is_some_and(|until| prior_una <= until),
-            in_recovery: self.recovery.in_recovery(),
-            ecn_marked: 0,
+            in_recovery: self.recovery.in_recovery() || self.answers_mark(),
+            ecn_marked,
         });
     }
 

@@ -1,6 +1,10 @@
 //! Seventh, the segment text (RFC 9293 §3.10.7.4): into the buffer, and an acknowledgement owed.
 
+use ackclock_control::bandwidth;
+use ackclock_control::profile::AckPolicy;
+
 use super::super::Connection;
+use super::super::timers::ACK_DELAY_MAX;
 use super::{Arrival, Verdict};
 use crate::ConnectionError;
 
@@ -40,25 +44,68 @@ impl Connection {
             self.readiness.readable = true;
         }
         self.timers.buffers = super::super::timers::Timers::UNSET;
-        self.owe_ack(arrival, gap_before || received.out_of_order);
+        let at_gap = gap_before || received.out_of_order;
+        if let Some(samples_max) = self.tcp.receiver_bandwidth {
+            self.measure_arrival(arrival, samples_max, received.advanced, at_gap);
+        }
+        self.owe_ack(arrival, at_gap);
         Verdict::Continue
+    }
+
+    /// When received data is acknowledged, as [`AckPolicy`] says.
+    #[inline]
+    fn owe_ack(&mut self, arrival: &Arrival<'_>, at_gap: bool) {
+        // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it stands for.
+        self.acks.segments += arrival.segments;
+        let due = match self.tcp.acks {
+            AckPolicy::EverySecondSegment { .. } => self.second_or_gap(at_gap),
+            // Deviation from RFC 5681 §4.2 and RFC 9293 SHLD-19: neither gaps nor second segments count; that is what
+            // 4.3BSD did, whose "lazy" receivers the paper of 1988 measures.
+            AckPolicy::WindowShare { percent, .. } => self.rcv.may_move_by(percent),
+        };
+        if due {
+            self.acks.now = true;
+        } else {
+            // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.
+            let delay = self.tcp.acks.delay_max().min(ACK_DELAY_MAX);
+            self.timers.delayed_ack = self.timers.delayed_ack.min(arrival.now + delay);
+        }
     }
 
     /// RFC 5681 §4.2: out-of-order segments, and those that fill a gap, are acknowledged at once; of others every
     /// second full-sized one, and any within the delay.
     #[inline]
-    fn owe_ack(&mut self, arrival: &Arrival<'_>, at_gap: bool) {
-        // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it stands for.
-        self.acks.segments += arrival.segments;
+    fn second_or_gap(&mut self, at_gap: bool) -> bool {
         if at_gap && self.acks.now && !self.sack && self.rcv.buffer.has_gap() {
             // RFC 9293 MAY-13 (RFC 5681 §4.2): a duplicate for each, though the batch is processed before the first leaves.
             self.acks.repeats = self.acks.repeats.saturating_add(1);
         }
-        if at_gap || self.acks.segments >= 2 {
-            self.acks.now = true;
+        at_gap || self.acks.segments >= 2
+    }
+
+    /// After a read: whether the window has opened by the share that the policy waits for.
+    #[inline]
+    pub(in crate::connection) fn share_is_due(&self) -> bool {
+        match self.tcp.acks {
+            AckPolicy::EverySecondSegment { .. } => false,
+            AckPolicy::WindowShare { percent, .. } => self.acks.segments > 0 && self.rcv.may_move_by(percent),
+        }
+    }
+
+    /// Shows an arrival to the estimator of the bandwidth, made at the first.
+    fn measure_arrival(&mut self, arrival: &Arrival<'_>, samples_max: usize, advanced: u64, at_gap: bool) {
+        // The peer's segments and initial window are not known; that it starts as we do is the paper's assumption.
+        let smss = (arrival.text.len() as u64).div_ceil(u64::from(arrival.segments.max(1)));
+        let initial_window = u64::from(self.tcp.initial_window_segments.max(1)).saturating_mul(smss);
+        let arrivals = self
+            .extras
+            .get_or_insert_default()
+            .arrivals
+            .get_or_insert_with(|| Box::new(bandwidth::Receiver::new(samples_max, initial_window, smss)));
+        if at_gap {
+            arrivals.on_loss();
         } else {
-            // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.
-            self.timers.delayed_ack = self.timers.delayed_ack.min(arrival.now + self.tcp.acks.delay_max());
+            arrivals.on_data(arrival.now, advanced);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! SYN-SENT (RFC 9293 §3.10.7.3).
 
-use ackclock_wire::{Flags, Segment};
+use ackclock_wire::{Codepoint, Flags, Segment};
 
 use super::super::{Connection, Reply, State};
 use super::Arrival;
@@ -8,7 +8,7 @@ use crate::position::Position;
 use crate::{ConnectionError, Instant};
 
 impl Connection {
-    pub(super) fn arrives_in_syn_sent(&mut self, now: Instant, segment: &Segment<'_>) {
+    pub(super) fn arrives_in_syn_sent(&mut self, now: Instant, segment: &Segment<'_>, codepoint: Codepoint) {
         // First, the ACK bit.
         let ack = segment.flags.contains(Flags::ACK).then(|| self.snd.una.near(segment.ack));
         if let Some(ack) = ack
@@ -28,11 +28,11 @@ impl Connection {
         }
         // Fourth, the SYN bit. Fifth: neither SYN nor RST.
         if segment.flags.contains(Flags::SYN) {
-            self.take_syn(now, segment, ack);
+            self.take_syn(now, segment, codepoint, ack);
         }
     }
 
-    fn take_syn(&mut self, now: Instant, segment: &Segment<'_>, ack: Option<Position>) {
+    fn take_syn(&mut self, now: Instant, segment: &Segment<'_>, codepoint: Codepoint, ack: Option<Position>) {
         let irs = Position::initial(segment.seq);
         self.rcv.restart(irs);
         self.take_syn_options(now, &segment.options);
@@ -47,9 +47,10 @@ impl Connection {
             self.set_window_of_syn(segment.window);
             self.rcv.offer_unscaled();
             self.pending.syn = false;
+            self.take_ecn_answer(segment.flags, codepoint);
             self.establish(now, clean);
             self.acks.now = true;
-            self.take_rest_of_syn(now, segment, irs);
+            self.take_rest_of_syn(now, segment, codepoint, irs);
         } else {
             // RFC 9293 MUST-10: simultaneous open.
             self.set_window_of_syn(segment.window);
@@ -60,11 +61,12 @@ impl Connection {
     }
 
     /// Text and FIN of a SYN,ACK (RFC 9293 §3.10.7.3: "continue processing at the sixth step").
-    fn take_rest_of_syn(&mut self, now: Instant, segment: &Segment<'_>, irs: Position) {
+    fn take_rest_of_syn(&mut self, now: Instant, segment: &Segment<'_>, codepoint: Codepoint, irs: Position) {
         let mut arrival = Arrival {
             now,
             segment,
             segments: 1,
+            codepoint,
             start: irs,
             text: segment.payload,
             text_start: irs + 1,

@@ -1,4 +1,8 @@
-//! RACK-TLP (RFC 8985): losses found by time, and a probe for lost tails.
+//! RACK-TLP: losses found by time, and a probe for lost tails.
+//!
+//! Y. Cheng, N. Cardwell, N. Dukkipati and P. Jha, "The RACK-TLP Loss Detection Algorithm for TCP", RFC 8985, 2021.
+//! The arithmetic of §6.2 is in `recovery/rack.rs`; how much is sent during recovery is [`prr`](super::prr)'s.
+//! The deviations stand beside the code that departs.
 
 use std::time::Duration;
 
@@ -8,7 +12,7 @@ use ackclock_control::profile::Recovery;
 use super::super::timers::{RecoveryTimer, SendTimer};
 use super::{Connection, DUP_THRESH, Phase};
 use crate::Instant;
-use crate::recovery::AckOutcome;
+use crate::recovery::{AckOutcome, Marked};
 use crate::trace::LossRule;
 
 /// TLP.max_ack_delay (RFC 8985 §7.2).
@@ -17,21 +21,30 @@ const PEER_ACK_DELAY_MAX: Duration = Duration::from_millis(200);
 const PROBE_SLACK: Duration = Duration::from_millis(1);
 
 impl Connection {
-    pub(super) fn judge_by_time(&mut self, now: Instant, outcome: &AckOutcome) {
+    pub(super) fn judge_by_time(&mut self, now: Instant, advanced: u64, outcome: &AckOutcome) {
+        self.end_tail_probe(now, outcome);
         if outcome.duplicate_reported {
             self.recovery.rack.on_duplicate_report(self.snd.una, self.snd.nxt);
         }
         self.recovery.rack.on_ack(now, outcome, self.rtt.rtt_min());
-        self.find_late(now);
+        let lost = self.find_late(now);
+        self.regulate_recovery(outcome.newly_acked, advanced > 0 && !lost);
+        self.arm_tail_probe(now);
     }
 
-    /// RFC 8985 §6.2 step 5, and what its timer does.
-    pub(in crate::connection) fn find_late(&mut self, now: Instant) {
+    /// The reordering window of a segment has closed.
+    pub(in crate::connection) fn on_reordering_timeout(&mut self, now: Instant) {
+        self.find_late(now);
+        self.regulate_recovery(0, false);
+    }
+
+    /// RFC 8985 §6.2 step 5. Says whether anything was lost.
+    fn find_late(&mut self, now: Instant) -> bool {
         if let RecoveryTimer::Reordering(_) = self.timers.recovery {
             self.timers.recovery = RecoveryTimer::Idle;
         }
         let Some(newest) = self.recovery.rack.newest().filter(|_| !self.scoreboard.is_empty()) else {
-            return;
+            return false;
         };
         let three_held = self.scoreboard.sacked() >= u64::from(DUP_THRESH * self.smss());
         let certain = three_held || self.recovery.phase != Phase::Open;
@@ -40,10 +53,11 @@ impl Connection {
         if let Some(at) = next {
             self.timers.recovery = RecoveryTimer::Reordering(at);
         }
-        if lost > 0 {
-            self.note_loss(now, LossRule::LaterDelivered, lost);
-            self.begin_episode_if_open(now, lost, LossCause::Reordering);
+        if lost.bytes > 0 {
+            self.declare_lost(now, LossRule::LaterDelivered, lost);
+            self.begin_episode_if_open(now, lost.bytes, LossCause::Reordering);
         }
+        lost.bytes > 0
     }
 
     /// RFC 8985 §7.2: a probe goes out if no acknowledgement comes for two round trips.
@@ -75,15 +89,17 @@ impl Connection {
     }
 
     /// RFC 8985 §7.4.2: the probe was answered. If nobody says that it was not needed, what it repeated had been lost.
-    pub(super) fn end_tail_probe(&mut self, now: Instant, outcome: &AckOutcome) {
+    fn end_tail_probe(&mut self, now: Instant, outcome: &AckOutcome) {
         let Some(end) = self.recovery.tail_probe else { return };
         if self.snd.una < end && !outcome.duplicate_reported {
             return;
         }
         self.recovery.tail_probe = None;
         if self.recovery.phase == Phase::Open && !outcome.duplicate_reported {
-            self.note_loss(now, LossRule::TailProbe, u64::from(self.smss()));
-            self.begin_episode_if_open(now, u64::from(self.smss()), LossCause::Reordering);
+            let bytes = u64::from(self.smss());
+            let newest = outcome.newest_any.map(|(moment, _)| moment);
+            self.declare_lost(now, LossRule::TailProbe, Marked { bytes, newest });
+            self.begin_episode_if_open(now, bytes, LossCause::Reordering);
             self.end_episode_if_done(now);
         }
     }

@@ -1,6 +1,9 @@
 //! Two connections joined directly, in virtual time.
 
+mod acks;
+mod timeout;
 mod transfer;
+mod undo;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,38 +16,40 @@ use crate::budget::Budget;
 use crate::{FourTuple, Instant, Limits, TcpConfig};
 
 /// What the path between the two does with the `n`th packet from side `side`.
-type Path = Box<dyn FnMut(usize, u64) -> Fate>;
+pub(super) type Path = Box<dyn FnMut(usize, u64) -> Fate>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     Deliver(Duration),
     Drop,
 }
 
 /// Two ends and what is on its way between them.
-struct Pair {
-    now: Instant,
-    ends: [Connection; 2],
-    limits: Limits,
+pub(super) struct Pair {
+    pub(super) now: Instant,
+    pub(super) ends: [Connection; 2],
+    pub(super) limits: Limits,
+    /// How late timers expire.
+    pub(super) late: Duration,
     wire: BTreeMap<(Instant, u64), (usize, Vec<u8>, RxMeta)>,
     packets: [u64; 2],
     serial: u64,
     path: Path,
 }
 
-const DELAY: Duration = Duration::from_millis(10);
+pub(super) const DELAY: Duration = Duration::from_millis(10);
 
-fn perfect() -> Path {
+pub(super) fn perfect() -> Path {
     Box::new(|_, _| Fate::Deliver(DELAY))
 }
 
-fn software(mtu: usize) -> Limits {
+pub(super) fn software(mtu: usize) -> Limits {
     Limits { gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: false }
 }
 
 impl Pair {
     /// Two active opens that cross: the shortest way to two established connections without an endpoint.
-    fn crossing(configs: [TcpConfig; 2], limits: Limits, path: Path) -> Self {
+    pub(super) fn crossing(configs: [TcpConfig; 2], limits: Limits, path: Path) -> Self {
         let now = Instant::from_millis(1000);
         let addr = |last| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), 1000 + u16::from(last));
         let [one, two] = configs;
@@ -54,14 +59,24 @@ impl Pair {
                 timestamp_offset: iss / 3,
                 mtu: 1500,
                 budget: Budget::new(64 << 20),
+                timer_granularity: Duration::from_millis(1),
             };
             Connection::active(now, FourTuple::new(addr(local), addr(remote)), tcp.into(), &env)
         };
         let ends = [end(1, 2, one, u32::MAX - 20_000), end(2, 1, two, (1 << 31) - 10_000)];
-        Self { now, ends, limits, wire: BTreeMap::new(), packets: [0; 2], serial: 0, path }
+        Self {
+            now,
+            ends,
+            limits,
+            late: Duration::ZERO,
+            wire: BTreeMap::new(),
+            packets: [0; 2],
+            serial: 0,
+            path,
+        }
     }
 
-    fn established(configs: [TcpConfig; 2], path: Path) -> Self {
+    pub(super) fn established(configs: [TcpConfig; 2], path: Path) -> Self {
         let mut pair = Self::crossing(configs, software(1500), perfect());
         pair.run_for(Duration::from_millis(100));
         assert_eq!(pair.states(), [State::Established; 2]);
@@ -96,7 +111,8 @@ impl Pair {
     /// Advances to the next thing that happens; `false` when nothing will.
     fn step(&mut self, until: Instant) -> bool {
         self.flush();
-        let timers = self.ends.iter().filter_map(Connection::poll_timeout).min();
+        let late = self.late;
+        let timers = self.ends.iter().filter_map(Connection::poll_timeout).map(|at| at + late).min();
         let arrival = self.wire.first_key_value().map(|(&(at, _), _)| at);
         let Some(next) = [timers, arrival].into_iter().flatten().min().filter(|&at| at <= until) else {
             self.now = until;
@@ -108,21 +124,21 @@ impl Pair {
             deliver(&mut self.ends[side], self.now, &packet, meta);
         }
         for end in &mut self.ends {
-            if end.poll_timeout().is_some_and(|at| at <= self.now) {
+            if end.poll_timeout().is_some_and(|at| at + late <= self.now) {
                 end.handle_timeout(self.now);
             }
         }
         true
     }
 
-    fn run_for(&mut self, time: Duration) {
+    pub(super) fn run_for(&mut self, time: Duration) {
         let until = self.now + time;
         while self.step(until) {}
         self.flush();
     }
 
     /// Moves `bytes` from side 0 to side 1, the reader taking all at once; returns how long it took.
-    fn transfer(&mut self, bytes: usize) -> Duration {
+    pub(super) fn transfer(&mut self, bytes: usize) -> Duration {
         let start = self.now;
         let (mut written, mut read) = (0, 0);
         let mut buffer = vec![0; 1 << 16];
@@ -162,5 +178,5 @@ fn deliver(end: &mut Connection, now: Instant, packet: &[u8], meta: RxMeta) {
     let IpPayload::Tcp(tcp) = ip.payload else { panic!("not TCP") };
     let segment = Segment::parse(ip.src, ip.dst, tcp, meta.checksum).unwrap();
     assert!(meta.checksum == ChecksumState::Complete || meta.checksum == ChecksumState::Partial);
-    end.handle_segment(now, &segment, meta);
+    end.handle_segment(now, &segment, meta, ip.ecn());
 }

@@ -195,3 +195,39 @@ fn nothing_is_told_of_a_connection_after_its_release() {
     assert_eq!(host.endpoint.connections().count(), 1);
     assert_eq!(host.events(), []);
 }
+
+#[test]
+fn beyond_the_bound_the_oldest_orphan_is_reset() {
+    let mut host = Host::with(EndpointConfig { orphans_max: 3, ..config(SERVER) });
+    let listener = host.endpoint.listen(host.now, on_port(PORT)).unwrap();
+    // Each peer acknowledges nothing, so that no orphan ever finishes.
+    let mut release = |port| {
+        let (id, _) = host.accepted(listener, port);
+        host.endpoint.update(host.now, id, |connection, now| connection.write(now, b"bye").unwrap());
+        host.endpoint.release(host.now, id);
+        let sent = host.sent();
+        let reset = sent.iter().filter(|sent| sent.flags.contains(Flags::RST));
+        (reset.map(|sent| sent.dst.port()).collect::<Vec<_>>(), host.endpoint.connections().count())
+    };
+    assert_eq!([4000, 4001, 4002].map(&mut release), [(vec![], 1), (vec![], 2), (vec![], 3)]);
+    assert_eq!([4003, 4004].map(&mut release), [(vec![4000], 3), (vec![4001], 3)]);
+    assert_eq!(host.endpoint.counters().orphans_reset, 2);
+    let (mine, _) = host.accepted(listener, 4005);
+    assert_eq!(host.state(mine), State::Established, "connections that have an owner do not count");
+}
+
+#[test]
+fn orphans_that_finish_make_room() {
+    let mut host = Host::with(EndpointConfig { orphans_max: 2, ..config(SERVER) });
+    let listener = host.endpoint.listen(host.now, on_port(PORT)).unwrap();
+    for port in 4000..4050 {
+        let (id, iss) = host.accepted(listener, port);
+        host.endpoint.release(host.now, id);
+        host.sent();
+        // Some end in TIME-WAIT, some by a reset.
+        let flags = if port % 2 == 0 { Flags::FIN | Flags::ACK } else { Flags::RST };
+        host.from(port, fields(flags, 1001, iss + 2));
+    }
+    assert_eq!(host.endpoint.counters().orphans_reset, 0);
+    assert_eq!(host.endpoint.connections().count(), 0);
+}

@@ -1,6 +1,7 @@
 //! Endpoints in virtual time: one before a script of segments ([`Host`]), or two joined by a path ([`Pair`]).
 
 mod deferred;
+mod ecn;
 mod handshake;
 mod icmp;
 mod lifecycle;
@@ -247,7 +248,7 @@ fn decode(packet: &[u8]) -> Sent {
 }
 
 fn fields(flags: Flags, seq: u32, ack: SeqNum) -> Fields {
-    Fields { seq: SeqNum::new(seq), ack, flags, window: 65_535, urgent: 0, options: TcpOptions::default() }
+    Fields { seq: SeqNum::new(seq), ack, flags, window: 65_535, ..Fields::default() }
 }
 
 fn syn(seq: u32) -> Fields {

@@ -182,3 +182,38 @@ fn the_delay_line_is_bounded() {
     }
     assert_eq!(lane.statistics().queue_full, 10);
 }
+
+/// An IPv4 header alone, with this ECN field and a payload that pads it.
+fn ipv4(ecn: u8) -> Vec<u8> {
+    let mut packet = vec![0; 100];
+    packet[..2].copy_from_slice(&[0x45, ecn]);
+    packet
+}
+
+#[test]
+fn a_packet_that_finds_a_queue_is_marked_if_it_takes_marks() {
+    let now = Instant::now();
+    // 100 bytes take a millisecond.
+    let settings = Settings { rate_bps: Some(800_000), mark_above: Some(2), ..settings() };
+    for (ecn, marked) in [(0, 0), (1, 6), (2, 6)] {
+        let mut lane = Lane::new(settings, 1);
+        // One is on its way at once and two wait; the others find these two at least.
+        (0..9).for_each(|_| lane.offer(now, ipv4(ecn)));
+        let later = now + Duration::from_secs(1);
+        let ends: Vec<u8> = std::iter::from_fn(|| lane.pop_due(later)).map(|packet| packet[1]).collect();
+        assert_eq!(ends.iter().filter(|byte| **byte == 3).count(), marked, "ECN {ecn}");
+        assert_eq!(lane.statistics().marked, marked as u64);
+        assert_eq!(ends[..3], [ecn; 3]);
+    }
+}
+
+#[test]
+fn marks_by_chance_leave_the_fates_of_a_seed_alone() {
+    let now = Instant::now();
+    let mut lane = Lane::new(Settings { mark: 0.25, ..settings() }, 42);
+    (0..10_000).for_each(|_| lane.offer(now, ipv4(2)));
+    let marked = lane.statistics().marked;
+    assert!((2_300..2_700).contains(&marked), "{marked}");
+    let survivors = |mark| pass(Settings { loss: 0.3, reorder: 0.2, mark, ..settings() }, 7, 1000).0;
+    assert_eq!(survivors(0.0), survivors(0.5));
+}

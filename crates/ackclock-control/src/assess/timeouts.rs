@@ -1,0 +1,426 @@
+//! The assessment of retransmission timeouts: M. Allman and V. Paxson, SIGCOMM 1999, §2.2, with the heuristic of §2.8.
+//!
+//! A recorded connection is replayed to an estimator. Where the recorded sender timed out because it had to, the
+//! estimator is charged the timeout that it would have used (T, a good timeout); where an acknowledgement came after the
+//! estimator would have expired, it expired in vain (a bad one). Handshake and FIN segments are left out by who makes
+//! the [`Event`]s, as are the judgements that need the receiver's side of the trace ([`Why::Timeout`]).
+//!
+//! Deviations: an estimator that times every segment takes one sample from each acknowledgement, of the oldest segment
+//! that it newly acknowledges, as timestamps give it; a good timeout before any round trip is known counts in T and not
+//! in ψ, where it has no unit.
+//!
+//! ```
+//! use std::time::Duration;
+//! use ackclock_control::Instant;
+//! use ackclock_control::assess::timeouts::{Event, Summary, Why, assess};
+//! use ackclock_control::rtt::presets;
+//!
+//! let at = Instant::from_millis;
+//! let trace = [
+//!     Event::Sent { at: at(0), from: 0, to: 1000, why: Why::New },
+//!     Event::Acked { at: at(100), to: 1000 },
+//!     // The estimator waits 300 ms; this acknowledgement comes after 350.
+//!     Event::Sent { at: at(200), from: 1000, to: 2000, why: Why::New },
+//!     Event::Acked { at: at(550), to: 2000 },
+//! ];
+//! let std = presets::find("ap-std").unwrap().config;
+//! let timeouts = assess(trace, &std, None);
+//! assert_eq!((timeouts.good, timeouts.bad), (0, 1));
+//! assert_eq!(Summary::of([timeouts]).b, 1.0);
+//! ```
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::Instant;
+use crate::rtt::{RtoConfig, RttEstimator};
+use crate::time::nanos;
+
+/// What happened on a recorded connection, at its sender. Positions are bytes since the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A data segment left.
+    Sent {
+        /// When.
+        at: Instant,
+        /// Its first byte.
+        from: u64,
+        /// The byte after its last.
+        to: u64,
+        /// Why it was sent.
+        why: Why,
+    },
+    /// An acknowledgement arrived.
+    Acked {
+        /// When.
+        at: Instant,
+        /// The byte after the last that it acknowledges.
+        to: u64,
+    },
+}
+
+/// Why a segment was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// For the first time.
+    New,
+    /// Again, for duplicate acknowledgements or as part of a sequence that began so.
+    FastRetransmit,
+    /// Again, because the recorded sender's timer expired.
+    Timeout {
+        /// Whether waiting would have helped: neither was the segment lost, nor every acknowledgement sent between its
+        /// arrival and that of the retransmission.
+        avoidable: bool,
+    },
+}
+
+/// What an estimator did on one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Timeouts {
+    /// T: the time waited for good first timeouts.
+    pub waited: Duration,
+    /// g: good timeouts, of segments not retransmitted before.
+    pub good: u32,
+    /// Good timeouts of segments retransmitted before, which are counted and not charged.
+    pub repeated: u32,
+    /// b: bad timeouts, those of a timer backed off in vain included.
+    pub bad: u32,
+    /// Bad timeouts that the heuristic of §2.8 takes back; not in `bad`.
+    pub undone: u32,
+    /// ψ: the mean of the good timeouts in units of the latest round trip; zero if there were none.
+    pub cost: f64,
+}
+
+impl Timeouts {
+    /// ρ: the share of timeouts that were bad; zero if there were none.
+    #[must_use]
+    pub fn bad_share(&self) -> f64 {
+        if self.bad == 0 {
+            return 0.0;
+        }
+        f64::from(self.bad) / (f64::from(self.bad) + f64::from(self.good))
+    }
+}
+
+/// What an estimator did on many connections: a row of tables 1 to 4.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// W: the time waited for good first timeouts, in all.
+    pub w: Duration,
+    /// W̃: the mean of ψ over the connections with a good timeout, in round trips.
+    pub w_tilde: f64,
+    /// B: the mean of ρ over all connections, those without a timeout included.
+    pub b: f64,
+    /// Connections.
+    pub connections: u32,
+}
+
+impl Summary {
+    /// Over these connections.
+    #[must_use]
+    pub fn of(connections: impl IntoIterator<Item = Timeouts>) -> Self {
+        let mut summary = Self::default();
+        let (mut with_good, mut cost, mut bad_shares) = (0.0, 0.0, 0.0);
+        for timeouts in connections {
+            summary.w = summary.w.saturating_add(timeouts.waited);
+            summary.connections = summary.connections.saturating_add(1);
+            bad_shares += timeouts.bad_share();
+            if timeouts.good > 0 {
+                with_good += 1.0;
+                cost += timeouts.cost;
+            }
+        }
+        summary.w_tilde = if with_good > 0.0 { cost / with_good } else { 0.0 };
+        summary.b = bad_shares / f64::from(summary.connections.max(1));
+        summary
+    }
+}
+
+/// Replays a connection to the estimator of `config`. With `undo_quarters`, a bad timeout is taken back if the next
+/// acknowledgement comes sooner after it than so many quarters of the smallest round trip (§2.8: 2 or 3).
+#[must_use]
+pub fn assess(
+    events: impl IntoIterator<Item = Event>,
+    config: &RtoConfig,
+    undo_quarters: Option<u8>,
+) -> Timeouts {
+    let mut replay = Replay::new(config, undo_quarters);
+    for event in events {
+        match event {
+            Event::Sent { at, from, to, why } => replay.sent(at, from, to, why),
+            Event::Acked { at, to } => replay.acked(at, to),
+        }
+    }
+    replay.finish()
+}
+
+struct Replay {
+    rtt: RttEstimator,
+    undo_quarters: Option<u8>,
+    /// When the timer expires, if it runs.
+    expires: Option<Instant>,
+    outstanding: VecDeque<Segment>,
+    /// The highest byte acknowledged.
+    acked: u64,
+    /// Whether the last segment sent was a retransmission.
+    retransmitting: bool,
+    /// The last round trip, of whatever segment.
+    latest: Duration,
+    smallest: Duration,
+    /// The sum of ξ, and over how many timeouts.
+    cost_sum: f64,
+    costs: f64,
+    timeouts: Timeouts,
+}
+
+struct Segment {
+    from: u64,
+    to: u64,
+    sent_at: Instant,
+    retransmissions: u32,
+}
+
+impl Replay {
+    fn new(config: &RtoConfig, undo_quarters: Option<u8>) -> Self {
+        Self {
+            rtt: RttEstimator::new(config),
+            undo_quarters,
+            expires: None,
+            outstanding: VecDeque::new(),
+            acked: 0,
+            retransmitting: false,
+            latest: Duration::ZERO,
+            smallest: Duration::MAX,
+            cost_sum: 0.0,
+            costs: 0.0,
+            timeouts: Timeouts::default(),
+        }
+    }
+
+    fn sent(&mut self, at: Instant, from: u64, to: u64, why: Why) {
+        let begins_retransmission = why != Why::New && !self.retransmitting;
+        self.retransmitting = why != Why::New;
+        let repeated = why != Why::New && self.note_retransmission(from, to);
+        if why == Why::New {
+            self.rtt.on_segment_sent(at);
+            self.outstanding.push_back(Segment { from, to, sent_at: at, retransmissions: 0 });
+        }
+        match why {
+            // Step 3: charged, and backed off.
+            Why::Timeout { avoidable: false } => {
+                self.charge(repeated);
+                self.rtt.on_expiry();
+            }
+            // Step 4: a deficiency of the recorded sender.
+            Why::Timeout { avoidable: true } | Why::FastRetransmit => self.rtt.on_segment_retransmitted(),
+            Why::New => {}
+        }
+        // Step 1: started if it does not run, restarted where a retransmission sequence begins.
+        if self.expires.is_none() || begins_retransmission || matches!(why, Why::Timeout { .. }) {
+            self.expires = Some(self.rtt.expires_at(at));
+        }
+    }
+
+    /// Says whether any of these bytes had been sent again before.
+    fn note_retransmission(&mut self, from: u64, to: u64) -> bool {
+        let mut repeated = false;
+        for segment in self.outstanding.iter_mut().filter(|segment| segment.from < to && from < segment.to) {
+            repeated |= segment.retransmissions > 0;
+            segment.retransmissions = segment.retransmissions.saturating_add(1);
+        }
+        repeated
+    }
+
+    fn charge(&mut self, repeated: bool) {
+        if repeated {
+            self.timeouts.repeated = self.timeouts.repeated.saturating_add(1);
+            return;
+        }
+        let rto = self.rtt.rto();
+        self.timeouts.good = self.timeouts.good.saturating_add(1);
+        self.timeouts.waited = self.timeouts.waited.saturating_add(rto);
+        if !self.latest.is_zero() {
+            self.cost_sum += rto.as_secs_f64() / self.latest.as_secs_f64();
+            self.costs += 1.0;
+        }
+    }
+
+    /// Step 5.
+    fn acked(&mut self, at: Instant, to: u64) {
+        if to <= self.acked {
+            return;
+        }
+        self.acked = to;
+        let bad = self.count_bad(at);
+        let sampled = self.measure(at);
+        for _ in 0..bad {
+            self.rtt.on_spurious_expiry();
+            // Karn's rule: the timer stays backed off until there is a sample.
+            if !sampled {
+                self.rtt.on_expiry();
+            }
+        }
+        self.expires = (!self.outstanding.is_empty()).then(|| self.rtt.expires_at(at));
+    }
+
+    /// The expiries before this acknowledgement were in vain: how many.
+    fn count_bad(&mut self, at: Instant) -> u32 {
+        let mut timer = self.rtt.clone();
+        let mut count = 0;
+        while let Some(expired) = self.expires.filter(|&expires| expires < at && count < EXPIRIES_MAX) {
+            if self.is_undone(at.saturating_since(expired)) {
+                self.timeouts.undone = self.timeouts.undone.saturating_add(1);
+            } else {
+                self.timeouts.bad = self.timeouts.bad.saturating_add(1);
+            }
+            count += 1;
+            timer.on_spurious_expiry();
+            timer.on_expiry();
+            self.expires = Some(timer.expires_at(expired));
+        }
+        count
+    }
+
+    /// §2.8: ΔT is less than f of the smallest round trip.
+    fn is_undone(&self, after_expiry: Duration) -> bool {
+        self.undo_quarters.is_some_and(|quarters| {
+            let bound = u128::from(nanos(self.smallest)) * u128::from(quarters) / 4;
+            self.smallest != Duration::MAX && after_expiry.as_nanos() < bound
+        })
+    }
+
+    /// Samples the segments that are acknowledged now and were sent once (Karn's rule). Says whether one was timed.
+    fn measure(&mut self, at: Instant) -> bool {
+        let mut sampled = false;
+        while self.outstanding.front().is_some_and(|segment| segment.to <= self.acked) {
+            let Some(segment) = self.outstanding.pop_front() else { break };
+            if segment.retransmissions > 0 {
+                continue;
+            }
+            self.latest = at.saturating_since(segment.sent_at);
+            self.smallest = self.smallest.min(self.latest);
+            sampled = sampled || self.rtt.on_segment_acked(segment.sent_at, at);
+        }
+        sampled
+    }
+
+    fn finish(self) -> Timeouts {
+        let cost = if self.costs > 0.0 { self.cost_sum / self.costs } else { 0.0 };
+        Timeouts { cost, ..self.timeouts }
+    }
+}
+
+/// The most expiries counted before one acknowledgement: more than two hours of a timer backed off to a minute.
+const EXPIRIES_MAX: u32 = 128;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Event, Summary, Timeouts, Why, assess};
+    use crate::Instant;
+    use crate::rtt::presets;
+
+    fn sent(ms: u64, segment: u64, why: Why) -> Event {
+        Event::Sent { at: Instant::from_millis(ms), from: segment * 1000, to: (segment + 1) * 1000, why }
+    }
+
+    fn acked(ms: u64, segments: u64) -> Event {
+        Event::Acked { at: Instant::from_millis(ms), to: segments * 1000 }
+    }
+
+    const EXPIRED: Why = Why::Timeout { avoidable: false };
+
+    /// `ap-min-0` on a connection of which the first round trip is 100 ms: it then waits 300 ms.
+    fn after_first_round_trip(rest: &[Event], undo_quarters: Option<u8>) -> Timeouts {
+        let events = [sent(0, 0, Why::New), acked(100, 1)].into_iter().chain(rest.iter().copied());
+        assess(events, &presets::find("ap-min-0").unwrap().config, undo_quarters)
+    }
+
+    #[test]
+    fn good_timeout_is_charged_what_the_estimator_would_have_waited() {
+        // Tests: A2
+        // The recorded sender waits three seconds, the estimator would have waited 300 ms: three round trips.
+        let timeouts =
+            after_first_round_trip(&[sent(200, 1, Why::New), sent(3200, 1, EXPIRED), acked(3300, 2)], None);
+        assert_eq!((timeouts.waited, timeouts.good), (Duration::from_millis(300), 1));
+        assert_eq!((timeouts.repeated, timeouts.bad), (0, 0));
+        assert!((timeouts.cost - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn second_timeout_of_a_segment_is_repeated_and_not_charged() {
+        // Tests: A2
+        let again = [sent(3200, 1, EXPIRED), sent(9200, 1, EXPIRED), acked(9300, 2)];
+        let timeouts = after_first_round_trip(&[&[sent(200, 1, Why::New)][..], &again].concat(), None);
+        assert_eq!((timeouts.good, timeouts.repeated), (1, 1));
+        assert_eq!(timeouts.waited, Duration::from_millis(300));
+    }
+
+    #[test]
+    fn timeout_that_the_recorded_sender_could_have_avoided_is_not_charged() {
+        // Tests: A2
+        let avoidable = Why::Timeout { avoidable: true };
+        let timeouts =
+            after_first_round_trip(&[sent(200, 1, Why::New), sent(250, 1, avoidable), acked(300, 2)], None);
+        assert_eq!(timeouts, Timeouts::default());
+    }
+
+    #[test]
+    fn late_acknowledgement_is_a_bad_timeout_for_each_expiry_of_the_backed_off_timer() {
+        // Tests: A2
+        // Started at 200: expires at 500, with 600 at 1100, with 1200 at 2300.
+        for (ms, bad) in [(499, 0), (500, 0), (501, 1), (1101, 2), (2300, 2), (2301, 3)] {
+            let timeouts = after_first_round_trip(&[sent(200, 1, Why::New), acked(ms, 2)], None);
+            assert_eq!((timeouts.bad, timeouts.good), (bad, 0), "{ms}");
+        }
+    }
+
+    #[test]
+    fn acknowledgement_of_new_data_restarts_the_timer() {
+        // Tests: A2
+        // Two segments outstanding, acknowledged 290 ms apart: a timer of 300 ms never expires.
+        let sent_both = [sent(200, 1, Why::New), sent(210, 2, Why::New)];
+        let timeouts =
+            after_first_round_trip(&[&sent_both[..], &[acked(490, 2), acked(780, 3)]].concat(), None);
+        assert_eq!(timeouts.bad, 0);
+        let nothing_outstanding =
+            [sent(200, 1, Why::New), acked(300, 2), sent(9000, 2, Why::New), acked(9100, 3)];
+        assert_eq!(after_first_round_trip(&nothing_outstanding, None).bad, 0);
+    }
+
+    #[test]
+    fn retransmitted_segment_gives_no_sample() {
+        // Tests: A2, J6
+        // A sample of 3.1 s would let the estimator wait long for the next segment; without it 600 ms, backed off.
+        let late = [sent(200, 1, Why::New), sent(3200, 1, EXPIRED), acked(3300, 2), sent(3400, 2, Why::New)];
+        let timeouts = after_first_round_trip(&[&late[..], &[acked(4001, 3)]].concat(), None);
+        assert_eq!(timeouts.bad, 1);
+    }
+
+    #[test]
+    fn answer_within_half_the_smallest_round_trip_undoes_a_bad_timeout() {
+        // Tests: A2, A3
+        // The timer expires at 500; half of the smallest round trip later is 550.
+        for (ms, undone) in [(549, 1), (550, 0)] {
+            let timeouts = after_first_round_trip(&[sent(200, 1, Why::New), acked(ms, 2)], Some(2));
+            assert_eq!((timeouts.undone, timeouts.bad), (undone, 1 - undone), "{ms}");
+        }
+    }
+
+    #[test]
+    fn summary_is_the_sum_and_the_means_of_the_paper() {
+        // Tests: A2
+        let seconds = Duration::from_secs;
+        let connections = [
+            Timeouts { waited: seconds(3), good: 2, bad: 2, cost: 4.0, ..Timeouts::default() },
+            Timeouts { waited: seconds(1), good: 1, bad: 0, cost: 8.0, ..Timeouts::default() },
+            Timeouts { bad: 5, ..Timeouts::default() },
+            Timeouts::default(),
+        ];
+        let summary = Summary::of(connections);
+        assert_eq!((summary.w, summary.connections), (seconds(4), 4));
+        assert!((summary.w_tilde - 6.0).abs() < 1e-9, "over the two with a good timeout");
+        assert!((summary.b - (0.5 + 0.0 + 1.0 + 0.0) / 4.0).abs() < 1e-9, "over all four");
+    }
+}

@@ -1,0 +1,245 @@
+//! A timeout estimator in words: a preset, and what differs from it.
+
+use std::time::Duration;
+
+use super::presets::{self, UnknownPreset};
+use super::{Arithmetic, Formula, Gain, RtoConfig, Sampling};
+use crate::parse::{decimal, duration};
+
+/// Words that stand for no estimator, or parameters that none can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRto {
+    /// The name is no preset's.
+    #[error(transparent)]
+    Unknown(#[from] UnknownPreset),
+    /// Not a parameter, or not a value that it takes.
+    #[error(
+        "`{word}` is no parameter of a timeout estimator; after the preset's name there may be {PARAMETERS}"
+    )]
+    Parameter {
+        /// The word.
+        word: String,
+    },
+    /// The parameter is not part of the preset's formula.
+    #[error("`{word}` has no meaning here: the preset's formula has no such factor")]
+    NoFactor {
+        /// The word.
+        word: String,
+    },
+    /// The lower bound lies above the upper one.
+    #[error("the smallest timeout, {min:?}, is longer than the largest, {max:?}")]
+    BoundsCrossed {
+        /// The lower bound.
+        min: Duration,
+        /// The upper bound.
+        max: Duration,
+    },
+    /// A factor of zero.
+    #[error("a factor of zero makes no timeout; k and beta are 1 to 255")]
+    ZeroFactor,
+    /// A first or largest timeout of zero, or a longer one than is counted.
+    #[error("{what} cannot be {value:?}: it is above zero and at most {DURATION_MAX:?}")]
+    Timeout {
+        /// Which timeout.
+        what: &'static str,
+        /// Its value.
+        value: Duration,
+    },
+    /// The clock's tick is too long.
+    #[error(
+        "a clock's tick cannot be {0:?}: it is at most {GRANULARITY_MAX:?}, and zero stands for a nanosecond"
+    )]
+    Granularity(Duration),
+    /// The arithmetic of 1988 needs ticks to count.
+    #[error("arithmetic in ticks needs a tick: give g=500ms, for instance")]
+    NoTick,
+}
+
+impl RtoConfig {
+    /// The estimator that these words describe: a preset's name, `rfc6298` if there is none, and parameters
+    /// that differ from it, all separated by commas: `min`, `max`, `initial` and `g` (the clock's tick) take
+    /// times, `k` and `beta` factors, `a1` and `a2` the gains as `1/8` or `0`, `adapt` and `heartbeat` take
+    /// `on` or `off`, `sampling` takes `every` or `flight`, `arithmetic` `fine` or `ticks`.
+    ///
+    /// # Errors
+    /// [`InvalidRto`], whose message says what would do.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ackclock_control::rtt::RtoConfig;
+    ///
+    /// let config = RtoConfig::find("rfc6298,min=1s,g=500ms")?;
+    /// assert_eq!(config.rto_min, Duration::from_secs(1));
+    /// assert!(RtoConfig::find("rfc6298,min=90s").unwrap_err().to_string().contains("longer than the largest"));
+    /// # Ok::<(), ackclock_control::rtt::InvalidRto>(())
+    /// ```
+    pub fn find(words: &str) -> Result<Self, InvalidRto> {
+        let mut config = Self::RFC_6298;
+        for (index, word) in words.split(',').map(str::trim).enumerate() {
+            match word.split_once('=') {
+                None if index == 0 => config = presets::find(word)?.config,
+                None => return Err(InvalidRto::Parameter { word: word.to_owned() }),
+                Some((name, value)) => config.set(word, name, value)?,
+            }
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The name of the first preset with exactly these parameters.
+    #[must_use]
+    pub fn preset_name(&self) -> Option<&'static str> {
+        presets::all().find(|preset| preset.config == *self).map(|preset| preset.name)
+    }
+
+    /// Whether an estimator can have these parameters.
+    ///
+    /// # Errors
+    /// [`InvalidRto`] if not. [`RttEstimator`](super::RttEstimator) takes them nevertheless, moved to where
+    /// they are possible.
+    pub fn check(&self) -> Result<(), InvalidRto> {
+        if self.rto_min > self.rto_max {
+            return Err(InvalidRto::BoundsCrossed { min: self.rto_min, max: self.rto_max });
+        }
+        for (what, value) in [("the first timeout", self.initial), ("the largest timeout", self.rto_max)] {
+            if value.is_zero() || value > DURATION_MAX {
+                return Err(InvalidRto::Timeout { what, value });
+            }
+        }
+        if self.granularity > GRANULARITY_MAX {
+            return Err(InvalidRto::Granularity(self.granularity));
+        }
+        if self.granularity.is_zero() && self.arithmetic == Arithmetic::Ticks {
+            return Err(InvalidRto::NoTick);
+        }
+        match self.formula {
+            Formula::MeanDeviation { k: 0, .. }
+            | Formula::SignedDeviation { k: 0, .. }
+            | Formula::SignedDeviation { k_falling: 0, .. }
+            | Formula::Multiple { beta: 0 } => Err(InvalidRto::ZeroFactor),
+            _ => Ok(()),
+        }
+    }
+
+    fn set(&mut self, word: &str, name: &str, value: &str) -> Result<(), InvalidRto> {
+        let wrong = || InvalidRto::Parameter { word: word.to_owned() };
+        let time = || duration(value).ok_or_else(wrong);
+        let switch = || match value {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(wrong()),
+        };
+        match (name, value) {
+            ("min", _) => self.rto_min = time()?,
+            ("max", _) => self.rto_max = time()?,
+            ("initial", _) => self.initial = time()?,
+            ("g", _) => self.granularity = time()?,
+            ("a1", _) => self.srtt_gain = gain(value).ok_or_else(wrong)?,
+            ("a2", _) => self.rttvar_gain = gain(value).ok_or_else(wrong)?,
+            ("heartbeat", _) => self.heartbeat = switch()?,
+            ("sampling", "every") => self.sampling = Sampling::EverySegment,
+            ("sampling", "flight") => self.sampling = Sampling::OncePerFlight,
+            ("arithmetic", "fine") => self.arithmetic = Arithmetic::Fine,
+            ("arithmetic", "ticks") => self.arithmetic = Arithmetic::Ticks,
+            ("k" | "beta" | "adapt", _) => return self.set_factor(word, name, value),
+            _ => return Err(wrong()),
+        }
+        Ok(())
+    }
+
+    fn set_factor(&mut self, word: &str, name: &str, value: &str) -> Result<(), InvalidRto> {
+        let wrong = || InvalidRto::Parameter { word: word.to_owned() };
+        let factor = || value.parse::<u8>().map_err(|_| wrong());
+        match (name, &mut self.formula) {
+            ("k", Formula::MeanDeviation { k, .. } | Formula::SignedDeviation { k, .. }) => *k = factor()?,
+            ("beta", Formula::Multiple { beta }) => *beta = factor()?,
+            ("adapt", Formula::MeanDeviation { adapt, .. }) => {
+                *adapt = match value {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err(wrong()),
+                }
+            }
+            _ => return Err(InvalidRto::NoFactor { word: word.to_owned() }),
+        }
+        Ok(())
+    }
+}
+
+/// `1/8`, or `0` and `1`.
+fn gain(word: &str) -> Option<Gain> {
+    match word.split_once('/') {
+        Some(("1", n)) => n.parse().ok().filter(|&n| n > 0).map(Gain::one_in),
+        Some(_) => None,
+        None => match decimal(word, 0)? {
+            0 => Some(Gain::ZERO),
+            1 => Some(Gain::ONE),
+            _ => None,
+        },
+    }
+}
+
+const PARAMETERS: &str = "min=TIME, max=TIME, initial=TIME, g=TIME (a time as 200ms or 1.5s), k=N, beta=N, \
+    a1=1/N, a2=1/N, adapt=on|off, heartbeat=on|off, sampling=every|flight, arithmetic=fine|ticks";
+
+/// The estimator counts no longer times.
+const DURATION_MAX: Duration = Duration::from_secs(86_400);
+/// Ticks are counted in 32 bits of nanoseconds.
+const GRANULARITY_MAX: Duration = Duration::from_secs(4);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::presets;
+    use super::{Formula, Gain, InvalidRto, RtoConfig, Sampling};
+
+    #[test]
+    fn preset_alone_is_the_preset() {
+        for preset in presets::all() {
+            assert_eq!(RtoConfig::find(preset.name), Ok(preset.config), "{}", preset.name);
+            let named = preset.config.preset_name().map(|name| presets::find(name).unwrap().config);
+            assert_eq!(named, Some(preset.config));
+        }
+    }
+
+    #[test]
+    fn parameters_differ_from_the_preset() {
+        let config = RtoConfig::find("jacobson-1992, min=0, g=100ms,k=2,a1=1/16,sampling=every").unwrap();
+        assert_eq!((config.rto_min, config.granularity), (Duration::ZERO, Duration::from_millis(100)));
+        assert_eq!(config.formula, Formula::MeanDeviation { k: 2, adapt: false });
+        assert_eq!((config.srtt_gain, config.sampling), (Gain::one_in(16), Sampling::EverySegment));
+        assert_eq!(config.preset_name(), None);
+        assert_eq!(RtoConfig::find("k=4"), Ok(RtoConfig::RFC_6298), "rfc6298 unless another is named");
+        assert_eq!(RtoConfig::find("rfc793,beta=3").unwrap().formula, Formula::Multiple { beta: 3 });
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let refused = |words| RtoConfig::find(words).unwrap_err();
+        assert!(matches!(refused("rfc6298,min=2s,max=1s"), InvalidRto::BoundsCrossed { .. }));
+        for words in ["k=0", "rfc793,beta=0"] {
+            assert_eq!(refused(words), InvalidRto::ZeroFactor, "{words}");
+        }
+        assert!(matches!(refused("g=5s"), InvalidRto::Granularity(_)));
+        assert!(matches!(refused("initial=0"), InvalidRto::Timeout { .. }));
+        assert!(matches!(refused("min=0,max=0"), InvalidRto::Timeout { .. }));
+        assert!(matches!(refused("initial=99999999s"), InvalidRto::Timeout { .. }));
+        assert_eq!(refused("arithmetic=ticks"), InvalidRto::NoTick);
+        for words in ["rfc793,k=4", "ap-static-500,k=4", "beta=2"] {
+            assert!(matches!(refused(words), InvalidRto::NoFactor { .. }), "{words}");
+        }
+    }
+
+    #[test]
+    fn errors_list_what_would_do() {
+        let said = |words| RtoConfig::find(words).unwrap_err().to_string();
+        assert!(said("rfc6289").contains("rfc6298, rfc6298-strict"), "{}", said("rfc6289"));
+        for words in
+            ["rfc6298,min", "min=1", "k=256", "a1=2/3", "a1=1/0", "speed=3", "adapt=2", "=", "rfc6298,"]
+        {
+            assert!(said(words).contains("min=TIME"), "{words}: {}", said(words));
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! Explicit congestion notification: negotiated, stamped on what leaves, counted and echoed as it arrives, and answered
+//! once a window.
+//!
+//! K. Ramakrishnan, S. Floyd and D. Black, "The Addition of Explicit Congestion Notification (ECN) to IP", RFC 3168,
+//! 2001, §6.1 ([`classic`]); B. Briscoe, M. Kühlewind and R. Scheffenegger, "More Accurate Explicit Congestion
+//! Notification (AccECN) Feedback in TCP", RFC 9768, 2026 ([`accurate`]). Both begin in [`negotiation`].
+//!
+//! Nothing of it exists unless both ends want it: a connection without has an empty box.
+//!
+//! Deviations: a simultaneous open agrees on nothing. RFC 3168 §6.1.2 has a sender whose window is one segment wait for
+//! the retransmission timer when it is marked once more; here the controller's smallest window is the end of it.
+
+mod accurate;
+mod classic;
+pub(crate) mod negotiation;
+
+use ackclock_control::congestion::{Ect, LossCause, LossEpisode, RecoveryEnd};
+use ackclock_control::profile::Ecn;
+use ackclock_wire::{AccEcn, Codepoint, Flags};
+
+use self::classic::Classic;
+use self::negotiation::{Agreement, answer_of, handshake_ace, handshake_codepoint, syn_flags};
+use super::header::Segment;
+use super::loss::Phase;
+use super::{Connection, State};
+use crate::Instant;
+use crate::info::EcnInfo;
+use crate::position::Position;
+use crate::trace::SendReason;
+
+/// What an agreement on ECN makes a connection keep.
+#[derive(Clone, Debug)]
+pub(super) struct EcnState {
+    feedback: Feedback,
+    /// Whether new data leaves as ECN-capable.
+    capable: bool,
+    /// An answer to a mark is under way until something beyond this is acknowledged.
+    recover: Option<Position>,
+    /// That answer was as large as one to a loss.
+    answered_in_full: bool,
+    totals: Totals,
+}
+
+/// How marks are told.
+#[derive(Clone, Debug)]
+enum Feedback {
+    Classic(Classic),
+    Accurate(Accurate),
+}
+
+#[derive(Clone, Debug)]
+struct Accurate {
+    receiver: accurate::Receiver,
+    sender: accurate::Sender,
+    opening: Opening,
+    /// Whether the first segment after the handshake has been looked at.
+    tested: bool,
+}
+
+/// What is special about the segments that end a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    /// Active: the pure acknowledgement of the SYN,ACK, which arrived with this codepoint, is still to leave.
+    Tells(Codepoint),
+    /// Passive: the peer's acknowledgement of the SYN,ACK is the next segment.
+    Hears,
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    packets_marked: u64,
+    bytes_marked: u64,
+    marks_reported: u64,
+    reductions: u64,
+}
+
+impl EcnState {
+    // RFC 9293 SHLD-8: ECN as in RFC 3168, and the more accurate form beside it; off unless asked for.
+    fn new(form: Ecn, capable: bool, opening: Opening) -> Self {
+        let feedback = if form == Ecn::Accurate {
+            let (receiver, sender) = (accurate::Receiver::new(), accurate::Sender::new());
+            Feedback::Accurate(Accurate { receiver, sender, opening, tested: false })
+        } else {
+            Feedback::Classic(Classic::default())
+        };
+        Self { feedback, capable, recover: None, answered_in_full: false, totals: Totals::default() }
+    }
+
+    pub(super) fn passive(agreement: Agreement) -> Self {
+        Self::new(agreement.form, agreement.capable, Opening::Hears)
+    }
+
+    pub(super) fn info(&self) -> EcnInfo {
+        let form = match self.feedback {
+            Feedback::Classic(_) => Ecn::Classic,
+            Feedback::Accurate(_) => Ecn::Accurate,
+        };
+        let Totals { packets_marked, bytes_marked, marks_reported, reductions } = self.totals;
+        EcnInfo { form, capable: self.capable, packets_marked, bytes_marked, marks_reported, reductions }
+    }
+
+    /// Flags and codepoint of a segment that is neither SYN nor RST.
+    fn stamp(&mut self, segment: &Segment, ect: Ect) -> (Flags, Codepoint) {
+        let new_data = segment.payload_len > 0 && segment.reason == SendReason::NewData;
+        // RFC 3168 §6.1.4, §6.1.5, §6.1.6: neither acknowledgements nor what is sent again nor window probes; RFC 9768
+        // changes nothing about that.
+        let codepoint = match ect {
+            _ if !new_data || !self.capable => Codepoint::NotEct,
+            Ect::Ect0 => Codepoint::Ect0,
+            Ect::Ect1 => Codepoint::Ect1,
+        };
+        let flags = match &mut self.feedback {
+            Feedback::Classic(classic) => classic.stamp(new_data),
+            Feedback::Accurate(accurate) => {
+                accurate.sender.on_sent(codepoint);
+                accurate.ace_of(segment)
+            }
+        };
+        (flags, codepoint)
+    }
+
+    /// The next new data carries CWR, which only the first of several segments would keep.
+    fn needs_lone_segment(&self) -> bool {
+        match &self.feedback {
+            // RFC 3168 §6.1.2.
+            Feedback::Classic(classic) => classic.cwr_due(),
+            // The same bit of the ACE field: devices that cut segments may take it for CWR.
+            Feedback::Accurate(accurate) => Flags::from_ace(accurate.receiver.ace()).contains(Flags::CWR),
+        }
+    }
+}
+
+impl Accurate {
+    fn ace_of(&mut self, segment: &Segment) -> Flags {
+        let pure_ack = segment.payload_len == 0 && !segment.flags.contains(Flags::FIN);
+        let ace = match self.opening {
+            // RFC 9768 §3.2.2.1: only a pure acknowledgement has the encoding of the handshake.
+            Opening::Tells(codepoint) if pure_ack => {
+                self.opening = Opening::Over;
+                handshake_ace(codepoint)
+            }
+            _ => self.receiver.ace(),
+        };
+        Flags::from_ace(ace)
+    }
+
+    /// The first segments after the handshake show whether the path lets the feedback pass. Returns whether it does.
+    fn passes(&mut self, segment: &ackclock_wire::Segment<'_>) -> bool {
+        let flags = segment.flags;
+        let pure_ack = segment.seq_len() == 0 && segment.options.sack.is_empty();
+        let hears = self.opening == Opening::Hears;
+        if hears {
+            self.opening = Opening::Over;
+        }
+        if hears && pure_ack {
+            // RFC 9768 §3.2.2.1, Table 4; §3.2.2.3: our SYN,ACK is never ECN-capable, so it cannot have become so.
+            return match handshake_codepoint(flags.ace()) {
+                Some(codepoint) => codepoint == Codepoint::NotEct,
+                None => flags.ace() != 0,
+            };
+        }
+        // RFC 9768 §3.2.2.4: a field of zero so early was zeroed on the way, unless the option knows of marks, too.
+        let marked = segment.options.accecn.and_then(|option| option.ce()).is_some_and(|bytes| bytes > 0);
+        std::mem::replace(&mut self.tested, true) || flags.ace() != 0 || marked
+    }
+}
+
+impl Connection {
+    /// The ECN flags of our SYN; a SYN,ACK of a crossing open has none.
+    pub(super) fn ecn_of_syn(&self) -> Flags {
+        match self.state {
+            State::SynSent => syn_flags(self.tcp.ecn, self.give_up.expiries),
+            _ => Flags::NONE,
+        }
+    }
+
+    /// The peer's SYN,ACK answers our offer.
+    pub(super) fn take_ecn_answer(&mut self, flags: Flags, codepoint: Codepoint) {
+        let Some((form, told)) = answer_of(self.tcp.ecn, flags) else { return };
+        // RFC 9768 §3.1.5, RFC 3168 §6.1.1: who has sent a SYN without the flags even once sends nothing ECN-capable.
+        let offered = syn_flags(self.tcp.ecn, self.give_up.expiries) != Flags::NONE;
+        if form == Ecn::Classic && !offered {
+            return;
+        }
+        // RFC 9768 §3.2.2.3: the SYN was not ECN-capable and cannot have become so.
+        let capable = offered && told == Codepoint::NotEct;
+        let mut state = Box::new(EcnState::new(form, capable, Opening::Tells(codepoint)));
+        if let Feedback::Accurate(accurate) = &mut state.feedback {
+            accurate.receiver.on_syn_ack(codepoint);
+        }
+        self.ecn = Some(state);
+    }
+
+    /// The SYN,ACK came again: its acknowledgement is that of the handshake again (RFC 9768 §3.2.2.1).
+    pub(super) fn note_syn_again(&mut self, codepoint: Codepoint) {
+        if let Some(Feedback::Accurate(accurate)) = self.ecn.as_mut().map(|ecn| &mut ecn.feedback)
+            && accurate.opening == Opening::Over
+            && self.snd.una == self.snd.iss + 1
+        {
+            accurate.opening = Opening::Tells(codepoint);
+        }
+    }
+
+    /// Whether a pure acknowledgement is to leave before any data (RFC 9768 §3.2.2.1).
+    #[inline]
+    pub(super) fn owes_handshake_ack(&self) -> bool {
+        self.acks.now
+            && self.ecn.as_ref().is_some_and(|ecn| match &ecn.feedback {
+                Feedback::Accurate(accurate) => matches!(accurate.opening, Opening::Tells(_)),
+                Feedback::Classic(_) => false,
+            })
+    }
+
+    /// An acceptable segment arrived, which stands for `segments` of the wire, all with this codepoint.
+    pub(super) fn note_codepoint(
+        &mut self,
+        segment: &ackclock_wire::Segment<'_>,
+        segments: u32,
+        codepoint: Codepoint,
+    ) {
+        let waiting = self.acks.segments > 0;
+        let Some(ecn) = &mut self.ecn else { return };
+        let payload = u32::try_from(segment.payload.len()).unwrap_or(u32::MAX);
+        if codepoint == Codepoint::Ce {
+            ecn.totals.packets_marked += u64::from(segments);
+            ecn.totals.bytes_marked += u64::from(payload);
+        }
+        match &mut ecn.feedback {
+            // RFC 3168 §6.1.4: a mark on an acknowledgement is not answered.
+            Feedback::Classic(classic) if payload > 0 => classic.on_data(segment.flags, codepoint),
+            Feedback::Classic(_) => {}
+            Feedback::Accurate(accurate) => {
+                if segment.flags.contains(Flags::ACK)
+                    && !segment.flags.intersects(Flags::SYN | Flags::RST)
+                    && !accurate.passes(segment)
+                {
+                    // RFC 9768 §3.2.2.3, §3.2.2.4: this end goes on counting and telling.
+                    ecn.capable = false;
+                    accurate.sender.ignore();
+                }
+                self.acks.now |= accurate.receiver.on_segment(codepoint, segments, payload, waiting);
+            }
+        }
+    }
+
+    /// Puts ECN on a segment that leaves.
+    #[inline]
+    pub(super) fn stamp_ecn(&mut self, segment: &Segment, flags: Flags) -> (Flags, Codepoint) {
+        match &mut self.ecn {
+            Some(ecn) if !flags.intersects(Flags::SYN | Flags::RST) => {
+                let (marks, codepoint) = ecn.stamp(segment, self.congestion.ect());
+                (flags | marks, codepoint)
+            }
+            _ => (flags, Codepoint::NotEct),
+        }
+    }
+
+    /// Whether the next data must be one segment of the wire.
+    #[inline]
+    pub(super) fn sends_lone_segment(&self) -> bool {
+        self.ecn.as_ref().is_some_and(|ecn| ecn.needs_lone_segment())
+    }
+
+    /// The option of Accurate ECN, if it is time for one.
+    #[inline]
+    pub(super) fn ecn_option(&self, pure_ack: bool, with_sack: bool) -> Option<AccEcn> {
+        match &self.ecn.as_ref()?.feedback {
+            Feedback::Classic(_) => None,
+            // Two counters and two SACK blocks fit beside timestamps; the third counter hardly ever changes.
+            Feedback::Accurate(accurate) => accurate
+                .receiver
+                .option(pure_ack)
+                .map(|option| if with_sack { option.truncated(2) } else { option }),
+        }
+    }
+
+    /// An acknowledgement left, on whatever segment.
+    #[inline]
+    pub(super) fn ecn_was_told(&mut self, with_option: bool) {
+        if let Some(Feedback::Accurate(accurate)) = self.ecn.as_mut().map(|ecn| &mut ecn.feedback) {
+            accurate.receiver.on_ack_sent(with_option);
+        }
+    }
+
+    /// Reads what an acknowledgement of `newly_acked` more bytes says of marks, and answers it. Returns the bytes newly
+    /// marked.
+    #[inline]
+    pub(super) fn take_marks(
+        &mut self,
+        now: Instant,
+        segment: &ackclock_wire::Segment<'_>,
+        newly_acked: u64,
+        prior_in_flight: u64,
+    ) -> u64 {
+        if self.ecn.is_none() {
+            return 0;
+        }
+        let smss = u64::from(self.smss());
+        self.end_marked_window(now);
+        let Some(ecn) = &mut self.ecn else { return 0 };
+        let bytes = match &mut ecn.feedback {
+            // RFC 3168 §6.1.2; from data that was not ECN-capable no echo can come.
+            Feedback::Classic(_) if !ecn.capable || !segment.flags.contains(Flags::ECE) => return 0,
+            Feedback::Classic(_) => {
+                ecn.totals.marks_reported += 1;
+                newly_acked
+            }
+            Feedback::Accurate(accurate) => {
+                let (ace, option) = (segment.flags.ace(), segment.options.accecn);
+                let marks = accurate.sender.on_feedback(ace, option, newly_acked, smss);
+                ecn.totals.marks_reported += marks.packets;
+                ecn.capable &= !marks.mangled;
+                marks.bytes
+            }
+        };
+        if bytes > 0 {
+            self.answer_mark(now, prior_in_flight);
+        }
+        bytes
+    }
+
+    /// RFC 3168 §6.1.2: a mark is answered as a loss is, once a window of data, and not in a window whose loss has been
+    /// answered. Nothing is sent again, and nothing takes the answer back.
+    fn answer_mark(&mut self, now: Instant, flight_size: u64) {
+        let Some(ecn) = &mut self.ecn else { return };
+        if ecn.recover.is_some() || self.recovery.phase != Phase::Open {
+            return;
+        }
+        ecn.recover = Some(self.snd.nxt);
+        ecn.totals.reductions += 1;
+        let before = self.congestion.cwnd();
+        let (cause, delivered) = (LossCause::EcnEcho, self.delivery.bytes);
+        self.tell_loss_episode(LossEpisode { now, cause, flight_size, bytes_lost: 0, delivered });
+        let after = self.congestion.cwnd();
+        let Some(ecn) = &mut self.ecn else { return };
+        ecn.answered_in_full = after <= before - before / 4;
+        if let Feedback::Classic(classic) = &mut ecn.feedback {
+            classic.on_reduction();
+        }
+        self.trace_window(now);
+    }
+
+    /// Something sent after the answer to a mark is acknowledged: until then the classic echo tells of the same mark, for
+    /// the receiver has not seen CWR.
+    fn end_marked_window(&mut self, now: Instant) {
+        let una = self.snd.una;
+        let Some(ecn) = &mut self.ecn else { return };
+        if ecn.recover.is_some_and(|point| una > point) {
+            ecn.recover = None;
+            let end = RecoveryEnd { now, in_flight: self.scoreboard.pipe(), delivered: self.delivery.bytes };
+            self.congestion.on_recovery_end(&end);
+        }
+    }
+
+    /// Whether an answer to a mark is under way.
+    #[inline]
+    pub(super) fn answers_mark(&self) -> bool {
+        self.ecn.as_ref().is_some_and(|ecn| ecn.recover.is_some())
+    }
+
+    /// A loss is found, or the timer has expired: the sender reduces its window for it, and says so. Returns whether the
+    /// window has been reduced enough for a mark in the same flight (RFC 3168 §6.1.2: once a window of data). The small
+    /// answer to a fraction of marks does not stand for that to a loss (RFC 8257 §3.5).
+    pub(super) fn note_loss_answer(&mut self) -> bool {
+        let Some(ecn) = &mut self.ecn else { return false };
+        if let Feedback::Classic(classic) = &mut ecn.feedback {
+            classic.on_reduction();
+        }
+        ecn.recover.take().is_some() && ecn.answered_in_full
+    }
+}
+
+/// The option on a SYN,ACK that agrees on Accurate ECN (RFC 9768 §3.2.3.2.1): the counters as they begin.
+pub(crate) fn option_of_syn_ack(agreement: Agreement) -> Option<AccEcn> {
+    (agreement.form == Ecn::Accurate).then(|| accurate::Receiver::new().option(true)).flatten()
+}

@@ -1,0 +1,178 @@
+//! What leaves is spaced by a rate: the controller's own, or that of a window spread over its round trip.
+//!
+//! A. Aggarwal, S. Savage and T. Anderson, "Understanding the Performance of TCP Pacing", INFOCOM 2000, on a virtual
+//! schedule (the generic cell rate algorithm, ITU-T Recommendation I.371, Annex A): each byte takes its time at the
+//! rate, and who is a quantum ahead of the schedule waits until he is even with it.
+//!
+//! A quantum is two segments, so that a receiver which acknowledges every second one is not kept waiting, or what the
+//! rate makes of the driver's timer granularity: a finer spacing than the timers' is not to be had, and a window of
+//! which the round trip is no longer than that needs no pacing at all. Large segments are no larger than a quantum.
+//!
+//! Deviations from the paper: not every segment has an instant of its own (above). The first flight leaves at once even where
+//! the handshake gave a round trip: RFC 6928 has made ten segments the burst that a path is to bear, and spread over half a
+//! round trip they would make each short answer later by as much. A controller with a rate of its own paces the
+//! first flight, too. A timer that was late is made up for, up to 40 ms; a sender that had nothing to send, or no
+//! window, gains nothing by it.
+
+#[cfg(test)]
+mod tests;
+
+use ackclock_control::congestion::window_rate;
+use ackclock_control::time::nanos;
+
+use super::Connection;
+use super::timers::Timers;
+use super::transmit::Chosen;
+use crate::Instant;
+use crate::trace::Decision;
+
+/// Where a sender stands on its schedule.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pacer {
+    /// When what was sent will have taken its time.
+    even_at: Instant,
+    /// What of it is not in `even_at`: bytes times 10⁹, less than a nanosecond's worth at the rate.
+    remainder: u64,
+    /// Bytes a second; 0: nothing is spaced at present.
+    rate: u64,
+    /// Data has been waiting for the rate ever since `even_at`: the time that has passed since is not lost.
+    is_owed: bool,
+}
+
+impl Pacer {
+    /// How much lateness of timers is made up for: the scheduling delays of a busy machine, and a small part of a window.
+    const LATE_MAX_NS: u64 = 40_000_000;
+    const SECOND_NS: u64 = 1_000_000_000;
+    /// What is sent at one time is far below this, and its product with a second in nanoseconds fits.
+    const BYTES_MAX: u64 = 1 << 32;
+    const RATE_MAX: u64 = 1 << 62;
+
+    fn new(now: Instant) -> Self {
+        Self { even_at: now, remainder: 0, rate: 0, is_owed: false }
+    }
+
+    /// Bytes that may leave now if `quantum` may leave at one time.
+    #[inline]
+    fn allowance(&self, now: Instant, quantum: u64) -> u64 {
+        let (now, even_at) = (now.as_nanos(), self.base(now));
+        if even_at > now {
+            quantum.saturating_sub((even_at - now).saturating_mul(self.rate).div_ceil(Self::SECOND_NS))
+        } else {
+            quantum.saturating_add((now - even_at).saturating_mul(self.rate) / Self::SECOND_NS)
+        }
+    }
+
+    /// These bytes left.
+    #[inline]
+    pub(super) fn charge(&mut self, now: Instant, bytes: u64) {
+        if self.rate == 0 {
+            return;
+        }
+        let work = bytes.min(Self::BYTES_MAX) * Self::SECOND_NS + self.remainder;
+        self.remainder = work % self.rate;
+        self.even_at = Instant::from_nanos(self.base(now).saturating_add(work / self.rate));
+    }
+
+    /// Whether all that was sent has taken its time.
+    pub(super) fn is_even(&self, now: Instant) -> bool {
+        self.even_at <= now
+    }
+
+    /// `even_at` in nanoseconds, without the time that was not used.
+    #[inline]
+    fn base(&self, now: Instant) -> u64 {
+        let credit = if self.is_owed { Self::LATE_MAX_NS } else { 0 };
+        self.even_at.as_nanos().max(now.as_nanos().saturating_sub(credit))
+    }
+
+    fn set_rate(&mut self, rate: u64) {
+        self.rate = rate.min(Self::RATE_MAX);
+        // Less than a nanosecond's worth at the new rate, too.
+        self.remainder = self.remainder.min(self.rate);
+    }
+}
+
+impl Connection {
+    /// The rate that segments are spaced by, in bytes a second, if any.
+    #[inline]
+    pub(super) fn pacing_rate(&self) -> Option<u64> {
+        self.rate(true)
+    }
+
+    /// The same, leaving the window's rate aside unless `spreads_window`.
+    #[inline]
+    fn rate(&self, spreads_window: bool) -> Option<u64> {
+        let wanted = match self.congestion.pacing_rate() {
+            None if spreads_window && self.tcp.pacing => {
+                let cwnd = self.congestion.cwnd();
+                window_rate(cwnd, nanos(self.rtt.srtt()), cwnd < self.congestion.ssthresh())
+            }
+            wanted => wanted,
+        };
+        match (wanted, self.tcp.pacing_rate_max) {
+            (Some(wanted), Some(max)) => Some(wanted.min(max)),
+            (wanted, max) => wanted.or(max),
+        }
+    }
+
+    /// What of `chosen` may leave now. If nothing may, it is time for it at `timers.pacing`.
+    #[inline]
+    pub(super) fn pace(&mut self, now: Instant, chosen: Chosen) -> Option<Chosen> {
+        let granularity = u64::from(self.timer_granularity_ns);
+        // The first flight, and windows smaller than a quantum: see the module.
+        let spreads_window = self.delivery.bytes > 0 && nanos(self.rtt.srtt()) > granularity;
+        match self.rate(spreads_window) {
+            Some(rate) => self.pace_at(now, rate.max(1), chosen),
+            None => {
+                if let Some(pacer) = &mut self.pacer {
+                    pacer.rate = 0;
+                    self.timers.pacing = Timers::UNSET;
+                }
+                Some(chosen)
+            }
+        }
+    }
+
+    fn pace_at(&mut self, now: Instant, rate: u64, chosen: Chosen) -> Option<Chosen> {
+        // Once held, a sender waits until he is even, or each acknowledgement would let a segment go.
+        if self.timers.pacing != Timers::UNSET && self.timers.pacing > now {
+            return None;
+        }
+        self.timers.pacing = Timers::UNSET;
+        let smss = u64::from(self.smss());
+        let per_granularity = rate.saturating_mul(u64::from(self.timer_granularity_ns)) / Pacer::SECOND_NS;
+        let pacer = self.pacer.get_or_insert_with(|| Box::new(Pacer::new(now)));
+        pacer.set_rate(rate);
+        let allowance = pacer.allowance(now, per_granularity.max(2 * smss));
+        let wanted = chosen.end.since(chosen.start);
+        if wanted <= allowance {
+            return Some(chosen);
+        }
+        if allowance >= smss {
+            return Some(Chosen { end: chosen.start + allowance / smss * smss, ..chosen });
+        }
+        pacer.is_owed = true;
+        self.timers.pacing = pacer.even_at;
+        let wait_us = pacer.even_at.saturating_since(now).as_micros();
+        self.trace.record(now, Decision::Paced(u32::try_from(wait_us).unwrap_or(u32::MAX)));
+        None
+    }
+
+    /// The windows, or the application, hold sending back, if the rate does not.
+    #[inline]
+    pub(super) fn note_nothing_to_send(&mut self) {
+        if let Some(pacer) = &mut self.pacer
+            && self.timers.pacing == Timers::UNSET
+        {
+            pacer.is_owed = false;
+        }
+    }
+
+    /// Rates changed altogether: what was sent at the old one is settled.
+    pub(super) fn restart_pacer(&mut self, now: Instant) {
+        if let Some(pacer) = &mut self.pacer {
+            **pacer = Pacer::new(now);
+        }
+        self.timers.pacing = Timers::UNSET;
+    }
+}

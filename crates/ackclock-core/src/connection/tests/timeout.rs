@@ -1,0 +1,136 @@
+//! The retransmission timer under the estimators that a profile may choose.
+
+use super::*;
+use crate::profile::Recovery;
+use crate::rtt::RtoConfig;
+
+/// A sender with the estimator that these words describe, on which nothing but the timer repairs losses.
+fn timed(words: &str) -> TcpConfig {
+    TcpConfig {
+        rto: RtoConfig::find(words).unwrap(),
+        recovery: Recovery::NewReno,
+        sack: false,
+        timestamps: false,
+        nodelay: true,
+        ..TcpConfig::default()
+    }
+}
+
+fn lost() -> Path {
+    Box::new(|side, _| if side == 0 { Fate::Drop } else { Fate::Deliver(DELAY) })
+}
+
+/// When side 0 sends again what it has sent now, as many times as asked for.
+fn retransmissions(pair: &mut Pair, count: usize) -> Vec<Instant> {
+    pair.path = lost();
+    pair.ends[0].write(pair.now, b"x").unwrap();
+    pair.flush();
+    let times = (0..count).map(|_| {
+        let before = pair.packets[0];
+        while pair.packets[0] == before {
+            let at = pair.ends[0].poll_timeout().expect("a timer runs");
+            pair.step(at);
+            pair.flush();
+        }
+        pair.now
+    });
+    times.collect()
+}
+
+// A1: a heartbeat clock times out at its ticks.
+#[test]
+fn heartbeat_timer_expires_at_ticks() {
+    for words in ["jacobson-1992", "jacobson-1992,min=750ms"] {
+        let mut pair = Pair::established([timed(words), timed(words)], perfect());
+        pair.run_for(Duration::from_millis(137));
+        let sent = pair.now;
+        let times = retransmissions(&mut pair, 4);
+        assert!(times.iter().all(|at| at.as_millis() % 500 == 0), "{words}: {times:?}");
+        assert!(times[0] > sent + Duration::from_millis(500), "{words}: {times:?}");
+    }
+}
+
+#[test]
+fn fine_timer_expires_after_its_time() {
+    let mut pair = Pair::established([timed("rfc6298"), timed("rfc6298")], perfect());
+    let (sent, rto) = (pair.now, pair.ends[0].info(pair.now).rto);
+    assert_eq!(retransmissions(&mut pair, 1), [sent + rto]);
+}
+
+// J3: doubles, is capped, and is reset by a valid sample only.
+#[test]
+fn backoff_doubles_up_to_its_cap() {
+    let words = "rfc6298,min=1s,max=5s";
+    let mut pair = Pair::established([timed(words), timed(words)], perfect());
+    let sent = pair.now;
+    let times = retransmissions(&mut pair, 5);
+    let after: Vec<u64> = times.iter().map(|at| at.saturating_since(sent).as_millis() as u64).collect();
+    assert_eq!(after, [1000, 3000, 7000, 12_000, 17_000]);
+}
+
+// J6: the acknowledgement of what was sent twice says nothing, and the backoff stays until something sent once is
+// acknowledged.
+#[test]
+fn backoff_stays_until_a_segment_sent_once_is_acknowledged() {
+    for words in ["rfc6298,min=1s", "rfc6298,min=1s,sampling=flight", "jacobson-1992"] {
+        let mut pair = Pair::established([timed(words), timed(words)], perfect());
+        retransmissions(&mut pair, 2);
+        pair.path = perfect();
+        // The third gets through.
+        pair.run_for(Duration::from_secs(30));
+        let info = pair.ends[0].info(pair.now);
+        let before = Pair::established([timed(words), timed(words)], perfect());
+        let before = before.ends[0].info(before.now);
+        assert_eq!((info.bytes_acked, info.backoff), (1, 3), "{words}: acknowledged, and nothing learnt");
+        assert_eq!((info.srtt, info.rtt_min), (before.srtt, before.rtt_min), "{words}: no sample");
+        pair.ends[0].write(pair.now, b"y").unwrap();
+        pair.run_for(Duration::from_secs(10));
+        assert_eq!(pair.ends[0].info(pair.now).backoff, 0, "{words}");
+    }
+}
+
+#[test]
+fn one_segment_of_a_flight_is_timed() {
+    let srtt_after = |words| {
+        let mut pair = Pair::established([timed(words), timed(words)], perfect());
+        let smss = pair.ends[0].info(pair.now).snd_mss as usize;
+        // The acknowledgements behind the first are slow, and the estimator hears of them or not.
+        pair.path =
+            Box::new(|side, number| Fate::Deliver(if side == 1 && number > 0 { 3 * DELAY } else { DELAY }));
+        for _ in 0..8 {
+            pair.ends[0].write(pair.now, &vec![1; smss]).unwrap();
+            pair.run_for(Duration::from_millis(1));
+        }
+        pair.run_for(10 * DELAY);
+        pair.ends[0].info(pair.now).srtt
+    };
+    // The first segment waited a millisecond for the second; the other six left before their acknowledgement.
+    assert_eq!(srtt_after("rfc6298,sampling=flight"), Duration::from_millis(21));
+    assert!(srtt_after("rfc6298") > Duration::from_millis(21));
+}
+
+#[test]
+fn estimator_changes_while_the_timer_runs() {
+    let mut pair = Pair::established([timed("rfc6298"), timed("rfc6298")], perfect());
+    pair.path = lost();
+    pair.ends[0].write(pair.now, b"x").unwrap();
+    pair.flush();
+    let srtt = pair.ends[0].info(pair.now).srtt;
+    pair.ends[0].set_rto(pair.now, RtoConfig::find("rfc6298,min=7s").unwrap()).unwrap();
+    assert_eq!(pair.ends[0].poll_timeout(), Some(pair.now + Duration::from_secs(7)));
+    assert_eq!(pair.ends[0].info(pair.now).srtt, srtt, "what was measured stays");
+    let crossed = RtoConfig { rto_min: Duration::from_secs(99), ..RtoConfig::default() };
+    assert!(pair.ends[0].set_rto(pair.now, crossed).is_err());
+}
+
+// The window probe's clock is the estimator's.
+#[test]
+fn heartbeat_times_window_probes_too() {
+    let tcp = TcpConfig { receive_buffer_max: 4000, ..timed("jacobson-1992") };
+    let mut pair = Pair::established([tcp.clone(), tcp], perfect());
+    pair.ends[0].write(pair.now, &[1; 8000]).unwrap();
+    pair.run_for(Duration::from_millis(333));
+    assert_eq!(pair.ends[0].info(pair.now).snd_wnd, 0);
+    let at = pair.ends[0].poll_timeout().expect("a probe is due");
+    assert_eq!(at.as_millis() % 500, 0, "{at:?}");
+}

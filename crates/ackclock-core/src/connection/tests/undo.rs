@@ -1,0 +1,298 @@
+//! Reductions that were wrong are taken back, others are not.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::*;
+use crate::congestion::Registry;
+use crate::profile::{Recovery, UndoChoice};
+use crate::trace::{Decision, UndoRule};
+use crate::{ConnectionInfo, UndoCounts};
+
+const OFF: UndoChoice = UndoChoice { timestamps: false, dsack: false, frto: false, min_rtt_quarters: None };
+const TIMESTAMPS: UndoChoice = UndoChoice { timestamps: true, ..OFF };
+const DSACK: UndoChoice = UndoChoice { dsack: true, ..OFF };
+const FRTO: UndoChoice = UndoChoice { frto: true, ..OFF };
+const MIN_RTT: UndoChoice = UndoChoice { min_rtt_quarters: Some(3), ..OFF };
+const ALL: UndoChoice = UndoChoice { timestamps: true, dsack: true, frto: true, min_rtt_quarters: Some(2) };
+const EACH: [(UndoChoice, UndoRule); 4] = [
+    (TIMESTAMPS, UndoRule::Timestamps),
+    (DSACK, UndoRule::Dsack),
+    (FRTO, UndoRule::Frto),
+    (MIN_RTT, UndoRule::MinRtt),
+];
+
+fn with(undo: UndoChoice) -> TcpConfig {
+    TcpConfig { undo, ..TcpConfig::default() }
+}
+
+fn by_rule(counts: UndoCounts, rule: UndoRule) -> u32 {
+    match rule {
+        UndoRule::Timestamps => counts.timestamps,
+        UndoRule::Dsack => counts.dsack,
+        UndoRule::Frto => counts.frto,
+        UndoRule::MinRtt => counts.min_rtt,
+    }
+}
+
+/// A bulk sender on a path whose forward direction can stand still for a while.
+struct Bulk {
+    pair: Pair,
+    bytes: usize,
+    written: usize,
+    read: usize,
+}
+
+impl Bulk {
+    fn new(tcp: TcpConfig, bytes: usize, path: Path) -> Self {
+        let mut pair = Pair::established([tcp, TcpConfig::default()], path);
+        pair.ends[0].set_trace(100_000);
+        Self { pair, bytes, written: 0, read: 0 }
+    }
+
+    fn info(&self) -> ConnectionInfo {
+        self.pair.ends[0].info(self.pair.now)
+    }
+
+    fn applications(&mut self) {
+        let pair = &mut self.pair;
+        while self.written < self.bytes {
+            let data: Vec<u8> = (self.written..self.bytes.min(self.written + 16_384)).map(pattern).collect();
+            match pair.ends[0].write(pair.now, &data) {
+                Ok(n) => self.written += n,
+                Err(_) => break,
+            }
+        }
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(n) = pair.ends[1].read(pair.now, &mut buffer) {
+            assert!(buffer[..n].iter().enumerate().all(|(i, &b)| b == pattern(self.read + i)), "wrong byte");
+            self.read += n;
+        }
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let until = self.pair.now + time;
+        self.applications();
+        while self.pair.step(until) {
+            self.applications();
+        }
+    }
+
+    /// One step over a path of one packet in 100 us that stands still until `gate`.
+    fn step_behind(&mut self, gate: Instant, free: &Rc<Cell<Instant>>, limit: Instant) -> bool {
+        let (now, free) = (self.pair.now, Rc::clone(free));
+        self.pair.path = Box::new(move |side, _| {
+            if side == 1 {
+                return Fate::Deliver(DELAY);
+            }
+            let departs = free.get().max(gate).max(now);
+            free.set(departs + Duration::from_micros(100));
+            Fate::Deliver(departs.saturating_since(now) + DELAY)
+        });
+        let more = self.pair.step(limit);
+        self.applications();
+        more
+    }
+
+    /// The path stands still for `time` from now on. Returns what was known before the timer expired.
+    fn stall(&mut self, time: Duration) -> ConnectionInfo {
+        let (gate, free) = (self.pair.now + time, Rc::new(Cell::new(self.pair.now)));
+        let mut before = self.info();
+        while self.step_behind(gate, &free, gate + Duration::from_millis(200)) {
+            if self.info().timeouts == 0 {
+                before = self.info();
+            }
+        }
+        self.pair.path = perfect();
+        before
+    }
+
+    fn finish(&mut self) {
+        let limit = self.pair.now + Duration::from_secs(600);
+        self.applications();
+        while self.read < self.bytes {
+            assert!(self.pair.step(limit), "stalled at {}: {:?}", self.read, self.info());
+            self.applications();
+        }
+        self.run_for(Duration::from_millis(500));
+    }
+
+    /// The windows that the trace shows right after each undo.
+    fn undone_windows(&self) -> Vec<(UndoRule, u64)> {
+        let decisions: Vec<_> = self.pair.ends[0].trace().map(|(_, decision)| decision).collect();
+        let pairs = decisions.windows(2).filter_map(|pair| match *pair {
+            [Decision::Undone(rule), Decision::Window(cwnd)] => Some((rule, u64::from(cwnd))),
+            _ => None,
+        });
+        pairs.collect()
+    }
+}
+
+/// A transfer whose path stands still once, for long enough that the timer expires, and what was known before it did.
+fn delayed(tcp: TcpConfig) -> (Bulk, ConnectionInfo) {
+    let by_time = tcp.undo == MIN_RTT;
+    let mut bulk = Bulk::new(tcp, 1 << 20, perfect());
+    bulk.run_for(Duration::from_millis(40));
+    let rto = bulk.info().rto;
+    // The timer starts with the last acknowledgement, a round trip after the path stands still; then the original's
+    // must come soon if time is to tell.
+    let before = bulk.stall(if by_time { rto + Duration::from_millis(8) } else { rto + rto / 2 });
+    assert_eq!(bulk.info().timeouts, 1, "{:?}", bulk.info());
+    bulk.finish();
+    (bulk, before)
+}
+
+/// The recovery under which a detector is at its plainest: a tail probe is no part of what D-SACK counts.
+fn plain(choice: UndoChoice) -> TcpConfig {
+    TcpConfig { recovery: Recovery::Sack, ..with(choice) }
+}
+
+#[test]
+fn each_detector_alone_restores_the_window_after_a_spurious_timeout() {
+    for (choice, rule) in EACH {
+        // A tail probe moves the timer.
+        let with_probes = (rule != UndoRule::MinRtt).then(|| with(choice));
+        for tcp in [Some(plain(choice)), with_probes].into_iter().flatten() {
+            let (bulk, before) = delayed(tcp);
+            let info = bulk.info();
+            assert_eq!(bulk.undone_windows(), [(rule, before.cwnd)], "{:?}", info.undone);
+            assert_eq!((by_rule(info.undone, rule), info.undone.total()), (1, 1));
+            assert_eq!((info.timeouts, info.ssthresh), (1, before.ssthresh), "{rule:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_restores_the_window_unless_chosen() {
+    let (bulk, before) = delayed(plain(OFF));
+    let info = bulk.info();
+    assert_eq!(info.undone, UndoCounts::default());
+    assert_eq!(before.ssthresh, None);
+    assert!(info.ssthresh.is_some_and(|ssthresh| ssthresh < before.cwnd), "{info:?}");
+}
+
+#[test]
+fn spurious_timeout_that_is_found_at_once_sends_the_flight_no_second_time() {
+    let flood = delayed(plain(OFF)).0.info().bytes_retransmitted;
+    assert!(flood > 10 * 1_448, "{flood} bytes");
+    for (choice, rule) in EACH {
+        let again = delayed(plain(choice)).0.info().bytes_retransmitted;
+        match rule {
+            // Reports come when all has been sent.
+            UndoRule::Dsack => assert!(again <= flood, "{again} bytes, {flood} without"),
+            _ => assert_eq!(again, 1_448, "{rule:?}, {flood} without"),
+        }
+    }
+}
+
+#[test]
+fn without_options_a_spurious_timeout_is_found_by_new_data_or_by_time() {
+    for (choice, rule) in [(FRTO, UndoRule::Frto), (MIN_RTT, UndoRule::MinRtt)] {
+        let tcp = TcpConfig { timestamps: false, sack: false, ..with(choice) };
+        let (bulk, before) = delayed(tcp);
+        assert_eq!(bulk.undone_windows(), [(rule, before.cwnd)]);
+    }
+}
+
+#[test]
+fn every_controller_gets_its_window_back() {
+    let registry = Registry::with_experiments();
+    for name in registry.names() {
+        let congestion = registry.find(name).unwrap();
+        let (bulk, before) = delayed(TcpConfig { congestion, ..plain(TIMESTAMPS) });
+        let cwnd = before.cwnd.min(u64::from(u32::MAX));
+        assert_eq!(bulk.undone_windows(), [(UndoRule::Timestamps, cwnd)], "{name}");
+    }
+}
+
+#[test]
+fn every_recovery_policy_ends_with_an_undo() {
+    for (name, recovery) in Recovery::ALL {
+        for (choice, rule) in [(TIMESTAMPS, UndoRule::Timestamps), (FRTO, UndoRule::Frto)] {
+            let (bulk, before) = delayed(TcpConfig { recovery, ..with(choice) });
+            let info = bulk.info();
+            assert_eq!(bulk.undone_windows(), [(rule, before.cwnd)], "{name}");
+            assert!(info.bytes_retransmitted <= 3 * 1_448, "{name}: {}", info.bytes_retransmitted);
+        }
+    }
+}
+
+/// One packet is overtaken by many.
+fn overtaken(number: u64) -> Path {
+    Box::new(move |side, n| {
+        let late = if (side, n) == (0, number) { Duration::from_millis(12) } else { Duration::ZERO };
+        Fate::Deliver(DELAY + late)
+    })
+}
+
+#[test]
+fn spurious_fast_retransmit_is_undone() {
+    for (choice, rule) in EACH {
+        for recovery in [Recovery::Sack, Recovery::RackTlp] {
+            let tcp = TcpConfig { recovery, ..with(choice) };
+            let mut bulk = Bulk::new(tcp, 1 << 20, overtaken(60));
+            bulk.finish();
+            let info = bulk.info();
+            assert_eq!((info.loss_episodes, info.timeouts), (1, 0), "{recovery:?}");
+            // Forward RTO-recovery judges timeouts.
+            let expected = u32::from(rule != UndoRule::Frto);
+            assert_eq!(by_rule(info.undone, rule), expected, "{rule:?} with {recovery:?}");
+            assert_eq!(info.ssthresh.is_none(), expected == 1, "{rule:?} with {recovery:?}");
+        }
+    }
+}
+
+#[test]
+fn second_expiry_leaves_it_to_the_other_detectors() {
+    for (choice, rule) in [(TIMESTAMPS, Some(UndoRule::Timestamps)), (FRTO, None)] {
+        let mut bulk = Bulk::new(plain(choice), 1 << 20, perfect());
+        bulk.run_for(Duration::from_millis(40));
+        let rto = bulk.info().rto;
+        let before = bulk.stall(rto * 4);
+        bulk.finish();
+        assert_eq!(bulk.info().timeouts, 2);
+        let expected: Vec<_> = rule.map(|rule| (rule, before.cwnd)).into_iter().collect();
+        assert_eq!(bulk.undone_windows(), expected);
+    }
+}
+
+/// A path that loses at random, and nothing else; of what returns as well, if `both`.
+fn lossy(seed: u64, per_mille: u64, both: bool) -> Path {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    Box::new(move |side, _| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let lost = (side == 0 || both) && (state >> 32) % 1000 < per_mille;
+        if lost { Fate::Drop } else { Fate::Deliver(DELAY) }
+    })
+}
+
+#[test]
+fn real_loss_is_never_undone() {
+    for recovery in [Recovery::RackTlp, Recovery::Sack, Recovery::NewReno] {
+        for seed in 0..25 {
+            for (choice, _) in EACH {
+                let tcp = TcpConfig { recovery, ..with(choice) };
+                let mut bulk = Bulk::new(tcp, 300_000, lossy(seed, 10 + 4 * seed, false));
+                bulk.finish();
+                let info = bulk.info();
+                assert!(info.retransmits > 0);
+                // What a tail probe or the timer sends while an acknowledgement is delayed is needless, and said to be.
+                assert_eq!(info.undone.total() - info.undone.dsack, 0, "seed {seed}, {recovery:?}: {info:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lost_syn_is_not_a_reduction() {
+    let path = Box::new(|_, number| if number == 0 { Fate::Drop } else { Fate::Deliver(DELAY) });
+    let mut pair = Pair::crossing([with(ALL), with(ALL)], software(1500), path);
+    pair.run_for(Duration::from_secs(10));
+    pair.transfer(100_000);
+    let info = pair.ends[0].info(pair.now);
+    assert!(info.timeouts > 0, "{info:?}");
+    assert_eq!(info.undone, UndoCounts::default());
+}

@@ -1,0 +1,326 @@
+//! Undo: a reduction of the window that turns out to be wrong is taken back.
+//!
+//! A delay can look like a loss: the timer expires, or reordering makes duplicates. Four detectors tell afterwards, a
+//! file each, chosen one by one (`TcpConfig::undo`):
+//!
+//! | detector | needs | judges | tells |
+//! |---|---|---|---|
+//! | [`eifel`] | timestamps | both | with the first acknowledgement |
+//! | [`dsack`] | SACK | both | a round trip after the last retransmission |
+//! | [`frto`] | new data to send | timeouts | with the second acknowledgement |
+//! | [`min_rtt`] | a round-trip time | both | with the first acknowledgement |
+//!
+//! The response is that of R. Ludwig and A. Gurtov, "The Eifel Response Algorithm for TCP", RFC 4015, 2005: cwnd and
+//! ssthresh return, what merely counted as lost counts as outstanding again, and sending goes on with new data.
+//!
+//! What a peer can gain by lies: an undo restores what the controller had and never more; there is one an episode, and
+//! a timeout within it, or a mark, begins another; an echo must name a segment of the flight, a report exactly what
+//! was sent again. A receiver that lies within these bounds could still keep a window up through losses, so of
+//! [`IN_A_ROW_MAX`] + 1 reductions one after the other one stands, whatever is said (RFC 3522 §5, RFC 3708 §5). Other
+//! senders have the first bounds only. Paths that reorder do not reach the last: each undo of a fast retransmit widens
+//! RACK's window.
+//!
+//! Deviations from RFC 4015, at the code: cwnd returns to what it was (§3.2), and the timeout estimator is not
+//! re-seeded (§3.3).
+
+mod dsack;
+mod eifel;
+mod frto;
+mod min_rtt;
+
+use ackclock_control::congestion;
+use ackclock_control::profile::UndoChoice;
+
+use self::dsack::Reports;
+use self::eifel::Eifel;
+use self::frto::{Frto, Seen, Verdict};
+use super::Connection;
+use super::arrives::Arrival;
+use super::loss::Phase;
+use crate::Instant;
+use crate::info::UndoCounts;
+use crate::position::Position;
+use crate::recovery::AckOutcome;
+use crate::trace::{Decision, SendReason, UndoRule};
+
+/// So many reductions in a row may be undone; the next one stands.
+const IN_A_ROW_MAX: u8 = 8;
+
+/// What undo keeps of a connection whose window was ever reduced.
+#[derive(Debug, Default)]
+pub(super) struct Undo {
+    counts: UndoCounts,
+    in_a_row: u8,
+    reduction: Option<Reduction>,
+}
+
+/// The last reduction, as long as it may be undone.
+#[derive(Debug)]
+struct Reduction {
+    by_timer: bool,
+    /// SND.UNA and SND.NXT when it happened.
+    una: Position,
+    nxt: Position,
+    /// Our timestamp on the oldest segment outstanding.
+    oldest: Option<u32>,
+    first: Option<Retransmission>,
+    /// The first retransmission was acknowledged: by what, has been judged.
+    answered: bool,
+    frto: Option<Frto>,
+    reports: Option<Reports>,
+    /// Set at the episode's end: reports count until more than this is acknowledged.
+    until: Option<Position>,
+}
+
+/// The first retransmission after a reduction.
+#[derive(Clone, Copy, Debug)]
+struct Retransmission {
+    at: Instant,
+    start: Position,
+    end: Position,
+    /// Its timestamp.
+    value: Option<u32>,
+}
+
+impl Undo {
+    pub(super) fn counts(&self) -> UndoCounts {
+        self.counts
+    }
+
+    /// A new reduction: the one before it stands, unless it was undone. Says whether this one may be undone.
+    fn begin(&mut self) -> bool {
+        let stood = self.reduction.take().is_some();
+        let exhausted = self.in_a_row >= IN_A_ROW_MAX;
+        if stood || exhausted {
+            self.in_a_row = 0;
+        }
+        !exhausted
+    }
+}
+
+impl Connection {
+    /// The window was reduced just now, before anything is sent again.
+    pub(super) fn watch_reduction(&mut self, by_timer: bool) {
+        let choice = self.tcp.undo;
+        if choice == UndoChoice::default() {
+            return;
+        }
+        let undo = self.undo.get_or_insert_default();
+        if by_timer && self.give_up.expiries > 1 {
+            // The same reduction still. RFC 5682 §2.1 (1): a second expiry ends F-RTO.
+            if let Some(reduction) = &mut undo.reduction {
+                reduction.frto = None;
+            }
+            return;
+        }
+        if !undo.begin() {
+            return;
+        }
+        // RFC 5682 §2.1 (1): no step 2 when the timer expires during its own recovery.
+        let frto = by_timer && choice.frto && !matches!(self.recovery.phase, Phase::Loss(_));
+        let oldest = self.scoreboard.first_sent_at();
+        undo.reduction = Some(Reduction {
+            by_timer,
+            una: self.snd.una,
+            nxt: self.snd.nxt,
+            oldest: self.timestamps.zip(oldest).map(|(timestamps, at)| timestamps.value(at)),
+            first: None,
+            answered: false,
+            frto: frto.then_some(Frto::First),
+            reports: (choice.dsack && self.sack).then(Reports::default),
+            until: None,
+        });
+    }
+
+    /// `start..end` went out again.
+    pub(super) fn watch_retransmission(
+        &mut self,
+        now: Instant,
+        start: Position,
+        end: Position,
+        reason: SendReason,
+    ) {
+        let value = self.timestamps.map(|timestamps| timestamps.value(now));
+        let Some(reduction) = self.undo.as_mut().and_then(|undo| undo.reduction.as_mut()) else { return };
+        let probe = matches!(reason, SendReason::TailProbe | SendReason::WindowProbe);
+        match &mut reduction.reports {
+            Some(reports) if probe => reports.on_probe(start, end),
+            Some(reports) if reduction.until.is_none() => reports.on_retransmitted(start, end),
+            _ => {}
+        }
+        if !probe && reduction.until.is_none() {
+            reduction.first.get_or_insert(Retransmission { at: now, start, end, value });
+        }
+    }
+
+    /// The episode is over; only reports of duplicates may still undo it.
+    pub(super) fn watch_episode_end(&mut self) {
+        let nxt = self.snd.nxt;
+        let Some(undo) = &mut self.undo else { return };
+        if let Some(reduction) = &mut undo.reduction {
+            reduction.frto = None;
+            reduction.answered = true;
+            reduction.until.get_or_insert(nxt);
+        }
+    }
+
+    /// RFC 5682: until the timeout is judged, nothing but its first segment goes out again.
+    pub(super) fn holds_retransmissions(&self) -> bool {
+        let reduction = self.undo.as_ref().and_then(|undo| undo.reduction.as_ref());
+        reduction.is_some_and(|reduction| reduction.frto.is_some() && reduction.first.is_some())
+    }
+
+    /// Looks for a duplicate that the peer reports (RFC 2883 §4: in the first block).
+    pub(super) fn take_duplicate_report(&mut self, arrival: &Arrival<'_>, ack: Position) {
+        if self.undo.is_none() || arrival.segment.options.sack.is_empty() {
+            return;
+        }
+        let mut blocks = arrival.segment.options.sack.as_slice().iter();
+        let place = |&(left, right): &_| (ack.near(left), ack.near(right));
+        let Some((start, end)) = blocks.next().map(place).filter(|(start, end)| start < end) else { return };
+        let within = |(left, right)| left <= start && end <= right;
+        if end > ack && !blocks.next().map(place).is_some_and(within) {
+            return;
+        }
+        // A window of before a pause is no longer the controller's (RFC 5681 §4.1).
+        let paused = self.counts.sent_at.is_none_or(|at| arrival.now.saturating_since(at) > self.rtt.rto());
+        let all_sent_again = self.scoreboard.lost() == 0;
+        let Some(reduction) = self.undo.as_mut().and_then(|undo| undo.reduction.as_mut()) else { return };
+        let Some(reports) = reduction.reports.as_mut().filter(|_| end > reduction.una) else { return };
+        if reports.on_report(start, end) && all_sent_again && !paused {
+            self.undo_reduction(arrival.now, UndoRule::Dsack);
+        }
+    }
+
+    /// Judges the last reduction by an acknowledgement. Says whether it was undone.
+    pub(super) fn judge_reduction(
+        &mut self,
+        arrival: &Arrival<'_>,
+        prior_una: Position,
+        duplicate: bool,
+        outcome: &AckOutcome,
+    ) -> bool {
+        let proof = self
+            .judge_first_answer(arrival)
+            .or_else(|| self.judge_by_new_data(prior_una, duplicate, outcome));
+        proof.map(|rule| self.undo_reduction(arrival.now, rule)).is_some()
+    }
+
+    /// RFC 3522 §3.2 (3): the first acknowledgement that covers the first retransmission decides, and no other.
+    fn judge_first_answer(&mut self, arrival: &Arrival<'_>) -> Option<UndoRule> {
+        let una = self.snd.una;
+        let reduction = self.undo.as_mut()?.reduction.as_mut()?;
+        if reduction.until.is_some_and(|until| una > until) {
+            reduction.reports = None;
+        }
+        let first = reduction.first.filter(|first| !reduction.answered && una > first.start)?;
+        reduction.answered = true;
+        let eifel = reduction.oldest.zip(first.value);
+        let eifel = eifel.map(|(oldest, retransmission)| Eifel { oldest, retransmission });
+        let echoed = arrival.segment.options.timestamps.map(|(_, echoed)| echoed);
+        let by_stamp = eifel.zip(echoed).is_some_and(|(eifel, echoed)| eifel.answers_original(echoed));
+        let (after, rtt_min) = (arrival.now.saturating_since(first.at), self.rtt.rtt_min());
+        let by_time = |quarters| min_rtt::answers_original(after, rtt_min, quarters);
+        if self.tcp.undo.timestamps && by_stamp {
+            return Some(UndoRule::Timestamps);
+        }
+        self.tcp.undo.min_rtt_quarters.is_some_and(by_time).then_some(UndoRule::MinRtt)
+    }
+
+    fn judge_by_new_data(
+        &mut self,
+        prior_una: Position,
+        duplicate: bool,
+        outcome: &AckOutcome,
+    ) -> Option<UndoRule> {
+        let (smss, sack) = (u64::from(self.smss()), self.heeds_sack());
+        let reduction = self.undo.as_mut()?.reduction.as_mut()?;
+        let (frto, first) = (reduction.frto?, reduction.first?);
+        let verdict = frto.on_ack(&Seen {
+            una: self.snd.una,
+            prior_una,
+            retransmitted: (first.start, first.end),
+            recover: reduction.nxt,
+            duplicate,
+            held_up_to: outcome.newest_any.filter(|_| !outcome.newest_was_repeated).map(|(_, end)| end),
+            sack,
+            new_data: self.snd.unsent() >= smss && self.snd.right_edge().since(self.snd.nxt) >= smss,
+        });
+        reduction.frto = match verdict {
+            Verdict::Wait(frto) => Some(frto),
+            Verdict::Spurious | Verdict::Abandon => None,
+        };
+        (verdict == Verdict::Spurious).then_some(UndoRule::Frto)
+    }
+
+    /// The reduction is taken back.
+    fn undo_reduction(&mut self, now: Instant, rule: UndoRule) {
+        let Some(undo) = &mut self.undo else { return };
+        let Some(reduction) = undo.reduction.take() else { return };
+        undo.counts.add(rule);
+        undo.in_a_row += 1;
+        if self.recovery.phase != Phase::Open {
+            self.scoreboard.on_undo();
+        }
+        self.recovery.on_undo(self.snd.una, self.snd.nxt, reduction.by_timer);
+        // Deviation from RFC 4015 §3.2: cwnd is what it was, not FlightSize + min(bytes_acked, IW). The flight counts as
+        // outstanding again, so that no burst follows; after a report of duplicates one of the difference may.
+        self.congestion.on_undo(&congestion::Undo { now });
+        if reduction.by_timer {
+            // Deviation from RFC 4015 §3.3: SRTT and RTTVAR are not set from the late round trip. Where timestamps are in
+            // use that round trip is a sample (RFC 7323 §4.3) and widens RTTVAR as any; without them Karn's rule keeps
+            // the backed-off timeout until there is a valid one. Estimators that adapt are told.
+            self.rtt.on_spurious_expiry();
+        }
+        self.trace.record(now, Decision::Undone(rule));
+        self.trace_window(now);
+        self.arm_tail_probe(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ackclock_wire::SeqNum;
+
+    use super::{IN_A_ROW_MAX, Reduction, Undo};
+    use crate::position::Position;
+
+    fn reduction() -> Option<Reduction> {
+        let una = Position::initial(SeqNum::new(1));
+        Some(Reduction {
+            by_timer: false,
+            una,
+            nxt: una + 1000,
+            oldest: None,
+            first: None,
+            answered: false,
+            frto: None,
+            reports: None,
+            until: None,
+        })
+    }
+
+    #[test]
+    fn of_many_reductions_in_a_row_one_stands() {
+        let mut undo = Undo::default();
+        let mut stood = 0;
+        for _ in 0..90 {
+            if undo.begin() {
+                // It is undone, whatever the proof.
+                undo.in_a_row += 1;
+            } else {
+                stood += 1;
+            }
+        }
+        assert_eq!(stood, 90 / (u32::from(IN_A_ROW_MAX) + 1));
+    }
+
+    #[test]
+    fn reduction_that_stood_ends_the_row() {
+        let mut undo = Undo { in_a_row: IN_A_ROW_MAX - 1, ..Undo::default() };
+        assert!(undo.begin());
+        undo.reduction = reduction();
+        assert!(undo.begin());
+        assert_eq!(undo.in_a_row, 0);
+    }
+}

@@ -1,0 +1,200 @@
+//! The records of a scoreboard: contiguous, in the order of their positions, many in number, split in the middle.
+//!
+//! A deque of batches, each what one call sent: one record, or the pieces that it was split into. Growing at the
+//! end and shrinking at the front touch one batch and allocate nothing; a split moves the pieces of its own batch,
+//! of which there are no more than segments in 64 KB, never the other batches. Finding costs O(log n).
+
+use std::collections::VecDeque;
+
+use super::scoreboard::Record;
+use crate::position::Position;
+
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    batches: VecDeque<Batch>,
+    /// Records looked at, for tests of what an acknowledgement costs.
+    #[cfg(test)]
+    visits: std::cell::Cell<u64>,
+}
+
+#[derive(Debug)]
+enum Batch {
+    Whole(Record),
+    /// Never empty.
+    Split(VecDeque<Record>),
+}
+
+/// Where a record is, until records are added or removed before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    batch: usize,
+    piece: usize,
+}
+
+impl Batch {
+    fn first(&self) -> Option<&Record> {
+        self.piece(0)
+    }
+
+    fn last(&self) -> Option<&Record> {
+        match self {
+            Self::Whole(record) => Some(record),
+            Self::Split(pieces) => pieces.back(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Whole(_) => 1,
+            Self::Split(pieces) => pieces.len(),
+        }
+    }
+
+    fn piece(&self, piece: usize) -> Option<&Record> {
+        match self {
+            Self::Whole(record) => (piece == 0).then_some(record),
+            Self::Split(pieces) => pieces.get(piece),
+        }
+    }
+
+    fn piece_mut(&mut self, piece: usize) -> Option<&mut Record> {
+        match self {
+            Self::Whole(record) => (piece == 0).then_some(record),
+            Self::Split(pieces) => pieces.get_mut(piece),
+        }
+    }
+
+    fn insert(&mut self, piece: usize, new: Record) {
+        match self {
+            Self::Whole(record) => *self = Self::Split(VecDeque::from([*record])),
+            Self::Split(_) => {}
+        }
+        if let Self::Split(pieces) = self {
+            pieces.insert(piece.min(pieces.len()), new);
+        }
+    }
+}
+
+impl Records {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn push_back(&mut self, record: Record) {
+        self.batches.push_back(Batch::Whole(record));
+    }
+
+    #[inline]
+    pub(super) fn front(&self) -> Option<&Record> {
+        self.batches.front()?.first()
+    }
+
+    #[inline]
+    pub(super) fn front_mut(&mut self) -> Option<&mut Record> {
+        self.visit(1);
+        self.batches.front_mut()?.piece_mut(0)
+    }
+
+    pub(super) fn back(&self) -> Option<&Record> {
+        self.batches.back()?.last()
+    }
+
+    /// The last record, if nothing was split off it: what may still grow.
+    #[inline]
+    pub(super) fn growing_mut(&mut self) -> Option<&mut Record> {
+        match self.batches.back_mut()? {
+            Batch::Whole(record) => Some(record),
+            Batch::Split(_) => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn pop_front(&mut self) {
+        if let Some(Batch::Split(pieces)) = self.batches.front_mut()
+            && pieces.len() > 1
+        {
+            pieces.pop_front();
+            return;
+        }
+        self.batches.pop_front();
+    }
+
+    /// Where the first record is that ends after `at`.
+    pub(super) fn place_at(&self, at: Position) -> Place {
+        let ends_before = |record: &Record| record.end <= at;
+        let batch = self.batches.partition_point(|batch| batch.last().is_some_and(ends_before));
+        let piece = match self.batches.get(batch) {
+            Some(Batch::Split(pieces)) => pieces.partition_point(ends_before),
+            _ => 0,
+        };
+        Place { batch, piece }
+    }
+
+    pub(super) fn get(&self, place: Place) -> Option<&Record> {
+        self.visit(1);
+        self.batches.get(place.batch)?.piece(place.piece)
+    }
+
+    pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut Record> {
+        self.batches.get_mut(place.batch)?.piece_mut(place.piece)
+    }
+
+    /// The place behind this one.
+    pub(super) fn after(&self, place: Place) -> Place {
+        if self.batches.get(place.batch).is_some_and(|batch| place.piece + 1 < batch.len()) {
+            Place { piece: place.piece + 1, ..place }
+        } else {
+            Place { batch: place.batch + 1, piece: 0 }
+        }
+    }
+
+    /// Splits the record at `place` so that `start..end`, which lies in it, has one of its own; returns where that is.
+    pub(super) fn isolate(&mut self, place: Place, start: Position, end: Position) -> Place {
+        let Some(batch) = self.batches.get_mut(place.batch) else { return place };
+        let Some(record) = batch.piece(place.piece).copied() else { return place };
+        let mut piece = place.piece;
+        if record.start < start {
+            batch.insert(piece, Record { end: start, ..record });
+            piece += 1;
+        }
+        if end < record.end {
+            batch.insert(piece + 1, Record { start: end, ..record });
+        }
+        if let Some(middle) = batch.piece_mut(piece) {
+            middle.start = start;
+            middle.end = end;
+        }
+        let moved = batch.len();
+        if moved > 1 {
+            self.visit(moved as u64);
+        }
+        Place { piece, ..place }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Record> {
+        self.batches.iter().flat_map(|batch| (0..batch.len()).filter_map(|piece| batch.piece(piece)))
+    }
+
+    pub(super) fn for_each_mut(&mut self, mut visit: impl FnMut(&mut Record)) {
+        for batch in &mut self.batches {
+            match batch {
+                Batch::Whole(record) => visit(record),
+                Batch::Split(pieces) => pieces.iter_mut().for_each(&mut visit),
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn visits(&self) -> u64 {
+        self.visits.get()
+    }
+
+    #[inline]
+    fn visit(&self, records: u64) {
+        #[cfg(test)]
+        self.visits.set(self.visits.get() + records);
+        let _ = records;
+    }
+}

@@ -1,0 +1,118 @@
+//! How congestion controllers and profiles are chosen, by name or by value, and which of them a device may meet.
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use ackclock_core::TcpConfig;
+use ackclock_core::congestion::{ControllerFactory, Registry, Signal, UnknownController};
+use ackclock_core::profile::Profile;
+
+/// What [`TcpStream::set_congestion_control`](crate::TcpStream::set_congestion_control) and
+/// [`StackBuilder::congestion_control`](crate::StackBuilder::congestion_control) take: the name of a controller that is
+/// built in (`"cubic"`) or was registered with the stack, or a factory.
+pub trait IntoController {
+    /// The factory that is meant. `registry` has the names.
+    ///
+    /// # Errors
+    /// No controller has the name.
+    fn into_factory(self, registry: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController>;
+}
+
+impl IntoController for &str {
+    fn into_factory(self, registry: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
+        registry.find(self)
+    }
+}
+
+impl IntoController for &String {
+    fn into_factory(self, registry: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
+        registry.find(self)
+    }
+}
+
+impl IntoController for Arc<dyn ControllerFactory> {
+    fn into_factory(self, _: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
+        Ok(self)
+    }
+}
+
+/// A sender without congestion control was chosen for a stack that has a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` sends without congestion control and exists for simulated networks only: a stack on a device refuses it, \
+     one made by `StackBuilder::detached` takes it"
+)]
+pub struct SimulatedOnly(pub &'static str);
+
+/// What can be chosen on a stack.
+#[derive(Clone, Debug)]
+pub(crate) struct Choices {
+    pub(crate) registry: Registry,
+    /// Nothing but a simulated network is reached.
+    pub(crate) simulated: bool,
+}
+
+impl Choices {
+    /// What a stack that is still being described may choose; [`Self::check`] has the last word.
+    pub(crate) fn any() -> Self {
+        Self { registry: Registry::builtin(), simulated: true }
+    }
+
+    /// The factory that is meant, or an error for a caller of sockets.
+    pub(crate) fn controller(
+        &self,
+        controller: impl IntoController,
+    ) -> io::Result<Arc<dyn ControllerFactory>> {
+        let factory = controller.into_factory(&self.registry).or_else(|unknown| match &unknown {
+            UnknownController::Name { name, .. } => experiment(name).ok_or(unknown),
+            _ => Err(unknown),
+        });
+        let factory = factory.map_err(invalid)?;
+        self.check(&*factory).map_err(invalid)?;
+        Ok(factory)
+    }
+
+    /// Makes all the choices of a profile.
+    pub(crate) fn apply<P>(&self, profile: P, tcp: &mut TcpConfig) -> io::Result<()>
+    where
+        P: TryInto<Profile>,
+        P::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let profile = choice(profile)?;
+        let mut applied = tcp.clone();
+        if experiment(profile.congestion).is_some() && self.registry.find(profile.congestion).is_err() {
+            applied.apply(&profile, &Registry::with_experiments()).map_err(invalid)?;
+        } else {
+            applied.apply(&profile, &self.registry).map_err(invalid)?;
+        }
+        self.check(&*applied.congestion).map_err(invalid)?;
+        *tcp = applied;
+        Ok(())
+    }
+
+    /// Whether the stack's network may meet the controller.
+    pub(crate) fn check(&self, factory: &dyn ControllerFactory) -> Result<(), SimulatedOnly> {
+        let uncontrolled = factory.about().signal == Signal::None;
+        if uncontrolled && !self.simulated { Err(SimulatedOnly(factory.name())) } else { Ok(()) }
+    }
+}
+
+/// A choice by name or by value.
+pub(crate) fn choice<T, C>(choice: C) -> io::Result<T>
+where
+    C: TryInto<T>,
+    C::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    choice.try_into().map_err(invalid)
+}
+
+/// An error for who chose something that there is not.
+pub(crate) fn invalid(error: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, error)
+}
+
+/// The controller of this name, if it is one for simulated networks only.
+fn experiment(name: &str) -> Option<Arc<dyn ControllerFactory>> {
+    Registry::with_experiments().find(name).ok().filter(|factory| factory.about().signal == Signal::None)
+}

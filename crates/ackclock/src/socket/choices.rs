@@ -1,0 +1,159 @@
+//! The choices of a profile, before the connection exists: by name or by value.
+
+use std::error::Error;
+use std::io;
+
+use ackclock_core::bandwidth::SenderEstimatorKind;
+use ackclock_core::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
+use ackclock_core::rtt::RtoConfig;
+
+use super::TcpSocket;
+use crate::choices::{IntoController, choice, invalid};
+
+/// How it sends and acknowledges. Names are those that `tcpcat profiles` lists; an error about one that there is not
+/// is of kind [`io::ErrorKind::InvalidInput`] and lists those that there are.
+impl TcpSocket {
+    /// Makes all the choices of a profile, by name (`"vegas-1995"`) or by value. Call it before setters of single
+    /// choices, which it would overrule.
+    ///
+    /// ```
+    /// # use ackclock::Stack;
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let stack = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+    /// # let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+    /// # let _listener = server.listen("10.0.0.2:80".parse()?)?;
+    /// let socket = stack.socket();
+    /// socket.set_profile("vegas-1995")?;
+    /// socket.set_rto("rfc6298,min=1s")?;
+    /// let stream = socket.connect("10.0.0.2:80".parse()?).await?;
+    /// assert_eq!((stream.info()?.profile, stream.info()?.congestion), ("vegas-1995", "vegas"));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// No profile has the name, no controller is called what the profile says, or it is one for simulated networks
+    /// ([`SimulatedOnly`](crate::SimulatedOnly)).
+    pub fn set_profile<P>(&self, profile: P) -> io::Result<()>
+    where
+        P: TryInto<Profile>,
+        P::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.choices().apply(profile, &mut self.settings().tcp)
+    }
+
+    /// Chooses the congestion controller, by the name of one that is built in or registered with the stack, or by
+    /// value.
+    ///
+    /// # Errors
+    /// No controller has the name, or it is one for simulated networks.
+    pub fn set_congestion_control(&self, controller: impl IntoController) -> io::Result<()> {
+        let factory = self.choices().controller(controller)?;
+        self.settings().tcp.congestion = factory;
+        Ok(())
+    }
+
+    /// Chooses how losses are found and repaired.
+    ///
+    /// # Errors
+    /// No policy has the name.
+    pub fn set_recovery<R>(&self, recovery: R) -> io::Result<()>
+    where
+        R: TryInto<Recovery>,
+        R::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.settings().tcp.recovery = choice(recovery)?;
+        Ok(())
+    }
+
+    /// Chooses the estimator of the retransmission timeout: a preset's name, with what differs from it
+    /// (`"rfc6298,min=1s,g=500ms"`, see [`RtoConfig::find`]), or parameters.
+    ///
+    /// # Errors
+    /// No preset has the name, or no estimator can have the parameters.
+    pub fn set_rto<R>(&self, rto: R) -> io::Result<()>
+    where
+        R: TryInto<RtoConfig>,
+        R::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let rto: RtoConfig = choice(rto)?;
+        rto.check().map_err(invalid)?;
+        self.settings().tcp.rto = rto;
+        Ok(())
+    }
+
+    /// Chooses which proofs take a wrong reduction back (`"timestamps,dsack"`, `"off"`, see [`UndoChoice::find`]).
+    ///
+    /// # Errors
+    /// No proof has the name.
+    pub fn set_undo<U>(&self, undo: U) -> io::Result<()>
+    where
+        U: TryInto<UndoChoice>,
+        U::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.settings().tcp.undo = choice(undo)?;
+        Ok(())
+    }
+
+    /// Chooses when received data is acknowledged (`"every-second:100ms"`, see [`AckPolicy::find`]).
+    ///
+    /// # Errors
+    /// No policy has the name.
+    pub fn set_acks<A>(&self, acks: A) -> io::Result<()>
+    where
+        A: TryInto<AckPolicy>,
+        A::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let acks: AckPolicy = choice(acks)?;
+        acks.check().map_err(invalid)?;
+        self.settings().tcp.acks = acks;
+        Ok(())
+    }
+
+    /// Chooses what estimates the bandwidth to end the first slow start (`"csa:3,0.1"`, see
+    /// [`SenderEstimatorKind::find`]); `"off"`: nothing does.
+    ///
+    /// # Errors
+    /// No estimator has the name.
+    pub fn set_start_up(&self, estimator: &str) -> io::Result<()> {
+        self.settings().tcp.start_up = if estimator == "off" {
+            None
+        } else {
+            Some(SenderEstimatorKind::find(estimator).map_err(invalid)?)
+        };
+        Ok(())
+    }
+
+    /// Has the receiver estimate the bandwidth from up to so many samples (50 in the paper, at most 256) while the
+    /// peer starts up: see [`ConnectionInfo::bandwidth`](crate::ConnectionInfo::bandwidth). `None`: it does not look.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_receiver_bandwidth(&self, samples_max: Option<usize>) -> io::Result<()> {
+        self.settings().tcp.receiver_bandwidth = samples_max;
+        Ok(())
+    }
+
+    /// Whether segments are spaced by a rate.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_pacing(&self, pacing: bool) -> io::Result<()> {
+        self.settings().tcp.pacing = pacing;
+        Ok(())
+    }
+
+    /// Chooses the form of explicit congestion notification that is offered (`"off"`, `"classic"`, `"accurate"`).
+    ///
+    /// # Errors
+    /// No form has the name.
+    pub fn set_ecn<E>(&self, ecn: E) -> io::Result<()>
+    where
+        E: TryInto<Ecn>,
+        E::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.settings().tcp.ecn = choice(ecn)?;
+        Ok(())
+    }
+}

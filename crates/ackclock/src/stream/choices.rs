@@ -1,0 +1,80 @@
+//! The choices of a profile that can be changed while the connection is open: by name or by value.
+
+use std::error::Error;
+use std::io;
+
+use ackclock_core::profile::{AckPolicy, Recovery, UndoChoice};
+use ackclock_core::rtt::RtoConfig;
+
+use super::TcpStream;
+use crate::choices::{IntoController, choice};
+use crate::error;
+
+/// How it sends and acknowledges. Names are those that `tcpcat profiles` lists; an error about one that there is not
+/// is of kind [`io::ErrorKind::InvalidInput`] and lists those that there are.
+impl TcpStream {
+    /// Replaces the congestion controller, by the name of one that is built in or registered with the stack, or by
+    /// value. The new one starts from the present window.
+    ///
+    /// # Errors
+    /// No controller has the name, or it is one for simulated networks
+    /// ([`SimulatedOnly`](crate::SimulatedOnly)); the stack is gone.
+    pub fn set_congestion_control(&self, controller: impl IntoController) -> io::Result<()> {
+        let choices = self.shared.look(|state| state.choices());
+        let factory = choices.controller(controller)?;
+        self.update(|connection, now| connection.set_congestion(now, factory))
+    }
+
+    /// Chooses how losses are found and repaired from here on, as far as the peer's options allow.
+    ///
+    /// # Errors
+    /// No policy has the name; the stack is gone.
+    pub fn set_recovery<R>(&self, recovery: R) -> io::Result<()>
+    where
+        R: TryInto<Recovery>,
+        R::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let recovery = choice(recovery)?;
+        self.update(|connection, now| connection.set_recovery(now, recovery))
+    }
+
+    /// Chooses the estimator of the retransmission timeout: a preset's name, with what differs from it
+    /// (`"rfc6298,min=1s,g=500ms"`, see [`RtoConfig::find`]), or parameters. What was measured stays.
+    ///
+    /// # Errors
+    /// No preset has the name, or no estimator can have the parameters; the stack is gone.
+    pub fn set_rto<R>(&self, rto: R) -> io::Result<()>
+    where
+        R: TryInto<RtoConfig>,
+        R::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let rto: RtoConfig = choice(rto)?;
+        self.update(|connection, now| connection.set_rto(now, rto))?.map_err(error::option)
+    }
+
+    /// Chooses which proofs take a wrong reduction back (`"timestamps,dsack"`, `"off"`, see [`UndoChoice::find`]).
+    ///
+    /// # Errors
+    /// No proof has the name; the stack is gone.
+    pub fn set_undo<U>(&self, undo: U) -> io::Result<()>
+    where
+        U: TryInto<UndoChoice>,
+        U::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let undo = choice(undo)?;
+        self.update(|connection, _| connection.set_undo(undo))
+    }
+
+    /// Chooses when received data is acknowledged (`"every-second:100ms"`, see [`AckPolicy::find`]).
+    ///
+    /// # Errors
+    /// No policy has the name; the stack is gone.
+    pub fn set_acks<A>(&self, acks: A) -> io::Result<()>
+    where
+        A: TryInto<AckPolicy>,
+        A::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let acks = choice(acks)?;
+        self.update(|connection, _| connection.set_acks(acks))?.map_err(error::option)
+    }
+}

@@ -1,0 +1,76 @@
+//! How long a transfer may be expected to take.
+//!
+//! The model is that of Padhye, Firoiu, Towsley and Kurose ("Modeling TCP Throughput: A Simple Model and its Empirical
+//! Validation", SIGCOMM 1998): a sender that halves its window for a loss takes, for a segment,
+//!
+//! ```text
+//! RTT·√(2bp/3) + T0·min(1, 3·√(3bp/8))·p·(1 + 32p²)
+//! ```
+//!
+//! where p is the share of segments lost, b the segments that an acknowledgement stands for and T0 the first timeout. Two
+//! kinds of recovery differ. Time-based detection with tail loss probes needs no timeouts, so the second term goes. Without
+//! fast retransmit every loss is a timeout, so the second term is p·T0, with T0 longer where the retransmission is lost, too.
+
+use std::time::Duration;
+
+use ackclock_control::profile::{Options, Profile, Recovery};
+use ackclock_control::rtt::{DeviationFloor, Formula};
+
+/// A path, and what is lost on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// Round trip when nothing waits.
+    pub rtt: Duration,
+    /// Bits a second; `None`: no limit.
+    pub rate_bps: Option<u64>,
+    /// Payload bytes of a segment.
+    pub segment_bytes: u64,
+    /// Packets lost, in a million.
+    pub loss: u32,
+}
+
+/// How long `bytes` take from a sender of one profile to a receiver of another.
+#[must_use]
+pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Path) -> Duration {
+    let segments = bytes as f64 / path.segment_bytes as f64;
+    let rtt = path.rtt.as_secs_f64();
+    let p = f64::from(path.loss) / 1e6;
+    let first_timeout = first_timeout(sender) + receiver.acks.delay_max().as_secs_f64();
+
+    // What the path and the peer's window take, and slow start from one segment.
+    let both = |choice: fn(&Options) -> bool| choice(&sender.options) && choice(&receiver.options);
+    let window = if both(|options| options.window_scaling) { WINDOW_SCALED } else { WINDOW_UNSCALED };
+    let most = if sender.congestion == "card" { CARD_WINDOW } else { f64::INFINITY };
+    let on_the_wire = path.rate_bps.map_or(0.0, |rate| bytes as f64 * 8.0 * 1.05 / rate as f64);
+    let in_windows = segments / (window / path.segment_bytes as f64).min(most) * rtt;
+    let opening = 2.0 * segments.log2() * rtt + 2.0 * sender.rto.initial.as_secs_f64();
+
+    let halving = rtt * (2.0 * B * p / 3.0).sqrt();
+    let repair = match sender.recovery {
+        Recovery::RackTlp if both(|options| options.sack) => 0.0,
+        Recovery::GoBackN => p * first_timeout / (1.0 - 2.0 * p),
+        _ => (3.0 * (3.0 * B * p / 8.0).sqrt()).min(1.0) * p * (1.0 + 32.0 * p * p) * first_timeout,
+    };
+    Duration::from_secs_f64(on_the_wire + in_windows + opening + segments * (halving + repair))
+}
+
+/// The retransmission timeout, in seconds, where round trips are short: its lower bounds alone, and a tick for the clock.
+fn first_timeout(sender: &Profile) -> f64 {
+    let rto = &sender.rto;
+    let tick = rto.granularity.as_secs_f64();
+    let k = match rto.formula {
+        Formula::MeanDeviation { k, .. } | Formula::SignedDeviation { k, .. } => f64::from(k),
+        _ => 0.0,
+    };
+    let deviations = if rto.deviation_floor == DeviationFloor::Deviation { k * tick } else { tick };
+    rto.rto_min.as_secs_f64().max(deviations) + tick
+}
+
+/// Segments that an acknowledgement stands for.
+const B: f64 = 2.0;
+const WINDOW_UNSCALED: f64 = 65_535.0;
+/// The receive buffer at its most.
+const WINDOW_SCALED: f64 = (6 << 20) as f64;
+/// CARD sits where delay begins to rise with the window; a segment more is enough for that behind a bottleneck, so it stays
+/// near the smallest windows.
+const CARD_WINDOW: f64 = 4.0;

@@ -1,0 +1,131 @@
+//! 16 MB to and from the Linux kernel's TCP under every profile that devices may use, at 0, 1 and 5 % loss.
+//!
+//! All transfers of one loss run at once on one stack: most of their time they wait for timers. At 5 % loss a sender of 1988
+//! to 1998 meets a timeout of 1 to 3 s for every second lost packet or so, and the time of a transfer is their number; so
+//! packets are 9,000 bytes long, which makes them 1,900 and the losses 94. What a transfer may take is twice what
+//! `ackclock_tests::model` says, and what a slow machine may add.
+
+use std::time::{Duration, Instant};
+
+use ackclock::{Stack, TcpConfig};
+use ackclock_control::congestion::Registry;
+use ackclock_control::profile::Profile;
+use ackclock_device::OffloadMode;
+use ackclock_device::impair::{Impaired, Settings};
+use ackclock_tests::kernel::payload::{receive, send};
+use ackclock_tests::kernel::scene::{Family, TUN, open_tun, stack_on, within};
+use ackclock_tests::model::{Path, transfer_time};
+use ackclock_tests::netns::{in_namespace, ip};
+use tokio::io::AsyncWriteExt;
+use tokio::net;
+use tokio::task::JoinSet;
+
+#[test]
+fn every_profile_moves_16_mb_to_and_from_the_kernel_without_loss() {
+    in_namespace(|| every_profile(0));
+}
+
+#[test]
+fn every_profile_moves_16_mb_to_and_from_the_kernel_at_1_percent_loss() {
+    in_namespace(|| every_profile(10_000));
+}
+
+#[test]
+fn every_profile_moves_16_mb_to_and_from_the_kernel_at_5_percent_loss() {
+    in_namespace(|| every_profile(50_000));
+}
+
+/// `loss`: in a million, in both directions.
+async fn every_profile(loss: u32) {
+    let device = open_tun(OffloadMode::On);
+    // The kernel's queue for the device, of 500 packets, would lose some at 0 % loss, too.
+    ip(&format!("link set {TUN} mtu {MTU} txqueuelen 10000"));
+    let settings = Settings { loss: f64::from(loss) / 1e6, delay: DELAY, ..Settings::default() };
+    let device = Impaired::new(device, SEED, settings, settings).expect("valid settings");
+    let network = device.handle();
+    let stack = stack_on(device, TcpConfig::default());
+
+    let mut transfers = JoinSet::new();
+    for (number, profile) in (0_u16..).zip(Profile::all().filter(|profile| profile.name != "none-1987")) {
+        transfers.spawn(to_the_kernel(stack.clone(), profile, 1_000 + number, loss));
+        transfers.spawn(from_the_kernel(stack.clone(), profile, 2_000 + number, loss));
+    }
+    while let Some(done) = transfers.join_next().await {
+        done.expect("the transfer completes");
+    }
+    let lost = network.statistics_sent().lost + network.statistics_received().lost;
+    assert_eq!(lost > 0, loss > 0, "{lost} packets lost");
+    stack.shutdown().await;
+}
+
+async fn to_the_kernel(stack: Stack, profile: Profile, port: u16, loss: u32) {
+    let limit = Limit::new(&profile, &Profile::modern(), loss);
+    let listener = net::TcpListener::bind(Family::V4.kernel(port)).await.unwrap();
+    let kernel = tokio::spawn(async move { receive(&mut listener.accept().await?.0).await });
+    let socket = stack.socket();
+    socket.set_config(settings(&profile)).unwrap();
+    let transfer = async {
+        let mut stream = socket.connect(Family::V4.kernel(port)).await.unwrap();
+        let sent = send(&mut stream, BYTES, port.into()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        assert_eq!(kernel.await.unwrap().unwrap(), sent, "{}", profile.name);
+    };
+    within(limit.most(), &stack, transfer).await;
+    limit.report(&format!("{:>15} to the kernel", profile.name));
+}
+
+/// The kernel has CUBIC and RACK-TLP, and what remains of them where the profile offers no SACK.
+async fn from_the_kernel(stack: Stack, profile: Profile, port: u16, loss: u32) {
+    let limit = Limit::new(&Profile::modern(), &profile, loss);
+    let listener = stack.listener().addr(Family::V4.stack(port)).tcp(settings(&profile)).bind().unwrap();
+    let kernel = tokio::spawn(async move {
+        let mut stream = net::TcpStream::connect(Family::V4.stack(port)).await?;
+        let sent = send(&mut stream, BYTES, port.into()).await?;
+        stream.shutdown().await?;
+        std::io::Result::Ok(sent)
+    });
+    let transfer = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let received = receive(&mut stream).await.unwrap();
+        assert_eq!(received, kernel.await.unwrap().unwrap(), "{}", profile.name);
+    };
+    within(limit.most(), &stack, transfer).await;
+    limit.report(&format!("the kernel to {:15}", profile.name));
+}
+
+fn settings(profile: &Profile) -> TcpConfig {
+    let mut tcp = TcpConfig::default();
+    tcp.apply(profile, &Registry::builtin()).expect("its controller is built in");
+    tcp
+}
+
+/// What a transfer may take.
+struct Limit {
+    modelled: Duration,
+    loss: u32,
+    began: Instant,
+}
+
+impl Limit {
+    fn new(sender: &Profile, receiver: &Profile, loss: u32) -> Self {
+        let path = Path { rtt: 2 * DELAY, rate_bps: None, segment_bytes: MTU - 52, loss };
+        let modelled = transfer_time(BYTES, sender, receiver, path);
+        Self { modelled, loss, began: Instant::now() }
+    }
+
+    fn most(&self) -> Duration {
+        2 * self.modelled + SLOW_MACHINE
+    }
+
+    fn report(&self, what: &str) {
+        let [took, modelled] = [self.began.elapsed(), self.modelled].map(|time| time.as_secs_f64());
+        println!("{what}, {} % loss: {took:6.1} s, modelled {modelled:6.1} s", self.loss / 10_000);
+    }
+}
+
+const BYTES: u64 = 16 << 20;
+const MTU: u64 = 9_000;
+/// One way.
+const DELAY: Duration = Duration::from_millis(1);
+const SEED: u64 = 1988;
+const SLOW_MACHINE: Duration = Duration::from_secs(60);
