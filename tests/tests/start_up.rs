@@ -59,6 +59,7 @@ fn transfer(tcp: [TcpConfig; 2], queue_packets: usize, total: u64) -> ([Connecti
 // A4: live at the sender, setting ssthresh.
 #[test]
 fn senders_estimate_is_the_paths_rate_and_sets_ssthresh() {
+    // Tests: A4
     for words in ["tssf", "csa", "csa:5,0.2", "tcsa", "tcsa-prime"] {
         let ([client, _], dropped) = transfer([sender(Some(words)), TcpConfig::default()], QUEUE, 2_000_000);
         let StartUpEstimate { bandwidth, window, set_ssthresh } = client.start_up.expect(words);
@@ -81,6 +82,7 @@ fn without_an_estimate_slow_start_ends_in_losses() {
 // A4: Recv min, avg, med, max with K samples at the receiver.
 #[test]
 fn receivers_estimates_are_the_paths_rate() {
+    // Tests: A4
     let receiver = TcpConfig { receiver_bandwidth: Some(50), ..TcpConfig::default() };
     let ([client, server], _) = transfer([sender(None), receiver], 1000, 1_000_000);
     let estimates = server.bandwidth.expect("data arrived in bursts");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackclock_core::Limits;
 use ackclock_core::profile::Ecn;
 use ackclock_tests::script::{Script, pattern};
-use ackclock_tests::segment::{ACK, CWR, ECE, PSH, seg};
+use ackclock_tests::segment::{ACK, CWR, ECE, Opt, PSH, seg};
 
 use crate::{CE, ECT_0, NOT_ECT, agreed, codepoint_of_data};
 
@@ -99,7 +99,7 @@ fn loss_and_mark_in_one_window_reduce_it_once() {
         s.peer(seg(ACK | first).seq(1).ack(1461));
         let marked = s.info().cwnd;
         for held in 2..=4 {
-            let sack = ackclock_tests::segment::Opt::Sack(vec![(2921, 2921 + 1460 * held)]);
+            let sack = Opt::Sack(vec![(2921, 2921 + 1460 * held)]);
             s.peer(seg(ACK).seq(1).ack(1461).opt(sack));
         }
         s.advance(Duration::from_millis(50));
@@ -118,6 +118,41 @@ fn loss_and_mark_in_one_window_reduce_it_once() {
     let info = s.info();
     assert_eq!(info.cwnd, marked, "reduced before");
     assert!(s.take_sent().iter().any(|segment| segment.seq == 1461), "the hole is filled all the same");
+}
+
+/// A loss that turns out to be none, in a window that a mark has reduced: what the mark took is not given back.
+#[test]
+fn undo_of_a_loss_never_takes_an_answer_to_a_mark_back() {
+    let cwnd_at_the_end = |echo: u8| {
+        let mut setup = crate::setup(Ecn::Classic);
+        setup.peer_options.push(Opt::Timestamps(1000, 0));
+        let mut s = Script::listening(&setup);
+        s.peer(ackclock_tests::script::peer_syn(&setup).ace(0b011));
+        s.sent();
+        s.ts_val = Some(1000);
+        s.peer(seg(ACK).seq(1).ack(1));
+        s.accept();
+        s.stream(1, 200_000);
+        let first = s.take_sent();
+        let (len, value) = (first[0].payload.len() as u32, s.ts_seen);
+        s.advance(Duration::from_millis(20));
+        s.peer(seg(ACK | echo).seq(1).ack(1 + len).opt(Opt::Timestamps(1020, value)));
+        let before = s.info().cwnd;
+        for held in 2..=5 {
+            let sack = Opt::Sack(vec![(1 + 2 * len, 1 + (1 + held) * len)]);
+            s.peer(seg(ACK).seq(1).ack(1 + len).opt(sack).opt(Opt::Timestamps(1021, value)));
+        }
+        s.advance(Duration::from_millis(40));
+        assert!(s.info().retransmits > 0);
+        s.take_sent();
+        // The first transmission is answered, not the second.
+        s.peer(seg(ACK).seq(1).ack(1 + 6 * len).opt(Opt::Timestamps(1022, value)));
+        (before, s.info())
+    };
+    let (before, info) = cwnd_at_the_end(0);
+    assert!(info.undone.total() == 1 && info.cwnd >= before, "{info:?}");
+    let (before, info) = cwnd_at_the_end(ECE);
+    assert!(info.undone.total() == 0 && info.cwnd <= before + 1460, "{} after {before}", info.cwnd);
 }
 
 /// RFC 3168 §6.1.2: only the first segment of the wire may carry CWR, so it leaves alone.

@@ -114,6 +114,7 @@ fn one_segment_is_timed_at_a_time() {
 // J6: Karn's rule for the one timed segment.
 #[test]
 fn timed_segment_is_abandoned_when_something_is_sent_again() {
+    // Tests: J6
     let config = RtoConfig { sampling: Sampling::OncePerFlight, ..RtoConfig::RFC_6298 };
     let at = Instant::from_millis;
     for abandon in [RttEstimator::on_segment_retransmitted, RttEstimator::on_expiry] {

@@ -120,6 +120,10 @@ impl Connection {
 
     /// What RFC 6675 lets go when nothing is known to be lost and new data cannot.
     fn choose_rescue(&mut self) -> Option<Chosen> {
+        // What waits for its time is known to be lost, or can go then.
+        if self.timers.pacing != super::timers::Timers::UNSET {
+            return None;
+        }
         let stuck = self.snd.unsent() == 0 || self.snd.right_edge() <= self.snd.nxt;
         if !stuck || !self.recovery.in_recovery() || self.cwnd_room() < u64::from(self.smss()) {
             return None;

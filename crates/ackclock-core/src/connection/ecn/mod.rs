@@ -330,6 +330,7 @@ impl Connection {
         ecn.recover = Some(self.snd.nxt);
         ecn.totals.reductions += 1;
         let before = self.congestion.cwnd();
+        self.let_reduction_stand();
         let (cause, delivered) = (LossCause::EcnEcho, self.delivery.bytes);
         self.tell_loss_episode(LossEpisode { now, cause, flight_size, bytes_lost: 0, delivered });
         let after = self.congestion.cwnd();

@@ -235,10 +235,10 @@ impl Connection {
             return;
         }
         self.counts.loss_episodes += 1;
-        self.watch_reduction(false);
         self.enter_recovery();
         // One reduction a window of data, whether a mark or a loss asked for it (RFC 3168 §6.1.2).
         if !self.note_loss_answer() {
+            self.watch_reduction(false);
             self.tell_loss_episode(LossEpisode {
                 now,
                 cause,

@@ -48,7 +48,14 @@ impl Connection {
         };
         let mut rule = LossRule::SackEvidence;
         // RFC 6675 §5 (2): DupAcks >= DupThresh suffices for the first segment.
-        if lost.bytes == 0 && self.recovery.phase == Phase::Open && self.recovery.dup_acks >= DUP_THRESH {
+        // Deviation from RFC 6675 §5 (2): not if the last episode sent it again less than a round trip ago; what is
+        // acknowledged now left before that.
+        let answered = |at: Instant| now.saturating_since(at) >= self.rtt.rtt_min();
+        if lost.bytes == 0
+            && self.recovery.phase == Phase::Open
+            && self.recovery.dup_acks >= DUP_THRESH
+            && self.scoreboard.first_sent_at().is_some_and(answered)
+        {
             lost = self.scoreboard.mark_first_lost();
             rule = LossRule::DuplicateAcks;
         }

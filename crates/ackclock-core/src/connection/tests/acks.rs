@@ -45,6 +45,7 @@ fn send_evenly(pair: &mut Pair, segments: usize) {
 // J5: at least every second full segment.
 #[test]
 fn every_second_segment_is_acknowledged_at_once() {
+    // Tests: J5
     let [data, acks] = exchanged([sender(), receiver(AckPolicy::EVERY_SECOND)], SEGMENTS);
     assert_eq!((data, acks), (SEGMENTS as u64, (SEGMENTS as u64 - IN_TRANSIT) / 2));
 }
@@ -52,6 +53,7 @@ fn every_second_segment_is_acknowledged_at_once() {
 // J5: "an ack was delayed for 5-7 packets on the average" (Jacobson and Karels 1988, fig. 9).
 #[test]
 fn lazy_receiver_waits_for_a_share_of_the_window() {
+    // Tests: J5
     let [data, acks] = exchanged([sender(), receiver(LAZY)], SEGMENTS);
     assert_eq!((data, data / acks), (SEGMENTS as u64, 8));
 }
@@ -97,6 +99,7 @@ fn delays_end_at_their_time() {
 // Tests: RFC 9293 MAY-13
 #[test]
 fn gap_is_told_at_once_today_and_was_not_in_1987() {
+    // Tests: J5
     let today = acknowledged(AckPolicy::EVERY_SECOND, 8, Some(2));
     assert_eq!(
         today.iter().filter(|&&at| at == DELAY).count(),

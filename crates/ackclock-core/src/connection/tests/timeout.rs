@@ -40,6 +40,7 @@ fn retransmissions(pair: &mut Pair, count: usize) -> Vec<Instant> {
 // A1: a heartbeat clock times out at its ticks.
 #[test]
 fn heartbeat_timer_expires_at_ticks() {
+    // Tests: A1
     for words in ["jacobson-1992", "jacobson-1992,min=750ms"] {
         let mut pair = Pair::established([timed(words), timed(words)], perfect());
         pair.run_for(Duration::from_millis(137));
@@ -60,6 +61,7 @@ fn fine_timer_expires_after_its_time() {
 // J3: doubles, is capped, and is reset by a valid sample only.
 #[test]
 fn backoff_doubles_up_to_its_cap() {
+    // Tests: J3
     let words = "rfc6298,min=1s,max=5s";
     let mut pair = Pair::established([timed(words), timed(words)], perfect());
     let sent = pair.now;
@@ -72,6 +74,7 @@ fn backoff_doubles_up_to_its_cap() {
 // acknowledged.
 #[test]
 fn backoff_stays_until_a_segment_sent_once_is_acknowledged() {
+    // Tests: J3, J6
     for words in ["rfc6298,min=1s", "rfc6298,min=1s,sampling=flight", "jacobson-1992"] {
         let mut pair = Pair::established([timed(words), timed(words)], perfect());
         retransmissions(&mut pair, 2);
@@ -91,6 +94,7 @@ fn backoff_stays_until_a_segment_sent_once_is_acknowledged() {
 
 #[test]
 fn one_segment_of_a_flight_is_timed() {
+    // Tests: A1
     let srtt_after = |words| {
         let mut pair = Pair::established([timed(words), timed(words)], perfect());
         let smss = pair.ends[0].info(pair.now).snd_mss as usize;

@@ -62,6 +62,7 @@ fn one_lost_segment_is_sent_again_once_and_without_a_timeout() {
 
 #[test]
 fn several_losses_in_one_window_are_one_episode() {
+    // Tests: V2
     for tcp in [TcpConfig::default(), without_sack()] {
         let mut pair = Pair::established([tcp.clone(), tcp], losing(&[60, 62, 64]));
         pair.transfer(1 << 20);

@@ -132,6 +132,15 @@ impl Connection {
         });
     }
 
+    /// A mark was answered: congestion was real, so neither that nor a reduction before it is ever taken back.
+    pub(super) fn let_reduction_stand(&mut self) {
+        if let Some(undo) = &mut self.undo
+            && undo.reduction.take().is_some()
+        {
+            undo.in_a_row = 0;
+        }
+    }
+
     /// `start..end` went out again.
     pub(super) fn watch_retransmission(
         &mut self,
