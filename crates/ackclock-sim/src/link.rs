@@ -26,6 +26,8 @@ pub(crate) struct Link {
     /// An event will come when the transmitter is free.
     pub(crate) waits: bool,
     pub(crate) needs_flows: bool,
+    /// See [`Queue::is_transparent`].
+    pub(crate) transparent: bool,
     pub(crate) transmitter: Transmitter,
     pub(crate) delay: u64,
     pub(crate) last_arrival: u64,
@@ -70,6 +72,7 @@ impl Link {
             up: true,
             waits: false,
             needs_flows: queue.needs_flows(),
+            transparent: queue.is_transparent(),
             transmitter: Transmitter::new(config.rate),
             delay: config.delay.0,
             last_arrival: 0,

@@ -308,3 +308,87 @@ impl Scratch {
 
 /// The longest IP and TCP headers that an endpoint makes, and 8 bytes more.
 pub(crate) const HEADER_MAX: usize = 108;
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+    use ackclock_wire::{Codepoint, ControlSegment, Fields, Flags, IpPacket, IpPayload, Segment, SeqNum, TcpOptions, write_control};
+
+    use super::*;
+
+    /// A SYN with real checksums, and a payload behind it.
+    fn packet(packets: &mut Packets, v6: bool, traffic_class: u8) -> PacketId {
+        let addrs: [IpAddr; 2] = match v6 {
+            true => [Ipv6Addr::LOCALHOST.into(), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9).into()],
+            false => [Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into()],
+        };
+        let ecn = [Codepoint::NotEct, Codepoint::Ect1, Codepoint::Ect0, Codepoint::Ce][usize::from(traffic_class & 3)];
+        let traffic_class = traffic_class & !3;
+        let fields = Fields {
+            seq: SeqNum::new(77),
+            ack: SeqNum::new(0),
+            flags: Flags::SYN,
+            window: 1000,
+            urgent: 0,
+            ecn,
+            options: TcpOptions::default(),
+        };
+        let control =
+            ControlSegment { src: (addrs[0], 1).into(), dst: (addrs[1], 2).into(), ttl: 64, traffic_class, fields };
+        let mut bytes = [0; ackclock_wire::HEADER_MAX];
+        let len = write_control(&mut bytes, &control);
+        packets.insert_bytes(&bytes[..len], 5)
+    }
+
+    #[test]
+    fn marking_and_hops_keep_the_packet_valid() {
+        for v6 in [false, true] {
+            for traffic_class in [0, 1, 2, 0xb9, 0xfe] {
+                let mut packets = Packets::default();
+                let id = packet(&mut packets, v6, traffic_class);
+                assert_eq!(packets.get(id).ecn(), traffic_class & 3);
+                packets.get_mut(id).mark_ce();
+                (0..40).for_each(|_| assert!(packets.get_mut(id).count_hop()));
+                let mut scratch = Scratch::new();
+                let (bytes, meta) = packets.get(id).assemble(&mut scratch);
+                let ip = IpPacket::parse(bytes).unwrap();
+                assert_eq!((ip.ttl, ip.traffic_class), (24, traffic_class | 3));
+                let IpPayload::Tcp(tcp) = ip.payload else { panic!("no TCP") };
+                let segment = Segment::parse(ip.src, ip.dst, tcp, meta.checksum).unwrap();
+                assert_eq!((packets.get(id).ports(), segment.seq.raw()), (Some((1, 2)), 77));
+                (0..23).for_each(|_| assert!(packets.get_mut(id).count_hop()));
+                assert!(!packets.get_mut(id).count_hop());
+            }
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_always_found() {
+        for draw in 0..160u64 {
+            let mut packets = Packets::default();
+            let id = packet(&mut packets, false, 0);
+            packets.get_mut(id).flip_bit(draw << 56 | draw << 48);
+            let mut scratch = Scratch::new();
+            let (bytes, meta) = packets.get(id).assemble(&mut scratch);
+            let ip = IpPacket::parse(bytes).unwrap();
+            let IpPayload::Tcp(tcp) = ip.payload else { panic!("no TCP") };
+            assert!(Segment::parse(ip.src, ip.dst, tcp, meta.checksum).is_err());
+        }
+    }
+
+    #[test]
+    fn places_are_used_again_and_copies_are_packets_of_their_own() {
+        let mut packets = Packets::default();
+        let first = packet(&mut packets, false, 0);
+        let copy = packets.duplicate(first);
+        packets.get_mut(copy).mark_ce();
+        assert_eq!((packets.get(first).ecn(), packets.get(copy).ecn()), (0, 3));
+        assert_eq!((packets.len(), packets.get(first).serial == packets.get(copy).serial), (2, true));
+        packets.remove(first);
+        let next = packet(&mut packets, false, 0);
+        assert_eq!((next, packets.len()), (first, 2));
+        assert_ne!(packets.get(next).serial, packets.get(copy).serial);
+        assert_ne!(packets.get(next).flow_hash(), 0);
+    }
+}

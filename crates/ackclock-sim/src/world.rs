@@ -161,27 +161,26 @@ impl Net {
             return self.drop_at(now, index, id, DropRule::LinkDown);
         }
         let packet = self.packets.get(id);
+        let is_free = !link.waits && link.transmitter.busy_until() <= now.as_nanos();
         let flow = if link.needs_flows { packet.flow_hash() } else { 0 };
-        let queued =
-            Queued { packet: id, bytes: packet.len(), since: now, flow, ecn_capable: packet.ecn() != 0 };
+        let bytes = packet.len();
+        let queued = Queued { packet: id, bytes, since: now, flow, ecn_capable: packet.ecn() != 0 };
+        self.observers.tell(now, What::Queued, link.from, Some(index), packet);
+        if is_free && link.transparent {
+            return self.send(now, index, &queued);
+        }
         let mut cx = Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
         link.queue.enqueue(queued, &mut cx);
+        if is_free {
+            return self.send_next(now, index);
+        }
         link.note_length(now);
-        self.observers.tell(now, What::Queued, link.from, Some(index), packet);
-        if !self.dropped.is_empty() || !self.marked.is_empty() {
-            self.settle(now, index);
-        }
-        let link = &mut self.links[index as usize];
-        if link.waits {
-            return;
-        }
-        if link.transmitter.busy_until() > now.as_nanos() {
-            link.waits = true;
-            let free = link.transmitter.busy_until();
+        let waits = std::mem::replace(&mut link.waits, true);
+        let free = link.transmitter.busy_until();
+        self.settle(now, index);
+        if !waits {
             let key = self.key(free);
             self.heap.push(key, NetEvent::Free(index));
-        } else {
-            self.send_next(now, index);
         }
     }
 
@@ -192,11 +191,15 @@ impl Net {
         let mut cx = Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
         let next = link.queue.dequeue(&mut cx);
         link.note_length(now);
-        let more = !link.queue.is_empty();
-        if !self.dropped.is_empty() || !self.marked.is_empty() {
-            self.settle(now, index);
+        self.settle(now, index);
+        if let Some(next) = next {
+            self.send(now, index, &next);
         }
-        let Some(next) = next else { return };
+    }
+
+    /// The transmitter sends a packet.
+    #[inline]
+    fn send(&mut self, now: Instant, index: u32, next: &Queued) {
         let link = &mut self.links[index as usize];
         let begins = now.as_nanos();
         let ends = link.transmitter.send(begins, next.bytes);
@@ -204,13 +207,13 @@ impl Net {
         link.stats.sent += 1;
         link.stats.sent_bytes += u64::from(next.bytes);
         link.stats.busy_ns += ends - begins;
-        if more {
+        let from = link.from;
+        if !link.queue.is_empty() {
             link.waits = true;
             let key = self.key(ends);
             self.heap.push(key, NetEvent::Free(index));
         }
-        let link = &self.links[index as usize];
-        self.observers.tell(now, What::Departed, link.from, Some(index), self.packets.get(next.packet));
+        self.observers.tell(now, What::Departed, from, Some(index), self.packets.get(next.packet));
         self.launch(now, index, ends, next.packet);
     }
 
@@ -254,8 +257,15 @@ impl Net {
     }
 
     /// Does what a queue has decided.
-    #[cold]
+    #[inline]
     fn settle(&mut self, now: Instant, index: u32) {
+        if !self.dropped.is_empty() || !self.marked.is_empty() {
+            self.settle_all(now, index);
+        }
+    }
+
+    #[cold]
+    fn settle_all(&mut self, now: Instant, index: u32) {
         let node = self.links[index as usize].from;
         let mut marked = std::mem::take(&mut self.marked);
         for id in marked.drain(..) {

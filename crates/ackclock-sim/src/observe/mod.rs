@@ -48,7 +48,7 @@ pub struct PacketEvent<'a> {
 pub enum What {
     /// A host, or a router that complains, sent it.
     Sent,
-    /// It came to a queue and waits there.
+    /// It came to the queue of a link.
     Queued,
     /// It goes no further.
     Dropped(DropRule),

@@ -49,6 +49,11 @@ impl Queue for DropTail {
     fn bytes(&self) -> u64 {
         self.fifo.bytes
     }
+
+    fn is_transparent(&self) -> bool {
+        // A packet larger than all that fits is dropped even by an empty queue.
+        self.mark_above.is_none() && matches!(self.limit, Limit::Packets(_))
+    }
 }
 
 #[cfg(test)]

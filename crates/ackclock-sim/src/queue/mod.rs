@@ -42,6 +42,11 @@ pub trait Queue: fmt::Debug {
         self.len() == 0
     }
 
+    /// Whether a packet that finds nothing waiting and the link free passes as if there were no queue.
+    fn is_transparent(&self) -> bool {
+        false
+    }
+
     /// Whether [`Queued::flow`] is to be filled in.
     fn needs_flows(&self) -> bool {
         false

@@ -1,6 +1,6 @@
 //! TCP over simulated paths does what TCP does.
 
-use ackclock_sim::scenario::{Jitter, Loss, PolicerConfig, Variation};
+use ackclock_sim::scenario::{EcnSetting, Jitter, Loss, PolicerConfig, Variation};
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig};
 
@@ -144,4 +144,33 @@ fn an_old_profile_ends_with_its_window_and_a_small_one_limits() {
     let goodput = report.flows[0].goodput_bytes_per_second;
     assert!((150_000.0..372_000.0).contains(&goodput), "{goodput}");
     assert_eq!(report.flows[0].there.retransmits, 0);
+}
+
+#[test]
+fn marks_take_the_place_of_drops() {
+    let run = |queue| {
+        let settings = TcpSettings { ecn: Some(EcnSetting::Classic), ..TcpSettings::profile("modern") };
+        let scenario = dumbbell(Span::seconds(20), bottleneck().queue(queue))
+            .tcp(settings)
+            .traffic(endless("bulk", "a", "b"));
+        Simulation::new(&scenario).unwrap().run()
+    };
+    let limit = Limit::Packets(400);
+    let red = QueueConfig::Red {
+        limit,
+        min: 5,
+        max: 15,
+        max_p: Share::percent(10),
+        weight_shift: 7,
+        gentle: true,
+        mark: true,
+    };
+    let drop_tail = QueueConfig::DropTail { limit, mark_above: Some(Limit::Packets(20)) };
+    for queue in [drop_tail, red, QueueConfig::codel(limit, true), QueueConfig::fq_codel(limit, true)] {
+        let report = run(queue.clone());
+        let link = report.link("left-right:there").unwrap();
+        assert!(link.marked > 0 && link.dropped() == 0, "{queue:?}: {link:?}");
+        assert_eq!(report.flows[0].there.retransmits, 0, "{queue:?}");
+        assert!(link.utilisation > 0.75, "{queue:?}: {link:?}");
+    }
 }
