@@ -20,13 +20,19 @@ fn main() -> io::Result<ExitCode> {
     if args.is_empty() {
         args = ALL.map(str::to_owned).to_vec();
     }
-    println!("{:<14} {:>12} {:>10} {:>12} {:>12} {:>12}", "scenario", "packets", "CPU s", "packets/s", "ns/packet", "bytes/flow");
+    println!(
+        "{:<14} {:>12} {:>10} {:>12} {:>12} {:>12}",
+        "scenario", "packets", "CPU s", "packets/s", "ns/packet", "bytes/flow"
+    );
     for name in args {
         let Some(scenario) = scenario(&name) else {
             eprintln!("no scenario is called `{name}`; choose of {}", ALL.join(", "));
             return Ok(ExitCode::from(2));
         };
-        run(&name, &scenario.tcp(TcpSettings { send_buffer: send_buffer(&name), ..TcpSettings::profile(&profile) }))?;
+        run(
+            &name,
+            &scenario.tcp(TcpSettings { send_buffer: send_buffer(&name), ..TcpSettings::profile(&profile) }),
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackclock_core::{
-    ConnectError, Connection, ConnectionId, Instant, ListenAddr, ListenError, ListenOptions, ListenerId, ReadError,
-    Readiness, TcpConfig, WriteError,
+    ConnectError, Connection, ConnectionId, Instant, ListenAddr, ListenError, ListenOptions, ListenerId,
+    ReadError, Readiness, TcpConfig, WriteError,
 };
 
 use crate::flow::{Flow, Side, name};
@@ -131,7 +131,8 @@ impl AppContext<'_> {
     /// # Errors
     /// As of [`Connection::read`].
     pub fn read(&mut self, id: ConnectionId, into: &mut [u8]) -> Result<usize, ReadError> {
-        let read = self.core.endpoint.update(self.world.now, id, |connection, now| connection.read(now, into));
+        let read =
+            self.core.endpoint.update(self.world.now, id, |connection, now| connection.read(now, into));
         let bytes = read.unwrap_or(Err(ReadError::NotConnected))?;
         self.count_bytes(bytes as u64);
         Ok(bytes)

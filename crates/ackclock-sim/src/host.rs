@@ -158,7 +158,9 @@ impl Host {
                 }
             }
             Event::Acceptable(listener) => {
-                let Some(&(_, app)) = self.core.listeners.iter().find(|(id, _)| *id == listener) else { return };
+                let Some(&(_, app)) = self.core.listeners.iter().find(|(id, _)| *id == listener) else {
+                    return;
+                };
                 while let Some(id) = self.core.endpoint.accept(world.now, listener) {
                     self.dispatch(app, AppEvent::Accepted(id), world);
                     // What happened to it before it was accepted.

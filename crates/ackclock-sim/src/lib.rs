@@ -75,7 +75,7 @@ pub use flow::Side;
 pub use packet::PacketId;
 pub use report::Report;
 pub use scenario::{
-    Direction, HostConfig, LinkConfig, Problem, QueueConfig, Scenario, ScenarioError, TcpSettings, TrafficConfig,
-    TrafficKind,
+    Direction, HostConfig, LinkConfig, Problem, QueueConfig, Scenario, ScenarioError, TcpSettings,
+    TrafficConfig, TrafficKind,
 };
 pub use simulation::{Node, Simulation};

@@ -8,7 +8,8 @@ use crate::heap::Key;
 use crate::meter::{Histogram, LengthMeter};
 use crate::packet::PacketId;
 use crate::queue::{
-    CoDel, CoDelParameters, DropRule, DropTail, FqCoDel, FqCoDelParameters, Policer, Queue, Red, RedParameters,
+    CoDel, CoDelParameters, DropRule, DropTail, FqCoDel, FqCoDelParameters, Policer, Queue, Red,
+    RedParameters,
 };
 use crate::rng::Rng;
 use crate::scenario::{Direction, QueueConfig};

@@ -313,7 +313,10 @@ pub(crate) const HEADER_MAX: usize = 108;
 mod tests {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-    use ackclock_wire::{Codepoint, ControlSegment, Fields, Flags, IpPacket, IpPayload, Segment, SeqNum, TcpOptions, write_control};
+    use ackclock_wire::{
+        Codepoint, ControlSegment, Fields, Flags, IpPacket, IpPayload, Segment, SeqNum, TcpOptions,
+        write_control,
+    };
 
     use super::*;
 
@@ -323,7 +326,8 @@ mod tests {
             true => [Ipv6Addr::LOCALHOST.into(), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9).into()],
             false => [Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into()],
         };
-        let ecn = [Codepoint::NotEct, Codepoint::Ect1, Codepoint::Ect0, Codepoint::Ce][usize::from(traffic_class & 3)];
+        let ecn = [Codepoint::NotEct, Codepoint::Ect1, Codepoint::Ect0, Codepoint::Ce]
+            [usize::from(traffic_class & 3)];
         let traffic_class = traffic_class & !3;
         let fields = Fields {
             seq: SeqNum::new(77),
@@ -334,8 +338,13 @@ mod tests {
             ecn,
             options: TcpOptions::default(),
         };
-        let control =
-            ControlSegment { src: (addrs[0], 1).into(), dst: (addrs[1], 2).into(), ttl: 64, traffic_class, fields };
+        let control = ControlSegment {
+            src: (addrs[0], 1).into(),
+            dst: (addrs[1], 2).into(),
+            ttl: 64,
+            traffic_class,
+            fields,
+        };
         let mut bytes = [0; ackclock_wire::HEADER_MAX];
         let len = write_control(&mut bytes, &control);
         packets.insert_bytes(&bytes[..len], 5)

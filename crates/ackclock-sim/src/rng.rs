@@ -15,7 +15,8 @@ impl Rng {
     #[must_use]
     pub fn derive(seed: u64, name: &str) -> Self {
         // FNV-1a (Fowler, Noll, Vo), then mixed with the seed by the generator itself.
-        let hash = name.bytes().fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
+        let hash =
+            name.bytes().fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
         let mut mixer = Self(seed);
         Self(mixer.next_u64() ^ hash)
     }

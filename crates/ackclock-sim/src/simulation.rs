@@ -258,7 +258,9 @@ impl Simulation {
         let host = &self.scenario.hosts[node.number as usize];
         let settings = own.over(&host.tcp.over(&self.scenario.tcp));
         let config = settings.config(registry);
-        config.map(Some).map_err(|unknown| Problem::unknown_setting(&format!("traffic[{traffic}].tcp"), unknown))
+        config
+            .map(Some)
+            .map_err(|unknown| Problem::unknown_setting(&format!("traffic[{traffic}].tcp"), unknown))
     }
 
     fn add_flow(&mut self, name: &str, start: Instant) -> u32 {
@@ -278,7 +280,9 @@ impl Simulation {
 
     fn change(&mut self, index: usize) {
         let change = self.scenario.changes[index].clone();
-        let Some(link) = self.scenario.links.iter().position(|link| link.label() == change.link) else { return };
+        let Some(link) = self.scenario.links.iter().position(|link| link.label() == change.link) else {
+            return;
+        };
         let directions = match change.way {
             Way::Both => 2 * link..2 * link + 2,
             Way::There => 2 * link..2 * link + 1,
@@ -325,8 +329,9 @@ impl Simulation {
 
     fn flow_points(&self) -> Vec<FlowPoint> {
         let bytes = self.world.flows.iter().map(|flow| flow.bytes);
-        let mut points: Vec<FlowPoint> =
-            bytes.map(|[bytes, bytes_back]| FlowPoint { bytes, bytes_back, ..FlowPoint::default() }).collect();
+        let mut points: Vec<FlowPoint> = bytes
+            .map(|[bytes, bytes_back]| FlowPoint { bytes, bytes_back, ..FlowPoint::default() })
+            .collect();
         for host in self.hosts.iter().flatten() {
             for owned in host.core.owned.iter().filter(|owned| owned.side == Side::From) {
                 if let Some(connection) = owned.id.and_then(|id| host.core.endpoint.connection(id)) {

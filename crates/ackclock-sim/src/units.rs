@@ -350,7 +350,8 @@ const TIME_ALLOWED: &str = "a time of whole nanoseconds in ns, us, ms, s, min or
 const PACKETS: [(&str, u64); 2] = [("packets", 1), ("packet", 1)];
 const LIMIT_ALLOWED: &str = "a number of packets or bytes above 0, as in `10packets` or `16KiB`";
 const SHARES: [(&str, u64); 2] = [("%", 10_000_000), ("", 1_000_000_000)];
-const SHARE_ALLOWED: &str = "a share from 0 to 1, or in percent, with at most nine places, as in `0.01` or `1%`";
+const SHARE_ALLOWED: &str =
+    "a share from 0 to 1, or in percent, with at most nine places, as in `0.01` or `1%`";
 
 #[cfg(test)]
 mod tests {
@@ -373,7 +374,18 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_refused_with_what_would_be() {
-        for text in ["", "5", "fast", "-1bit/s", "0bit/s", "1.2bit/s", "2Tbit/s", "1..5Mbit/s", "1e3bit/s", ".5Mbit/s"] {
+        for text in [
+            "",
+            "5",
+            "fast",
+            "-1bit/s",
+            "0bit/s",
+            "1.2bit/s",
+            "2Tbit/s",
+            "1..5Mbit/s",
+            "1e3bit/s",
+            ".5Mbit/s",
+        ] {
             let error = text.parse::<Rate>().expect_err(text);
             assert!(error.to_string().contains("as in `1.5Mbit/s`"), "{error}");
         }
@@ -400,6 +412,8 @@ mod tests {
     #[test]
     fn a_share_holds_for_as_many_draws() {
         assert!(Share::ONE.holds(u64::MAX) && !Share::ZERO.holds(0));
-        assert!(Share::percent(50).holds(u64::MAX / 2 - 1000) && !Share::percent(50).holds(u64::MAX / 2 + 1000));
+        assert!(
+            Share::percent(50).holds(u64::MAX / 2 - 1000) && !Share::percent(50).holds(u64::MAX / 2 + 1000)
+        );
     }
 }

@@ -54,7 +54,10 @@ pub(crate) struct Conversation {
 
 impl Wire {
     /// `None` if nothing ever happens there. `resolve` knows the conversations of a traffic's name.
-    pub(crate) fn new(config: &Direction, resolve: impl Fn(&str) -> Option<Conversation>) -> Option<Box<Self>> {
+    pub(crate) fn new(
+        config: &Direction,
+        resolve: impl Fn(&str) -> Option<Conversation>,
+    ) -> Option<Box<Self>> {
         let script = |script: &Scripted| Script {
             numbers: script.packets.clone(),
             data: script.data,
@@ -196,7 +199,8 @@ mod tests {
         let mut packets = Packets::default();
         let header = [0x45; 40];
         let (payload, checksum) = ([&[1u8; 10][..], &[][..]], ChecksumState::Partial);
-        let packet = TxPacket { header: &header, transport_offset: 20, payload, segment_size: None, checksum };
+        let packet =
+            TxPacket { header: &header, transport_offset: 20, payload, segment_size: None, checksum };
         let id = packets.insert(&packet, false, 0);
         (0..N).map(|n| wire.fate(u64::from(n), packets.get_mut(id), &mut rng)).collect()
     }

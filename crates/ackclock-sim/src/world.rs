@@ -169,7 +169,8 @@ impl Net {
         if is_free && link.transparent {
             return self.send(now, index, &queued);
         }
-        let mut cx = Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
+        let mut cx =
+            Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
         link.queue.enqueue(queued, &mut cx);
         if is_free {
             return self.send_next(now, index);
@@ -188,7 +189,8 @@ impl Net {
     #[inline]
     fn send_next(&mut self, now: Instant, index: u32) {
         let link = &mut self.links[index as usize];
-        let mut cx = Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
+        let mut cx =
+            Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
         let next = link.queue.dequeue(&mut cx);
         link.note_length(now);
         self.settle(now, index);

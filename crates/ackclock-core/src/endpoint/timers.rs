@@ -58,12 +58,7 @@ struct Place {
 
 impl TimerWheel {
     pub(super) fn new(now: Instant) -> Self {
-        Self {
-            elapsed: tick(now),
-            levels_used: 0,
-            levels: None,
-            nodes: Vec::new(),
-        }
+        Self { elapsed: tick(now), levels_used: 0, levels: None, nodes: Vec::new() }
     }
 
     /// Sets the timer of `index`, whether or not it is set.
@@ -145,7 +140,8 @@ impl TimerWheel {
     pub(super) fn pop_expired(&mut self, now: Instant) -> Option<u32> {
         let now_tick = tick(now).max(self.elapsed);
         if self.levels.is_none() {
-            let due = self.armed().filter(|(_, deadline)| *deadline <= now).min_by_key(|(_, deadline)| *deadline);
+            let due =
+                self.armed().filter(|(_, deadline)| *deadline <= now).min_by_key(|(_, deadline)| *deadline);
             if let Some((index, _)) = due {
                 self.disarm(index);
                 return Some(index);

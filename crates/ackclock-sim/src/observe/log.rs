@@ -73,7 +73,8 @@ fn record(event: &PacketEvent<'_>) -> [u64; PacketLog::RECORD / 8] {
     };
     let link = event.link.unwrap_or(u32::MAX);
     let packet = &event.packet;
-    let bytes = packet.header().iter().chain(packet.payload()).fold(OFFSET, |hash, byte| mix(hash, (*byte).into()));
+    let bytes =
+        packet.header().iter().chain(packet.payload()).fold(OFFSET, |hash, byte| mix(hash, (*byte).into()));
     [
         event.at.as_nanos(),
         what << 56 | u64::from(event.node) << 32 | u64::from(link),

@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn a_new_episode_soon_after_resumes_the_old_ones_rate() {
-        let mut law = Law { count: 20, last_count: 10, drop_next: Instant::from_millis(500), ..Law::default() };
+        let mut law =
+            Law { count: 20, last_count: 10, drop_next: Instant::from_millis(500), ..Law::default() };
         law.begin(&BASE, Instant::from_millis(900));
         assert_eq!(law.count, 10);
         law.count = 25;

@@ -115,7 +115,10 @@ impl<'a> Checker<'a> {
         positive(scenario.duration, "duration")?;
         positive(scenario.sample_every.unwrap_or(Span(1)), "sample-every")?;
         if scenario.duration > LONGEST {
-            return Err(Problem::new("duration", format!("found `{}`; allowed is up to {LONGEST}", scenario.duration)));
+            return Err(Problem::new(
+                "duration",
+                format!("found `{}`; allowed is up to {LONGEST}", scenario.duration),
+            ));
         }
         if self.nodes.len() > NODES_MAX {
             let what = format!("found {} nodes; allowed are up to {NODES_MAX}", self.nodes.len());
@@ -210,7 +213,10 @@ impl<'a> Checker<'a> {
         }
         let Change { rate, delay, loss, up, cost, .. } = change;
         if rate.is_none() && delay.is_none() && loss.is_none() && up.is_none() && cost.is_none() {
-            return Err(Problem::new(path, "found nothing that changes; allowed are rate, delay, loss, up and cost"));
+            return Err(Problem::new(
+                path,
+                "found nothing that changes; allowed are rate, delay, loss, up and cost",
+            ));
         }
         Ok(())
     }
@@ -250,7 +256,10 @@ fn check_queue(queue: &QueueConfig, path: &str) -> Result<(), Problem> {
             Err(Problem::new(&format!("{path}.fq-codel.queues"), "found 0; allowed is 1 to 65535"))
         }
         QueueConfig::FqCodel { quantum, .. } if quantum.0 == 0 || quantum.0 > u64::from(u32::MAX) => {
-            Err(Problem::new(&format!("{path}.fq-codel.quantum"), format!("found `{quantum}`; allowed is 1B to 4GiB")))
+            Err(Problem::new(
+                &format!("{path}.fq-codel.quantum"),
+                format!("found `{quantum}`; allowed is 1B to 4GiB"),
+            ))
         }
         _ => Ok(()),
     }
@@ -268,7 +277,10 @@ fn check_kind(kind: &TrafficKind, path: &str) -> Result<(), Problem> {
                 return Err(Problem::new(&format!("{path}.on-off.rate"), what));
             }
             if write.0 == 0 {
-                return Err(Problem::new(&format!("{path}.on-off.write"), "found `0B`; allowed is at least 1B"));
+                return Err(Problem::new(
+                    &format!("{path}.on-off.write"),
+                    "found `0B`; allowed is at least 1B",
+                ));
             }
             check_time(on, &format!("{path}.on-off.on"))?;
             check_time(off, &format!("{path}.on-off.off"))
@@ -330,7 +342,9 @@ fn positive(span: Span, path: &str) -> Result<(), Problem> {
 fn taken<T>(before: Option<T>, path: &str, name: &str) -> Result<(), Problem> {
     match before {
         None => Ok(()),
-        Some(_) => Err(Problem::new(path, format!("found `{name}`, which is taken; allowed is a name of its own"))),
+        Some(_) => {
+            Err(Problem::new(path, format!("found `{name}`, which is taken; allowed is a name of its own")))
+        }
     }
 }
 

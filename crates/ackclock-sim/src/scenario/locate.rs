@@ -31,7 +31,8 @@ pub(super) fn read(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         ScenarioError { file: file.to_owned(), line, key, what }
     };
     let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
-    let tree = DeTable::parse(text).map_err(|error| at(start(&error), String::new(), error.message().to_owned()))?;
+    let tree =
+        DeTable::parse(text).map_err(|error| at(start(&error), String::new(), error.message().to_owned()))?;
     let tree = tree.get_ref();
     let scenario: Scenario = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
@@ -91,7 +92,9 @@ fn find_in(value: &DeValue<'_>, span: &Range<usize>, message: &str, path: &mut V
 fn holds(value: &DeValue<'_>, span: &Range<usize>) -> bool {
     let inside = |value: &Spanned<DeValue<'_>>| encloses(&value.span(), span) || holds(value.get_ref(), span);
     match value {
-        DeValue::Table(table) => table.iter().any(|(key, value)| encloses(&key.span(), span) || inside(value)),
+        DeValue::Table(table) => {
+            table.iter().any(|(key, value)| encloses(&key.span(), span) || inside(value))
+        }
         DeValue::Array(array) => array.iter().any(inside),
         _ => false,
     }
@@ -108,8 +111,8 @@ fn position(tree: &DeTable<'_>, path: &[Place]) -> usize {
     for place in path {
         let value: Option<&Spanned<DeValue<'_>>> = match place {
             Place::Key(name) => {
-                let entry =
-                    table.and_then(|table| table.iter().find(|(key, _)| key.get_ref().as_ref() == name.as_str()));
+                let entry = table
+                    .and_then(|table| table.iter().find(|(key, _)| key.get_ref().as_ref() == name.as_str()));
                 entry.map(|(key, value)| {
                     found = key.span().start;
                     value
@@ -134,13 +137,15 @@ fn position(tree: &DeTable<'_>, path: &[Place]) -> usize {
 fn in_our_words(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.split_first() {
-        Some((found, names)) if message.starts_with("unknown field") || message.starts_with("unknown variant") => {
+        Some((found, names))
+            if message.starts_with("unknown field") || message.starts_with("unknown variant") =>
+        {
             unknown(found, names.iter().copied())
         }
         Some((key, _)) if message.starts_with("missing field") => format!("lacks the key `{key}`"),
-        _ => message.replace("invalid type: ", "found ").replace("invalid value: ", "found ").replace(
-            ", expected ",
-            "; allowed is ",
-        ),
+        _ => message
+            .replace("invalid type: ", "found ")
+            .replace("invalid value: ", "found ")
+            .replace(", expected ", "; allowed is "),
     }
 }

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 pub use check::{Place, Problem};
 pub use link::{
-    Blackout, Corruption, Direction, Jitter, LinkConfig, Loss, PolicerConfig, QueueConfig, Reordering, Scripted, Variation,
+    Blackout, Corruption, Direction, Jitter, LinkConfig, Loss, PolicerConfig, QueueConfig, Reordering,
+    Scripted, Variation,
 };
 pub use locate::ScenarioError;
 pub use tcp::{Acks, EcnSetting, TcpSettings};

@@ -83,9 +83,10 @@ impl TcpSettings {
         Self {
             profile: self.profile.clone().or_else(|| below.profile.clone()),
             // A profile names a controller, which is nearer than one that was named below it.
-            congestion: self.congestion.clone().or_else(|| {
-                if self.profile.is_some() { None } else { below.congestion.clone() }
-            }),
+            congestion: self
+                .congestion
+                .clone()
+                .or_else(|| if self.profile.is_some() { None } else { below.congestion.clone() }),
             send_buffer: self.send_buffer.or(below.send_buffer),
             receive_buffer: self.receive_buffer.or(below.receive_buffer),
             mss: self.mss.or(below.mss),

@@ -99,11 +99,11 @@ impl App for Answerer {
                 let _ = cx.listen(self.port, self.tcp.take());
             }
             AppEvent::Accepted(id) => {
-                let Some(caller_port) = cx.connection(id).map(|connection| connection.tuple().remote_port) else {
+                let Some(caller_port) = cx.connection(id).map(|connection| connection.tuple().remote_port)
+                else {
                     return;
                 };
-                let served =
-                    Served { id, caller_port, received: 0, pending: 0, waits: None, ended: false };
+                let served = Served { id, caller_port, received: 0, pending: 0, waits: None, ended: false };
                 self.served.insert(id.index(), served);
             }
             AppEvent::Ready(id, readiness) => {

@@ -84,7 +84,8 @@ impl Caller {
 
     /// A connection for the requests that are left, or as many as one connection carries.
     fn open_requests(&mut self, cx: &mut AppContext<'_>) {
-        let TrafficKind::RequestResponse { request, response, think, serve, per_connection, .. } = self.kind else {
+        let TrafficKind::RequestResponse { request, response, think, serve, per_connection, .. } = self.kind
+        else {
             return;
         };
         let left = match (self.requests_left, per_connection) {

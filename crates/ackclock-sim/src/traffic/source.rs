@@ -29,7 +29,14 @@ pub(super) enum Source {
     /// Bursts and silence.
     OnOff { rate: Rate, write: u64, on: TimeOf, off: TimeOf, left: u64, silence: Span },
     /// Requests and responses.
-    Requests { request: SizeOf, response: SizeOf, think: TimeOf, serve: TimeOf, left: Option<u64>, first: bool },
+    Requests {
+        request: SizeOf,
+        response: SizeOf,
+        think: TimeOf,
+        serve: TimeOf,
+        left: Option<u64>,
+        first: bool,
+    },
 }
 
 impl Source {
@@ -43,7 +50,8 @@ impl Source {
         match self {
             Self::Script(steps) => steps.pop_front(),
             Self::OnOff { rate, write, on, off, left, silence } => {
-                let mut after = Span(u64::try_from(u128::from(*write) * 8_000_000_000 / u128::from(rate.bits())).ok()?);
+                let mut after =
+                    Span(u64::try_from(u128::from(*write) * 8_000_000_000 / u128::from(rate.bits())).ok()?);
                 if *left < after.0 {
                     after = std::mem::replace(silence, off.draw(rng));
                     *left = on.draw(rng).0.max(1);
@@ -109,8 +117,14 @@ mod tests {
     fn requests_are_made_in_turn_and_end() {
         let size = SizeOf::Fixed(Bytes(100));
         let think = TimeOf::Fixed(Span(5));
-        let mut source =
-            Source::Requests { request: size, response: size, think, serve: think, left: Some(2), first: true };
+        let mut source = Source::Requests {
+            request: size,
+            response: size,
+            think,
+            serve: think,
+            left: Some(2),
+            first: true,
+        };
         let mut rng = Rng::derive(1, "requests");
         let step = Step { in_turn: true, after: Span(0), bytes: 100, reply: 100, serve: Span(5) };
         assert_eq!(source.next(&mut rng), Some(step));

@@ -65,7 +65,8 @@ fn telnet(rng: &mut Rng) -> VecDeque<Step> {
 /// The time between two packets of a TELNET originator.
 fn interarrival(rng: &mut Rng) -> Span {
     let share = rng.below(100_000);
-    let upper = INTERARRIVALS.iter().position(|(quantile, _)| share < *quantile).unwrap_or(INTERARRIVALS.len() - 1);
+    let upper =
+        INTERARRIVALS.iter().position(|(quantile, _)| share < *quantile).unwrap_or(INTERARRIVALS.len() - 1);
     let ((from, low), (to, high)) = (INTERARRIVALS[upper.max(1) - 1], INTERARRIVALS[upper.max(1)]);
     // Within a row the steps are short enough for a straight line.
     Span((low + (high - low) * (share - from) / (to - from)) * 1_000)
@@ -188,7 +189,8 @@ mod tests {
         let conversations: Vec<_> = (0..30_000).map(|_| conversation(mix, &mut rng)).collect();
         let ftp: Vec<_> = conversations.iter().filter(|scripts| scripts.len() > 1).collect();
         assert!((9_500..10_500).contains(&ftp.len()), "{}", ftp.len());
-        let items: Vec<u64> = ftp.iter().flat_map(|scripts| &scripts[1..]).map(|script| script[0].bytes).collect();
+        let items: Vec<u64> =
+            ftp.iter().flat_map(|scripts| &scripts[1..]).map(|script| script[0].bytes).collect();
         let small = items.iter().filter(|bytes| **bytes < 10_000).count() as f64 / items.len() as f64;
         assert!((0.66..0.78).contains(&small), "{small}");
         let mean_items = items.len() as f64 / ftp.len() as f64;

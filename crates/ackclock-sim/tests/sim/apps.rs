@@ -8,9 +8,7 @@ use ackclock_core::{ConnectionId, Instant};
 use ackclock_sim::observe::{Pcapng, Series};
 use ackclock_sim::scenario::{Arrivals, Corruption, SizeOf, TcplibMix, TimeOf};
 use ackclock_sim::units::{Bytes, Rate, Share, Span};
-use ackclock_sim::{
-    App, AppContext, AppEvent, Direction, Scenario, Simulation, TrafficConfig, TrafficKind,
-};
+use ackclock_sim::{App, AppContext, AppEvent, Direction, Scenario, Simulation, TrafficConfig, TrafficKind};
 
 use super::{bottleneck, dumbbell};
 
@@ -24,7 +22,8 @@ fn answers_to_requests_take_a_round_trip_and_the_serving() {
         requests: Some(20),
         per_connection: None,
     };
-    let scenario = dumbbell(Span::seconds(10), bottleneck()).traffic(TrafficConfig::new("pages", "a", "b", what));
+    let scenario =
+        dumbbell(Span::seconds(10), bottleneck()).traffic(TrafficConfig::new("pages", "a", "b", what));
     let report = Simulation::new(&scenario).unwrap().run();
     let flow = &report.flows[0];
     assert_eq!((flow.connections, flow.closed, flow.failed), (1, 1, 0));
@@ -44,7 +43,8 @@ fn each_connection_carries_as_many_requests_as_told() {
         requests: Some(10),
         per_connection: Some(4),
     };
-    let scenario = dumbbell(Span::seconds(10), bottleneck()).traffic(TrafficConfig::new("pages", "a", "b", what));
+    let scenario =
+        dumbbell(Span::seconds(10), bottleneck()).traffic(TrafficConfig::new("pages", "a", "b", what));
     let report = Simulation::new(&scenario).unwrap().run();
     let flow = &report.flows[0];
     assert_eq!((flow.connections, flow.closed, flow.latency.count), (3, 3, 10), "{flow:?}");
@@ -54,7 +54,8 @@ fn each_connection_carries_as_many_requests_as_told() {
 fn on_off_traffic_has_its_mean_rate() {
     let (on, off) = (TimeOf::Exponential(Span::millis(200)), TimeOf::Exponential(Span::millis(300)));
     let what = TrafficKind::OnOff { rate: Rate::mbit(2), write: Bytes(500), on, off };
-    let scenario = dumbbell(Span::seconds(100), bottleneck()).traffic(TrafficConfig::new("calls", "a", "b", what));
+    let scenario =
+        dumbbell(Span::seconds(100), bottleneck()).traffic(TrafficConfig::new("calls", "a", "b", what));
     let report = Simulation::new(&scenario).unwrap().run();
     // 40 % of 250 KB/s. Of 200 cycles the mean share has a deviation of 0.034.
     let rate = report.flows[0].goodput_bytes_per_second;
@@ -182,8 +183,12 @@ fn damage_that_no_checksum_sees_reaches_the_application() {
 
 #[test]
 fn a_capture_has_each_packet_of_a_node_once() {
-    let scenario = dumbbell(Span::seconds(2), bottleneck())
-        .traffic(TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(50_000))));
+    let scenario = dumbbell(Span::seconds(2), bottleneck()).traffic(TrafficConfig::bulk(
+        "transfer",
+        "a",
+        "b",
+        Some(Bytes(50_000)),
+    ));
     let mut simulation = Simulation::new(&scenario).unwrap();
     let (a, left) = (simulation.node("a").unwrap().number, simulation.node("left").unwrap().number);
     let capture = Rc::new(RefCell::new(Pcapng::new(Vec::new(), [(a, "a"), (left, "left")])));

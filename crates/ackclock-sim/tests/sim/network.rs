@@ -63,7 +63,8 @@ fn every_packet_is_delivered_dropped_or_under_way() {
     let mut simulation = Simulation::new(&scenario).unwrap();
     simulation.observe(events.clone());
     let report = simulation.run();
-    let count = |what: fn(What) -> bool| events.borrow().0.iter().filter(|event| what(event.1)).count() as u64;
+    let count =
+        |what: fn(What) -> bool| events.borrow().0.iter().filter(|event| what(event.1)).count() as u64;
     let duplicated: u64 = report.links.iter().map(|link| link.duplicated).sum();
     let sent = count(|what| what == What::Sent) + duplicated;
     let gone = count(|what| what == What::Delivered) + count(|what| matches!(what, What::Dropped(_)));
@@ -112,10 +113,8 @@ fn a_larger_packet_than_a_link_takes_is_answered_and_the_path_mtu_found() {
 #[test]
 fn a_transfer_survives_a_blackout() {
     let dark = Blackout { from: Span::millis(400), to: Span::millis(2400) };
-    let report = delivered(&transfer(dumbbell(
-        Span::seconds(30),
-        Direction { blackout: vec![dark], ..bottleneck() },
-    )));
+    let report =
+        delivered(&transfer(dumbbell(Span::seconds(30), Direction { blackout: vec![dark], ..bottleneck() })));
     let flow = &report.flows[0];
     assert!(flow.there.timeouts >= 1 && flow.last_byte.unwrap() > 2.4, "{flow:?}");
     assert!(flow.last_byte.unwrap() < 10.0, "{flow:?}");
@@ -141,7 +140,11 @@ fn when_a_link_goes_down_the_other_way_is_taken() {
 fn rate_and_delay_change_on_time() {
     let (slower, later) = (Rate::mbit(1), Span::millis(200));
     let scenario = dumbbell(Span::seconds(20), bottleneck())
-        .change(Change { rate: Some(slower), way: Way::There, ..Change::new(Span::millis(500), "left-right") })
+        .change(Change {
+            rate: Some(slower),
+            way: Way::There,
+            ..Change::new(Span::millis(500), "left-right")
+        })
         .change(Change { delay: Some(later), ..Change::new(Span::millis(500), "left-right") });
     let report = delivered(&transfer(scenario));
     // 0.5 s at 1 MB/s at most, the rest at 125 KB/s.
@@ -152,7 +155,10 @@ fn rate_and_delay_change_on_time() {
 #[test]
 fn scripted_losses_are_repaired_one_by_one() {
     let script = Scripted { packets: vec![100, 300], data: true, of: Some("transfer".into()) };
-    let report = delivered(&transfer(dumbbell(Span::seconds(20), Direction { drop: vec![script], ..bottleneck().buffers(1000) })));
+    let report = delivered(&transfer(dumbbell(
+        Span::seconds(20),
+        Direction { drop: vec![script], ..bottleneck().buffers(1000) },
+    )));
     let link = report.link("left-right:there").unwrap();
     assert_eq!((link.dropped(), link.dropped_by(DropRule::Scripted)), (2, 2));
     assert_eq!((report.flows[0].there.retransmits, report.flows[0].there.timeouts), (2, 0));
@@ -188,10 +194,8 @@ fn damage_is_found_by_checksums_and_repaired() {
 fn a_hosts_timer_fires_at_its_ticks() {
     let dark = Blackout { from: Span::millis(300), to: Span::millis(600) };
     let run = |granularity| {
-        let mut scenario = transfer(dumbbell(
-            Span::seconds(30),
-            Direction { blackout: vec![dark], ..bottleneck() },
-        ));
+        let mut scenario =
+            transfer(dumbbell(Span::seconds(30), Direction { blackout: vec![dark], ..bottleneck() }));
         scenario.hosts[0].timer_granularity = granularity;
         let events = Rc::new(RefCell::new(Events::default()));
         let mut simulation = Simulation::new(&scenario.tcp(TcpSettings::profile("reno-1990"))).unwrap();
@@ -199,7 +203,8 @@ fn a_hosts_timer_fires_at_its_ticks() {
         simulation.run();
         // The first packet that `a` sends after the blackout began and the wire ran dry.
         let events = events.borrow();
-        let first = events.0.iter().find(|event| event.1 == What::Sent && event.2 == 0 && event.0 > 420_000_000);
+        let first =
+            events.0.iter().find(|event| event.1 == What::Sent && event.2 == 0 && event.0 > 420_000_000);
         first.unwrap().0
     };
     let fires = run(Some(Span::millis(700)));

@@ -85,10 +85,9 @@ fn codel_keeps_the_delay_low_where_drop_tail_fills() {
     let (bloated, peak) = delay(QueueConfig::drop_tail(Limit::Packets(400)));
     // The receiver's window is tuned to twice what arrives in the shortest round trip: one such product waits, 44 ms.
     assert!((0.035..0.055).contains(&bloated) && peak <= 400, "{bloated}");
-    for queue in [
-        QueueConfig::codel(Limit::Packets(400), false),
-        QueueConfig::fq_codel(Limit::Packets(400), false),
-    ] {
+    for queue in
+        [QueueConfig::codel(Limit::Packets(400), false), QueueConfig::fq_codel(Limit::Packets(400), false)]
+    {
         let (mean, _) = delay(queue);
         assert!(mean < bloated / 3.0, "{mean} against {bloated}");
     }
