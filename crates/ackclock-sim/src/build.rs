@@ -77,8 +77,8 @@ impl<'a> Builder<'a> {
             }
         }
         let mut hosts = Vec::with_capacity(mtus.len());
-        for index in 0..self.scenario.hosts.len() {
-            hosts.push(Some(Box::new(self.host(index, mtus[index])?)));
+        for (index, mtu) in mtus.iter().enumerate().take(self.scenario.hosts.len()) {
+            hosts.push(Some(Box::new(self.host(index, *mtu)?)));
         }
         hosts.resize_with(mtus.len(), || None);
         Ok(hosts)

@@ -250,7 +250,7 @@ impl Packet {
     pub(crate) fn flip_bit(&mut self, draw: u64) {
         let from = usize::from(self.transport_offset);
         let bits = (usize::from(self.header_len) - from + self.payload.len()) * 8;
-        let bit = (u128::from(draw) * bits as u128 >> 64) as usize;
+        let bit = ((u128::from(draw) * bits as u128) >> 64) as usize;
         let (at, mask) = (from + bit / 8, 0x80 >> (bit % 8));
         match at.checked_sub(self.header_len.into()) {
             Some(at) => self.payload[at] ^= mask,

@@ -46,8 +46,8 @@ impl Rng {
     /// An exponentially distributed time.
     pub fn exponential(&mut self, mean: Span) -> Span {
         // -ln(U) = -log2(U) * ln 2.
-        let nats = u128::from(self.neg_log2()) * LN_2_Q32 >> 32;
-        Span(narrow(nats * u128::from(mean.0) >> 32))
+        let nats = (u128::from(self.neg_log2()) * LN_2_Q32) >> 32;
+        Span(narrow((nats * u128::from(mean.0)) >> 32))
     }
 
     /// A Pareto-distributed number: at least `least`, with the shape in thousandths (1500: α = 1.5). It saturates.
@@ -83,7 +83,7 @@ fn log2_q32(x: u128) -> u64 {
     let mut mantissa = if whole <= 63 { x << (63 - whole) } else { x >> (whole - 63) };
     let mut log = u64::from(whole);
     for _ in 0..32 {
-        mantissa = mantissa * mantissa >> 63;
+        mantissa = (mantissa * mantissa) >> 63;
         let bit = mantissa >> 64;
         mantissa >>= bit;
         log = log << 1 | bit as u64;
@@ -96,7 +96,7 @@ fn exp2_q32(x: u64) -> u128 {
     let mut product: u128 = 1 << 63;
     for (bit, root) in ROOTS_OF_2.iter().enumerate() {
         if x >> (31 - bit) & 1 == 1 {
-            product = product * root >> 63;
+            product = (product * root) >> 63;
         }
     }
     match (x >> 32) as u32 {

@@ -65,7 +65,7 @@ impl Red {
             let idle = now.as_nanos() - since.as_nanos();
             let m = idle / self.parameters.packet_time_ns.max(1);
             let kept = power((1 << 32) - (1 << (32 - shift)), m);
-            self.average = (u128::from(self.average) * u128::from(kept) >> 32) as u64;
+            self.average = ((u128::from(self.average) * u128::from(kept)) >> 32) as u64;
             self.idle_since = Some(now);
         } else {
             // avg ← (1 - w_q) avg + w_q q
@@ -82,10 +82,10 @@ impl Red {
         let ratio = |part: u64, whole: u64| ((u128::from(part) << 32) / u128::from(whole.max(1))) as u64;
         if self.average < max {
             let ratio = ratio(self.average - min, max - min);
-            Some((u128::from(max_p) * u128::from(ratio) >> 32) as u64)
+            Some(((u128::from(max_p) * u128::from(ratio)) >> 32) as u64)
         } else if gentle && self.average < 2 * max {
             let ratio = ratio(self.average - max, max);
-            Some(max_p + (u128::from((1 << 32) - max_p) * u128::from(ratio) >> 32) as u64)
+            Some(max_p + ((u128::from((1 << 32) - max_p) * u128::from(ratio)) >> 32) as u64)
         } else {
             None
         }
@@ -104,7 +104,7 @@ impl Red {
         let count = self.count.map_or(0, |count| count + 1);
         // p_a ← p_b / (1 - count p_b)
         let left = (1u128 << 32).saturating_sub(u128::from(count) * u128::from(p_b));
-        let p_a = if left == 0 { 1 << 32 } else { ((u128::from(p_b) << 32) / left).min(1 << 32) as u64 };
+        let p_a = (u128::from(p_b) << 32).checked_div(left).unwrap_or(1 << 32).min(1 << 32) as u64;
         let goes = cx.rng.next_u64() >> 32 < p_a;
         self.count = Some(if goes { 0 } else { count });
         goes.then_some(DropRule::RedEarly)
@@ -151,9 +151,9 @@ fn power(base: u64, mut n: u64) -> u64 {
     let (mut result, mut square) = (1u128 << 32, u128::from(base));
     while n > 0 && result > 0 {
         if n & 1 == 1 {
-            result = result * square >> 32;
+            result = (result * square) >> 32;
         }
-        square = square * square >> 32;
+        square = (square * square) >> 32;
         n >>= 1;
     }
     result as u64

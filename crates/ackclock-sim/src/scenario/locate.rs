@@ -120,7 +120,7 @@ fn position(tree: &DeTable<'_>, path: &[Place]) -> usize {
             }
             Place::Index(index) => {
                 let element: Option<&Spanned<DeValue<'_>>> =
-                    array.and_then(|array: &toml::de::DeArray<'_>| array.iter().nth(*index));
+                    array.and_then(|array: &toml::de::DeArray<'_>| array.get(*index));
                 element.inspect(|element| found = element.span().start)
             }
         };

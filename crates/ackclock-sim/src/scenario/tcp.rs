@@ -106,7 +106,7 @@ impl TcpSettings {
         if let Some(name) = &self.profile {
             let profiles = || Profile::all().map(|profile| profile.name.to_owned()).collect();
             let profile = Profile::find(name).map_err(|_| ("profile", name.clone(), profiles()))?;
-            let _ = tcp.apply(&profile, registry).map_err(|_| ("profile", name.clone(), profiles()))?;
+            tcp.apply(&profile, registry).map_err(|_| ("profile", name.clone(), profiles()))?;
         }
         if let Some(name) = &self.congestion {
             let names = || registry.names().map(str::to_owned).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ackclock_core::{ConnectionId, TcpConfig};
 
-use super::{Answer, Table};
+use super::{Answer, Table, pop_if};
 use crate::app::{App, AppContext, AppEvent};
 
 /// Listens on one port.
@@ -57,7 +57,7 @@ impl Answerer {
         let answers = table.get_mut(&served.caller_port);
         if let Some(answers) = answers {
             while served.waits.is_none()
-                && let Some(answer) = answers.pop_front_if(|answer| answer.needs <= served.received)
+                && let Some(answer) = pop_if(answers, |answer| answer.needs <= served.received)
             {
                 if answer.after.0 == 0 {
                     served.pending += answer.bytes;

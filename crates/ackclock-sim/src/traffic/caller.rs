@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use ackclock_core::{ConnectionId, Instant, TcpConfig};
 
 use super::source::{Source, Step};
-use super::{Answer, Table, tcplib};
+use super::{Answer, Table, pop_if, tcplib};
 use crate::app::{App, AppContext, AppEvent};
 use crate::scenario::TrafficKind;
 use crate::units::Span;
@@ -151,7 +151,7 @@ impl Caller {
         let Some(talk) = self.talks.get_mut(&id.index()).filter(|talk| talk.id == id) else { return };
         let Ok((bytes, end)) = cx.read_any(id) else { return self.release(id, cx) };
         talk.received += bytes;
-        while let Some((_, since)) = talk.expected.pop_front_if(|(target, _)| *target <= talk.received) {
+        while let Some((_, since)) = pop_if(&mut talk.expected, |(target, _)| *target <= talk.received) {
             let took = cx.now().saturating_since(since);
             cx.note_latency(took);
         }

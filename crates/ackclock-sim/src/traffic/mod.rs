@@ -36,3 +36,8 @@ pub(crate) struct Answer {
 pub(crate) fn table() -> Table {
     Rc::default()
 }
+
+/// Takes the first element if it is as wanted.
+fn pop_if<T>(queue: &mut VecDeque<T>, wanted: impl FnOnce(&T) -> bool) -> Option<T> {
+    if queue.front().is_some_and(wanted) { queue.pop_front() } else { None }
+}
