@@ -14,7 +14,7 @@ pub struct Host {
     pub endpoint: Endpoint,
     /// The host's clock; it only moves forwards.
     pub now: Instant,
-    /// Largest packet that the device cuts itself; at most the MTU: it cuts none.
+    /// Largest packet that the device cuts itself; 0: it cuts none.
     pub gso_max: usize,
     mtu: usize,
 }
@@ -68,13 +68,13 @@ impl Host {
 
     /// The next packet that the endpoint wants to send now, cut by the device into what lies on the wire.
     pub fn transmit_cut(&mut self) -> Option<Vec<Vec<u8>>> {
-        if self.gso_max <= self.mtu {
+        if self.gso_max == 0 {
             return self.transmit_one().map(|packet| vec![packet]);
         }
         let limits = Limits { gso_max_v4: self.gso_max, gso_max_v6: self.gso_max, tx_checksum: true };
         let packet = self.endpoint.poll_transmit(self.now, limits)?;
         assert!(
-            packet.len() <= self.gso_max,
+            packet.len() <= self.gso_max.max(self.mtu),
             "{} bytes for a device that takes {}",
             packet.len(),
             self.gso_max

@@ -7,11 +7,13 @@
 //! - [`oracle`]: what RFC 9293 §3.10.7 says happens to a segment in a state, written from the text;
 //! - [`link`], [`app`], [`flow`], [`pair`]: two endpoints over an impairing link, with an application model and oracles;
 //! - [`coalesce`]: what receive offload does to packets; [`model`]: how long a transfer may take;
+//! - [`fuzz`]: arbitrary bytes as the life of an endpoint;
 //! - [`netns`], [`kernel`]: network namespaces with the Linux kernel's TCP in them, and a stack beside it.
 
 pub mod app;
 pub mod coalesce;
 pub mod flow;
+pub mod fuzz;
 pub mod host;
 pub mod icmp;
 pub mod kernel;

@@ -159,3 +159,22 @@ fn segment_older_than_the_last_window_update_does_not_change_the_window() {
     s.peer(seg(ACK).seq(1).ack(1).window(9));
     assert_eq!(s.info().snd_wnd, 5_000);
 }
+
+/// RFC 9293 MUST-35, MUST-38: a cork neither keeps a closed window from being probed nor a small one from being used.
+#[test]
+fn data_that_a_cork_held_back_is_not_stuck_behind_a_small_window() {
+    for window in [0, 100] {
+        for close in [false, true] {
+            let mut s = Script::accepted(&Setup::default());
+            s.peer(seg(ACK).seq(1).ack(1).window(window));
+            s.update(|c, now| c.set_cork(now, true));
+            s.write(1, 5_000);
+            if close {
+                s.shutdown();
+            }
+            let sent = s.wait(Duration::from_secs(5));
+            let len = sent.map(|(_, segment)| segment.payload.len());
+            assert_eq!(len, Some(usize::from(window.max(1))), "window {window}, closed {close}");
+        }
+    }
+}

@@ -1,11 +1,17 @@
 //! B: a peer that wants memory, time or packets.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant as WallClock};
 
-use ackclock_core::{State, TcpConfig};
+use ackclock_core::{
+    ConnectionError, ConnectionId, EndpointConfig, Instant, ListenAddr, ListenOptions, State, TcpConfig,
+};
+use ackclock_tests::host::{Host, host_addr};
 use ackclock_tests::rng::Rng;
 use ackclock_tests::script::{Script, Setup, modern_options, pattern};
-use ackclock_tests::segment::{ACK, FIN, Opt, PSH, SYN, Seg, seg};
+use ackclock_tests::segment::{ACK, FIN, Frame, Opt, PSH, RST, SYN, Seg, seg};
+
+use crate::malformed::sum_ipv4;
 
 #[test]
 fn sec_b4_out_of_order_crumbs_are_bounded_and_cheap() {
@@ -198,4 +204,173 @@ fn sec_b14_desynchronised_ends_do_not_storm() {
     }
     // Two a second, side and class, for a minute.
     assert!(packets <= 480, "{packets} packets in a minute");
+}
+
+/// Endpoint and peers that open connections and then never open their windows.
+struct Crowd {
+    host: Host,
+    pinned: Vec<(SocketAddr, ConnectionId, u32)>,
+}
+
+impl Crowd {
+    const LOCAL: &str = "10.0.0.1:80";
+
+    fn new(peers: u16, configure: impl FnOnce(&mut EndpointConfig)) -> Self {
+        let local: SocketAddr = Self::LOCAL.parse().unwrap();
+        let mut config = EndpointConfig::new(vec![local.ip()], [8; 32]);
+        configure(&mut config);
+        let mut host = Host::new(config, Instant::from_millis(1));
+        let addr = ListenAddr { addr: None, port: Some(80) };
+        let listener = host.endpoint.listen(host.now, ListenOptions::new(addr)).unwrap();
+        let mut crowd = Self { host, pinned: Vec::new() };
+        for port in 2_000..2_000 + peers {
+            let peer = SocketAddr::new(host_addr(false, 2), port);
+            crowd.say(peer, seg(SYN).seq(0).opt(Opt::Mss(1460)));
+            let iss = crowd.host.transmit().pop().expect("a SYN-ACK").seg.seq;
+            crowd.say(peer, seg(ACK).seq(1).ack(iss.wrapping_add(1)).window(0));
+            let id = crowd.host.endpoint.accept(crowd.host.now, listener).expect("a connection");
+            crowd.pinned.push((peer, id, iss.wrapping_add(1)));
+        }
+        crowd
+    }
+
+    fn say(&mut self, peer: SocketAddr, segment: Seg) {
+        self.host.receive(&Frame::new(peer, Self::LOCAL.parse().unwrap(), segment).to_bytes());
+    }
+
+    /// Time passes; every peer answers whatever it gets, and takes nothing. How many packets it got.
+    fn pass(&mut self, time: Duration) -> usize {
+        let until = self.host.now + time;
+        let mut packets = self.host.transmit().len();
+        while let Some(at) = self.host.next_timeout().filter(|at| *at <= until) {
+            self.host.wake(at);
+            for frame in self.host.transmit() {
+                packets += 1;
+                let (_, _, una) = self.pinned.iter().find(|(peer, ..)| *peer == frame.dst).expect("a peer");
+                if !frame.seg.has(RST) {
+                    self.say(frame.dst, seg(ACK).seq(1).ack(*una).window(0));
+                }
+            }
+        }
+        self.host.now = until;
+        packets
+    }
+}
+
+#[test]
+fn sec_b8_pinned_windows_hold_bounded_memory_and_orphans() {
+    let mut crowd = Crowd::new(300, |config| {
+        config.memory_budget = 4 << 20;
+        config.orphans_max = 50;
+    });
+    let (now, ids) = (crowd.host.now, crowd.pinned.iter().map(|pinned| pinned.1).collect::<Vec<_>>());
+    for id in &ids {
+        while let Some(Ok(_)) = crowd.host.endpoint.update(now, *id, |c, now| c.write(now, &[1; 65_536])) {}
+    }
+    let packets = crowd.pass(Duration::from_secs(3_600));
+    let (used, limit) = crowd.host.endpoint.memory();
+    assert!(used <= limit, "{used} of {limit} bytes");
+    // RFC 9293 MUST-37: they stay as long as they answer, at a probe a minute.
+    assert_eq!(crowd.host.endpoint.connections().count(), 300);
+    assert!(packets <= 300 * 80, "{packets} packets in an hour");
+    // Nobody wants them any more: no more of them stay than may.
+    for id in ids {
+        crowd.host.endpoint.release(crowd.host.now, id);
+    }
+    crowd.pass(Duration::from_secs(1));
+    let left = crowd.host.endpoint.connections().count();
+    assert!(left <= 50, "{left} orphans");
+    assert_eq!(crowd.host.endpoint.counters().orphans_reset, 250);
+}
+
+#[test]
+fn sec_b8_user_timeout_ends_a_pinned_connection() {
+    let minute = Duration::from_secs(60);
+    let mut crowd = Crowd::new(1, |config| config.tcp.user_timeout = Some(minute));
+    let id = crowd.pinned[0].1;
+    crowd.host.endpoint.update(crowd.host.now, id, |c, now| c.write(now, &[1; 1_000]).unwrap()).unwrap();
+    crowd.pass(minute / 2);
+    assert_eq!(crowd.host.endpoint.connection(id).unwrap().state(), State::Established);
+    crowd.pass(minute);
+    let error = crowd.host.endpoint.connection(id).unwrap().error();
+    assert_eq!(error, Some(ConnectionError::TimedOut), "it answers every probe, and takes nothing");
+}
+
+#[test]
+fn sec_b9_slow_reader_costs_few_packets() {
+    // The peer opens its window by one byte after each segment, as often as it gets one.
+    let mut s = Script::accepted(&Setup::default());
+    s.peer(seg(ACK).seq(1).ack(1).window(0));
+    s.write(1, 60_000);
+    let mut packets = 0;
+    for _ in 0..600 {
+        s.advance(Duration::from_millis(100));
+        let sent = s.take_sent();
+        packets += sent.len();
+        assert!(sent.iter().all(|segment| segment.payload.len() <= 1), "{sent:?}");
+        if let Some(last) = sent.last() {
+            s.peer(seg(ACK).seq(1).ack(last.end()).window(1));
+        }
+    }
+    // RFC 9293 §3.8.6.2.1: such a window is used after the override timeout only.
+    assert!((10..=300).contains(&packets), "{packets} packets in a minute");
+}
+
+#[test]
+fn sec_b15_floods_of_fragments_leave_nothing_behind() {
+    for v6 in [false, true] {
+        let mut s = Script::accepted(&Setup { v6, ..Setup::default() });
+        let good = s.packet(seg(PSH).seq(1).ack(1).data(&[9; 1_000]));
+        let before = s.host.endpoint.memory().0;
+        for number in 0..100_000_u32 {
+            let mut packet = good.clone();
+            // First, middle and last ones, overlapping, of ever new datagrams.
+            let field = [0x2000_u16, 0x2001, 0x0002, 0x3fff][number as usize % 4];
+            if v6 {
+                let offset = (field & 0x1fff) << 3 | field >> 13 & 1;
+                packet[6] = 44;
+                let payload = (packet.len() - 40 + 8) as u16;
+                packet[4..6].copy_from_slice(&payload.to_be_bytes());
+                let mut header = vec![6, 0];
+                header.extend(offset.to_be_bytes());
+                header.extend(number.to_be_bytes());
+                packet.splice(40..40, header);
+            } else {
+                packet[4..6].copy_from_slice(&(number as u16).to_be_bytes());
+                packet[6..8].copy_from_slice(&field.to_be_bytes());
+                sum_ipv4(&mut packet);
+            }
+            s.raw(&packet);
+        }
+        s.nothing();
+        assert_eq!(s.host.endpoint.memory().0, before);
+        assert_eq!(s.host.next_timeout(), None, "nothing waits to be put together");
+        let counters = s.host.endpoint.counters();
+        assert_eq!(counters.dropped_fragment, 100_000, "{counters:?}");
+        assert!(s.read(10).is_empty());
+    }
+}
+
+#[test]
+fn sec_b16_worst_headers_cost_what_their_bytes_cost() {
+    let mut s = Script::accepted(&Setup { v6: true, ..Setup::default() });
+    let options = [vec![1; 40], [200, 2].repeat(20), [5, 10, 0, 0, 0, 1, 0, 0, 0, 2].repeat(4), vec![2; 40]];
+    let mut packets: Vec<_> =
+        options.map(|raw| s.packet(seg(ACK).seq(1).ack(1).opt(Opt::Raw(raw)))).into_iter().collect();
+    // As many extension headers as a packet can have.
+    let mut chain = s.packet(seg(ACK).seq(1).ack(1))[..40].to_vec();
+    chain[6] = 60;
+    chain[4..6].copy_from_slice(&65_480_u16.to_be_bytes());
+    chain.extend([60, 0, 1, 4, 0, 0, 0, 0].repeat(8_185));
+    packets.push(chain);
+    let started = WallClock::now();
+    for _ in 0..10_000 {
+        for packet in &packets {
+            s.host.receive(packet);
+        }
+        s.take_sent();
+    }
+    // A quadratic walk over the chain would take minutes.
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    assert_eq!(s.state(), State::Established);
 }

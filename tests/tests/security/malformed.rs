@@ -1,12 +1,16 @@
 //! D: packets that lie about themselves.
 
+use std::num::NonZeroU16;
+use std::time::Duration;
+
 use ackclock_core::State;
 use ackclock_tests::rng::Rng;
-use ackclock_tests::script::{Script, Setup};
-use ackclock_tests::segment::{ACK, Opt, PSH, RST, flip_bit, seg};
+use ackclock_tests::script::{Script, Setup, pattern};
+use ackclock_tests::segment::{ACK, Opt, PSH, RST, SYN, flip_bit, seg};
+use ackclock_wire::{ChecksumState, RxMeta};
 
 /// The IPv4 header's checksum made right again.
-fn sum_ipv4(packet: &mut [u8]) {
+pub(crate) fn sum_ipv4(packet: &mut [u8]) {
     let len = packet.first().map_or(0, |byte| usize::from(byte & 15) * 4);
     if packet.len() < len.max(20) {
         return;
@@ -180,6 +184,67 @@ fn sec_d6_random_damage_is_survived() {
             }
             s.host.receive(&packet);
             s.host.transmit();
+        }
+    }
+}
+
+#[test]
+fn sec_d3_ipv4_options_are_stepped_over_and_source_routes_dropped() {
+    let mut dropped = 0;
+    for kind in 0..=255_u8 {
+        for len in [0_u8, 1, 2, 3, 4, 7, 8, 11, 39, 40, 41, 255] {
+            let mut s = Script::accepted(&Setup::default());
+            let good = s.packet(seg(PSH).seq(1).ack(1).data(b"optional"));
+            let mut options = vec![kind, len];
+            options.resize(usize::from(len).clamp(2, 40).next_multiple_of(4), 1);
+            let mut packet = good.clone();
+            packet[0] = 0x40 | (5 + options.len() / 4) as u8;
+            packet[2..4].copy_from_slice(&((good.len() + options.len()) as u16).to_be_bytes());
+            packet.splice(20..20, options);
+            sum_ipv4(&mut packet);
+            s.raw(&packet);
+            s.take_sent();
+            // RFC 7126 §4.3, §4.4: source routes are not followed, and their packets not taken.
+            let source_route = matches!(kind, 131 | 137) && len >= 3 && len <= 40;
+            let read = s.read(100);
+            assert!(read.is_empty() || read == b"optional" && !source_route, "kind {kind}, length {len}");
+            if source_route {
+                dropped += s.host.endpoint.counters().dropped_source_route;
+            }
+            let well_formed = kind == 0 || kind > 1 && (2..=40).contains(&len);
+            if well_formed && !matches!(kind, 131 | 137) {
+                assert_eq!(read, b"optional", "kind {kind}, length {len}");
+            }
+            s.raw(&good);
+            assert_eq!(s.state(), State::Established);
+        }
+    }
+    assert!(dropped >= 10, "{dropped} source routes counted");
+}
+
+#[test]
+fn sec_d7_segment_sizes_and_checksum_states_that_lie_are_survived() {
+    let states = [ChecksumState::Complete, ChecksumState::Verified, ChecksumState::Partial];
+    for checksum in states {
+        for size in [0, 1, 2, 535, 1_460, 9_000, 65_535] {
+            for len in [0, 1, 1_460, 30_000] {
+                let mut s = Script::accepted(&Setup::default());
+                let meta = RxMeta { checksum, segment_size: NonZeroU16::new(size) };
+                let packet = s.packet(seg(PSH).seq(1).ack(1).data(&pattern(1, len)));
+                s.host.receive_as(&packet, meta);
+                s.drain();
+                s.advance(Duration::from_secs(1));
+                let answers = s.take_sent();
+                assert!(answers.len() <= 2 && answers.iter().all(|a| a.ack == 1 + len as u32), "{answers:?}");
+                assert_eq!(s.read(65_536), pattern(1, len), "{meta:?}");
+                // The same of a SYN, a reset out of place, and bytes that are no packet.
+                for segment in [seg(SYN).seq(1), seg(RST).seq(9).ack(1)] {
+                    s.host.receive_as(&s.packet(segment), meta);
+                }
+                s.host.receive_as(&packet[..30], meta);
+                s.drain();
+                assert_eq!(s.state(), State::Established);
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ackclock_core::profile::UndoChoice;
 use ackclock_core::{ConnectionError, State, TcpConfig};
+use ackclock_tests::rng::Rng;
 use ackclock_tests::script::{Script, Setup, modern_options, pattern, peer_syn};
 use ackclock_tests::segment::{ACK, FIN, Opt, PSH, RST, SYN, Seg, URG, seg};
 
@@ -330,4 +331,40 @@ fn refused_connection_is_not_opened_by_what_comes_later() {
     s.peer(peer_syn(&setup).ack(1));
     assert_eq!((s.state(), s.error()), (State::Closed, Some(ConnectionError::Refused)));
     s.expect_rst(1);
+}
+
+#[test]
+fn sec_c10_byte_at_a_sequence_number_is_always_the_same() {
+    // RFC 2525 §2.4. Whatever is lost, cut anew for another MTU, or probed for, `seq` tells the byte.
+    for seed in 0..30 {
+        let mut rng = Rng::new(seed);
+        let (mut s, mut sent) = sending(if seed % 2 == 0 { modern_options(7) } else { vec![Opt::Mss(1460)] });
+        let (mut una, mut end, mut again) = (1, 1, 0);
+        for _ in 0..300 {
+            for segment in &sent {
+                let len = segment.payload.len();
+                assert_eq!(segment.payload, pattern(segment.seq, len), "seed {seed}, {segment:?}");
+                again += usize::from(len > 0 && segment.seq < end);
+                end = end.max(segment.end());
+            }
+            match rng.below(8) {
+                0 => s.advance(Duration::from_millis(rng.below(3_000))),
+                1 => s.host.set_mtu(rng.pick(&[1_500, 1_300, 900, 576])),
+                2 => s.peer(seg(ACK).seq(1).ack(una).window(rng.pick(&[0, 1, 100]))),
+                3 | 4 => {
+                    let left = una + rng.below(u64::from(end - una) + 1) as u32;
+                    let right = left + rng.below(u64::from(end - left) + 1) as u32;
+                    s.peer(seg(ACK).seq(1).ack(una).opt(Opt::Sack(vec![(left, right)])));
+                }
+                5 => s.peer_ack(1, una),
+                _ => {
+                    una += rng.below(u64::from(end - una) + 1) as u32;
+                    s.peer_ack(1, una);
+                }
+            }
+            s.drain();
+            sent = s.take_sent();
+        }
+        assert!(again > 10, "seed {seed}: {again} segments sent again prove little");
+    }
 }

@@ -35,6 +35,8 @@ impl Connection {
         if self.timers.cork <= now {
             self.timers.cork = Timers::UNSET;
             self.pending.cork_expired = true;
+            // The window may be too small for what was held back: it was not asked for until now.
+            self.update_send_timer(now);
         }
         if self.timers.keepalive <= now {
             self.on_keepalive_timeout(now);
@@ -208,7 +210,7 @@ impl Connection {
             _ => {
                 let unsent = self.snd.unsent();
                 let small = unsent.min(u64::from(self.smss()));
-                let corked = self.corked && !self.pending.cork_expired;
+                let corked = self.corked && !self.pending.cork_expired && !self.snd.closed;
                 if unsent > 0 && u64::from(self.snd.wnd) < small && !corked {
                     Wanted::Persist
                 } else {

@@ -128,8 +128,14 @@ impl Connection {
         if !stuck || !self.recovery.in_recovery() || self.cwnd_room() < u64::from(self.smss()) {
             return None;
         }
-        let (start, end) = self.next_rescue()?;
+        let rescued = self.next_rescue()?;
+        let (start, end) = self.within_smss(rescued);
         Some(Chosen { start, end, reason: SendReason::Rescue })
+    }
+
+    /// The end of a segment that was sent when the path took larger ones.
+    fn within_smss(&self, (start, end): (Position, Position)) -> (Position, Position) {
+        (start.max(end.back(u64::from(self.smss()))), end)
     }
 
     /// The last segment again, whatever the congestion window says (RFC 8985 §7.3).
@@ -137,7 +143,7 @@ impl Connection {
     // lost; a receiver delays the answer to one new segment by 40 ms and more, that to a repeated one not at all, and
     // its D-SACK tells that nothing was lost.
     fn choose_tail_probe(&mut self) -> Option<Chosen> {
-        let (start, end) = self.scoreboard.last_segment()?;
+        let (start, end) = self.within_smss(self.scoreboard.last_segment()?);
         self.recovery.tail_probe = Some(end);
         Some(Chosen { start, end, reason: SendReason::TailProbe })
     }
