@@ -4,7 +4,13 @@
 /// quantile is right to 3 %; mean, least and greatest are exact.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
+    /// How many times were nothing at all: most, on a link without a queue.
+    zeros: u64,
+    /// The bucket of the first count.
+    first: usize,
+    /// From the first bucket in use to the last.
     counts: Vec<u32>,
+    /// How many times were not nothing.
     count: u64,
     sum: u128,
     max: u64,
@@ -14,11 +20,14 @@ impl Histogram {
     /// Takes a time in nanoseconds.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
-        let bucket = bucket(nanos);
-        if bucket >= self.counts.len() {
-            self.counts.resize(bucket + 1, 0);
+        if nanos == 0 {
+            self.zeros += 1;
+            return;
         }
-        self.counts[bucket] = self.counts[bucket].saturating_add(1);
+        let bucket = bucket(nanos);
+        self.reach(bucket, bucket);
+        let count = &mut self.counts[bucket - self.first];
+        *count = count.saturating_add(1);
         self.count += 1;
         self.sum += u128::from(nanos);
         self.max = self.max.max(nanos);
@@ -27,13 +36,13 @@ impl Histogram {
     /// How many times were taken.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.count
+        self.zeros + self.count
     }
 
     /// The mean in nanoseconds, 0 of none.
     #[must_use]
     pub fn mean(&self) -> u64 {
-        if self.count == 0 { 0 } else { (self.sum / u128::from(self.count)) as u64 }
+        self.sum.checked_div(self.count().into()).unwrap_or(0) as u64
     }
 
     /// The greatest in nanoseconds.
@@ -45,9 +54,12 @@ impl Histogram {
     /// The time in nanoseconds that so many thousandths of all do not exceed.
     #[must_use]
     pub fn quantile(&self, thousandths: u64) -> u64 {
-        let wanted = (self.count * thousandths).div_ceil(1000).max(1);
-        let mut seen = 0;
-        for (bucket, count) in self.counts.iter().enumerate() {
+        let wanted = (self.count() * thousandths).div_ceil(1000).max(1);
+        let mut seen = self.zeros;
+        if seen >= wanted {
+            return 0;
+        }
+        for (bucket, count) in (self.first..).zip(&self.counts) {
             seen += u64::from(*count);
             if seen >= wanted {
                 return upper_end(bucket).min(self.max);
@@ -58,15 +70,32 @@ impl Histogram {
 
     /// Takes all of another one's times.
     pub fn merge(&mut self, other: &Self) {
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
+        if !other.counts.is_empty() {
+            self.reach(other.first, other.first + other.counts.len() - 1);
         }
-        for (mine, others) in self.counts.iter_mut().zip(&other.counts) {
+        let mine = self.counts.iter_mut().skip(other.first.saturating_sub(self.first));
+        for (mine, others) in mine.zip(&other.counts) {
             *mine = mine.saturating_add(*others);
         }
+        self.zeros += other.zeros;
         self.count += other.count;
         self.sum += other.sum;
         self.max = self.max.max(other.max);
+    }
+
+    /// Makes room for counts from bucket `from` to `to`.
+    #[inline]
+    fn reach(&mut self, from: usize, to: usize) {
+        if self.counts.is_empty() {
+            self.first = from;
+        }
+        if from < self.first {
+            self.counts.splice(0..0, std::iter::repeat_n(0, self.first - from));
+            self.first = from;
+        }
+        if to - self.first >= self.counts.len() {
+            self.counts.resize(to - self.first + 1, 0);
+        }
     }
 }
 
@@ -147,6 +176,25 @@ mod tests {
             let told = times.quantile(thousandths);
             assert!(told >= exact && told - exact <= exact / 32 + 1024, "{thousandths}: {told}");
         }
+    }
+
+    #[test]
+    fn merged_distributions_are_one() {
+        let (mut all, mut low, mut high) = (Histogram::default(), Histogram::default(), Histogram::default());
+        for n in [0, 0, 700, 50_000, 1_000_000] {
+            all.record(n);
+            low.record(n);
+        }
+        for n in [0, 300_000, 90_000_000] {
+            all.record(n);
+            high.record(n);
+        }
+        for (mut one, other) in [(low.clone(), &high), (high.clone(), &low)] {
+            one.merge(other);
+            let told = |times: &Histogram| (times.count(), times.mean(), times.max(), times.quantile(600));
+            assert_eq!(told(&one), told(&all));
+        }
+        assert_eq!((all.quantile(375), all.count()), (0, 8));
     }
 
     #[test]

@@ -229,7 +229,8 @@ impl Simulation {
             let tcp = self.settings(index, from, &traffic.tcp, registry)?;
             let peer = self.settings(index, to, &traffic.peer_tcp, registry)?;
             let server = SocketAddr::new(to.addr, ports[index]);
-            let answerer = Answerer::new(ports[index], peer, table.clone());
+            let answerer =
+                Answerer::new(ports[index], peer, traffic.what.wants_answers().then(|| table.clone()));
             // Listening begins before anything else can happen.
             self.place(to.number, Box::new(answerer), flow, Side::To, Instant::ZERO);
             let caller = Caller::new(&traffic.what, server, tcp, table);

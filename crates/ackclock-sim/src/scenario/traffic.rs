@@ -185,6 +185,13 @@ impl TrafficConfig {
     }
 }
 
+impl TrafficKind {
+    /// Whether `to` ever sends anything.
+    pub(crate) fn wants_answers(&self) -> bool {
+        matches!(self, Self::RequestResponse { .. } | Self::Tcplib { .. })
+    }
+}
+
 impl Default for TcplibMix {
     /// A quarter each.
     fn default() -> Self {

@@ -12,9 +12,10 @@ use crate::app::{App, AppContext, AppEvent};
 pub(crate) struct Answerer {
     port: u16,
     tcp: Option<TcpConfig>,
-    table: Table,
+    /// `None` where nothing is ever to be answered.
+    table: Option<Table>,
     /// By the connection's index.
-    served: BTreeMap<usize, Served>,
+    served: BTreeMap<usize, Box<Served>>,
     next: u64,
     /// Which connection a timer is for.
     timers: BTreeMap<u64, ConnectionId>,
@@ -34,7 +35,7 @@ struct Served {
 }
 
 impl Answerer {
-    pub(crate) fn new(port: u16, tcp: Option<TcpConfig>, table: Table) -> Self {
+    pub(crate) fn new(port: u16, tcp: Option<TcpConfig>, table: Option<Table>) -> Self {
         Self { port, tcp, table, served: BTreeMap::new(), next: 0, timers: BTreeMap::new() }
     }
 
@@ -53,9 +54,9 @@ impl Answerer {
     /// Gives the answers whose time has come.
     fn answer(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
         let Some(served) = self.served.get_mut(&id.index()).filter(|served| served.id == id) else { return };
-        let mut table = self.table.borrow_mut();
-        let answers = table.get_mut(&served.caller_port);
-        if let Some(answers) = answers {
+        if let Some(table) = &self.table
+            && let Some(answers) = table.borrow_mut().get_mut(&served.caller_port)
+        {
             while served.waits.is_none()
                 && let Some(answer) = pop_if(answers, |answer| answer.needs <= served.received)
             {
@@ -69,7 +70,6 @@ impl Answerer {
                 }
             }
         }
-        drop(table);
         if served.pending > 0
             && let Ok(written) = cx.write_any(id, served.pending)
         {
@@ -84,8 +84,8 @@ impl Answerer {
     }
 
     fn release(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
-        if let Some(served) = self.served.remove(&id.index()) {
-            self.table.borrow_mut().remove(&served.caller_port);
+        if let (Some(served), Some(table)) = (self.served.remove(&id.index()), &self.table) {
+            table.borrow_mut().remove(&served.caller_port);
         }
         cx.release(id);
     }
@@ -104,7 +104,7 @@ impl App for Answerer {
                     return;
                 };
                 let served = Served { id, caller_port, received: 0, pending: 0, waits: None, ended: false };
-                self.served.insert(id.index(), served);
+                self.served.insert(id.index(), Box::new(served));
             }
             AppEvent::Ready(id, readiness) => {
                 self.ready(id, cx);

@@ -19,7 +19,7 @@ pub(crate) struct Caller {
     tcp: Option<TcpConfig>,
     table: Table,
     /// By the connection's index.
-    talks: BTreeMap<usize, Talk>,
+    talks: BTreeMap<usize, Box<Talk>>,
     /// Which connection a timer is for.
     timers: BTreeMap<u64, ConnectionId>,
     next: u64,
@@ -131,7 +131,6 @@ impl Caller {
         // Out of ports: the conversation does not take place, which the report shows by what was not opened.
         let Ok(id) = cx.connect(self.server, self.tcp.clone()) else { return };
         let Some(port) = cx.connection(id).map(|connection| connection.tuple().local_port) else { return };
-        self.table.borrow_mut().insert(port, VecDeque::new());
         let talk = Talk {
             id,
             port,
@@ -144,7 +143,7 @@ impl Caller {
             promised: 0,
             is_closed: false,
         };
-        self.talks.insert(id.index(), talk);
+        self.talks.insert(id.index(), Box::new(talk));
     }
 
     fn ready(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
