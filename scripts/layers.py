@@ -18,6 +18,10 @@ FLOORS = {
     "ackclock-control": {"uses": set(), "others": {"thiserror"}},
     "ackclock-core": {"uses": {"control", "wire"}, "others": {"siphasher", "slab", "thiserror"}},
     "ackclock-device": {"uses": {"wire"}},
+    "ackclock-sim": {
+        "uses": {"control", "core", "wire"},
+        "others": {"serde", "thiserror", "toml"},
+    },
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
     "tcpcat": {"uses": {"", "device"}},
 }

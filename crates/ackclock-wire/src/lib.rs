@@ -21,6 +21,7 @@ pub mod icmp;
 pub mod ip;
 pub mod options;
 pub mod packet;
+pub mod pcapng;
 pub mod seq;
 pub mod tcp;
 pub mod template;

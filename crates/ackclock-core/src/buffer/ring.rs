@@ -132,6 +132,13 @@ impl Ring {
         self.len -= bytes;
     }
 
+    /// Begins at the front of the allocation again. What was written ahead is lost; nothing else may be in it.
+    #[inline]
+    pub(crate) fn rewind(&mut self) {
+        debug_assert_eq!(self.len, 0);
+        self.start = 0;
+    }
+
     /// Gives the allocation back. The content is lost.
     pub(crate) fn release(&mut self) {
         self.bytes = Box::default();

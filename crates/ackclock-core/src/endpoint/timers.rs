@@ -5,6 +5,9 @@
 //! Arming, re-arming and disarming cost a constant number of steps; a timer moves down at most eight times
 //! before it fires.
 //!
+//! An endpoint with a handful of timers has no wheel: it looks at all of them. A simulation has thousands of such
+//! endpoints, and a wheel is 9 KB.
+//!
 //! Beyond the paper: each slot knows a lower bound of the deadlines in it, so that [`TimerWheel::next`] is exact
 //! unless the earliest timer of a slot was disarmed; then it may be early, and never late. A timer fires
 //! only when its exact deadline has come.
@@ -18,7 +21,8 @@ pub(super) struct TimerWheel {
     elapsed: u64,
     /// Bit n: some slot of level n is in use.
     levels_used: u16,
-    levels: Box<[Level; LEVELS]>,
+    /// `None` while all indices are below [`FEW`].
+    levels: Option<Box<[Level; LEVELS]>>,
     nodes: Vec<Node>,
 }
 
@@ -54,21 +58,35 @@ struct Place {
 
 impl TimerWheel {
     pub(super) fn new(now: Instant) -> Self {
-        Self {
-            elapsed: tick(now),
-            levels_used: 0,
-            levels: Box::new([Level { used: 0, slots: [Slot::FREE; SLOTS] }; LEVELS]),
-            nodes: Vec::new(),
-        }
+        Self { elapsed: tick(now), levels_used: 0, levels: None, nodes: Vec::new() }
     }
 
     /// Sets the timer of `index`, whether or not it is set.
     pub(super) fn arm(&mut self, index: u32, deadline: Instant) {
         if self.nodes.len() <= index as usize {
             self.nodes.resize(index as usize + 1, Node::DISARMED);
+            if self.levels.is_none() && self.nodes.len() > FEW {
+                self.build();
+            }
         }
         self.disarm(index);
         self.link(index, deadline);
+    }
+
+    /// There are too many timers to look at all of them.
+    #[cold]
+    fn build(&mut self) {
+        self.levels = Some(Box::new([Level { used: 0, slots: [Slot::FREE; SLOTS] }; LEVELS]));
+        let armed: Vec<(u32, Instant)> = self.armed().collect();
+        for (index, deadline) in armed {
+            self.link(index, deadline);
+        }
+    }
+
+    /// All timers that are set.
+    fn armed(&self) -> impl Iterator<Item = (u32, Instant)> + '_ {
+        let nodes = (0..).zip(&self.nodes);
+        nodes.filter(|(_, node)| node.place != NOWHERE).map(|(index, node)| (index, node.deadline))
     }
 
     /// Takes the timer of `index` back.
@@ -79,6 +97,9 @@ impl TimerWheel {
             return;
         }
         *node = Node::DISARMED;
+        if self.levels.is_none() {
+            return;
+        }
         if let Some(next) = self.nodes.get_mut(next as usize) {
             next.previous = previous;
         }
@@ -109,12 +130,23 @@ impl TimerWheel {
     /// When the next timer is due: never later than that, and earlier only after a timer was disarmed.
     #[inline]
     pub(super) fn next(&self) -> Option<Instant> {
-        self.first().map(|(_, earliest)| earliest)
+        match self.levels {
+            None => self.armed().map(|(_, deadline)| deadline).min(),
+            Some(_) => self.first().map(|(_, earliest)| earliest),
+        }
     }
 
     /// A timer that is due, disarmed; `None` when there is none left. To be called until it returns `None`.
     pub(super) fn pop_expired(&mut self, now: Instant) -> Option<u32> {
         let now_tick = tick(now).max(self.elapsed);
+        if self.levels.is_none() {
+            let due =
+                self.armed().filter(|(_, deadline)| *deadline <= now).min_by_key(|(_, deadline)| *deadline);
+            if let Some((index, _)) = due {
+                self.disarm(index);
+                return Some(index);
+            }
+        }
         while let Some((place, earliest)) = self.first() {
             let start = self.start(place);
             if start > now_tick {
@@ -140,7 +172,7 @@ impl TimerWheel {
     #[inline]
     fn first(&self) -> Option<(Place, Instant)> {
         let level = self.levels_used.trailing_zeros();
-        let wheel = self.levels.get(level as usize)?;
+        let wheel = self.levels.as_ref()?.get(level as usize)?;
         let slot = wheel.used.trailing_zeros();
         #[expect(clippy::cast_possible_truncation, reason = "at most 16 and 64")]
         let place = Place { level: level as u8, slot: slot as u8 };
@@ -183,6 +215,12 @@ impl TimerWheel {
 
     fn link(&mut self, index: u32, deadline: Instant) {
         let place = self.place(deadline);
+        if self.levels.is_none() {
+            if let Some(node) = self.nodes.get_mut(index as usize) {
+                *node = Node { deadline, next: NIL, previous: NIL, place };
+            }
+            return;
+        }
         let next = self.head(place);
         if let Some(node) = self.nodes.get_mut(index as usize) {
             *node = Node { deadline, next, previous: NIL, place };
@@ -211,18 +249,19 @@ impl TimerWheel {
 
     #[inline]
     fn head(&self, place: Place) -> u32 {
-        let level = self.levels.get(usize::from(place.level));
+        let level = self.levels.as_ref().and_then(|levels| levels.get(usize::from(place.level)));
         level.and_then(|level| level.slots.get(usize::from(place.slot))).map_or(NIL, |slot| slot.head)
     }
 
     #[inline]
     fn slot_mut(&mut self, place: Place) -> Option<&mut Slot> {
-        self.levels.get_mut(usize::from(place.level))?.slots.get_mut(usize::from(place.slot))
+        self.levels.as_mut()?.get_mut(usize::from(place.level))?.slots.get_mut(usize::from(place.slot))
     }
 
     /// Sets the head of a slot's list and the bits that say whether there is any.
     fn set_head(&mut self, place: Place, head: u32) {
-        let Some(level) = self.levels.get_mut(usize::from(place.level)) else { return };
+        let Some(levels) = &mut self.levels else { return };
+        let Some(level) = levels.get_mut(usize::from(place.level)) else { return };
         let Some(slot) = level.slots.get_mut(usize::from(place.slot)) else { return };
         slot.head = head;
         if head == NIL {
@@ -262,6 +301,8 @@ const TICK_SHIFT: u32 = 10;
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
 const LEVELS: usize = 9;
+/// So many timers are looked at one by one.
+const FEW: usize = 8;
 const NIL: u32 = u32::MAX;
 const NOWHERE: Place = Place { level: u8::MAX, slot: 0 };
 

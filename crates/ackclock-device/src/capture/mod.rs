@@ -5,8 +5,6 @@
 //! Writing happens on the device's task through a buffer; a file that cannot be written any more (a full disk) ends
 //! the capture, never the transfer.
 
-mod pcapng;
-
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,9 +13,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ackclock_wire::TxPacket;
+use ackclock_wire::pcapng::{self, Direction, Record};
 
 use crate::{Capabilities, Counters, Device, ReceiveBatch};
-use pcapng::Direction;
 
 /// A device that is captured.
 #[derive(Debug)]
@@ -68,7 +66,8 @@ impl<D: Device> Captured<D> {
     /// The file's header cannot be written.
     pub fn to_file(device: D, name: &str, file: File) -> io::Result<Self> {
         let mut writer = Writer::new(file);
-        pcapng::file_header(&mut writer.buffer, name, SNAP_LEN);
+        pcapng::section_header(&mut writer.buffer);
+        pcapng::interface(&mut writer.buffer, name, SNAP_LEN);
         writer.flush()?;
         Ok(Self { device, capture: Capture(Arc::new(Mutex::new(writer))) })
     }
@@ -162,7 +161,9 @@ impl Writer {
         if self.report.stopped.is_some() {
             return;
         }
-        pcapng::packet(&mut self.buffer, time_ns(), direction, parts, SNAP_LEN);
+        let len = parts.iter().map(|part| part.len()).sum();
+        let record = Record { interface: 0, time_ns: time_ns(), direction, parts, len };
+        pcapng::packet(&mut self.buffer, &record, SNAP_LEN);
         self.report.packets += 1;
         self.report.bytes = self.written + self.buffer.len() as u64;
         if self.buffer.len() >= BUFFER_BYTES {

@@ -1,0 +1,114 @@
+//! From a scenario's data to the engine's parts.
+
+use std::collections::BTreeMap;
+
+use ackclock_control::congestion::Registry;
+use ackclock_core::EndpointConfig;
+
+use crate::host::{Host, HostOptions, addr_of};
+use crate::link::Link;
+use crate::rng::Rng;
+use crate::route::Edge;
+use crate::scenario::{Direction, LinkConfig, Problem, Scenario, TrafficConfig};
+use crate::wire::{Conversation, Wire};
+
+/// Turns a scenario's data into the engine's parts.
+pub(crate) struct Builder<'a> {
+    scenario: &'a Scenario,
+    registry: &'a Registry,
+    nodes: BTreeMap<&'a str, u32>,
+    /// How many traffics each node serves.
+    served: Vec<u16>,
+}
+
+impl<'a> Builder<'a> {
+    /// The scenario has been checked; `names` are those of hosts and then routers.
+    pub(crate) fn new(scenario: &'a Scenario, registry: &'a Registry, names: &'a [String]) -> Self {
+        let nodes = names.iter().map(String::as_str).zip(0..).collect();
+        Self { scenario, registry, nodes, served: vec![0; names.len()] }
+    }
+
+    fn node(&self, name: &str) -> u32 {
+        self.nodes[name]
+    }
+
+    pub(crate) fn edges(&self) -> Vec<Edge> {
+        let both = |link: &LinkConfig| {
+            let [a, b] = [&link.between[0], &link.between[1]].map(|name| self.node(name));
+            let cost = link.cost.unwrap_or(1);
+            [Edge { from: a, to: b, cost, up: true }, Edge { from: b, to: a, cost, up: true }]
+        };
+        self.scenario.links.iter().flat_map(both).collect()
+    }
+
+    /// A port of its own for each traffic that a host serves.
+    pub(crate) fn port(&mut self, traffic: &TrafficConfig) -> u16 {
+        let node = self.node(&traffic.to) as usize;
+        self.served[node] += 1;
+        FIRST_PORT + self.served[node] - 1
+    }
+
+    pub(crate) fn links(&self, ports: &[u16]) -> Vec<Link> {
+        let resolve = |name: &str| {
+            let index = self.scenario.traffic.iter().position(|traffic| traffic.name == name)?;
+            let traffic = &self.scenario.traffic[index];
+            let (client, server) = (self.node(&traffic.from), self.node(&traffic.to));
+            Some(Conversation { client, server, port: ports[index] })
+        };
+        let edges = self.edges();
+        let directions = self.scenario.links.iter().flat_map(|link| {
+            let label = link.label();
+            [(format!("{label}:there"), &link.there), (format!("{label}:back"), link.back())]
+        });
+        let link = |((name, config), edge): ((String, &Direction), &Edge)| {
+            let rng = Rng::derive(self.scenario.seed, &name);
+            Link::new(config, (edge.from, edge.to), Wire::new(config, resolve), rng)
+        };
+        directions.zip(&edges).map(link).collect()
+    }
+
+    /// The hosts, then `None` for each router.
+    pub(crate) fn hosts(&self) -> Result<Vec<Option<Box<Host>>>, Problem> {
+        let mut mtus = vec![usize::MAX; self.nodes.len()];
+        for (edge, link) in self.edges().chunks(2).zip(&self.scenario.links) {
+            for (edge, direction) in edge.iter().zip([&link.there, link.back()]) {
+                let mtu = &mut mtus[edge.from as usize];
+                *mtu = (*mtu).min(direction.mtu.0 as usize);
+            }
+        }
+        let mut hosts = Vec::with_capacity(mtus.len());
+        for (index, mtu) in mtus.iter().enumerate().take(self.scenario.hosts.len()) {
+            hosts.push(Some(Box::new(self.host(index, *mtu)?)));
+        }
+        hosts.resize_with(mtus.len(), || None);
+        Ok(hosts)
+    }
+
+    fn host(&self, index: usize, mtu: usize) -> Result<Host, Problem> {
+        let config = &self.scenario.hosts[index];
+        let node = index as u32;
+        let mut rng = Rng::derive(self.scenario.seed, &config.name);
+        let mut secret = [0; 32];
+        secret.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
+        let mut endpoint = EndpointConfig::new(vec![addr_of(node, self.scenario.ipv6)], secret);
+        endpoint.mtu = mtu;
+        endpoint.memory_budget = MEMORY_BUDGET;
+        let settings = config.tcp.over(&self.scenario.tcp);
+        endpoint.tcp = settings
+            .config(self.registry)
+            .map_err(|unknown| Problem::unknown_setting(&format!("host[{index}].tcp"), unknown))?;
+        Ok(Host::new(HostOptions {
+            node,
+            endpoint,
+            full: self.scenario.wants_full_packets(),
+            granularity: config.timer_granularity.map_or(0, |span| span.0),
+            lateness: config.timer_lateness.map_or(0, |span| span.0),
+            rng,
+        }))
+    }
+}
+
+/// The first port that a host serves traffic on.
+const FIRST_PORT: u16 = 20_000;
+/// What a host's buffers may take: a simulated host is not to be short of memory.
+const MEMORY_BUDGET: usize = 8 << 30;

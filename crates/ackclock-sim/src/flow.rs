@@ -1,0 +1,193 @@
+//! What is measured of a traffic: bytes, times, losses, round trips.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use ackclock_core::{ConnectionInfo, Instant};
+
+use crate::meter::Histogram;
+
+/// Which end of a traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The host that opens connections.
+    From,
+    /// The host that accepts them.
+    To,
+}
+
+/// What is measured of one traffic.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    /// When it begins.
+    pub(crate) start: Instant,
+    pub(crate) opened: u64,
+    pub(crate) closed: u64,
+    pub(crate) failed: u64,
+    /// Payload read at `to`, and at `from`.
+    pub(crate) bytes: [u64; 2],
+    pub(crate) first_byte: Option<Instant>,
+    pub(crate) last_byte: Option<Instant>,
+    /// When the last of its connections closed in order.
+    pub(crate) completed: Option<Instant>,
+    /// What `from` sent, and what `to` sent, on connections that are over.
+    pub(crate) sent: [Sent; 2],
+    pub(crate) rtt: [Histogram; 2],
+    pub(crate) latency: Histogram,
+}
+
+/// What one side's connections sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) bytes: u64,
+    pub(crate) segments: u64,
+    pub(crate) retransmits: u64,
+    pub(crate) bytes_retransmitted: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) loss_episodes: u64,
+}
+
+impl Sent {
+    pub(crate) fn add(&mut self, info: &ConnectionInfo) {
+        self.bytes += info.bytes_sent;
+        self.segments += info.segments_sent;
+        self.retransmits += info.retransmits;
+        self.bytes_retransmitted += info.bytes_retransmitted;
+        self.timeouts += info.timeouts;
+        self.loss_episodes += info.loss_episodes;
+    }
+}
+
+/// Times one segment of each connection at a time, as seen at the host's own edge of the network.
+#[derive(Debug, Default)]
+pub(crate) struct Stopwatches {
+    by_name: HashMap<u64, u32, BuildHasherDefault<NameHasher>>,
+    watches: Vec<Stopwatch>,
+    free: Vec<u32>,
+    /// The name asked for last, and its watch.
+    last: Option<(u64, u32)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stopwatch {
+    /// The first number behind the timed segment, and when it was sent.
+    timed: Option<(u32, u64)>,
+    /// The first number that has not been sent.
+    snd_max: Option<u32>,
+    flow: u32,
+    side: Side,
+}
+
+/// A connection's name at its host.
+pub(crate) fn name(local_port: u16, remote_node: u32, remote_port: u16) -> u64 {
+    u64::from(remote_node) << 32 | u64::from(local_port) << 16 | u64::from(remote_port)
+}
+
+impl Stopwatches {
+    pub(crate) fn insert(&mut self, name: u64, flow: u32, side: Side) {
+        let watch = Stopwatch { timed: None, snd_max: None, flow, side };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.watches[index as usize] = watch;
+                index
+            }
+            None => {
+                self.watches.push(watch);
+                (self.watches.len() - 1) as u32
+            }
+        };
+        self.by_name.insert(name, index);
+        self.last = None;
+    }
+
+    pub(crate) fn remove(&mut self, name: u64) {
+        self.free.extend(self.by_name.remove(&name));
+        self.last = None;
+    }
+
+    /// A segment with payload leaves.
+    #[inline]
+    pub(crate) fn sent(&mut self, name: u64, seq: u32, len: u32, now: u64) {
+        let Some(watch) = self.find(name) else { return };
+        let end = seq.wrapping_add(len);
+        let is_new = watch.snd_max.is_none_or(|max| after(end, max));
+        // Karn and Partridge 1987: what is sent again cannot be timed.
+        if watch.timed.is_some_and(|(timed, _)| !is_new && !after(seq, timed.wrapping_sub(1))) {
+            watch.timed = None;
+        }
+        if is_new {
+            watch.snd_max = Some(end);
+            watch.timed = watch.timed.or(Some((end, now)));
+        }
+    }
+
+    /// An acknowledgement arrives: a round trip, with its traffic and side, if it was the one waited for.
+    #[inline]
+    pub(crate) fn acked(&mut self, name: u64, ack: u32, now: u64) -> Option<(u32, Side, u64)> {
+        let watch = self.find(name)?;
+        let (end, sent) = watch.timed?;
+        if after(end, ack) {
+            return None;
+        }
+        watch.timed = None;
+        Some((watch.flow, watch.side, now - sent))
+    }
+
+    #[inline]
+    fn find(&mut self, name: u64) -> Option<&mut Stopwatch> {
+        let index = match self.last {
+            Some((last, index)) if last == name => index,
+            _ => {
+                let index = *self.by_name.get(&name)?;
+                self.last = Some((name, index));
+                index
+            }
+        };
+        self.watches.get_mut(index as usize)
+    }
+}
+
+/// Whether `a` lies behind `b` on the circle of sequence numbers.
+fn after(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+/// Names come from the simulation itself: one multiplication spreads them well enough.
+#[derive(Clone, Copy, Debug, Default)]
+struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_segment_at_a_time_is_timed_and_none_that_was_repeated() {
+        let mut watches = Stopwatches::default();
+        watches.insert(7, 3, Side::From);
+        watches.sent(7, u32::MAX - 99, 100, 10);
+        watches.sent(7, 0, 100, 11);
+        assert_eq!(watches.acked(7, u32::MAX - 50, 20), None);
+        assert_eq!(watches.acked(7, 0, 30), Some((3, Side::From, 20)));
+        assert_eq!(watches.acked(7, 100, 31), None);
+        watches.sent(7, 100, 100, 40);
+        watches.sent(7, 100, 100, 50);
+        assert_eq!(watches.acked(7, 200, 60), None);
+        watches.sent(7, 200, 100, 70);
+        assert_eq!(watches.acked(7, 300, 75), Some((3, Side::From, 5)));
+        assert_eq!(watches.acked(8, 300, 75), None);
+    }
+}

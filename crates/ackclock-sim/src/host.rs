@@ -1,0 +1,293 @@
+//! A host: one endpoint, its applications, its timer.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ackclock_core::{ConnectionId, Endpoint, EndpointConfig, Event, Instant, Limits, ListenerId, Readiness};
+
+use crate::app::{App, AppContext, AppEvent};
+use crate::flow::{Side, Stopwatches, name};
+use crate::observe::What;
+use crate::packet::PacketId;
+use crate::rng::Rng;
+use crate::world::{Wake, World};
+
+/// A host with its applications.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) core: Core,
+    pub(crate) apps: Vec<Hosted>,
+}
+
+/// An application in its place.
+#[derive(Debug)]
+pub(crate) struct Hosted {
+    pub(crate) app: Box<dyn App>,
+    pub(crate) flow: u32,
+    pub(crate) side: Side,
+    pub(crate) rng: Rng,
+}
+
+/// A host without its applications.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) node: u32,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) listeners: Vec<(ListenerId, u32)>,
+    /// Whose each connection is, by its index.
+    pub(crate) owned: Vec<Owned>,
+    pub(crate) stopwatches: Stopwatches,
+    limits: Limits,
+    /// Whether payloads are carried and checksums real.
+    full: bool,
+    clock: Clock,
+}
+
+/// Whose a connection is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owned {
+    pub(crate) id: Option<ConnectionId>,
+    pub(crate) app: u32,
+    pub(crate) flow: u32,
+    pub(crate) side: Side,
+    pub(crate) name: u64,
+}
+
+/// When the host's timer fires: on time, or as its settings have it.
+#[derive(Debug)]
+struct Clock {
+    granularity: u64,
+    lateness: u64,
+    rng: Rng,
+    /// The deadline for which the timer was set, and when it will fire.
+    deadline: u64,
+    fires: u64,
+}
+
+/// How a host is to be.
+#[derive(Debug)]
+pub(crate) struct HostOptions {
+    pub(crate) node: u32,
+    pub(crate) endpoint: EndpointConfig,
+    pub(crate) full: bool,
+    pub(crate) granularity: u64,
+    pub(crate) lateness: u64,
+    pub(crate) rng: Rng,
+}
+
+impl Host {
+    pub(crate) fn new(options: HostOptions) -> Self {
+        let mtu = options.endpoint.mtu;
+        let core = Core {
+            node: options.node,
+            endpoint: Endpoint::new(options.endpoint, Instant::ZERO),
+            listeners: Vec::new(),
+            owned: Vec::new(),
+            stopwatches: Stopwatches::default(),
+            limits: Limits { gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: !options.full },
+            full: options.full,
+            clock: Clock {
+                granularity: options.granularity,
+                lateness: options.lateness,
+                rng: options.rng,
+                deadline: u64::MAX,
+                fires: u64::MAX,
+            },
+        };
+        Self { core, apps: Vec::new() }
+    }
+
+    /// A packet has arrived.
+    #[inline]
+    pub(crate) fn receive(&mut self, id: PacketId, world: &mut World) {
+        let now = world.now;
+        let packet = world.net.packets.get(id);
+        world.net.observers.tell(now, What::Delivered, self.core.node, None, packet);
+        if packet.is_tcp()
+            && let Some((src_port, dst_port)) = packet.ports()
+        {
+            let (_, ack, _) = packet.numbers();
+            let name = name(dst_port, source_node(packet.header()), src_port);
+            if let Some((flow, side, time)) = self.core.stopwatches.acked(name, ack, now.as_nanos()) {
+                world.flows[flow as usize].rtt[usize::from(side == Side::To)].record(time);
+            }
+        }
+        let (bytes, meta) = packet.assemble(&mut world.scratch);
+        self.core.endpoint.handle_packet(now, bytes, meta);
+        world.net.packets.remove(id);
+        self.pump(world);
+    }
+
+    /// The timer that was set for now fires, unless it has been set to an earlier time since.
+    pub(crate) fn timer(&mut self, world: &mut World) {
+        let clock = &mut self.core.clock;
+        if clock.fires != world.now.as_nanos() {
+            return;
+        }
+        clock.deadline = u64::MAX;
+        clock.fires = u64::MAX;
+        self.core.endpoint.handle_timeout(world.now);
+        self.pump(world);
+    }
+
+    /// Tells an application something.
+    pub(crate) fn tell(&mut self, app: u32, event: AppEvent, world: &mut World) {
+        self.dispatch(app, event, world);
+        self.pump(world);
+    }
+
+    /// Sees to events and packets until there are none, then to the timer.
+    #[inline]
+    pub(crate) fn pump(&mut self, world: &mut World) {
+        loop {
+            while let Some(event) = self.core.endpoint.poll_event() {
+                self.on_event(event, world);
+            }
+            if !self.core.transmit(world) {
+                break;
+            }
+        }
+        self.core.set_timer(world);
+    }
+
+    fn on_event(&mut self, event: Event, world: &mut World) {
+        match event {
+            Event::Connection(id, readiness) => {
+                let owned = self.core.owned.get(id.index()).filter(|owned| owned.id == Some(id));
+                if let Some(app) = owned.map(|owned| owned.app) {
+                    self.dispatch(app, AppEvent::Ready(id, readiness), world);
+                }
+            }
+            Event::Acceptable(listener) => {
+                let Some(&(_, app)) = self.core.listeners.iter().find(|(id, _)| *id == listener) else {
+                    return;
+                };
+                while let Some(id) = self.core.endpoint.accept(world.now, listener) {
+                    self.dispatch(app, AppEvent::Accepted(id), world);
+                    // What happened to it before it was accepted.
+                    let readiness = Readiness { readable: true, writable: true, ..Readiness::default() };
+                    self.dispatch(app, AppEvent::Ready(id, readiness), world);
+                }
+            }
+            // No listener here defers its decisions.
+            _ => {}
+        }
+    }
+
+    fn dispatch(&mut self, app: u32, event: AppEvent, world: &mut World) {
+        let hosted = &mut self.apps[app as usize];
+        let (flow, side) = (hosted.flow, hosted.side);
+        let core = &mut self.core;
+        let mut cx = AppContext { core, world, app, flow, side, rng: &mut hosted.rng };
+        if let AppEvent::Accepted(id) = event {
+            cx.own(id);
+        }
+        hosted.app.on_event(event, &mut cx);
+    }
+}
+
+impl Core {
+    /// Sends all there is to send; whether that was anything.
+    #[inline]
+    fn transmit(&mut self, world: &mut World) -> bool {
+        let now = world.now;
+        let mut any = false;
+        while let Some(packet) = self.endpoint.poll_transmit(now, self.limits) {
+            any = true;
+            let dst = destination_node(packet.header);
+            let id = world.net.packets.insert(&packet, self.full, dst);
+            let sent = world.net.packets.get(id);
+            if sent.payload_len() > 0
+                && let Some((src_port, dst_port)) = sent.ports()
+            {
+                let (seq, ..) = sent.numbers();
+                let name = name(src_port, dst, dst_port);
+                self.stopwatches.sent(name, seq, sent.payload_len(), now.as_nanos());
+            }
+            world.net.observers.tell(now, What::Sent, self.node, None, sent);
+            world.net.forward(now, self.node, id);
+        }
+        any
+    }
+
+    /// Sets the timer to the endpoint's next deadline, unless it fires before that anyway.
+    #[inline]
+    fn set_timer(&mut self, world: &mut World) {
+        let Some(deadline) = self.endpoint.poll_timeout() else { return };
+        let deadline = deadline.as_nanos();
+        let clock = &mut self.clock;
+        if deadline >= clock.deadline {
+            return;
+        }
+        clock.deadline = deadline;
+        // What is due already waits for the next instant, so that time goes on.
+        let mut fires = deadline.max(world.now.as_nanos() + 1);
+        if clock.granularity > 0 {
+            fires = fires.next_multiple_of(clock.granularity);
+        }
+        if clock.lateness > 0 {
+            fires += clock.rng.below(clock.lateness + 1);
+        }
+        if fires < clock.fires {
+            clock.fires = fires;
+            world.wake(fires, Wake::Host(self.node));
+        }
+    }
+
+    /// Adds what a connection did to its traffic's counts and forgets whose it was.
+    pub(crate) fn harvest(&mut self, id: ConnectionId, world: &mut World) {
+        let Some(owned) = self.owned.get_mut(id.index()).filter(|owned| owned.id == Some(id)) else { return };
+        let Owned { flow, side, name, .. } = std::mem::replace(owned, Owned::NOBODY);
+        self.stopwatches.remove(name);
+        let Some(connection) = self.endpoint.connection(id) else { return };
+        let flow = &mut world.flows[flow as usize];
+        flow.sent[usize::from(side == Side::To)].add(&connection.info(world.now));
+        if side == Side::From {
+            flow.closed += 1;
+            match connection.error() {
+                Some(_) => flow.failed += 1,
+                None => flow.completed = Some(world.now),
+            }
+        }
+    }
+}
+
+impl Owned {
+    pub(crate) const NOBODY: Self = Self { id: None, app: 0, flow: 0, side: Side::From, name: 0 };
+}
+
+/// The address of a node.
+pub(crate) fn addr_of(node: u32, ipv6: bool) -> IpAddr {
+    let number = node + 1;
+    let [_, a, b, c] = number.to_be_bytes();
+    if ipv6 {
+        let number = number.to_be_bytes().map(u16::from);
+        Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, number[0] << 8 | number[1], number[2] << 8 | number[3]).into()
+    } else {
+        Ipv4Addr::new(10, a, b, c).into()
+    }
+}
+
+/// The node that has an address.
+pub(crate) fn node_of(addr: IpAddr) -> u32 {
+    match addr {
+        IpAddr::V4(addr) => number(&addr.octets()),
+        IpAddr::V6(addr) => number(&addr.octets()),
+    }
+}
+
+#[inline]
+fn destination_node(header: &[u8]) -> u32 {
+    if header[0] >> 4 == 6 { number(&header[24..40]) } else { number(&header[16..20]) }
+}
+
+#[inline]
+pub(crate) fn source_node(header: &[u8]) -> u32 {
+    if header[0] >> 4 == 6 { number(&header[8..24]) } else { number(&header[12..16]) }
+}
+
+/// The last three bytes of an address, from 1.
+#[inline]
+fn number(addr: &[u8]) -> u32 {
+    let at = addr.len() - 3;
+    u32::from_be_bytes([0, addr[at], addr[at + 1], addr[at + 2]]).wrapping_sub(1)
+}

@@ -1,0 +1,81 @@
+//! A network in virtual time whose hosts run ackclock's TCP.
+//!
+//! A [`Scenario`] is the network and its traffic as data, from Rust or from a TOML file; a [`Simulation`] runs it, packet
+//! by packet, with the very [`Endpoint`](ackclock_core::Endpoint) that runs on a device; a [`Report`] says what came of
+//! it. The same scenario and seed give the same packets at the same nanoseconds, on every machine and in every build.
+//!
+//! ```
+//! use ackclock_sim::{Scenario, Simulation};
+//!
+//! let scenario = Scenario::from_toml(
+//!     "two.toml",
+//!     r#"
+//!     seed = 7
+//!     duration = "20s"
+//!     routers = ["r"]
+//!     host = [{ name = "a" }, { name = "b" }]
+//!
+//!     [[link]]
+//!     between = ["a", "r"]
+//!     there = { rate = "100Mbit/s", delay = "1ms" }
+//!
+//!     [[link]]
+//!     between = ["r", "b"]
+//!     there = { rate = "4Mbit/s", delay = "20ms", queue = { drop-tail = { limit = "25packets" } } }
+//!
+//!     [[traffic]]
+//!     name = "download"
+//!     from = "a"
+//!     to = "b"
+//!     what = { bulk = {} }
+//!     "#,
+//! )?;
+//! let report = Simulation::new(&scenario)?.run();
+//! assert!(report.link("r-b:there").is_some_and(|link| link.utilisation > 0.9));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Which file answers which question
+//!
+//! | question | file |
+//! |---|---|
+//! | What can be described? | `scenario/` |
+//! | What happens next? | `simulation.rs` and, between the hosts, `world.rs` |
+//! | What does a link do? | `link.rs`, `transmitter.rs`, `wire.rs`, `queue/` |
+//! | What do hosts run? | `host.rs`, `app.rs`, `traffic/` |
+//! | What is measured, and who may look on? | `flow.rs`, `meter.rs`, `report.rs`, `observe/` |
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod app;
+mod build;
+mod flow;
+mod heap;
+mod host;
+mod icmp;
+mod link;
+pub mod meter;
+pub mod observe;
+mod packet;
+pub mod queue;
+pub mod report;
+pub mod rng;
+mod route;
+pub mod scenario;
+mod simulation;
+mod traffic;
+mod transmitter;
+pub mod units;
+mod wire;
+mod world;
+
+pub use app::{App, AppContext, AppEvent};
+pub use flow::Side;
+pub use packet::PacketId;
+pub use report::Report;
+pub use scenario::{
+    Direction, HostConfig, LinkConfig, Problem, QueueConfig, Scenario, ScenarioError, TcpSettings,
+    TrafficConfig, TrafficKind,
+};
+pub use simulation::{Node, Simulation};

@@ -1,0 +1,133 @@
+//! One direction of a link: the queue, the transmitter, the wire.
+
+use std::collections::VecDeque;
+
+use ackclock_core::Instant;
+
+use crate::heap::Key;
+use crate::meter::{Histogram, LengthMeter};
+use crate::packet::PacketId;
+use crate::queue::{
+    CoDel, CoDelParameters, DropRule, DropTail, FqCoDel, FqCoDelParameters, Policer, Queue, Red,
+    RedParameters,
+};
+use crate::rng::Rng;
+use crate::scenario::{Direction, QueueConfig};
+use crate::transmitter::Transmitter;
+use crate::units::{Bytes, Rate};
+use crate::wire::Wire;
+
+/// One direction of a link.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) mtu: u32,
+    pub(crate) up: bool,
+    /// An event will come when the transmitter is free.
+    pub(crate) waits: bool,
+    pub(crate) needs_flows: bool,
+    /// See [`Queue::is_transparent`].
+    pub(crate) transparent: bool,
+    pub(crate) transmitter: Transmitter,
+    pub(crate) delay: u64,
+    pub(crate) last_arrival: u64,
+    /// What is on the wire and arrives in order; an event stands for the first.
+    pub(crate) flying: VecDeque<Flying>,
+    pub(crate) queue: Box<dyn Queue>,
+    pub(crate) wire: Option<Box<Wire>>,
+    pub(crate) rng: Rng,
+    pub(crate) stats: LinkStats,
+}
+
+/// A packet on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flying {
+    pub(crate) arrives: Key,
+    pub(crate) packet: PacketId,
+}
+
+/// What a link did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkStats {
+    pub(crate) offered: u64,
+    pub(crate) sent: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) marked: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) reordered: u64,
+    pub(crate) damaged: u64,
+    pub(crate) dropped: [u64; DropRule::ALL.len()],
+    pub(crate) busy_ns: u64,
+    pub(crate) length: LengthMeter,
+    pub(crate) delay: Histogram,
+}
+
+impl Link {
+    pub(crate) fn new(config: &Direction, ends: (u32, u32), wire: Option<Box<Wire>>, rng: Rng) -> Self {
+        let queue = queue(config);
+        Self {
+            from: ends.0,
+            to: ends.1,
+            mtu: config.mtu.0 as u32,
+            up: true,
+            waits: false,
+            needs_flows: queue.needs_flows(),
+            transparent: queue.is_transparent(),
+            transmitter: Transmitter::new(config.rate),
+            delay: config.delay.0,
+            last_arrival: 0,
+            flying: VecDeque::new(),
+            queue,
+            wire,
+            rng,
+            stats: LinkStats::default(),
+        }
+    }
+
+    /// Takes note of the queue's length.
+    #[inline]
+    pub(crate) fn note_length(&mut self, now: Instant) {
+        self.stats.length.set(now.as_nanos(), self.queue.len(), self.queue.bytes());
+    }
+
+    #[inline]
+    pub(crate) fn count_drop(&mut self, rule: DropRule) {
+        self.stats.dropped[rule as usize] += 1;
+    }
+}
+
+/// The queue that a direction asks for.
+fn queue(config: &Direction) -> Box<dyn Queue> {
+    let queue: Box<dyn Queue> = match config.queue {
+        QueueConfig::DropTail { limit, mark_above } => Box::new(DropTail::new(limit, mark_above)),
+        QueueConfig::Red { limit, min, max, max_p, weight_shift, gentle, mark } => {
+            // Floyd and Jacobson count idle time in packets of typical size.
+            let packet_time_ns = Transmitter::time_for(config.rate, TYPICAL_PACKET);
+            let (min_th, max_th) = (min, max);
+            let parameters =
+                RedParameters { limit, min_th, max_th, max_p, weight_shift, gentle, mark, packet_time_ns };
+            Box::new(Red::new(parameters))
+        }
+        QueueConfig::Codel { limit, target, interval, mark } => {
+            let max_packet = config.mtu.0 as u32;
+            Box::new(CoDel::new(CoDelParameters { limit, target, interval, max_packet, mark }))
+        }
+        QueueConfig::FqCodel { limit, target, interval, queues, quantum, mark } => {
+            let max_packet = config.mtu.0 as u32;
+            let codel = CoDelParameters { limit, target, interval, max_packet, mark };
+            Box::new(FqCoDel::new(FqCoDelParameters { codel, queues, quantum: quantum.0 as u32 }))
+        }
+    };
+    match config.policer {
+        Some(policer) => Box::new(policed(queue, policer.rate, policer.burst, policer.mark)),
+        None => queue,
+    }
+}
+
+fn policed(queue: Box<dyn Queue>, rate: Rate, burst: Bytes, mark: bool) -> Policer {
+    Policer::new(rate, burst, mark, queue)
+}
+
+/// Bytes of the packets that RED's idle time is counted in.
+const TYPICAL_PACKET: u32 = 1000;

@@ -1,0 +1,93 @@
+//! The packet log: one fixed-size record for each event, and a hash over them.
+
+use super::{Observer, PacketEvent, What};
+
+/// Keeps the log's bytes.
+#[derive(Clone, Debug, Default)]
+pub struct PacketLog {
+    bytes: Vec<u8>,
+}
+
+/// Keeps a hash of the log alone: equal for equal runs, whatever the machine and the build.
+#[derive(Clone, Copy, Debug)]
+pub struct LogHash {
+    hash: u64,
+    records: u64,
+}
+
+impl PacketLog {
+    /// The records, [`RECORD`](Self::RECORD) bytes each.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Bytes of a record.
+    pub const RECORD: usize = 40;
+}
+
+impl LogHash {
+    /// The hash over all records so far.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.hash
+    }
+
+    /// How many records there were.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+}
+
+impl Default for LogHash {
+    fn default() -> Self {
+        Self { hash: OFFSET, records: 0 }
+    }
+}
+
+impl Observer for PacketLog {
+    fn packet(&mut self, event: &PacketEvent<'_>) {
+        for word in record(event) {
+            self.bytes.extend(word.to_le_bytes());
+        }
+    }
+}
+
+impl Observer for LogHash {
+    fn packet(&mut self, event: &PacketEvent<'_>) {
+        self.records += 1;
+        self.hash = record(event).into_iter().fold(self.hash, mix);
+    }
+}
+
+/// Time; what, where; which packet; its length; a hash of its bytes.
+fn record(event: &PacketEvent<'_>) -> [u64; PacketLog::RECORD / 8] {
+    let what = match event.what {
+        What::Sent => 0,
+        What::Queued => 1,
+        What::Departed => 2,
+        What::Marked => 3,
+        What::Delivered => 4,
+        What::Dropped(rule) => 16 + rule as u64,
+    };
+    let link = event.link.unwrap_or(u32::MAX);
+    let packet = &event.packet;
+    let bytes =
+        packet.header().iter().chain(packet.payload()).fold(OFFSET, |hash, byte| mix(hash, (*byte).into()));
+    [
+        event.at.as_nanos(),
+        what << 56 | u64::from(event.node) << 32 | u64::from(link),
+        packet.serial(),
+        packet.len().into(),
+        bytes,
+    ]
+}
+
+/// FNV-1a (Fowler, Noll, Vo) with words in the place of bytes, and a rotation for their upper halves.
+fn mix(hash: u64, word: u64) -> u64 {
+    ((hash ^ word).wrapping_mul(PRIME)).rotate_left(23)
+}
+
+const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -1,0 +1,156 @@
+//! Who looks on: packet by packet, and sample by sample. Unused, it costs one branch.
+
+mod log;
+mod pcapng;
+mod series;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use ackclock_core::Instant;
+
+pub use log::{LogHash, PacketLog};
+pub use pcapng::Pcapng;
+pub use series::{FlowPoint, LinkPoint, Series};
+
+use crate::packet::Packet;
+use crate::queue::DropRule;
+
+/// Somebody who is told what happens. Keep a handle on one by giving the simulation an `Rc<RefCell<..>>` of it.
+pub trait Observer {
+    /// Something happened to a packet.
+    fn packet(&mut self, event: &PacketEvent<'_>);
+
+    /// The time for a sample has come ([`Scenario::sample_every`](crate::Scenario::sample_every)).
+    fn sample(&mut self, sample: &Sample<'_>) {
+        let _ = sample;
+    }
+}
+
+/// Something that happened to a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketEvent<'a> {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub what: What,
+    /// On which node.
+    pub node: u32,
+    /// At which link, where one is concerned: the number of its direction, two for each link of the scenario.
+    pub link: Option<u32>,
+    /// To which packet.
+    pub packet: PacketView<'a>,
+}
+
+/// What happens to packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// A host, or a router that complains, sent it.
+    Sent,
+    /// It came to the queue of a link.
+    Queued,
+    /// It goes no further.
+    Dropped(DropRule),
+    /// It was marked with Congestion Experienced.
+    Marked,
+    /// It left the queue for the wire.
+    Departed,
+    /// A host received it.
+    Delivered,
+}
+
+/// A packet, seen from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketView<'a>(pub(crate) &'a Packet);
+
+/// What is measured from time to time.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// When.
+    pub at: Instant,
+    /// One point for each direction of each link.
+    pub links: &'a [LinkPoint],
+    /// One point for each traffic.
+    pub flows: &'a [FlowPoint],
+}
+
+impl<'a> PacketView<'a> {
+    /// The how-manieth packet of the simulation it is; a copy has its original's number.
+    #[must_use]
+    pub fn serial(&self) -> u64 {
+        self.0.serial
+    }
+
+    /// Length of the IP packet in bytes.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.0.len()
+    }
+
+    /// Whether it has no bytes at all, which no IP packet has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its headers.
+    #[must_use]
+    pub fn header(&self) -> &'a [u8] {
+        self.0.header()
+    }
+
+    /// Its payload, as far as it is carried.
+    #[must_use]
+    pub fn payload(&self) -> &'a [u8] {
+        self.0.payload()
+    }
+
+    /// Bytes of payload, carried or not.
+    #[must_use]
+    pub fn payload_len(&self) -> u32 {
+        self.0.payload_len()
+    }
+}
+
+impl<T: Observer> Observer for Rc<RefCell<T>> {
+    fn packet(&mut self, event: &PacketEvent<'_>) {
+        self.borrow_mut().packet(event);
+    }
+
+    fn sample(&mut self, sample: &Sample<'_>) {
+        self.borrow_mut().sample(sample);
+    }
+}
+
+/// Everybody who looks on.
+#[derive(Default)]
+pub(crate) struct Observers(Vec<Box<dyn Observer>>);
+
+impl Observers {
+    pub(crate) fn add(&mut self, observer: Box<dyn Observer>) {
+        self.0.push(observer);
+    }
+
+    #[inline]
+    pub(crate) fn tell(&mut self, at: Instant, what: What, node: u32, link: Option<u32>, packet: &Packet) {
+        if !self.0.is_empty() {
+            self.tell_all(&PacketEvent { at, what, node, link, packet: PacketView(packet) });
+        }
+    }
+
+    #[cold]
+    fn tell_all(&mut self, event: &PacketEvent<'_>) {
+        self.0.iter_mut().for_each(|observer| observer.packet(event));
+    }
+
+    pub(crate) fn sample(&mut self, sample: &Sample<'_>) {
+        self.0.iter_mut().for_each(|observer| observer.sample(sample));
+    }
+}
+
+impl std::fmt::Debug for Observers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} observers", self.0.len())
+    }
+}

@@ -1,0 +1,182 @@
+//! Queues: what waits in front of a link, and what is dropped or marked there.
+//!
+//! A discipline sees lengths, times and whether a packet may be marked, never its bytes. The packet that is being
+//! sent is no longer in the queue: a limit of ten packets means ten that wait.
+
+mod codel;
+mod drop_tail;
+mod fq_codel;
+mod policer;
+mod red;
+
+use std::fmt;
+
+use ackclock_core::Instant;
+use serde::Serialize;
+
+pub use codel::{CoDel, Parameters as CoDelParameters};
+pub use drop_tail::DropTail;
+pub use fq_codel::{FqCoDel, Parameters as FqCoDelParameters};
+pub use policer::Policer;
+pub use red::{Parameters as RedParameters, Red};
+
+use crate::packet::PacketId;
+use crate::rng::Rng;
+
+/// A queue discipline.
+pub trait Queue: fmt::Debug {
+    /// A packet comes. It is kept, or it or others go into `cx.dropped`.
+    fn enqueue(&mut self, packet: Queued, cx: &mut Context<'_>);
+
+    /// The next packet to send. Others may go into `cx.dropped` on the way.
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Queued>;
+
+    /// How many packets wait.
+    fn len(&self) -> usize;
+
+    /// How many bytes wait.
+    fn bytes(&self) -> u64;
+
+    /// Whether nothing waits.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a packet that finds nothing waiting and the link free passes as if there were no queue.
+    fn is_transparent(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Queued::flow`] is to be filled in.
+    fn needs_flows(&self) -> bool {
+        false
+    }
+}
+
+/// A packet in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// Which one.
+    pub packet: PacketId,
+    /// Length of the IP packet in bytes.
+    pub bytes: u32,
+    /// When it came.
+    pub since: Instant,
+    /// A hash of its conversation, if the discipline needs it.
+    pub flow: u32,
+    /// Whether it may be marked instead of dropped (RFC 3168: ECT or CE).
+    pub ecn_capable: bool,
+}
+
+/// What a discipline may use, and where it says what it did.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The time.
+    pub now: Instant,
+    /// The link's generator.
+    pub rng: &'a mut Rng,
+    /// Packets that go no further, with the rule that said so.
+    pub dropped: &'a mut Vec<(PacketId, DropRule)>,
+    /// Packets that are to be marked with Congestion Experienced.
+    pub marked: &'a mut Vec<PacketId>,
+}
+
+/// Why a packet went no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum DropRule {
+    /// The queue was full.
+    QueueFull,
+    /// RED, at random below its upper threshold.
+    RedEarly,
+    /// RED, above its upper threshold.
+    RedForced,
+    /// CoDel, at the head of the queue.
+    CoDel,
+    /// FQ-CoDel was full and took from the longest of its queues.
+    FqOverflow,
+    /// Not within the policer's rate.
+    Policer,
+    /// Independent loss on the wire.
+    RandomLoss,
+    /// Gilbert's and Elliott's bursty loss on the wire.
+    BurstLoss,
+    /// The scenario says that this very packet is lost.
+    Scripted,
+    /// The wire was dead for a while.
+    Blackout,
+    /// The link is down.
+    LinkDown,
+    /// Larger than the next link's MTU.
+    TooBig,
+    /// The hop limit ran out.
+    HopLimit,
+    /// There is no way to its destination.
+    NoRoute,
+}
+
+impl DropRule {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::QueueFull,
+        Self::RedEarly,
+        Self::RedForced,
+        Self::CoDel,
+        Self::FqOverflow,
+        Self::Policer,
+        Self::RandomLoss,
+        Self::BurstLoss,
+        Self::Scripted,
+        Self::Blackout,
+        Self::LinkDown,
+        Self::TooBig,
+        Self::HopLimit,
+        Self::NoRoute,
+    ];
+
+    /// Whether a queue, not the wire, dropped it.
+    #[must_use]
+    pub const fn is_queue(self) -> bool {
+        (self as usize) < Self::RandomLoss as usize
+    }
+}
+
+/// A first-in, first-out store with its length in bytes: what the disciplines have in common.
+#[derive(Debug, Default)]
+struct Fifo {
+    packets: std::collections::VecDeque<Queued>,
+    bytes: u64,
+}
+
+impl Fifo {
+    #[inline]
+    fn push(&mut self, packet: Queued) {
+        self.bytes += u64::from(packet.bytes);
+        self.packets.push_back(packet);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Queued> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= u64::from(packet.bytes);
+        Some(packet)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.packets.len()
+    }
+}
+
+/// Whether one more packet fits under `limit`.
+#[inline]
+fn fits(limit: crate::units::Limit, packets: usize, bytes: u64, more: u32) -> bool {
+    match limit {
+        crate::units::Limit::Packets(limit) => (packets as u64) < limit,
+        crate::units::Limit::Bytes(limit) => bytes + u64::from(more) <= limit,
+    }
+}
+
+#[cfg(test)]
+mod testing;

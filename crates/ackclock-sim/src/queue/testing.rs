@@ -1,0 +1,49 @@
+//! A bench for one discipline: packets by number, times in milliseconds.
+
+use ackclock_core::Instant;
+
+use super::{Context, DropRule, Queue, Queued};
+use crate::packet::PacketId;
+use crate::rng::Rng;
+
+pub(super) struct Bench<Q> {
+    pub(super) queue: Q,
+    pub(super) rng: Rng,
+    pub(super) dropped: Vec<(PacketId, DropRule)>,
+    pub(super) marked: Vec<PacketId>,
+    next: u32,
+}
+
+impl<Q: Queue> Bench<Q> {
+    pub(super) fn new(queue: Q) -> Self {
+        Self { queue, rng: Rng::derive(1, "bench"), dropped: Vec::new(), marked: Vec::new(), next: 0 }
+    }
+
+    /// Enqueues the next packet; its number.
+    pub(super) fn put(&mut self, at_ns: u64, bytes: u32, flow: u32, ecn_capable: bool) -> u32 {
+        let now = Instant::from_nanos(at_ns);
+        let packet = PacketId(self.next);
+        self.next += 1;
+        let mut cx =
+            Context { now, rng: &mut self.rng, dropped: &mut self.dropped, marked: &mut self.marked };
+        self.queue.enqueue(Queued { packet, bytes, since: now, flow, ecn_capable }, &mut cx);
+        packet.0
+    }
+
+    /// Dequeues; the packet's number.
+    pub(super) fn take(&mut self, at_ns: u64) -> Option<u32> {
+        let mut cx = Context {
+            now: Instant::from_nanos(at_ns),
+            rng: &mut self.rng,
+            dropped: &mut self.dropped,
+            marked: &mut self.marked,
+        };
+        self.queue.dequeue(&mut cx).map(|packet| packet.packet.0)
+    }
+
+    pub(super) fn dropped(&self) -> Vec<u32> {
+        self.dropped.iter().map(|(packet, _)| packet.0).collect()
+    }
+}
+
+pub(super) const MS: u64 = 1_000_000;

@@ -1,0 +1,294 @@
+//! What a run came to, for people and for programs.
+
+use ackclock_core::Instant;
+use serde::Serialize;
+
+use crate::flow::{Sent, Side};
+use crate::link::Link;
+use crate::meter::Histogram;
+use crate::queue::DropRule;
+use crate::simulation::Simulation;
+
+/// What a run came to. Times are in seconds, rates in bytes a second.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The scenario's seed.
+    pub seed: u64,
+    /// Simulated time.
+    pub time: f64,
+    /// One for each traffic and each application of one's own.
+    pub flows: Vec<FlowReport>,
+    /// One for each direction of each link.
+    pub links: Vec<LinkReport>,
+    /// Packets handed to hosts.
+    pub packets_delivered: u64,
+    /// Packets for which there was no way.
+    pub packets_without_route: u64,
+    /// Packets whose hop limit ran out.
+    pub packets_out_of_hops: u64,
+    /// Packets that are still under way.
+    pub packets_under_way: u64,
+    /// Jain's index over the goodputs of the flows.
+    pub jain_index: f64,
+}
+
+/// What a traffic came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowReport {
+    /// Its name.
+    pub name: String,
+    /// Connections opened.
+    pub connections: u64,
+    /// Connections that ended.
+    pub closed: u64,
+    /// Connections that ended in error.
+    pub failed: u64,
+    /// What `from` sent to `to`.
+    pub there: WayReport,
+    /// What `to` sent to `from`.
+    pub back: WayReport,
+    /// Payload delivered in both directions, from the traffic's start to its last byte, per second.
+    pub goodput_bytes_per_second: f64,
+    /// When the first byte was read.
+    pub first_byte: Option<f64>,
+    /// When the last byte was read.
+    pub last_byte: Option<f64>,
+    /// When the last of its connections had ended in order; `None` while some are open.
+    pub completed: Option<f64>,
+    /// How long answers to requests took.
+    pub latency: TimeReport,
+}
+
+/// What one side of a traffic sent.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct WayReport {
+    /// Payload that the other side has read.
+    pub bytes: u64,
+    /// Payload sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload sent again.
+    pub bytes_retransmitted: u64,
+    /// Segments sent.
+    pub segments: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Expiries of retransmission timers.
+    pub timeouts: u64,
+    /// Loss episodes entered otherwise.
+    pub loss_episodes: u64,
+    /// Round trips of timed segments.
+    pub rtt: TimeReport,
+}
+
+/// A distribution of times.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct TimeReport {
+    /// How many.
+    pub count: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// What half of them do not exceed.
+    pub median: f64,
+    /// What 99 % of them do not exceed.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// What one direction of a link came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkReport {
+    /// The link's name and its direction's: `r1-r2:there`.
+    pub name: String,
+    /// Packets that came to it.
+    pub offered: u64,
+    /// Packets that left its queue.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Share of the time in which it was sending.
+    pub utilisation: f64,
+    /// Packets dropped, by rule; rules that dropped none are left out.
+    pub drops: Vec<(DropRule, u64)>,
+    /// Packets marked.
+    pub marked: u64,
+    /// Packets that arrived twice.
+    pub duplicated: u64,
+    /// Packets that were let out of their order.
+    pub reordered: u64,
+    /// Packets that arrived damaged.
+    pub damaged: u64,
+    /// Packets in the queue, on average over time.
+    pub queue_mean: f64,
+    /// The most packets in the queue.
+    pub queue_peak: u32,
+    /// The most bytes in the queue.
+    pub queue_peak_bytes: u64,
+    /// How long packets waited in the queue.
+    pub queue_delay: TimeReport,
+}
+
+impl Report {
+    pub(crate) fn new(simulation: &Simulation) -> Self {
+        let net = &simulation.world.net;
+        let names = simulation.scenario.links.iter().flat_map(|link| {
+            let label = link.label();
+            [format!("{label}:there"), format!("{label}:back")]
+        });
+        let now = simulation.world.now;
+        let flows = flows(simulation);
+        let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_bytes_per_second).collect();
+        Self {
+            seed: simulation.scenario.seed,
+            time: seconds(now.as_nanos()),
+            jain_index: jain_index(&goodputs),
+            flows,
+            links: names.zip(&net.links).map(|(name, link)| LinkReport::new(name, link, now)).collect(),
+            packets_delivered: net.delivered,
+            packets_without_route: net.lost_at_nodes[0],
+            packets_out_of_hops: net.lost_at_nodes[1],
+            packets_under_way: net.packets.len() as u64,
+        }
+    }
+
+    /// A traffic by its name.
+    #[must_use]
+    pub fn flow(&self, name: &str) -> Option<&FlowReport> {
+        self.flows.iter().find(|flow| flow.name == name)
+    }
+
+    /// One direction of a link by its name.
+    #[must_use]
+    pub fn link(&self, name: &str) -> Option<&LinkReport> {
+        self.links.iter().find(|link| link.name == name)
+    }
+}
+
+impl LinkReport {
+    fn new(name: String, link: &Link, now: Instant) -> Self {
+        let stats = &link.stats;
+        let drops = DropRule::ALL.into_iter().zip(stats.dropped).filter(|(_, count)| *count > 0).collect();
+        Self {
+            name,
+            offered: stats.offered,
+            sent: stats.sent,
+            sent_bytes: stats.sent_bytes,
+            utilisation: ratio(stats.busy_ns as f64, now.as_nanos() as f64),
+            drops,
+            marked: stats.marked,
+            duplicated: stats.duplicated,
+            reordered: stats.reordered,
+            damaged: stats.damaged,
+            queue_mean: stats.length.mean_thousandths(now.as_nanos()) as f64 / 1000.0,
+            queue_peak: stats.length.peak_packets,
+            queue_peak_bytes: stats.length.peak_bytes,
+            queue_delay: (&stats.delay).into(),
+        }
+    }
+
+    /// Packets dropped, by whatever rule.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Packets dropped by this rule.
+    #[must_use]
+    pub fn dropped_by(&self, rule: DropRule) -> u64 {
+        self.drops.iter().filter(|(by, _)| *by == rule).map(|(_, count)| count).sum()
+    }
+}
+
+impl From<&Histogram> for TimeReport {
+    fn from(times: &Histogram) -> Self {
+        Self {
+            count: times.count(),
+            mean: seconds(times.mean()),
+            median: seconds(times.quantile(500)),
+            p99: seconds(times.quantile(990)),
+            max: seconds(times.max()),
+        }
+    }
+}
+
+/// Jain, Chiu and Hawe's fairness index (1984): (Σx)² / (n Σx²), 1 for none or for all zero.
+#[must_use]
+pub fn jain_index(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
+}
+
+/// Kleinrock's power: throughput over delay, in bytes per second squared; 0 without a delay.
+#[must_use]
+pub fn power(bytes_per_second: f64, delay_seconds: f64) -> f64 {
+    ratio(bytes_per_second, delay_seconds)
+}
+
+/// All traffic, open connections included.
+fn flows(simulation: &Simulation) -> Vec<FlowReport> {
+    let world = &simulation.world;
+    let mut sent: Vec<[Sent; 2]> = world.flows.iter().map(|flow| flow.sent).collect();
+    for host in simulation.hosts.iter().flatten() {
+        for owned in &host.core.owned {
+            if let Some(connection) = owned.id.and_then(|id| host.core.endpoint.connection(id)) {
+                let side = usize::from(owned.side == Side::To);
+                sent[owned.flow as usize][side].add(&connection.info(world.now));
+            }
+        }
+    }
+    let flow = |(index, name): (usize, &String)| {
+        let flow = &world.flows[index];
+        let way = |side: usize| {
+            let sent = sent[index][side];
+            WayReport {
+                bytes: flow.bytes[side],
+                bytes_sent: sent.bytes,
+                bytes_retransmitted: sent.bytes_retransmitted,
+                segments: sent.segments,
+                retransmits: sent.retransmits,
+                timeouts: sent.timeouts,
+                loss_episodes: sent.loss_episodes,
+                rtt: (&flow.rtt[side]).into(),
+            }
+        };
+        let time = |at: Option<Instant>| at.map(|at| seconds(at.as_nanos()));
+        let (first_byte, last_byte) = (time(flow.first_byte), time(flow.last_byte));
+        let spent = last_byte.map_or(0.0, |last| last - seconds(flow.start.as_nanos()));
+        FlowReport {
+            name: name.clone(),
+            connections: flow.opened,
+            closed: flow.closed,
+            failed: flow.failed,
+            there: way(0),
+            back: way(1),
+            goodput_bytes_per_second: ratio(flow.bytes.iter().sum::<u64>() as f64, spent),
+            first_byte,
+            last_byte,
+            completed: time(flow.completed.filter(|_| flow.closed == flow.opened)),
+            latency: (&flow.latency).into(),
+        }
+    };
+    simulation.flow_names.iter().enumerate().map(flow).collect()
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole == 0.0 { 0.0 } else { part / whole }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jains_index_is_one_for_equal_shares_and_one_over_n_for_a_monopoly() {
+        assert_eq!(jain_index(&[3.0, 3.0, 3.0, 3.0]), 1.0);
+        assert_eq!(jain_index(&[5.0, 0.0, 0.0, 0.0]), 0.25);
+        assert_eq!((jain_index(&[]), jain_index(&[0.0])), (1.0, 1.0));
+        assert_eq!((power(100.0, 0.5), power(100.0, 0.0)), (200.0, 0.0));
+    }
+}

@@ -1,0 +1,182 @@
+//! Random numbers that are the same on every machine: one seeded generator for each link and each application.
+//!
+//! A generator's seed comes from the scenario's seed and the name of who draws, so that another link or application
+//! does not change what the others draw. The variates are computed in integers: a platform's `ln` and `exp` may differ
+//! in their last bit, and one bit is another simulation.
+
+use crate::units::{Share, Span};
+
+/// SplitMix64: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 17.
+#[derive(Clone, Copy, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// The generator of `name` in a scenario of this seed.
+    #[must_use]
+    pub fn derive(seed: u64, name: &str) -> Self {
+        // FNV-1a (Fowler, Noll, Vo), then mixed with the seed by the generator itself.
+        let hash =
+            name.bytes().fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
+        let mut mixer = Self(seed);
+        Self(mixer.next_u64() ^ hash)
+    }
+
+    /// The next of all 64-bit numbers.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`; 0 when `end` is 0.
+    #[inline]
+    pub fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// Whether something of this probability happens.
+    #[inline]
+    pub fn happens(&mut self, share: Share) -> bool {
+        share.holds(self.next_u64())
+    }
+
+    /// An exponentially distributed time.
+    pub fn exponential(&mut self, mean: Span) -> Span {
+        // -ln(U) = -log2(U) * ln 2.
+        let nats = (u128::from(self.neg_log2()) * LN_2_Q32) >> 32;
+        Span(narrow((nats * u128::from(mean.0)) >> 32))
+    }
+
+    /// A Pareto-distributed number: at least `least`, with the shape in thousandths (1500: α = 1.5). It saturates.
+    pub fn pareto(&mut self, least: u64, shape_thousandths: u32) -> u64 {
+        // U^(-1/α) = 2^(-log2(U)/α).
+        let exponent = u128::from(self.neg_log2()) * 1000 / u128::from(shape_thousandths.max(1));
+        narrow(exp2_q32(narrow(exponent)).saturating_mul(u128::from(least)) >> 32)
+    }
+
+    /// A log-normally distributed number with this median; its logarithm to base 2 has the given standard deviation
+    /// in thousandths.
+    ///
+    /// The normal variate is a sum of twelve uniform ones (Irwin and Hall), which is right to about 0.01 within three
+    /// standard deviations and never beyond six.
+    pub fn log_normal(&mut self, median: u64, deviation_thousandths: u32) -> u64 {
+        let sum: u64 = (0..12).map(|_| self.next_u64() >> 32).sum();
+        let below = sum < 6 << 32;
+        let distance = sum.abs_diff(6 << 32) * u64::from(deviation_thousandths) / 1000;
+        let factor = exp2_q32(distance);
+        let median = u128::from(median);
+        narrow(if below { (median << 32) / factor } else { median.saturating_mul(factor) >> 32 })
+    }
+
+    /// -log2 of a uniform number in (0, 1], in parts of 2³².
+    fn neg_log2(&mut self) -> u64 {
+        (64 << 32) - log2_q32(u128::from(self.next_u64()) + 1)
+    }
+}
+
+/// log2 of `x` from 1 to 2⁶⁴, in parts of 2³², rounded down: the mantissa is squared for each bit.
+fn log2_q32(x: u128) -> u64 {
+    let whole = x.ilog2();
+    let mut mantissa = if whole <= 63 { x << (63 - whole) } else { x >> (whole - 63) };
+    let mut log = u64::from(whole);
+    for _ in 0..32 {
+        mantissa = (mantissa * mantissa) >> 63;
+        let bit = mantissa >> 64;
+        mantissa >>= bit;
+        log = log << 1 | bit as u64;
+    }
+    log
+}
+
+/// 2 to the power of `x` parts of 2³², itself in parts of 2³²; saturates.
+fn exp2_q32(x: u64) -> u128 {
+    let mut product: u128 = 1 << 63;
+    for (bit, root) in ROOTS_OF_2.iter().enumerate() {
+        if x >> (31 - bit) & 1 == 1 {
+            product = (product * root) >> 63;
+        }
+    }
+    match (x >> 32) as u32 {
+        whole @ ..=63 => product >> 31 << whole,
+        _ => u128::MAX,
+    }
+}
+
+fn narrow(x: u128) -> u64 {
+    u64::try_from(x).unwrap_or(u64::MAX)
+}
+
+/// 2^(1/2), 2^(1/4), 2^(1/8) and so on, in parts of 2⁶³.
+const ROOTS_OF_2: [u128; 32] = {
+    let mut roots = [0; 32];
+    let mut root: u128 = 1 << 64;
+    let mut n = 0;
+    while n < roots.len() {
+        root = (root << 63).isqrt();
+        roots[n] = root;
+        n += 1;
+    }
+    roots
+};
+
+const LN_2_Q32: u128 = 2_977_044_472;
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_splitmix64() {
+        // The first values of the reference implementation for seed 1234567.
+        let mut rng = Rng(1_234_567);
+        let values = [rng.next_u64(), rng.next_u64(), rng.next_u64()];
+        assert_eq!(values, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+    }
+
+    #[test]
+    fn names_and_seeds_give_different_numbers() {
+        let first = |seed, name| Rng::derive(seed, name).next_u64();
+        assert_eq!(first(1, "a"), first(1, "a"));
+        assert_ne!(first(1, "a"), first(1, "b"));
+        assert_ne!(first(1, "a"), first(2, "a"));
+    }
+
+    #[test]
+    fn logarithms_and_powers_agree_with_floating_point() {
+        for x in [1u64, 2, 3, 10, 1 << 33, 12_345_678_901, u64::MAX] {
+            let log = log2_q32(u128::from(x)) as f64 / 2f64.powi(32);
+            assert!((log - (x as f64).log2()).abs() < 1e-8, "log2({x}) = {log}");
+        }
+        assert_eq!(log2_q32(1 << 64), 64 << 32);
+        for x in [0.0, 0.5, 1.0, 3.25, 20.7, 40.001] {
+            let power = exp2_q32((x * 2f64.powi(32)) as u64) as f64 / 2f64.powi(32);
+            assert!((power / x.exp2() - 1.0).abs() < 1e-8, "2^{x} = {power}");
+        }
+    }
+
+    #[test]
+    fn variates_have_the_moments_of_their_distributions() {
+        const N: u64 = 100_000;
+        let mut rng = Rng::derive(7, "variates");
+        // The mean of N exponential variates has a standard deviation of mean/sqrt(N): 5 of them are 1.6 %.
+        let sum: u64 = (0..N).map(|_| rng.exponential(Span(1_000_000)).0).sum();
+        assert!((984_000..1_016_000).contains(&(sum / N)), "mean {}", sum / N);
+        // Pareto's median is least * 2^(1/α); a sample median's error is below 5/(2 f sqrt(N)).
+        let mut draws: Vec<u64> = (0..N).map(|_| rng.pareto(1000, 1500)).collect();
+        draws.sort_unstable();
+        assert!(draws[0] >= 1000);
+        let median = draws[draws.len() / 2];
+        assert!((1570..1605).contains(&median), "median {median}, wanted 1587");
+        let mut draws: Vec<u64> = (0..N).map(|_| rng.log_normal(4500, 2000)).collect();
+        draws.sort_unstable();
+        let (median, upper) = (draws[draws.len() / 2], draws[draws.len() * 84134 / 100_000]);
+        assert!((4370..4640).contains(&median), "median {median}");
+        // One standard deviation above the median: 2^2 times it, to 3 %.
+        assert!((17_400..18_600).contains(&upper), "84 % are below {upper}");
+    }
+}

@@ -1,0 +1,380 @@
+//! What cannot be run, found before anything runs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ackclock_control::congestion::Registry;
+
+use super::{Change, Direction, LinkConfig, QueueConfig, Scenario, SizeOf, TcpSettings, TimeOf, TrafficKind};
+use crate::units::{Limit, Span};
+
+/// Something in a scenario that cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {what}", Path(path))]
+pub struct Problem {
+    /// Where: keys and places in lists, as in `link[0].there.rate`.
+    pub path: Vec<Place>,
+    /// What was found there and what is allowed.
+    pub what: String,
+}
+
+/// One step of the way to a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The value of a key.
+    Key(String),
+    /// An element of a list.
+    Index(usize),
+}
+
+/// A path, written.
+pub(super) struct Path<'a>(pub(super) &'a [Place]);
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, place) in self.0.iter().enumerate() {
+            match place {
+                Place::Key(key) if number == 0 => write!(f, "{key}")?,
+                Place::Key(key) => write!(f, ".{key}")?,
+                Place::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Problem {
+    /// `path` is written as it is shown.
+    pub(crate) fn new(path: &str, what: impl Into<String>) -> Self {
+        let mut places = Vec::new();
+        for part in path.split('.') {
+            let (key, indices) = part.split_once('[').unwrap_or((part, ""));
+            places.push(Place::Key(key.to_owned()));
+            let indices = indices.trim_end_matches(']').split("][");
+            places.extend(indices.filter_map(|index| index.parse().ok().map(Place::Index)));
+        }
+        Self { path: places, what: what.into() }
+    }
+
+    /// A name of TCP settings at `path` that is not known.
+    pub(crate) fn unknown_setting(path: &str, (key, found, names): (&str, String, Vec<String>)) -> Self {
+        Self::new(&format!("{path}.{key}"), unknown(&found, names.iter().map(String::as_str)))
+    }
+}
+
+impl Scenario {
+    /// As [`Scenario::check`], with the controllers of `registry`.
+    pub(crate) fn check_with(&self, registry: &Registry) -> Result<(), Problem> {
+        Checker::new(self, registry)?.check()
+    }
+
+    /// Whether payloads and checksums are to be real.
+    pub(crate) fn wants_full_packets(&self) -> bool {
+        let corrupts = |link: &LinkConfig| link.there.corrupt.is_some() || link.back().corrupt.is_some();
+        self.full_packets || self.links.iter().any(corrupts)
+    }
+}
+
+pub(super) fn check(scenario: &Scenario) -> Result<(), Problem> {
+    scenario.check_with(&Registry::with_experiments())
+}
+
+/// The names of a scenario.
+struct Checker<'a> {
+    scenario: &'a Scenario,
+    registry: &'a Registry,
+    /// Whether each node is a host.
+    nodes: BTreeMap<&'a str, bool>,
+    links: BTreeMap<String, usize>,
+    traffic: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(scenario: &'a Scenario, registry: &'a Registry) -> Result<Self, Problem> {
+        let mut nodes = BTreeMap::new();
+        for (index, host) in scenario.hosts.iter().enumerate() {
+            taken(nodes.insert(host.name.as_str(), true), &format!("host[{index}].name"), &host.name)?;
+        }
+        for (index, router) in scenario.routers.iter().enumerate() {
+            taken(nodes.insert(router.as_str(), false), &format!("routers[{index}]"), router)?;
+        }
+        let mut links = BTreeMap::new();
+        for (index, link) in scenario.links.iter().enumerate() {
+            let (label, key) = (link.label(), if link.name.is_some() { "name" } else { "between" });
+            taken(links.insert(label.clone(), index), &format!("link[{index}].{key}"), &label)?;
+        }
+        let mut traffic = BTreeMap::new();
+        for (index, flow) in scenario.traffic.iter().enumerate() {
+            taken(traffic.insert(flow.name.as_str(), index), &format!("traffic[{index}].name"), &flow.name)?;
+        }
+        Ok(Self { scenario, registry, nodes, links, traffic })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        let scenario = self.scenario;
+        positive(scenario.duration, "duration")?;
+        positive(scenario.sample_every.unwrap_or(Span(1)), "sample-every")?;
+        if scenario.duration > LONGEST {
+            return Err(Problem::new(
+                "duration",
+                format!("found `{}`; allowed is up to {LONGEST}", scenario.duration),
+            ));
+        }
+        if self.nodes.len() > NODES_MAX {
+            let what = format!("found {} nodes; allowed are up to {NODES_MAX}", self.nodes.len());
+            return Err(Problem::new("host", what));
+        }
+        self.check_settings(&scenario.tcp, "tcp")?;
+        for (index, link) in scenario.links.iter().enumerate() {
+            self.check_link(link, &format!("link[{index}]"))?;
+        }
+        self.check_hosts()?;
+        for (index, traffic) in scenario.traffic.iter().enumerate() {
+            let path = format!("traffic[{index}]");
+            self.host(&traffic.from, &format!("{path}.from"))?;
+            self.host(&traffic.to, &format!("{path}.to"))?;
+            if traffic.from == traffic.to {
+                let what = format!("found `{}`; allowed is another host than `from`", traffic.to);
+                return Err(Problem::new(&format!("{path}.to"), what));
+            }
+            self.check_settings(&traffic.tcp, &format!("{path}.tcp"))?;
+            self.check_settings(&traffic.peer_tcp, &format!("{path}.peer-tcp"))?;
+            check_kind(&traffic.what, &format!("{path}.what"))?;
+        }
+        for (index, change) in scenario.changes.iter().enumerate() {
+            self.check_change(change, &format!("change[{index}]"))?;
+        }
+        Ok(())
+    }
+
+    fn check_hosts(&self) -> Result<(), Problem> {
+        let joined: std::collections::BTreeSet<&str> =
+            self.scenario.links.iter().flat_map(|link| &link.between).map(String::as_str).collect();
+        for (index, host) in self.scenario.hosts.iter().enumerate() {
+            self.check_settings(&host.tcp, &format!("host[{index}].tcp"))?;
+            if !joined.contains(host.name.as_str()) {
+                let what = format!("found `{}`, which no link joins to another node", host.name);
+                return Err(Problem::new(&format!("host[{index}].name"), what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_link(&self, link: &LinkConfig, path: &str) -> Result<(), Problem> {
+        for (end, name) in link.between.iter().enumerate() {
+            if !self.nodes.contains_key(name.as_str()) {
+                let what = unknown(name, self.nodes.keys().copied());
+                return Err(Problem::new(&format!("{path}.between[{end}]"), what));
+            }
+        }
+        if link.between[0] == link.between[1] {
+            let what = format!("found `{}` twice; allowed are two nodes", link.between[0]);
+            return Err(Problem::new(&format!("{path}.between"), what));
+        }
+        self.check_direction(&link.there, &format!("{path}.there"))?;
+        self.check_direction(link.back(), &format!("{path}.back"))
+    }
+
+    fn check_direction(&self, direction: &Direction, path: &str) -> Result<(), Problem> {
+        let least = if self.scenario.ipv6 { 1280 } else { 68 };
+        if !(least..=65_535).contains(&direction.mtu.0) {
+            let what = format!("found `{}`; allowed is {least}B to 65535B", direction.mtu);
+            return Err(Problem::new(&format!("{path}.mtu"), what));
+        }
+        if direction.rate.is_unlimited() && direction.delay.0 == 0 {
+            let what = "found `0ns` on a link of unlimited rate; allowed is more, so that time goes on";
+            return Err(Problem::new(&format!("{path}.delay"), what));
+        }
+        check_queue(&direction.queue, &format!("{path}.queue"))?;
+        for (index, script) in direction.drop.iter().enumerate() {
+            let path = format!("{path}.drop[{index}]");
+            if let Some(name) = script.of.as_deref().filter(|name| !self.traffic.contains_key(name)) {
+                let what = unknown(name, self.traffic.keys().copied());
+                return Err(Problem::new(&format!("{path}.of"), what));
+            }
+            if let Some(place) = script.packets.iter().position(|number| *number == 0) {
+                let what = "found 0; allowed are numbers from 1";
+                return Err(Problem::new(&format!("{path}.packets[{place}]"), what));
+            }
+        }
+        for (index, blackout) in direction.blackout.iter().enumerate() {
+            if blackout.to <= blackout.from {
+                let what = format!("found `{}`; allowed is more than `from`, {}", blackout.to, blackout.from);
+                return Err(Problem::new(&format!("{path}.blackout[{index}].to"), what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_change(&self, change: &Change, path: &str) -> Result<(), Problem> {
+        if !self.links.contains_key(&change.link) {
+            let what = unknown(&change.link, self.links.keys().map(String::as_str));
+            return Err(Problem::new(&format!("{path}.link"), what));
+        }
+        let Change { rate, delay, loss, up, cost, .. } = change;
+        if rate.is_none() && delay.is_none() && loss.is_none() && up.is_none() && cost.is_none() {
+            return Err(Problem::new(
+                path,
+                "found nothing that changes; allowed are rate, delay, loss, up and cost",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_settings(&self, settings: &TcpSettings, path: &str) -> Result<(), Problem> {
+        let config = settings.config(self.registry);
+        config.map(|_| ()).map_err(|unknown| Problem::unknown_setting(path, unknown))
+    }
+
+    fn host(&self, name: &str, path: &str) -> Result<(), Problem> {
+        match self.nodes.get(name) {
+            Some(true) => Ok(()),
+            Some(false) => Err(Problem::new(path, format!("found `{name}`, a router; allowed are hosts"))),
+            None => {
+                let hosts = self.nodes.iter().filter(|(_, is_host)| **is_host).map(|(name, _)| *name);
+                Err(Problem::new(path, unknown(name, hosts)))
+            }
+        }
+    }
+}
+
+fn check_queue(queue: &QueueConfig, path: &str) -> Result<(), Problem> {
+    match queue {
+        QueueConfig::Red { min, max, .. } if min >= max => {
+            let what = format!("found {max}; allowed is more than `min`, {min}");
+            Err(Problem::new(&format!("{path}.red.max"), what))
+        }
+        QueueConfig::Red { weight_shift, .. } if *weight_shift > 24 => {
+            let what = format!("found {weight_shift}; allowed is 0 to 24");
+            Err(Problem::new(&format!("{path}.red.weight-shift"), what))
+        }
+        QueueConfig::Red { limit: Limit::Packets(limit), max, .. } if *limit < u64::from(*max) => {
+            let what = format!("found `{limit}packets`; allowed is at least `max`, {max}");
+            Err(Problem::new(&format!("{path}.red.limit"), what))
+        }
+        QueueConfig::FqCodel { queues: 0, .. } => {
+            Err(Problem::new(&format!("{path}.fq-codel.queues"), "found 0; allowed is 1 to 65535"))
+        }
+        QueueConfig::FqCodel { quantum, .. } if quantum.0 == 0 || quantum.0 > u64::from(u32::MAX) => {
+            Err(Problem::new(
+                &format!("{path}.fq-codel.quantum"),
+                format!("found `{quantum}`; allowed is 1B to 4GiB"),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_kind(kind: &TrafficKind, path: &str) -> Result<(), Problem> {
+    match kind {
+        TrafficKind::Bulk { bytes, .. } => match bytes.map(|bytes| bytes.0) {
+            Some(0) => Err(Problem::new(&format!("{path}.bulk.bytes"), "found `0B`; allowed is at least 1B")),
+            _ => Ok(()),
+        },
+        TrafficKind::OnOff { rate, write, on, off } => {
+            if rate.is_unlimited() {
+                let what = "found `unlimited`; allowed is a rate up to 1Tbit/s";
+                return Err(Problem::new(&format!("{path}.on-off.rate"), what));
+            }
+            if write.0 == 0 {
+                return Err(Problem::new(
+                    &format!("{path}.on-off.write"),
+                    "found `0B`; allowed is at least 1B",
+                ));
+            }
+            check_time(on, &format!("{path}.on-off.on"))?;
+            check_time(off, &format!("{path}.on-off.off"))
+        }
+        TrafficKind::RequestResponse { request, response, per_connection, .. } => {
+            if *per_connection == Some(0) {
+                let path = format!("{path}.request-response.per-connection");
+                return Err(Problem::new(&path, "found 0; allowed is at least 1"));
+            }
+            check_size(request, &format!("{path}.request-response.request"))?;
+            check_size(response, &format!("{path}.request-response.response"))
+        }
+        TrafficKind::Tcplib { every, mix, .. } => {
+            positive(*every, &format!("{path}.tcplib.every"))?;
+            let shares = [mix.telnet, mix.ftp, mix.nntp, mix.smtp];
+            if shares.iter().all(|share| share.parts_per_billion() == 0) {
+                let what = "found no share above 0; allowed are telnet, ftp, nntp and smtp";
+                return Err(Problem::new(&format!("{path}.tcplib.mix"), what));
+            }
+            Ok(())
+        }
+        TrafficKind::Arrivals(arrivals) => {
+            let path = format!("{path}.arrivals");
+            check_size(&arrivals.size, &format!("{path}.size"))?;
+            match arrivals.every {
+                TimeOf::Fixed(time) => positive(time, &format!("{path}.every.fixed")),
+                TimeOf::Exponential(mean) => positive(mean, &format!("{path}.every.exponential")),
+                TimeOf::Pareto { least, .. } => {
+                    positive(least, &format!("{path}.every.pareto.least"))?;
+                    check_time(&arrivals.every, &format!("{path}.every"))
+                }
+            }
+        }
+    }
+}
+
+fn check_time(time: &TimeOf, path: &str) -> Result<(), Problem> {
+    match time {
+        TimeOf::Pareto { shape_thousandths: 0, .. } => Err(no_shape(path)),
+        _ => Ok(()),
+    }
+}
+
+fn check_size(size: &SizeOf, path: &str) -> Result<(), Problem> {
+    match size {
+        SizeOf::Pareto { shape_thousandths: 0, .. } => Err(no_shape(path)),
+        _ => Ok(()),
+    }
+}
+
+fn no_shape(path: &str) -> Problem {
+    Problem::new(&format!("{path}.pareto.shape-thousandths"), "found 0; allowed is at least 1")
+}
+
+fn positive(span: Span, path: &str) -> Result<(), Problem> {
+    if span.0 > 0 { Ok(()) } else { Err(Problem::new(path, "found `0ns`; allowed is more")) }
+}
+
+fn taken<T>(before: Option<T>, path: &str, name: &str) -> Result<(), Problem> {
+    match before {
+        None => Ok(()),
+        Some(_) => {
+            Err(Problem::new(path, format!("found `{name}`, which is taken; allowed is a name of its own")))
+        }
+    }
+}
+
+/// A name that leads nowhere, with the nearest that leads somewhere.
+pub(super) fn unknown<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let nearest = names.iter().min_by_key(|name| distance(found, name));
+    let hint = nearest.map_or(String::new(), |name| format!("; the nearest is `{name}`"));
+    let shown = names.iter().take(NAMES_SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let more = if names.len() > NAMES_SHOWN { ", .." } else { "" };
+    format!("found `{found}`; allowed are {shown}{more}{hint}")
+}
+
+/// Levenshtein's distance (1966).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Addresses have 24 bits for a node.
+const NODES_MAX: usize = 1 << 20;
+/// A century: far below what 64 bits of nanoseconds hold.
+const LONGEST: Span = Span(100 * 365 * 24 * 3600 * 1_000_000_000);
+const NAMES_SHOWN: usize = 20;

@@ -1,0 +1,372 @@
+//! Links as data: rates, queues, and what goes wrong on the wire.
+
+use serde::{Deserialize, Serialize};
+
+use super::is_default;
+use crate::units::{Bytes, Limit, Rate, Share, Span};
+
+/// A link between two nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LinkConfig {
+    /// Its name; the two nodes' with a hyphen between them unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The nodes that it joins.
+    pub between: [String; 2],
+    /// What it costs routes to use it; 1 unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u32>,
+    /// From the first node to the second.
+    pub there: Direction,
+    /// From the second node to the first; as `there` unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<Direction>,
+}
+
+/// One direction of a link: a queue, a transmitter, a wire.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Direction {
+    /// How fast packets are sent; IP packets count, from header to end.
+    pub rate: Rate,
+    /// How long the wire is.
+    pub delay: Span,
+    /// Largest IP packet that fits.
+    #[serde(default = "mtu", skip_serializing_if = "is_usual_mtu")]
+    pub mtu: Bytes,
+    /// Where packets wait.
+    #[serde(default)]
+    pub queue: QueueConfig,
+    /// What is above a rate and never gets to the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policer: Option<PolicerConfig>,
+    /// Delay that varies from packet to packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Jitter>,
+    /// Packets that are lost by chance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
+    /// Packets that are lost by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drop: Vec<Scripted>,
+    /// Packets that others overtake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Reordering>,
+    /// Packets that arrive twice.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub duplicate: Share,
+    /// Packets that arrive damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrupt: Option<Corruption>,
+    /// Times at which everything is lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blackout: Vec<Blackout>,
+}
+
+/// A queue discipline with its parameters. A limit does not count the packet that is being sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+pub enum QueueConfig {
+    /// What comes when it is full is dropped.
+    DropTail {
+        /// What fits.
+        limit: Limit,
+        /// Capable packets that come while so much waits are marked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mark_above: Option<Limit>,
+    },
+    /// Random early detection (Floyd and Jacobson 1993).
+    Red {
+        /// What fits.
+        limit: Limit,
+        /// min_th in packets.
+        min: u32,
+        /// max_th in packets.
+        max: u32,
+        /// max_p.
+        #[serde(default = "red_max_p")]
+        max_p: Share,
+        /// w_q is 2 to the power of minus this.
+        #[serde(default = "red_weight")]
+        weight_shift: u32,
+        /// Whether the probability rises to 1 at twice `max` instead of jumping.
+        #[serde(default)]
+        gentle: bool,
+        /// Whether capable packets are marked instead.
+        #[serde(default)]
+        mark: bool,
+    },
+    /// Controlled delay (RFC 8289).
+    Codel {
+        /// What fits.
+        limit: Limit,
+        /// A standing delay that is acceptable.
+        #[serde(default = "codel_target")]
+        target: Span,
+        /// How long it may be exceeded.
+        #[serde(default = "codel_interval")]
+        interval: Span,
+        /// Whether capable packets are marked instead.
+        #[serde(default)]
+        mark: bool,
+    },
+    /// A CoDel queue for each conversation (RFC 8290).
+    FqCodel {
+        /// What fits into all of them together.
+        limit: Limit,
+        /// A standing delay that is acceptable.
+        #[serde(default = "codel_target")]
+        target: Span,
+        /// How long it may be exceeded.
+        #[serde(default = "codel_interval")]
+        interval: Span,
+        /// How many queues there are.
+        #[serde(default = "fq_queues")]
+        queues: u16,
+        /// What a queue may send in its turn.
+        #[serde(default = "fq_quantum")]
+        quantum: Bytes,
+        /// Whether capable packets are marked instead.
+        #[serde(default)]
+        mark: bool,
+    },
+}
+
+/// A token-bucket policer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PolicerConfig {
+    /// The rate that conforms.
+    pub rate: Rate,
+    /// What conforms at once after a pause.
+    pub burst: Bytes,
+    /// Whether capable packets that do not conform are marked and let through.
+    #[serde(default)]
+    pub mark: bool,
+}
+
+/// Delay that varies.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Jitter {
+    /// How it is distributed; all of it is added to the delay.
+    pub by: Variation,
+    /// Whether packets may overtake each other; otherwise one that would waits for the one before it.
+    #[serde(default)]
+    pub may_reorder: bool,
+}
+
+/// How a jitter is distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variation {
+    /// Evenly from 0 to this.
+    Uniform(Span),
+    /// Exponentially with this mean.
+    Exponential(Span),
+}
+
+/// Loss by chance.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+pub enum Loss {
+    /// Each packet for itself.
+    Independent(Share),
+    /// Gilbert (1960) and Elliott (1963): a good and a bad state, changed at random before each packet.
+    GilbertElliott {
+        /// From good to bad.
+        to_bad: Share,
+        /// From bad to good.
+        to_good: Share,
+        /// Loss in the bad state.
+        #[serde(default = "one")]
+        in_bad: Share,
+        /// Loss in the good state.
+        #[serde(default)]
+        in_good: Share,
+    },
+}
+
+/// Loss by number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Scripted {
+    /// Which packets, counted from 1 as they leave the queue, those lost included.
+    pub packets: Vec<u64>,
+    /// Whether only packets with payload count.
+    #[serde(default)]
+    pub data: bool,
+    /// Whether only packets of this traffic count, in either direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+}
+
+/// Packets that others overtake.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Reordering {
+    /// How many.
+    pub share: Share,
+    /// How much later they arrive.
+    pub by: Span,
+}
+
+/// Packets that are damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Corruption {
+    /// How many have one bit turned over, which the checksum finds.
+    #[serde(default)]
+    pub found: Share,
+    /// How many have two words of payload exchanged, which it does not find.
+    #[serde(default)]
+    pub unseen: Share,
+}
+
+/// A time during which everything that is sent is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Blackout {
+    /// When it begins.
+    pub from: Span,
+    /// When it ends.
+    pub to: Span,
+}
+
+impl LinkConfig {
+    /// A link that is alike in both directions.
+    #[must_use]
+    pub fn new(a: &str, b: &str, there: Direction) -> Self {
+        Self { name: None, between: [a.to_owned(), b.to_owned()], cost: None, there, back: None }
+    }
+
+    /// The name that it goes by.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.between.join("-"))
+    }
+
+    /// From the second node to the first.
+    #[must_use]
+    pub fn back(&self) -> &Direction {
+        self.back.as_ref().unwrap_or(&self.there)
+    }
+}
+
+impl Direction {
+    /// A wire with a drop-tail queue of 1,000 packets on which nothing goes wrong.
+    #[must_use]
+    pub fn new(rate: Rate, delay: Span) -> Self {
+        Self {
+            rate,
+            delay,
+            mtu: mtu(),
+            queue: QueueConfig::default(),
+            policer: None,
+            jitter: None,
+            loss: None,
+            drop: Vec::new(),
+            reorder: None,
+            duplicate: Share::ZERO,
+            corrupt: None,
+            blackout: Vec::new(),
+        }
+    }
+
+    /// The same with this queue.
+    #[must_use]
+    pub fn queue(mut self, queue: QueueConfig) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// The same with a drop-tail queue of so many packets.
+    #[must_use]
+    pub fn buffers(self, packets: u64) -> Self {
+        self.queue(QueueConfig::drop_tail(Limit::Packets(packets)))
+    }
+
+    /// The same with this largest packet.
+    #[must_use]
+    pub fn mtu(mut self, bytes: u64) -> Self {
+        self.mtu = Bytes(bytes);
+        self
+    }
+
+    /// The same with this loss.
+    #[must_use]
+    pub fn loss(mut self, loss: Loss) -> Self {
+        self.loss = Some(loss);
+        self
+    }
+}
+
+impl QueueConfig {
+    /// Drop-tail without marking.
+    #[must_use]
+    pub fn drop_tail(limit: Limit) -> Self {
+        Self::DropTail { limit, mark_above: None }
+    }
+
+    /// CoDel with the RFC's parameters.
+    #[must_use]
+    pub fn codel(limit: Limit, mark: bool) -> Self {
+        Self::Codel { limit, target: codel_target(), interval: codel_interval(), mark }
+    }
+
+    /// FQ-CoDel with the RFC's parameters.
+    #[must_use]
+    pub fn fq_codel(limit: Limit, mark: bool) -> Self {
+        let (target, interval) = (codel_target(), codel_interval());
+        Self::FqCodel { limit, target, interval, queues: fq_queues(), quantum: fq_quantum(), mark }
+    }
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self::drop_tail(Limit::Packets(1000))
+    }
+}
+
+fn mtu() -> Bytes {
+    Bytes(1500)
+}
+
+fn is_usual_mtu(bytes: &Bytes) -> bool {
+    *bytes == mtu()
+}
+
+fn one() -> Share {
+    Share::ONE
+}
+
+/// Floyd and Jacobson 1993, §4: 1/50.
+fn red_max_p() -> Share {
+    Share::percent(2)
+}
+
+/// Floyd and Jacobson 1993, §4: 0.002, about 2^-9.
+fn red_weight() -> u32 {
+    9
+}
+
+/// RFC 8289 §4.2.
+fn codel_target() -> Span {
+    Span::millis(5)
+}
+
+/// RFC 8289 §4.2.
+fn codel_interval() -> Span {
+    Span::millis(100)
+}
+
+/// RFC 8290 §5.2.3.
+fn fq_queues() -> u16 {
+    1024
+}
+
+/// RFC 8290 §5.2.4: an MTU; 1514 with Ethernet's header, which is not sent here.
+fn fq_quantum() -> Bytes {
+    Bytes(1514)
+}

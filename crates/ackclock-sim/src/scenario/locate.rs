@@ -1,0 +1,151 @@
+//! From a TOML file to a scenario, and from what is wrong to its line.
+//!
+//! The file is read twice: into a tree that knows where everything stands, and into the scenario. What the reader of the
+//! second or the check finds wrong is looked up in the first, so that the scenario's own types carry no positions.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::check::{Path, Place, unknown};
+use super::{Problem, Scenario};
+
+/// What is wrong in a scenario's file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {key}{}{what}", if key.is_empty() { "" } else { ": " })]
+pub struct ScenarioError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The key, with the tables that it stands in; empty where the text is no TOML.
+    pub key: String,
+    /// What was found there, and what is allowed.
+    pub what: String,
+}
+
+pub(super) fn read(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+    let at = |offset: usize, key: String, what: String| {
+        let line = text.get(..offset).unwrap_or(text).matches('\n').count() + 1;
+        ScenarioError { file: file.to_owned(), line, key, what }
+    };
+    let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    let tree =
+        DeTable::parse(text).map_err(|error| at(start(&error), String::new(), error.message().to_owned()))?;
+    let tree = tree.get_ref();
+    let scenario: Scenario = toml::from_str(text).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        let mut path = Vec::new();
+        if !span.is_empty() {
+            find(tree, &span, error.message(), &mut path);
+        }
+        at(span.start, Path(&path).to_string(), in_our_words(error.message()))
+    })?;
+    scenario.check().map_err(|problem| {
+        let Problem { path, what } = &problem;
+        at(position(tree, path), Path(path).to_string(), what.clone())
+    })?;
+    Ok(scenario)
+}
+
+/// The path to what stands at `span`: the deepest key or value that encloses it. Where that is a table, since the reader of
+/// an enum knows no better, it goes on to the text that `message` quotes.
+fn find(table: &DeTable<'_>, span: &Range<usize>, message: &str, path: &mut Vec<Place>) {
+    for (key, value) in table.iter() {
+        let is_key = encloses(&key.span(), span);
+        if is_key || encloses(&value.span(), span) || holds(value.get_ref(), span) {
+            path.push(Place::Key(key.get_ref().to_string()));
+            if !is_key {
+                find_in(value.get_ref(), span, message, path);
+            }
+            return;
+        }
+    }
+    let quoted = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
+        DeValue::String(text) => message.starts_with(&format!("found `{text}`")),
+        _ => false,
+    };
+    if let Some((key, _)) = table.iter().find(|(_, value)| quoted(value)) {
+        path.push(Place::Key(key.get_ref().to_string()));
+    }
+}
+
+fn find_in(value: &DeValue<'_>, span: &Range<usize>, message: &str, path: &mut Vec<Place>) {
+    match value {
+        DeValue::Table(table) => find(table, span, message, path),
+        DeValue::Array(array) => {
+            let element = (0..)
+                .zip(array.iter())
+                .find(|(_, element)| encloses(&element.span(), span) || holds(element.get_ref(), span));
+            if let Some((index, element)) = element {
+                path.push(Place::Index(index));
+                find_in(element.get_ref(), span, message, path);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether something within `value` encloses `span`. A table's own span is only its header, what belongs to it may stand
+/// anywhere.
+fn holds(value: &DeValue<'_>, span: &Range<usize>) -> bool {
+    let inside = |value: &Spanned<DeValue<'_>>| encloses(&value.span(), span) || holds(value.get_ref(), span);
+    match value {
+        DeValue::Table(table) => {
+            table.iter().any(|(key, value)| encloses(&key.span(), span) || inside(value))
+        }
+        DeValue::Array(array) => array.iter().any(inside),
+        _ => false,
+    }
+}
+
+fn encloses(outer: &Range<usize>, inner: &Range<usize>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}
+
+/// Where `path` leads, or as far as it leads.
+fn position(tree: &DeTable<'_>, path: &[Place]) -> usize {
+    let (mut table, mut array) = (Some(tree), None);
+    let mut found = 0;
+    for place in path {
+        let value: Option<&Spanned<DeValue<'_>>> = match place {
+            Place::Key(name) => {
+                let entry = table
+                    .and_then(|table| table.iter().find(|(key, _)| key.get_ref().as_ref() == name.as_str()));
+                entry.map(|(key, value)| {
+                    found = key.span().start;
+                    value
+                })
+            }
+            Place::Index(index) => {
+                let element: Option<&Spanned<DeValue<'_>>> =
+                    array.and_then(|array: &toml::de::DeArray<'_>| array.get(*index));
+                element.inspect(|element| found = element.span().start)
+            }
+        };
+        (table, array) = match value.map(Spanned::get_ref) {
+            Some(DeValue::Table(table)) => (Some(table), None),
+            Some(DeValue::Array(array)) => (None, Some(array)),
+            _ => (None, None),
+        };
+    }
+    found
+}
+
+/// serde's sentences, with what was found first and what is nearest last.
+fn in_our_words(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match quoted.split_first() {
+        Some((found, names))
+            if message.starts_with("unknown field") || message.starts_with("unknown variant") =>
+        {
+            unknown(found, names.iter().copied())
+        }
+        Some((key, _)) if message.starts_with("missing field") => format!("lacks the key `{key}`"),
+        _ => message
+            .replace("invalid type: ", "found ")
+            .replace("invalid value: ", "found ")
+            .replace(", expected ", "; allowed is "),
+    }
+}

@@ -1,0 +1,291 @@
+//! Scenarios: a network, its traffic, what happens to it, and a seed, as plain data.
+//!
+//! The same type is what a TOML file says ([`Scenario::from_toml`], [`Scenario::to_toml`]) and what Rust builds with the
+//! methods below; [`Simulation::new`](crate::Simulation::new) runs it. [`Scenario::check`] finds what cannot be run.
+
+mod check;
+mod link;
+mod locate;
+mod tcp;
+mod traffic;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use check::{Place, Problem};
+pub use link::{
+    Blackout, Corruption, Direction, Jitter, LinkConfig, Loss, PolicerConfig, QueueConfig, Reordering,
+    Scripted, Variation,
+};
+pub use locate::ScenarioError;
+pub use tcp::{Acks, EcnSetting, TcpSettings};
+pub use traffic::{Arrivals, SizeOf, TcplibMix, TimeOf, TrafficConfig, TrafficKind};
+
+use crate::units::{Rate, Share, Span};
+
+/// Everything that a simulation is made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Scenario {
+    /// What all random numbers come from.
+    #[serde(default)]
+    pub seed: u64,
+    /// How long it runs.
+    pub duration: Span,
+    /// Addresses of version 6 instead of 4.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ipv6: bool,
+    /// Real bytes and real checksums all the way, at twice the cost. They are there without being asked for where a link
+    /// corrupts packets or an application of one's own runs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub full_packets: bool,
+    /// How often queue lengths and flows are sampled for series; `None`: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_every: Option<Span>,
+    /// TCP settings of all hosts.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tcp: TcpSettings,
+    /// Names of the routers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routers: Vec<String>,
+    /// The hosts.
+    #[serde(default, rename = "host", skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostConfig>,
+    /// The links between them.
+    #[serde(default, rename = "link", skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkConfig>,
+    /// Who sends what to whom.
+    #[serde(default, rename = "traffic", skip_serializing_if = "Vec::is_empty")]
+    pub traffic: Vec<TrafficConfig>,
+    /// What changes on the way.
+    #[serde(default, rename = "change", skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+}
+
+/// A host: it runs one endpoint and never forwards.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct HostConfig {
+    /// Its name.
+    pub name: String,
+    /// TCP settings of its connections, over the scenario's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tcp: TcpSettings,
+    /// Its timers fire at whole multiples of this (a tick of 500 ms, say).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer_granularity: Option<Span>,
+    /// Its timers fire late by up to this, at random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer_lateness: Option<Span>,
+}
+
+/// Something that changes during the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Change {
+    /// When.
+    pub at: Span,
+    /// Which link, by its name.
+    pub link: String,
+    /// Which direction of it; both unless told.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub way: Way,
+    /// Its rate from then on. What is being sent is finished at the old one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Its delay from then on. What is on the wire arrives as it would have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// Its independent loss from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Share>,
+    /// Whether it is up; routes are computed anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up: Option<bool>,
+    /// What it costs routes to use it; they are computed anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u32>,
+}
+
+/// Which direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// Both.
+    #[default]
+    Both,
+    /// From the first of its two nodes to the second.
+    There,
+    /// From the second to the first.
+    Back,
+}
+
+impl Scenario {
+    /// An empty network.
+    #[must_use]
+    pub fn new(duration: Span) -> Self {
+        Self {
+            seed: 0,
+            duration,
+            ipv6: false,
+            full_packets: false,
+            sample_every: None,
+            tcp: TcpSettings::default(),
+            routers: Vec::new(),
+            hosts: Vec::new(),
+            links: Vec::new(),
+            traffic: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// The same with another seed.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The same with these TCP settings for all hosts.
+    #[must_use]
+    pub fn tcp(mut self, tcp: TcpSettings) -> Self {
+        self.tcp = tcp;
+        self
+    }
+
+    /// The same with a host more.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<HostConfig>) -> Self {
+        self.hosts.push(host.into());
+        self
+    }
+
+    /// The same with a router more.
+    #[must_use]
+    pub fn router(mut self, name: impl Into<String>) -> Self {
+        self.routers.push(name.into());
+        self
+    }
+
+    /// The same with a link more, which is alike in both directions.
+    #[must_use]
+    pub fn link(mut self, a: &str, b: &str, both: Direction) -> Self {
+        self.links.push(LinkConfig::new(a, b, both));
+        self
+    }
+
+    /// The same with a link more, whose directions differ.
+    #[must_use]
+    pub fn asymmetric(mut self, a: &str, b: &str, there: Direction, back: Direction) -> Self {
+        self.links.push(LinkConfig { back: Some(back), ..LinkConfig::new(a, b, there) });
+        self
+    }
+
+    /// The same with more traffic.
+    #[must_use]
+    pub fn traffic(mut self, traffic: TrafficConfig) -> Self {
+        self.traffic.push(traffic);
+        self
+    }
+
+    /// The same with a change more.
+    #[must_use]
+    pub fn change(mut self, change: Change) -> Self {
+        self.changes.push(change);
+        self
+    }
+
+    /// Reads a scenario from the text of a TOML file called `file`, and checks it.
+    ///
+    /// # Errors
+    /// What is wrong: the file, the line, the key, what was found there and what is allowed.
+    ///
+    /// ```
+    /// use ackclock_sim::Scenario;
+    ///
+    /// let text = r#"
+    ///     duration = "10s"
+    ///     host = [{ name = "a" }, { name = "b" }]
+    ///     [[link]]
+    ///     between = ["a", "b"]
+    ///     there = { rate = "10Mbit/s", delay = "20 parsecs" }
+    /// "#;
+    /// let error = Scenario::from_toml("wan.toml", text).unwrap_err().to_string();
+    /// assert!(error.starts_with("wan.toml:6: link[0].there.delay: found `20 parsecs`; allowed is a time"), "{error}");
+    /// ```
+    pub fn from_toml(file: &str, text: &str) -> Result<Self, ScenarioError> {
+        locate::read(file, text)
+    }
+
+    /// The scenario as a TOML file.
+    ///
+    /// # Errors
+    /// None that a scenario of this type could cause; those of the TOML writer.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+
+    /// Finds the first thing that cannot be run: a name that leads nowhere, a value that is impossible.
+    ///
+    /// # Errors
+    /// What it is, and where.
+    pub fn check(&self) -> Result<(), Problem> {
+        check::check(self)
+    }
+}
+
+impl HostConfig {
+    /// A host of this name with the scenario's settings.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), tcp: TcpSettings::default(), timer_granularity: None, timer_lateness: None }
+    }
+}
+
+impl From<&str> for HostConfig {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<String> for HostConfig {
+    fn from(name: String) -> Self {
+        Self::new(name)
+    }
+}
+
+impl Change {
+    /// Nothing yet, on `link` at `at`.
+    #[must_use]
+    pub fn new(at: Span, link: &str) -> Self {
+        Self {
+            at,
+            link: link.to_owned(),
+            way: Way::Both,
+            rate: None,
+            delay: None,
+            loss: None,
+            up: None,
+            cost: None,
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Both => "both",
+            Self::There => "there",
+            Self::Back => "back",
+        })
+    }
+}
+
+/// For what need not be written because it is as it would be anyway.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+#[cfg(test)]
+mod tests;

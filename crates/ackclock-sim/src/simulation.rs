@@ -1,0 +1,359 @@
+//! The simulation: a scenario that runs.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use ackclock_control::congestion::Registry;
+use ackclock_core::{Instant, TcpConfig};
+
+use crate::app::{App, AppEvent};
+use crate::build::Builder;
+use crate::flow::{Flow, Side};
+use crate::heap::Heap;
+use crate::host::{Host, Hosted, addr_of};
+use crate::link::Link;
+use crate::observe::{FlowPoint, LinkPoint, Observer, Sample};
+use crate::packet::Scratch;
+use crate::report::Report;
+use crate::rng::Rng;
+use crate::route::{Edge, Routes};
+use crate::scenario::{Change, Problem, Scenario, TcpSettings, Way};
+use crate::traffic::{Answerer, Caller};
+use crate::wire::Wire;
+use crate::world::{Net, Wake, World};
+
+/// A network in virtual time.
+///
+/// ```
+/// use ackclock_sim::units::{Bytes, Rate, Span};
+/// use ackclock_sim::{Direction, Scenario, Simulation, TrafficConfig};
+///
+/// // The network of Brakmo and Peterson's figure 6, and one transfer of a megabyte.
+/// let access = Direction::new(Rate::mbit(10), Span(0));
+/// let bottleneck = Direction::new(Rate::bytes_per_second(200_000), Span::millis(50)).buffers(10);
+/// let scenario = Scenario::new(Span::seconds(60))
+///     .host("a")
+///     .host("b")
+///     .router("r1")
+///     .router("r2")
+///     .link("a", "r1", access.clone())
+///     .link("r1", "r2", bottleneck)
+///     .link("r2", "b", access)
+///     .traffic(TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(1_000_000))));
+/// let report = Simulation::new(&scenario)?.run();
+/// assert_eq!(report.flows[0].there.bytes, 1_000_000);
+/// assert!(report.flows[0].goodput_bytes_per_second > 100_000.0);
+/// # Ok::<(), ackclock_sim::Problem>(())
+/// ```
+#[derive(Debug)]
+pub struct Simulation {
+    pub(crate) scenario: Scenario,
+    pub(crate) world: World,
+    /// By node; `None`: a router.
+    pub(crate) hosts: Vec<Option<Box<Host>>>,
+    nodes: BTreeMap<String, u32>,
+    pub(crate) flow_names: Vec<String>,
+    edges: Vec<Edge>,
+    end: Instant,
+}
+
+/// A node of a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// Its number: hosts first, then routers, as the scenario lists them.
+    pub number: u32,
+    /// Its address.
+    pub addr: IpAddr,
+}
+
+impl Simulation {
+    /// Makes the network of a scenario, with the controllers that there are, experiments included.
+    ///
+    /// # Errors
+    /// What of the scenario cannot be run; see [`Scenario::check`].
+    pub fn new(scenario: &Scenario) -> Result<Self, Problem> {
+        Self::with_registry(scenario, &Registry::with_experiments())
+    }
+
+    /// Makes the network of a scenario whose controllers are looked up in `registry`, one's own among them.
+    ///
+    /// # Errors
+    /// What of the scenario cannot be run.
+    pub fn with_registry(scenario: &Scenario, registry: &Registry) -> Result<Self, Problem> {
+        scenario.check_with(registry)?;
+        let names: Vec<String> =
+            scenario.hosts.iter().map(|host| &host.name).chain(&scenario.routers).cloned().collect();
+        let mut builder = Builder::new(scenario, registry, &names);
+        let edges = builder.edges();
+        let forwards: Vec<bool> = (0..names.len()).map(|node| node >= scenario.hosts.len()).collect();
+        let ports: Vec<u16> = scenario.traffic.iter().map(|traffic| builder.port(traffic)).collect();
+        let net = Net::new(builder.links(&ports), Routes::new(&forwards, &edges), scenario.ipv6);
+        let hosts = builder.hosts()?;
+        let world = World {
+            now: Instant::ZERO,
+            net,
+            timers: Heap::new(),
+            flows: Vec::new(),
+            scratch: Scratch::new(),
+            zeros: vec![0; ZEROS].into(),
+        };
+        let end = Instant::from_nanos(scenario.duration.0);
+        let (scenario, flow_names) = (scenario.clone(), Vec::new());
+        let nodes = names.into_iter().zip(0..).collect();
+        let mut simulation = Self { scenario, world, hosts, nodes, flow_names, edges, end };
+        simulation.begin(&ports, registry)?;
+        Ok(simulation)
+    }
+
+    /// A node by its name.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<Node> {
+        let number = *self.nodes.get(name)?;
+        Some(Node { number, addr: addr_of(number, self.scenario.ipv6) })
+    }
+
+    /// The number of the direction of a link that goes from `from` to `to`, as observers see it.
+    #[must_use]
+    pub fn link(&self, from: &str, to: &str) -> Option<u32> {
+        let (from, to) = (self.node(from)?.number, self.node(to)?.number);
+        let found = self.edges.iter().position(|edge| (edge.from, edge.to) == (from, to));
+        found.map(|index| index as u32)
+    }
+
+    /// Somebody looks on from now on.
+    pub fn observe(&mut self, observer: impl Observer + 'static) {
+        self.world.net.observers.add(Box::new(observer));
+    }
+
+    /// Puts an application of one's own on a host, to begin at `start`; `name` is that of its row in the report. The
+    /// scenario should have `full_packets`, or the values of its bytes are lost.
+    ///
+    /// Returns `false`, and does nothing, if there is no such host.
+    pub fn add_app(&mut self, host: &str, name: &str, start: Instant, app: Box<dyn App>) -> bool {
+        let Some(node) = self.node(host).filter(|node| self.hosts[node.number as usize].is_some()) else {
+            return false;
+        };
+        let flow = self.add_flow(name, start);
+        self.place(node.number, app, flow, Side::From, start);
+        true
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.world.now
+    }
+
+    /// Runs to the scenario's end and reports.
+    pub fn run(&mut self) -> Report {
+        self.run_until(self.end);
+        self.report()
+    }
+
+    /// Runs until `until`; nothing that is due later has happened then.
+    pub fn run_until(&mut self, until: Instant) {
+        while self.step(until) {}
+        self.world.now = self.world.now.max(until);
+    }
+
+    /// What has been measured so far.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        Report::new(self)
+    }
+
+    /// How many events have happened: what a run costs.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.world.net.events
+    }
+
+    /// The next event happens, unless it is later than `until`.
+    #[inline]
+    fn step(&mut self, until: Instant) -> bool {
+        let world = &mut self.world;
+        let (packet, timer) = (world.net.heap.peek(), world.timers.peek());
+        let packets_first = match (packet, timer) {
+            (Some(packet), Some(timer)) => packet < timer,
+            (packet, _) => packet.is_some(),
+        };
+        let next = if packets_first { packet } else { timer };
+        let Some(key) = next.filter(|key| key.at <= until.as_nanos()) else { return false };
+        world.now = Instant::from_nanos(key.at);
+        if !packets_first {
+            if let Some(entry) = world.timers.pop() {
+                self.wake(entry.event);
+            }
+        } else if let Some((node, id)) = world.net.step(world.now) {
+            match &mut self.hosts[node as usize] {
+                Some(host) => {
+                    world.net.delivered += 1;
+                    host.receive(id, world);
+                }
+                None => world.net.route(world.now, node, id),
+            }
+        }
+        true
+    }
+
+    fn wake(&mut self, wake: Wake) {
+        let world = &mut self.world;
+        match wake {
+            Wake::Host(host) => {
+                if let Some(host) = &mut self.hosts[host as usize] {
+                    host.timer(world);
+                }
+            }
+            Wake::App { host, app, number } => {
+                if let Some(host) = &mut self.hosts[host as usize] {
+                    host.tell(app, AppEvent::Timer(number), world);
+                }
+            }
+            Wake::Start { host, app } => {
+                if let Some(host) = &mut self.hosts[host as usize] {
+                    host.tell(app, AppEvent::Start, world);
+                }
+            }
+            Wake::Change(index) => self.change(index as usize),
+            Wake::Sample => self.sample(),
+        }
+    }
+
+    /// Puts the scenario's traffic on its hosts and sets its times.
+    fn begin(&mut self, ports: &[u16], registry: &Registry) -> Result<(), Problem> {
+        for (index, traffic) in self.scenario.traffic.clone().iter().enumerate() {
+            let (Some(from), Some(to)) = (self.node(&traffic.from), self.node(&traffic.to)) else { continue };
+            let start = Instant::from_nanos(traffic.start.0);
+            let flow = self.add_flow(&traffic.name, start);
+            let table = crate::traffic::table();
+            let tcp = self.settings(index, from, &traffic.tcp, registry)?;
+            let peer = self.settings(index, to, &traffic.peer_tcp, registry)?;
+            let server = SocketAddr::new(to.addr, ports[index]);
+            let answerer =
+                Answerer::new(ports[index], peer, traffic.what.wants_answers().then(|| table.clone()));
+            // Listening begins before anything else can happen.
+            self.place(to.number, Box::new(answerer), flow, Side::To, Instant::ZERO);
+            let caller = Caller::new(&traffic.what, server, tcp, table);
+            self.place(from.number, Box::new(caller), flow, Side::From, start);
+        }
+        for (index, change) in self.scenario.changes.clone().iter().enumerate() {
+            self.world.wake(change.at.0, Wake::Change(index as u32));
+        }
+        if let Some(every) = self.scenario.sample_every {
+            self.world.wake(every.0, Wake::Sample);
+        }
+        Ok(())
+    }
+
+    /// The settings of a traffic's connections at a host, if they are not the host's.
+    fn settings(
+        &self,
+        traffic: usize,
+        node: Node,
+        own: &TcpSettings,
+        registry: &Registry,
+    ) -> Result<Option<TcpConfig>, Problem> {
+        if *own == TcpSettings::default() {
+            return Ok(None);
+        }
+        let host = &self.scenario.hosts[node.number as usize];
+        let settings = own.over(&host.tcp.over(&self.scenario.tcp));
+        let config = settings.config(registry);
+        config
+            .map(Some)
+            .map_err(|unknown| Problem::unknown_setting(&format!("traffic[{traffic}].tcp"), unknown))
+    }
+
+    fn add_flow(&mut self, name: &str, start: Instant) -> u32 {
+        self.world.flows.push(Flow { start, ..Flow::default() });
+        self.flow_names.push(name.to_owned());
+        (self.flow_names.len() - 1) as u32
+    }
+
+    fn place(&mut self, node: u32, app: Box<dyn App>, flow: u32, side: Side, start: Instant) {
+        let Some(host) = &mut self.hosts[node as usize] else { return };
+        let name = format!("{}:{side:?}", self.flow_names[flow as usize]);
+        let rng = Rng::derive(self.scenario.seed, &name);
+        host.apps.push(Hosted { app, flow, side, rng });
+        let app = (host.apps.len() - 1) as u32;
+        self.world.wake(start.as_nanos(), Wake::Start { host: node, app });
+    }
+
+    fn change(&mut self, index: usize) {
+        let change = self.scenario.changes[index].clone();
+        let Some(link) = self.scenario.links.iter().position(|link| link.label() == change.link) else {
+            return;
+        };
+        let directions = match change.way {
+            Way::Both => 2 * link..2 * link + 2,
+            Way::There => 2 * link..2 * link + 1,
+            Way::Back => 2 * link + 1..2 * link + 2,
+        };
+        for direction in directions {
+            self.change_direction(direction, &change);
+        }
+        if change.up.is_some() || change.cost.is_some() {
+            let forwards: Vec<bool> = self.hosts.iter().map(Option::is_none).collect();
+            self.world.net.routes = Routes::new(&forwards, &self.edges);
+        }
+    }
+
+    fn change_direction(&mut self, direction: usize, change: &Change) {
+        let link = &mut self.world.net.links[direction];
+        if let Some(rate) = change.rate {
+            link.transmitter.set_rate(rate);
+        }
+        if let Some(delay) = change.delay {
+            link.delay = delay.0;
+        }
+        if let Some(loss) = change.loss {
+            match &mut link.wire {
+                Some(wire) => wire.set_loss(loss),
+                None => link.wire = Some(Wire::lossy(loss)),
+            }
+        }
+        let edge = &mut self.edges[direction];
+        edge.up = change.up.unwrap_or(edge.up);
+        link.up = edge.up;
+        edge.cost = change.cost.unwrap_or(edge.cost);
+    }
+
+    fn sample(&mut self) {
+        let links: Vec<LinkPoint> = self.world.net.links.iter().map(link_point).collect();
+        let flows = self.flow_points();
+        let at = self.world.now;
+        self.world.net.observers.sample(&Sample { at, links: &links, flows: &flows });
+        if let Some(every) = self.scenario.sample_every {
+            self.world.wake(at.as_nanos() + every.0, Wake::Sample);
+        }
+    }
+
+    fn flow_points(&self) -> Vec<FlowPoint> {
+        let bytes = self.world.flows.iter().map(|flow| flow.bytes);
+        let mut points: Vec<FlowPoint> = bytes
+            .map(|[bytes, bytes_back]| FlowPoint { bytes, bytes_back, ..FlowPoint::default() })
+            .collect();
+        for host in self.hosts.iter().flatten() {
+            for owned in host.core.owned.iter().filter(|owned| owned.side == Side::From) {
+                if let Some(connection) = owned.id.and_then(|id| host.core.endpoint.connection(id)) {
+                    let (info, point) = (connection.info(self.world.now), &mut points[owned.flow as usize]);
+                    point.cwnd += info.cwnd;
+                    point.in_flight += info.in_flight;
+                }
+            }
+        }
+        points
+    }
+}
+
+fn link_point(link: &Link) -> LinkPoint {
+    LinkPoint {
+        queue_packets: link.queue.len() as u32,
+        queue_bytes: link.queue.bytes(),
+        sent_bytes: link.stats.sent_bytes,
+        dropped: link.stats.dropped.iter().sum(),
+    }
+}
+
+/// How much is written at a time of bytes that do not matter.
+const ZEROS: usize = 8 << 10;

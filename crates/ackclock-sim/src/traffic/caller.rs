@@ -1,0 +1,263 @@
+//! The side that opens connections and says what is to be said.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use ackclock_core::{ConnectionId, Instant, TcpConfig};
+
+use super::source::{Source, Step};
+use super::{Answer, Table, pop_if, tcplib};
+use crate::app::{App, AppContext, AppEvent};
+use crate::scenario::TrafficKind;
+use crate::units::Span;
+
+/// Makes one traffic.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    kind: TrafficKind,
+    server: SocketAddr,
+    tcp: Option<TcpConfig>,
+    table: Table,
+    /// By the connection's index.
+    talks: BTreeMap<usize, Box<Talk>>,
+    /// Which connection a timer is for.
+    timers: BTreeMap<u64, ConnectionId>,
+    next: u64,
+    /// Requests that are still to be made on connections to come.
+    requests_left: Option<u64>,
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Talk {
+    id: ConnectionId,
+    port: u16,
+    source: Source,
+    /// The step that waits for its turn or its time, and whether its time runs.
+    waits: Option<(Step, bool)>,
+    /// What is still to be written.
+    pending: u64,
+    /// Bytes that the steps so far wanted to send.
+    asked: u64,
+    received: u64,
+    /// Up to where answers are to come, and since when each is waited for.
+    expected: VecDeque<(u64, Instant)>,
+    promised: u64,
+    is_closed: bool,
+}
+
+impl Caller {
+    pub(crate) fn new(kind: &TrafficKind, server: SocketAddr, tcp: Option<TcpConfig>, table: Table) -> Self {
+        let requests_left = match kind {
+            TrafficKind::RequestResponse { requests, .. } => *requests,
+            _ => None,
+        };
+        Self {
+            kind: kind.clone(),
+            server,
+            tcp,
+            table,
+            talks: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            next: FIRST_TALK,
+            requests_left,
+        }
+    }
+
+    fn start(&mut self, cx: &mut AppContext<'_>) {
+        match self.kind.clone() {
+            TrafficKind::Bulk { bytes, until } => {
+                self.open(Source::bulk(bytes.map_or(u64::MAX, |bytes| bytes.0)), cx);
+                if let Some(until) = until {
+                    let left = Instant::from_nanos(until.0).saturating_since(cx.now());
+                    cx.set_timer(left, STOP);
+                }
+            }
+            TrafficKind::OnOff { rate, write, on, off } => {
+                let (left, silence) = (0, Span(0));
+                self.open(Source::OnOff { rate, write: write.0, on, off, left, silence }, cx);
+            }
+            TrafficKind::RequestResponse { .. } => self.open_requests(cx),
+            TrafficKind::Tcplib { .. } | TrafficKind::Arrivals(_) => self.set_next_arrival(cx),
+        }
+    }
+
+    /// A connection for the requests that are left, or as many as one connection carries.
+    fn open_requests(&mut self, cx: &mut AppContext<'_>) {
+        let TrafficKind::RequestResponse { request, response, think, serve, per_connection, .. } = self.kind
+        else {
+            return;
+        };
+        let left = match (self.requests_left, per_connection) {
+            (Some(0), _) => return,
+            (Some(left), Some(most)) => Some(left.min(most)),
+            (left, most) => left.or(most),
+        };
+        if let (Some(all), Some(these)) = (&mut self.requests_left, left) {
+            *all -= these;
+        }
+        self.open(Source::Requests { request, response, think, serve, left, first: true }, cx);
+    }
+
+    fn set_next_arrival(&mut self, cx: &mut AppContext<'_>) {
+        let after = match &self.kind {
+            TrafficKind::Tcplib { every, .. } => cx.rng().exponential(*every),
+            TrafficKind::Arrivals(arrivals) => arrivals.every.draw(cx.rng()),
+            _ => return,
+        };
+        cx.set_timer(after.duration(), ARRIVAL);
+    }
+
+    fn arrival(&mut self, cx: &mut AppContext<'_>) {
+        match self.kind.clone() {
+            TrafficKind::Tcplib { until, mix, .. } => {
+                if until.is_some_and(|until| cx.now() >= Instant::from_nanos(until.0)) {
+                    return;
+                }
+                for script in tcplib::conversation(mix, cx.rng()) {
+                    self.open(Source::Script(script), cx);
+                }
+            }
+            TrafficKind::Arrivals(arrivals) => {
+                let bytes = arrivals.size.draw(cx.rng());
+                self.open(Source::bulk(bytes), cx);
+            }
+            _ => return,
+        }
+        self.set_next_arrival(cx);
+    }
+
+    fn open(&mut self, source: Source, cx: &mut AppContext<'_>) {
+        // Out of ports: the conversation does not take place, which the report shows by what was not opened.
+        let Ok(id) = cx.connect(self.server, self.tcp.clone()) else { return };
+        let Some(port) = cx.connection(id).map(|connection| connection.tuple().local_port) else { return };
+        let talk = Talk {
+            id,
+            port,
+            source,
+            waits: None,
+            pending: 0,
+            asked: 0,
+            received: 0,
+            expected: VecDeque::new(),
+            promised: 0,
+            is_closed: false,
+        };
+        self.talks.insert(id.index(), Box::new(talk));
+    }
+
+    fn ready(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
+        let Some(talk) = self.talks.get_mut(&id.index()).filter(|talk| talk.id == id) else { return };
+        let Ok((bytes, end)) = cx.read_any(id) else { return self.release(id, cx) };
+        talk.received += bytes;
+        while let Some((_, since)) = pop_if(&mut talk.expected, |(target, _)| *target <= talk.received) {
+            let took = cx.now().saturating_since(since);
+            cx.note_latency(took);
+        }
+        if end {
+            return self.release(id, cx);
+        }
+        self.go_on(id, cx);
+    }
+
+    /// Writes what is to be written, and takes the next steps as far as they may be taken now.
+    fn go_on(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
+        let Some(talk) = self.talks.get_mut(&id.index()).filter(|talk| talk.id == id) else { return };
+        loop {
+            if talk.pending > 0 {
+                // Not connected yet, or no room: there will be an event.
+                let Ok(written) = cx.write_any(id, talk.pending) else { return };
+                talk.pending -= written;
+                if talk.pending > 0 {
+                    return;
+                }
+            }
+            if talk.is_closed {
+                return;
+            }
+            match talk.waits.take().or_else(|| Some((talk.source.next(cx.rng())?, false))) {
+                Some((step, runs)) if runs || (step.in_turn && !talk.expected.is_empty()) => {
+                    talk.waits = Some((step, runs));
+                    return;
+                }
+                Some((step, _)) if step.after.0 > 0 => {
+                    talk.waits = Some((step, true));
+                    self.timers.insert(self.next, id);
+                    cx.set_timer(step.after.duration(), self.next);
+                    self.next += 1;
+                    return;
+                }
+                Some((step, _)) => talk.take(&step, cx.now(), &self.table),
+                None if talk.expected.is_empty() => {
+                    talk.is_closed = true;
+                    cx.shutdown(id);
+                    return;
+                }
+                None => return,
+            }
+        }
+    }
+
+    fn release(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
+        if let Some(talk) = self.talks.remove(&id.index()) {
+            self.table.borrow_mut().remove(&talk.port);
+            cx.release(id);
+            if matches!(self.kind, TrafficKind::RequestResponse { per_connection: Some(_), .. }) {
+                self.open_requests(cx);
+            }
+        }
+    }
+
+    /// Nothing more is written.
+    fn stop(&mut self, cx: &mut AppContext<'_>) {
+        for talk in self.talks.values_mut() {
+            talk.pending = 0;
+            talk.is_closed = true;
+            cx.shutdown(talk.id);
+        }
+    }
+}
+
+impl Talk {
+    /// Takes a step: its bytes are to be written, its reply is expected.
+    fn take(&mut self, step: &Step, now: Instant, table: &Table) {
+        self.pending = step.bytes;
+        self.asked = self.asked.saturating_add(step.bytes);
+        if step.reply > 0 {
+            self.promised += step.reply;
+            self.expected.push_back((self.promised, now));
+            let answer = Answer { needs: self.asked, after: step.serve, bytes: step.reply };
+            table.borrow_mut().entry(self.port).or_default().push_back(answer);
+        }
+    }
+}
+
+impl App for Caller {
+    fn on_event(&mut self, event: AppEvent, cx: &mut AppContext<'_>) {
+        match event {
+            AppEvent::Start => self.start(cx),
+            AppEvent::Timer(ARRIVAL) => self.arrival(cx),
+            AppEvent::Timer(STOP) => self.stop(cx),
+            AppEvent::Timer(number) => {
+                let Some(id) = self.timers.remove(&number) else { return };
+                let Some(talk) = self.talks.get_mut(&id.index()).filter(|talk| talk.id == id) else { return };
+                if let Some((step, _)) = talk.waits.take() {
+                    talk.take(&step, cx.now(), &self.table);
+                }
+                self.go_on(id, cx);
+            }
+            AppEvent::Ready(id, readiness) => {
+                self.ready(id, cx);
+                if readiness.closed {
+                    self.release(id, cx);
+                }
+            }
+            AppEvent::Accepted(_) => {}
+        }
+    }
+}
+
+const ARRIVAL: u64 = 0;
+const STOP: u64 = 1;
+/// Timers of connections have the numbers from here.
+const FIRST_TALK: u64 = 2;

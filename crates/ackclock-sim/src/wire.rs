@@ -1,0 +1,271 @@
+//! What may happen to a packet on the wire, behind the queue: loss, damage, delay of its own, a second copy.
+
+use crate::packet::Packet;
+use crate::queue::DropRule;
+use crate::rng::Rng;
+use crate::scenario::{Blackout, Corruption, Direction, Jitter, Loss, Reordering, Scripted, Variation};
+use crate::units::Share;
+
+/// All that may go wrong on one direction of a link.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    jitter: Option<Jitter>,
+    loss: Option<Loss>,
+    /// The state of Gilbert's and Elliott's model.
+    is_bad: bool,
+    scripts: Vec<Script>,
+    reorder: Option<Reordering>,
+    duplicate: Share,
+    corrupt: Option<Corruption>,
+    blackouts: Vec<Blackout>,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Lost(DropRule),
+    Carried {
+        /// Nanoseconds beyond the link's delay.
+        late: u64,
+        /// Whether it may overtake others and be overtaken.
+        free: bool,
+        /// Whether a copy follows it.
+        twice: bool,
+        damaged: bool,
+    },
+}
+
+/// Packets that are lost by number, and how many have been counted.
+#[derive(Debug)]
+pub(crate) struct Script {
+    numbers: Vec<u64>,
+    data: bool,
+    of: Option<Conversation>,
+    seen: u64,
+}
+
+/// The packets of one traffic: to or from this port of `server`, from or to `client`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conversation {
+    pub(crate) client: u32,
+    pub(crate) server: u32,
+    pub(crate) port: u16,
+}
+
+impl Wire {
+    /// `None` if nothing ever happens there. `resolve` knows the conversations of a traffic's name.
+    pub(crate) fn new(
+        config: &Direction,
+        resolve: impl Fn(&str) -> Option<Conversation>,
+    ) -> Option<Box<Self>> {
+        let script = |script: &Scripted| Script {
+            numbers: script.packets.clone(),
+            data: script.data,
+            of: script.of.as_deref().and_then(&resolve),
+            seen: 0,
+        };
+        let wire = Self {
+            jitter: config.jitter,
+            loss: config.loss,
+            is_bad: false,
+            scripts: config.drop.iter().map(script).collect(),
+            reorder: config.reorder,
+            duplicate: config.duplicate,
+            corrupt: config.corrupt,
+            blackouts: config.blackout.clone(),
+        };
+        let idle = wire.jitter.is_none()
+            && wire.loss.is_none()
+            && wire.scripts.is_empty()
+            && wire.reorder.is_none()
+            && wire.duplicate == Share::ZERO
+            && wire.corrupt.is_none()
+            && wire.blackouts.is_empty();
+        (!idle).then(|| Box::new(wire))
+    }
+
+    /// A wire on which nothing but loss happens.
+    pub(crate) fn lossy(share: Share) -> Box<Self> {
+        Box::new(Self {
+            jitter: None,
+            loss: Some(Loss::Independent(share)),
+            is_bad: false,
+            scripts: Vec::new(),
+            reorder: None,
+            duplicate: Share::ZERO,
+            corrupt: None,
+            blackouts: Vec::new(),
+        })
+    }
+
+    pub(crate) fn set_loss(&mut self, share: Share) {
+        self.loss = Some(Loss::Independent(share));
+    }
+
+    /// What becomes of `packet`, which leaves at `now` (nanoseconds). Each rule is asked for each packet, so that one
+    /// rule's draws do not depend on another's verdict.
+    pub(crate) fn fate(&mut self, now: u64, packet: &mut Packet, rng: &mut Rng) -> Fate {
+        let scripted = self.scripts.iter_mut().fold(false, |lost, script| script.takes(packet) | lost);
+        let by_chance = self.lose(rng);
+        let late = self.lateness(rng);
+        let reordered = self.reorder.filter(|reorder| rng.happens(reorder.share));
+        let twice = self.duplicate > Share::ZERO && rng.happens(self.duplicate);
+        let damaged = self.damage(packet, rng);
+        if self.blackouts.iter().any(|blackout| (blackout.from.0..blackout.to.0).contains(&now)) {
+            return Fate::Lost(DropRule::Blackout);
+        }
+        if scripted {
+            return Fate::Lost(DropRule::Scripted);
+        }
+        if let Some(rule) = by_chance {
+            return Fate::Lost(rule);
+        }
+        Fate::Carried {
+            late: late + reordered.map_or(0, |reorder| reorder.by.0),
+            free: reordered.is_some() || self.jitter.is_some_and(|jitter| jitter.may_reorder),
+            twice,
+            damaged,
+        }
+    }
+
+    fn lose(&mut self, rng: &mut Rng) -> Option<DropRule> {
+        match self.loss? {
+            Loss::Independent(share) => rng.happens(share).then_some(DropRule::RandomLoss),
+            Loss::GilbertElliott { to_bad, to_good, in_bad, in_good } => {
+                let change = if self.is_bad { to_good } else { to_bad };
+                self.is_bad ^= rng.happens(change);
+                let loss = if self.is_bad { in_bad } else { in_good };
+                rng.happens(loss).then_some(DropRule::BurstLoss)
+            }
+        }
+    }
+
+    fn lateness(&self, rng: &mut Rng) -> u64 {
+        match self.jitter.map(|jitter| jitter.by) {
+            None => 0,
+            Some(Variation::Uniform(most)) => rng.below(most.0 + 1),
+            Some(Variation::Exponential(mean)) => rng.exponential(mean).0,
+        }
+    }
+
+    fn damage(&self, packet: &mut Packet, rng: &mut Rng) -> bool {
+        let Some(Corruption { found, unseen }) = self.corrupt else { return false };
+        let (found, unseen, bit) = (rng.happens(found), rng.happens(unseen), rng.next_u64());
+        if found {
+            packet.flip_bit(bit);
+        }
+        let swapped = unseen && packet.swap_words();
+        found || swapped
+    }
+}
+
+impl Script {
+    /// Counts the packet, if it is one that counts; whether it is to be lost.
+    fn takes(&mut self, packet: &Packet) -> bool {
+        if self.data && packet.payload_len() == 0 || !self.of.is_none_or(|of| of.has(packet)) {
+            return false;
+        }
+        self.seen += 1;
+        self.numbers.contains(&self.seen)
+    }
+}
+
+impl Conversation {
+    fn has(self, packet: &Packet) -> bool {
+        let Some((src_port, dst_port)) = packet.ports() else { return false };
+        (packet.dst == self.server && dst_port == self.port)
+            || (packet.dst == self.client && src_port == self.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ackclock_wire::{ChecksumState, TxPacket};
+
+    use super::*;
+    use crate::packet::Packets;
+    use crate::units::{Rate, Span};
+
+    const N: u32 = 100_000;
+
+    fn direction() -> Direction {
+        Direction::new(Rate::mbit(1), Span(0))
+    }
+
+    /// What became of `N` packets, in order.
+    fn fates(config: &Direction, seed: u64) -> Vec<Fate> {
+        let mut wire = Wire::new(config, |_| None).expect("something happens");
+        let mut rng = Rng::derive(seed, "wire");
+        let mut packets = Packets::default();
+        let header = [0x45; 40];
+        let (payload, checksum) = ([&[1u8; 10][..], &[][..]], ChecksumState::Partial);
+        let packet =
+            TxPacket { header: &header, transport_offset: 20, payload, segment_size: None, checksum };
+        let id = packets.insert(&packet, false, 0);
+        (0..N).map(|n| wire.fate(u64::from(n), packets.get_mut(id), &mut rng)).collect()
+    }
+
+    fn lost(fates: &[Fate]) -> Vec<bool> {
+        fates.iter().map(|fate| matches!(fate, Fate::Lost(_))).collect()
+    }
+
+    #[test]
+    fn independent_loss_is_binomial() {
+        for seed in 0..5 {
+            let config = direction().loss(Loss::Independent(Share::percent(1)));
+            let lost = lost(&fates(&config, seed));
+            let count = lost.iter().filter(|lost| **lost).count() as f64;
+            // Five standard deviations of a binomial count: 5 sqrt(N p q) = 157.
+            assert!((count - 1000.0).abs() < 157.0, "{count}");
+            let pairs = lost.windows(2).filter(|pair| pair[0] && pair[1]).count();
+            assert!(pairs < 30, "{pairs} pairs, 10 expected");
+        }
+    }
+
+    #[test]
+    fn gilbert_elliott_loses_in_bursts_of_the_right_length() {
+        let (to_bad, to_good) = (Share::per_million(5000), Share::percent(25));
+        let loss = Loss::GilbertElliott { to_bad, to_good, in_bad: Share::ONE, in_good: Share::ZERO };
+        for seed in 0..5 {
+            let lost = lost(&fates(&direction().loss(loss), seed));
+            let count = lost.iter().filter(|lost| **lost).count() as f64;
+            let bursts = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
+            // In equilibrium p/(p+r) = 0.005/0.255 = 1.96 % are lost, in bursts that are 1/r = 4 long on average. The
+            // number of bursts is about binomial around 490: five deviations are 111; a burst's length has a deviation
+            // of 3.5, the mean of 490 of them one of 0.16.
+            assert!((bursts - 490.0).abs() < 111.0, "{bursts} bursts");
+            assert!((count / bursts - 4.0).abs() < 0.8, "{count} in {bursts} bursts");
+        }
+    }
+
+    #[test]
+    fn scripted_packets_are_lost_by_number() {
+        let script = Scripted { packets: vec![1, 3, 4], data: true, of: None };
+        let lost = lost(&fates(&Direction { drop: vec![script], ..direction() }, 0));
+        let numbers: Vec<usize> = (1..).zip(lost).filter(|(_, lost)| *lost).map(|(n, _)| n).collect();
+        assert_eq!(numbers, [1, 3, 4]);
+    }
+
+    #[test]
+    fn a_blackout_takes_everything_from_its_beginning_to_its_end() {
+        let config = Direction { blackout: vec![Blackout { from: Span(10), to: Span(20) }], ..direction() };
+        let lost = lost(&fates(&config, 0));
+        assert!((0..N as usize).all(|n| lost[n] == (10..20).contains(&n)));
+    }
+
+    #[test]
+    fn jitter_stays_within_its_bounds_and_has_its_mean() {
+        let late = |by| {
+            let config = Direction { jitter: Some(Jitter { by, may_reorder: false }), ..direction() };
+            let late = fates(&config, 1).into_iter().map(|fate| match fate {
+                Fate::Carried { late, free: false, .. } => late,
+                fate => panic!("{fate:?}"),
+            });
+            late.collect::<Vec<_>>()
+        };
+        let uniform = late(Variation::Uniform(Span(1000)));
+        assert_eq!((uniform.iter().min(), uniform.iter().max()), (Some(&0), Some(&1000)));
+        let mean = late(Variation::Exponential(Span(1_000_000))).iter().sum::<u64>() / u64::from(N);
+        assert!((984_000..1_016_000).contains(&mean), "{mean}");
+    }
+}

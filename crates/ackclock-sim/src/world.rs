@@ -1,0 +1,307 @@
+//! The network between the hosts, and what all hosts share: time, events, packets, links.
+
+use ackclock_core::Instant;
+
+use crate::flow::Flow;
+use crate::heap::{Heap, Key};
+use crate::host::addr_of;
+use crate::icmp::{self, Complaint};
+use crate::link::{Flying, Link};
+use crate::observe::{Observers, What};
+use crate::packet::{PacketId, Packets, Scratch};
+use crate::queue::{Context, DropRule, Queued};
+use crate::route::Routes;
+use crate::wire::Fate;
+
+/// What hosts work with.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) net: Net,
+    /// Timers: far more of them than of packets wait, and far fewer fire, so they have a heap of their own.
+    pub(crate) timers: Heap<Wake>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) scratch: Scratch,
+    /// What applications write whose bytes do not matter.
+    pub(crate) zeros: Box<[u8]>,
+}
+
+/// Whose time has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wake {
+    Host(u32),
+    App { host: u32, app: u32, number: u64 },
+    Start { host: u32, app: u32 },
+    Change(u32),
+    Sample,
+}
+
+/// The network: links, routes, what is under way.
+#[derive(Debug)]
+pub(crate) struct Net {
+    pub(crate) heap: Heap<NetEvent>,
+    pub(crate) packets: Packets,
+    pub(crate) links: Vec<Link>,
+    pub(crate) routes: Routes,
+    pub(crate) observers: Observers,
+    pub(crate) ipv6: bool,
+    /// Packets that found no way, and those whose hop limit ran out.
+    pub(crate) lost_at_nodes: [u64; 2],
+    /// Packets handed to hosts.
+    pub(crate) delivered: u64,
+    pub(crate) events: u64,
+    number: u64,
+    dropped: Vec<(PacketId, DropRule)>,
+    marked: Vec<PacketId>,
+}
+
+/// What happens in the network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NetEvent {
+    /// The first of the packets on a link's wire arrives.
+    Arrival(u32),
+    /// A packet arrives out of its link's order.
+    Stray { link: u32, packet: PacketId },
+    /// A link's transmitter is free.
+    Free(u32),
+}
+
+impl World {
+    pub(crate) fn wake(&mut self, at: u64, wake: Wake) {
+        let key = self.net.key(at);
+        self.timers.push(key, wake);
+    }
+}
+
+impl Net {
+    pub(crate) fn new(links: Vec<Link>, routes: Routes, ipv6: bool) -> Self {
+        Self {
+            heap: Heap::new(),
+            packets: Packets::default(),
+            links,
+            routes,
+            observers: Observers::default(),
+            ipv6,
+            lost_at_nodes: [0; 2],
+            delivered: 0,
+            events: 0,
+            number: 0,
+            dropped: Vec::new(),
+            marked: Vec::new(),
+        }
+    }
+
+    /// The next event's place in the order, at this time.
+    #[inline]
+    pub(crate) fn key(&mut self, at: u64) -> Key {
+        self.number += 1;
+        Key { at, number: self.number }
+    }
+
+    /// The next event happens. A packet that has come to a node, with that node.
+    #[inline]
+    pub(crate) fn step(&mut self, now: Instant) -> Option<(u32, PacketId)> {
+        self.events += 1;
+        match self.heap.peek_event()? {
+            NetEvent::Arrival(index) => {
+                let link = &mut self.links[index as usize];
+                let arrived = link.flying.pop_front();
+                match link.flying.front() {
+                    Some(next) => self.heap.replace_next(next.arrives, NetEvent::Arrival(index)),
+                    None => _ = self.heap.pop(),
+                }
+                arrived.map(|flying| (link.to, flying.packet))
+            }
+            NetEvent::Stray { link, packet } => {
+                self.heap.pop();
+                Some((self.links[link as usize].to, packet))
+            }
+            NetEvent::Free(index) => {
+                self.heap.pop();
+                self.links[index as usize].waits = false;
+                self.send_next(now, index);
+                None
+            }
+        }
+    }
+
+    /// A packet has come to a router.
+    #[inline]
+    pub(crate) fn route(&mut self, now: Instant, node: u32, id: PacketId) {
+        if !self.packets.get_mut(id).count_hop() {
+            self.complain(now, node, id, Complaint::HopLimit);
+            self.lost_at_nodes[1] += 1;
+            return self.lose(now, node, None, id, DropRule::HopLimit);
+        }
+        self.forward(now, node, id);
+    }
+
+    /// Sends a packet from `node` towards its destination.
+    #[inline]
+    pub(crate) fn forward(&mut self, now: Instant, node: u32, id: PacketId) {
+        let packet = self.packets.get(id);
+        let Some(link) = self.routes.next(node, packet.dst) else {
+            self.lost_at_nodes[0] += 1;
+            return self.lose(now, node, None, id, DropRule::NoRoute);
+        };
+        let mtu = self.links[link as usize].mtu;
+        if packet.len() > mtu {
+            self.complain(now, node, id, Complaint::TooBig(mtu));
+            return self.drop_at(now, link, id, DropRule::TooBig);
+        }
+        self.offer(now, link, id);
+    }
+
+    /// A packet comes to a link.
+    #[inline]
+    fn offer(&mut self, now: Instant, index: u32, id: PacketId) {
+        let link = &mut self.links[index as usize];
+        link.stats.offered += 1;
+        if !link.up {
+            return self.drop_at(now, index, id, DropRule::LinkDown);
+        }
+        let packet = self.packets.get(id);
+        let is_free = !link.waits && link.transmitter.busy_until() <= now.as_nanos();
+        let flow = if link.needs_flows { packet.flow_hash() } else { 0 };
+        let bytes = packet.len();
+        let queued = Queued { packet: id, bytes, since: now, flow, ecn_capable: packet.ecn() != 0 };
+        self.observers.tell(now, What::Queued, link.from, Some(index), packet);
+        if is_free && link.transparent {
+            return self.send(now, index, &queued);
+        }
+        let mut cx =
+            Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
+        link.queue.enqueue(queued, &mut cx);
+        if is_free {
+            return self.send_next(now, index);
+        }
+        link.note_length(now);
+        let waits = std::mem::replace(&mut link.waits, true);
+        let free = link.transmitter.busy_until();
+        self.settle(now, index);
+        if !waits {
+            let key = self.key(free);
+            self.heap.push(key, NetEvent::Free(index));
+        }
+    }
+
+    /// The transmitter is free: the next packet goes.
+    #[inline]
+    fn send_next(&mut self, now: Instant, index: u32) {
+        let link = &mut self.links[index as usize];
+        let mut cx =
+            Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
+        let next = link.queue.dequeue(&mut cx);
+        link.note_length(now);
+        self.settle(now, index);
+        if let Some(next) = next {
+            self.send(now, index, &next);
+        }
+    }
+
+    /// The transmitter sends a packet.
+    #[inline]
+    fn send(&mut self, now: Instant, index: u32, next: &Queued) {
+        let link = &mut self.links[index as usize];
+        let begins = now.as_nanos();
+        let ends = link.transmitter.send(begins, next.bytes);
+        link.stats.delay.record(begins - next.since.as_nanos());
+        link.stats.sent += 1;
+        link.stats.sent_bytes += u64::from(next.bytes);
+        link.stats.busy_ns += ends - begins;
+        let from = link.from;
+        if !link.queue.is_empty() {
+            link.waits = true;
+            let key = self.key(ends);
+            self.heap.push(key, NetEvent::Free(index));
+        }
+        self.observers.tell(now, What::Departed, from, Some(index), self.packets.get(next.packet));
+        self.launch(now, index, ends, next.packet);
+    }
+
+    /// A packet that will have been sent at `ends` goes on the wire, and what may happen there happens.
+    #[inline]
+    fn launch(&mut self, now: Instant, index: u32, ends: u64, id: PacketId) {
+        let link = &mut self.links[index as usize];
+        let arrives = ends + link.delay;
+        let Some(wire) = &mut link.wire else { return self.fly(index, arrives, id) };
+        match wire.fate(now.as_nanos(), self.packets.get_mut(id), &mut link.rng) {
+            Fate::Lost(rule) => self.drop_at(now, index, id, rule),
+            Fate::Carried { late, free, twice, damaged } => {
+                link.stats.damaged += u64::from(damaged);
+                link.stats.duplicated += u64::from(twice);
+                let copy = twice.then(|| self.packets.duplicate(id));
+                for id in std::iter::once(id).chain(copy) {
+                    if free {
+                        self.links[index as usize].stats.reordered += 1;
+                        let key = self.key(arrives + late);
+                        self.heap.push(key, NetEvent::Stray { link: index, packet: id });
+                    } else {
+                        self.fly(index, arrives + late, id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts a packet behind those that are on the wire.
+    #[inline]
+    fn fly(&mut self, index: u32, arrives: u64, packet: PacketId) {
+        let link = &mut self.links[index as usize];
+        let at = arrives.max(link.last_arrival);
+        link.last_arrival = at;
+        let first = link.flying.is_empty();
+        let key = self.key(at);
+        self.links[index as usize].flying.push_back(Flying { arrives: key, packet });
+        if first {
+            self.heap.push(key, NetEvent::Arrival(index));
+        }
+    }
+
+    /// Does what a queue has decided.
+    #[inline]
+    fn settle(&mut self, now: Instant, index: u32) {
+        if !self.dropped.is_empty() || !self.marked.is_empty() {
+            self.settle_all(now, index);
+        }
+    }
+
+    #[cold]
+    fn settle_all(&mut self, now: Instant, index: u32) {
+        let node = self.links[index as usize].from;
+        let mut marked = std::mem::take(&mut self.marked);
+        for id in marked.drain(..) {
+            self.packets.get_mut(id).mark_ce();
+            self.links[index as usize].stats.marked += 1;
+            self.observers.tell(now, What::Marked, node, Some(index), self.packets.get(id));
+        }
+        self.marked = marked;
+        let mut dropped = std::mem::take(&mut self.dropped);
+        for (id, rule) in dropped.drain(..) {
+            self.drop_at(now, index, id, rule);
+        }
+        self.dropped = dropped;
+    }
+
+    fn drop_at(&mut self, now: Instant, index: u32, id: PacketId, rule: DropRule) {
+        let link = &mut self.links[index as usize];
+        link.count_drop(rule);
+        let node = link.from;
+        self.lose(now, node, Some(index), id, rule);
+    }
+
+    fn lose(&mut self, now: Instant, node: u32, link: Option<u32>, id: PacketId, rule: DropRule) {
+        self.observers.tell(now, What::Dropped(rule), node, link, self.packets.get(id));
+        self.packets.remove(id);
+    }
+
+    /// A router tells the sender. Hosts know their own link's MTU.
+    #[cold]
+    fn complain(&mut self, now: Instant, node: u32, id: PacketId, complaint: Complaint) {
+        let packet = self.packets.get(id);
+        let Some(bytes) = icmp::error(complaint, addr_of(node, self.ipv6), packet) else { return };
+        let error = self.packets.insert_bytes(&bytes, crate::host::source_node(packet.header()));
+        self.observers.tell(now, What::Sent, node, None, self.packets.get(error));
+        self.forward(now, node, error);
+    }
+}

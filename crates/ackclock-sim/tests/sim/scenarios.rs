@@ -1,0 +1,266 @@
+//! Scenario files: what they say, what is wrong with them, and that they say it again.
+
+use ackclock_sim::scenario::{
+    Acks, Arrivals, Blackout, Change, Corruption, EcnSetting, HostConfig, Jitter, Loss, PolicerConfig,
+    Reordering, Scripted, SizeOf, TcplibMix, TimeOf, Variation, Way,
+};
+use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
+use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
+
+/// Two hosts and a router; each line of a table of its own, so that lines can be told apart.
+const GOOD: &str = r#"seed = 3
+duration = "2s"
+routers = ["r"]
+
+[[host]]
+name = "client"
+tcp = { profile = "vegas-1995" }
+
+[[host]]
+name = "server"
+timer-granularity = "10ms"
+
+[[link]]
+between = ["client", "r"]
+there = { rate = "10Mbit/s", delay = "1ms" }
+
+[[link]]
+name = "wan"
+between = ["r", "server"]
+
+[link.there]
+rate = "200KB/s"
+delay = "50ms"
+mtu = "1400B"
+loss = { independent = "0.1%" }
+
+[link.there.queue.red]
+limit = "60packets"
+min = 5
+max = 15
+
+[link.back]
+rate = "1.5Mbit/s"
+delay = "60ms"
+queue = { drop-tail = { limit = "16KiB" } }
+
+[[traffic]]
+name = "bulk"
+from = "client"
+to = "server"
+start = "100ms"
+
+[traffic.what.bulk]
+bytes = "1MB"
+
+[[change]]
+at = "1s"
+link = "wan"
+way = "there"
+rate = "100KB/s"
+"#;
+
+#[test]
+fn a_file_is_what_rust_builds() {
+    let red = QueueConfig::Red {
+        limit: Limit::Packets(60),
+        min: 5,
+        max: 15,
+        max_p: Share::percent(2),
+        weight_shift: 9,
+        gentle: false,
+        mark: false,
+    };
+    let there = Direction::new(Rate::bytes_per_second(200_000), Span::millis(50)).mtu(1400).queue(red);
+    let there = there.loss(Loss::Independent(Share::per_million(1000)));
+    let back = Direction::new(Rate::bits_per_second(1_500_000), Span::millis(60))
+        .queue(QueueConfig::drop_tail(Limit::Bytes(16 << 10)));
+    let client = HostConfig { tcp: TcpSettings::profile("vegas-1995"), ..HostConfig::new("client") };
+    let server = HostConfig { timer_granularity: Some(Span::millis(10)), ..HostConfig::new("server") };
+    let rate = Some(Rate::bytes_per_second(100_000));
+    let mut built = Scenario::new(Span::seconds(2))
+        .seed(3)
+        .router("r")
+        .host(client)
+        .host(server)
+        .link("client", "r", Direction::new(Rate::mbit(10), Span::millis(1)))
+        .asymmetric("r", "server", there, back)
+        .traffic(
+            TrafficConfig::bulk("bulk", "client", "server", Some(Bytes(1_000_000))).start(Span::millis(100)),
+        )
+        .change(Change { way: Way::There, rate, ..Change::new(Span::seconds(1), "wan") });
+    built.links[1].name = Some("wan".into());
+    let read = Scenario::from_toml("good.toml", GOOD).unwrap();
+    assert_eq!(read, built);
+    assert!(Simulation::new(&read).unwrap().run().flows[0].there.bytes > 10_000);
+}
+
+/// Everything that there is.
+fn full() -> Scenario {
+    let codel = QueueConfig::Codel {
+        limit: Limit::Bytes(1 << 20),
+        target: Span::millis(3),
+        interval: Span::millis(50),
+        mark: true,
+    };
+    let there = Direction {
+        policer: Some(PolicerConfig { rate: Rate::mbit(3), burst: Bytes(10_000), mark: true }),
+        jitter: Some(Jitter { by: Variation::Exponential(Span(1_500)), may_reorder: true }),
+        drop: vec![Scripted { packets: vec![1, 7], data: true, of: Some("pages".into()) }],
+        reorder: Some(Reordering { share: Share::percent(1), by: Span::millis(2) }),
+        duplicate: Share::per_million(12),
+        corrupt: Some(Corruption { found: Share::percent(1), unseen: Share::ZERO }),
+        blackout: vec![Blackout { from: Span::seconds(1), to: Span::seconds(2) }],
+        ..Direction::new(Rate::UNLIMITED, Span::millis(4)).queue(codel)
+    };
+    let bursty = Loss::GilbertElliott {
+        to_bad: Share::per_million(100),
+        to_good: Share::percent(10),
+        in_bad: Share::percent(50),
+        in_good: Share::ZERO,
+    };
+    let back = Direction::new(Rate::mbit(1), Span(1))
+        .loss(bursty)
+        .queue(QueueConfig::fq_codel(Limit::Packets(9), true));
+    let (time, size) =
+        (TimeOf::Exponential(Span::millis(7)), SizeOf::Pareto { least: Bytes(9), shape_thousandths: 1100 });
+    let acks = Some(Acks::WindowShare { percent: 35, delay: Span::millis(200) });
+    let tcp = TcpSettings {
+        acks,
+        ecn: Some(EcnSetting::Classic),
+        nodelay: Some(true),
+        mss: Some(536),
+        ..TcpSettings::default()
+    };
+    let pages = TrafficKind::RequestResponse {
+        request: size,
+        response: size,
+        think: time,
+        serve: time,
+        requests: Some(4),
+        per_connection: Some(2),
+    };
+    let calls = TrafficKind::OnOff { rate: Rate::mbit(1), write: Bytes(100), on: time, off: time };
+    let library =
+        TrafficKind::Tcplib { every: Span::millis(100), until: Some(Span(9)), mix: TcplibMix::default() };
+    let mut scenario = Scenario::new(Span::seconds(1))
+        .tcp(TcpSettings { congestion: Some("vegas".into()), ..TcpSettings::profile("modern") })
+        .host("a")
+        .host("b")
+        .asymmetric("a", "b", there, back)
+        .traffic(TrafficConfig::new("pages", "a", "b", pages).tcp(tcp))
+        .traffic(TrafficConfig::new("calls", "a", "b", calls))
+        .traffic(TrafficConfig::new("library", "b", "a", library))
+        .traffic(TrafficConfig::new("short", "b", "a", TrafficKind::Arrivals(Arrivals { every: time, size })))
+        .change(Change { up: Some(false), cost: Some(2), ..Change::new(Span(1), "a-b") });
+    scenario.sample_every = Some(Span::millis(3));
+    scenario.full_packets = true;
+    scenario
+}
+
+#[test]
+fn a_scenario_written_and_read_is_the_same() {
+    let written = full().to_toml().unwrap();
+    assert_eq!(
+        Scenario::from_toml("full.toml", &written).unwrap_or_else(|error| panic!("{error}\n{written}")),
+        full()
+    );
+    let good = Scenario::from_toml("good.toml", GOOD).unwrap();
+    assert_eq!(Scenario::from_toml("again.toml", &good.to_toml().unwrap()).unwrap(), good);
+}
+
+#[test]
+fn a_scenario_of_everything_runs() {
+    Simulation::new(&full()).unwrap().run();
+}
+
+/// What is changed in the good file, and what is said then.
+const WRONG: &[(&str, &str, &str)] = &[
+    ("duration = \"2s\"", "duration = 2", "2: duration: found `2`; allowed is a time of whole nanoseconds"),
+    (
+        "delay = \"50ms\"",
+        "delay = \"50 parsecs\"",
+        "23: link[1].there.delay: found `50 parsecs`; allowed is a time",
+    ),
+    (
+        "rate = \"200KB/s\"",
+        "rate = \"0KB/s\"",
+        "22: link[1].there.rate: found `0KB/s`; allowed is a rate from 1bit/s",
+    ),
+    ("mtu = \"1400B\"", "mtu = \"14B\"", "24: link[1].there.mtu: found `14B`; allowed is 68B to 65535B"),
+    (
+        "independent = \"0.1%\"",
+        "independent = \"101%\"",
+        "25: link[1].there.loss.independent: found `101%`; allowed is a share",
+    ),
+    (
+        "mtu = \"1400B\"",
+        "mttu = \"1400B\"",
+        "24: link[1].there.mttu: found `mttu`; allowed are `rate`, `delay`, `mtu`",
+    ),
+    (
+        "queue.red]",
+        "queue.ret]",
+        "27: link[1].there.queue.ret: found `ret`; allowed are `drop-tail`, `red`, `codel`, `fq-codel`; the nearest is `red`",
+    ),
+    (
+        "limit = \"60packets\"",
+        "limit = \"6 packages\"",
+        "28: link[1].there.queue.red.limit: found `6 packages`; allowed is a number of packets or bytes",
+    ),
+    ("max = 15", "max = 4", "30: link[1].there.queue.red.max: found 4; allowed is more than `min`, 5"),
+    ("min = 5\n", "", "27: link[1].there.queue.red: lacks the key `min`"),
+    (
+        "between = [\"r\", \"server\"]",
+        "between = [\"r\", \"sever\"]",
+        "19: link[1].between[1]: found `sever`; allowed are `client`, `r`, `server`; the nearest is `server`",
+    ),
+    ("from = \"client\"", "from = \"r\"", "39: traffic[0].from: found `r`, a router; allowed are hosts"),
+    (
+        "to = \"server\"",
+        "to = \"client\"",
+        "40: traffic[0].to: found `client`; allowed is another host than `from`",
+    ),
+    (
+        "bytes = \"1MB\"",
+        "bytes = \"0B\"",
+        "44: traffic[0].what.bulk.bytes: found `0B`; allowed is at least 1B",
+    ),
+    (
+        "profile = \"vegas-1995\"",
+        "profile = \"vegas-1996\"",
+        "7: host[0].tcp.profile: found `vegas-1996`; allowed are `modern`",
+    ),
+    ("name = \"server\"", "name = \"client\"", "10: host[1].name: found `client`, which is taken"),
+    (
+        "link = \"wan\"",
+        "link = \"wam\"",
+        "48: change[0].link: found `wam`; allowed are `client-r`, `wan`; the nearest is `wan`",
+    ),
+    ("way = \"there\"\nrate = \"100KB/s\"\n", "", "46: change[0]: found nothing that changes"),
+    ("seed = 3", "seed = -3", "1: seed: found integer `-3`; allowed is"),
+    ("seed = 3", "seed == 3", "1: "),
+    ("duration = \"2s\"\n", "", "1: lacks the key `duration`"),
+];
+
+#[test]
+fn what_is_wrong_is_said_with_its_line_and_key() {
+    let mut wrong = String::new();
+    for (good, bad, said) in WRONG {
+        let text = GOOD.replacen(good, bad, 1);
+        assert_ne!(text, GOOD, "{good} is not in the file");
+        let error = Scenario::from_toml("bad.toml", &text).expect_err(bad).to_string();
+        if !error.starts_with(&format!("bad.toml:{said}")) {
+            wrong += &format!("{bad}:\n  said   {error}\n  wanted bad.toml:{said}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn the_nearest_name_is_the_last_word() {
+    let text = GOOD.replace("mtu = ", "mttu = ");
+    let error = Scenario::from_toml("bad.toml", &text).unwrap_err();
+    assert!(error.what.ends_with("the nearest is `mtu`"), "{error}");
+    assert_eq!((error.file.as_str(), error.line), ("bad.toml", 24));
+}
