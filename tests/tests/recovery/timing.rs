@@ -9,11 +9,11 @@ use ackclock_tests::link::Faults;
 use ackclock_tests::pair::{Pair, Scenario};
 
 const BYTES: u64 = 500_000;
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 16;
 const LATE: Duration = Duration::from_millis(30);
 
 /// How long a transfer takes over 50 Mbit/s with this round-trip time and loss, acknowledgements in bursts.
-fn takes(seed: u64, rtt: Duration, loss: u32, batch: Duration, late: Duration) -> Duration {
+fn takes(pacing: bool, seed: u64, rtt: Duration, loss: u32, batch: Duration, late: Duration) -> Duration {
     let plan = |total| Plan {
         total,
         write_chunk: (65_536, 65_536),
@@ -23,8 +23,7 @@ fn takes(seed: u64, rtt: Duration, loss: u32, batch: Duration, late: Duration) -
         abort_after: None,
     };
     let path = Faults { rate_bps: Some(50_000_000), queue_packets: 200, loss, ..Faults::none(rtt / 2) };
-    // A pacer lives by timers, too; here it is out of the way.
-    let tcp = TcpConfig { pacing: false, ..TcpConfig::default() };
+    let tcp = TcpConfig { pacing, ..TcpConfig::default() };
     let scenario = Scenario {
         seed,
         v6: false,
@@ -42,17 +41,26 @@ fn takes(seed: u64, rtt: Duration, loss: u32, batch: Duration, late: Duration) -
 }
 
 /// The sum over the seeds.
-fn sum(rtt: Duration, loss: u32, batch: Duration, late: Duration) -> Duration {
-    (1..=SEEDS).map(|seed| takes(seed, rtt, loss, batch, late)).sum()
+fn sum(pacing: bool, rtt: Duration, loss: u32, batch: Duration, late: Duration) -> Duration {
+    (1..=SEEDS).map(|seed| takes(pacing, seed, rtt, loss, batch, late)).sum()
 }
 
 #[test]
 fn late_timers_cost_no_goodput_though_acknowledgements_come_in_bursts() {
+    compare(false);
+}
+
+#[test]
+fn late_timers_cost_no_goodput_where_a_pacer_lives_by_them_too() {
+    compare(true);
+}
+
+fn compare(pacing: bool) {
     for rtt in [5, 40].map(Duration::from_millis) {
         let mut totals = [Duration::ZERO; 2];
         for loss in [1_000, 10_000] {
             for batch in [0, 30].map(Duration::from_millis) {
-                let took = [Duration::ZERO, LATE].map(|late| sum(rtt, loss, batch, late));
+                let took = [Duration::ZERO, LATE].map(|late| sum(pacing, rtt, loss, batch, late));
                 println!("round trip {rtt:?}, loss {loss} in a million, bursts {batch:?}: {took:?}");
                 totals.iter_mut().zip(took).for_each(|(total, took)| *total += took);
             }

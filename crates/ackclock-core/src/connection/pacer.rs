@@ -5,8 +5,9 @@
 //! rate, and who is a quantum ahead of the schedule waits until he is even with it.
 //!
 //! A quantum is two segments, so that a receiver which acknowledges every second one is not kept waiting, or what the
-//! rate makes of the driver's timer granularity: a finer spacing than the timers' is not to be had, and a window of
-//! which the round trip is no longer than that needs no pacing at all. Large segments are no larger than a quantum.
+//! rate makes of the timers' granularity, the driver's word for it or what it turns out to be: a finer spacing than
+//! the timers' is not to be had, and a window of which the round trip is no longer than that needs no pacing at all.
+//! Large segments are no larger than a quantum.
 //!
 //! Deviations from the paper: not every segment has an instant of its own (above). The first flight leaves at once even where
 //! the handshake gave a round trip: RFC 6928 has made ten segments the burst that a path is to bear, and spread over half a
@@ -16,6 +17,8 @@
 
 #[cfg(test)]
 mod tests;
+
+use std::time::Duration;
 
 use ackclock_control::congestion::window_rate;
 use ackclock_control::time::nanos;
@@ -35,6 +38,8 @@ pub(super) struct Pacer {
     remainder: u64,
     /// Bytes a second; 0: nothing is spaced at present.
     rate: u64,
+    /// How late its timer was of late: the granularity that the driver's timers really have.
+    late_ns: u64,
     /// Data has been waiting for the rate ever since `even_at`: the time that has passed since is not lost.
     is_owed: bool,
 }
@@ -48,7 +53,7 @@ impl Pacer {
     const RATE_MAX: u64 = 1 << 62;
 
     fn new(now: Instant) -> Self {
-        Self { even_at: now, remainder: 0, rate: 0, is_owed: false }
+        Self { even_at: now, remainder: 0, rate: 0, late_ns: 0, is_owed: false }
     }
 
     /// Bytes that may leave now if `quantum` may leave at one time.
@@ -71,6 +76,13 @@ impl Pacer {
         let work = bytes.min(Self::BYTES_MAX) * Self::SECOND_NS + self.remainder;
         self.remainder = work % self.rate;
         self.even_at = Instant::from_nanos(self.base(now).saturating_add(work / self.rate));
+    }
+
+    /// Its timer expired `late` after it was due: a quantum grows to what the rate makes of that at once, and shrinks by an
+    /// eighth with each timer that is in time.
+    pub(super) fn on_timer(&mut self, late: Duration) {
+        let late_ns = nanos(late).min(Self::LATE_MAX_NS);
+        self.late_ns = late_ns.max(self.late_ns - self.late_ns.div_ceil(8));
     }
 
     /// Whether all that was sent has taken its time.
@@ -140,9 +152,10 @@ impl Connection {
         }
         self.timers.pacing = Timers::UNSET;
         let smss = u64::from(self.smss());
-        let per_granularity = rate.saturating_mul(u64::from(self.timer_granularity_ns)) / Pacer::SECOND_NS;
         let pacer = self.pacer.get_or_insert_with(|| Box::new(Pacer::new(now)));
         pacer.set_rate(rate);
+        let granularity_ns = pacer.late_ns.max(u64::from(self.timer_granularity_ns));
+        let per_granularity = rate.saturating_mul(granularity_ns) / Pacer::SECOND_NS;
         let allowance = pacer.allowance(now, per_granularity.max(2 * smss));
         let wanted = chosen.end.since(chosen.start);
         if wanted <= allowance {

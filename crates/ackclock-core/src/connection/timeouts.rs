@@ -27,6 +27,9 @@ impl Connection {
             self.on_reordering_timeout(now);
         }
         if self.timers.pacing <= now {
+            if let Some(pacer) = &mut self.pacer {
+                pacer.on_timer(now.saturating_since(self.timers.pacing));
+            }
             self.timers.pacing = Timers::UNSET;
         }
         if self.timers.delayed_ack <= now {
