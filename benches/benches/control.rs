@@ -4,6 +4,7 @@
 //! acknowledgements, so that what happens once a round trip is in the mean.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::Instant;
@@ -55,31 +56,15 @@ fn controller(factory: &dyn ControllerFactory) -> Box<dyn Controller> {
 }
 
 fn one_ack(c: &mut Criterion) {
-    let acks = acks();
     let registry = Registry::builtin();
-    let mut group = c.benchmark_group("ack");
-    group.throughput(Throughput::Elements(ACKS));
-    for name in registry.names() {
-        let Ok(factory) = registry.find(name) else { continue };
-        group.bench_function(name, |b| {
-            b.iter_batched_ref(
-                || controller(factory.as_ref()),
-                |controller| {
-                    for ack in &acks {
-                        controller.on_ack(black_box(ack));
-                        black_box(controller.cwnd());
-                    }
-                },
-                BatchSize::SmallInput,
-            );
-        });
-    }
-    group.finish();
+    let factories = registry.names().filter_map(|name| Some((name, registry.find(name).ok()?)));
+    group(c, "ack", factories, |controller| {
+        black_box(controller.cwnd());
+    });
 }
 
 /// What a profile puts around a controller: validation by use, pacing, an estimator of the start.
 fn layers(c: &mut Criterion) {
-    let acks = acks();
     let cubic = || Registry::builtin().find("cubic").expect("a built-in controller");
     let estimator = SenderEstimatorKind::find("tcsa").expect("a built-in estimator");
     let layered = [
@@ -88,16 +73,29 @@ fn layers(c: &mut Criterion) {
         ("start-up tcsa", with_start_up(cubic(), estimator)),
         ("validated and paced, as the default profile", paced(validated(cubic()))),
     ];
-    let mut group = c.benchmark_group("ack through cubic");
+    group(c, "ack through cubic", layered, |controller| {
+        black_box((controller.cwnd(), controller.pacing_rate()));
+    });
+}
+
+/// All acknowledgements through each controller; `look` is what a connection asks after each.
+fn group(
+    c: &mut Criterion,
+    name: &str,
+    factories: impl IntoIterator<Item = (&'static str, Arc<dyn ControllerFactory>)>,
+    look: fn(&dyn Controller),
+) {
+    let acks = acks();
+    let mut group = c.benchmark_group(name);
     group.throughput(Throughput::Elements(ACKS));
-    for (name, factory) in layered {
+    for (name, factory) in factories {
         group.bench_function(name, |b| {
             b.iter_batched_ref(
                 || controller(factory.as_ref()),
                 |controller| {
                     for ack in &acks {
                         controller.on_ack(black_box(ack));
-                        black_box((controller.cwnd(), controller.pacing_rate()));
+                        look(controller.as_ref());
                     }
                 },
                 BatchSize::SmallInput,

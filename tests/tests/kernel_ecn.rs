@@ -8,11 +8,9 @@ use ackclock_core::EcnInfo;
 use ackclock_core::profile::Ecn;
 use ackclock_device::OffloadMode;
 use ackclock_device::impair::Settings;
-use ackclock_tests::kernel::payload::{receive, send};
 use ackclock_tests::kernel::scene::{Family, impaired_stack, within};
+use ackclock_tests::kernel::transfer;
 use ackclock_tests::netns::in_namespace;
-use tokio::io::AsyncWriteExt;
-use tokio::net;
 
 #[test]
 fn classic_ecn_each_way() {
@@ -73,27 +71,16 @@ async fn each_way(offered: Ecn, agreed: Ecn) {
 }
 
 async fn to_the_kernel(stack: &Stack, family: Family) -> Option<EcnInfo> {
-    let listener = net::TcpListener::bind(family.kernel(7)).await.unwrap();
-    let kernel = tokio::spawn(async move { receive(&mut listener.accept().await?.0).await });
-    let mut stream = within(LIMIT, stack, stack.connect(family.kernel(7))).await.unwrap();
-    let sent = within(LIMIT, stack, send(&mut stream, LEN, 1)).await.unwrap();
-    stream.shutdown().await.unwrap();
-    assert_eq!(within(LIMIT, stack, kernel).await.unwrap().unwrap(), sent);
-    stream.info().unwrap().ecn
+    let addr = family.kernel(7);
+    let stream = transfer::to_the_kernel(addr, stack.connect(addr), LEN, 1);
+    within(LIMIT, stack, stream).await.info().unwrap().ecn
 }
 
 async fn from_the_kernel(stack: &Stack, family: Family) -> Option<EcnInfo> {
-    let listener = stack.listen(family.stack(7)).unwrap();
-    let kernel = tokio::spawn(async move {
-        let mut stream = net::TcpStream::connect(family.stack(7)).await?;
-        let sent = send(&mut stream, LEN, 2).await?;
-        stream.shutdown().await?;
-        std::io::Result::Ok(sent)
-    });
-    let (mut stream, _) = within(LIMIT, stack, listener.accept()).await.unwrap();
-    let received = within(LIMIT, stack, receive(&mut stream)).await.unwrap();
-    assert_eq!(received, kernel.await.unwrap().unwrap());
-    stream.info().unwrap().ecn
+    let addr = family.stack(7);
+    let listener = stack.listen(addr).unwrap();
+    let stream = transfer::from_the_kernel(&listener, addr, LEN, 2);
+    within(LIMIT, stack, stream).await.info().unwrap().ecn
 }
 
 fn tcp(ecn: Ecn) -> TcpConfig {

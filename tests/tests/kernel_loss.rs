@@ -5,11 +5,9 @@ use std::time::{Duration, Instant};
 use ackclock::TcpConfig;
 use ackclock_device::OffloadMode;
 use ackclock_device::impair::Settings;
-use ackclock_tests::kernel::payload::{receive, send};
 use ackclock_tests::kernel::scene::{Family, impaired_stack, report, within};
+use ackclock_tests::kernel::transfer;
 use ackclock_tests::netns::in_namespace;
-use tokio::io::AsyncWriteExt;
-use tokio::net;
 
 #[test]
 fn one_percent_loss() {
@@ -56,28 +54,15 @@ fn each_family(settings: Settings, check: impl Fn(Statistics, Statistics) + Send
 }
 
 async fn to_the_kernel(stack: &ackclock::Stack, family: Family) {
-    let began = Instant::now();
-    let listener = net::TcpListener::bind(family.kernel(7)).await.unwrap();
-    let kernel = tokio::spawn(async move { receive(&mut listener.accept().await?.0).await });
-    let mut stream = within(LIMIT, stack, stack.connect(family.kernel(7))).await.unwrap();
-    let sent = within(LIMIT, stack, send(&mut stream, LEN, 1)).await.unwrap();
-    stream.shutdown().await.unwrap();
-    assert_eq!(within(LIMIT, stack, kernel).await.unwrap().unwrap(), sent);
+    let (began, addr) = (Instant::now(), family.kernel(7));
+    within(LIMIT, stack, transfer::to_the_kernel(addr, stack.connect(addr), LEN, 1)).await;
     report("to the kernel", LEN, began);
 }
 
 async fn from_the_kernel(stack: &ackclock::Stack, family: Family) {
-    let began = Instant::now();
-    let listener = stack.listen(family.stack(7)).unwrap();
-    let kernel = tokio::spawn(async move {
-        let mut stream = net::TcpStream::connect(family.stack(7)).await?;
-        let sent = send(&mut stream, LEN, 2).await?;
-        stream.shutdown().await?;
-        std::io::Result::Ok(sent)
-    });
-    let (mut stream, _) = within(LIMIT, stack, listener.accept()).await.unwrap();
-    let received = within(LIMIT, stack, receive(&mut stream)).await.unwrap();
-    assert_eq!(received, kernel.await.unwrap().unwrap());
+    let (began, addr) = (Instant::now(), family.stack(7));
+    let listener = stack.listen(addr).unwrap();
+    within(LIMIT, stack, transfer::from_the_kernel(&listener, addr, LEN, 2)).await;
     report("from the kernel", LEN, began);
 }
 

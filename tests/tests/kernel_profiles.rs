@@ -12,12 +12,10 @@ use ackclock_control::congestion::Registry;
 use ackclock_control::profile::Profile;
 use ackclock_device::OffloadMode;
 use ackclock_device::impair::{Impaired, Settings};
-use ackclock_tests::kernel::payload::{receive, send};
 use ackclock_tests::kernel::scene::{Family, TUN, open_tun, stack_on, within};
+use ackclock_tests::kernel::transfer;
 use ackclock_tests::model::{Path, transfer_time};
 use ackclock_tests::netns::{in_namespace, ip};
-use tokio::io::AsyncWriteExt;
-use tokio::net;
 use tokio::task::JoinSet;
 
 #[test]
@@ -60,16 +58,10 @@ async fn every_profile(loss: u32) {
 
 async fn to_the_kernel(stack: Stack, profile: Profile, port: u16, loss: u32) {
     let limit = Limit::new(&profile, &Profile::modern(), loss);
-    let listener = net::TcpListener::bind(Family::V4.kernel(port)).await.unwrap();
-    let kernel = tokio::spawn(async move { receive(&mut listener.accept().await?.0).await });
     let socket = stack.socket();
     socket.set_config(settings(&profile)).unwrap();
-    let transfer = async {
-        let mut stream = socket.connect(Family::V4.kernel(port)).await.unwrap();
-        let sent = send(&mut stream, BYTES, port.into()).await.unwrap();
-        stream.shutdown().await.unwrap();
-        assert_eq!(kernel.await.unwrap().unwrap(), sent, "{}", profile.name);
-    };
+    let addr = Family::V4.kernel(port);
+    let transfer = transfer::to_the_kernel(addr, socket.connect(addr), BYTES, port.into());
     within(limit.most(), &stack, transfer).await;
     limit.report(&format!("{:>15} to the kernel", profile.name));
 }
@@ -77,18 +69,9 @@ async fn to_the_kernel(stack: Stack, profile: Profile, port: u16, loss: u32) {
 /// The kernel has CUBIC and RACK-TLP, and what remains of them where the profile offers no SACK.
 async fn from_the_kernel(stack: Stack, profile: Profile, port: u16, loss: u32) {
     let limit = Limit::new(&Profile::modern(), &profile, loss);
-    let listener = stack.listener().addr(Family::V4.stack(port)).tcp(settings(&profile)).bind().unwrap();
-    let kernel = tokio::spawn(async move {
-        let mut stream = net::TcpStream::connect(Family::V4.stack(port)).await?;
-        let sent = send(&mut stream, BYTES, port.into()).await?;
-        stream.shutdown().await?;
-        std::io::Result::Ok(sent)
-    });
-    let transfer = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let received = receive(&mut stream).await.unwrap();
-        assert_eq!(received, kernel.await.unwrap().unwrap(), "{}", profile.name);
-    };
+    let addr = Family::V4.stack(port);
+    let listener = stack.listener().addr(addr).tcp(settings(&profile)).bind().unwrap();
+    let transfer = transfer::from_the_kernel(&listener, addr, BYTES, port.into());
     within(limit.most(), &stack, transfer).await;
     limit.report(&format!("the kernel to {:15}", profile.name));
 }

@@ -12,17 +12,6 @@ use ackclock_tests::pair::{Pair, Report, Scenario};
 const PATH_SEGMENTS: usize = 43;
 const SEGMENT: usize = 1448;
 
-fn bulk(total: u64) -> Plan {
-    Plan {
-        total,
-        write_chunk: (65_536, 65_536),
-        read_chunk: (65_536, 65_536),
-        pause: 0,
-        pause_max: Duration::ZERO,
-        abort_after: None,
-    }
-}
-
 /// What `plan` does to the path when the receiver's window is `window` segments at most.
 fn run(tcp: &TcpConfig, plan: Plan, window: usize) -> Report {
     let path = Faults {
@@ -32,19 +21,8 @@ fn run(tcp: &TcpConfig, plan: Plan, window: usize) -> Report {
     };
     let receiver = TcpConfig { receive_buffer_max: window * SEGMENT, ..TcpConfig::default() };
     let total = plan.total;
-    let scenario = Scenario {
-        seed: 1,
-        v6: false,
-        mtu: 1500,
-        tcp: [tcp.clone(), receiver],
-        faults: [path.clone(), path],
-        plans: [plan, bulk(1)],
-        iss: [None, None],
-        heal_after: Duration::from_secs(3600),
-        mtu_change: None,
-        limit: None,
-        offload: false,
-    };
+    let scenario = Scenario::transfer(1, total, [tcp.clone(), receiver], &path);
+    let scenario = Scenario { plans: [plan, Plan::plain(1)], ..scenario };
     let report = Pair::new(scenario).run();
     assert_eq!(report.bytes, total + 1);
     report
@@ -60,8 +38,8 @@ const TIME_WAIT: Duration = Duration::from_secs(60);
 #[test]
 fn paced_start_needs_a_short_queue() {
     // The window fits the path, so what queues is bursts.
-    let with = run(&TcpConfig::default(), bulk(1_000_000), PATH_SEGMENTS - 3).links[0];
-    let without = run(&unpaced(), bulk(1_000_000), PATH_SEGMENTS - 3).links[0];
+    let with = run(&TcpConfig::default(), Plan::plain(1_000_000), PATH_SEGMENTS - 3).links[0];
+    let without = run(&unpaced(), Plan::plain(1_000_000), PATH_SEGMENTS - 3).links[0];
     println!("with pacing {} packets at most, without {}", with.queue_max, without.queue_max);
     assert!(with.queue_max * 3 <= without.queue_max * 2, "{with:?}, {without:?} without pacing");
 }
@@ -72,7 +50,7 @@ fn window_kept_through_pauses_needs_a_short_queue() {
         write_chunk: (50_000, 50_000),
         pause: 1_000_000,
         pause_max: Duration::from_secs(4),
-        ..bulk(1_000_000)
+        ..Plan::plain(1_000_000)
     };
     let with = run(&TcpConfig::default(), pauses(), PATH_SEGMENTS).links[0];
     let without = run(&unpaced(), pauses(), PATH_SEGMENTS).links[0];
@@ -82,7 +60,7 @@ fn window_kept_through_pauses_needs_a_short_queue() {
 
 #[test]
 fn pacing_costs_no_goodput_at_a_bottleneck() {
-    let took = |tcp: &TcpConfig| run(tcp, bulk(5_000_000), 1_000).time - TIME_WAIT;
+    let took = |tcp: &TcpConfig| run(tcp, Plan::plain(5_000_000), 1_000).time - TIME_WAIT;
     let (with, without) = (took(&TcpConfig::default()), took(&unpaced()));
     println!("{with:?} with pacing, {without:?} without");
     assert!(with <= without + without / 50, "{with:?} with pacing, {without:?} without");
@@ -93,14 +71,14 @@ fn bbr_fills_the_path_and_not_its_queue() {
     let congestion = |name| Registry::builtin().find(name).expect("it is built in");
     let bbr = TcpConfig { congestion: congestion("bbr"), ..TcpConfig::default() };
     let bytes = 10_000_000;
-    let report = run(&bbr, bulk(bytes), 1_000);
+    let report = run(&bbr, Plan::plain(bytes), 1_000);
     let (took, queue) = (report.time - TIME_WAIT, report.links[0]);
     println!("bbr: {took:?}, queue {} at most, {} on average", queue.queue_max, queue.queue_mean());
     // 8.6 s at the rate of the path, headers included.
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert!(queue.queue_mean() < PATH_SEGMENTS as u64 / 2, "{queue:?}");
     assert!(queue.queue_max < 3 * PATH_SEGMENTS, "{queue:?}");
-    let cubic = run(&TcpConfig::default(), bulk(bytes), 1_000).links[0];
+    let cubic = run(&TcpConfig::default(), Plan::plain(bytes), 1_000).links[0];
     println!("cubic: queue {} at most, {} on average", cubic.queue_max, cubic.queue_mean());
     assert!(queue.queue_mean() * 3 < cubic.queue_mean(), "{queue:?}, {cubic:?} with cubic");
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use ackclock_core::bandwidth::SenderEstimatorKind;
 use ackclock_core::congestion::{Registry, StartUpEstimate};
 use ackclock_core::{ConnectionInfo, TcpConfig};
-use ackclock_tests::app::Plan;
 use ackclock_tests::link::Faults;
 use ackclock_tests::pair::{Pair, Scenario};
 
@@ -31,27 +30,7 @@ fn sender(start_up: Option<&str>) -> TcpConfig {
 /// bottleneck.
 fn transfer(tcp: [TcpConfig; 2], queue_packets: usize, total: u64) -> ([ConnectionInfo; 2], u64) {
     let path = Faults { rate_bps: Some(RATE_BPS), queue_packets, ..Faults::none(DELAY) };
-    let plan = |total| Plan {
-        total,
-        write_chunk: (65_536, 65_536),
-        read_chunk: (65_536, 65_536),
-        pause: 0,
-        pause_max: Duration::ZERO,
-        abort_after: None,
-    };
-    let scenario = Scenario {
-        seed: 3,
-        v6: false,
-        mtu: 1500,
-        tcp,
-        faults: [path.clone(), path],
-        plans: [plan(total), plan(1)],
-        iss: [None, None],
-        heal_after: Duration::from_secs(3600),
-        mtu_change: None,
-        limit: None,
-        offload: false,
-    };
+    let scenario = Scenario::transfer(3, total, tcp, &path);
     let (report, infos) = Pair::new(scenario).run_and_look();
     (infos.map(|info| info.expect("both connected")), report.links[0].queue_drops)
 }

@@ -5,8 +5,10 @@
 //!
 //! - [`scene`]: that device, that stack, the addresses of both;
 //! - [`payload`]: long data that can be told apart everywhere, sent and received under a hash;
+//! - [`transfer`]: that data from one to the other, each way;
 //! - [`program`]: real programs as peers (`curl`, `nc`, Python).
 
 pub mod payload;
 pub mod program;
 pub mod scene;
+pub mod transfer;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
 use ackclock_core::profile::Ecn;
-use ackclock_tests::app::Plan;
 use ackclock_tests::link::Faults;
 use ackclock_tests::pair::{Pair, Report, Scenario};
 
@@ -14,29 +13,9 @@ use ackclock_tests::pair::{Pair, Report, Scenario};
 fn transfer(congestion: &str, ecn: Ecn, bytes: u64, link: Faults) -> Report {
     let congestion = Registry::builtin().find(congestion).expect("it is built in");
     let tcp = TcpConfig { congestion, ecn, ..TcpConfig::default() };
-    let plan = |total| Plan {
-        total,
-        write_chunk: (65_536, 65_536),
-        read_chunk: (65_536, 65_536),
-        pause: 0,
-        pause_max: Duration::ZERO,
-        abort_after: None,
-    };
     let back = Faults::none(link.delay);
-    let scenario = Scenario {
-        seed: 3,
-        v6: false,
-        mtu: 1500,
-        tcp: [tcp.clone(), tcp],
-        faults: [link, back],
-        plans: [plan(bytes), plan(1)],
-        iss: [None, None],
-        heal_after: Duration::from_secs(3600),
-        mtu_change: None,
-        limit: None,
-        offload: false,
-    };
-    Pair::new(scenario).run()
+    let scenario = Scenario::transfer(3, bytes, [tcp.clone(), tcp], &link);
+    Pair::new(Scenario { faults: [link, back], ..scenario }).run()
 }
 
 /// 10 Mbit/s, a round trip of 10 ms (8 packets), and a queue of 28 packets that marks from `threshold` packets on. Slow

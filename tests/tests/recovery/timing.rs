@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use ackclock_core::TcpConfig;
-use ackclock_tests::app::Plan;
 use ackclock_tests::link::Faults;
 use ackclock_tests::pair::{Pair, Scenario};
 
@@ -14,29 +13,10 @@ const LATE: Duration = Duration::from_millis(30);
 
 /// How long a transfer takes over 50 Mbit/s with this round-trip time and loss, acknowledgements in bursts.
 fn takes(pacing: bool, seed: u64, rtt: Duration, loss: u32, batch: Duration, late: Duration) -> Duration {
-    let plan = |total| Plan {
-        total,
-        write_chunk: (65_536, 65_536),
-        read_chunk: (65_536, 65_536),
-        pause: 0,
-        pause_max: Duration::ZERO,
-        abort_after: None,
-    };
     let path = Faults { rate_bps: Some(50_000_000), queue_packets: 200, loss, ..Faults::none(rtt / 2) };
     let tcp = TcpConfig { pacing, ..TcpConfig::default() };
-    let scenario = Scenario {
-        seed,
-        v6: false,
-        mtu: 1500,
-        tcp: [tcp.clone(), tcp],
-        faults: [path.clone(), Faults { batch, loss: 0, ..path }],
-        plans: [plan(BYTES), plan(1)],
-        iss: [None, None],
-        heal_after: Duration::from_secs(3600),
-        mtu_change: None,
-        offload: false,
-        limit: None,
-    };
+    let scenario = Scenario::transfer(seed, BYTES, [tcp.clone(), tcp], &path);
+    let scenario = Scenario { faults: [path.clone(), Faults { batch, loss: 0, ..path }], ..scenario };
     Pair::new(scenario).with_late_timers(late).run().finished
 }
 

@@ -28,7 +28,7 @@ pub(super) const ALL: &[Profile] = &[
 pub(super) const MODERN: Profile = Profile {
     name: "modern",
     summary: "CUBIC with HyStart++, RACK-TLP with PRR, pacing, undo: the default",
-    source: "RFC 9438, 9406, 8985, 6937, 7323, 7661",
+    source: "RFC 9438, 9406, 8985, 9937, 7323, 7661",
     congestion: "cubic",
     recovery: Recovery::RackTlp,
     rto: RtoConfig::RFC_6298,
