@@ -144,7 +144,7 @@ impl Connection {
     // its D-SACK tells that nothing was lost.
     fn choose_tail_probe(&mut self) -> Option<Chosen> {
         let (start, end) = self.within_smss(self.scoreboard.last_segment()?);
-        self.recovery.tail_probe = end;
+        self.recovery.tail_probe = Some(end);
         Some(Chosen { start, end, reason: SendReason::TailProbe })
     }
 

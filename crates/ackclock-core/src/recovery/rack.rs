@@ -12,9 +12,8 @@ use crate::position::Position;
 /// What has been delivered last, and how far the path reorders.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rack {
-    /// RACK.xmit_ts and RACK.end_seq: the transmission that left last of all that were delivered; before the first, the
-    /// beginning of time.
-    newest: (Instant, Position),
+    /// RACK.xmit_ts and RACK.end_seq: the transmission that left last of all that were delivered.
+    newest: Option<(Instant, Position)>,
     /// RACK.rtt: its round-trip time in nanoseconds.
     rtt_ns: u64,
     /// Whether a segment was ever delivered behind one sent later.
@@ -41,7 +40,7 @@ impl Rack {
             return;
         }
         self.rtt_ns = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
-        self.newest = self.newest.max((moment.at, end));
+        self.newest = self.newest.max(Some((moment.at, end)));
     }
 
     /// Step 4: the peer reported (RFC 2883) that a retransmission was not needed: the window was too small.
@@ -56,7 +55,7 @@ impl Rack {
 
     /// What was held to be delivered may have been another transmission of it.
     pub(crate) fn forget_delivery(&mut self) {
-        self.newest = (Instant::ZERO, Position::default());
+        self.newest = None;
     }
 
     /// A recovery ended: after enough of them the window narrows again.
@@ -69,7 +68,7 @@ impl Rack {
 
     /// What was sent before this transmission and is still out is late.
     pub(crate) fn newest(&self) -> Option<(Instant, Position)> {
-        (self.newest.1 != Position::default()).then_some(self.newest)
+        self.newest
     }
 
     /// How long after its sending a segment counts as lost: RACK.rtt and the reordering window. `certain`: recovery is

@@ -66,8 +66,8 @@ pub(super) struct RecoveryState {
     /// The first retransmission of an episode goes out whatever the window says (RFC 6675 §5 (4.3)).
     pub(super) first_retransmission: bool,
     pub(super) rack: Rack,
-    /// TLP.end_seq: a tail loss probe is out, which repeated what lies before this; below all when there is none.
-    pub(super) tail_probe: Position,
+    /// TLP.end_seq: a tail loss probe is out, which repeated what lies before this.
+    pub(super) tail_probe: Option<Position>,
     details: Option<Box<Details>>,
 }
 
@@ -195,7 +195,7 @@ impl Connection {
         }
         self.recovery.dup_acks = 0;
         self.recovery.left_network = 0;
-        self.recovery.tail_probe = Position::default();
+        self.recovery.tail_probe = None;
         self.pending.tail_probe = false;
         self.timers.recovery = RecoveryTimer::Idle;
         if let Some(details) = &mut self.recovery.details {
@@ -257,7 +257,7 @@ impl Connection {
         self.recovery.recover = self.snd.nxt;
         self.recovery.first_retransmission = true;
         // A probe that led to an episode has had its answer: another may follow.
-        self.recovery.tail_probe = Position::default();
+        self.recovery.tail_probe = None;
     }
 
     /// What must be acknowledged for an episode that begins now to end.

@@ -12,7 +12,6 @@ use ackclock_control::profile::Recovery;
 use super::super::timers::{RecoveryTimer, SendTimer};
 use super::{Connection, DUP_THRESH, Phase};
 use crate::Instant;
-use crate::position::Position;
 use crate::recovery::{AckOutcome, Marked};
 use crate::trace::LossRule;
 
@@ -67,7 +66,7 @@ impl Connection {
     pub(in crate::connection) fn arm_tail_probe(&mut self, now: Instant) {
         let wanted = self.policy() == Recovery::RackTlp
             && !matches!(self.recovery.phase, Phase::Loss(_))
-            && self.recovery.tail_probe == Position::default()
+            && self.recovery.tail_probe.is_none()
             && self.snd.una < self.snd.nxt
             && self.scoreboard.lost() == 0;
         match (self.timers.recovery, self.timers.send) {
@@ -91,11 +90,11 @@ impl Connection {
 
     /// RFC 8985 §7.4.2: the probe was answered. If nobody says that it was not needed, what it repeated had been lost.
     fn end_tail_probe(&mut self, now: Instant, outcome: &AckOutcome) {
-        let end = self.recovery.tail_probe;
-        if end == Position::default() || self.snd.una < end && !outcome.duplicate_reported {
+        let Some(end) = self.recovery.tail_probe else { return };
+        if self.snd.una < end && !outcome.duplicate_reported {
             return;
         }
-        self.recovery.tail_probe = Position::default();
+        self.recovery.tail_probe = None;
         if self.recovery.phase == Phase::Open && !outcome.duplicate_reported {
             let bytes = u64::from(self.smss());
             let newest = outcome.newest_any.map(|(moment, _)| moment);
