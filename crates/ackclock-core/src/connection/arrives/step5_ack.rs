@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use ackclock_control::congestion::Ack;
-use ackclock_wire::{Flags, SeqNum};
+use ackclock_wire::Flags;
 
 use super::super::limiter::Provocation;
 use super::super::{Connection, Reply, State};
 use super::{Arrival, Verdict};
 use crate::position::Position;
-use crate::recovery::AckOutcome;
+use crate::recovery::{AckOutcome, reported_duplicate};
 use crate::trace::LossRule;
 
 /// From here on a millisecond more or less does not matter.
@@ -134,23 +134,13 @@ impl Connection {
 
     fn take_sack_blocks(&mut self, arrival: &Arrival<'_>, ack: Position, outcome: &mut AckOutcome) {
         let blocks = arrival.segment.options.sack.as_slice();
-        outcome.duplicate_reported = self.reports_duplicate(ack, blocks);
+        outcome.duplicate_reported = reported_duplicate(ack, blocks).is_some();
         for &(left, right) in blocks {
             let (left, right) = (self.snd.una.near(left), self.snd.una.near(right));
             if self.snd.una < right && left < right && right <= self.snd.nxt && left > self.snd.una {
                 self.scoreboard.on_sack(left, right, outcome);
             }
         }
-    }
-
-    /// RFC 2883 §4: the first block alone may report what arrived twice: it lies below the acknowledgement, or within the
-    /// second block. Any block may repeat what an earlier acknowledgement said (RFC 2018 §4).
-    fn reports_duplicate(&self, ack: Position, blocks: &[(SeqNum, SeqNum)]) -> bool {
-        let near = |&(left, right): &(SeqNum, SeqNum)| (self.snd.una.near(left), self.snd.una.near(right));
-        let mut blocks = blocks.iter().map(near);
-        let Some((left, right)) = blocks.next() else { return false };
-        let within = |(outer_left, outer_right)| outer_left <= left && right <= outer_right;
-        left < right && (right <= ack || blocks.next().is_some_and(within))
     }
 
     /// RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2 keep an old segment from setting the window.

@@ -40,7 +40,7 @@ use super::loss::Phase;
 use crate::Instant;
 use crate::info::UndoCounts;
 use crate::position::Position;
-use crate::recovery::AckOutcome;
+use crate::recovery::{AckOutcome, reported_duplicate};
 use crate::trace::{Decision, SendReason, UndoRule};
 
 /// So many reductions in a row may be undone; the next one stands.
@@ -179,18 +179,13 @@ impl Connection {
         reduction.is_some_and(|reduction| reduction.frto.is_some() && reduction.first.is_some())
     }
 
-    /// Looks for a duplicate that the peer reports (RFC 2883 §4: in the first block).
+    /// Looks for a duplicate that the peer reports.
     pub(super) fn take_duplicate_report(&mut self, arrival: &Arrival<'_>, ack: Position) {
         if self.undo.is_none() || arrival.segment.options.sack.is_empty() {
             return;
         }
-        let mut blocks = arrival.segment.options.sack.as_slice().iter();
-        let place = |&(left, right): &_| (ack.near(left), ack.near(right));
-        let Some((start, end)) = blocks.next().map(place).filter(|(start, end)| start < end) else { return };
-        let within = |(left, right)| left <= start && end <= right;
-        if end > ack && !blocks.next().map(place).is_some_and(within) {
-            return;
-        }
+        let blocks = arrival.segment.options.sack.as_slice();
+        let Some((start, end)) = reported_duplicate(ack, blocks) else { return };
         // A window of before a pause is no longer the controller's (RFC 5681 §4.1).
         let paused = self.counts.sent_at.is_none_or(|at| arrival.now.saturating_since(at) > self.rtt.rto());
         let all_sent_again = self.scoreboard.lost() == 0;
