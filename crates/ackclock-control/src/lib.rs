@@ -7,9 +7,10 @@
 //! - [`assess`]: how good such estimates would have been on a recorded connection;
 //! - [`profile`]: names for sets of such choices;
 //! - [`kit`]: checks for any controller, and a path in virtual time to try it on;
-//! - [`rate`]: congestion avoidance for datagrams.
+//! - [`rate`]: congestion avoidance for datagrams;
+//! - [`quantity`]: numbers with units, read exactly.
 //!
-#![doc = include_str!("../../../docs/control.md")]
+#![doc = include_str!("../control.md")]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]
@@ -21,6 +22,7 @@ pub mod kit;
 mod parameter;
 mod parse;
 pub mod profile;
+pub mod quantity;
 pub mod rate;
 pub mod rtt;
 pub mod time;

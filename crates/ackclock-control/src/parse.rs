@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::InvalidParameter;
+use crate::quantity::exact;
 
 /// Makes types that have `find(&str)` parse from strings, so that setters take a name or a value alike.
 macro_rules! found_by_name {
@@ -47,35 +48,22 @@ found_by_name! {
 pub(crate) fn duration(word: &str) -> Option<Duration> {
     let digits = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
     let (number, unit) = word.split_at_checked(digits)?;
-    let scale = match unit {
-        "s" => 9,
-        "ms" => 6,
-        "us" => 3,
-        "ns" => 0,
-        "" if number == "0" => 0,
+    let nanos = match unit {
+        "s" => 1_000_000_000,
+        "ms" => 1_000_000,
+        "us" => 1000,
+        "ns" => 1,
+        "" if number == "0" => 1,
         _ => return None,
     };
-    decimal(number, scale).map(Duration::from_nanos)
-}
-
-/// A decimal number times 10^`scale`, if that is a whole number: `decimal("0.25", 2)` is 25.
-pub(crate) fn decimal(word: &str, scale: u32) -> Option<u64> {
-    let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
-    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
-        return None;
-    }
-    let fraction = fraction.trim_end_matches('0');
-    let places = u32::try_from(fraction.len()).ok().filter(|&places| places <= scale)?;
-    let digits: u64 = format!("{whole}{fraction}").parse().ok()?;
-    digits.checked_mul(10_u64.checked_pow(scale - places)?)
+    exact(number, nanos).map(Duration::from_nanos)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{decimal, duration};
+    use super::duration;
 
     #[test]
     fn durations_have_units() {
@@ -85,13 +73,5 @@ mod tests {
         for word in ["", "s", "200", "1.s.", "-1s", "1e3s", "1 s", "99999999999999999999s", "ünix"] {
             assert_eq!(duration(word), None, "{word}");
         }
-    }
-
-    #[test]
-    fn decimals_are_exact() {
-        assert_eq!(decimal("0.2", 4), Some(2000));
-        assert_eq!(decimal("0.0125", 4), Some(125));
-        assert_eq!(decimal("0.00001", 4), None);
-        assert_eq!(decimal(".5", 4), None);
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ackclock_control::quantity::exact;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 use serde::ser::{Serialize, Serializer};
 
@@ -241,18 +242,7 @@ fn parse(text: &str, units: &[(&str, u64)], allowed: &'static str) -> Result<u64
     let (number, unit) = trimmed.split_at(end);
     let unit = unit.trim_start();
     let (_, scale) = units.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() || fraction.contains('.') || fraction.len() > 18 {
-        return Err(refused());
-    }
-    let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| refused())?;
-    let scaled = digits.checked_mul(u128::from(*scale)).ok_or_else(refused)?;
-    let divisor = 10u128.pow(fraction.len() as u32);
-    // A fraction of the smallest unit would be lost without a word.
-    if scaled % divisor != 0 {
-        return Err(refused());
-    }
-    u64::try_from(scaled / divisor).ok().filter(|value| *value < u64::MAX).ok_or_else(refused)
+    exact(number, *scale).filter(|value| *value < u64::MAX).ok_or_else(refused)
 }
 
 fn refuse(found: &str, allowed: &'static str) -> UnitError {

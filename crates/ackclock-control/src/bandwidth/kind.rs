@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Csa, PacketPair, SenderEstimator, Tcsa, TcsaPrime, Tssf};
 use crate::InvalidParameter;
-use crate::parse::decimal;
+use crate::quantity::exact;
 
 /// An estimator at the sender, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ impl SenderEstimatorKind {
         let csa = |config: CsaConfig| {
             let nu_e4 = match nu {
                 None => config.nu_e4,
-                Some(nu) => u16::try_from(decimal(nu, 4)?).ok()?,
+                Some(nu) => u16::try_from(exact(nu, 10_000)?).ok()?,
             };
             CsaConfig::new(n, nu_e4).ok()
         };

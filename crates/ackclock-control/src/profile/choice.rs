@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::{AckPolicy, Ecn, Recovery, UndoChoice};
 use crate::InvalidParameter;
-use crate::parse::{decimal, duration};
+use crate::parse::duration;
+use crate::quantity::exact;
 
 impl Recovery {
     /// One line on what the policy does, and where it is described.
@@ -92,7 +93,7 @@ impl AckPolicy {
             Some(("every-second", word)) => Self::EverySecondSegment { delay_max: delay(word)? },
             Some(("window-share", parameters)) => {
                 let (percent, word) = parameters.split_once(',').ok_or_else(wrong)?;
-                let percent = decimal(percent.trim_end_matches('%'), 0).and_then(|n| u8::try_from(n).ok());
+                let percent = exact(percent.trim_end_matches('%'), 1).and_then(|n| u8::try_from(n).ok());
                 Self::WindowShare { percent: percent.ok_or_else(wrong)?, delay_max: delay(word)? }
             }
             _ => return Err(wrong()),

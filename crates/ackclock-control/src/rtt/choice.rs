@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::presets::{self, UnknownPreset};
 use super::{Arithmetic, Formula, Gain, RtoConfig, Sampling};
-use crate::parse::{decimal, duration};
+use crate::parse::duration;
+use crate::quantity::exact;
 
 /// Words that stand for no estimator, or parameters that none can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -172,7 +173,7 @@ fn gain(word: &str) -> Option<Gain> {
     match word.split_once('/') {
         Some(("1", n)) => n.parse().ok().filter(|&n| n > 0).map(Gain::one_in),
         Some(_) => None,
-        None => match decimal(word, 0)? {
+        None => match exact(word, 1)? {
             0 => Some(Gain::ZERO),
             1 => Some(Gain::ONE),
             _ => None,

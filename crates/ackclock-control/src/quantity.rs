@@ -1,0 +1,45 @@
+//! Quantities written as decimal numbers, read exactly.
+
+/// `number` times `unit`, if that is a whole number that fits: of 1.5 and 1024 it is 1536. A number is digits, and
+/// perhaps a point and more digits.
+///
+/// ```
+/// use ackclock_control::quantity::exact;
+///
+/// assert_eq!(exact("0.25", 1000), Some(250));
+/// assert_eq!(exact("0.25", 10), None);
+/// ```
+#[must_use]
+pub fn exact(number: &str, unit: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let fraction = fraction.trim_end_matches('0');
+    let places = u32::try_from(fraction.len()).ok().filter(|&places| places <= PLACES_MAX)?;
+    if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
+        return None;
+    }
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let scaled = digits.checked_mul(u128::from(unit))?;
+    // A fraction of the smallest unit would be lost without a word.
+    let divisor = 10_u128.pow(places);
+    if scaled % divisor == 0 { u64::try_from(scaled / divisor).ok() } else { None }
+}
+
+/// 10 to the power of this is less than 2^64.
+const PLACES_MAX: u32 = 18;
+
+#[cfg(test)]
+mod tests {
+    use super::exact;
+
+    #[test]
+    fn numbers_are_read_exactly() {
+        assert_eq!(exact("0.2", 10_000), Some(2000));
+        assert_eq!(exact("0.0125", 10_000), Some(125));
+        assert_eq!(exact("1.50", 2), Some(3));
+        assert_eq!(exact("0.00001", 10_000), None);
+        for wrong in ["", ".5", "1..5", "1.5.", "-1", "+1", "1e3", "1 0", "99999999999999999999"] {
+            assert_eq!(exact(wrong, 1_000_000), None, "{wrong}");
+        }
+    }
+}
