@@ -22,8 +22,10 @@ FLOORS = {
         "uses": {"control", "core", "wire"},
         "others": {"serde", "thiserror", "toml"},
     },
+    "ackclock-trace": {"uses": {"control", "core", "wire"}},
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
-    "tcpcat": {"uses": {"", "device"}},
+    "tcpcat": {"uses": {"", "device", "trace"}},
+    "tcplab": {"uses": {"control", "core", "sim", "trace", "wire"}},
 }
 # Packages above the floors: they may use everything.
 ROOF = {"ackclock-benches", "ackclock-tests", "ackclock-examples"}

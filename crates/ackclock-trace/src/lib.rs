@@ -1,0 +1,6 @@
+//! What becomes of a trace of a TCP connection: packet captures, tables, graphs, explanations.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod chart;
