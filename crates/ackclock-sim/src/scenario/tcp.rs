@@ -23,6 +23,13 @@ pub struct TcpSettings {
     /// The most bytes that wait in the receive buffer, and so the largest window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Bytes>,
+    /// The window from the beginning, 64 KiB unless told; with that of `receive-buffer` it is never tuned, which would
+    /// keep it to twice what the path has carried in a smallest round trip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer_initial: Option<Bytes>,
+    /// Whether window scaling is offered, without which no window is above 65,535 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_scaling: Option<bool>,
     /// Upper bound of the MSS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss: Option<u16>,
@@ -77,6 +84,14 @@ impl TcpSettings {
         Self { profile: Some(name.to_owned()), ..Self::default() }
     }
 
+    /// The same with a receive window of so many bytes from the beginning to the end, scaled if it has to be.
+    #[must_use]
+    pub fn fixed_window(self, bytes: u64) -> Self {
+        let window = Some(Bytes(bytes));
+        let window_scaling = if bytes > u16::MAX.into() { Some(true) } else { self.window_scaling };
+        Self { receive_buffer: window, receive_buffer_initial: window, window_scaling, ..self }
+    }
+
     /// These settings over `below`.
     #[must_use]
     pub fn over(&self, below: &Self) -> Self {
@@ -89,6 +104,8 @@ impl TcpSettings {
                 .or_else(|| if self.profile.is_some() { None } else { below.congestion.clone() }),
             send_buffer: self.send_buffer.or(below.send_buffer),
             receive_buffer: self.receive_buffer.or(below.receive_buffer),
+            receive_buffer_initial: self.receive_buffer_initial.or(below.receive_buffer_initial),
+            window_scaling: self.window_scaling.or(below.window_scaling),
             mss: self.mss.or(below.mss),
             initial_window: self.initial_window.or(below.initial_window),
             acks: self.acks.or(below.acks),
@@ -115,6 +132,8 @@ impl TcpSettings {
         let size = |bytes: Bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX);
         tcp.send_buffer_max = self.send_buffer.map_or(tcp.send_buffer_max, size);
         tcp.receive_buffer_max = self.receive_buffer.map_or(tcp.receive_buffer_max, size);
+        tcp.receive_buffer_initial = self.receive_buffer_initial.map_or(tcp.receive_buffer_initial, size);
+        tcp.window_scaling = self.window_scaling.unwrap_or(tcp.window_scaling);
         tcp.mss_max = self.mss.or(tcp.mss_max);
         tcp.initial_window_segments = self.initial_window.unwrap_or(tcp.initial_window_segments);
         tcp.nodelay = self.nodelay.unwrap_or(tcp.nodelay);

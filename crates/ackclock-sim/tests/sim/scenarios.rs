@@ -130,6 +130,9 @@ fn full() -> Scenario {
         ecn: Some(EcnSetting::Classic),
         nodelay: Some(true),
         mss: Some(536),
+        receive_buffer: Some(Bytes(200_000)),
+        receive_buffer_initial: Some(Bytes(100_000)),
+        window_scaling: Some(false),
         ..TcpSettings::default()
     };
     let pages = TrafficKind::RequestResponse {
