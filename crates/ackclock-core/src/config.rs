@@ -11,6 +11,7 @@ use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
 
 use crate::ListenAddr;
+use crate::trace::TraceConfig;
 
 /// Settings of one endpoint.
 #[derive(Clone)]
@@ -108,6 +109,8 @@ pub struct TcpConfig {
     pub receiver_bandwidth: Option<usize>,
     /// Explicit congestion notification.
     pub ecn: Ecn,
+    /// What is written down of what the connection does and why; `None` (the default): nothing.
+    pub trace: Option<TraceConfig>,
     /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
     pub nodelay: bool,
     /// Probe an idle peer; `None` (the default): never (RFC 9293 MUST-25).
@@ -183,6 +186,7 @@ impl Default for TcpConfig {
             acks: profile.acks,
             receiver_bandwidth: None,
             ecn: profile.options.ecn,
+            trace: None,
             nodelay: false,
             keepalive: None,
             user_timeout: None,

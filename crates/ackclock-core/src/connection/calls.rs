@@ -2,6 +2,7 @@
 
 use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, Timers};
 use super::{Connection, State};
+use crate::trace::Entry;
 use crate::{ConnectionError, Instant, ReadError, WriteError};
 
 impl Connection {
@@ -26,6 +27,7 @@ impl Connection {
             return Err(WriteError::WouldBlock);
         }
         self.timers.buffers = Timers::UNSET;
+        self.trace_written(now, written);
         self.time_cork(now);
         self.update_send_timer(now);
         Ok(written)
@@ -121,6 +123,7 @@ impl Connection {
         }
         self.rcv.buffer.consume(len);
         self.rcv.on_read(now, len, self.rtt_min());
+        self.trace_read(now, len);
         if self.rcv.buffer.readable() == 0 {
             self.timers.buffers = self.timers.buffers.min(now + BUFFERS_KEPT);
         }
@@ -182,6 +185,7 @@ impl Connection {
         }
         if !self.snd.closed {
             self.snd.closed = true;
+            self.trace.note(now, Entry::Shutdown);
             if self.established {
                 self.enter(now, self.state.after_close());
             }

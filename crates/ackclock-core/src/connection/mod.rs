@@ -27,6 +27,7 @@ mod tests;
 mod timeouts;
 mod timers;
 mod timestamps;
+mod tracing;
 mod transmit;
 mod undo;
 
@@ -46,10 +47,11 @@ use self::receiver::Receiver;
 use self::sender::Sender;
 use self::timers::Timers;
 use self::timestamps::Timestamps;
+use self::tracing::Trace;
 use self::undo::Undo;
 use crate::position::Position;
 use crate::recovery::Scoreboard;
-use crate::trace::Trace;
+use crate::trace::{BatchCause, Entry};
 use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
 
 pub(crate) use self::ecn::negotiation::{Agreement, Offer};
@@ -273,6 +275,10 @@ impl Connection {
             return;
         }
         self.trace.state(now, self.state, State::Closed);
+        if let Some(error) = error {
+            self.trace.note(now, Entry::Failed(error.into()));
+            self.trace.call(BatchCause::Failed);
+        }
         self.state = State::Closed;
         if self.error.is_none() {
             self.error = error;

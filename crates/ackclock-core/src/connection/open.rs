@@ -16,11 +16,11 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::timers::Timers;
 use super::timestamps::Timestamps;
+use super::tracing::Trace;
 use super::{Acks, Connection, Counts, Delivery, GiveUp, Pending, State};
 use crate::budget::Budget;
 use crate::position::Position;
 use crate::recovery::Scoreboard;
-use crate::trace::Trace;
 use crate::{FourTuple, Instant, Readiness, TcpConfig};
 
 /// What the endpoint gives a new connection.
@@ -88,6 +88,7 @@ impl Connection {
     fn new(now: Instant, tuple: FourTuple, tcp: Arc<TcpConfig>, env: &Environment, irs: SeqNum) -> Self {
         let iss = Position::initial(env.iss);
         let mtu = u32::try_from(env.mtu).unwrap_or(u32::MAX);
+        let trace = Trace::new(tcp.trace);
         let start = Start {
             smss: u32::from(default_mss(&tuple)),
             initial_window: u64::from(default_mss(&tuple)),
@@ -132,7 +133,7 @@ impl Connection {
             error_taken: false,
             soft_error: None,
             orphaned: false,
-            trace: Trace::default(),
+            trace,
         }
     }
 

@@ -43,6 +43,7 @@ mod stateless;
 mod syn_queue;
 mod time_wait;
 mod timers;
+mod traces;
 
 #[cfg(test)]
 mod tests;
@@ -70,6 +71,7 @@ use self::slots::Slots;
 use self::syn_queue::SynQueue;
 use self::time_wait::TimeWaitTable;
 use self::timers::TimerWheel;
+use self::traces::Traces;
 use crate::budget::Budget;
 use crate::connection::Environment;
 use crate::{
@@ -121,6 +123,7 @@ pub struct Endpoint {
     replies: Replies,
     transmit: IndexQueue,
     events: Events,
+    traces: Traces,
     header: [u8; HEADER_MAX],
     counters: Counters,
 }
@@ -153,6 +156,7 @@ impl Endpoint {
             replies: Replies::default(),
             transmit: IndexQueue::default(),
             events: Events::default(),
+            traces: Traces::default(),
             header: [0; HEADER_MAX],
             counters: Counters::default(),
             config,
@@ -306,8 +310,7 @@ impl Endpoint {
             self.touch(id.index);
         } else {
             // It was over, or gave way to a connection of the same name.
-            self.timers.disarm(id.index);
-            self.connections.remove(id.index);
+            self.remove_released(id.index);
         }
         self.check_invariants();
     }
@@ -320,11 +323,11 @@ impl Endpoint {
 
     /// The device's MTU changed.
     pub fn set_mtu(&mut self, now: Instant, mtu: usize) {
-        self.advance(now);
+        let now = self.advance(now);
         self.config.mtu = mtu;
         for index in self.connections.indices() {
             if let Some(live) = self.connections.at_mut(index) {
-                live.connection.set_mtu(mtu);
+                live.connection.set_mtu(now, mtu);
                 self.touch(index);
             }
         }
