@@ -4,4 +4,6 @@
 #![warn(missing_docs)]
 
 pub mod chart;
+pub mod explain;
+pub mod export;
 pub mod file;
