@@ -7,3 +7,6 @@ mod table;
 pub use fields::{Value, fields};
 pub use packets::pcapng;
 pub use table::{COLUMNS, csv, json_lines};
+
+#[cfg(test)]
+mod tests;
