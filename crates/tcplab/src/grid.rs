@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use ackclock_control::congestion::Registry;
+use ackclock_control::quantity::exact;
 use ackclock_sim::rng::Rng;
 use ackclock_sim::scenario::{EcnSetting, Loss};
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
@@ -14,7 +15,7 @@ use crate::measure::Measures;
 use crate::net::Dumbbell;
 
 /// What is varied, and what is the same in all cells.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Grid {
     /// Controllers by name, with parameters behind a colon if they take any.
     pub cc: Vec<String>,
@@ -253,26 +254,14 @@ impl FromStr for Buffer {
         let wrong =
             || format!("found `{text}`; allowed is a number with `bdp` or `packets`, as 0.5bdp or 20packets");
         let text = text.trim();
-        if let Some(number) = text.strip_suffix("packets") {
-            return number
-                .trim()
-                .parse()
-                .ok()
-                .filter(|&packets| packets > 0)
-                .map(Self::Packets)
-                .ok_or_else(wrong);
+        let within = |number: &str, scale: u64, most: u64| {
+            exact(number.trim(), scale).filter(|value| (1..=most).contains(value)).ok_or_else(wrong)
+        };
+        match (text.strip_suffix("packets"), text.strip_suffix("bdp")) {
+            (Some(packets), _) => within(packets, 1, PACKETS_MAX).map(Self::Packets),
+            (None, Some(products)) => within(products, 1000, 1_000_000).map(Self::Bdp),
+            (None, None) => Err(wrong()),
         }
-        let number = text.strip_suffix("bdp").ok_or_else(wrong)?.trim();
-        let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
-        let all_digits = (whole.to_owned() + decimals).bytes().all(|byte| byte.is_ascii_digit());
-        if number.is_empty() || whole.is_empty() || decimals.len() > 3 || !all_digits {
-            return Err(wrong());
-        }
-        let thousandths = format!("{whole}{decimals:0<3}").parse().ok();
-        thousandths
-            .filter(|&thousandths| thousandths > 0 && thousandths <= 1_000_000)
-            .map(Self::Bdp)
-            .ok_or_else(wrong)
     }
 }
 
@@ -311,6 +300,8 @@ fn bdp_bytes(rate: Rate, delay: Span) -> u64 {
     u64::try_from(bits / 8).unwrap_or(u64::MAX)
 }
 
+/// The most packets that a queue may be given.
+const PACKETS_MAX: u64 = 10_000_000;
 /// A full packet.
 const PACKET_BYTES: u64 = 1500;
 /// What sender and receiver have room for at least.

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod compare;
 mod exit;
 mod kit_command;
 mod output;
@@ -34,6 +35,8 @@ struct Args {
 enum Command {
     /// Run a scenario, and say what came of its flows and links
     Run(run::Args),
+    /// Compare congestion controllers over a grid of rates, delays, buffers and losses
+    Compare(compare::Args),
     /// Repeat the experiments of the four papers
     Papers(papers::Args),
     /// Examine congestion controllers: the checks of the kit, and a fixed list of simulated situations
@@ -43,6 +46,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome: anyhow::Result<Exit> = match Args::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Kit(args) => kit_command::run(&args),
     };
