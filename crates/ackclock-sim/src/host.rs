@@ -147,6 +147,7 @@ impl Host {
             }
         }
         self.core.set_timer(world);
+        self.core.give_traces(world);
     }
 
     fn on_event(&mut self, event: Event, world: &mut World) {
@@ -207,6 +208,14 @@ impl Core {
             world.net.forward(now, self.node, id);
         }
         any
+    }
+
+    /// What traced connections give out goes to those who look on.
+    #[inline]
+    pub(crate) fn give_traces(&mut self, world: &mut World) {
+        while let Some(batch) = self.endpoint.poll_trace() {
+            world.net.observers.trace(self.node, &batch);
+        }
     }
 
     /// Sets the timer to the endpoint's next deadline, unless it fires before that anyway.

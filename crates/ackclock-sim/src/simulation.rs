@@ -147,6 +147,7 @@ impl Simulation {
     /// Runs to the scenario's end and reports.
     pub fn run(&mut self) -> Report {
         self.run_until(self.end);
+        self.request_traces();
         self.report()
     }
 
@@ -154,6 +155,34 @@ impl Simulation {
     pub fn run_until(&mut self, until: Instant) {
         while self.step(until) {}
         self.world.now = self.world.now.max(until);
+    }
+
+    /// Has all traced connections give out what they have written down; [`run`](Self::run) ends with it.
+    pub fn request_traces(&mut self) {
+        for host in self.hosts.iter_mut().flatten() {
+            host.core.endpoint.request_traces();
+            host.core.give_traces(&mut self.world);
+        }
+    }
+
+    /// The names of the hosts and routers, by node number.
+    #[must_use]
+    pub fn node_names(&self) -> Vec<&str> {
+        let mut names = vec![""; self.nodes.len()];
+        for (name, number) in &self.nodes {
+            names[*number as usize] = name;
+        }
+        names
+    }
+
+    /// The names of the directions of the links, by the number that observers see, as in reports.
+    #[must_use]
+    pub fn link_names(&self) -> Vec<String> {
+        self.scenario
+            .links
+            .iter()
+            .flat_map(|link| ["there", "back"].map(|way| format!("{}:{way}", link.label())))
+            .collect()
     }
 
     /// What has been measured so far.

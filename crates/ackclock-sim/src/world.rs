@@ -176,6 +176,7 @@ impl Net {
             return self.send_next(now, index);
         }
         link.note_length(now);
+        self.observers.queue(now, index, &*link.queue);
         let waits = std::mem::replace(&mut link.waits, true);
         let free = link.transmitter.busy_until();
         self.settle(now, index);
@@ -193,6 +194,7 @@ impl Net {
             Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
         let next = link.queue.dequeue(&mut cx);
         link.note_length(now);
+        self.observers.queue(now, index, &*link.queue);
         self.settle(now, index);
         if let Some(next) = next {
             self.send(now, index, &next);

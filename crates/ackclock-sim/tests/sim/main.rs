@@ -5,6 +5,7 @@ mod determinism;
 mod network;
 mod performance_of_tcp;
 mod scenarios;
+mod traces;
 
 use ackclock_sim::units::{Rate, Span};
 use ackclock_sim::{Direction, Scenario};
