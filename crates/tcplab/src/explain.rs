@@ -73,7 +73,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// Reads a trace and says what of it is missing.
 pub(crate) fn open(path: &std::path::Path) -> anyhow::Result<Trace> {
     let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
-    let trace = Trace::read(&bytes).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let trace =
+        Trace::read(&bytes).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     if let Some(damage) = &trace.damage {
         output::say(&format!("tcplab: {} is {damage}; what lies before is used", path.display()));
     }
