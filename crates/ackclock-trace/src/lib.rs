@@ -5,3 +5,4 @@
 
 pub mod chart;
 pub mod file;
+pub mod report;

@@ -17,6 +17,10 @@ use serde::Serialize;
 pub use png::{PNG_SCALE, PngError, png};
 pub use svg::svg;
 
+pub(crate) use layout::{Layout, Placed, Row, places as rows_of};
+pub(crate) use palette::{colours, properties};
+pub(crate) use text::escape;
+
 /// A picture.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
