@@ -7,3 +7,4 @@ pub mod chart;
 pub mod explain;
 pub mod export;
 pub mod file;
+pub mod report;
