@@ -2,11 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+mod assess;
+mod capture;
 mod exit;
 mod output;
 #[expect(dead_code, reason = "experiments are built from it; the first of them takes this line away")]
 mod papers;
 mod picture;
+mod recorded;
+mod rto;
+mod ssthresh;
 
 use std::process::ExitCode;
 
@@ -29,11 +34,17 @@ struct Args {
 enum Command {
     /// Repeats the experiments of the four papers.
     Papers(papers::Args),
+    /// Assesses the retransmission timeouts of captured connections.
+    Rto(rto::Args),
+    /// Assesses what estimates of the bandwidth would have done at the start of captured connections.
+    Ssthresh(ssthresh::Args),
 }
 
 fn main() -> ExitCode {
     let outcome: anyhow::Result<Exit> = match Args::parse().command {
         Command::Papers(args) => papers::run(&args),
+        Command::Rto(args) => rto::run(&args),
+        Command::Ssthresh(args) => ssthresh::run(&args),
     };
     let exit = outcome.unwrap_or_else(|error| {
         output::say(&format!("tcplab: {error:#}"));
