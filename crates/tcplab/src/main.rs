@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod assess;
+mod capture;
 mod compare;
 mod convert;
 mod exit;
@@ -14,7 +16,10 @@ mod output;
 )]
 mod papers;
 mod picture;
+mod recorded;
+mod rto;
 mod run;
+mod ssthresh;
 
 use std::process::ExitCode;
 
@@ -47,6 +52,10 @@ enum Command {
     Explain(explain::Args),
     /// Turn a trace into CSV, JSON lines or a packet capture
     Convert(convert::Args),
+    /// Assess the retransmission timeouts of captured connections
+    Rto(rto::Args),
+    /// Assess what estimates of the bandwidth would have done at the start of captured connections
+    Ssthresh(ssthresh::Args),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +66,8 @@ fn main() -> ExitCode {
         Command::Kit(args) => kit_command::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Rto(args) => rto::run(&args),
+        Command::Ssthresh(args) => ssthresh::run(&args),
     };
     let exit = outcome.unwrap_or_else(|error| {
         output::say(&format!("tcplab: {error:#}"));

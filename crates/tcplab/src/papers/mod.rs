@@ -1,5 +1,6 @@
 //! `tcplab papers`: the experiments of the four papers, the papers' values beside the measured ones.
 
+mod allman_paxson;
 mod experiment;
 pub(crate) mod many;
 pub(crate) mod net;
@@ -35,7 +36,7 @@ pub(crate) struct Args {
 }
 
 /// All experiments, in the order of the papers.
-const EXPERIMENTS: &[&[Experiment]] = &[];
+const EXPERIMENTS: &[&[Experiment]] = &[allman_paxson::EXPERIMENTS];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let all: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();
