@@ -1,9 +1,13 @@
 //! `tcplab papers`: the experiments of the four papers, the papers' values beside the measured ones.
 
+mod bfa;
+pub(crate) mod draw;
 mod experiment;
+mod jacobson;
 pub(crate) mod many;
 pub(crate) mod net;
 mod results;
+pub(crate) mod segments;
 mod select;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +38,7 @@ pub(crate) struct Args {
 }
 
 /// All experiments, in the order of the papers.
-const EXPERIMENTS: &[&[Experiment]] = &[];
+const EXPERIMENTS: &[&[Experiment]] = &[jacobson::EXPERIMENTS, bfa::EXPERIMENTS];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let all: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();
