@@ -1,10 +1,14 @@
 //! `tcplab papers`: the experiments of the four papers, the papers' values beside the measured ones.
 
 mod allman_paxson;
+mod bfa;
+pub(crate) mod draw;
 mod experiment;
+mod jacobson;
 pub(crate) mod many;
 pub(crate) mod net;
 mod results;
+pub(crate) mod segments;
 mod select;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +40,8 @@ pub(crate) struct Args {
 }
 
 /// All experiments, in the order of the papers.
-const EXPERIMENTS: &[&[Experiment]] = &[allman_paxson::EXPERIMENTS];
+const EXPERIMENTS: &[&[Experiment]] =
+    &[jacobson::EXPERIMENTS, bfa::EXPERIMENTS, allman_paxson::EXPERIMENTS];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let all: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();
