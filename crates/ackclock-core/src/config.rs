@@ -122,6 +122,9 @@ pub struct TcpConfig {
     pub send_buffer_max: usize,
     /// The most bytes that wait in the receive buffer; the window is tuned up to it.
     pub receive_buffer_max: usize,
+    /// The bytes of it that the window offers from the beginning, 64 KiB unless told otherwise; where this is
+    /// `receive_buffer_max` or more, nothing is tuned.
+    pub receive_buffer_initial: usize,
     /// Upper bound for the MSS in both directions; `None`: what the MTU allows.
     pub mss_max: Option<u16>,
     /// IPv4 time to live and IPv6 hop limit (RFC 9293 MUST-49).
@@ -189,6 +192,7 @@ impl Default for TcpConfig {
             user_timeout: None,
             send_buffer_max: 4 << 20,
             receive_buffer_max: 6 << 20,
+            receive_buffer_initial: 64 << 10,
             mss_max: None,
             ttl: 64,
             dscp: 0,

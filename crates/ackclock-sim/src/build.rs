@@ -96,7 +96,7 @@ impl<'a> Builder<'a> {
         let settings = config.tcp.over(&self.scenario.tcp);
         endpoint.tcp = settings
             .config(self.registry)
-            .map_err(|unknown| Problem::unknown_setting(&format!("host[{index}].tcp"), unknown))?;
+            .map_err(|wrong| Problem::wrong_setting(&format!("host[{index}].tcp"), wrong))?;
         Ok(Host::new(HostOptions {
             node,
             endpoint,

@@ -259,9 +259,7 @@ impl Simulation {
         let host = &self.scenario.hosts[node.number as usize];
         let settings = own.over(&host.tcp.over(&self.scenario.tcp));
         let config = settings.config(registry);
-        config
-            .map(Some)
-            .map_err(|unknown| Problem::unknown_setting(&format!("traffic[{traffic}].tcp"), unknown))
+        config.map(Some).map_err(|wrong| Problem::wrong_setting(&format!("traffic[{traffic}].tcp"), wrong))
     }
 
     fn add_flow(&mut self, name: &str, start: Instant) -> u32 {

@@ -65,7 +65,7 @@ pub(crate) fn window_scale_for(receive_buffer_max: usize) -> u8 {
 
 /// The window in our SYN or SYN,ACK.
 pub(crate) fn initial_receive_window(tcp: &TcpConfig) -> u16 {
-    u16::try_from(Receiver::LIMIT_INITIAL.min(tcp.receive_buffer_max)).unwrap_or(u16::MAX)
+    u16::try_from(tcp.receive_buffer_initial.min(tcp.receive_buffer_max)).unwrap_or(u16::MAX)
 }
 
 /// The MSS option of our SYN: the largest packet we take, less fixed headers.
@@ -99,7 +99,12 @@ impl Connection {
             state: State::Closed,
             established: false,
             snd: Sender::new(iss, &env.budget, tcp.send_buffer_max, mtu),
-            rcv: Receiver::new(Position::initial(irs), &env.budget, tcp.receive_buffer_max),
+            rcv: Receiver::new(
+                Position::initial(irs),
+                &env.budget,
+                tcp.receive_buffer_initial,
+                tcp.receive_buffer_max,
+            ),
             timestamps: None,
             sack: false,
             template: HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2),

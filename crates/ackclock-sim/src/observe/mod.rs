@@ -13,6 +13,7 @@ pub use log::{LogHash, PacketLog};
 pub use pcapng::Pcapng;
 pub use series::{FlowPoint, LinkPoint, Series};
 
+use crate::host::source_node;
 use crate::packet::Packet;
 use crate::queue::DropRule;
 
@@ -64,6 +65,20 @@ pub enum What {
 #[derive(Clone, Copy, Debug)]
 pub struct PacketView<'a>(pub(crate) &'a Packet);
 
+/// What the header of a TCP segment says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SegmentView {
+    /// The node that sent it, by its number.
+    pub source: u32,
+    /// Source and destination port.
+    pub ports: (u16, u16),
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgement number.
+    pub ack: u32,
+}
+
 /// What is measured from time to time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
@@ -92,6 +107,14 @@ impl<'a> PacketView<'a> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What its TCP header says, if it has one.
+    #[must_use]
+    pub fn segment(&self) -> Option<SegmentView> {
+        let ports = self.0.ports()?;
+        let (seq, ack, _) = self.0.numbers();
+        Some(SegmentView { source: source_node(self.header()), ports, seq, ack })
     }
 
     /// Its headers.

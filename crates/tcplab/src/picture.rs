@@ -1,0 +1,15 @@
+//! Pictures as files.
+
+use std::path::Path;
+
+use ackclock_trace::chart::Figure;
+
+use crate::output;
+
+/// The ending of the files that [`write`] makes.
+pub(crate) const ENDING: &str = "json";
+
+/// Writes a picture into `folder`, under `stem` with [`ENDING`].
+pub(crate) fn write(folder: &Path, stem: &str, figure: &Figure) -> anyhow::Result<()> {
+    output::write_json(&folder.join(format!("{stem}.{ENDING}")), figure)
+}
