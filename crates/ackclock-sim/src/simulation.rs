@@ -356,4 +356,4 @@ fn link_point(link: &Link) -> LinkPoint {
 }
 
 /// How much is written at a time of bytes that do not matter.
-const ZEROS: usize = 8 << 10;
+const ZEROS: usize = 64 << 10;
