@@ -2,8 +2,9 @@
 
 use ackclock_core::Instant;
 
+use crate::calendar::Calendar;
 use crate::flow::Flow;
-use crate::heap::{Heap, Key};
+use crate::heap::Key;
 use crate::host::addr_of;
 use crate::icmp::{self, Complaint};
 use crate::link::{Flying, Link};
@@ -19,7 +20,7 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) net: Net,
     /// Timers: far more of them than of packets wait, and far fewer fire, so they have a heap of their own.
-    pub(crate) timers: Heap<Wake>,
+    pub(crate) timers: Calendar<Wake>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) scratch: Scratch,
     /// What applications write whose bytes do not matter.
@@ -39,7 +40,7 @@ pub(crate) enum Wake {
 /// The network: links, routes, what is under way.
 #[derive(Debug)]
 pub(crate) struct Net {
-    pub(crate) heap: Heap<NetEvent>,
+    pub(crate) calendar: Calendar<NetEvent>,
     pub(crate) packets: Packets,
     pub(crate) links: Vec<Link>,
     pub(crate) routes: Routes,
@@ -76,7 +77,7 @@ impl World {
 impl Net {
     pub(crate) fn new(links: Vec<Link>, routes: Routes, ipv6: bool) -> Self {
         Self {
-            heap: Heap::new(),
+            calendar: Calendar::new(),
             packets: Packets::default(),
             links,
             routes,
@@ -102,22 +103,22 @@ impl Net {
     #[inline]
     pub(crate) fn step(&mut self, now: Instant) -> Option<(u32, PacketId)> {
         self.events += 1;
-        match self.heap.peek_event()? {
+        match self.calendar.peek_event()? {
             NetEvent::Arrival(index) => {
                 let link = &mut self.links[index as usize];
                 let arrived = link.flying.pop_front();
                 match link.flying.front() {
-                    Some(next) => self.heap.replace_next(next.arrives, NetEvent::Arrival(index)),
-                    None => _ = self.heap.pop(),
+                    Some(next) => self.calendar.replace_next(next.arrives, NetEvent::Arrival(index)),
+                    None => _ = self.calendar.pop(),
                 }
                 arrived.map(|flying| (link.to, flying.packet))
             }
             NetEvent::Stray { link, packet } => {
-                self.heap.pop();
+                self.calendar.pop();
                 Some((self.links[link as usize].to, packet))
             }
             NetEvent::Free(index) => {
-                self.heap.pop();
+                self.calendar.pop();
                 self.links[index as usize].waits = false;
                 self.send_next(now, index);
                 None
@@ -181,7 +182,7 @@ impl Net {
         self.settle(now, index);
         if !waits {
             let key = self.key(free);
-            self.heap.push(key, NetEvent::Free(index));
+            self.calendar.push(key, NetEvent::Free(index));
         }
     }
 
@@ -213,7 +214,7 @@ impl Net {
         if !link.queue.is_empty() {
             link.waits = true;
             let key = self.key(ends);
-            self.heap.push(key, NetEvent::Free(index));
+            self.calendar.push(key, NetEvent::Free(index));
         }
         self.observers.tell(now, What::Departed, from, Some(index), self.packets.get(next.packet));
         self.launch(now, index, ends, next.packet);
@@ -235,7 +236,7 @@ impl Net {
                     if free {
                         self.links[index as usize].stats.reordered += 1;
                         let key = self.key(arrives + late);
-                        self.heap.push(key, NetEvent::Stray { link: index, packet: id });
+                        self.calendar.push(key, NetEvent::Stray { link: index, packet: id });
                     } else {
                         self.fly(index, arrives + late, id);
                     }
@@ -254,7 +255,7 @@ impl Net {
         let key = self.key(at);
         self.links[index as usize].flying.push_back(Flying { arrives: key, packet });
         if first {
-            self.heap.push(key, NetEvent::Arrival(index));
+            self.calendar.push(key, NetEvent::Arrival(index));
         }
     }
 
