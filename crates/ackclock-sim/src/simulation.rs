@@ -354,7 +354,7 @@ fn link_point(link: &Link) -> LinkPoint {
         queue_packets: link.queue.len() as u32,
         queue_bytes: link.queue.bytes(),
         sent_bytes: link.stats.sent_bytes,
-        dropped: link.stats.dropped.iter().sum(),
+        dropped: link.stats.dropped().iter().sum(),
     }
 }
 

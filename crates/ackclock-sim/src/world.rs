@@ -168,7 +168,7 @@ impl Net {
         let queued = Queued { packet: id, bytes, since: now, flow, ecn_capable: packet.ecn() != 0 };
         self.observers.tell(now, What::Queued, link.from, Some(index), packet);
         if is_free && link.transparent {
-            return self.send(now, index, &queued);
+            return self.send(now, index, &queued, true);
         }
         let mut cx =
             Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
@@ -196,22 +196,22 @@ impl Net {
         link.note_length(now);
         self.settle(now, index);
         if let Some(next) = next {
-            self.send(now, index, &next);
+            self.send(now, index, &next, false);
         }
     }
 
-    /// The transmitter sends a packet.
+    /// The transmitter sends a packet. `is_last`: it is known that none waits behind it.
     #[inline]
-    fn send(&mut self, now: Instant, index: u32, next: &Queued) {
+    fn send(&mut self, now: Instant, index: u32, next: &Queued, is_last: bool) {
         let link = &mut self.links[index as usize];
         let begins = now.as_nanos();
         let ends = link.transmitter.send(begins, next.bytes);
-        link.stats.delay.record(begins - next.since.as_nanos());
+        link.stats.note_wait(begins - next.since.as_nanos());
         link.stats.sent += 1;
         link.stats.sent_bytes += u64::from(next.bytes);
         link.stats.busy_ns += ends - begins;
         let from = link.from;
-        if !link.queue.is_empty() {
+        if !is_last && !link.queue.is_empty() {
             link.waits = true;
             let key = self.key(ends);
             self.calendar.push(key, NetEvent::Free(index));
