@@ -102,12 +102,9 @@ impl Host {
         let now = world.now;
         let packet = world.net.packets.get(id);
         world.net.observers.tell(now, What::Delivered, self.core.node, None, packet);
-        if packet.is_tcp()
-            && let Some((src_port, dst_port)) = packet.ports()
-        {
-            let (_, ack, _) = packet.numbers();
-            let name = name(dst_port, source_node(packet.header()), src_port);
-            if let Some((flow, side, time)) = self.core.stopwatches.acked(name, ack, now.as_nanos()) {
+        if let Some(tcp) = packet.tcp() {
+            let name = name(tcp.dst_port, source_node(packet.header()), tcp.src_port);
+            if let Some((flow, side, time)) = self.core.stopwatches.acked(name, tcp.ack, now.as_nanos()) {
                 world.flows[flow as usize].rtt[usize::from(side == Side::To)].record(time);
             }
         }
@@ -198,11 +195,10 @@ impl Core {
             let id = world.net.packets.insert(&packet, self.full, dst);
             let sent = world.net.packets.get(id);
             if sent.payload_len() > 0
-                && let Some((src_port, dst_port)) = sent.ports()
+                && let Some(tcp) = sent.tcp()
             {
-                let (seq, ..) = sent.numbers();
-                let name = name(src_port, dst, dst_port);
-                self.stopwatches.sent(name, seq, sent.payload_len(), now.as_nanos());
+                let name = name(tcp.src_port, dst, tcp.dst_port);
+                self.stopwatches.sent(name, tcp.seq, sent.payload_len(), now.as_nanos());
             }
             world.net.observers.tell(now, What::Sent, self.node, None, sent);
             world.net.forward(now, self.node, id);

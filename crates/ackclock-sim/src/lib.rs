@@ -50,6 +50,7 @@
 
 mod app;
 mod build;
+mod calendar;
 mod flow;
 mod heap;
 mod host;

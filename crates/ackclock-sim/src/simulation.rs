@@ -8,8 +8,8 @@ use ackclock_core::{Instant, TcpConfig};
 
 use crate::app::{App, AppEvent};
 use crate::build::Builder;
+use crate::calendar::Calendar;
 use crate::flow::{Flow, Side};
-use crate::heap::Heap;
 use crate::host::{Host, Hosted, addr_of};
 use crate::link::Link;
 use crate::observe::{FlowPoint, LinkPoint, Observer, Sample};
@@ -92,7 +92,7 @@ impl Simulation {
         let world = World {
             now: Instant::ZERO,
             net,
-            timers: Heap::new(),
+            timers: Calendar::new(),
             flows: Vec::new(),
             scratch: Scratch::new(),
             zeros: vec![0; ZEROS].into(),
@@ -201,13 +201,16 @@ impl Simulation {
     #[inline]
     fn step(&mut self, until: Instant) -> bool {
         let world = &mut self.world;
-        let (packet, timer) = (world.net.heap.peek(), world.timers.peek());
+        let until = until.as_nanos();
+        let packet = world.net.calendar.peek_until(until);
+        // Timers behind the next packet need not be sorted yet.
+        let timer = world.timers.peek_until(packet.map_or(until, |packet| packet.at.min(until)));
         let packets_first = match (packet, timer) {
             (Some(packet), Some(timer)) => packet < timer,
             (packet, _) => packet.is_some(),
         };
         let next = if packets_first { packet } else { timer };
-        let Some(key) = next.filter(|key| key.at <= until.as_nanos()) else { return false };
+        let Some(key) = next.filter(|key| key.at <= until) else { return false };
         world.now = Instant::from_nanos(key.at);
         if !packets_first {
             if let Some(entry) = world.timers.pop() {
@@ -378,9 +381,9 @@ fn link_point(link: &Link) -> LinkPoint {
         queue_packets: link.queue.len() as u32,
         queue_bytes: link.queue.bytes(),
         sent_bytes: link.stats.sent_bytes,
-        dropped: link.stats.dropped.iter().sum(),
+        dropped: link.stats.dropped().iter().sum(),
     }
 }
 
 /// How much is written at a time of bytes that do not matter.
-const ZEROS: usize = 8 << 10;
+const ZEROS: usize = 64 << 10;
