@@ -1,6 +1,7 @@
 //! The network between the hosts, and what all hosts share: time, events, packets, links.
 
 use ackclock_core::Instant;
+use ackclock_wire::TxPacket;
 
 use crate::calendar::Calendar;
 use crate::flow::Flow;
@@ -124,6 +125,21 @@ impl Net {
                 None
             }
         }
+    }
+
+    /// A host sends a packet, which is still at the host. `carry`: with the values of its payload.
+    #[inline]
+    pub(crate) fn admit(
+        &mut self,
+        now: Instant,
+        node: u32,
+        packet: &TxPacket<'_>,
+        carry: bool,
+        dst: u32,
+    ) -> PacketId {
+        let id = self.packets.insert(packet, carry, dst);
+        self.observers.tell(now, What::Sent, node, None, self.packets.get(id));
+        id
     }
 
     /// A packet has come to a router.

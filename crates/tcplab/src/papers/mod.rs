@@ -40,8 +40,7 @@ pub(crate) struct Args {
 }
 
 /// All experiments, in the order of the papers.
-const EXPERIMENTS: &[&[Experiment]] =
-    &[jacobson::EXPERIMENTS, bfa::EXPERIMENTS, allman_paxson::EXPERIMENTS];
+const EXPERIMENTS: &[&[Experiment]] = &[jacobson::EXPERIMENTS, bfa::EXPERIMENTS, allman_paxson::EXPERIMENTS];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let all: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();

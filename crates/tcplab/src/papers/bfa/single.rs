@@ -166,7 +166,9 @@ fn choices() -> anyhow::Result<Table> {
     for (delay_ms, jitter_ms) in [(20, 0), (DELAY_MS, 0), (300, 0), (DELAY_MS, 10), (300, 10)] {
         for (name, delay) in [("each packet", Span(0)), ("every second, 200 ms", Span::millis(200))] {
             let acks = Some(Acks::EverySecond { delay });
-            let of = |profile: &str| point(profile, &TcpSettings { acks, ..ns(profile) }, 60, delay_ms, Span::millis(jitter_ms));
+            let of = |profile: &str| {
+                point(profile, &TcpSettings { acks, ..ns(profile) }, 60, delay_ms, Span::millis(jitter_ms))
+            };
             let (reno, bfa) = (of(RENO)?, of(BFA)?);
             let pair = |of: fn(&Point) -> f64| [of(&reno), of(&bfa)].map(|value| format!("{value:.2}"));
             let ratio = format!("{:.1}", bfa.power / reno.power);

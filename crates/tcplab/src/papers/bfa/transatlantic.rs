@@ -40,7 +40,13 @@ struct Level {
 
 const LEVELS: [Level; 3] = [
     Level { name: "low", load_percent: 2, rivals: 0, jitter_ms: 10, paper: ["56.48; 54.68", "56.64; 29.02"] },
-    Level { name: "medium", load_percent: 40, rivals: 0, jitter_ms: 10, paper: ["37.68; 19.84", "35.28; 17.49"] },
+    Level {
+        name: "medium",
+        load_percent: 40,
+        rivals: 0,
+        jitter_ms: 10,
+        paper: ["37.68; 19.84", "35.28; 17.49"],
+    },
     Level { name: "high", load_percent: 90, rivals: 4, jitter_ms: 10, paper: ["8.80; 6.01", "9.52; 6.03"] },
 ];
 
@@ -112,7 +118,11 @@ fn run() -> anyhow::Result<Findings> {
             let runs = runs(&level, profile, settings(profile))?;
             let mean = |of: fn(&Run) -> f64| format!("{:.2}", Summary::of(runs.iter().map(of)).mean);
             let path = [format!("{load_percent} %"), format!("{jitter_ms} ms"), name.to_owned()];
-            noise_rows.push(path.into_iter().chain([mean(|run| run.kbps), mean(Run::power), mean(|run| run.rtt)]).collect());
+            noise_rows.push(
+                path.into_iter()
+                    .chain([mean(|run| run.kbps), mean(Run::power), mean(|run| run.rtt)])
+                    .collect(),
+            );
         }
     }
     let noise = ["offered by others", "jitter up to", "sender", "kbit/s", "kbit/s²", "round trip (s)"];
@@ -123,7 +133,12 @@ fn run() -> anyhow::Result<Findings> {
         for (name, profile) in [("BFA", BFA), ("Reno", RENO)] {
             let runs = runs(&level, profile, settings(profile))?;
             let mean = |of: fn(&Run) -> f64| Summary::of(runs.iter().map(of)).mean;
-            eprintln!("{load_percent} {rivals} {name} {:.2} {:.2} {:.2}", mean(|run| run.kbps), mean(Run::power), mean(|run| run.rtt));
+            eprintln!(
+                "{load_percent} {rivals} {name} {:.2} {:.2} {:.2}",
+                mean(|run| run.kbps),
+                mean(Run::power),
+                mean(|run| run.rtt)
+            );
         }
     }
     let head = ["congestion", "variant", "kbit/s", "kbit/s²", "round trip (s)", "timeouts"];
@@ -168,10 +183,7 @@ fn scenario(level: &Level, profile: &str, settings: &TcpSettings) -> Scenario {
     let mut peer = TrafficConfig::bulk(profile, "a1", "b1", Some(Bytes(5_000_000))).start(Span::seconds(5));
     peer.tcp = settings.clone();
     peer.peer_tcp = settings.clone();
-    let scenario = network
-        .scenario(Span::seconds(805))
-        .tcp(self::settings(RENO))
-        .traffic(peer);
+    let scenario = network.scenario(Span::seconds(805)).tcp(self::settings(RENO)).traffic(peer);
     let scenario = match level.load_percent {
         0 => scenario,
         load => scenario.traffic(TrafficConfig::new("others", "a2", "b2", short_transfers(load))),

@@ -144,7 +144,8 @@ fn scenario(load_percent: u64) -> Scenario {
     // A transfer's bytes with its headers, and the handshake.
     let size = Bytes(4096);
     let bits = 8 * (size.0 + size.0.div_ceil(512) * 40 + 160);
-    let every = TimeOf::Exponential(Span(bits * 100 * 1_000_000_000 / (ARPANET.bits() * (load_percent - 10))));
+    let every =
+        TimeOf::Exponential(Span(bits * 100 * 1_000_000_000 / (ARPANET.bits() * (load_percent - 10))));
     let others = TrafficKind::Arrivals(Arrivals { every, size: SizeOf::Exponential(size) });
     network
         .scenario(END)
