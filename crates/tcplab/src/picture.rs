@@ -1,4 +1,4 @@
-//! Pictures as files.
+//! Pictures as files, and within pages.
 
 use std::path::Path;
 
@@ -12,4 +12,9 @@ pub(crate) const ENDING: &str = "svg";
 /// Writes a picture into `folder`, under `stem` with [`ENDING`].
 pub(crate) fn write(folder: &Path, stem: &str, figure: &Figure) -> anyhow::Result<()> {
     output::write_file(&folder.join(format!("{stem}.{ENDING}")), chart::svg(figure).as_bytes())
+}
+
+/// A picture as SVG, to stand in a page.
+pub(crate) fn draw(figure: &Figure) -> String {
+    chart::svg(figure)
 }

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use tcplab::table;
 
 pub(crate) use self::experiment::{Band, Experiment, Findings, Table, Value, Verdict};
 use self::results::{Counts, Outcome};
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.list {
         let rows: Vec<Vec<String>> =
             chosen.iter().map(|one| [one.id, one.source, one.title].map(str::to_owned).to_vec()).collect();
-        output::print(&output::columns(&["id", "source", "what it shows"], &rows))?;
+        output::print(&table::columns(&["id", "source", "what it shows"], &rows))?;
         return Ok(Exit::Done);
     }
     // What cannot be written later is better known before the work.
