@@ -16,5 +16,5 @@ pub(crate) fn write(folder: &Path, stem: &str, figure: &Figure) -> anyhow::Resul
 
 /// A picture as SVG, to stand in a page.
 pub(crate) fn draw(figure: &Figure) -> String {
-    figure.title.clone()
+    chart::svg(figure)
 }
