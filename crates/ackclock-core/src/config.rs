@@ -11,6 +11,7 @@ use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
 
 use crate::ListenAddr;
+use crate::trace::TraceConfig;
 
 /// Settings of one endpoint.
 #[derive(Clone)]
@@ -33,6 +34,10 @@ pub struct EndpointConfig {
     pub time_wait_max: usize,
     /// Bytes that all buffers of all connections may take together.
     pub memory_budget: usize,
+    /// Whether buffers keep the bytes that are written and received. `false` is for simulations in which no byte has a
+    /// meaning: buffers then take their share of the budget as ever, hold no memory, and give zeros. Nothing but
+    /// the values of payload bytes depends on it.
+    pub keep_bytes: bool,
     /// First and last ephemeral port.
     pub ephemeral_ports: (u16, u16),
     /// How late a driver's timer may be: what pacing lets go at one time is at least what its rate makes of this
@@ -56,6 +61,7 @@ impl EndpointConfig {
             orphans_max: 65_536,
             time_wait_max: 65_536,
             memory_budget: 1 << 30,
+            keep_bytes: true,
             // RFC 6056 §3.2: as large a range as the system can spare.
             ephemeral_ports: (1024, 65_535),
             timer_granularity: Duration::from_millis(1),
@@ -108,6 +114,8 @@ pub struct TcpConfig {
     pub receiver_bandwidth: Option<usize>,
     /// Explicit congestion notification.
     pub ecn: Ecn,
+    /// What is written down of what the connection does and why; `None` (the default): nothing.
+    pub trace: Option<TraceConfig>,
     /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
     pub nodelay: bool,
     /// Probe an idle peer; `None` (the default): never (RFC 9293 MUST-25).
@@ -119,6 +127,9 @@ pub struct TcpConfig {
     pub send_buffer_max: usize,
     /// The most bytes that wait in the receive buffer; the window is tuned up to it.
     pub receive_buffer_max: usize,
+    /// The bytes of it that the window offers from the beginning, 64 KiB unless told otherwise; where this is
+    /// `receive_buffer_max` or more, nothing is tuned.
+    pub receive_buffer_initial: usize,
     /// Upper bound for the MSS in both directions; `None`: what the MTU allows.
     pub mss_max: Option<u16>,
     /// IPv4 time to live and IPv6 hop limit (RFC 9293 MUST-49).
@@ -180,11 +191,13 @@ impl Default for TcpConfig {
             acks: profile.acks,
             receiver_bandwidth: None,
             ecn: profile.options.ecn,
+            trace: None,
             nodelay: false,
             keepalive: None,
             user_timeout: None,
             send_buffer_max: 4 << 20,
             receive_buffer_max: 6 << 20,
+            receive_buffer_initial: 64 << 10,
             mss_max: None,
             ttl: 64,
             dscp: 0,

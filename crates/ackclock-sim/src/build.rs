@@ -94,10 +94,11 @@ impl<'a> Builder<'a> {
         let mut endpoint = EndpointConfig::new(vec![addr_of(node, self.scenario.ipv6)], secret);
         endpoint.mtu = mtu;
         endpoint.memory_budget = MEMORY_BUDGET;
+        endpoint.keep_bytes = self.scenario.wants_full_packets();
         let settings = config.tcp.over(&self.scenario.tcp);
         endpoint.tcp = settings
             .config(self.registry)
-            .map_err(|unknown| Problem::unknown_setting(&format!("host[{index}].tcp"), unknown))?;
+            .map_err(|wrong| Problem::wrong_setting(&format!("host[{index}].tcp"), wrong))?;
         Ok(Host::new(HostOptions {
             node,
             endpoint,

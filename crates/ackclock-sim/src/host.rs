@@ -84,12 +84,9 @@ impl Host {
         let now = world.now;
         let packet = world.net.packets.get(id);
         world.net.observers.tell(now, What::Delivered, self.core.node, None, packet);
-        if packet.is_tcp()
-            && let Some((src_port, dst_port)) = packet.ports()
-        {
-            let (_, ack, _) = packet.numbers();
-            let name = name(dst_port, source_node(packet.header()), src_port);
-            if let Some((flow, side, time)) = self.core.stopwatches.acked(name, ack, now.as_nanos()) {
+        if let Some(tcp) = packet.tcp() {
+            let name = name(tcp.dst_port, source_node(packet.header()), tcp.src_port);
+            if let Some((flow, side, time)) = self.core.stopwatches.acked(name, tcp.ack, now.as_nanos()) {
                 world.flows[flow as usize].rtt[usize::from(side == Side::To)].record(time);
             }
         }
@@ -126,6 +123,7 @@ impl Host {
             }
         }
         self.core.set_timer(world);
+        self.core.give_traces(world);
     }
 
     fn on_event(&mut self, event: Event, world: &mut World) {
@@ -176,15 +174,22 @@ impl Core {
             let id = world.net.admit(now, self.node, &packet, self.full, dst);
             let sent = world.net.packets.get(id);
             if sent.payload_len() > 0
-                && let Some((src_port, dst_port)) = sent.ports()
+                && let Some(tcp) = sent.tcp()
             {
-                let (seq, ..) = sent.numbers();
-                let name = name(src_port, dst, dst_port);
-                self.stopwatches.sent(name, seq, sent.payload_len(), now.as_nanos());
+                let name = name(tcp.src_port, dst, tcp.dst_port);
+                self.stopwatches.sent(name, tcp.seq, sent.payload_len(), now.as_nanos());
             }
             world.net.forward(now, self.node, id);
         }
         any
+    }
+
+    /// What traced connections give out goes to those who look on.
+    #[inline]
+    pub(crate) fn give_traces(&mut self, world: &mut World) {
+        while let Some(batch) = self.endpoint.poll_trace() {
+            world.net.observers.trace(self.node, &batch);
+        }
     }
 
     /// Sets the timer to the endpoint's next deadline, unless it fires before that anyway.

@@ -52,6 +52,7 @@
 mod alarm;
 mod app;
 mod build;
+mod calendar;
 mod flow;
 mod guest;
 mod heap;

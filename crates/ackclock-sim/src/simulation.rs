@@ -8,9 +8,9 @@ use ackclock_core::{Instant, Limits, TcpConfig};
 
 use crate::app::{App, AppEvent};
 use crate::build::Builder;
+use crate::calendar::Calendar;
 use crate::flow::{Flow, Side};
 use crate::guest::{Guest, GuestError, Guests, Seat};
-use crate::heap::Heap;
 use crate::host::{Host, Hosted, addr_of};
 use crate::link::Link;
 use crate::observe::{FlowPoint, LinkPoint, Observer, Sample};
@@ -94,7 +94,7 @@ impl Simulation {
         let world = World {
             now: Instant::ZERO,
             net,
-            timers: Heap::new(),
+            timers: Calendar::new(),
             flows: Vec::new(),
             scratch: Scratch::new(),
             zeros: vec![0; ZEROS].into(),
@@ -203,6 +203,7 @@ impl Simulation {
     /// Runs to the scenario's end and reports.
     pub fn run(&mut self) -> Report {
         self.run_until(self.end);
+        self.request_traces();
         self.report()
     }
 
@@ -210,6 +211,34 @@ impl Simulation {
     pub fn run_until(&mut self, until: Instant) {
         while self.step(until) {}
         self.world.now = self.world.now.max(until);
+    }
+
+    /// Has all traced connections give out what they have written down; [`run`](Self::run) ends with it.
+    pub fn request_traces(&mut self) {
+        for host in self.hosts.iter_mut().flatten() {
+            host.core.endpoint.request_traces();
+            host.core.give_traces(&mut self.world);
+        }
+    }
+
+    /// The names of the hosts and routers, by node number.
+    #[must_use]
+    pub fn node_names(&self) -> Vec<&str> {
+        let mut names = vec![""; self.nodes.len()];
+        for (name, number) in &self.nodes {
+            names[*number as usize] = name;
+        }
+        names
+    }
+
+    /// The names of the directions of the links, by the number that observers see, as in reports.
+    #[must_use]
+    pub fn link_names(&self) -> Vec<String> {
+        self.scenario
+            .links
+            .iter()
+            .flat_map(|link| ["there", "back"].map(|way| format!("{}:{way}", link.label())))
+            .collect()
     }
 
     /// What has been measured so far.
@@ -228,13 +257,16 @@ impl Simulation {
     #[inline]
     pub(crate) fn step(&mut self, until: Instant) -> bool {
         let world = &mut self.world;
-        let (packet, timer) = (world.net.heap.peek(), world.timers.peek());
+        let until = until.as_nanos();
+        let packet = world.net.calendar.peek_until(until);
+        // Timers behind the next packet need not be sorted yet.
+        let timer = world.timers.peek_until(packet.map_or(until, |packet| packet.at.min(until)));
         let packets_first = match (packet, timer) {
             (Some(packet), Some(timer)) => packet < timer,
             (packet, _) => packet.is_some(),
         };
         let next = if packets_first { packet } else { timer };
-        let Some(key) = next.filter(|key| key.at <= until.as_nanos()) else { return false };
+        let Some(key) = next.filter(|key| key.at <= until) else { return false };
         world.now = Instant::from_nanos(key.at);
         if !packets_first {
             if let Some(entry) = world.timers.pop() {
@@ -323,9 +355,7 @@ impl Simulation {
         let host = &self.scenario.hosts[node.number as usize];
         let settings = own.over(&host.tcp.over(&self.scenario.tcp));
         let config = settings.config(registry);
-        config
-            .map(Some)
-            .map_err(|unknown| Problem::unknown_setting(&format!("traffic[{traffic}].tcp"), unknown))
+        config.map(Some).map_err(|wrong| Problem::wrong_setting(&format!("traffic[{traffic}].tcp"), wrong))
     }
 
     fn add_flow(&mut self, name: &str, start: Instant) -> u32 {
@@ -420,9 +450,9 @@ fn link_point(link: &Link) -> LinkPoint {
         queue_packets: link.queue.len() as u32,
         queue_bytes: link.queue.bytes(),
         sent_bytes: link.stats.sent_bytes,
-        dropped: link.stats.dropped.iter().sum(),
+        dropped: link.stats.dropped().iter().sum(),
     }
 }
 
 /// How much is written at a time of bytes that do not matter.
-const ZEROS: usize = 8 << 10;
+const ZEROS: usize = 64 << 10;

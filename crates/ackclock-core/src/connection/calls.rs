@@ -2,6 +2,7 @@
 
 use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, Timers};
 use super::{Connection, State};
+use crate::trace::Entry;
 use crate::{ConnectionError, Instant, ReadError, WriteError};
 
 impl Connection {
@@ -26,6 +27,7 @@ impl Connection {
             return Err(WriteError::WouldBlock);
         }
         self.timers.buffers = Timers::UNSET;
+        self.trace_written(now, written);
         self.time_cork(now);
         self.update_send_timer(now);
         Ok(written)
@@ -113,7 +115,13 @@ impl Connection {
         self.rcv.buffer.slices()
     }
 
-    /// Takes `len` bytes out of the receive buffer, no more than [`read_slices`](Self::read_slices) shows.
+    /// How many bytes wait to be read.
+    #[must_use]
+    pub fn readable(&self) -> usize {
+        self.rcv.buffer.readable()
+    }
+
+    /// Takes `len` bytes out of the receive buffer, no more than are [`readable`](Self::readable).
     pub fn consume(&mut self, now: Instant, len: usize) {
         let len = len.min(self.rcv.buffer.readable());
         if len == 0 {
@@ -121,6 +129,7 @@ impl Connection {
         }
         self.rcv.buffer.consume(len);
         self.rcv.on_read(now, len, self.rtt_min());
+        self.trace_read(now, len);
         if self.rcv.buffer.readable() == 0 {
             self.timers.buffers = self.timers.buffers.min(now + BUFFERS_KEPT);
         }
@@ -182,6 +191,7 @@ impl Connection {
         }
         if !self.snd.closed {
             self.snd.closed = true;
+            self.trace.note(now, Entry::Shutdown);
             if self.established {
                 self.enter(now, self.state.after_close());
             }

@@ -7,6 +7,7 @@ use ackclock_control::profile::{AckPolicy, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
 
 use super::Connection;
+use crate::trace::WindowCause;
 use crate::{Instant, OptionError};
 
 impl Connection {
@@ -15,6 +16,7 @@ impl Connection {
         let initial_window = self.congestion.cwnd();
         self.congestion = factory.create(&Start { smss: self.smss(), initial_window, now });
         self.own_tcp().congestion = factory;
+        self.trace_window(now, WindowCause::Start);
     }
 
     /// How losses are to be found and repaired; [`info`](Self::info) names the policy in force, which is another where

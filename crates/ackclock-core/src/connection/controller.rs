@@ -3,17 +3,20 @@
 //! either, or that never sends much, does not pay.
 
 use ackclock_control::congestion::{
-    Ack, IdlePolicy, IdleRestart, LossEpisode, Start, StartUp, Timeout, Validation,
+    Ack, IdlePolicy, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, StartUp, Timeout,
+    Undo, Validation,
 };
 
 use super::Connection;
 use crate::Instant;
+use crate::trace::WindowCause;
 
 impl Connection {
     /// ESTABLISHED is reached: the controller starts, from a window of `initial_window` bytes.
     pub(super) fn start_controller(&mut self, now: Instant, initial_window: u64) {
         let start = Start { smss: self.smss(), initial_window, now };
         self.congestion = self.tcp.congestion.create(&start);
+        self.trace_window(now, WindowCause::Start);
         if let Some(kind) = self.tcp.start_up {
             self.extras.get_or_insert_default().start_up = Some(Box::new(StartUp::new(kind, &start)));
         }
@@ -39,6 +42,7 @@ impl Connection {
             self.validate_if_grown(ack.now);
         }
         self.congestion.on_ack(ack);
+        self.trace_window(ack.now, WindowCause::Acked);
     }
 
     /// A loss episode begins.
@@ -47,6 +51,8 @@ impl Connection {
         let validation = self.extras.as_ref().and_then(|extras| extras.validation.as_ref());
         let loss = validation.map_or(loss, |validation| validation.as_used(self.congestion.cwnd(), loss));
         self.congestion.on_loss_episode(&loss);
+        let marked = loss.cause == LossCause::EcnEcho;
+        self.trace_window(loss.now, if marked { WindowCause::Marked } else { WindowCause::LossEpisode });
     }
 
     /// The retransmission timer expired.
@@ -54,6 +60,32 @@ impl Connection {
         self.note_loss_answer();
         self.end_start_up();
         self.congestion.on_timeout(timeout);
+        self.trace_window(timeout.now, WindowCause::Timeout);
+    }
+
+    /// Bytes were found to be lost.
+    pub(super) fn tell_lost(&mut self, lost: &Lost) {
+        self.congestion.on_lost(lost);
+        self.trace_window(lost.now, WindowCause::Lost);
+    }
+
+    /// A loss episode, or the answer to a mark, ended.
+    pub(super) fn tell_recovery_end(&mut self, end: &RecoveryEnd) {
+        self.congestion.on_recovery_end(end);
+        self.trace_window(end.now, WindowCause::RecoveryEnd);
+    }
+
+    /// The last reduction was wrong.
+    pub(super) fn tell_undo(&mut self, undo: &Undo) {
+        self.congestion.on_undo(undo);
+        self.trace_window(undo.now, WindowCause::Undone);
+    }
+
+    /// Something left.
+    #[inline]
+    pub(super) fn tell_sent(&mut self, sent: &Sent) {
+        self.congestion.on_sent(sent);
+        self.trace_window(sent.now, WindowCause::Sent);
     }
 
     fn end_start_up(&mut self) {
@@ -71,6 +103,7 @@ impl Connection {
             let (cwnd, initial) = (self.congestion.cwnd(), self.initial_window());
             let restart_window = self.tcp.idle.restart_window(idle, cwnd, initial, u64::from(self.smss()));
             self.congestion.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
+            self.trace_window(now, WindowCause::Idle);
         }
     }
 

@@ -4,6 +4,7 @@ use ackclock_wire::SeqNum;
 use ackclock_wire::icmp::IcmpKind;
 
 use super::{Connection, State};
+use crate::trace::WindowCause;
 use crate::{ConnectionError, IcmpError, Instant};
 
 /// The smallest path MTU that is believed (RFC 5927 §7): IPv4 routers that cannot carry this do not exist any more.
@@ -52,7 +53,7 @@ impl Connection {
         if told >= self.snd.pmtu || told < least {
             return;
         }
-        self.set_pmtu(told);
+        self.set_pmtu(now, told);
         // What was too big is lost; it goes out again in smaller segments, which is no sign of congestion.
         if self.established && !self.scoreboard.is_empty() {
             self.scoreboard.mark_all_lost(false);
@@ -62,13 +63,14 @@ impl Connection {
     }
 
     /// The device's MTU changed: the path's is at most that.
-    pub(crate) fn set_mtu(&mut self, mtu: usize) {
-        self.set_pmtu(u32::try_from(mtu).unwrap_or(u32::MAX));
+    pub(crate) fn set_mtu(&mut self, now: Instant, mtu: usize) {
+        self.set_pmtu(now, u32::try_from(mtu).unwrap_or(u32::MAX));
     }
 
-    fn set_pmtu(&mut self, pmtu: u32) {
+    fn set_pmtu(&mut self, now: Instant, pmtu: u32) {
         self.snd.pmtu = pmtu;
         self.congestion.on_mss_change(self.smss());
+        self.trace_window(now, WindowCause::SegmentSize);
     }
 }
 

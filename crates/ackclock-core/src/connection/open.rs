@@ -16,11 +16,11 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::timers::Timers;
 use super::timestamps::Timestamps;
+use super::tracing::Trace;
 use super::{Acks, Connection, Counts, Delivery, GiveUp, Pending, State};
 use crate::budget::Budget;
 use crate::position::Position;
 use crate::recovery::Scoreboard;
-use crate::trace::Trace;
 use crate::{FourTuple, Instant, Readiness, TcpConfig};
 
 /// What the endpoint gives a new connection.
@@ -65,7 +65,7 @@ pub(crate) fn window_scale_for(receive_buffer_max: usize) -> u8 {
 
 /// The window in our SYN or SYN,ACK.
 pub(crate) fn initial_receive_window(tcp: &TcpConfig) -> u16 {
-    u16::try_from(Receiver::LIMIT_INITIAL.min(tcp.receive_buffer_max)).unwrap_or(u16::MAX)
+    u16::try_from(tcp.receive_buffer_initial.min(tcp.receive_buffer_max)).unwrap_or(u16::MAX)
 }
 
 /// The MSS option of our SYN: the largest packet we take, less fixed headers.
@@ -88,6 +88,7 @@ impl Connection {
     fn new(now: Instant, tuple: FourTuple, tcp: Arc<TcpConfig>, env: &Environment, irs: SeqNum) -> Self {
         let iss = Position::initial(env.iss);
         let mtu = u32::try_from(env.mtu).unwrap_or(u32::MAX);
+        let trace = Trace::new(tcp.trace);
         let start = Start {
             smss: u32::from(default_mss(&tuple)),
             initial_window: u64::from(default_mss(&tuple)),
@@ -98,7 +99,12 @@ impl Connection {
             state: State::Closed,
             established: false,
             snd: Sender::new(iss, &env.budget, tcp.send_buffer_max, mtu),
-            rcv: Receiver::new(Position::initial(irs), &env.budget, tcp.receive_buffer_max),
+            rcv: Receiver::new(
+                Position::initial(irs),
+                &env.budget,
+                tcp.receive_buffer_initial,
+                tcp.receive_buffer_max,
+            ),
             timestamps: None,
             sack: false,
             template: HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2),
@@ -127,7 +133,7 @@ impl Connection {
             error_taken: false,
             soft_error: None,
             orphaned: false,
-            trace: Trace::default(),
+            trace,
         }
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::timers::{CORK_MAX, Timers};
 use super::{Connection, State};
 use crate::position::Position;
-use crate::trace::Decision;
 use crate::{Instant, Keepalive, OptionError, TcpConfig, WriteError};
 
 impl Connection {
@@ -159,16 +158,6 @@ impl Connection {
         self.own_tcp().pacing_rate_max = rate;
         self.restart_pacer(now);
         Ok(())
-    }
-
-    /// Keeps the newest `records` decisions from now on; 0 switches the trace off.
-    pub fn set_trace(&mut self, records: usize) {
-        self.trace.keep(records);
-    }
-
-    /// The decisions kept, oldest first.
-    pub fn trace(&self) -> impl Iterator<Item = (Instant, Decision)> + '_ {
-        self.trace.records()
     }
 
     /// Bytes until the end of the peer's urgent data (RFC 9293 MUST-33); 0: none is known to remain.

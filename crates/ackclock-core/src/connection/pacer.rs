@@ -27,7 +27,6 @@ use super::Connection;
 use super::timers::Timers;
 use super::transmit::Chosen;
 use crate::Instant;
-use crate::trace::Decision;
 
 /// Where a sender stands on its schedule.
 #[derive(Clone, Copy, Debug)]
@@ -166,8 +165,6 @@ impl Connection {
         }
         pacer.is_owed = true;
         self.timers.pacing = pacer.even_at;
-        let wait_us = pacer.even_at.saturating_since(now).as_micros();
-        self.trace.record(now, Decision::Paced(u32::try_from(wait_us).unwrap_or(u32::MAX)));
         None
     }
 

@@ -33,12 +33,11 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Bytes offered before the application has shown how fast it reads.
-    pub(crate) const LIMIT_INITIAL: usize = 64 << 10;
     /// The shortest time over which the application's reading is measured.
     const TUNING_PERIOD_MIN: Duration = Duration::from_micros(250);
 
-    pub(crate) fn new(irs: Position, budget: &Budget, limit_max: usize) -> Self {
+    /// `limit_initial`: bytes offered before the application has shown how fast it reads.
+    pub(crate) fn new(irs: Position, budget: &Budget, limit_initial: usize, limit_max: usize) -> Self {
         Self {
             irs,
             nxt: irs + 1,
@@ -48,7 +47,7 @@ impl Receiver {
             up: None,
             mss: 536,
             buffer: ReceiveBuffer::new(irs + 1, budget),
-            limit: Self::LIMIT_INITIAL.min(limit_max),
+            limit: limit_initial.min(limit_max),
             limit_max,
             tuning_started: Instant::ZERO,
             tuning_taken: 0,

@@ -28,6 +28,29 @@ pub enum State {
 }
 
 impl State {
+    const ALL: [Self; 11] = [
+        Self::Closed,
+        Self::Listen,
+        Self::SynSent,
+        Self::SynReceived,
+        Self::Established,
+        Self::FinWait1,
+        Self::FinWait2,
+        Self::CloseWait,
+        Self::Closing,
+        Self::LastAck,
+        Self::TimeWait,
+    ];
+
+    /// The number in records of a trace: the place in the list of RFC 9293 §3.3.2, from CLOSED on.
+    pub(crate) fn code(self) -> u8 {
+        self as u8
+    }
+
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
     /// Whether both ends have exchanged SYNs: ESTABLISHED and all that follows.
     pub(crate) fn is_synchronized(self) -> bool {
         !matches!(self, Self::Closed | Self::Listen | Self::SynSent | Self::SynReceived)

@@ -6,49 +6,66 @@ use super::timers::{
     BUFFERS_KEPT, OVERRIDE, PERSIST_MAX, R1, R2_DATA, R2_SYN, RecoveryTimer, SendTimer, Timers,
 };
 use super::{Connection, State};
-use crate::trace::Decision;
+use crate::trace::{BatchCause, Timer};
 use crate::{ConnectionError, Instant};
 
 impl Connection {
     /// Time has come for some deadline; a spurious call does nothing.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        if matches!(self.timers.recovery, RecoveryTimer::TailProbe(at) if at <= now) {
+        if let RecoveryTimer::TailProbe(at) = self.timers.recovery
+            && at <= now
+        {
+            self.trace_fired(now, Timer::TailProbe, at);
             // RFC 8985 §7.3: the probe goes in place of a timeout that is due as well, whose timer starts anew.
             self.timers.recovery = RecoveryTimer::Idle;
             self.pending.tail_probe = true;
             self.restart_send_timer(now);
         }
         match self.timers.send {
-            SendTimer::Retransmit(at) if at <= now => self.on_retransmission_timeout(now),
-            SendTimer::Persist(at) if at <= now => self.on_persist_timeout(now),
+            SendTimer::Retransmit(at) if at <= now => {
+                self.trace_fired(now, Timer::Retransmission, at);
+                self.on_retransmission_timeout(now);
+            }
+            SendTimer::Persist(at) if at <= now => {
+                self.trace_fired(now, Timer::Persist, at);
+                self.on_persist_timeout(now);
+            }
             _ => {}
         }
-        if matches!(self.timers.recovery, RecoveryTimer::Reordering(at) if at <= now) {
+        if let RecoveryTimer::Reordering(at) = self.timers.recovery
+            && at <= now
+        {
+            self.trace_fired(now, Timer::Reordering, at);
             self.on_reordering_timeout(now);
         }
         if self.timers.pacing <= now {
+            self.trace_fired(now, Timer::Pacing, self.timers.pacing);
             if let Some(pacer) = &mut self.pacer {
                 pacer.on_timer(now.saturating_since(self.timers.pacing));
             }
             self.timers.pacing = Timers::UNSET;
         }
         if self.timers.delayed_ack <= now {
+            self.trace_fired(now, Timer::DelayedAck, self.timers.delayed_ack);
             self.timers.delayed_ack = Timers::UNSET;
             self.acks.now = true;
         }
         if self.timers.cork <= now {
+            self.trace_fired(now, Timer::Cork, self.timers.cork);
             self.timers.cork = Timers::UNSET;
             self.pending.cork_expired = true;
             // The window may be too small for what was held back: it was not asked for until now.
             self.update_send_timer(now);
         }
         if self.timers.keepalive <= now {
+            self.trace_fired(now, Timer::Keepalive, self.timers.keepalive);
             self.on_keepalive_timeout(now);
         }
         if self.timers.buffers <= now {
             self.release_buffers(now);
         }
         if self.timers.close <= now {
+            self.trace_fired(now, Timer::Close, self.timers.close);
             // TIME-WAIT is over, or FIN-WAIT-2 of an orphan, whose peer will not close.
             self.close_with(now, None);
         }
@@ -66,7 +83,9 @@ impl Connection {
         }
         self.give_up.expiries = self.give_up.expiries.saturating_add(1);
         self.counts.timeouts += 1;
-        self.trace.record(now, Decision::TimerExpired(self.give_up.expiries));
+        if self.give_up.expiries == R1 {
+            self.trace.call(BatchCause::Stalled);
+        }
         if self.give_up.expiries >= R1 {
             // RFC 9293 SHLD-9: the application is told between R1 and R2.
             self.readiness.soft_error = true;

@@ -8,7 +8,7 @@ use super::header::{Outgoing, Segment};
 use super::{Connection, Reply, State};
 use crate::position::Position;
 use crate::recovery::SendMoment;
-use crate::trace::{Decision, SendReason};
+use crate::trace::SendReason;
 use crate::{Instant, Limits};
 
 /// Data chosen to be sent.
@@ -39,10 +39,11 @@ impl Connection {
             self.check_invariants();
             return Some(outgoing);
         }
+        self.trace_limit(now);
         None
     }
 
-    fn next_segment(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
+    pub(super) fn next_segment(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
         if let Some(reply) = self.reply.take() {
             return Some(self.reply_segment(now, reply));
         }
@@ -237,7 +238,7 @@ impl Connection {
     }
 
     /// How much may be sent now, as congestion control and the recovery policy say.
-    fn cwnd_room(&self) -> u64 {
+    pub(super) fn cwnd_room(&self) -> u64 {
         let in_flight = self.in_flight();
         let within_window = || self.congestion.cwnd().saturating_sub(in_flight);
         let room = self.recovery.allowance().unwrap_or_else(within_window);
@@ -322,7 +323,7 @@ impl Connection {
         self.give_up.waiting_since.get_or_insert(now);
         self.counts.sent_at = Some(now);
         self.recovery.on_sent(end, bytes, reason);
-        self.congestion.on_sent(&Sent { now, bytes, in_flight: self.in_flight(), retransmission });
+        self.tell_sent(&Sent { now, bytes, in_flight: self.in_flight(), retransmission });
         if matches!(reason, SendReason::Retransmission | SendReason::Rescue | SendReason::TailProbe) {
             // The timer measures from the retransmission (RFC 6298 §5.1; 5.6 after a timeout).
             self.timers.send = super::timers::SendTimer::Idle;
@@ -349,9 +350,5 @@ impl Connection {
         }
         options.accecn = self.ecn_option(false, !options.sack.is_empty());
         options
-    }
-
-    pub(super) fn trace_sent(&mut self, now: Instant, reason: SendReason, bytes: usize) {
-        self.trace.record(now, Decision::Sent(reason, u32::try_from(bytes).unwrap_or(u32::MAX)));
     }
 }

@@ -18,6 +18,8 @@ pub(super) struct Live {
     /// Boxed, so that the table can grow without moving connections and an unused slot is small.
     pub(super) connection: Box<Connection>,
     pub(super) tuple: FourTuple,
+    /// The how-manieth connection of the endpoint it is, for traces.
+    pub(super) number: u64,
     /// Whether the demultiplexer leads here. A connection that is over gives its name back before its slot.
     pub(super) bound: bool,
     pub(super) owner: Owner,
@@ -50,7 +52,8 @@ impl Endpoint {
         owner: Owner,
     ) -> ConnectionId {
         let connection = Box::new(connection);
-        let live = Live { connection, tuple, bound: true, owner, readiness: Readiness::default(), time_wait };
+        let (number, readiness) = (self.traces.number(), Readiness::default());
+        let live = Live { connection, tuple, number, bound: true, owner, readiness, time_wait };
         let (index, generation) = self.connections.insert(live);
         self.demux.insert(self.demux.tag(&tuple), Target::Connection(index));
         self.bound += 1;
@@ -62,10 +65,11 @@ impl Endpoint {
     pub(super) fn touch(&mut self, index: u32) {
         let Some(live) = self.connections.at_mut(index) else { return };
         live.note(index, &mut self.events);
+        self.traces.collect(live);
         self.timers.rearm(index, live.connection.poll_timeout());
         if live.connection.is_gone() {
             self.finish(index);
-        } else {
+        } else if !live.connection.is_quiet(self.now) {
             self.transmit.push(index);
         }
     }
@@ -74,6 +78,7 @@ impl Endpoint {
     pub(super) fn settle(&mut self, now: Instant, index: u32) {
         let Some(live) = self.connections.at_mut(index) else { return };
         live.note(index, &mut self.events);
+        self.traces.collect(live);
         self.timers.rearm(index, live.connection.poll_timeout());
         let is_gone = live.connection.is_gone();
         let done = live.bound && live.owner.is_gone();
@@ -94,8 +99,9 @@ impl Endpoint {
     }
 
     /// Takes a connection that nobody will look at again out of its slot.
-    fn remove_released(&mut self, index: u32) -> Option<Live> {
-        let live = self.connections.remove(index)?;
+    pub(super) fn remove_released(&mut self, index: u32) -> Option<Live> {
+        let mut live = self.connections.remove(index)?;
+        self.traces.end(&mut live);
         self.timers.disarm(index);
         if live.owner == Owner::Orphan {
             self.orphans.finished();

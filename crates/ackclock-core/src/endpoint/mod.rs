@@ -19,6 +19,7 @@
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
 //! | replies without a connection | 1,024 | the reply is dropped |
 //! | listeners | `listeners_max` | `listen` fails |
+//! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
 
 mod compact;
 mod cookies;
@@ -43,6 +44,7 @@ mod stateless;
 mod syn_queue;
 mod time_wait;
 mod timers;
+mod traces;
 
 #[cfg(test)]
 mod tests;
@@ -70,6 +72,7 @@ use self::slots::Slots;
 use self::syn_queue::SynQueue;
 use self::time_wait::TimeWaitTable;
 use self::timers::TimerWheel;
+use self::traces::Traces;
 use crate::budget::Budget;
 use crate::connection::Environment;
 use crate::{
@@ -121,6 +124,7 @@ pub struct Endpoint {
     replies: Replies,
     transmit: IndexQueue,
     events: Events,
+    traces: Traces,
     header: [u8; HEADER_MAX],
     counters: Counters,
 }
@@ -137,7 +141,7 @@ impl Endpoint {
             tcp: Arc::new(config.tcp.clone()),
             now,
             addresses: Addresses::new(config.addresses.clone(), config.broadcast.clone()),
-            budget: Budget::new(config.memory_budget),
+            budget: Budget::with(config.memory_budget, config.keep_bytes),
             demux: Demux::new(Key::derive(&secret, Purpose::Demux)),
             connections: Slots::default(),
             bound: 0,
@@ -153,6 +157,7 @@ impl Endpoint {
             replies: Replies::default(),
             transmit: IndexQueue::default(),
             events: Events::default(),
+            traces: Traces::default(),
             header: [0; HEADER_MAX],
             counters: Counters::default(),
             config,
@@ -306,8 +311,7 @@ impl Endpoint {
             self.touch(id.index);
         } else {
             // It was over, or gave way to a connection of the same name.
-            self.timers.disarm(id.index);
-            self.connections.remove(id.index);
+            self.remove_released(id.index);
         }
         self.check_invariants();
     }
@@ -320,11 +324,11 @@ impl Endpoint {
 
     /// The device's MTU changed.
     pub fn set_mtu(&mut self, now: Instant, mtu: usize) {
-        self.advance(now);
+        let now = self.advance(now);
         self.config.mtu = mtu;
         for index in self.connections.indices() {
             if let Some(live) = self.connections.at_mut(index) {
-                live.connection.set_mtu(mtu);
+                live.connection.set_mtu(now, mtu);
                 self.touch(index);
             }
         }
@@ -333,7 +337,7 @@ impl Endpoint {
     /// Counts of what happened.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters
+        Counters { trace_records_dropped: self.trace_records_dropped(), ..self.counters }
     }
 
     /// The ids of all connections that exist, those in accept queues and those released included. TIME-WAIT

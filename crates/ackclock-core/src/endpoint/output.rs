@@ -65,8 +65,11 @@ impl Endpoint {
         while let Some(index) = self.transmit.pop() {
             let Some(live) = self.connections.at_mut(index) else { continue };
             if let Some(outgoing) = live.connection.poll_transmit(now, limits, &mut self.header) {
+                self.traces.collect(live);
                 self.timers.rearm(index, live.connection.poll_timeout());
-                self.transmit.push(index);
+                if !live.connection.is_quiet(now) {
+                    self.transmit.push(index);
+                }
                 return Some((index, outgoing));
             }
             self.settle(now, index);

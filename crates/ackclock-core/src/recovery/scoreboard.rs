@@ -100,11 +100,15 @@ pub(crate) struct Marked {
     pub(crate) bytes: u64,
     /// The newest transmission among them.
     pub(crate) newest: Option<SendMoment>,
+    /// Where the first of them begins and the last ends.
+    pub(crate) span: Option<(Position, Position)>,
 }
 
 impl Marked {
     fn add(&mut self, record: &Record) {
         self.bytes += record.len();
+        let (start, end) = self.span.unwrap_or((record.start, record.end));
+        self.span = Some((start.min(record.start), end.max(record.end)));
         if self.newest.is_none_or(|newest| newest.at <= record.moment.at) {
             self.newest = Some(record.moment);
         }

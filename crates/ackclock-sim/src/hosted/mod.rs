@@ -244,7 +244,7 @@ impl VirtualNetwork {
         let index = node as usize;
         let config = &self.scenario.hosts[index];
         let tcp = config.tcp.over(&self.scenario.tcp).config(&self.registry);
-        let tcp = tcp.map_err(|unknown| Problem::unknown_setting(&format!("host[{index}].tcp"), unknown))?;
+        let tcp = tcp.map_err(|wrong| Problem::wrong_setting(&format!("host[{index}].tcp"), wrong))?;
         let addr = self.simulation.node(host).map(|node| Cidr::from(node.addr));
         let seed = Rng::derive(self.scenario.seed, &format!("{host}:stack")).next_u64();
         let builder =
@@ -309,9 +309,10 @@ impl VirtualNetwork {
 
 impl Simulation {
     /// When something happens next.
-    fn next_event(&self) -> Option<Instant> {
-        let packet = self.world.net.heap.peek();
-        let next = packet.into_iter().chain(self.world.timers.peek()).min();
+    fn next_event(&mut self) -> Option<Instant> {
+        let packet = self.world.net.calendar.peek_until(u64::MAX);
+        let timer = self.world.timers.peek_until(packet.map_or(u64::MAX, |packet| packet.at));
+        let next = packet.into_iter().chain(timer).min();
         next.map(|key| Instant::from_nanos(key.at))
     }
 

@@ -95,8 +95,9 @@ impl<'a> Turn<'a> {
     }
 
     /// When the network goes on, if the scenario has not ended by then.
-    fn next_event(&self) -> Option<Instant> {
-        self.simulation.next_event().filter(|at| *at <= self.simulation.end)
+    fn next_event(&mut self) -> Option<Instant> {
+        let end = self.simulation.end;
+        self.simulation.next_event().filter(|at| *at <= end)
     }
 
     /// Takes what the program has sent, at this instant.
@@ -109,7 +110,7 @@ impl<'a> Turn<'a> {
     }
 
     /// The scenario has ended before the program.
-    fn over(&self) -> RunError {
+    fn over(&mut self) -> RunError {
         let (since, end) = (self.pulse.active(), self.simulation.end);
         self.pulse.move_clock(end);
         match self.simulation.next_event() {

@@ -3,28 +3,57 @@
 mod log;
 mod pcapng;
 mod series;
+mod trace;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use ackclock_core::Instant;
+use ackclock_core::trace::Batch;
 
 pub use log::{LogHash, PacketLog};
 pub use pcapng::Pcapng;
 pub use series::{FlowPoint, LinkPoint, Series};
+pub use trace::Traces;
 
+use crate::host::source_node;
 use crate::packet::Packet;
-use crate::queue::DropRule;
+use crate::queue::{DropRule, Queue};
 
 /// Somebody who is told what happens. Keep a handle on one by giving the simulation an `Rc<RefCell<..>>` of it.
 pub trait Observer {
     /// Something happened to a packet.
     fn packet(&mut self, event: &PacketEvent<'_>);
 
+    /// A connection on `node` gave out what it had written down. Connections do where [`TcpSettings::trace`] says so.
+    ///
+    /// [`TcpSettings::trace`]: crate::TcpSettings::trace
+    fn trace(&mut self, node: u32, batch: &Batch) {
+        let _ = (node, batch);
+    }
+
+    /// The queue of a link has another length.
+    fn queue(&mut self, queue: &QueueLength) {
+        let _ = queue;
+    }
+
     /// The time for a sample has come ([`Scenario::sample_every`](crate::Scenario::sample_every)).
     fn sample(&mut self, sample: &Sample<'_>) {
         let _ = sample;
     }
+}
+
+/// How much waits in front of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLength {
+    /// When.
+    pub at: Instant,
+    /// The number of the link's direction.
+    pub link: u32,
+    /// Packets.
+    pub packets: u32,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Something that happened to a packet.
@@ -64,6 +93,20 @@ pub enum What {
 #[derive(Clone, Copy, Debug)]
 pub struct PacketView<'a>(pub(crate) &'a Packet);
 
+/// What the header of a TCP segment says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SegmentView {
+    /// The node that sent it, by its number.
+    pub source: u32,
+    /// Source and destination port.
+    pub ports: (u16, u16),
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgement number.
+    pub ack: u32,
+}
+
 /// What is measured from time to time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
@@ -94,6 +137,14 @@ impl<'a> PacketView<'a> {
         self.len() == 0
     }
 
+    /// What its TCP header says, if it has one.
+    #[must_use]
+    pub fn segment(&self) -> Option<SegmentView> {
+        let tcp = self.0.tcp()?;
+        let ports = (tcp.src_port, tcp.dst_port);
+        Some(SegmentView { source: source_node(self.header()), ports, seq: tcp.seq, ack: tcp.ack })
+    }
+
     /// Its headers.
     #[must_use]
     pub fn header(&self) -> &'a [u8] {
@@ -116,6 +167,14 @@ impl<'a> PacketView<'a> {
 impl<T: Observer> Observer for Rc<RefCell<T>> {
     fn packet(&mut self, event: &PacketEvent<'_>) {
         self.borrow_mut().packet(event);
+    }
+
+    fn trace(&mut self, node: u32, batch: &Batch) {
+        self.borrow_mut().trace(node, batch);
+    }
+
+    fn queue(&mut self, queue: &QueueLength) {
+        self.borrow_mut().queue(queue);
     }
 
     fn sample(&mut self, sample: &Sample<'_>) {
@@ -142,6 +201,19 @@ impl Observers {
     #[cold]
     fn tell_all(&mut self, event: &PacketEvent<'_>) {
         self.0.iter_mut().for_each(|observer| observer.packet(event));
+    }
+
+    #[cold]
+    pub(crate) fn trace(&mut self, node: u32, batch: &Batch) {
+        self.0.iter_mut().for_each(|observer| observer.trace(node, batch));
+    }
+
+    #[inline]
+    pub(crate) fn queue(&mut self, at: Instant, link: u32, queue: &dyn Queue) {
+        if !self.0.is_empty() {
+            let length = QueueLength { at, link, packets: queue.len() as u32, bytes: queue.bytes() };
+            self.0.iter_mut().for_each(|observer| observer.queue(&length));
+        }
     }
 
     pub(crate) fn sample(&mut self, sample: &Sample<'_>) {

@@ -57,8 +57,8 @@ impl Problem {
     }
 
     /// A name of TCP settings at `path` that is not known.
-    pub(crate) fn unknown_setting(path: &str, (key, found, names): (&str, String, Vec<String>)) -> Self {
-        Self::new(&format!("{path}.{key}"), unknown(&found, names.iter().map(String::as_str)))
+    pub(crate) fn wrong_setting(path: &str, (key, what): (&str, String)) -> Self {
+        Self::new(&format!("{path}.{key}"), what)
     }
 }
 
@@ -223,7 +223,7 @@ impl<'a> Checker<'a> {
 
     fn check_settings(&self, settings: &TcpSettings, path: &str) -> Result<(), Problem> {
         let config = settings.config(self.registry);
-        config.map(|_| ()).map_err(|unknown| Problem::unknown_setting(path, unknown))
+        config.map(|_| ()).map_err(|wrong| Problem::wrong_setting(path, wrong))
     }
 
     fn host(&self, name: &str, path: &str) -> Result<(), Problem> {

@@ -1,10 +1,13 @@
 //! TCP settings as data, laid over each other: the scenario's, the host's, the traffic's.
 
 use ackclock_control::congestion::Registry;
-use ackclock_control::profile::{AckPolicy, Ecn, Profile};
+use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
+use ackclock_control::rtt::{InvalidRto, RtoConfig, presets};
 use ackclock_core::TcpConfig;
+use ackclock_core::trace::{TraceConfig, TraceKeep};
 use serde::{Deserialize, Serialize};
 
+use super::check::unknown;
 use crate::units::{Bytes, Span};
 
 /// Settings of connections; what is `None` stays as it is below.
@@ -17,12 +20,30 @@ pub struct TcpSettings {
     /// Name of the congestion controller, over the profile's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
+    /// How losses are found and repaired, over the profile's, as `tcpcat profiles` names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<String>,
+    /// The estimator of the retransmission timeout, over the profile's, in the words of
+    /// [`RtoConfig::find`](ackclock_control::rtt::RtoConfig::find).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rto: Option<String>,
+    /// Which proofs take a wrong reduction back, over the profile's, in the words of
+    /// [`UndoChoice::find`](ackclock_control::profile::UndoChoice::find).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<String>,
     /// The most bytes that wait in the send buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<Bytes>,
     /// The most bytes that wait in the receive buffer, and so the largest window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Bytes>,
+    /// The window from the beginning, 64 KiB unless told; with that of `receive-buffer` it is never tuned, which would
+    /// keep it to twice what the path has carried in a smallest round trip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer_initial: Option<Bytes>,
+    /// Whether window scaling is offered, without which no window is above 65,535 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_scaling: Option<bool>,
     /// Upper bound of the MSS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss: Option<u16>,
@@ -38,6 +59,22 @@ pub struct TcpSettings {
     /// Whether small segments are sent at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodelay: Option<bool>,
+    /// What is written down of the connections, for [`Observer::trace`](crate::observe::Observer::trace).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceSetting>,
+}
+
+/// What is written down of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum TraceSetting {
+    /// Everything.
+    All,
+    /// The newest, given out when the connection fails or stalls.
+    Newest {
+        /// How many records are kept.
+        records: usize,
+    },
 }
 
 /// When received data is acknowledged.
@@ -77,47 +114,84 @@ impl TcpSettings {
         Self { profile: Some(name.to_owned()), ..Self::default() }
     }
 
+    /// The same, with everything written down.
+    #[must_use]
+    pub fn traced(self) -> Self {
+        Self { trace: Some(TraceSetting::All), ..self }
+    }
+
+    /// The same with a receive window of so many bytes from the beginning to the end, scaled if it has to be.
+    #[must_use]
+    pub fn fixed_window(self, bytes: u64) -> Self {
+        let window = Some(Bytes(bytes));
+        let window_scaling = if bytes > u16::MAX.into() { Some(true) } else { self.window_scaling };
+        Self { receive_buffer: window, receive_buffer_initial: window, window_scaling, ..self }
+    }
+
     /// These settings over `below`.
     #[must_use]
     pub fn over(&self, below: &Self) -> Self {
+        // A profile names a controller, which is nearer than one that was named below it; so with its other choices.
+        let below_profile = |own: &Option<String>, below: &Option<String>| {
+            own.clone().or_else(|| below.clone().filter(|_| self.profile.is_none()))
+        };
         Self {
             profile: self.profile.clone().or_else(|| below.profile.clone()),
-            // A profile names a controller, which is nearer than one that was named below it.
-            congestion: self
-                .congestion
-                .clone()
-                .or_else(|| if self.profile.is_some() { None } else { below.congestion.clone() }),
+            congestion: below_profile(&self.congestion, &below.congestion),
+            recovery: below_profile(&self.recovery, &below.recovery),
+            rto: below_profile(&self.rto, &below.rto),
+            undo: below_profile(&self.undo, &below.undo),
             send_buffer: self.send_buffer.or(below.send_buffer),
             receive_buffer: self.receive_buffer.or(below.receive_buffer),
+            receive_buffer_initial: self.receive_buffer_initial.or(below.receive_buffer_initial),
+            window_scaling: self.window_scaling.or(below.window_scaling),
             mss: self.mss.or(below.mss),
             initial_window: self.initial_window.or(below.initial_window),
             acks: self.acks.or(below.acks),
             ecn: self.ecn.or(below.ecn),
             nodelay: self.nodelay.or(below.nodelay),
+            trace: self.trace.or(below.trace),
         }
     }
 
     /// What a connection takes from these settings.
     ///
     /// # Errors
-    /// The key, the name that is not known there, and the names that are.
-    pub fn config(&self, registry: &Registry) -> Result<TcpConfig, (&'static str, String, Vec<String>)> {
+    /// The key, and what was found there and what is allowed.
+    pub fn config(&self, registry: &Registry) -> Result<TcpConfig, (&'static str, String)> {
         let mut tcp = TcpConfig::default();
         if let Some(name) = &self.profile {
-            let profiles = || Profile::all().map(|profile| profile.name.to_owned()).collect();
-            let profile = Profile::find(name).map_err(|_| ("profile", name.clone(), profiles()))?;
-            tcp.apply(&profile, registry).map_err(|_| ("profile", name.clone(), profiles()))?;
+            let wrong = || ("profile", unknown(name, Profile::all().map(|profile| profile.name)));
+            let profile = Profile::find(name).map_err(|_| wrong())?;
+            tcp.apply(&profile, registry).map_err(|_| wrong())?;
         }
         if let Some(name) = &self.congestion {
-            let names = || registry.names().map(str::to_owned).collect();
-            tcp.congestion = registry.find(name).map_err(|_| ("congestion", name.clone(), names()))?;
+            tcp.congestion =
+                registry.find(name).map_err(|_| ("congestion", unknown(name, registry.names())))?;
+        }
+        if let Some(name) = &self.recovery {
+            let names = Recovery::ALL.iter().map(|(name, _)| *name);
+            tcp.recovery = Recovery::find(name).map_err(|_| ("recovery", unknown(name, names)))?;
+        }
+        if let Some(words) = &self.rto {
+            tcp.rto = RtoConfig::find(words).map_err(|error| ("rto", wrong_rto(words, &error)))?;
+        }
+        if let Some(words) = &self.undo {
+            let wrong = |error| ("undo", format!("found `{words}`: {error}"));
+            tcp.undo = UndoChoice::find(words).map_err(wrong)?;
         }
         let size = |bytes: Bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX);
         tcp.send_buffer_max = self.send_buffer.map_or(tcp.send_buffer_max, size);
         tcp.receive_buffer_max = self.receive_buffer.map_or(tcp.receive_buffer_max, size);
+        tcp.receive_buffer_initial = self.receive_buffer_initial.map_or(tcp.receive_buffer_initial, size);
+        tcp.window_scaling = self.window_scaling.unwrap_or(tcp.window_scaling);
         tcp.mss_max = self.mss.or(tcp.mss_max);
         tcp.initial_window_segments = self.initial_window.unwrap_or(tcp.initial_window_segments);
         tcp.nodelay = self.nodelay.unwrap_or(tcp.nodelay);
+        tcp.trace = self.trace.map(|trace| match trace {
+            TraceSetting::All => TraceConfig::FULL,
+            TraceSetting::Newest { records } => TraceConfig { records, keep: TraceKeep::Newest },
+        });
         if let Some(acks) = self.acks {
             tcp.acks = match acks {
                 Acks::EverySecond { delay } => AckPolicy::EverySecondSegment { delay_max: delay.duration() },
@@ -134,5 +208,12 @@ impl TcpSettings {
             };
         }
         Ok(tcp)
+    }
+}
+
+fn wrong_rto(words: &str, error: &InvalidRto) -> String {
+    match error {
+        InvalidRto::Unknown(_) => unknown(words, presets::all().map(|preset| preset.name)),
+        error => format!("found `{words}`: {error}"),
     }
 }

@@ -6,6 +6,7 @@ mod guests;
 mod network;
 mod performance_of_tcp;
 mod scenarios;
+mod traces;
 
 use ackclock_sim::units::{Rate, Span};
 use ackclock_sim::{Direction, Scenario};

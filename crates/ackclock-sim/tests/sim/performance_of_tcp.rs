@@ -72,6 +72,18 @@ fn a_chain_of_five_routers_carries_at_its_slowest_link() {
 }
 
 #[test]
+fn a_fixed_window_fills_a_deep_queue_where_a_tuned_one_does_not() {
+    let peak = |settings: TcpSettings| {
+        let slow = Direction::new(Rate::bits_per_second(256_000), Span::millis(50)).buffers(200);
+        let scenario = dumbbell(Span::seconds(60), slow).tcp(settings).traffic(endless("bulk", "a", "b"));
+        Simulation::new(&scenario).unwrap().run().link("left-right:there").unwrap().queue_peak
+    };
+    let reno = TcpSettings::profile("sack-2003");
+    assert!(peak(reno.clone()) < 50);
+    assert_eq!(peak(reno.fixed_window(1_000_000)), 200);
+}
+
+#[test]
 fn codel_keeps_the_delay_low_where_drop_tail_fills() {
     let delay = |queue| {
         let scenario = dumbbell(Span::seconds(40), bottleneck().queue(queue))

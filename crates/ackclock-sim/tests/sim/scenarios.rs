@@ -130,6 +130,12 @@ fn full() -> Scenario {
         ecn: Some(EcnSetting::Classic),
         nodelay: Some(true),
         mss: Some(536),
+        receive_buffer: Some(Bytes(200_000)),
+        receive_buffer_initial: Some(Bytes(100_000)),
+        window_scaling: Some(false),
+        recovery: Some("go-back-n".into()),
+        rto: Some("rfc6298,min=1s".into()),
+        undo: Some("timestamps,min-rtt:2".into()),
         ..TcpSettings::default()
     };
     let pages = TrafficKind::RequestResponse {
@@ -231,6 +237,22 @@ const WRONG: &[(&str, &str, &str)] = &[
         "profile = \"vegas-1996\"",
         "7: host[0].tcp.profile: found `vegas-1996`; allowed are `modern`",
     ),
+    (
+        "profile = \"vegas-1995\"",
+        "recovery = \"go-back\"",
+        "7: host[0].tcp.recovery: found `go-back`; allowed are `go-back-n`, `tahoe`",
+    ),
+    (
+        "profile = \"vegas-1995\"",
+        "rto = \"rfc6297\"",
+        "7: host[0].tcp.rto: found `rfc6297`; allowed are `rfc6298`",
+    ),
+    (
+        "profile = \"vegas-1995\"",
+        "rto = \"rfc6298,min=90s\"",
+        "7: host[0].tcp.rto: found `rfc6298,min=90s`: the smallest timeout, 90s, is longer than the largest, 60s",
+    ),
+    ("profile = \"vegas-1995\"", "undo = \"rto\"", "7: host[0].tcp.undo: found `rto`: "),
     ("name = \"server\"", "name = \"client\"", "10: host[1].name: found `client`, which is taken"),
     (
         "link = \"wan\"",

@@ -1,5 +1,7 @@
 //! What an experiment is, and what it finds.
 
+use std::fmt;
+
 use ackclock_trace::chart::Figure;
 use serde::Serialize;
 
@@ -65,6 +67,18 @@ pub(crate) enum Band {
     Within(f64, f64),
 }
 
+/// What follows from a value and its band.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Verdict {
+    /// It lies within, or there is no band.
+    Ok,
+    /// It lies outside, and the reason is known and written.
+    Explained,
+    /// It lies outside, and nobody has said why.
+    Outside,
+}
+
 /// A table of text.
 #[derive(Debug, Serialize)]
 pub(crate) struct Table {
@@ -73,15 +87,68 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
+impl Value {
+    pub(crate) fn verdict(&self) -> Verdict {
+        match (self.band.holds(self.measured), self.reason) {
+            (true, _) => Verdict::Ok,
+            (false, Some(_)) => Verdict::Explained,
+            (false, None) => Verdict::Outside,
+        }
+    }
+}
+
 impl Band {
+    /// Whether `value` lies within; what is not a number lies in no band, not even where it is only reported.
     pub(crate) fn holds(self, value: f64) -> bool {
         match self {
-            Self::Reported => true,
+            Self::Reported => !value.is_nan(),
             Self::AtLeast(least) => value >= least,
             Self::AtMost(most) => value <= most,
             Self::Below(limit) => value < limit,
             Self::Above(limit) => value > limit,
             Self::Within(least, most) => (least..=most).contains(&value),
         }
+    }
+}
+
+impl fmt::Display for Band {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reported => Ok(()),
+            Self::AtLeast(least) => write!(f, "≥ {least}"),
+            Self::AtMost(most) => write!(f, "≤ {most}"),
+            Self::Below(limit) => write!(f, "< {limit}"),
+            Self::Above(limit) => write!(f, "> {limit}"),
+            Self::Within(least, most) => write!(f, "{least} … {most}"),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "ok",
+            Self::Explained => "outside, with reason",
+            Self::Outside => "OUTSIDE",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_outside_its_band_needs_a_reason() {
+        let value = |measured, band, reason| {
+            let (name, unit, paper, others, spread) = (String::new(), "", "", "", None);
+            Value { name, unit, paper, others, measured, spread, band, reason }.verdict()
+        };
+        assert_eq!(value(2.0, Band::AtLeast(2.0), None), Verdict::Ok);
+        assert_eq!(value(2.0, Band::Above(2.0), None), Verdict::Outside);
+        assert_eq!(value(2.0, Band::Below(2.0), Some("why")), Verdict::Explained);
+        assert_eq!(value(2.0, Band::AtMost(2.0), Some("why")), Verdict::Ok);
+        assert_eq!(value(2.0, Band::Within(2.1, 3.0), None), Verdict::Outside);
+        assert_eq!(value(f64::NAN, Band::Reported, None), Verdict::Outside);
     }
 }

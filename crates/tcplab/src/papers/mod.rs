@@ -1,29 +1,92 @@
 //! `tcplab papers`: the experiments of the four papers, the papers' values beside the measured ones.
 
+mod allman_paxson;
+mod bfa;
+pub(crate) mod draw;
 mod experiment;
+mod jacobson;
+pub(crate) mod many;
+pub(crate) mod net;
+mod results;
+pub(crate) mod segments;
+mod select;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::time::Instant;
 
-pub(crate) use experiment::{Band, Experiment, Findings, Table, Value};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use tcplab::table;
+
+pub(crate) use self::experiment::{Band, Experiment, Findings, Table, Value, Verdict};
+use self::results::{Counts, Outcome};
+use crate::exit::Exit;
+use crate::output;
 
 /// Options of `tcplab papers`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Experiments by their ids, as VE5/7; all of them if none is named
+    /// Experiments by their ids, as VE5/7, VE7 or all that begin with VE; all of them if none is named
     ids: Vec<String>,
-    /// Folder for RESULTS.md and the pictures
+    /// List the experiments and run none
     #[arg(long)]
+    list: bool,
+    /// Folder for RESULTS.md and the pictures; it is made
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// File for the values, as JSON
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 /// All experiments, in the order of the papers.
-const EXPERIMENTS: &[&[Experiment]] = &[];
+const EXPERIMENTS: &[&[Experiment]] = &[jacobson::EXPERIMENTS, bfa::EXPERIMENTS, allman_paxson::EXPERIMENTS];
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let _ = (args, EXPERIMENTS);
-    anyhow::bail!("no experiment is there yet")
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let all: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();
+    let chosen = select::select(&all, &args.ids)?;
+    if args.list {
+        let rows: Vec<Vec<String>> =
+            chosen.iter().map(|one| [one.id, one.source, one.title].map(str::to_owned).to_vec()).collect();
+        output::print(&table::columns(&["id", "source", "what it shows"], &rows))?;
+        return Ok(Exit::Done);
+    }
+    // What cannot be written later is better known before the work.
+    if let Some(folder) = &args.out {
+        output::make_folder(folder)?;
+    }
+    let began = Instant::now();
+    let outcomes = run_all(&chosen);
+    let counts = Counts::of(&outcomes);
+    output::print(&format!(
+        "{}\n{} experiments, {}; {:.1} s\n",
+        results::table(&outcomes),
+        outcomes.len(),
+        counts.words(),
+        began.elapsed().as_secs_f64()
+    ))?;
+    if let Some(folder) = &args.out {
+        results::write(folder, &outcomes, all.len())?;
+    }
+    if let Some(file) = &args.json {
+        output::write_json(file, &results::json(&outcomes)?)?;
+    }
+    Ok(if counts.passed() { Exit::Done } else { Exit::Failed })
+}
+
+/// Runs them on all cores; the outcomes are in the experiments' order.
+fn run_all<'a>(chosen: &[&'a Experiment]) -> Vec<Outcome<'a>> {
+    let bar = output::progress(chosen.len() as u64, "experiments");
+    let outcomes = chosen
+        .par_iter()
+        .map(|&experiment| {
+            let findings = catch_unwind(AssertUnwindSafe(experiment.run))
+                .unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked; the message is on stderr")))
+                .map_err(|error| format!("{error:#}"));
+            bar.inc(1);
+            Outcome { experiment, findings }
+        })
+        .collect();
+    bar.finish_and_clear();
+    outcomes
 }

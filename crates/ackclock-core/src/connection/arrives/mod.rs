@@ -53,6 +53,7 @@ impl Connection {
         codepoint: Codepoint,
     ) {
         let segments = coalesced(segment, meta);
+        self.trace_received(now, segment);
         self.counts.segments_received += u64::from(segments);
         match self.state {
             State::Closed | State::Listen => {}

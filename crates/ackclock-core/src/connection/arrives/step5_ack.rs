@@ -101,6 +101,7 @@ impl Connection {
         if advanced == 0 && !duplicate && outcome.newly_acked == 0 && !outcome.duplicate_reported {
             return;
         }
+        self.trace_ack(now, ack, duplicate, arrival.segment.options.sack.as_slice());
         self.take_samples(arrival, advanced, &outcome);
         if advanced > 0 {
             // RFC 6298 §5.3: the timer starts anew when new data is acknowledged.
@@ -169,7 +170,7 @@ impl Connection {
     fn on_window_opened(&mut self, arrival: &Arrival<'_>) {
         if self.give_up.probes > 0 && !self.scoreboard.is_empty() && !self.recovery.in_recovery() {
             let lost = self.scoreboard.mark_first_lost();
-            self.note_loss(arrival.now, LossRule::WindowReopened, lost.bytes);
+            self.note_loss(arrival.now, LossRule::WindowReopened, &lost);
             self.recovery.first_retransmission |= lost.bytes > 0;
         }
         self.give_up.probes = 0;
@@ -208,8 +209,9 @@ impl Connection {
         } else if let Some(moment) = outcome.newest {
             // One timed segment at a time is a matter of cumulative acknowledgements: a selective one does not say
             // whether it was that segment.
-            if !self.rtt.times_one_segment() || advanced > 0 && outcome.newly_sacked == 0 {
-                self.rtt.on_segment_acked(moment.at, now);
+            let counts = !self.rtt.times_one_segment() || advanced > 0 && outcome.newly_sacked == 0;
+            if counts && self.rtt.on_segment_acked(moment.at, now) {
+                self.trace_round_trip(now);
             }
             return;
         }
@@ -220,6 +222,7 @@ impl Connection {
             && (rtt >= TICKS_MATTER || rtt > self.rtt.srtt())
         {
             self.rtt.on_sample(rtt);
+            self.trace_round_trip(now);
         }
     }
 

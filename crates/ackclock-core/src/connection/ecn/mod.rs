@@ -339,7 +339,6 @@ impl Connection {
         if let Feedback::Classic(classic) = &mut ecn.feedback {
             classic.on_reduction();
         }
-        self.trace_window(now);
     }
 
     /// Something sent after the answer to a mark is acknowledged: until then the classic echo tells of the same mark, for
@@ -350,7 +349,7 @@ impl Connection {
         if ecn.recover.is_some_and(|point| una > point) {
             ecn.recover = None;
             let end = RecoveryEnd { now, in_flight: self.scoreboard.pipe(), delivered: self.delivery.bytes };
-            self.congestion.on_recovery_end(&end);
+            self.tell_recovery_end(&end);
         }
     }
 

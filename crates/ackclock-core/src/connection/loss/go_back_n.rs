@@ -40,6 +40,5 @@ impl Connection {
         self.recovery.on_timeout(self.snd.nxt);
         self.timers.recovery = RecoveryTimer::Idle;
         self.pending.tail_probe = false;
-        self.trace_window(now);
     }
 }

@@ -34,7 +34,7 @@ use super::timers::RecoveryTimer;
 use crate::Instant;
 use crate::position::Position;
 use crate::recovery::{AckOutcome, Marked, Rack};
-use crate::trace::{Decision, LossCounts, LossRule, SendReason};
+use crate::trace::{Entry, LossCounts, LossRule, SendReason};
 
 /// DupThresh of RFC 6675 and RFC 5681 §3.2.
 const DUP_THRESH: u32 = 3;
@@ -214,8 +214,8 @@ impl Connection {
             Phase::Recovery(point) if una >= point => {
                 let end =
                     RecoveryEnd { now, in_flight: self.scoreboard.pipe(), delivered: self.delivery.bytes };
-                self.congestion.on_recovery_end(&end);
-                self.trace.record(now, Decision::Recovered);
+                self.trace.note(now, Entry::Recovered);
+                self.tell_recovery_end(&end);
             }
             Phase::Loss(point) if una >= point => {}
             _ => return,
@@ -249,7 +249,6 @@ impl Connection {
                 delivered: self.delivery.bytes,
             });
         }
-        self.trace_window(now);
     }
 
     fn enter_recovery(&mut self) {
@@ -273,8 +272,8 @@ impl Connection {
     /// `marked` was found to be lost by `rule`: congestion control hears of it.
     fn declare_lost(&mut self, now: Instant, rule: LossRule, marked: Marked) {
         let Some(newest) = marked.newest.filter(|_| marked.bytes > 0) else { return };
-        self.note_loss(now, rule, marked.bytes);
-        self.congestion.on_lost(&Lost {
+        self.note_loss(now, rule, &marked);
+        self.tell_lost(&Lost {
             now,
             bytes: marked.bytes,
             delivered: self.delivery.bytes,
@@ -283,16 +282,11 @@ impl Connection {
         });
     }
 
-    /// `bytes` go out again because of `rule`.
-    pub(super) fn note_loss(&mut self, now: Instant, rule: LossRule, bytes: u64) {
-        if bytes > 0 {
-            self.recovery.details().losses.add(rule, bytes);
-            self.trace.record(now, Decision::Lost(rule, u32::try_from(bytes).unwrap_or(u32::MAX)));
+    /// What is marked goes out again because of `rule`.
+    pub(super) fn note_loss(&mut self, now: Instant, rule: LossRule, marked: &Marked) {
+        if marked.bytes > 0 {
+            self.recovery.details().losses.add(rule, marked.bytes);
+            self.trace_lost(now, rule, marked);
         }
-    }
-
-    pub(super) fn trace_window(&mut self, now: Instant) {
-        let cwnd = u32::try_from(self.congestion.cwnd()).unwrap_or(u32::MAX);
-        self.trace.record(now, Decision::Window(cwnd));
     }
 }

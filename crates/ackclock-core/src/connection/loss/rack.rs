@@ -98,7 +98,8 @@ impl Connection {
         if self.recovery.phase == Phase::Open && !outcome.duplicate_reported {
             let bytes = u64::from(self.smss());
             let newest = outcome.newest_any.map(|(moment, _)| moment);
-            self.declare_lost(now, LossRule::TailProbe, Marked { bytes, newest });
+            let span = Some((end.back(bytes), end));
+            self.declare_lost(now, LossRule::TailProbe, Marked { bytes, newest, span });
             self.begin_episode_if_open(now, bytes, LossCause::Reordering);
             self.end_episode_if_done(now);
         }

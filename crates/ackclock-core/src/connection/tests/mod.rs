@@ -2,6 +2,7 @@
 
 mod acks;
 mod timeout;
+mod traces;
 mod transfer;
 mod undo;
 
@@ -13,6 +14,7 @@ use ackclock_wire::{ChecksumState, HEADER_MAX, IpPacket, IpPayload, RxMeta, Segm
 
 use super::{Connection, Environment, State};
 use crate::budget::Budget;
+use crate::trace::{Entry, TraceClock, TraceConfig, TraceKeep};
 use crate::{FourTuple, Instant, Limits, TcpConfig};
 
 /// What the path between the two does with the `n`th packet from side `side`.
@@ -48,6 +50,18 @@ pub(super) fn software(mtu: usize) -> Limits {
 }
 
 impl Pair {
+    /// One end writes down all that it does from now on.
+    pub(super) fn trace(&mut self, end: usize) {
+        self.ends[end].set_trace(self.now, Some(TraceConfig { records: 1 << 20, keep: TraceKeep::All }));
+    }
+
+    /// What it wrote down.
+    pub(super) fn traced(&self, end: usize) -> Vec<(Instant, Entry)> {
+        let mut clock = TraceClock::default();
+        let entry = |record| (clock.time(record), Entry::decode(record).expect("each record is known"));
+        self.ends[end].trace().map(entry).collect()
+    }
+
     /// Two active opens that cross: the shortest way to two established connections without an endpoint.
     pub(super) fn crossing(configs: [TcpConfig; 2], limits: Limits, path: Path) -> Self {
         let now = Instant::from_millis(1000);

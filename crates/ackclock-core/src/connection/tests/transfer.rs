@@ -113,6 +113,25 @@ fn both_ends_close_and_time_wait_ends() {
 }
 
 #[test]
+fn the_window_offered_at_first_is_what_was_asked_for() {
+    for (initial, max, offered) in
+        [(3_000, 6 << 20, 3_000), (200_000, 200_000, 200_000), (9_000, 4_000, 4_000)]
+    {
+        let tcp =
+            TcpConfig { receive_buffer_initial: initial, receive_buffer_max: max, ..TcpConfig::default() };
+        let mut pair = Pair::established([TcpConfig::default(), tcp], perfect());
+        for _ in 0..20 {
+            let now = pair.now;
+            let _ = pair.ends[0].write(now, &vec![1; 100_000]);
+            pair.run_for(Duration::from_secs(1));
+        }
+        // The application does not read: what was offered is taken, and no more.
+        let held = pair.ends[1].read_slices().concat().len();
+        assert!((offered..offered + 1460).contains(&held), "{held} bytes of {offered}");
+    }
+}
+
+#[test]
 fn a_closed_window_is_probed_until_it_opens() {
     // Tests: RFC 9293 MUST-36, RFC 9293 MUST-37, RFC 9293 SHLD-30
     let receiver = TcpConfig { receive_buffer_max: 20_000, ..TcpConfig::default() };

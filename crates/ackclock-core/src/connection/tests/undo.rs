@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::congestion::Registry;
 use crate::profile::{Recovery, UndoChoice};
-use crate::trace::{Decision, UndoRule};
+use crate::trace::{Entry, UndoRule};
 use crate::{ConnectionInfo, UndoCounts};
 
 const OFF: UndoChoice = UndoChoice { timestamps: false, dsack: false, frto: false, min_rtt_quarters: None };
@@ -47,7 +47,7 @@ struct Bulk {
 impl Bulk {
     fn new(tcp: TcpConfig, bytes: usize, path: Path) -> Self {
         let mut pair = Pair::established([tcp, TcpConfig::default()], path);
-        pair.ends[0].set_trace(100_000);
+        pair.trace(0);
         Self { pair, bytes, written: 0, read: 0 }
     }
 
@@ -120,12 +120,19 @@ impl Bulk {
 
     /// The windows that the trace shows right after each undo.
     fn undone_windows(&self) -> Vec<(UndoRule, u64)> {
-        let decisions: Vec<_> = self.pair.ends[0].trace().map(|(_, decision)| decision).collect();
-        let pairs = decisions.windows(2).filter_map(|pair| match *pair {
-            [Decision::Undone(rule), Decision::Window(cwnd)] => Some((rule, u64::from(cwnd))),
-            _ => None,
-        });
-        pairs.collect()
+        let entries: Vec<_> = self.pair.traced(0).into_iter().map(|(_, entry)| entry).collect();
+        let mut window = 0;
+        let mut found = Vec::new();
+        for (place, &entry) in entries.iter().enumerate() {
+            match (entry, entries.get(place + 1)) {
+                (Entry::Window { cwnd, .. }, _) => window = cwnd.into(),
+                (Entry::Undone(rule), Some(&Entry::Window { cwnd, .. })) => found.push((rule, cwnd.into())),
+                // A controller that reduces nothing has nothing to take back.
+                (Entry::Undone(rule), _) => found.push((rule, window)),
+                _ => {}
+            }
+        }
+        found
     }
 }
 

@@ -41,7 +41,7 @@ use crate::Instant;
 use crate::info::UndoCounts;
 use crate::position::Position;
 use crate::recovery::{AckOutcome, reported_duplicate};
-use crate::trace::{Decision, SendReason, UndoRule};
+use crate::trace::{Entry, SendReason, UndoRule};
 
 /// So many reductions in a row may be undone; the next one stands.
 const IN_A_ROW_MAX: u8 = 8;
@@ -269,15 +269,14 @@ impl Connection {
         self.recovery.on_undo(self.snd.una, self.snd.nxt, reduction.by_timer);
         // Deviation from RFC 4015 §3.2: cwnd is what it was, not FlightSize + min(bytes_acked, IW). The flight counts as
         // outstanding again, so that no burst follows; after a report of duplicates one of the difference may.
-        self.congestion.on_undo(&congestion::Undo { now });
+        self.trace.note(now, Entry::Undone(rule));
+        self.tell_undo(&congestion::Undo { now });
         if reduction.by_timer {
             // Deviation from RFC 4015 §3.3: SRTT and RTTVAR are not set from the late round trip. Where timestamps are in
             // use that round trip is a sample (RFC 7323 §4.3) and widens RTTVAR as any; without them Karn's rule keeps
             // the backed-off timeout until there is a valid one. Estimators that adapt are told.
             self.rtt.on_spurious_expiry();
         }
-        self.trace.record(now, Decision::Undone(rule));
-        self.trace_window(now);
         self.arm_tail_probe(now);
     }
 }

@@ -1,0 +1,160 @@
+//! Goal: of any connection the trace alone tells what was sent, what was lost and why, what moved the windows, and what
+//! sending waited for.
+
+use std::time::Duration;
+
+use super::{Fate, Pair};
+use crate::trace::{Entry, Limit, LossRule, SendReason, Timer, WindowCause};
+use crate::{Instant, TcpConfig};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// 200 KB from end 0 to end 1, 10 ms each way, the packets of end 0 in `lost` missing.
+fn transfer(tcp: TcpConfig, lost: &'static [u64]) -> Pair {
+    let path =
+        move |side, n| if side == 0 && lost.contains(&n) { Fate::Drop } else { Fate::Deliver(10 * MS) };
+    let mut pair = Pair::established([tcp.clone(), tcp], Box::new(path));
+    pair.trace(0);
+    pair.trace(1);
+    pair.transfer(200_000);
+    pair
+}
+
+fn entries(pair: &Pair, end: usize) -> impl Iterator<Item = Entry> {
+    pair.traced(end).into_iter().map(|(_, entry)| entry)
+}
+
+#[test]
+fn what_left_is_what_arrived() {
+    let pair = transfer(TcpConfig::default(), &[]);
+    let sent: Vec<_> = entries(&pair, 0)
+        .filter_map(|entry| match entry {
+            Entry::Sent { seq, len, .. } if len > 0 => Some((seq, len)),
+            _ => None,
+        })
+        .collect();
+    let received: Vec<_> = entries(&pair, 1)
+        .filter_map(|entry| match entry {
+            Entry::Received { seq, len, .. } if len > 0 => Some((seq, len)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sent, received);
+    // One byte after the SYN the first begins, and each where the last ended.
+    assert_eq!(sent[0].0, 1);
+    assert!(sent.windows(2).all(|pair| pair[0].0 + pair[0].1 == pair[1].0));
+    assert_eq!(sent.iter().map(|&(_, len)| len).sum::<u32>(), 200_000);
+}
+
+#[test]
+fn each_retransmission_lies_in_what_a_rule_had_declared_lost() {
+    let pair = transfer(TcpConfig::default(), &[20, 21, 40]);
+    let mut lost = Vec::new();
+    let mut repeated = 0;
+    for entry in entries(&pair, 0) {
+        match entry {
+            Entry::Lost { rule, start, end } => lost.push((rule, start, end)),
+            Entry::Sent { reason: SendReason::Retransmission, seq, len, .. } => {
+                repeated += len;
+                assert!(
+                    lost.iter().any(|&(_, start, end)| start <= seq && seq + len <= end),
+                    "{seq} {lost:?}"
+                );
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(u64::from(repeated), pair.ends[0].info(pair.now).bytes_retransmitted);
+    assert!(
+        repeated >= 2 * 1400 && lost.iter().all(|&(rule, ..)| rule == LossRule::LaterDelivered),
+        "{lost:?}"
+    );
+}
+
+#[test]
+fn windows_follow_from_their_causes() {
+    let pair = transfer(TcpConfig::default(), &[40]);
+    let windows: Vec<_> = entries(&pair, 0)
+        .filter_map(|entry| match entry {
+            Entry::Window { cause, cwnd, ssthresh } => Some((cause, cwnd, ssthresh)),
+            _ => None,
+        })
+        .collect();
+    let loss = windows.iter().position(|&(cause, ..)| cause == WindowCause::LossEpisode).expect("a loss");
+    assert!(windows[1..loss].iter().all(|&(cause, ..)| cause == WindowCause::Acked), "{windows:?}");
+    assert!(windows[loss].1 < windows[loss - 1].1, "a loss halves, or nearly: {windows:?}");
+    let last = windows.last().expect("a window");
+    let info = pair.ends[0].info(pair.now);
+    assert_eq!((u64::from(last.1), Some(u64::from(last.2))), (info.cwnd, info.ssthresh));
+}
+
+#[test]
+fn the_trace_says_what_sending_waits_for() {
+    let limits = |tcp: TcpConfig| -> Vec<Limit> {
+        let limit = |entry| match entry {
+            Entry::Limited { by, .. } => Some(by),
+            _ => None,
+        };
+        entries(&transfer(tcp, &[]), 0).filter_map(limit).collect()
+    };
+    let unpaced = TcpConfig { pacing: false, ..TcpConfig::default() };
+    let found = limits(unpaced.clone());
+    assert!(found.contains(&Limit::Cwnd) && !found.contains(&Limit::Pacing), "{found:?}");
+    assert_eq!(found.last(), Some(&Limit::Application));
+    assert!(limits(TcpConfig::default()).contains(&Limit::Pacing));
+    let small = TcpConfig { receive_buffer_max: 8 << 10, ..unpaced };
+    assert!(limits(small).contains(&Limit::PeerWindow));
+}
+
+#[test]
+fn a_timer_that_fires_late_says_by_how_much() {
+    let mut pair = Pair::established(
+        [TcpConfig::default(), TcpConfig::default()],
+        Box::new(|side, _| if side == 0 { Fate::Drop } else { Fate::Deliver(10 * MS) }),
+    );
+    pair.trace(0);
+    let now = pair.now;
+    pair.ends[0].write(now, &[0; 100]).expect("there is room");
+    pair.run_for(MS);
+    let deadline = pair.ends[0].poll_timeout().expect("a timer runs");
+    pair.ends[0].handle_timeout(deadline + 7 * MS);
+    let traced = pair.traced(0);
+    let set: Vec<Instant> = traced
+        .iter()
+        .filter_map(|&(at, entry)| match entry {
+            Entry::TimerSet { timer: Timer::TailProbe | Timer::Retransmission, in_us } => {
+                Some(at + Duration::from_micros(in_us.into()))
+            }
+            _ => None,
+        })
+        .collect();
+    let close = |at: &Instant| deadline.saturating_since(*at) < Duration::from_micros(1);
+    assert!(set.iter().any(close), "{set:?}, not {deadline:?}");
+    let late: Vec<_> = traced
+        .iter()
+        .filter_map(|&(at, entry)| match entry {
+            Entry::TimerFired { late_us, .. } => Some((at, late_us)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(late, [(deadline + 7 * MS, 7000)]);
+}
+
+#[test]
+fn the_controllers_own_numbers_have_names() {
+    let mut pair = transfer(TcpConfig::default(), &[40]);
+    let values: Vec<_> = entries(&pair, 0)
+        .filter_map(|entry| match entry {
+            Entry::Controller { name, value } => Some((usize::from(name), value)),
+            _ => None,
+        })
+        .collect();
+    let now = pair.now;
+    let snapshot = pair.ends[0].info(now).controller;
+    let (names, ..) = pair.ends[0].take_trace();
+    assert_eq!(snapshot.iter().map(|(name, _)| name).collect::<Vec<_>>(), names);
+    for (place, (name, value)) in snapshot.iter().enumerate() {
+        let last = values.iter().rev().find(|&&(at, _)| at == place);
+        assert_eq!(last, Some(&(place, value)), "{name}");
+    }
+}

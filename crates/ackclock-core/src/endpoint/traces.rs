@@ -1,0 +1,117 @@
+//! Traces on their way out of an endpoint.
+
+use std::collections::VecDeque;
+
+use super::Endpoint;
+use super::live::Live;
+use crate::trace::{Batch, BatchCause};
+
+/// Batches that wait to be fetched.
+#[derive(Debug, Default)]
+pub(super) struct Traces {
+    waiting: VecDeque<Batch>,
+    /// Records that wait, each batch counted as [`BATCH_COST`] more.
+    held: usize,
+    /// Records that were dropped because too many waited.
+    dropped: u64,
+    /// How many connections there have been.
+    connections: u64,
+}
+
+impl Traces {
+    /// The number of the next connection.
+    pub(super) fn number(&mut self) -> u64 {
+        self.connections += 1;
+        self.connections - 1
+    }
+
+    /// What a connection has written down leaves, if it is time for it.
+    #[inline]
+    pub(super) fn collect(&mut self, live: &mut Live) {
+        if let Some(cause) = live.connection.trace_due() {
+            self.take(live, cause);
+        }
+    }
+
+    /// The connection is gone: what is left of a whole trace leaves.
+    pub(super) fn end(&mut self, live: &mut Live) {
+        let cause = live.connection.trace_due();
+        if let Some(cause) = cause.or(live.connection.has_trace_to_end().then_some(BatchCause::Ended)) {
+            self.take(live, cause);
+        }
+    }
+
+    #[cold]
+    fn take(&mut self, live: &mut Live, cause: BatchCause) {
+        let (profile, congestion) = live.connection.trace_choices();
+        let (names, records, missed) = live.connection.take_trace();
+        let cost = records.len() + BATCH_COST;
+        if self.held + cost > HELD_MAX {
+            // Nobody fetches them, or not often enough: the next one says how many are missing.
+            self.dropped += records.len() as u64;
+            return live.connection.miss_trace(missed + records.len() as u64);
+        }
+        self.held += cost;
+        let (connection, tuple) = (live.number, live.tuple);
+        self.waiting.push_back(Batch {
+            connection,
+            tuple,
+            profile,
+            congestion,
+            names,
+            records,
+            missed,
+            cause,
+        });
+    }
+}
+
+impl Endpoint {
+    /// Records of traced connections, if some are to leave; a driver that traces asks after each turn. At most 4 Mi
+    /// records wait (64 MiB); later ones are dropped and counted, in the connection's next batch
+    /// ([`Batch::missed`]) and in [`Counters::trace_records_dropped`](super::Counters::trace_records_dropped).
+    pub fn poll_trace(&mut self) -> Option<Batch> {
+        let batch = self.traces.waiting.pop_front()?;
+        self.traces.held -= batch.records.len() + BATCH_COST;
+        Some(batch)
+    }
+
+    /// Whether [`poll_trace`](Self::poll_trace) has something to give.
+    #[inline]
+    #[must_use]
+    pub fn has_traces(&self) -> bool {
+        !self.traces.waiting.is_empty()
+    }
+
+    /// Has all connections that are traced give their records out now.
+    pub fn request_traces(&mut self) {
+        self.for_each_traced(|traces, live| {
+            live.connection.request_trace();
+            traces.collect(live);
+        });
+    }
+
+    /// Has all connections give out what they would at their end: the driver will not look at them again.
+    pub fn end_traces(&mut self) {
+        self.for_each_traced(Traces::end);
+    }
+
+    fn for_each_traced(&mut self, f: impl Fn(&mut Traces, &mut Live)) {
+        for index in self.connections.indices() {
+            if let Some(live) = self.connections.at_mut(index) {
+                f(&mut self.traces, live);
+            }
+        }
+    }
+
+    /// See [`Counters::trace_records_dropped`](super::Counters::trace_records_dropped).
+    pub(super) fn trace_records_dropped(&self) -> u64 {
+        self.traces.dropped
+    }
+}
+
+/// The most that waits, in records: 64 MiB.
+const HELD_MAX: usize = 4 << 20;
+
+/// What a batch takes beside its records, in records.
+const BATCH_COST: usize = size_of::<Batch>().div_ceil(crate::trace::Record::LEN) + 16;

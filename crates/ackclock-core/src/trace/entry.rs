@@ -1,0 +1,341 @@
+//! What a record says.
+
+use super::Record;
+use super::reason::{Failure, Limit, LossRule, SendReason, Timer, UndoRule, WindowCause};
+use crate::{Instant, State};
+
+/// One entry of a trace.
+///
+/// Sequence numbers count from the initial one of their direction, modulo 2^32: the SYN is 0, the first byte 1. Times are
+/// microseconds, sizes bytes; both saturate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Entry {
+    /// The state changed.
+    State(State, State),
+    /// A segment left, or a train of them for the device to cut.
+    Sent {
+        /// Why.
+        reason: SendReason,
+        /// As those of [`Received`](Self::Received).
+        flags: u8,
+        /// Sequence number.
+        seq: u32,
+        /// Bytes of payload, less than 2^24.
+        len: u32,
+    },
+    /// The acknowledgement in what is sent from here on says something new.
+    Told {
+        /// All of the peer's before this has arrived.
+        ack: u32,
+        /// The window that is offered.
+        window: u32,
+    },
+    /// A segment arrived, or several that the device had put together.
+    Received {
+        /// FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128.
+        flags: u8,
+        /// The peer's sequence number.
+        seq: u32,
+        /// Bytes of payload.
+        len: u32,
+    },
+    /// What an acknowledgement said.
+    Acked {
+        /// Whether it counts as a duplicate (RFC 5681 §2, RFC 6675 §2).
+        duplicate: bool,
+        /// All before this has arrived.
+        ack: u32,
+        /// The peer's window.
+        window: u32,
+    },
+    /// The peer holds this beyond a gap (RFC 2018).
+    Sacked {
+        /// Its first byte.
+        left: u32,
+        /// The byte after its last.
+        right: u32,
+    },
+    /// A round trip was timed.
+    RoundTrip {
+        /// The sample.
+        sample_us: u32,
+        /// The retransmission timeout that follows from it.
+        rto_us: u32,
+    },
+    /// The estimate that followed from the last sample.
+    Smoothed {
+        /// SRTT.
+        srtt_us: u32,
+        /// RTTVAR.
+        rttvar_us: u32,
+    },
+    /// A timer was set, or moved.
+    TimerSet {
+        /// Which.
+        timer: Timer,
+        /// In what time it runs out.
+        in_us: u32,
+    },
+    /// A timer was stopped before its time.
+    TimerStopped(Timer),
+    /// A timer ran out.
+    TimerFired {
+        /// Which.
+        timer: Timer,
+        /// How much later than it was set to.
+        late_us: u32,
+        /// The how-manieth time in a row, for the retransmission timer.
+        count: u32,
+    },
+    /// What keeps the connection from sending more is another thing than before.
+    Limited {
+        /// What.
+        by: Limit,
+        /// Bytes in flight.
+        in_flight: u32,
+        /// Bytes that were written and not yet sent.
+        unsent: u32,
+    },
+    /// The congestion window or the threshold changed.
+    Window {
+        /// Why.
+        cause: WindowCause,
+        /// cwnd.
+        cwnd: u32,
+        /// ssthresh; `u32::MAX`: none is set.
+        ssthresh: u32,
+    },
+    /// Data was declared lost, all of it within these bounds.
+    Lost {
+        /// By which rule.
+        rule: LossRule,
+        /// The first byte.
+        start: u32,
+        /// The byte after the last.
+        end: u32,
+    },
+    /// The last reduction of the window was taken back.
+    Undone(UndoRule),
+    /// A loss episode ended.
+    Recovered,
+    /// One of the controller's own numbers changed.
+    Controller {
+        /// Which: an index into [`Batch::names`](super::Batch::names).
+        name: u8,
+        /// Its value.
+        value: i64,
+    },
+    /// The application wrote.
+    Written {
+        /// Bytes taken.
+        len: u32,
+        /// Bytes that wait to be sent or acknowledged, these included.
+        queued: u32,
+    },
+    /// The application read.
+    Read {
+        /// Bytes.
+        len: u32,
+        /// Bytes that still wait to be read.
+        waiting: u32,
+    },
+    /// The application closed its direction.
+    Shutdown,
+    /// The connection failed.
+    Failed(Failure),
+    /// A queue of a simulated router, after it changed.
+    Queue {
+        /// Packets in it.
+        packets: u32,
+        /// Their bytes.
+        bytes: u32,
+    },
+    /// A simulated router dropped a packet.
+    Dropped {
+        /// By which rule: an index into [`Batch::names`](super::Batch::names).
+        rule: u8,
+        /// Bytes of the packet.
+        len: u32,
+    },
+}
+
+impl Entry {
+    /// The entry as a record.
+    #[must_use]
+    #[inline]
+    pub fn encode(self, at: Instant) -> Record {
+        let (kind, detail, body) = self.parts();
+        Record::new(at, kind, detail, body)
+    }
+
+    #[inline]
+    fn parts(self) -> (u8, u8, u64) {
+        match self {
+            Self::State(from, to) => (kind::STATE, from.code(), u64::from(to.code())),
+            Self::Sent { reason, flags, seq, len } => {
+                let len = len.min(LEN_MAX);
+                (kind::SENT, reason.code(), pair(seq, u32::from(flags) << 24 | len))
+            }
+            Self::Told { ack, window } => (kind::TOLD, 0, pair(ack, window)),
+            Self::Received { flags, seq, len } => (kind::RECEIVED, flags, pair(seq, len)),
+            Self::Acked { duplicate, ack, window } => (kind::ACKED, duplicate.into(), pair(ack, window)),
+            Self::Sacked { left, right } => (kind::SACKED, 0, pair(left, right)),
+            Self::RoundTrip { sample_us, rto_us } => (kind::ROUND_TRIP, 0, pair(sample_us, rto_us)),
+            Self::Smoothed { srtt_us, rttvar_us } => (kind::SMOOTHED, 0, pair(srtt_us, rttvar_us)),
+            Self::TimerSet { timer, in_us } => (kind::TIMER_SET, timer.code(), pair(in_us, 0)),
+            Self::TimerStopped(timer) => (kind::TIMER_STOPPED, timer.code(), 0),
+            Self::TimerFired { timer, late_us, count } => {
+                (kind::TIMER_FIRED, timer.code(), pair(late_us, count))
+            }
+            Self::Limited { by, in_flight, unsent } => (kind::LIMITED, by.code(), pair(in_flight, unsent)),
+            Self::Window { cause, cwnd, ssthresh } => (kind::WINDOW, cause.code(), pair(cwnd, ssthresh)),
+            Self::Lost { rule, start, end } => (kind::LOST, rule.code(), pair(start, end)),
+            Self::Undone(rule) => (kind::UNDONE, rule.code(), 0),
+            Self::Recovered => (kind::RECOVERED, 0, 0),
+            Self::Controller { name, value } => (kind::CONTROLLER, name, value.cast_unsigned()),
+            Self::Written { len, queued } => (kind::WRITTEN, 0, pair(len, queued)),
+            Self::Read { len, waiting } => (kind::READ, 0, pair(len, waiting)),
+            Self::Shutdown => (kind::SHUTDOWN, 0, 0),
+            Self::Failed(failure) => (kind::FAILED, failure.code(), 0),
+            Self::Queue { packets, bytes } => (kind::QUEUE, 0, pair(packets, bytes)),
+            Self::Dropped { rule, len } => (kind::DROPPED, rule, pair(len, 0)),
+        }
+    }
+
+    /// The entry in a record; `None`: this version does not know its kind, or it is damaged.
+    #[must_use]
+    pub fn decode(record: Record) -> Option<Self> {
+        let (kind, detail) = record.kind();
+        let (first, second) = halves(record.body());
+        Some(match kind {
+            kind::STATE => {
+                Self::State(State::from_code(detail)?, State::from_code(u8::try_from(first).ok()?)?)
+            }
+            kind::SENT => {
+                let [flags, ..] = second.to_be_bytes();
+                let (reason, len) = (SendReason::from_code(detail)?, second & LEN_MAX);
+                Self::Sent { reason, flags, seq: first, len }
+            }
+            kind::TOLD => Self::Told { ack: first, window: second },
+            kind::RECEIVED => Self::Received { flags: detail, seq: first, len: second },
+            kind::ACKED => Self::Acked { duplicate: detail != 0, ack: first, window: second },
+            kind::SACKED => Self::Sacked { left: first, right: second },
+            kind::ROUND_TRIP => Self::RoundTrip { sample_us: first, rto_us: second },
+            kind::SMOOTHED => Self::Smoothed { srtt_us: first, rttvar_us: second },
+            kind::TIMER_SET => Self::TimerSet { timer: Timer::from_code(detail)?, in_us: first },
+            kind::TIMER_STOPPED => Self::TimerStopped(Timer::from_code(detail)?),
+            kind::TIMER_FIRED => {
+                Self::TimerFired { timer: Timer::from_code(detail)?, late_us: first, count: second }
+            }
+            kind::LIMITED => {
+                Self::Limited { by: Limit::from_code(detail)?, in_flight: first, unsent: second }
+            }
+            kind::WINDOW => {
+                Self::Window { cause: WindowCause::from_code(detail)?, cwnd: first, ssthresh: second }
+            }
+            kind::LOST => Self::Lost { rule: LossRule::from_code(detail)?, start: first, end: second },
+            kind::UNDONE => Self::Undone(UndoRule::from_code(detail)?),
+            kind::RECOVERED => Self::Recovered,
+            kind::CONTROLLER => Self::Controller { name: detail, value: record.body().cast_signed() },
+            kind::WRITTEN => Self::Written { len: first, queued: second },
+            kind::READ => Self::Read { len: first, waiting: second },
+            kind::SHUTDOWN => Self::Shutdown,
+            kind::FAILED => Self::Failed(Failure::from_code(detail)?),
+            kind::QUEUE => Self::Queue { packets: first, bytes: second },
+            kind::DROPPED => Self::Dropped { rule: detail, len: first },
+            _ => return None,
+        })
+    }
+}
+
+#[inline]
+fn pair(first: u32, second: u32) -> u64 {
+    u64::from(second) << 32 | u64::from(first)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "two halves")]
+fn halves(body: u64) -> (u32, u32) {
+    (body as u32, (body >> 32) as u32)
+}
+
+/// The most bytes of payload that an entry can tell.
+const LEN_MAX: u32 = (1 << 24) - 1;
+
+/// The numbers of the kinds in files: they never change their meaning.
+mod kind {
+    pub(super) const STATE: u8 = 1;
+    pub(super) const SENT: u8 = 2;
+    pub(super) const RECEIVED: u8 = 3;
+    pub(super) const ACKED: u8 = 4;
+    pub(super) const SACKED: u8 = 5;
+    pub(super) const ROUND_TRIP: u8 = 6;
+    pub(super) const SMOOTHED: u8 = 7;
+    pub(super) const TIMER_SET: u8 = 8;
+    pub(super) const TIMER_STOPPED: u8 = 9;
+    pub(super) const TIMER_FIRED: u8 = 10;
+    pub(super) const LIMITED: u8 = 11;
+    pub(super) const WINDOW: u8 = 12;
+    pub(super) const LOST: u8 = 13;
+    pub(super) const UNDONE: u8 = 14;
+    pub(super) const RECOVERED: u8 = 15;
+    pub(super) const CONTROLLER: u8 = 16;
+    pub(super) const WRITTEN: u8 = 17;
+    pub(super) const READ: u8 = 18;
+    pub(super) const SHUTDOWN: u8 = 19;
+    pub(super) const FAILED: u8 = 20;
+    pub(super) const QUEUE: u8 = 21;
+    pub(super) const DROPPED: u8 = 22;
+    pub(super) const TOLD: u8 = 23;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_comes_back_from_its_record() {
+        let (a, b) = (7, u32::MAX);
+        let entries = [
+            Entry::State(State::SynSent, State::Established),
+            Entry::Sent { reason: SendReason::Reset, flags: 0x81, seq: a, len: LEN_MAX },
+            Entry::Told { ack: a, window: b },
+            Entry::Received { flags: 0xff, seq: a, len: b },
+            Entry::Acked { duplicate: true, ack: a, window: b },
+            Entry::Sacked { left: a, right: b },
+            Entry::RoundTrip { sample_us: a, rto_us: b },
+            Entry::Smoothed { srtt_us: a, rttvar_us: b },
+            Entry::TimerSet { timer: Timer::Cork, in_us: b },
+            Entry::TimerStopped(Timer::Persist),
+            Entry::TimerFired { timer: Timer::Retransmission, late_us: a, count: b },
+            Entry::Limited { by: Limit::NotOpen, in_flight: a, unsent: b },
+            Entry::Window { cause: WindowCause::SegmentSize, cwnd: a, ssthresh: b },
+            Entry::Lost { rule: LossRule::WindowReopened, start: a, end: b },
+            Entry::Undone(UndoRule::MinRtt),
+            Entry::Recovered,
+            Entry::Controller { name: 3, value: i64::MIN },
+            Entry::Written { len: a, queued: b },
+            Entry::Read { len: a, waiting: b },
+            Entry::Shutdown,
+            Entry::Failed(Failure::OutOfMemory),
+            Entry::Queue { packets: a, bytes: b },
+            Entry::Dropped { rule: 2, len: b },
+        ];
+        for entry in entries {
+            let record = entry.encode(Instant::from_millis(42));
+            assert_eq!(Entry::decode(record), Some(entry));
+            assert_eq!(record.nanos(), 42_000_000);
+        }
+        // A kind that is added to one list is missed here if it is not in the other.
+        let kinds: std::collections::BTreeSet<u8> =
+            entries.iter().map(|entry| entry.encode(Instant::ZERO).kind().0).collect();
+        assert_eq!(kinds, (kind::STATE..=kind::TOLD).collect());
+    }
+
+    #[test]
+    fn what_is_not_known_is_none() {
+        for (kind, detail) in [(0, 0), (255, 0), (kind::SENT, 200), (kind::STATE, 99), (kind::LOST, 77)] {
+            assert_eq!(Entry::decode(Record::new(Instant::ZERO, kind, detail, 0)), None);
+        }
+    }
+}

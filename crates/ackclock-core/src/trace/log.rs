@@ -1,0 +1,190 @@
+//! Where a connection's records lie, and how they leave.
+
+use super::{Entry, Record};
+use crate::{FourTuple, Instant};
+
+/// How a connection is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceConfig {
+    /// How many records are set aside for a connection, 16 bytes each: from 64 to 1,048,576, or the nearest of them.
+    pub records: usize,
+    /// Which of them stay.
+    pub keep: TraceKeep,
+}
+
+/// Which records of a connection stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceKeep {
+    /// All: they are given out each time when those set aside are full, and at the end.
+    All,
+    /// The newest: a flight recorder. They are given out when the connection fails, when its retransmission timer has
+    /// run out three times in a row, and on request.
+    Newest,
+}
+
+impl TraceConfig {
+    /// Everything is kept, and given out in batches of 4,096 records.
+    pub const FULL: Self = Self { records: 4096, keep: TraceKeep::All };
+    /// The newest 1,024 records are kept.
+    pub const FLIGHT_RECORDER: Self = Self { records: 1024, keep: TraceKeep::Newest };
+
+    fn capacity(self) -> usize {
+        self.records.clamp(64, 1 << 20)
+    }
+}
+
+/// Records that leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Which connection of the endpoint: they are numbered as they are made, from 0.
+    pub connection: u64,
+    /// Its two sockets.
+    pub tuple: FourTuple,
+    /// Its profile.
+    pub profile: &'static str,
+    /// Its controller.
+    pub congestion: &'static str,
+    /// Names of the controller's numbers, by the index that [`Entry::Controller`](super::Entry::Controller) gives.
+    pub names: Vec<&'static str>,
+    /// The records, oldest first.
+    pub records: Vec<Record>,
+    /// How many before these were overwritten, or dropped because nobody came for them.
+    pub missed: u64,
+    /// Why they leave now.
+    pub cause: BatchCause,
+}
+
+coded! {
+    /// Why records leave.
+    pub enum BatchCause {
+        /// As many have come as were set aside.
+        Full = "full",
+        /// The connection is gone.
+        Ended = "ended",
+        /// It failed.
+        Failed = "failed",
+        /// Its retransmission timer has run out three times in a row.
+        Stalled = "stalled",
+        /// They were asked for.
+        Requested = "requested",
+    }
+}
+
+/// The records of one connection.
+#[derive(Debug)]
+pub(crate) struct Log {
+    config: TraceConfig,
+    records: Vec<Record>,
+    /// Of the newest: where the next goes, which is where the oldest is.
+    next: usize,
+    missed: u64,
+    due: Option<BatchCause>,
+}
+
+impl Log {
+    pub(crate) fn new(config: TraceConfig) -> Self {
+        Self { config, records: Vec::with_capacity(config.capacity()), next: 0, missed: 0, due: None }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, at: Instant, entry: Entry) {
+        let record = entry.encode(at);
+        if self.records.len() < self.config.capacity() {
+            self.records.push(record);
+            if self.records.len() == self.config.capacity() && self.config.keep == TraceKeep::All {
+                self.due = Some(BatchCause::Full);
+            }
+            return;
+        }
+        self.push_full(record);
+    }
+
+    fn push_full(&mut self, record: Record) {
+        if self.config.keep == TraceKeep::All {
+            // Within one call more may come than was set aside; all leave together when it returns.
+            self.records.push(record);
+            return;
+        }
+        if let Some(oldest) = self.records.get_mut(self.next) {
+            *oldest = record;
+        }
+        self.next = (self.next + 1) % self.records.len().max(1);
+        self.missed += 1;
+    }
+
+    /// A flight recorder, or the rest of a log, is to leave.
+    pub(crate) fn call(&mut self, cause: BatchCause) {
+        self.due = Some(cause);
+    }
+
+    #[inline]
+    pub(crate) fn due(&self) -> Option<BatchCause> {
+        self.due
+    }
+
+    /// Whether there are records left that are wanted when the connection ends.
+    pub(crate) fn has_rest(&self) -> bool {
+        self.config.keep == TraceKeep::All && (!self.records.is_empty() || self.missed > 0)
+    }
+
+    /// The records, oldest first, and how many went missing before them.
+    pub(crate) fn take(&mut self) -> (Vec<Record>, u64) {
+        self.due = None;
+        let mut records = std::mem::replace(&mut self.records, Vec::with_capacity(self.config.capacity()));
+        records.rotate_left(std::mem::take(&mut self.next));
+        if records.len() < records.capacity() / 2 {
+            // It may have to wait for long.
+            records.shrink_to_fit();
+        }
+        (records, std::mem::take(&mut self.missed))
+    }
+
+    /// Records of which nobody will hear.
+    pub(crate) fn miss(&mut self, records: u64) {
+        self.missed += records;
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Record> + '_ {
+        let (new, old) = self.records.split_at(self.next.min(self.records.len()));
+        old.iter().chain(new).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(keep: TraceKeep, entries: u32) -> Log {
+        let mut log = Log::new(TraceConfig { records: 64, keep });
+        for value in 0..entries {
+            log.push(Instant::ZERO, Entry::TimerSet { timer: super::super::Timer::Close, in_us: value });
+        }
+        log
+    }
+
+    fn values(records: impl IntoIterator<Item = Record>) -> Vec<u32> {
+        let value = |record| match Entry::decode(record) {
+            Some(Entry::TimerSet { in_us, .. }) => in_us,
+            other => panic!("{other:?}"),
+        };
+        records.into_iter().map(value).collect()
+    }
+
+    #[test]
+    fn a_flight_recorder_keeps_the_newest_in_their_order() {
+        let mut log = log(TraceKeep::Newest, 100);
+        assert_eq!((log.due(), values(log.iter())), (None, (36..100).collect()));
+        let (records, missed) = log.take();
+        assert_eq!((values(records), missed), ((36..100).collect(), 36));
+        assert_eq!(log.take(), (vec![], 0));
+    }
+
+    #[test]
+    fn a_full_log_is_due_and_loses_nothing_until_it_is_taken() {
+        assert_eq!(log(TraceKeep::All, 63).due(), None);
+        let mut log = log(TraceKeep::All, 100);
+        assert_eq!(log.due(), Some(BatchCause::Full));
+        let (records, missed) = log.take();
+        assert_eq!((values(records), missed, log.due()), ((0..100).collect(), 0, None));
+    }
+}

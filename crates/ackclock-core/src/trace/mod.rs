@@ -1,0 +1,22 @@
+//! Traces: why each thing was done, in records of 16 bytes that others format afterwards.
+//!
+//! A connection that is traced ([`TraceConfig`]) writes an [`Entry`] for what arrives, what leaves and why, each timer,
+//! each loss with the rule that declared it, each change of the windows with its cause, what limits sending, and the
+//! controller's own numbers. Entries become [`Record`]s in memory that was set aside before; nothing is formatted.
+//! [`Endpoint::poll_trace`](crate::Endpoint::poll_trace) gives them out as [`Batch`]es. Switched off, which is the
+//! default, an entry costs one branch.
+//!
+//! The idea is that of Brakmo and Peterson (1995), §II-B: small fixed-size entries in memory, written out afterwards.
+
+#[macro_use]
+mod coded;
+mod entry;
+mod log;
+mod reason;
+mod record;
+
+pub use entry::Entry;
+pub(crate) use log::Log;
+pub use log::{Batch, BatchCause, TraceConfig, TraceKeep};
+pub use reason::{Failure, Limit, LossCounts, LossRule, SendReason, Timer, UndoRule, WindowCause};
+pub use record::{Record, TraceClock};

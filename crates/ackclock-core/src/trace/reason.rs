@@ -1,0 +1,200 @@
+//! What the entries of a trace can name: reasons, rules, causes.
+
+use crate::ConnectionError;
+
+coded! {
+    /// Why a segment was sent.
+    pub enum SendReason {
+        /// Data that had not been sent before.
+        NewData = "new-data",
+        /// Data held to be lost.
+        Retransmission = "retransmission",
+        /// Data that may be lost, or the last segment, where nothing else could be sent (RFC 6675 §4 NextSeg (3), (4)).
+        Rescue = "rescue",
+        /// A probe for a lost tail (RFC 8985 §7).
+        TailProbe = "tail-probe",
+        /// A probe of a closed window.
+        WindowProbe = "window-probe",
+        /// A keep-alive probe.
+        Keepalive = "keepalive",
+        /// An acknowledgement.
+        Ack = "ack",
+        /// An answer to a segment that was not accepted.
+        Challenge = "challenge",
+        /// SYN or SYN,ACK.
+        Handshake = "handshake",
+        /// RST.
+        Reset = "reset",
+    }
+}
+
+coded! {
+    /// Which rule declared a loss.
+    pub enum LossRule {
+        /// Three duplicate acknowledgements (RFC 5681 §3.2).
+        DuplicateAcks = "duplicate-acks",
+        /// SACK evidence (RFC 6675 §4 IsLost).
+        SackEvidence = "sack-evidence",
+        /// A segment sent later was delivered, a reordering window earlier (RFC 8985 §6).
+        LaterDelivered = "later-delivered",
+        /// The acknowledgement of a tail loss probe that repeated data (RFC 8985 §7.4).
+        TailProbe = "tail-probe",
+        /// A partial acknowledgement during recovery (RFC 6582 §3.2).
+        PartialAck = "partial-ack",
+        /// The first segment was older than the fine timeout when a duplicate acknowledgement came (Vegas).
+        OverdueAtDuplicate = "overdue-at-duplicate",
+        /// It was so at the first or second new acknowledgement after a retransmission (Vegas).
+        OverdueAfterRetransmission = "overdue-after-retransmission",
+        /// The retransmission timer expired (RFC 6298 §5).
+        Timeout = "timeout",
+        /// Data sent beyond a window that had closed was not taken.
+        WindowReopened = "window-reopened",
+    }
+}
+
+coded! {
+    /// What told that a reduction of the window was wrong.
+    pub enum UndoRule {
+        /// An echoed timestamp older than the retransmission (RFC 3522).
+        Timestamps = "timestamps",
+        /// Everything sent again was reported as a duplicate (RFC 3708).
+        Dsack = "dsack",
+        /// Acknowledgements of what the timer did not send again (RFC 5682).
+        Frto = "frto",
+        /// An acknowledgement sooner than the path allows (Allman and Paxson 1999, §2.8).
+        MinRtt = "min-rtt",
+    }
+}
+
+coded! {
+    /// What moved the congestion window or the threshold of slow start.
+    pub enum WindowCause {
+        /// The connection was established, or its controller replaced.
+        Start = "start",
+        /// New data was acknowledged.
+        Acked = "acked",
+        /// A loss episode began.
+        LossEpisode = "loss-episode",
+        /// Bytes were found to be lost.
+        Lost = "lost",
+        /// The retransmission timer expired.
+        Timeout = "timeout",
+        /// A loss episode ended.
+        RecoveryEnd = "recovery-end",
+        /// A reduction was taken back.
+        Undone = "undone",
+        /// A Congestion Experienced mark was reported (RFC 3168, RFC 9768).
+        Marked = "marked",
+        /// Nothing had been sent for a timeout (RFC 5681 §4.1, RFC 7661).
+        Idle = "idle",
+        /// Something was sent.
+        Sent = "sent",
+        /// The segment size changed.
+        SegmentSize = "segment-size",
+    }
+}
+
+coded! {
+    /// What keeps a connection from sending more.
+    pub enum Limit {
+        /// Nothing waits to be sent: the application has written nothing more.
+        Application = "application",
+        /// The congestion window is full.
+        Cwnd = "cwnd",
+        /// Loss recovery allows no more for now.
+        Recovery = "recovery",
+        /// The peer's window is full, or too small for a segment.
+        PeerWindow = "peer-window",
+        /// It is not yet time for it at the pacing rate.
+        Pacing = "pacing",
+        /// Nagle's algorithm waits for more to fill a segment, or for acknowledgements.
+        Nagle = "nagle",
+        /// The application has corked the stream.
+        Cork = "cork",
+        /// All has been sent that ever will be: the stream is closed.
+        Finished = "finished",
+        /// Both ends are not open yet, or not any more.
+        NotOpen = "not-open",
+    }
+}
+
+coded! {
+    /// The timers of a connection.
+    pub enum Timer {
+        /// An acknowledgement is overdue (RFC 6298).
+        Retransmission = "retransmission",
+        /// A probe of a window too small to send into (RFC 9293 §3.8.6.1).
+        Persist = "persist",
+        /// The reordering window closes (RFC 8985 §6).
+        Reordering = "reordering",
+        /// A probe for a lost tail (RFC 8985 §7).
+        TailProbe = "tail-probe",
+        /// The pacing rate lets the next data go.
+        Pacing = "pacing",
+        /// An acknowledgement is owed (RFC 9293 §3.8.6.3).
+        DelayedAck = "delayed-ack",
+        /// A keep-alive probe (RFC 9293 §3.8.4).
+        Keepalive = "keepalive",
+        /// TIME-WAIT or an orphan's FIN-WAIT-2 ends.
+        Close = "close",
+        /// Corked data leaves at the latest.
+        Cork = "cork",
+    }
+}
+
+coded! {
+    /// How a connection failed.
+    pub enum Failure {
+        /// Nothing listens at the peer's port.
+        Refused = "refused",
+        /// The peer reset it.
+        Reset = "reset",
+        /// The peer stopped answering.
+        TimedOut = "timed-out",
+        /// The peer answered no keep-alive probe.
+        KeepaliveTimedOut = "keepalive-timed-out",
+        /// The network reported that the peer cannot be reached.
+        Unreachable = "unreachable",
+        /// This end aborted it.
+        Aborted = "aborted",
+        /// The memory budget was spent.
+        OutOfMemory = "out-of-memory",
+    }
+}
+
+impl From<ConnectionError> for Failure {
+    fn from(error: ConnectionError) -> Self {
+        match error {
+            ConnectionError::Refused => Self::Refused,
+            ConnectionError::Reset => Self::Reset,
+            ConnectionError::TimedOut => Self::TimedOut,
+            ConnectionError::KeepaliveTimedOut => Self::KeepaliveTimedOut,
+            ConnectionError::Unreachable(_) => Self::Unreachable,
+            ConnectionError::Aborted => Self::Aborted,
+            ConnectionError::OutOfMemory => Self::OutOfMemory,
+        }
+    }
+}
+
+/// Bytes held to be lost, by the rule that said so: totals since the connection began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LossCounts([u64; LossRule::ALL.len()]);
+
+impl LossCounts {
+    /// Bytes that this rule declared lost.
+    #[must_use]
+    pub fn of(&self, rule: LossRule) -> u64 {
+        self.0.get(usize::from(rule.code())).copied().unwrap_or(0)
+    }
+
+    /// Every rule with its bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (LossRule, u64)> + '_ {
+        LossRule::ALL.iter().copied().zip(self.0)
+    }
+
+    pub(crate) fn add(&mut self, rule: LossRule, bytes: u64) {
+        if let Some(count) = self.0.get_mut(usize::from(rule.code())) {
+            *count += bytes;
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Trace files.
+//!
+//! A file begins with [`MAGIC`]; then come chunks, each with a head of 12 bytes, numbers least significant byte first:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0 | kind: 1 the file's origin, 2 a source, 3 records |
+//! | 1-3 | zero |
+//! | 4-7 | number of the source, for kinds 2 and 3 |
+//! | 8-11 | bytes that follow |
+//!
+//! Origin and source are JSON ([`Origin`], [`Source`]); a source that is told again replaces what was told before. A
+//! chunk of records is: how many are missing before them (8 bytes), why they left (1 byte, the code of
+//! [`BatchCause`](ackclock_core::trace::BatchCause)), 7 zero bytes, then [`Record`](ackclock_core::trace::Record)s of 16
+//! bytes. Readers skip chunks of kinds that they do not know. A file whose end is missing is read as far as it goes.
+
+mod reader;
+mod writer;
+
+use serde::{Deserialize, Serialize};
+
+pub use reader::{Damage, ReadError, Trace, TracedSource};
+pub use writer::Writer;
+
+/// The first bytes of a file; the last but one is the version.
+pub const MAGIC: &[u8; 16] = b"ackclock trace\x01\n";
+
+/// Where a file comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// What wrote it.
+    pub program: String,
+    /// Nanoseconds since 1970 at time zero of the records; absent where time is virtual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_unix_nanos: Option<u64>,
+}
+
+/// Whose records they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Source {
+    /// One end of a connection.
+    Connection {
+        /// The host, where there are several in a file.
+        #[serde(default)]
+        host: String,
+        /// Its number on that host.
+        number: u64,
+        /// This end, as `10.0.0.1:40000`.
+        local: std::net::SocketAddr,
+        /// The other end.
+        remote: std::net::SocketAddr,
+        /// Its profile.
+        profile: String,
+        /// Its congestion controller.
+        congestion: String,
+        /// Names of the controller's numbers.
+        names: Vec<String>,
+    },
+    /// The queue before a simulated link.
+    Queue {
+        /// The link and its direction, as `r1-r2:there`.
+        link: String,
+        /// Names of the rules that drop packets.
+        names: Vec<String>,
+    },
+}
+
+impl Source {
+    /// What the first number of an entry's name or rule stands for.
+    #[must_use]
+    pub fn name(&self, index: u8) -> &str {
+        let (Self::Connection { names, .. } | Self::Queue { names, .. }) = self;
+        names.get(usize::from(index)).map_or("?", String::as_str)
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Connection { host, local, remote, .. } if host.is_empty() => {
+                write!(f, "{local} > {remote}")
+            }
+            Self::Connection { host, local, remote, .. } => write!(f, "{host}: {local} > {remote}"),
+            Self::Queue { link, .. } => write!(f, "queue {link}"),
+        }
+    }
+}
+
+const ORIGIN: u8 = 1;
+const SOURCE: u8 = 2;
+const RECORDS: u8 = 3;
+/// Bytes before the content of a chunk.
+const HEAD: usize = 12;
+/// Bytes before the records of a chunk.
+const RECORDS_HEAD: usize = 16;
+/// The most content of a chunk: more is damage.
+const CHUNK_MAX: usize = 1 << 26;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+//! What the experiments found, for people (`RESULTS.md`, the table on stdout) and for programs (JSON).
+
+use std::path::Path;
+
+use serde::Serialize;
+use tcplab::table::{self, number};
+
+use super::{Experiment, Findings, Value, Verdict};
+use crate::{output, picture};
+
+/// An experiment and what came of it.
+#[derive(Debug)]
+pub(super) struct Outcome<'a> {
+    pub(super) experiment: &'a Experiment,
+    /// What it found, or why it could not be done.
+    pub(super) findings: Result<Findings, String>,
+}
+
+/// The same for programs.
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    id: &'a str,
+    source: &'a str,
+    title: &'a str,
+    set_up: &'a str,
+    error: Option<&'a str>,
+    values: Vec<Judged<'a>>,
+    tables: &'a [super::Table],
+    notes: &'a [String],
+    /// The stems of the pictures' files.
+    pictures: Vec<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct Judged<'a> {
+    #[serde(flatten)]
+    value: &'a Value,
+    verdict: Verdict,
+}
+
+/// How many values there are, by verdict, and how many experiments could not be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Counts {
+    pub(super) ok: usize,
+    pub(super) explained: usize,
+    pub(super) outside: usize,
+    pub(super) failed: usize,
+}
+
+impl Counts {
+    pub(super) fn of(outcomes: &[Outcome<'_>]) -> Self {
+        let mut counts = Self::default();
+        for outcome in outcomes {
+            let Ok(findings) = &outcome.findings else {
+                counts.failed += 1;
+                continue;
+            };
+            for value in &findings.values {
+                match value.verdict() {
+                    Verdict::Ok => counts.ok += 1,
+                    Verdict::Explained => counts.explained += 1,
+                    Verdict::Outside => counts.outside += 1,
+                }
+            }
+        }
+        counts
+    }
+
+    /// Whether nothing is left that nobody has explained.
+    pub(super) fn passed(self) -> bool {
+        self.outside == 0 && self.failed == 0
+    }
+
+    /// In words.
+    pub(super) fn words(self) -> String {
+        let Self { ok, explained, outside, failed } = self;
+        let values = ok + explained + outside;
+        let mut words =
+            format!("{values} values: {ok} ok, {explained} outside with reason, {outside} OUTSIDE");
+        if failed > 0 {
+            words += &format!("; {failed} experiments could not be done");
+        }
+        words
+    }
+}
+
+/// The values as a table of text.
+pub(super) fn table(outcomes: &[Outcome<'_>]) -> String {
+    let mut rows = Vec::new();
+    for Outcome { experiment, findings } in outcomes {
+        match findings {
+            Ok(findings) => {
+                for value in &findings.values {
+                    let mut row = vec![experiment.id.to_owned()];
+                    row.extend(cells(value));
+                    rows.push(row);
+                }
+            }
+            Err(error) => rows.push(vec![experiment.id.to_owned(), format!("could not be done: {error}")]),
+        }
+    }
+    table::columns(&["id", "value", "paper", "others", "measured", "runs", "band", "verdict"], &rows)
+}
+
+/// Everything as JSON.
+pub(super) fn json(outcomes: &[Outcome<'_>]) -> serde_json::Result<serde_json::Value> {
+    let rows: Vec<Row<'_>> = outcomes.iter().map(Row::new).collect();
+    let counts = Counts::of(outcomes);
+    Ok(serde_json::json!({ "counts": counts, "experiments": serde_json::to_value(rows)? }))
+}
+
+/// Writes `RESULTS.md` and the pictures into `folder`.
+pub(super) fn write(folder: &Path, outcomes: &[Outcome<'_>], all: usize) -> anyhow::Result<()> {
+    let pictures = folder.join(PICTURES);
+    output::make_folder(&pictures)?;
+    for Outcome { findings, .. } in outcomes {
+        for (stem, figure) in findings.iter().flat_map(|findings| &findings.figures) {
+            picture::write(&pictures, stem, figure)?;
+        }
+    }
+    output::write_file(&folder.join("RESULTS.md"), page(outcomes, all).as_bytes())
+}
+
+/// `RESULTS.md`: the same bytes for the same code, so no times of day and no durations.
+fn page(outcomes: &[Outcome<'_>], all: usize) -> String {
+    let command = match outcomes.len() {
+        some if some < all => {
+            let ids: Vec<&str> = outcomes.iter().map(|outcome| outcome.experiment.id).collect();
+            format!("tcplab papers {} --out DIR", ids.join(" "))
+        }
+        _ => "tcplab papers --out DIR".to_owned(),
+    };
+    let mut page = format!(
+        "# What the papers found, and what this code finds\n\nMade by `{command}`; every number comes from running the \
+         code beside it, in virtual time, and is the same each time. {}.\n\nA value is the mean over the runs, and \
+         `runs` gives the least and the largest of single ones. A value outside its band without a written reason \
+         fails the command.\n\n",
+        Counts::of(outcomes).words()
+    );
+    let summary = outcomes.iter().map(|Outcome { experiment, findings }| {
+        let verdict = match findings {
+            Ok(findings) => worst(findings).to_string(),
+            Err(_) => "FAILED".to_owned(),
+        };
+        vec![format!("[{}](#{})", experiment.id, anchor(experiment)), experiment.title.to_owned(), verdict]
+    });
+    page += &table::markdown(&["experiment", "what it shows", "verdict"], &summary.collect::<Vec<_>>());
+    outcomes.iter().for_each(|outcome| page += &section(outcome));
+    page
+}
+
+fn section(Outcome { experiment, findings }: &Outcome<'_>) -> String {
+    let Experiment { id, source, title, set_up, .. } = experiment;
+    let mut text = format!("\n## {id}: {title}\n\n*{source}.* {set_up}\n");
+    let findings = match findings {
+        Ok(findings) => findings,
+        Err(error) => return text + &format!("\nCould not be done: {error}\n"),
+    };
+    if !findings.values.is_empty() {
+        let rows: Vec<Vec<String>> = findings.values.iter().map(cells).collect();
+        let head = ["value", "paper", "others", "measured", "runs", "band", "verdict"];
+        text += &format!("\n{}", table::markdown(&head, &rows));
+    }
+    for value in &findings.values {
+        if let (Verdict::Explained, Some(reason)) = (value.verdict(), value.reason) {
+            text += &format!("\n**{}, outside its band:** {reason}\n", value.name);
+        }
+    }
+    for note in &findings.notes {
+        text += &format!("\n{note}\n");
+    }
+    for table in &findings.tables {
+        text += &format!("\n{}:\n\n{}", table.title, table::markdown(&table.head, &table.rows));
+    }
+    for (stem, figure) in &findings.figures {
+        let (title, caption) = (&figure.title, &figure.caption);
+        text += &format!("\n![{title}]({PICTURES}/{stem}.{})\n\n{caption}\n", picture::ENDING);
+    }
+    text
+}
+
+/// A value in the columns of the tables.
+fn cells(value: &Value) -> Vec<String> {
+    let spread = value.spread.map(|(least, most)| format!("{} … {}", number(least), number(most)));
+    vec![
+        value.name.clone(),
+        value.paper.to_owned(),
+        value.others.to_owned(),
+        format!("{} {}", number(value.measured), value.unit).trim_end().to_owned(),
+        spread.unwrap_or_default(),
+        value.band.to_string(),
+        value.verdict().to_string(),
+    ]
+}
+
+fn worst(findings: &Findings) -> Verdict {
+    let verdicts = || findings.values.iter().map(Value::verdict);
+    let first = |verdict| verdicts().find(|other| *other == verdict);
+    first(Verdict::Outside).or_else(|| first(Verdict::Explained)).unwrap_or(Verdict::Ok)
+}
+
+/// What a heading's link is called where Markdown is shown: small letters, hyphens for spaces, no other signs.
+fn anchor(experiment: &Experiment) -> String {
+    let heading = format!("{}: {}", experiment.id, experiment.title).to_lowercase();
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+impl<'a> Row<'a> {
+    fn new(outcome: &'a Outcome<'a>) -> Self {
+        let Experiment { id, source, title, set_up, .. } = outcome.experiment;
+        let (findings, error) = match &outcome.findings {
+            Ok(findings) => (Some(findings), None),
+            Err(error) => (None, Some(error.as_str())),
+        };
+        let values = findings.iter().flat_map(|findings| &findings.values);
+        let pictures = findings.iter().flat_map(|findings| &findings.figures);
+        Row {
+            id,
+            source,
+            title,
+            set_up,
+            error,
+            values: values.map(|value| Judged { value, verdict: value.verdict() }).collect(),
+            tables: findings.map_or(&[], |findings| &findings.tables),
+            notes: findings.map_or(&[], |findings| &findings.notes),
+            pictures: pictures.map(|(stem, _)| stem.as_str()).collect(),
+        }
+    }
+}
+
+/// The folder of the pictures, beside `RESULTS.md`.
+const PICTURES: &str = "pictures";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::Band;
+
+    const EXPERIMENT: Experiment = Experiment {
+        id: "VE5/7",
+        source: "a paper, fig. 5",
+        title: "alone on the link",
+        set_up: "One flow.",
+        run: || Ok(Findings::default()),
+    };
+
+    fn value(measured: f64, reason: Option<&'static str>) -> Value {
+        Value {
+            name: "ratio".to_owned(),
+            unit: "KB/s",
+            paper: "1.37",
+            others: "",
+            measured,
+            spread: Some((1.0, 1.25)),
+            band: Band::AtLeast(1.2),
+            reason,
+        }
+    }
+
+    #[test]
+    fn the_page_shows_values_verdicts_and_reasons() {
+        let values = vec![value(1.3, None), value(1.1, Some("the link is slower")), value(1.1, None)];
+        let findings = Findings { values, notes: vec!["A note.".to_owned()], ..Findings::default() };
+        let outcomes = [
+            Outcome { experiment: &EXPERIMENT, findings: Ok(findings) },
+            Outcome { experiment: &EXPERIMENT, findings: Err("no host".to_owned()) },
+        ];
+        let page = page(&outcomes, 2);
+        for wanted in [
+            "3 values: 1 ok, 1 outside with reason, 1 OUTSIDE; 1 experiments could not be done",
+            "| [VE5/7](#ve57-alone-on-the-link) | alone on the link | OUTSIDE |",
+            "| ratio | 1.37 |  | 1.3 KB/s | 1 … 1.25 | ≥ 1.2 | ok |",
+            "**ratio, outside its band:** the link is slower",
+            "A note.",
+            "Could not be done: no host",
+        ] {
+            assert!(page.contains(wanted), "{wanted} in {page}");
+        }
+        let counts = Counts::of(&outcomes);
+        assert_eq!(counts, Counts { ok: 1, explained: 1, outside: 1, failed: 1 });
+        assert!(!counts.passed() && Counts { explained: 1, ..Counts::default() }.passed());
+        let json = json(&outcomes).unwrap();
+        assert_eq!(json["experiments"][0]["values"][1]["verdict"], "explained");
+        assert_eq!(json["experiments"][1]["error"], "no host");
+    }
+}
