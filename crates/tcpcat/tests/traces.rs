@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ackclock::trace::{BatchCause, Entry, Failure, Timer};
+use ackclock::trace::{BatchCause, Entry, Failure, SendReason, Timer};
 use ackclock::{Instant as Moment, State};
 use ackclock_trace::file::{Source, Trace, TracedSource};
 use common::{HOST1, Netns, Process, Scratch, TCPCAT, said};
@@ -46,16 +46,16 @@ fn a_trace_of_a_lossy_transfer_agrees_with_the_counts() {
     assert_eq!(congestion, "cubic");
     let (mut next, mut bytes, mut again, mut again_segments) = (0, 0, 0, 0);
     for (_, entry) in &connection.entries {
-        if let &Entry::Sent { seq, len, .. } = entry
-            && len > 0
-        {
-            let len = u64::from(len);
-            bytes += len;
-            if u64::from(seq) < next {
-                again += len;
-                again_segments += 1;
-            }
-            next = next.max(u64::from(seq) + len);
+        let &Entry::Sent { reason, seq, len } = entry else { continue };
+        let (seq, len) = (u64::from(seq), u64::from(len));
+        let lone_fin = len == 0 && matches!(reason, SendReason::Retransmission | SendReason::TailProbe);
+        bytes += len;
+        if len > 0 && seq < next || lone_fin {
+            again += len;
+            again_segments += 1;
+        }
+        if len > 0 {
+            next = next.max(seq + len);
         }
     }
     assert_eq!(next, 1 + (4 << 20));

@@ -1,5 +1,8 @@
 //! What a traced connection writes down. Whatever is asked for here costs one branch where there is no trace.
 
+use std::time::Duration;
+
+use ackclock_control::congestion::Controller;
 use ackclock_wire::Flags;
 
 use super::timers::{RecoveryTimer, SendTimer, Timers};
@@ -20,9 +23,12 @@ pub(crate) struct Trace(Option<Box<Traced>>);
 struct Traced {
     log: Log,
     window: (u64, u64),
+    /// SRTT and RTTVAR in microseconds.
+    smoothed: (u32, u32),
     limit: Limit,
     timers: [Instant; TIMERS.len()],
-    /// The controller's numbers.
+    /// The controller's numbers, and when an acknowledgement has them looked at again.
+    numbers_due: Instant,
     names: Vec<&'static str>,
     values: Vec<i64>,
 }
@@ -33,8 +39,10 @@ impl Trace {
             Box::new(Traced {
                 log: Log::new(config),
                 window: (0, 0),
+                smoothed: (0, 0),
                 limit: Limit::NotOpen,
                 timers: [Timers::UNSET; TIMERS.len()],
+                numbers_due: Instant::ZERO,
                 names: Vec::new(),
                 values: Vec::new(),
             })
@@ -179,13 +187,14 @@ impl Connection {
     /// A round trip was timed.
     #[inline]
     pub(super) fn trace_round_trip(&mut self, now: Instant) {
-        if !self.trace.is_on() {
-            return;
+        let Some(traced) = &mut self.trace.0 else { return };
+        let (sample_us, rto_us) = (micros(self.rtt.latest()), micros(self.rtt.rto()));
+        traced.log.push(now, Entry::RoundTrip { sample_us, rto_us });
+        let smoothed @ (srtt_us, rttvar_us) = (micros(self.rtt.srtt()), micros(self.rtt.rttvar()));
+        if smoothed != traced.smoothed {
+            traced.smoothed = smoothed;
+            traced.log.push(now, Entry::Smoothed { srtt_us, rttvar_us });
         }
-        let (rto_us, srtt_us) = (micros(self.rtt.rto()), micros(self.rtt.srtt()));
-        let rttvar_us = micros(self.rtt.rttvar());
-        self.trace.note(now, Entry::RoundTrip { sample_us: micros(self.rtt.latest()), rto_us });
-        self.trace.note(now, Entry::Smoothed { srtt_us, rttvar_us });
     }
 
     pub(super) fn trace_lost(&mut self, now: Instant, rule: LossRule, marked: &Marked) {
@@ -199,8 +208,16 @@ impl Connection {
     /// Something was done that may have moved the windows, or the controller's own numbers.
     #[inline]
     pub(super) fn trace_window(&mut self, now: Instant, cause: WindowCause) {
-        if let Some(traced) = &mut self.trace.0 {
-            traced.see_controller(now, cause, &*self.congestion);
+        let Some(traced) = &mut self.trace.0 else { return };
+        traced.see_window(now, cause, &*self.congestion);
+        let due = match cause {
+            WindowCause::Sent => false,
+            WindowCause::Acked => traced.numbers_due <= now,
+            _ => true,
+        };
+        if due {
+            traced.numbers_due = now + (self.rtt.srtt() / NUMBERS_PER_ROUND).max(NUMBERS_EVERY_MIN);
+            traced.see_numbers(now, &*self.congestion);
         }
     }
 
@@ -272,18 +289,19 @@ impl Connection {
 }
 
 impl Traced {
-    fn see_controller(
-        &mut self,
-        now: Instant,
-        cause: WindowCause,
-        controller: &dyn ackclock_control::congestion::Controller,
-    ) {
+    #[inline]
+    fn see_window(&mut self, now: Instant, cause: WindowCause, controller: &dyn Controller) {
         let window = (controller.cwnd(), controller.ssthresh());
         if window != self.window {
             self.window = window;
             let (cwnd, ssthresh) = (saturated(window.0), saturated(window.1));
             self.log.push(now, Entry::Window { cause, cwnd, ssthresh });
         }
+    }
+
+    /// The controller's own numbers are many, and slow to ask for.
+    #[inline(never)]
+    fn see_numbers(&mut self, now: Instant, controller: &dyn Controller) {
         for (place, (name, value)) in controller.snapshot().iter().enumerate() {
             let place = self.place_of(name, place);
             if let Some(last) = self.values.get_mut(place)
@@ -373,6 +391,12 @@ fn saturated(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-fn micros(time: std::time::Duration) -> u32 {
-    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
+fn micros(time: Duration) -> u32 {
+    let micros = time.as_secs().saturating_mul(1_000_000).saturating_add(time.subsec_micros().into());
+    u32::try_from(micros).unwrap_or(u32::MAX)
 }
+
+/// How often in a round trip an acknowledgement has the controller's own numbers noted.
+const NUMBERS_PER_ROUND: u32 = 8;
+/// The least time between two of these.
+const NUMBERS_EVERY_MIN: Duration = Duration::from_micros(100);
