@@ -141,7 +141,7 @@ impl Endpoint {
             tcp: Arc::new(config.tcp.clone()),
             now,
             addresses: Addresses::new(config.addresses.clone(), config.broadcast.clone()),
-            budget: Budget::new(config.memory_budget),
+            budget: Budget::with(config.memory_budget, config.keep_bytes),
             demux: Demux::new(Key::derive(&secret, Purpose::Demux)),
             connections: Slots::default(),
             bound: 0,
