@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ackclock_core::congestion::{ControllerFactory, Registry};
 use ackclock_core::profile::Profile;
+use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{Endpoint, EndpointConfig, Limits, TcpConfig};
 use ackclock_device::{Capabilities, Device, Medium};
 
@@ -166,6 +167,18 @@ impl StackBuilder {
     pub fn congestion_control(mut self, controller: impl IntoController) -> io::Result<Self> {
         self.tcp.congestion = self.choices.controller(controller)?;
         Ok(self)
+    }
+
+    /// Traces those connections: see [`Stack::next_trace`].
+    pub fn trace(mut self, trace: TraceConfig) -> Self {
+        self.tcp.trace = Some(trace);
+        self
+    }
+
+    /// Keeps the newest `records` records of each of those connections, 16 bytes each, and has them given out when it fails,
+    /// stalls or on request: see [`Stack::next_trace`].
+    pub fn flight_recorder(self, records: usize) -> Self {
+        self.trace(TraceConfig { records, keep: TraceKeep::Newest })
     }
 
     /// Registers a controller of your own, so that its name can be chosen on this stack wherever a built-in one's can.
