@@ -164,7 +164,7 @@ impl Remarks {
 
 /// A table for people, or for programs.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>], csv: bool) -> String {
-    if csv { self::csv(head, rows) } else { output::columns(head, rows) }
+    if csv { self::csv(head, rows) } else { tcplab::table::columns(head, rows) }
 }
 
 /// Comma-separated values (RFC 4180), with a line of names.

@@ -156,7 +156,7 @@ impl Report {
             let rows: Vec<Vec<String>> = any.map(|row| row.cells(false)).collect();
             if !rows.is_empty() {
                 let head = ["preset", "timeouts", "good", "bad", "repeated", "W (s)", "W~ (RTT)", "B (%)"];
-                text += &output::columns(&head, &rows);
+                text += &tcplab::table::columns(&head, &rows);
             }
             text.push('\n');
         }
