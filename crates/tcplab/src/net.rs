@@ -12,8 +12,10 @@ pub struct Dumbbell {
     pub pairs: usize,
     /// The links between hosts and routers.
     pub access: Direction,
-    /// The link between the routers, alike in both directions.
+    /// The link between the routers, from the a's to the b's.
     pub bottleneck: Direction,
+    /// The same from the b's to the a's; as `bottleneck` unless told.
+    pub back: Option<Direction>,
 }
 
 /// The direction of a [`Dumbbell`]'s bottleneck in which the a's send, as reports call it.
@@ -32,6 +34,7 @@ impl Dumbbell {
         let routers = Scenario::new(duration).router("left").router("right");
         let mut scenario = routers.link("left", "right", self.bottleneck.clone());
         scenario.links[0].name = Some("bottleneck".to_owned());
+        scenario.links[0].back = self.back.clone();
         for pair in 1..=self.pairs {
             let (a, b) = (format!("a{pair}"), format!("b{pair}"));
             scenario = scenario
@@ -55,12 +58,11 @@ pub fn shared(bottleneck: Direction, pairs: usize, duration: Span) -> Scenario {
     let (bits, mtu) = (bottleneck.rate.bits(), bottleneck.mtu);
     let deep = QueueConfig::drop_tail(Limit::Packets(1_000_000));
     let plain = |rate, delay| Direction { mtu, ..Direction::new(rate, delay) }.queue(deep.clone());
-    let back = plain(bottleneck.rate, bottleneck.delay);
+    let back = Some(plain(bottleneck.rate, bottleneck.delay));
     let access = plain(Rate::bits_per_second(bits.saturating_mul(10)), Span(0));
     let packet = Span((mtu.0 * 8).saturating_mul(1_000_000_000) / bits.max(1));
     let jitter = Jitter { by: Variation::Uniform(packet), may_reorder: false };
-    let mut scenario = Dumbbell { pairs, access: access.clone(), bottleneck }.scenario(duration);
-    scenario.links[0].back = Some(back);
+    let mut scenario = Dumbbell { pairs, access: access.clone(), bottleneck, back }.scenario(duration);
     for link in scenario.links.iter_mut().filter(|link| link.between[1] == "left") {
         link.there.jitter = Some(jitter);
         link.back = Some(access.clone());

@@ -14,7 +14,7 @@ pub(crate) fn fig6(bytes_per_second: u64, buffers: u64) -> Dumbbell {
     let access = Direction::new(Rate::mbit(10), Span(0)).mtu(FIG6_PACKET_BYTES);
     let bottleneck = Direction::new(Rate::bytes_per_second(bytes_per_second), Span::millis(50));
     let bottleneck = bottleneck.mtu(FIG6_PACKET_BYTES).buffers(buffers);
-    Dumbbell { pairs: 3, access, bottleneck }
+    Dumbbell { pairs: 3, access, bottleneck, back: None }
 }
 
 /// A packet of figure 6.
