@@ -6,7 +6,7 @@ use ackclock_control::congestion::Registry;
 use tcplab::kit::{self, Examination};
 
 use crate::exit::{Exit, Failure};
-use crate::{output, picture};
+use crate::output;
 
 /// Options of `tcplab kit`.
 #[derive(Debug, clap::Args)]
@@ -48,10 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 // Parameters have signs that file names should not have.
                 let stem = name.replace([':', '=', ',', '/', '.'], "-");
                 output::write_file(&folder.join(format!("{stem}.md")), page.markdown().as_bytes())?;
-                output::write_file(
-                    &folder.join(format!("{stem}.html")),
-                    page.html(picture::draw).as_bytes(),
-                )?;
+                output::write_file(&folder.join(format!("{stem}.html")), page.html().as_bytes())?;
             }
             None => output::print(&page.markdown())?,
         }
@@ -59,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let (Some(folder), true) = (&args.out, args.all) {
         let page = kit::index(&all);
         output::write_file(&folder.join("README.md"), page.markdown().as_bytes())?;
-        output::write_file(&folder.join("index.html"), page.html(picture::draw).as_bytes())?;
+        output::write_file(&folder.join("index.html"), page.html().as_bytes())?;
     }
     for one in all.iter().filter(|one| !one.checks.passed()) {
         output::say(&format!("tcplab: {} does not pass the checks of the kit", one.checks.name));

@@ -133,19 +133,26 @@ pub fn index(all: &[Examination]) -> Page {
          described. A controller of one's own gets its page by `tcplab::kit::examine`, with a registry that has it.",
     );
     let Some(first) = all.first() else { return page };
-    let names = |first_column: &str| {
-        let names = first.situations.iter().map(|(situation, _)| situation.name.to_owned());
-        std::iter::once(first_column.to_owned()).chain(names).collect::<Vec<_>>()
-    };
     let mut table = |title: &str, cell: fn(&Situation, &Measures) -> String| {
         page.heading(title);
+        // A situation that has nothing to say here has no column.
+        let has_column = |index: &usize| {
+            let (situation, measures) = &first.situations[*index];
+            !cell(situation, measures).is_empty()
+        };
+        let columns: Vec<usize> = (0..first.situations.len()).filter(has_column).collect();
+        let names = columns.iter().map(|&index| first.situations[index].0.name);
+        let head: Vec<&str> = std::iter::once("controller").chain(names).collect();
         let rows = all.iter().map(|one| {
             let name = one.checks.name;
-            let cells = one.situations.iter().map(|(situation, measures)| cell(situation, measures));
+            let cells = columns.iter().map(|&index| {
+                let (situation, measures) = &one.situations[index];
+                cell(situation, measures)
+            });
             std::iter::once(format!("[{name}]({name}.md)")).chain(cells).collect()
         });
         let rows = rows.collect();
-        page.table(&names("controller"), rows);
+        page.table(&head, rows);
     };
     table("Payload, of what is possible", |situation, measures| percent(situation.used(measures)));
     table("Share of the path, where it is shared", share);
