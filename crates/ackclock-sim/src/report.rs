@@ -131,10 +131,6 @@ pub struct LinkReport {
 impl Report {
     pub(crate) fn new(simulation: &Simulation) -> Self {
         let net = &simulation.world.net;
-        let names = simulation.scenario.links.iter().flat_map(|link| {
-            let label = link.label();
-            [format!("{label}:there"), format!("{label}:back")]
-        });
         let now = simulation.world.now;
         let flows = flows(simulation);
         let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_bytes_per_second).collect();
@@ -143,7 +139,12 @@ impl Report {
             time: seconds(now.as_nanos()),
             jain_index: jain_index(&goodputs),
             flows,
-            links: names.zip(&net.links).map(|(name, link)| LinkReport::new(name, link, now)).collect(),
+            links: simulation
+                .link_names()
+                .into_iter()
+                .zip(&net.links)
+                .map(|(name, link)| LinkReport::new(name, link, now))
+                .collect(),
             packets_delivered: net.delivered,
             packets_without_route: net.lost_at_nodes[0],
             packets_out_of_hops: net.lost_at_nodes[1],
@@ -167,7 +168,7 @@ impl Report {
 impl LinkReport {
     fn new(name: String, link: &Link, now: Instant) -> Self {
         let stats = &link.stats;
-        let drops = DropRule::ALL.into_iter().zip(stats.dropped).filter(|(_, count)| *count > 0).collect();
+        let drops = DropRule::ALL.into_iter().zip(stats.dropped()).filter(|(_, count)| *count > 0).collect();
         Self {
             name,
             offered: stats.offered,
@@ -182,7 +183,7 @@ impl LinkReport {
             queue_mean: stats.length.mean_thousandths(now.as_nanos()) as f64 / 1000.0,
             queue_peak: stats.length.peak_packets,
             queue_peak_bytes: stats.length.peak_bytes,
-            queue_delay: (&stats.delay).into(),
+            queue_delay: (&stats.delays()).into(),
         }
     }
 

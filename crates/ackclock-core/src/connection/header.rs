@@ -68,7 +68,7 @@ impl Connection {
             None => 1,
         };
         self.counts.segments_sent += segments;
-        self.trace_sent(now, segment.start, segment.payload_len, segment.reason);
+        self.trace_sent(now, segment, &fields);
         if fields.flags.contains(Flags::ACK) {
             self.ack_was_sent(&fields);
         }

@@ -1,15 +1,14 @@
 //! What a traced connection writes down. Whatever is asked for here costs one branch where there is no trace.
 
-use ackclock_wire::Flags;
+use ackclock_wire::{Fields, Flags};
 
+use super::header::Segment;
 use super::timers::{RecoveryTimer, SendTimer, Timers};
 use super::{Connection, State};
 use crate::Instant;
 use crate::position::Position;
 use crate::recovery::Marked;
-use crate::trace::{
-    BatchCause, Entry, Limit, Log, LossRule, Record, SendReason, Timer, TraceConfig, WindowCause,
-};
+use crate::trace::{BatchCause, Entry, Limit, Log, LossRule, Record, Timer, TraceConfig, WindowCause};
 
 /// The trace of a connection, if it has one.
 #[derive(Debug, Default)]
@@ -20,6 +19,7 @@ pub(crate) struct Trace(Option<Box<Traced>>);
 struct Traced {
     log: Log,
     window: (u64, u64),
+    told: (u64, u64),
     limit: Limit,
     timers: [Instant; TIMERS.len()],
     /// The controller's numbers.
@@ -33,6 +33,7 @@ impl Trace {
             Box::new(Traced {
                 log: Log::new(config),
                 window: (0, 0),
+                told: (0, 0),
                 limit: Limit::NotOpen,
                 timers: [Timers::UNSET; TIMERS.len()],
                 names: Vec::new(),
@@ -95,9 +96,9 @@ impl Connection {
         self.trace.0.as_ref()?.log.due()
     }
 
-    /// Whether records that are left when the connection is gone are wanted.
-    pub(crate) fn traces_all(&self) -> bool {
-        self.trace.0.as_ref().is_some_and(|traced| traced.log.keeps_all())
+    /// Whether records are left that are wanted when the connection is gone.
+    pub(crate) fn has_trace_to_end(&self) -> bool {
+        self.trace.0.as_ref().is_some_and(|traced| traced.log.has_rest())
     }
 
     /// The names of the controller's numbers, the records, and how many are missing before them.
@@ -120,11 +121,16 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn trace_sent(&mut self, now: Instant, start: Position, len: usize, reason: SendReason) {
-        if self.trace.is_on() {
-            let seq = low(start.since(self.snd.iss));
-            self.trace.note(now, Entry::Sent { reason, seq, len: saturated(len as u64) });
+    pub(super) fn trace_sent(&mut self, now: Instant, segment: &Segment, fields: &Fields) {
+        let (ack, window) = (self.rcv.nxt.since(self.rcv.irs), self.rcv.wnd());
+        let Some(traced) = &mut self.trace.0 else { return };
+        if fields.flags.contains(Flags::ACK) && traced.told != (ack, window) {
+            traced.told = (ack, window);
+            traced.log.push(now, Entry::Told { ack: low(ack), window: saturated(window) });
         }
+        let seq = low(segment.start.since(self.snd.iss));
+        let ([_, flags], len) = (fields.flags.bits().to_be_bytes(), saturated(segment.payload_len as u64));
+        traced.log.push(now, Entry::Sent { reason: segment.reason, flags, seq, len });
     }
 
     #[inline]

@@ -17,10 +17,19 @@ pub enum Entry {
     Sent {
         /// Why.
         reason: SendReason,
+        /// As those of [`Received`](Self::Received).
+        flags: u8,
         /// Sequence number.
         seq: u32,
-        /// Bytes of payload.
+        /// Bytes of payload, less than 2^24.
         len: u32,
+    },
+    /// The acknowledgement in what is sent from here on says something new.
+    Told {
+        /// All of the peer's before this has arrived.
+        ack: u32,
+        /// The window that is offered.
+        window: u32,
     },
     /// A segment arrived, or several that the device had put together.
     Received {
@@ -164,7 +173,11 @@ impl Entry {
     fn parts(self) -> (u8, u8, u64) {
         match self {
             Self::State(from, to) => (kind::STATE, from.code(), u64::from(to.code())),
-            Self::Sent { reason, seq, len } => (kind::SENT, reason.code(), pair(seq, len)),
+            Self::Sent { reason, flags, seq, len } => {
+                let len = len.min(LEN_MAX);
+                (kind::SENT, reason.code(), pair(seq, u32::from(flags) << 24 | len))
+            }
+            Self::Told { ack, window } => (kind::TOLD, 0, pair(ack, window)),
             Self::Received { flags, seq, len } => (kind::RECEIVED, flags, pair(seq, len)),
             Self::Acked { duplicate, ack, window } => (kind::ACKED, duplicate.into(), pair(ack, window)),
             Self::Sacked { left, right } => (kind::SACKED, 0, pair(left, right)),
@@ -199,7 +212,12 @@ impl Entry {
             kind::STATE => {
                 Self::State(State::from_code(detail)?, State::from_code(u8::try_from(first).ok()?)?)
             }
-            kind::SENT => Self::Sent { reason: SendReason::from_code(detail)?, seq: first, len: second },
+            kind::SENT => {
+                let [flags, ..] = second.to_be_bytes();
+                let (reason, len) = (SendReason::from_code(detail)?, second & LEN_MAX);
+                Self::Sent { reason, flags, seq: first, len }
+            }
+            kind::TOLD => Self::Told { ack: first, window: second },
             kind::RECEIVED => Self::Received { flags: detail, seq: first, len: second },
             kind::ACKED => Self::Acked { duplicate: detail != 0, ack: first, window: second },
             kind::SACKED => Self::Sacked { left: first, right: second },
@@ -241,6 +259,9 @@ fn halves(body: u64) -> (u32, u32) {
     (body as u32, (body >> 32) as u32)
 }
 
+/// The most bytes of payload that an entry can tell.
+const LEN_MAX: u32 = (1 << 24) - 1;
+
 /// The numbers of the kinds in files: they never change their meaning.
 mod kind {
     pub(super) const STATE: u8 = 1;
@@ -265,6 +286,7 @@ mod kind {
     pub(super) const FAILED: u8 = 20;
     pub(super) const QUEUE: u8 = 21;
     pub(super) const DROPPED: u8 = 22;
+    pub(super) const TOLD: u8 = 23;
 }
 
 #[cfg(test)]
@@ -276,7 +298,8 @@ mod tests {
         let (a, b) = (7, u32::MAX);
         let entries = [
             Entry::State(State::SynSent, State::Established),
-            Entry::Sent { reason: SendReason::Reset, seq: a, len: b },
+            Entry::Sent { reason: SendReason::Reset, flags: 0x81, seq: a, len: LEN_MAX },
+            Entry::Told { ack: a, window: b },
             Entry::Received { flags: 0xff, seq: a, len: b },
             Entry::Acked { duplicate: true, ack: a, window: b },
             Entry::Sacked { left: a, right: b },
@@ -306,7 +329,7 @@ mod tests {
         // A kind that is added to one list is missed here if it is not in the other.
         let kinds: std::collections::BTreeSet<u8> =
             entries.iter().map(|entry| entry.encode(Instant::ZERO).kind().0).collect();
-        assert_eq!(kinds, (kind::STATE..=kind::DROPPED).collect());
+        assert_eq!(kinds, (kind::STATE..=kind::TOLD).collect());
     }
 
     #[test]

@@ -3,29 +3,57 @@
 mod log;
 mod pcapng;
 mod series;
+mod trace;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use ackclock_core::Instant;
+use ackclock_core::trace::Batch;
 
 pub use log::{LogHash, PacketLog};
 pub use pcapng::Pcapng;
 pub use series::{FlowPoint, LinkPoint, Series};
+pub use trace::Traces;
 
 use crate::host::source_node;
 use crate::packet::Packet;
-use crate::queue::DropRule;
+use crate::queue::{DropRule, Queue};
 
 /// Somebody who is told what happens. Keep a handle on one by giving the simulation an `Rc<RefCell<..>>` of it.
 pub trait Observer {
     /// Something happened to a packet.
     fn packet(&mut self, event: &PacketEvent<'_>);
 
+    /// A connection on `node` gave out what it had written down. Connections do where [`TcpSettings::trace`] says so.
+    ///
+    /// [`TcpSettings::trace`]: crate::TcpSettings::trace
+    fn trace(&mut self, node: u32, batch: &Batch) {
+        let _ = (node, batch);
+    }
+
+    /// The queue of a link has another length.
+    fn queue(&mut self, queue: &QueueLength) {
+        let _ = queue;
+    }
+
     /// The time for a sample has come ([`Scenario::sample_every`](crate::Scenario::sample_every)).
     fn sample(&mut self, sample: &Sample<'_>) {
         let _ = sample;
     }
+}
+
+/// How much waits in front of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLength {
+    /// When.
+    pub at: Instant,
+    /// The number of the link's direction.
+    pub link: u32,
+    /// Packets.
+    pub packets: u32,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Something that happened to a packet.
@@ -112,9 +140,9 @@ impl<'a> PacketView<'a> {
     /// What its TCP header says, if it has one.
     #[must_use]
     pub fn segment(&self) -> Option<SegmentView> {
-        let ports = self.0.ports()?;
-        let (seq, ack, _) = self.0.numbers();
-        Some(SegmentView { source: source_node(self.header()), ports, seq, ack })
+        let tcp = self.0.tcp()?;
+        let ports = (tcp.src_port, tcp.dst_port);
+        Some(SegmentView { source: source_node(self.header()), ports, seq: tcp.seq, ack: tcp.ack })
     }
 
     /// Its headers.
@@ -141,6 +169,14 @@ impl<T: Observer> Observer for Rc<RefCell<T>> {
         self.borrow_mut().packet(event);
     }
 
+    fn trace(&mut self, node: u32, batch: &Batch) {
+        self.borrow_mut().trace(node, batch);
+    }
+
+    fn queue(&mut self, queue: &QueueLength) {
+        self.borrow_mut().queue(queue);
+    }
+
     fn sample(&mut self, sample: &Sample<'_>) {
         self.borrow_mut().sample(sample);
     }
@@ -165,6 +201,19 @@ impl Observers {
     #[cold]
     fn tell_all(&mut self, event: &PacketEvent<'_>) {
         self.0.iter_mut().for_each(|observer| observer.packet(event));
+    }
+
+    #[cold]
+    pub(crate) fn trace(&mut self, node: u32, batch: &Batch) {
+        self.0.iter_mut().for_each(|observer| observer.trace(node, batch));
+    }
+
+    #[inline]
+    pub(crate) fn queue(&mut self, at: Instant, link: u32, queue: &dyn Queue) {
+        if !self.0.is_empty() {
+            let length = QueueLength { at, link, packets: queue.len() as u32, bytes: queue.bytes() };
+            self.0.iter_mut().for_each(|observer| observer.queue(&length));
+        }
     }
 
     pub(crate) fn sample(&mut self, sample: &Sample<'_>) {

@@ -135,6 +135,27 @@ impl DropRule {
         Self::NoRoute,
     ];
 
+    /// The name in tables and traces.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue-full",
+            Self::RedEarly => "red-early",
+            Self::RedForced => "red-forced",
+            Self::CoDel => "codel",
+            Self::FqOverflow => "fq-overflow",
+            Self::Policer => "policer",
+            Self::RandomLoss => "random-loss",
+            Self::BurstLoss => "burst-loss",
+            Self::Scripted => "scripted",
+            Self::Blackout => "blackout",
+            Self::LinkDown => "link-down",
+            Self::TooBig => "too-big",
+            Self::HopLimit => "hop-limit",
+            Self::NoRoute => "no-route",
+        }
+    }
+
     /// Whether a queue, not the wire, dropped it.
     #[must_use]
     pub const fn is_queue(self) -> bool {

@@ -4,6 +4,7 @@ use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_control::rtt::{InvalidRto, RtoConfig, presets};
 use ackclock_core::TcpConfig;
+use ackclock_core::trace::{TraceConfig, TraceKeep};
 use serde::{Deserialize, Serialize};
 
 use super::check::unknown;
@@ -58,6 +59,22 @@ pub struct TcpSettings {
     /// Whether small segments are sent at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodelay: Option<bool>,
+    /// What is written down of the connections, for [`Observer::trace`](crate::observe::Observer::trace).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceSetting>,
+}
+
+/// What is written down of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum TraceSetting {
+    /// Everything.
+    All,
+    /// The newest, given out when the connection fails or stalls.
+    Newest {
+        /// How many records are kept.
+        records: usize,
+    },
 }
 
 /// When received data is acknowledged.
@@ -97,6 +114,12 @@ impl TcpSettings {
         Self { profile: Some(name.to_owned()), ..Self::default() }
     }
 
+    /// The same, with everything written down.
+    #[must_use]
+    pub fn traced(self) -> Self {
+        Self { trace: Some(TraceSetting::All), ..self }
+    }
+
     /// The same with a receive window of so many bytes from the beginning to the end, scaled if it has to be.
     #[must_use]
     pub fn fixed_window(self, bytes: u64) -> Self {
@@ -127,6 +150,7 @@ impl TcpSettings {
             acks: self.acks.or(below.acks),
             ecn: self.ecn.or(below.ecn),
             nodelay: self.nodelay.or(below.nodelay),
+            trace: self.trace.or(below.trace),
         }
     }
 
@@ -164,6 +188,10 @@ impl TcpSettings {
         tcp.mss_max = self.mss.or(tcp.mss_max);
         tcp.initial_window_segments = self.initial_window.unwrap_or(tcp.initial_window_segments);
         tcp.nodelay = self.nodelay.unwrap_or(tcp.nodelay);
+        tcp.trace = self.trace.map(|trace| match trace {
+            TraceSetting::All => TraceConfig::FULL,
+            TraceSetting::Newest { records } => TraceConfig { records, keep: TraceKeep::Newest },
+        });
         if let Some(acks) = self.acks {
             tcp.acks = match acks {
                 Acks::EverySecond { delay } => AckPolicy::EverySecondSegment { delay_max: delay.duration() },

@@ -2,9 +2,11 @@
 
 mod apps;
 mod determinism;
+mod guests;
 mod network;
 mod performance_of_tcp;
 mod scenarios;
+mod traces;
 
 use ackclock_sim::units::{Rate, Span};
 use ackclock_sim::{Direction, Scenario};

@@ -27,7 +27,7 @@ fn batch(connection: u64, names: Vec<&'static str>, entries: &[(Instant, Entry)]
 /// A file with two batches of one connection, the second with a further name, and one of a queue.
 fn file() -> (Vec<u8>, Vec<(Instant, Entry)>) {
     let entries = vec![
-        (at(1), Entry::Sent { reason: SendReason::NewData, seq: 1, len: 1000 }),
+        (at(1), Entry::Sent { reason: SendReason::NewData, flags: 0x10, seq: 1, len: 1000 }),
         (at(2), Entry::Controller { name: 0, value: -7 }),
         (at(300 * 3_600_000), Entry::Limited { by: Limit::Cwnd, in_flight: 9, unsent: 8 }),
     ];

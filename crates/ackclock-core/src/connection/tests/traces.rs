@@ -54,7 +54,7 @@ fn each_retransmission_lies_in_what_a_rule_had_declared_lost() {
     for entry in entries(&pair, 0) {
         match entry {
             Entry::Lost { rule, start, end } => lost.push((rule, start, end)),
-            Entry::Sent { reason: SendReason::Retransmission, seq, len } => {
+            Entry::Sent { reason: SendReason::Retransmission, seq, len, .. } => {
                 repeated += len;
                 assert!(
                     lost.iter().any(|&(_, start, end)| start <= seq && seq + len <= end),

@@ -1,0 +1,226 @@
+//! BE7-10: two sources that share the bottleneck, in three pairings.
+
+use ackclock_sim::observe::{FlowPoint, LinkPoint};
+use ackclock_sim::units::Span;
+use ackclock_sim::{Report, Scenario, TrafficConfig};
+use ackclock_trace::chart::{Figure, Panel, Style};
+
+use super::{BFA, BUFFERS, DELAY_MS, RENO, figure_3, ns, power, throughput};
+use crate::papers::many::{Summary, each, run as simulate};
+use crate::papers::net::BOTTLENECK;
+use crate::papers::{Band, Experiment, Findings, Table, Value, draw, segments};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    id: "BE7-10",
+    source: "Awadallah & Rai 1998, §4.2, figs. 7 to 10",
+    title: "two sources over one bottleneck: BFA with BFA, BFA with Reno, Reno with Reno",
+    set_up: "As BE4-6, two sources that start together, buffers of 5 to 100 packets, 1000 s, five runs a point. The power of \
+             a pairing is the sum of the two throughputs over the mean of the two mean round trips.",
+    run,
+};
+
+/// Which two sources.
+const PAIRINGS: [(&str, [&str; 2]); 3] =
+    [("BFA with BFA", [BFA, BFA]), ("BFA with Reno", [BFA, RENO]), ("Reno with Reno", [RENO, RENO])];
+
+/// Means over the runs of one point.
+struct Point {
+    buffers: u64,
+    throughput: [f64; 2],
+    power: [f64; 2],
+    /// Of both together.
+    power_of_both: f64,
+    drops: f64,
+}
+
+fn run() -> anyhow::Result<Findings> {
+    let curves = each(PAIRINGS, |(_, profiles)| each(BUFFERS, |buffers| point(profiles, buffers)))?;
+    let [both_bfa, mixed, both_reno] = &curves[..] else { anyhow::bail!("there are three pairings") };
+    let over = |curve: &[Point], of: &dyn Fn(&Point) -> f64| {
+        Summary::of(curve.iter().filter(|point| point.buffers >= LEAST_BUFFERS).map(of))
+    };
+    let rest = |index: usize| mixed[index].power_of_both.max(both_reno[index].power_of_both);
+    let above = both_bfa.iter().enumerate().filter(|(_, point)| point.buffers >= LEAST_BUFFERS);
+    let above = Summary::of(above.map(|(index, point)| point.power_of_both / rest(index)));
+    let values = vec![
+        Value {
+            paper: "much higher",
+            band: Band::Above(2.0),
+            ..above.value("BFA with BFA: power over the better of the others', 20 buffers and more", "")
+        },
+        Value {
+            paper: "above 1",
+            ..over(mixed, &|point| point.throughput[0] / point.throughput[1])
+                .value("BFA with Reno: BFA's throughput over Reno's", "")
+        },
+        Value {
+            paper: "above 1",
+            ..over(mixed, &|point| point.power[0] / point.power[1])
+                .value("BFA with Reno: BFA's power over Reno's", "")
+        },
+        Value {
+            paper: "8.0: all alike",
+            ..over(both_bfa, &|point| point.throughput.iter().sum())
+                .value("BFA with BFA: both together", "packets/s")
+        },
+        Value {
+            paper: "8.0: all alike",
+            ..over(both_reno, &|point| point.throughput.iter().sum())
+                .value("Reno with Reno: both together", "packets/s")
+        },
+        Value { ..over(both_bfa, &|point| point.drops).value("BFA with BFA: drops", "") },
+        Value { ..over(both_reno, &|point| point.drops).value("Reno with Reno: drops", "") },
+    ];
+    let figures = vec![
+        ("BE7".to_owned(), queues()?),
+        ("BE8".to_owned(), graph("Throughput", "throughput (packets/s)", &curves, |point| point.throughput)),
+        ("BE9".to_owned(), graph("Power", "power (packets/s²)", &curves, |point| point.power)),
+        ("BE10".to_owned(), windows()?),
+    ];
+    Ok(Findings { values, tables: vec![table(&curves)], figures, notes: Vec::new() })
+}
+
+fn point(profiles: [&str; 2], buffers: u64) -> anyhow::Result<Point> {
+    let reports = each(0..RUNS, |run| simulate(&scenario(profiles, buffers, run)))?;
+    let mean = |of: &dyn Fn(&Report) -> f64| Summary::over(&reports, of).mean;
+    let seconds = SECONDS as f64;
+    let each_of = |of: fn(&ackclock_sim::report::FlowReport, &str, f64) -> f64| {
+        [0, 1].map(|one| mean(&|report| of(&report.flows[one], profiles[one], seconds)))
+    };
+    Ok(Point {
+        buffers,
+        throughput: each_of(throughput),
+        power: each_of(power),
+        power_of_both: mean(&|report| {
+            let sum: f64 = (0..2).map(|one| throughput(&report.flows[one], profiles[one], seconds)).sum();
+            2.0 * sum / report.flows.iter().map(|flow| flow.there.rtt.mean).sum::<f64>()
+        }),
+        drops: mean(&|report| {
+            report
+                .link(BOTTLENECK)
+                .map_or(0.0, |link| link.drops.iter().map(|(_, count)| *count as f64).sum())
+        }),
+    })
+}
+
+fn scenario(profiles: [&str; 2], buffers: u64, run: u64) -> Scenario {
+    let start = Span::millis(run * TICK_MS / RUNS);
+    let scenario =
+        figure_3(2, buffers, DELAY_MS).scenario(Span(start.0 + Span::seconds(SECONDS).0)).seed(run);
+    (1..).zip(profiles).fold(scenario, |scenario, (number, profile)| {
+        let (from, to) = (format!("a{number}"), format!("b{number}"));
+        let mut source = TrafficConfig::bulk(&from, &from, &to, None).start(start).tcp(ns(profile));
+        source.peer_tcp = ns(profile);
+        scenario.traffic(source)
+    })
+}
+
+fn table(curves: &[Vec<Point>]) -> Table {
+    let names = ["packets/s of each", "power of each", "power of both", "drops"];
+    let heads = PAIRINGS.iter().flat_map(|(pairing, _)| names.map(|name| format!("{pairing}: {name}")));
+    let row = |index: usize, buffers: u64| {
+        let numbers = curves.iter().flat_map(|curve| {
+            let point = &curve[index];
+            let two = |[a, b]: [f64; 2]| format!("{a:.2}, {b:.2}");
+            [
+                two(point.throughput),
+                two(point.power),
+                format!("{:.2}", point.power_of_both),
+                format!("{:.0}", point.drops),
+            ]
+        });
+        [buffers.to_string()].into_iter().chain(numbers).collect()
+    };
+    Table {
+        title: "By pairing and buffers (means of 5 runs)".to_owned(),
+        head: ["buffers".to_owned()].into_iter().chain(heads).collect(),
+        rows: BUFFERS.iter().enumerate().map(|(index, buffers)| row(index, *buffers)).collect(),
+    }
+}
+
+fn graph(title: &str, y: &str, curves: &[Vec<Point>], of: fn(&Point) -> [f64; 2]) -> Figure {
+    let mut series = Vec::new();
+    for (colour, ((pairing, profiles), curve)) in (0..).zip(PAIRINGS.iter().zip(curves)) {
+        for (one, (profile, style)) in profiles.iter().zip([Style::Line, Style::Dashed]).enumerate() {
+            let name = format!("{pairing}: {profile}");
+            let points = curve.iter().map(|point| (point.buffers as f64, of(point)[one]));
+            series.push(draw::series(&name, style, colour, points.collect::<Vec<_>>()));
+        }
+    }
+    let caption = "Two sources over 64 kbit/s for 1000 s, packets of 1000 bytes; means of 5 runs.";
+    draw::figure(
+        &format!("{title} by the bottleneck's buffers"),
+        caption,
+        "buffers (packets)",
+        vec![draw::panel(y, series)],
+    )
+}
+
+/// Figure 7: the queue over time with 20 buffers.
+fn queues() -> anyhow::Result<Figure> {
+    let panel = |(pairing, profiles): (&str, [&str; 2])| -> anyhow::Result<Panel> {
+        let length = |points: &[LinkPoint], _: &[FlowPoint]| f64::from(points[0].queue_packets);
+        let line = sampled(profiles, length)?;
+        Ok(draw::panel(&format!("queue, {pairing}"), vec![draw::series("", Style::Steps, 0, line)]))
+    };
+    let panels = [PAIRINGS[0], PAIRINGS[2]].into_iter().map(panel).collect::<anyhow::Result<_>>()?;
+    let caption = "The bottleneck's queue in packets: two sources that start together, 20 buffers.";
+    Ok(draw::figure("The bottleneck's queue", caption, "time (s)", panels))
+}
+
+/// Figure 10: the windows of a BFA and a Reno that compete.
+fn windows() -> anyhow::Result<Figure> {
+    let profiles = PAIRINGS[1].1;
+    let window = |one: usize| {
+        move |_: &[LinkPoint], points: &[FlowPoint]| {
+            points[one].cwnd as f64 / super::payload(profiles[one], super::PACKET_BYTES)
+        }
+    };
+    let panel = draw::panel(
+        "cwnd (packets)",
+        vec![
+            draw::series("BFA", Style::Steps, 0, sampled(profiles, window(0))?),
+            draw::series("Reno", Style::Steps, 1, sampled(profiles, window(1))?),
+        ],
+    );
+    let caption = "Congestion windows of a BFA and a Reno that start together, 20 buffers, the first 200 s.";
+    Ok(draw::figure("Windows in competition", caption, "time (s)", vec![panel]))
+}
+
+/// A sampled quantity over the first 200 s with 20 buffers.
+fn sampled(
+    profiles: [&str; 2],
+    of: impl Fn(&[LinkPoint], &[FlowPoint]) -> f64,
+) -> anyhow::Result<Vec<(f64, f64)>> {
+    let mut scenario = scenario(profiles, 20, 0);
+    scenario.duration = Span::seconds(200);
+    scenario.sample_every = Some(Span::millis(250));
+    let series = segments::observe(&scenario, &[])?.series;
+    let points = series.links.iter().zip(&series.flows).map(|(links, flows)| of(links, flows));
+    Ok(series.at_ns.iter().map(|at| *at as f64 / 1e9).zip(points).collect())
+}
+
+const SECONDS: u64 = 1000;
+const RUNS: u64 = 5;
+const TICK_MS: u64 = 500;
+/// Two windows need room for more than a few packets before there is anything to compare.
+const LEAST_BUFFERS: u64 = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_bfas_have_more_power_than_two_renos() {
+        let power = |profiles: [&str; 2]| {
+            let report = simulate(&scenario(profiles, 60, 0)).unwrap();
+            report
+                .flows
+                .iter()
+                .zip(profiles)
+                .map(|(flow, profile)| power(flow, profile, SECONDS as f64))
+                .sum::<f64>()
+        };
+        assert!(power([BFA, BFA]) > 2.0 * power([RENO, RENO]));
+    }
+}

@@ -1,0 +1,62 @@
+//! A. A. Awadallah and C. Rai, "TCP-BFA: Buffer Fill Avoidance", 1998.
+
+mod competing;
+mod fairness;
+mod single;
+mod transatlantic;
+mod variants;
+
+use ackclock_control::profile::Profile;
+use ackclock_sim::report::FlowReport;
+use ackclock_sim::scenario::Acks;
+use ackclock_sim::units::{Rate, Span};
+use ackclock_sim::{Direction, TcpSettings};
+
+use super::Experiment;
+use super::net::Dumbbell;
+
+pub(crate) const EXPERIMENTS: &[Experiment] =
+    &[single::EXPERIMENT, competing::EXPERIMENT, fairness::EXPERIMENT, transatlantic::EXPERIMENT];
+
+/// The packets of §4: "64 Kbps translates to 8.0 packets/sec".
+const PACKET_BYTES: u64 = 1000;
+const LINK: Rate = Rate::bits_per_second(64_000);
+/// One-way delay of the link between the routers, which figure 3 gave and the text does not.
+const DELAY_MS: u64 = 100;
+/// Buffers of the graphs: "5-100".
+const BUFFERS: [u64; 20] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95, 100];
+const RENO: &str = "reno-1990";
+const BFA: &str = "bfa-1998";
+
+/// The network of figure 3: sources, one slow link that is so many milliseconds long, sinks.
+fn figure_3(sources: usize, buffers: u64, delay_ms: u64) -> Dumbbell {
+    Dumbbell {
+        pairs: sources,
+        access: Direction::new(Rate::mbit(10), Span::millis(1)).mtu(PACKET_BYTES),
+        bottleneck: Direction::new(LINK, Span::millis(delay_ms)).mtu(PACKET_BYTES).buffers(buffers),
+    }
+}
+
+/// A source of ns 2.1 under this profile: "the receiver window is set to a large value"; the sink acknowledges each packet.
+fn ns(profile: &str) -> TcpSettings {
+    let acks = Acks::EverySecond { delay: Span(0) };
+    TcpSettings { acks: Some(acks), ..TcpSettings::profile(profile).fixed_window(LARGE_WINDOW_BYTES) }
+}
+
+/// Bytes of data in a packet of so many bytes under this profile.
+fn payload(profile: &str, packet_bytes: u64) -> f64 {
+    let timestamps = Profile::find(profile).is_ok_and(|profile| profile.options.timestamps);
+    (packet_bytes - 40 - if timestamps { 12 } else { 0 }) as f64
+}
+
+/// Packets delivered in order per second over `seconds`.
+fn throughput(flow: &FlowReport, profile: &str, seconds: f64) -> f64 {
+    flow.there.bytes as f64 / payload(profile, PACKET_BYTES) / seconds
+}
+
+/// Throughput over delay (§1, Jain 1989, Kleinrock 1979), the delay being the mean of the round trips timed.
+fn power(flow: &FlowReport, profile: &str, seconds: f64) -> f64 {
+    ackclock_sim::report::power(throughput(flow, profile, seconds), flow.there.rtt.mean)
+}
+
+const LARGE_WINDOW_BYTES: u64 = 1 << 20;

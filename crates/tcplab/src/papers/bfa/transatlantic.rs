@@ -1,0 +1,265 @@
+//! BE13-26: an emulated transatlantic path at three levels of congestion.
+
+use ackclock_control::Instant;
+use ackclock_sim::scenario::{Arrivals, Jitter, SizeOf, TimeOf, Variation};
+use ackclock_sim::units::{Bytes, Span};
+use ackclock_sim::{Direction, Scenario, TcpSettings, TrafficConfig, TrafficKind};
+use ackclock_trace::chart::{Figure, Panel, Style};
+
+use super::variants::{self, Variant};
+use super::{BFA, LINK, RENO};
+use crate::papers::many::{Summary, each};
+use crate::papers::net::Dumbbell;
+use crate::papers::segments::{self, Observed};
+use crate::papers::{Band, Experiment, Findings, Table, Value, draw};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    id: "BE13-26",
+    source: "Awadallah & Rai 1998, §5, figs. 13 to 26",
+    title: "a transatlantic path at three levels of congestion: Reno and BFA",
+    set_up: "The paper measured on the Internet: 64 kbit/s, 320 ms for a segment of 536 bytes without a queue, a window of 32 KB, \
+             20 hops. Emulated: 115 ms each way, up to 10 ms of jitter, 70 buffers (the paper's Reno is held by its window, not by \
+             losses); 5 MB, or 800 s of it. Congestion is made by transfers of 10 KB on average that begin at random and \
+             share the bottleneck: 2, 40 and 90 % of its rate are offered, and at the third level one more endless \
+             transfer of four connections. Ten seeds.",
+    run,
+};
+
+/// How congested the path is.
+#[derive(Clone, Copy)]
+struct Level {
+    name: &'static str,
+    load_percent: u64,
+    /// Endless transfers of others.
+    rivals: usize,
+    /// Delay that varies on its own account.
+    jitter_ms: u64,
+    /// The paper's throughput in kbit/s and power in kbit/s², of BFA and of Reno.
+    paper: [&'static str; 2],
+}
+
+const LEVELS: [Level; 3] = [
+    Level { name: "low", load_percent: 2, rivals: 0, jitter_ms: 10, paper: ["56.48; 54.68", "56.64; 29.02"] },
+    Level {
+        name: "medium",
+        load_percent: 40,
+        rivals: 0,
+        jitter_ms: 10,
+        paper: ["37.68; 19.84", "35.28; 17.49"],
+    },
+    Level { name: "high", load_percent: 90, rivals: 4, jitter_ms: 10, paper: ["8.80; 6.01", "9.52; 6.03"] },
+];
+
+/// What came of one run.
+struct Run {
+    kbps: f64,
+    rtt: f64,
+    timeouts: f64,
+    sent_again: f64,
+}
+
+impl Run {
+    /// In kbit/s².
+    fn power(&self) -> f64 {
+        ackclock_sim::report::power(self.kbps, self.rtt)
+    }
+}
+
+fn run() -> anyhow::Result<Findings> {
+    let mut values = Vec::new();
+    let (mut rows, mut variant_rows) = (Vec::new(), Vec::new());
+    let mut figures = Vec::new();
+    for (number, level) in LEVELS.iter().enumerate() {
+        let (bfa, reno) = (runs(level, BFA, settings(BFA))?, runs(level, RENO, settings(RENO))?);
+        let power = |runs: &[Run]| Summary::of(runs.iter().map(Run::power));
+        let kbps = |runs: &[Run]| Summary::of(runs.iter().map(|run| run.kbps));
+        let ratios = Summary::of(bfa.iter().zip(&reno).map(|(bfa, reno)| bfa.power() / reno.power()));
+        let (paper, band) = match number {
+            0 => ("1.88: 54.68 to 29.02", Band::AtLeast(1.5)),
+            1 => ("1.13: 19.84 to 17.49", Band::Reported),
+            _ => ("1.00: 6.01 to 6.03", Band::Reported),
+        };
+        values.push(Value { paper, band, ..ratios.value(format!("{}: BFA/Reno power", level.name), "") });
+        let throughput = Summary::of(bfa.iter().zip(&reno).map(|(bfa, reno)| bfa.kbps / reno.kbps));
+        let paper = ["1.00", "1.07", "0.92"][number];
+        values.push(Value { paper, ..throughput.value(format!("{}: BFA/Reno throughput", level.name), "") });
+        for (name, runs, paper) in [("BFA", &bfa, level.paper[0]), ("Reno", &reno, level.paper[1])] {
+            let mean = |of: fn(&Run) -> f64| format!("{:.2}", Summary::of(runs.iter().map(of)).mean);
+            rows.push(vec![
+                level.name.to_owned(),
+                name.to_owned(),
+                paper.to_owned(),
+                format!("{:.2}", kbps(runs).mean),
+                format!("{:.2}", power(runs).mean),
+                mean(|run| run.rtt),
+                mean(|run| run.timeouts),
+                mean(|run| 100.0 * run.sent_again),
+            ]);
+        }
+        variant_rows.extend(variants_at(level)?);
+        figures.extend(graphs(level)?);
+    }
+    let head = [
+        "congestion",
+        "sender",
+        "paper: kbit/s; kbit/s²",
+        "kbit/s",
+        "kbit/s²",
+        "round trip (s)",
+        "timeouts",
+        "sent again (%)",
+    ];
+    let title = "By congestion (means of 10 runs)".to_owned();
+    let levels = Table { title, head: head.map(str::to_owned).to_vec(), rows };
+    let mut noise_rows = Vec::new();
+    for (load_percent, jitter_ms) in [(0, 0), (0, 10), (0, 30), (2, 0), (2, 10), (2, 30)] {
+        let level = Level { load_percent, jitter_ms, ..LEVELS[0] };
+        for (name, profile) in [("BFA", BFA), ("Reno", RENO)] {
+            let runs = runs(&level, profile, settings(profile))?;
+            let mean = |of: fn(&Run) -> f64| format!("{:.2}", Summary::of(runs.iter().map(of)).mean);
+            let path = [format!("{load_percent} %"), format!("{jitter_ms} ms"), name.to_owned()];
+            noise_rows.push(
+                path.into_iter()
+                    .chain([mean(|run| run.kbps), mean(Run::power), mean(|run| run.rtt)])
+                    .collect(),
+            );
+        }
+    }
+    let noise = ["offered by others", "jitter up to", "sender", "kbit/s", "kbit/s²", "round trip (s)"];
+    let title_of_noise = "Low congestion, by the noise in the round trips (means of 10 runs)".to_owned();
+    let noise = Table { title: title_of_noise, head: noise.map(str::to_owned).to_vec(), rows: noise_rows };
+    for (load_percent, rivals) in [(60, 0), (80, 0), (90, 0), (100, 0), (60, 1), (80, 1), (60, 2)] {
+        let level = Level { load_percent, rivals, ..LEVELS[2] };
+        for (name, profile) in [("BFA", BFA), ("Reno", RENO)] {
+            let runs = runs(&level, profile, settings(profile))?;
+            let mean = |of: fn(&Run) -> f64| Summary::of(runs.iter().map(of)).mean;
+            eprintln!(
+                "{load_percent} {rivals} {name} {:.2} {:.2} {:.2}",
+                mean(|run| run.kbps),
+                mean(Run::power),
+                mean(|run| run.rtt)
+            );
+        }
+    }
+    let head = ["congestion", "variant", "kbit/s", "kbit/s²", "round trip (s)", "timeouts"];
+    let title = "The gentler gain of figs. 21 and 22, and the variants of §6 (means of 10 runs)".to_owned();
+    let others = Table { title, head: head.map(str::to_owned).to_vec(), rows: variant_rows };
+    Ok(Findings { values, tables: vec![levels, noise, others], figures, notes: Vec::new() })
+}
+
+fn variants_at(level: &Level) -> anyhow::Result<Vec<Vec<String>>> {
+    let row = |variant: &Variant| {
+        let runs = runs(level, BFA, variant.over(settings(BFA)))?;
+        let mean = |of: fn(&Run) -> f64| format!("{:.2}", Summary::of(runs.iter().map(of)).mean);
+        let numbers = [mean(|run| run.kbps), mean(Run::power), mean(|run| run.rtt), mean(|run| run.timeouts)];
+        Ok([level.name, variant.name].map(str::to_owned).into_iter().chain(numbers).collect())
+    };
+    variants::ALL.iter().map(row).collect()
+}
+
+fn runs(level: &Level, profile: &str, settings: TcpSettings) -> anyhow::Result<Vec<Run>> {
+    each(0..RUNS, |seed| {
+        let report = crate::papers::many::run(&scenario(level, profile, &settings).seed(seed))?;
+        let flow = &report.flows[0];
+        Ok(Run {
+            kbps: flow.goodput_bytes_per_second * 8.0 / 1000.0,
+            rtt: flow.there.rtt.mean,
+            timeouts: flow.there.timeouts as f64,
+            sent_again: segments::share(flow.there.retransmits as f64, flow.there.segments as f64),
+        })
+    })
+}
+
+/// FreeBSD 2.1.6 under this profile.
+fn settings(profile: &str) -> TcpSettings {
+    TcpSettings { mss: Some(576 - 40), ..TcpSettings::profile(profile).fixed_window(32 << 10) }
+}
+
+fn scenario(level: &Level, profile: &str, settings: &TcpSettings) -> Scenario {
+    let access = Direction::new(ackclock_sim::units::Rate::mbit(10), Span::millis(1));
+    let jitter = Jitter { by: Variation::Uniform(Span::millis(level.jitter_ms)), may_reorder: false };
+    let bottleneck = Direction { jitter: Some(jitter), ..Direction::new(LINK, Span::millis(115)) };
+    let network = Dumbbell { pairs: 2 + level.rivals, access, bottleneck: bottleneck.buffers(70) };
+    let mut peer = TrafficConfig::bulk(profile, "a1", "b1", Some(Bytes(5_000_000))).start(Span::seconds(5));
+    peer.tcp = settings.clone();
+    peer.peer_tcp = settings.clone();
+    let scenario = network.scenario(Span::seconds(805)).tcp(self::settings(RENO)).traffic(peer);
+    let scenario = match level.load_percent {
+        0 => scenario,
+        load => scenario.traffic(TrafficConfig::new("others", "a2", "b2", short_transfers(load))),
+    };
+    (3..3 + level.rivals).fold(scenario, |scenario, number| {
+        let (from, to) = (format!("a{number}"), format!("b{number}"));
+        scenario.traffic(TrafficConfig::bulk(&from, &from, &to, None))
+    })
+}
+
+/// Transfers that begin at random and offer so many hundredths of the link.
+fn short_transfers(load_percent: u64) -> TrafficKind {
+    let size = Bytes(10_000);
+    let bits = 8 * (size.0 + size.0.div_ceil(536) * 40);
+    let every = TimeOf::Exponential(Span(bits * 100 * 1_000_000_000 / (LINK.bits() * load_percent)));
+    TrafficKind::Arrivals(Arrivals { every, size: SizeOf::Exponential(size) })
+}
+
+/// The paper's pairs of graphs: cwnd over time, round trips by cwnd.
+fn graphs(level: &Level) -> anyhow::Result<Vec<(String, Figure)>> {
+    let mut figures = Vec::new();
+    let mut windows = Vec::new();
+    let mut scatter = Vec::new();
+    for (colour, (name, profile)) in (0..).zip([("BFA", BFA), ("Reno", RENO)]) {
+        let mut scenario = scenario(level, profile, &settings(profile));
+        scenario.sample_every = Some(SAMPLE);
+        let seen = segments::observe(&scenario, &["a1"])?;
+        windows.push(draw::series(name, Style::Steps, colour, windows_of(&seen)));
+        scatter.push(draw::series(name, Style::Dots, colour, trips_by_window(&seen)));
+    }
+    let caption = format!("One run of each over the same path, {} congestion.", level.name);
+    let title = |what: &str| format!("{what}, {} congestion", level.name);
+    let one = |y: &str, series| -> Vec<Panel> { vec![draw::panel(y, series)] };
+    let window =
+        draw::figure(&title("Congestion window"), &caption, "time (s)", one("cwnd (bytes)", windows));
+    let trips = draw::figure(
+        &title("Round trips by window"),
+        &caption,
+        "cwnd (bytes)",
+        one("round trip (s)", scatter),
+    );
+    figures.push((format!("BE-{}-cwnd", level.name), window));
+    figures.push((format!("BE-{}-rtt", level.name), trips));
+    Ok(figures)
+}
+
+fn windows_of(seen: &Observed) -> Vec<(f64, f64)> {
+    let points = seen.series.flows.iter().map(|flows| flows[0].cwnd as f64);
+    seen.series.at_ns.iter().map(|at| *at as f64 / 1e9).zip(points).filter(|(_, cwnd)| *cwnd > 0.0).collect()
+}
+
+/// For each segment that was sent once: the window when it left, and how long its acknowledgement took.
+fn trips_by_window(seen: &Observed) -> Vec<(f64, f64)> {
+    let conversation = &seen.conversations[0];
+    let window_at = |at: Instant| {
+        let index = at.as_nanos() / SAMPLE.0;
+        seen.series.flows.get(index as usize).map(|flows| flows[0].cwnd as f64)
+    };
+    let trips = conversation.round_trips();
+    trips.into_iter().filter_map(|(sent_at, took)| Some((window_at(sent_at)?, took.as_secs_f64()))).collect()
+}
+
+const RUNS: u64 = 10;
+const SAMPLE: Span = Span::millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_low_congestion_bfa_has_more_power() {
+        let power = |profile| {
+            let scenario = scenario(&LEVELS[0], profile, &settings(profile));
+            let flow = &crate::papers::many::run(&scenario).unwrap().flows[0];
+            ackclock_sim::report::power(flow.goodput_bytes_per_second, flow.there.rtt.mean)
+        };
+        assert!(power(BFA) > 1.3 * power(RENO), "{} {}", power(BFA), power(RENO));
+    }
+}

@@ -1,0 +1,32 @@
+//! What §6 leaves to future work, and the gentler gain of figures 21 and 22.
+
+use ackclock_sim::TcpSettings;
+
+/// BFA with something different.
+pub(super) struct Variant {
+    pub(super) name: &'static str,
+    /// The controller, over the profile's.
+    congestion: Option<&'static str>,
+    /// The timeout's estimator, over the profile's.
+    rto: Option<&'static str>,
+}
+
+/// The paper's first.
+pub(super) const ALL: &[Variant] = &[
+    Variant { name: "the paper's (gain 1/2)", congestion: None, rto: None },
+    Variant { name: "gain 3/4 (figs. 21 and 22)", congestion: Some("bfa-gentle"), rto: None },
+    Variant { name: "decreasing while srv is very high", congestion: Some("bfa-decreasing"), rto: None },
+    Variant { name: "thresholds from the path", congestion: Some("bfa-path"), rto: None },
+    Variant { name: "timeout of 2v while srv < 0", congestion: None, rto: Some("bfa-1998") },
+];
+
+impl Variant {
+    /// These settings with the variant's choices.
+    pub(super) fn over(&self, settings: TcpSettings) -> TcpSettings {
+        TcpSettings {
+            congestion: self.congestion.map(str::to_owned).or(settings.congestion),
+            rto: self.rto.map(str::to_owned).or(settings.rto),
+            ..settings
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! JE7-12: four conversations that share a link, without congestion avoidance and with it.
+
+use std::ops::Range;
+
+use ackclock_control::Instant;
+use ackclock_sim::scenario::Acks;
+use ackclock_sim::units::{Bytes, Span};
+use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
+use ackclock_trace::chart::{Figure, Style};
+
+use super::{SEGMENT_BYTES, bsd, bsd_plus, figure_7, link_data_rate};
+use crate::papers::many::{Summary, each};
+use crate::papers::segments::{self, Conversation, share};
+use crate::papers::{Band, Experiment, Findings, Table, Value, draw};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    id: "JE7-12",
+    source: "Jacobson & Karels 1988, figs. 7 to 12",
+    title: "four conversations over one link, without congestion avoidance and with it",
+    set_up: "Four pairs of hosts, four transfers of 1 MB (2048 segments of 512 bytes) begun 3 s apart, one link of 230.4 \
+             kbit/s with 50 packets of buffer, windows of 16 KB; 200 s. Without: profile none-1987. With: tahoe-1988's \
+             window and the timer alone for losses, as in the paper's traces (fig. 12); the receivers of conversations 2 and 4 \
+             are 4.3BSD's, which wait for 35 % of the window or 200 ms, those of 1 and 3 acknowledge every second segment. \
+             The link's delay is not given: 10 ms are taken, 50 ms beside them. 20 seeds: starts shifted by up to a tick \
+             of 500 ms, and up to 1 ms of a host's time for each packet.",
+    run,
+};
+
+/// One run.
+struct Run {
+    report: Report,
+    conversations: Vec<Conversation>,
+}
+
+/// A kind of sender, in words and settings.
+type Kind = (&'static str, fn() -> TcpSettings, bool);
+
+const WITHOUT: Kind = ("none-1987", without, true);
+const WITH: Kind = ("slow start, avoidance, timer alone", bsd_plus, false);
+/// What else there could be in the place of 4.3+BSD.
+const OTHERS: [Kind; 2] = [
+    ("the same with fast retransmit (tahoe-1988)", tahoe, false),
+    ("timer alone, a + 4v in the place of a + 2v", four_v, false),
+];
+
+fn without() -> TcpSettings {
+    bsd("none-1987")
+}
+
+fn tahoe() -> TcpSettings {
+    bsd("tahoe-1988")
+}
+
+fn four_v() -> TcpSettings {
+    TcpSettings { rto: Some("jacobson-1992".into()), ..bsd_plus() }
+}
+
+fn run() -> anyhow::Result<Findings> {
+    let without = runs(&WITHOUT, DELAY_MS, 0..RUNS)?;
+    let with = runs(&WITH, DELAY_MS, 0..RUNS)?;
+    let mut rows = Vec::new();
+    for kind in [WITHOUT, WITH].iter().chain(&OTHERS) {
+        for delay_ms in [DELAY_MS, 50] {
+            rows.push(row(kind, delay_ms, &runs(kind, delay_ms, 0..RUNS)?));
+        }
+    }
+    let head = [
+        "senders",
+        "delay",
+        "sent again",
+        "lost",
+        "link delivers, all four",
+        "200 s",
+        "lazy: sent again",
+        "prompt",
+        "lazy: lost",
+        "prompt",
+        "KB/s of each, lazy: 2 and 4",
+    ];
+    let title = "By senders and the link's delay (means of 20 runs)".to_owned();
+    let table = Table { title, head: head.map(str::to_owned).to_vec(), rows };
+    let figures = figures(without.first(), with.first());
+    Ok(Findings { values: values(&without, &with), tables: vec![table], figures, notes: Vec::new() })
+}
+
+fn values(without: &[Run], with: &[Run]) -> Vec<Value> {
+    let of = |runs: &[Run], measure: fn(&Run) -> f64| Summary::of(runs.iter().map(measure));
+    vec![
+        Value {
+            paper: "36 %: 4,000 of 11,000",
+            band: Band::AtLeast(0.2),
+            ..of(without, Run::sent_again).value("without: share sent again", "")
+        },
+        Value {
+            paper: "0.75",
+            ..of(without, Run::delivered_by_all)
+                .value("without: share of the link that delivers, all four sending", "")
+        },
+        Value {
+            paper: "1.25",
+            ..of(without, Run::offered).value("without: sent, in units of the link's rate", "")
+        },
+        Value {
+            paper: "1 %: 89 of 8,281",
+            others: "ns-3.48: 89 of about 8,200 [62-117]",
+            ..of(with, Run::segments_again).value("with: segments sent again", "")
+        },
+        Value {
+            paper: "0.01",
+            band: Band::AtMost(0.02),
+            ..of(with, Run::sent_again).value("with: share sent again", "")
+        },
+        Value {
+            paper: "wire speed",
+            band: Band::AtLeast(0.95),
+            ..of(with, Run::delivered_by_all)
+                .value("with: share of the link that delivers, all four sending", "")
+        },
+        Value {
+            paper: "3: 1.8 % to 0.5 %",
+            band: Band::Above(1.0),
+            ..of(with, |run| share(run.again_of(LAZY), run.again_of(PROMPT)))
+                .value("with: lazy to prompt, share sent again", "")
+        },
+    ]
+}
+
+fn runs(kind: &Kind, delay_ms: u64, seeds: Range<u64>) -> anyhow::Result<Vec<Run>> {
+    each(seeds, |seed| {
+        let scenario = scenario(kind, delay_ms, seed).seed(seed);
+        let seen = segments::observe(&scenario, &["a1", "a2", "a3", "a4"])?;
+        Ok(Run { report: seen.report, conversations: seen.conversations })
+    })
+}
+
+fn scenario(&(_, settings, all_lazy): &Kind, delay_ms: u64, seed: u64) -> Scenario {
+    let mut scenario = figure_7(4, delay_ms, 50).scenario(END).tcp(settings());
+    for number in 0..4 {
+        let start = Span::millis(number * 3000 + seed * TICK_MS / RUNS);
+        let lazy = all_lazy || LAZY.contains(&(number as usize));
+        let delay = Span::millis(200);
+        let acks = if lazy { Acks::WindowShare { percent: 35, delay } } else { Acks::EverySecond { delay } };
+        let (from, to) = (format!("a{}", number + 1), format!("b{}", number + 1));
+        let mut traffic = TrafficConfig::bulk(&from, &from, &to, Some(TRANSFER)).start(start);
+        traffic.peer_tcp = TcpSettings { acks: Some(acks), ..settings() };
+        scenario = scenario.traffic(traffic);
+    }
+    scenario
+}
+
+impl Run {
+    fn all_sent(&self) -> f64 {
+        self.conversations.iter().map(|conversation| conversation.sent.len()).sum::<usize>() as f64
+    }
+
+    fn segments_again(&self) -> f64 {
+        let again = |conversation: &Conversation| conversation.sent.iter().filter(|sent| sent.again).count();
+        self.conversations.iter().map(again).sum::<usize>() as f64
+    }
+
+    fn sent_again(&self) -> f64 {
+        share(self.segments_again(), self.all_sent())
+    }
+
+    fn lost(&self) -> f64 {
+        share(
+            self.conversations.iter().map(|conversation| conversation.lost).sum::<u64>() as f64,
+            self.all_sent(),
+        )
+    }
+
+    /// When the first of the conversations had sent everything.
+    fn first_end(&self) -> Span {
+        let ends = self.report.flows.iter().filter(|flow| flow.there.bytes == TRANSFER.0);
+        let first = ends.filter_map(|flow| flow.last_byte).fold(seconds(END), f64::min);
+        Span((first * 1e9) as u64)
+    }
+
+    /// Share of the link's data rate that was acknowledged while all four were sending, after the start.
+    fn delivered_by_all(&self) -> f64 {
+        self.delivered(START_UP, self.first_end())
+    }
+
+    fn delivered(&self, from: Span, to: Span) -> f64 {
+        let (from_at, to_at) = (Instant::from_nanos(from.0), Instant::from_nanos(to.0));
+        let acked = self.conversations.iter().map(|one| one.acked_by(to_at) - one.acked_by(from_at));
+        acked.sum::<u64>() as f64 / (seconds(to) - seconds(from)) / link_data_rate()
+    }
+
+    /// What was sent in the same time.
+    fn offered(&self) -> f64 {
+        let (from, to) = (START_UP, self.first_end());
+        let within = |at: Instant| (from.0..to.0).contains(&at.as_nanos());
+        let bytes = |one: &Conversation| -> u64 {
+            one.sent.iter().filter(|sent| within(sent.at)).map(|sent| sent.to - sent.from).sum()
+        };
+        let sent: u64 = self.conversations.iter().map(bytes).sum();
+        sent as f64 / (seconds(to) - seconds(from)) / link_data_rate()
+    }
+
+    fn again_of(&self, which: [usize; 2]) -> f64 {
+        let one = |index: usize| self.conversations[index].share_sent_again();
+        (one(which[0]) + one(which[1])) / 2.0
+    }
+
+    fn lost_of(&self, which: [usize; 2]) -> f64 {
+        let one = |index: usize| {
+            let conversation = &self.conversations[index];
+            share(conversation.lost as f64, conversation.sent.len() as f64)
+        };
+        (one(which[0]) + one(which[1])) / 2.0
+    }
+}
+
+fn row(&(name, _, _): &Kind, delay_ms: u64, runs: &[Run]) -> Vec<String> {
+    let of = |measure: &dyn Fn(&Run) -> f64| Summary::of(runs.iter().map(measure)).mean;
+    let percent = |value: f64| format!("{:.2} %", 100.0 * value);
+    let rate = |index: usize| of(&|run: &Run| run.report.flows[index].goodput_bytes_per_second / 1000.0);
+    vec![
+        name.to_owned(),
+        format!("{delay_ms} ms"),
+        percent(of(&Run::sent_again)),
+        percent(of(&Run::lost)),
+        percent(of(&Run::delivered_by_all)),
+        percent(of(&|run: &Run| run.delivered(Span(0), END))),
+        percent(of(&|run: &Run| run.again_of(LAZY))),
+        percent(of(&|run: &Run| run.again_of(PROMPT))),
+        percent(of(&|run: &Run| run.lost_of(LAZY))),
+        percent(of(&|run: &Run| run.lost_of(PROMPT))),
+        (0..4).map(|index| format!("{:.1}", rate(index))).collect::<Vec<_>>().join(", "),
+    ]
+}
+
+fn figures(without: Option<&Run>, with: Option<&Run>) -> Vec<(String, Figure)> {
+    let (Some(without), Some(with)) = (without, with) else { return Vec::new() };
+    let conditions = "Four transfers of 1 MB over 230.4 kbit/s, begun 3 s apart, one run.";
+    let rate = |run: &Run, acked: bool, every: u64| run.rates(acked, every);
+    let both = |title: &str, acked: bool| {
+        let panel = draw::panel(
+            "share of the link's data rate",
+            vec![
+                draw::series("without congestion avoidance", Style::Line, 1, rate(without, acked, 5)),
+                draw::series("with", Style::Line, 0, rate(with, acked, 5)),
+            ],
+        );
+        draw::figure(title, &format!("{conditions} Means of 5 s."), "time (s)", vec![panel])
+    };
+    let detail = draw::panel(
+        "share of the link's data rate",
+        vec![draw::series("data acknowledged", Style::Line, 0, rate(with, true, 3))],
+    );
+    vec![
+        ("JE8".to_owned(), without.sequences("without congestion avoidance")),
+        ("JE9".to_owned(), with.sequences("with congestion avoidance; 2 and 4 to lazy receivers")),
+        ("JE10".to_owned(), both("What four senders send together", false)),
+        ("JE11".to_owned(), both("What is delivered of it", true)),
+        (
+            "JE12".to_owned(),
+            draw::figure(
+                "Delivered with congestion avoidance, in detail",
+                &format!(
+                    "{conditions} Means of 3 s: a loss is a dip of the size of the window, its repair a peak."
+                ),
+                "time (s)",
+                vec![detail],
+            ),
+        ),
+    ]
+}
+
+impl Run {
+    /// What was sent, or acknowledged, in each span of so many seconds.
+    fn rates(&self, acked: bool, every: u64) -> Vec<(f64, f64)> {
+        let spans = seconds(END) as u64 / every;
+        let mut bytes = vec![0.0; spans as usize];
+        let mut add = |at: Instant, more: u64| {
+            if let Some(bytes) = bytes.get_mut((at.as_nanos() / Span::seconds(every).0) as usize) {
+                *bytes += more as f64;
+            }
+        };
+        for one in &self.conversations {
+            if acked {
+                let mut highest = 0;
+                for &(at, to) in &one.acks {
+                    add(at, to.saturating_sub(highest));
+                    highest = highest.max(to);
+                }
+            } else {
+                one.sent.iter().for_each(|sent| add(sent.at, sent.to - sent.from));
+            }
+        }
+        let unit = every as f64 * link_data_rate();
+        let middle = |index: usize| (index as f64 + 0.5) * every as f64;
+        bytes.iter().enumerate().map(|(index, bytes)| (middle(index), bytes / unit)).collect()
+    }
+
+    fn sequences(&self, how: &str) -> Figure {
+        let mut series = Vec::new();
+        for (number, one) in (0..).zip(&self.conversations) {
+            let dots = one.sent.iter().step_by(DOT_EVERY);
+            let dots = dots.map(|sent| (sent.at.as_nanos() as f64 / 1e9, sent.from as f64 / 1000.0));
+            series.push(draw::series(&format!("conversation {}", number + 1), Style::Dots, number, dots));
+        }
+        let caption =
+            format!("One dot for {DOT_EVERY} segments of 512 bytes, as they leave the senders; one run.");
+        let panel = draw::panel("sequence number (KB)", series);
+        draw::figure(&format!("Four conversations {how}"), &caption, "time (s)", vec![panel])
+    }
+}
+
+fn seconds(span: Span) -> f64 {
+    span.0 as f64 / 1e9
+}
+
+const TRANSFER: Bytes = Bytes(2048 * SEGMENT_BYTES);
+const END: Span = Span::seconds(200);
+/// "The first 5 second interval is low, then there is about 20 seconds of damped oscillation" (fig. 10).
+const START_UP: Span = Span::seconds(25);
+const DELAY_MS: u64 = 10;
+const RUNS: u64 = 20;
+const TICK_MS: u64 = 500;
+/// Conversations whose receivers are 4.3BSD's, from 0, and the others.
+const LAZY: [usize; 2] = [1, 3];
+const PROMPT: [usize; 2] = [0, 2];
+/// Graphs of thousands of segments show some of them.
+const DOT_EVERY: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_congestion_avoidance_much_is_sent_again_and_with_it_little() {
+        let without = runs(&WITHOUT, DELAY_MS, 0..2).unwrap();
+        let with = runs(&WITH, DELAY_MS, 0..2).unwrap();
+        for (without, with) in without.iter().zip(&with) {
+            assert!(
+                without.sent_again() > 0.2 && with.sent_again() < 0.05,
+                "{} {}",
+                without.sent_again(),
+                with.sent_again()
+            );
+            assert!(with.delivered_by_all() > without.delivered_by_all());
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! JE5/6: two estimators of the retransmission timeout on the same round trips.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use ackclock_control::Instant;
+use ackclock_control::assess::timeouts::{Event, Timeouts, assess};
+use ackclock_control::rtt::{RtoConfig, RttEstimator};
+use ackclock_sim::scenario::{Acks, Arrivals, SizeOf, TimeOf};
+use ackclock_sim::units::{Bytes, Rate, Span};
+use ackclock_sim::{Direction, Scenario, TcpSettings, TrafficConfig, TrafficKind};
+use ackclock_trace::chart::{Figure, Style};
+
+use super::{PACKET_BYTES, bsd};
+use crate::papers::many::{Summary, each};
+use crate::papers::net::Dumbbell;
+use crate::papers::segments::{self, Conversation};
+use crate::papers::{Band, Experiment, Findings, Table, Value, draw};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    id: "JE5/6",
+    source: "Jacobson & Karels 1988, figs. 5 and 6, and §2",
+    title: "RFC 793's retransmit timer and that of mean and deviation on the same round trips",
+    set_up: "The paper's series is a trace of the Arpanet without losses. Here: a host that writes a segment of 512 bytes \
+             every 0.7 s, a tenth of a path of 56 kbit/s and 100 ms, and whose timer never expires; beside it transfers of 4 KB \
+             on average that begin at random, as many as make the load, by hosts of that time (none-1987, windows of eight \
+             packets, the Arpanet's limit); buffers without end, 300 s, 20 seeds at each of eight loads. Estimators \
+             are charged by Allman and Paxson's assessment: an expiry before the acknowledgement comes is spurious. Clocks \
+             tick every millisecond and there is no least timeout, so that the formulas alone differ; the table has BSD's clock \
+             of 500 ms with a least timeout of 1 s too.",
+    run,
+};
+
+/// A timer, in words for people and for [`RtoConfig::find`].
+const TIMERS: [(&str, &str); 3] = [
+    ("RFC 793, 2 SRTT", "rfc793,g=1ms,min=0s"),
+    ("mean and deviation, a + 2v (1988)", "rfc6298,k=2,g=1ms,min=0s"),
+    ("mean and deviation, a + 4v (revised)", "rfc6298,k=4,g=1ms,min=0s"),
+];
+/// The same with BSD's clock.
+const COARSE: [(&str, &str); 3] = [
+    ("RFC 793, ticks of 500 ms", "rfc793,g=500ms,heartbeat=on,min=1s"),
+    ("a + 2v, ticks of 500 ms", "jacobson-1988"),
+    ("a + 4v, ticks of 500 ms", "jacobson-1992"),
+];
+
+/// One trace, assessed.
+struct Run {
+    /// Round trips measured.
+    trips: f64,
+    /// By [`TIMERS`], then [`COARSE`].
+    spurious: Vec<f64>,
+    /// The mean timeout over the mean round trip, likewise: what is waited too long for a loss.
+    slack: Vec<f64>,
+    events: Vec<Event>,
+    lost: u64,
+}
+
+fn run() -> anyhow::Result<Findings> {
+    let mut rows = Vec::new();
+    let mut all = Vec::new();
+    let mut graphs = Vec::new();
+    for load in LOADS {
+        let runs = runs(load, 0..RUNS)?;
+        if load == GRAPH_LOAD {
+            graphs = figures(&runs[0]);
+        }
+        rows.push(row(load, &runs));
+        all.extend(runs);
+    }
+    anyhow::ensure!(all.iter().all(|run| run.lost == 0), "the traces are to be without losses");
+    let per_thousand =
+        |timer: usize| Summary::of(all.iter().map(|run| 1000.0 * run.spurious[timer] / run.trips));
+    let slack = |timer: usize| Summary::of(all.iter().map(|run| run.slack[timer]));
+    let difference =
+        |timer: usize| Summary::of(all.iter().map(|run| run.spurious[timer] - run.spurious[0])).mean;
+    let values = vec![
+        Value {
+            paper: "timer too low where load grows",
+            ..per_thousand(0).value("RFC 793: spurious expiries in 1,000 round trips", "")
+        },
+        Value { paper: "essentially none", ..per_thousand(2).value("a + 4v: the same", "") },
+        Value { ..per_thousand(1).value("a + 2v: the same", "") },
+        Value {
+            paper: "fewer",
+            band: Band::Below(0.0),
+            ..Summary::of([difference(2)]).value("a + 4v less RFC 793: spurious expiries of a trace", "")
+        },
+        Value { ..slack(0).value("RFC 793: timeout in round trips", "") },
+        Value { paper: "follows the round trips", ..slack(2).value("a + 4v: the same", "") },
+    ];
+    let names = TIMERS.iter().chain(&COARSE).map(|(name, _)| (*name).to_owned());
+    let head = ["load", "round trips"].map(str::to_owned).into_iter().chain(names).collect();
+    let title =
+        "Spurious expiries of a trace, and the mean timeout in round trips (means of 20 traces)".to_owned();
+    Ok(Findings { values, tables: vec![Table { title, head, rows }], figures: graphs, notes: Vec::new() })
+}
+
+fn runs(load_percent: u64, seeds: Range<u64>) -> anyhow::Result<Vec<Run>> {
+    let timers = TIMERS.iter().chain(&COARSE).map(|(_, words)| RtoConfig::find(words));
+    let timers: Vec<RtoConfig> = timers.collect::<Result<_, _>>()?;
+    each(seeds, |seed| {
+        let seen = segments::observe(&scenario(load_percent).seed(seed), &["a1"])?;
+        Ok(assessed(&seen.conversations[0], &timers))
+    })
+}
+
+fn assessed(conversation: &Conversation, timers: &[RtoConfig]) -> Run {
+    let events = conversation.events();
+    let judged: Vec<Timeouts> =
+        timers.iter().map(|timer| assess(events.iter().copied(), timer, None)).collect();
+    let slack = |timer| {
+        let trips = round_trips(&events, timer);
+        let sum = |of: fn(&Trip) -> f64| trips.iter().map(of).sum::<f64>();
+        sum(|trip| trip.timeout) / sum(|trip| trip.took)
+    };
+    Run {
+        trips: conversation.sent.len() as f64,
+        spurious: judged.iter().map(|timeouts| f64::from(timeouts.bad)).collect(),
+        slack: timers.iter().map(slack).collect(),
+        events,
+        lost: conversation.lost,
+    }
+}
+
+fn scenario(load_percent: u64) -> Scenario {
+    let network = Dumbbell {
+        pairs: 2,
+        access: Direction::new(Rate::mbit(10), Span(0)).mtu(PACKET_BYTES),
+        bottleneck: Direction::new(ARPANET, Span::millis(100)).mtu(PACKET_BYTES).buffers(100_000),
+    };
+    // Nothing is lost, so nothing need be sent again: what the series shows is the network.
+    let patient = Some("rfc6298,initial=60s,min=60s".to_owned());
+    let prompt = Some(Acks::EverySecond { delay: Span(0) });
+    let steady = TrafficKind::OnOff {
+        rate: MEASURED,
+        write: Bytes(512),
+        on: TimeOf::Fixed(END),
+        off: TimeOf::Fixed(Span::millis(1)),
+    };
+    let mut measured = TrafficConfig::new("measured", "a1", "b1", steady);
+    measured.tcp = TcpSettings { rto: patient.clone(), nodelay: Some(true), ..bsd("tahoe-1988") };
+    measured.peer_tcp = TcpSettings { acks: prompt, ..bsd("tahoe-1988") };
+    // A transfer's bytes with its headers, and the handshake.
+    let size = Bytes(4096);
+    let bits = 8 * (size.0 + size.0.div_ceil(512) * 40 + 160);
+    let every =
+        TimeOf::Exponential(Span(bits * 100 * 1_000_000_000 / (ARPANET.bits() * (load_percent - 10))));
+    let others = TrafficKind::Arrivals(Arrivals { every, size: SizeOf::Exponential(size) });
+    network
+        .scenario(END)
+        .tcp(TcpSettings { rto: patient, ..bsd("none-1987") }.fixed_window(8 * 512))
+        .traffic(measured)
+        .traffic(TrafficConfig::new("others", "a2", "b2", others))
+}
+
+/// A round trip, and what the timer was when its segment left.
+struct Trip {
+    took: f64,
+    timeout: f64,
+}
+
+/// The round trip of each segment, and an estimator that times all of them, as in the paper's figures.
+fn round_trips(events: &[Event], timer: &RtoConfig) -> Vec<Trip> {
+    let mut estimator = RttEstimator::new(timer);
+    let mut out = std::collections::VecDeque::new();
+    let mut trips = Vec::new();
+    for event in events {
+        match *event {
+            Event::Sent { at, to, .. } => out.push_back((at, to, estimator.rto())),
+            Event::Acked { at, to } => {
+                while let Some((sent_at, _, timeout)) =
+                    out.pop_front_if(|(_, end, _): &mut (Instant, u64, Duration)| *end <= to)
+                {
+                    let took = at.saturating_since(sent_at);
+                    estimator.on_sample(took);
+                    trips.push(Trip { took: took.as_secs_f64(), timeout: timeout.as_secs_f64() });
+                }
+            }
+        }
+    }
+    trips
+}
+
+fn row(load: u64, runs: &[Run]) -> Vec<String> {
+    let timers = (0..TIMERS.len() + COARSE.len()).map(|timer| {
+        let spurious = Summary::of(runs.iter().map(|run| run.spurious[timer])).mean;
+        let slack = Summary::of(runs.iter().map(|run| run.slack[timer])).mean;
+        format!("{spurious:.1}; {slack:.1}")
+    });
+    let trips = Summary::of(runs.iter().map(|run| run.trips)).mean;
+    [format!("{load} %"), format!("{trips:.0}")].into_iter().chain(timers).collect()
+}
+
+/// The paper's two graphs: round trips by packet, and the timer above them.
+fn figures(run: &Run) -> Vec<(String, Figure)> {
+    let graph = |stem: &str, (name, words): (&str, &str)| {
+        let trips = round_trips(&run.events, &RtoConfig::find(words).ok()?);
+        let shown = || trips.iter().skip(FIRST_SHOWN).take(SHOWN).enumerate();
+        let panel = draw::panel(
+            "time (s)",
+            vec![
+                draw::series("round trip", Style::Dots, 0, shown().map(|(n, trip)| (n as f64, trip.took))),
+                draw::series("", Style::Dashed, 0, shown().map(|(n, trip)| (n as f64, trip.took))),
+                draw::series("timer", Style::Line, 1, shown().map(|(n, trip)| (n as f64, trip.timeout))),
+            ],
+        );
+        let caption = format!(
+            "Round trips of a conversation over 56 kbit/s loaded to {GRAPH_LOAD} %, and the timer when each packet left; \
+             where the timer is lower, it expires in vain."
+        );
+        Some((
+            stem.to_owned(),
+            draw::figure(&format!("Retransmit timer: {name}"), &caption, "packet", vec![panel]),
+        ))
+    };
+    [graph("JE5", TIMERS[0]), graph("JE6", TIMERS[2])].into_iter().flatten().collect()
+}
+
+const ARPANET: Rate = Rate::bits_per_second(56_000);
+const RUNS: u64 = 20;
+/// What the measured host writes.
+const MEASURED: Rate = Rate::bits_per_second(5600);
+const END: Span = Span::seconds(300);
+/// In hundredths of the link, with the measured host's tenth.
+const LOADS: [u64; 8] = [20, 30, 40, 50, 60, 70, 80, 90];
+const GRAPH_LOAD: u64 = 60;
+/// The graphs show so many packets, after so many.
+const SHOWN: usize = 110;
+const FIRST_SHOWN: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_a_loaded_path_the_deviation_saves_expiries() {
+        let runs = runs(70, 0..3).unwrap();
+        let spurious = |timer: usize| runs.iter().map(|run| run.spurious[timer]).sum::<f64>();
+        assert!(runs.iter().all(|run| run.lost == 0 && run.trips > 300.0));
+        assert!(spurious(2) < spurious(0), "{} {}", spurious(2), spurious(0));
+    }
+}

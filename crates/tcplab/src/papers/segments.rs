@@ -1,0 +1,164 @@
+//! What senders of bulk data sent and heard, segment by segment, and the events that estimators are judged by.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ackclock_control::Instant;
+use ackclock_control::assess::timeouts::{Event, Why};
+use ackclock_sim::observe::{Observer, PacketEvent, Series, What};
+use ackclock_sim::{Report, Scenario, Simulation};
+
+/// Looks on at some hosts, each the sender of one conversation.
+#[derive(Debug, Default)]
+struct Watch {
+    /// By the host's node.
+    senders: BTreeMap<u32, Conversation>,
+}
+
+/// One conversation, seen at its sender. Positions are bytes since the first.
+#[derive(Debug, Default)]
+pub(crate) struct Conversation {
+    /// The sequence number of the first byte.
+    first: Option<u32>,
+    /// The byte after the last that was sent.
+    highest: u64,
+    /// Data segments as they left the host.
+    pub(crate) sent: Vec<Sent>,
+    /// Acknowledgements as they reached the host: when, and the byte after the last that each acknowledges.
+    pub(crate) acks: Vec<(Instant, u64)>,
+    /// Data segments that the network lost.
+    pub(crate) lost: u64,
+}
+
+/// A data segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) at: Instant,
+    /// Its first byte, and the byte after its last.
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Whether all of it had been sent before.
+    pub(crate) again: bool,
+}
+
+/// What was seen of a run.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    pub(crate) report: Report,
+    /// In the order of the hosts that were asked for.
+    pub(crate) conversations: Vec<Conversation>,
+    /// Empty where the scenario takes no samples.
+    pub(crate) series: Series,
+}
+
+/// Runs a scenario, looking on at these hosts, each of which sends in one conversation, and at the samples.
+pub(crate) fn observe(scenario: &Scenario, hosts: &[&str]) -> anyhow::Result<Observed> {
+    let mut simulation = Simulation::new(scenario)?;
+    let nodes: Vec<u32> =
+        hosts.iter().filter_map(|host| simulation.node(host)).map(|node| node.number).collect();
+    anyhow::ensure!(nodes.len() == hosts.len(), "the network lacks one of the hosts {hosts:?}");
+    let senders = nodes.iter().map(|node| (*node, Conversation::default())).collect();
+    let watch = Rc::new(RefCell::new(Watch { senders }));
+    let series = Rc::new(RefCell::new(Series::default()));
+    if !hosts.is_empty() {
+        simulation.observe(watch.clone());
+    }
+    if scenario.sample_every.is_some() {
+        simulation.observe(series.clone());
+    }
+    let report = simulation.run();
+    let mut senders = std::mem::take(&mut watch.borrow_mut().senders);
+    let conversations = nodes.iter().filter_map(|node| senders.remove(node)).collect();
+    Ok(Observed { report, conversations, series: series.take() })
+}
+
+impl Conversation {
+    /// Bytes acknowledged by `until`.
+    pub(crate) fn acked_by(&self, until: Instant) -> u64 {
+        self.acks.iter().take_while(|(at, _)| *at <= until).map(|(_, to)| *to).max().unwrap_or(0)
+    }
+
+    /// How often each segment of `bytes` bytes was sent, from the first on.
+    pub(crate) fn times_sent(&self, bytes: u64) -> Vec<u32> {
+        let end = self.sent.iter().map(|sent| sent.to).max().unwrap_or(0);
+        let mut times = vec![0; usize::try_from(end.div_ceil(bytes)).unwrap_or(0)];
+        for sent in &self.sent {
+            let (from, to) = (sent.from / bytes, sent.to.div_ceil(bytes));
+            times.iter_mut().take(to as usize).skip(from as usize).for_each(|times| *times += 1);
+        }
+        times
+    }
+
+    /// Share of the data segments that had been sent before.
+    pub(crate) fn share_sent_again(&self) -> f64 {
+        share(self.sent.iter().filter(|sent| sent.again).count() as f64, self.sent.len() as f64)
+    }
+
+    /// When each segment that was sent once left, and how long its acknowledgement took.
+    pub(crate) fn round_trips(&self) -> Vec<(Instant, Duration)> {
+        let mut again: BTreeMap<u64, bool> = BTreeMap::new();
+        for sent in &self.sent {
+            let repeated = again.entry(sent.from).or_default();
+            *repeated |= sent.again;
+        }
+        let once = self.sent.iter().filter(|sent| again.get(&sent.from) == Some(&false));
+        let mut acks = self.acks.iter().peekable();
+        let mut trips = Vec::new();
+        for sent in once {
+            while acks.next_if(|(_, to)| *to < sent.to).is_some() {}
+            let Some((at, _)) = acks.peek() else { break };
+            trips.push((sent.at, at.saturating_since(sent.at)));
+        }
+        trips
+    }
+
+    /// What happened, for an estimator that is to be judged; what was sent again was so for a timeout that had to be.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let sent = self.sent.iter().map(|sent| {
+            let why = if sent.again { Why::Timeout { avoidable: false } } else { Why::New };
+            Event::Sent { at: sent.at, from: sent.from, to: sent.to, why }
+        });
+        let acks = self.acks.iter().map(|&(at, to)| Event::Acked { at, to });
+        let mut events: Vec<Event> = sent.chain(acks).collect();
+        // An acknowledgement comes before what it lets out.
+        events.sort_by_key(|event| match event {
+            Event::Acked { at, .. } => (*at, 0),
+            Event::Sent { at, .. } => (*at, 1),
+        });
+        events
+    }
+}
+
+impl Observer for Watch {
+    fn packet(&mut self, event: &PacketEvent<'_>) {
+        if !matches!(event.what, What::Sent | What::Delivered | What::Dropped(_)) {
+            return;
+        }
+        let (Some(segment), len) = (event.packet.segment(), event.packet.payload_len()) else { return };
+        if event.what == What::Delivered {
+            if let Some(conversation) = self.senders.get_mut(&event.node)
+                && let Some(first) = conversation.first
+            {
+                conversation.acks.push((event.at, u64::from(segment.ack.wrapping_sub(first))));
+            }
+            return;
+        }
+        let Some(conversation) = self.senders.get_mut(&segment.source).filter(|_| len > 0) else { return };
+        if event.what != What::Sent {
+            conversation.lost += 1;
+            return;
+        }
+        let first = *conversation.first.get_or_insert(segment.seq);
+        let from = u64::from(segment.seq.wrapping_sub(first));
+        let to = from + u64::from(len);
+        let again = to <= conversation.highest;
+        conversation.highest = conversation.highest.max(to);
+        conversation.sent.push(Sent { at: event.at, from, to, again });
+    }
+}
+
+pub(crate) fn share(part: f64, whole: f64) -> f64 {
+    if whole == 0.0 { 0.0 } else { part / whole }
+}
