@@ -1,1 +1,235 @@
+use std::cell::RefCell;
+use std::fs::File;
+use std::path::Path;
+use std::rc::Rc;
 
+use ackclock_control::assess::timeouts::{Event, Why};
+use ackclock_sim::observe::Pcapng;
+use ackclock_sim::units::{Bytes, Rate, Span};
+use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
+
+use super::{Estimator, LeftOut, Side, StartUp, Transfer, transfers};
+use crate::capture::testing::{Form, Tcp};
+use crate::capture::{self, Recorder, Vantage, read_one};
+
+const UNAVOIDABLE: Why = Why::Timeout { avoidable: false };
+const AVOIDABLE: Why = Why::Timeout { avoidable: true };
+
+fn seen(file: usize, segments: &[Tcp]) -> Vec<Vantage> {
+    let packets: Vec<_> = segments.iter().copied().map(Tcp::seen).collect();
+    read_one(file, Path::new("made-by-hand"), &Form::default().file(&packets)[..]).unwrap().1
+}
+
+/// A handshake of 20 ms, one round trip of 20 ms, and then these.
+fn opened(rest: &[Tcp]) -> Vec<Tcp> {
+    let first = [Tcp::data(20.0, 0), Tcp::acked(40.0, 1)];
+    Tcp::handshake(20.0).into_iter().chain(first).chain(rest.iter().copied()).collect()
+}
+
+/// At the sender alone.
+fn one(rest: &[Tcp]) -> Transfer {
+    let (mut found, left_out) = transfers(&seen(0, &opened(rest)), Side::Guess);
+    assert!(left_out.is_empty(), "{left_out:?}");
+    found.remove(0)
+}
+
+/// Why each segment was sent again.
+fn why(transfer: &Transfer) -> Vec<Why> {
+    let again = transfer.replay.events.iter().filter_map(|event| match event {
+        Event::Sent { why, .. } if *why != Why::New => Some(*why),
+        _ => None,
+    });
+    again.collect()
+}
+
+#[test]
+fn third_duplicate_repairs_without_the_timer() {
+    let burst = (1..6).map(|number| Tcp::data(41.0, number));
+    let duplicates = [61.0, 62.0, 63.0].map(|at| Tcp::acked(at, 1));
+    let rest: Vec<Tcp> = burst.chain(duplicates).chain([Tcp::data(63.1, 1), Tcp::acked(84.0, 6)]).collect();
+    let transfer = one(&rest);
+    assert_eq!(why(&transfer), [Why::FastRetransmit]);
+    assert_eq!((transfer.replay.retransmissions, transfer.replay.timeouts), (1, 0));
+}
+
+#[test]
+fn oldest_segment_sent_again_out_of_silence_is_the_timers() {
+    let lost = [Tcp::data(41.0, 1), Tcp::data(1041.0, 1), Tcp::acked(1061.0, 2)];
+    assert_eq!(why(&one(&lost)), [UNAVOIDABLE]);
+    // Also shortly after a duplicate that asks for nothing.
+    let duplicate = [Tcp::data(41.0, 1), Tcp::data(41.1, 2), Tcp::acked(1040.0, 1), Tcp::data(1041.0, 1), Tcp::acked(1061.0, 3)];
+    assert_eq!(why(&one(&duplicate)), [UNAVOIDABLE]);
+    // What follows in answer to acknowledgements belongs to the same sequence.
+    let sequence = [
+        Tcp::data(41.0, 1),
+        Tcp::data(41.1, 2),
+        Tcp::data(1041.0, 1),
+        Tcp::acked(1061.0, 2),
+        Tcp::data(1061.1, 2),
+        Tcp::acked(1081.0, 3),
+    ];
+    assert_eq!(why(&one(&sequence)), [UNAVOIDABLE, Why::FastRetransmit]);
+}
+
+#[test]
+fn answer_sooner_than_half_a_round_trip_makes_a_timeout_avoidable() {
+    for (answer, judged) in [(309.0, AVOIDABLE), (311.0, UNAVOIDABLE)] {
+        let late = [Tcp::data(41.0, 1), Tcp::data(300.0, 1), Tcp::acked(answer, 2)];
+        assert_eq!(why(&one(&late)), [judged], "{answer}");
+    }
+}
+
+#[test]
+fn timestamps_and_reports_of_duplicates_are_better_witnesses() {
+    let original = Tcp::data(41.0, 1).timestamps(41, 0);
+    let again = Tcp::data(300.0, 1).timestamps(300, 0);
+    for (echo, judged) in [(41, AVOIDABLE), (300, UNAVOIDABLE)] {
+        let transfer = one(&[original, again, Tcp::acked(330.0, 2).timestamps(9, echo)]);
+        assert_eq!(why(&transfer), [judged], "{echo}");
+    }
+    // The answer to the original came, and then that to the copy, which the receiver had already.
+    let twice = [Tcp::data(41.0, 1), Tcp::data(300.0, 1), Tcp::acked(330.0, 2), Tcp::acked(331.0, 2).sack(1, 2)];
+    assert_eq!(why(&one(&twice)), [AVOIDABLE]);
+    // All answers to the original were lost.
+    let lost_answers = [Tcp::data(41.0, 1), Tcp::data(300.0, 1), Tcp::acked(330.0, 2).sack(1, 2)];
+    assert_eq!(why(&one(&lost_answers)), [UNAVOIDABLE]);
+}
+
+/// As at the server, with clocks that differ by an hour.
+fn at_server(segments: &[Tcp]) -> Vec<Tcp> {
+    let hour = 3_600_000.0;
+    let shifted = segments.iter().map(|segment| segment.later(if segment.from_server { hour - 10.0 } else { hour + 10.0 }));
+    let mut shifted: Vec<Tcp> = shifted.collect();
+    shifted.sort_by(|a, b| a.at_ms.total_cmp(&b.at_ms));
+    shifted
+}
+
+fn both(sent: &[Tcp], received: &[Tcp]) -> Vec<Vantage> {
+    [seen(0, &opened(sent)), seen(1, &at_server(&opened(received)))].concat()
+}
+
+#[test]
+fn with_both_ends_a_timeout_is_judged_by_what_became_of_the_packets() {
+    // The segment is lost.
+    let sent = [Tcp::data(41.0, 1), Tcp::data(300.0, 1), Tcp::acked(320.0, 2)];
+    let judged = |vantages: &[Vantage]| {
+        let (found, left_out) = transfers(vantages, Side::Guess);
+        assert!(left_out.is_empty(), "{left_out:?}");
+        assert!(found[0].received.is_some());
+        why(&found[0])
+    };
+    assert_eq!(judged(&both(&sent, &[sent[1], sent[2]])), [UNAVOIDABLE]);
+    // The segment arrives, and its acknowledgement does not.
+    let answer = Tcp::acked(61.0, 2);
+    assert_eq!(judged(&both(&sent, &[sent[0], answer, sent[1], sent[2]])), [UNAVOIDABLE]);
+    // It arrives, and its acknowledgement is late.
+    let late = [sent[0], sent[1], Tcp::acked(310.0, 2), Tcp::acked(320.0, 2)];
+    let slow = Tcp::acked(62.0, 2);
+    assert_eq!(judged(&both(&late, &[sent[0], slow, sent[1], late[3]])), [AVOIDABLE]);
+    // In either order.
+    let mut swapped = both(&sent, &[sent[1], sent[2]]);
+    swapped.reverse();
+    assert_eq!(judged(&swapped), [UNAVOIDABLE]);
+}
+
+#[test]
+fn captures_of_different_times_are_not_paired() {
+    let sent = [Tcp::data(41.0, 1), Tcp::acked(61.0, 2)];
+    let other: Vec<Tcp> = (5..9).map(|number| Tcp::data(41.0, number)).collect();
+    let (found, left_out) = transfers(&both(&sent, &other), Side::Guess);
+    assert!(found.is_empty());
+    assert_eq!(left_out[0].2, LeftOut::NotPaired);
+}
+
+#[test]
+fn side_is_told_by_the_handshake_or_by_the_user() {
+    let rest = [Tcp::data(41.0, 1), Tcp::acked(61.0, 2)];
+    let at_receiver = seen(0, &at_server(&opened(&rest)));
+    let left_out = |side| transfers(&at_receiver, side).1.first().map(|(.., why)| *why);
+    assert_eq!(left_out(Side::Guess), Some(LeftOut::ReceiverOnly));
+    assert_eq!(left_out(Side::Sender), None);
+    let at_sender = seen(0, &opened(&rest));
+    assert!(transfers(&at_sender, Side::Receiver).0.is_empty());
+    assert_eq!(transfers(&at_sender, Side::Guess).0[0].doubts, []);
+    // Without a handshake nothing tells.
+    let (found, _) = transfers(&seen(0, &rest), Side::Guess);
+    assert_eq!(found[0].doubts, [super::Doubt::NoHandshake]);
+}
+
+#[test]
+fn connections_that_lack_packets_are_left_out() {
+    let dropped = opened(&[Tcp::data(41.0, 2), Tcp::acked(61.0, 3)]);
+    assert_eq!(transfers(&seen(0, &dropped), Side::Guess).1[0].2, LeftOut::Holes);
+    let one_way: Vec<Tcp> = opened(&[]).into_iter().filter(|segment| !segment.from_server).collect();
+    assert_eq!(transfers(&seen(0, &one_way), Side::Guess).1[0].2, LeftOut::NoAcknowledgements);
+    assert_eq!(transfers(&seen(0, &Tcp::handshake(20.0)), Side::Guess).1[0].2, LeftOut::NoData);
+    let mut back = opened(&[Tcp::data(41.0, 1), Tcp::acked(61.0, 2)]);
+    back.push(Tcp::data(20.0, 2));
+    assert_eq!(transfers(&seen(0, &back), Side::Guess).1[0].2, LeftOut::ClockSetBack);
+}
+
+/// A lossy transfer, for the packets of both ends.
+fn scenario(seed: u64) -> Scenario {
+    let lan = Direction::new(Rate::mbit(10), Span(0));
+    let middle = Direction::new(Rate::mbit(1), Span::millis(30)).buffers(8);
+    let tcp = TcpSettings { mss: Some(512), ..TcpSettings::profile("reno-1990") };
+    let transfer = |name: &str, from: &str, to: &str| TrafficConfig::bulk(name, from, to, Some(Bytes(200_000)));
+    Scenario::new(Span::seconds(120))
+        .seed(seed)
+        .tcp(tcp)
+        .host("a")
+        .host("b")
+        .host("c")
+        .router("left")
+        .router("right")
+        .link("a", "left", lan.clone())
+        .link("c", "left", lan.clone())
+        .link("left", "right", middle)
+        .link("right", "b", lan)
+        .traffic(transfer("transfer", "a", "b"))
+        .traffic(transfer("other", "c", "b").start(Span::millis(100 * seed)))
+}
+
+#[test]
+fn a_simulated_capture_reads_as_the_simulation_in_memory() {
+    let folder = std::env::temp_dir().join(format!("tcplab-assess-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let mut timeouts = 0;
+    for seed in 1..6 {
+        let path = folder.join("both.pcapng");
+        let mut simulation = Simulation::new(&scenario(seed)).unwrap();
+        let nodes = ["a", "b"].map(|name| simulation.node(name).unwrap().number);
+        let file = File::create(&path).unwrap();
+        let pcapng = Rc::new(RefCell::new(Pcapng::new(file, nodes.into_iter().zip(["a", "b"]))));
+        let recorder = Rc::new(RefCell::new(Recorder::new(nodes.to_vec())));
+        simulation.observe(pcapng.clone());
+        simulation.observe(recorder.clone());
+        let report = simulation.run();
+        pcapng.borrow_mut().finish().unwrap();
+
+        let in_memory = recorder.borrow_mut().take();
+        let in_file = capture::read(&[path]).unwrap().vantages;
+        assert_eq!(format!("{in_memory:?}"), format!("{in_file:?}"));
+        // What `c` sends is seen at its receiver alone.
+        let (found, left_out) = transfers(&in_file, Side::Guess);
+        let (transfer, why) = (&found[0], left_out.iter().map(|(.., why)| *why).collect::<Vec<_>>());
+        assert_eq!((found.len(), why), (1, vec![LeftOut::ReceiverOnly]));
+        // The sender itself says as much.
+        let replay = &transfer.replay;
+        assert_eq!(u64::from(replay.timeouts + replay.avoidable), report.flows[0].there.timeouts, "seed {seed}");
+        assert_eq!(u64::from(replay.retransmissions), report.flows[0].there.retransmits, "seed {seed}");
+        timeouts += replay.timeouts;
+
+        let start_up = StartUp::new(transfer).unwrap();
+        // 512 of 552 bytes of a packet on a line of 1 Mbit/s: 115.9 KB/s; half of a flight of 8 packets is queued.
+        let found = start_up.path.bottleneck;
+        assert!((110_000..120_000).contains(&found), "{found}");
+        assert!(start_up.loss_point.is_some_and(|loss_point| loss_point > found / 2), "{:?}", start_up.loss_point);
+        let receivers: Vec<Option<u64>> =
+            Estimator::of_the_paper().into_iter().filter(|one| one.is_at_receiver()).map(|one| start_up.estimate(one)).collect();
+        assert!(receivers.is_sorted_by_key(|estimate| estimate.is_some()) && receivers[3].is_some(), "{receivers:?}");
+        assert!(receivers[0] <= receivers[1] && receivers[1] <= receivers[3], "{receivers:?}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(timeouts >= 3, "{timeouts}: the comparison above is about timeouts");
+}

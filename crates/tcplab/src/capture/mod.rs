@@ -16,7 +16,7 @@ mod pair;
 mod segment;
 mod simulated;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -92,7 +92,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Captures> {
 }
 
 /// Reads one file, the how-manieth being `number`.
-fn read_one(
+pub(crate) fn read_one(
     number: usize,
     path: &Path,
     input: impl Read + Send,

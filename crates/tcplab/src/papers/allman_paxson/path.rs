@@ -1,4 +1,4 @@
-//! A path of the trace set: two sites, a bottleneck between them, what else uses it, and the two TCPs.
+//! A path of the trace set: two sites with a line each, what else uses the lines, and the two TCPs.
 
 use ackclock_sim::rng::Rng;
 use ackclock_sim::scenario::{Arrivals, Jitter, SizeOf, TimeOf, Variation};
@@ -11,25 +11,33 @@ use super::sites::{SITES, delay_ms};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Path {
     pub(super) seed: u64,
-    /// One way, without the bottleneck's queue.
-    delay_ms: u64,
-    rate_bps: u64,
-    buffers: u64,
+    /// One way, without queues.
+    pub(super) delay_ms: u64,
+    /// Those of the sender's site and of the receiver's.
+    pub(super) lines: [Line; 2],
+    pub(super) tcp: Tcp,
+}
+
+/// The line that joins a site to the others, alike in both directions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Line {
+    pub(super) rate_bps: u64,
+    /// Packets that fit into its queue.
+    pub(super) buffers: u64,
     /// Other traffic, in hundredths of the rate: with the data, and against it.
     load: u64,
     load_back: u64,
-    tcp: Tcp,
 }
 
 /// What the two ends run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Tcp {
+pub(super) struct Tcp {
     profile: &'static str,
     mss: u16,
     window: u64,
 }
 
-/// The rates and how many of a hundred paths have them.
+/// The rates and how many of a hundred lines have them.
 const RATES: [(u64, u64); 8] = [
     (64_000, 10),
     (128_000, 10),
@@ -64,10 +72,12 @@ impl Path {
         Self {
             seed,
             delay_ms: delay_ms(&SITES[from], &SITES[to]),
-            rate_bps: one_of(&mut rng, &RATES),
-            buffers: 6 + rng.below(45),
-            load: rng.below(121),
-            load_back: rng.below(81),
+            lines: [(); 2].map(|()| Line {
+                rate_bps: one_of(&mut rng, &RATES),
+                buffers: 6 + rng.below(45),
+                load: rng.below(121),
+                load_back: rng.below(81),
+            }),
             tcp: Tcp {
                 profile: one_of(&mut rng, &PROFILES),
                 mss: one_of(&mut rng, &SEGMENTS),
@@ -76,13 +86,13 @@ impl Path {
         }
     }
 
-    /// The network with its traffic: hosts `a` and `b` with the transfer, `c` and `d` with what else there is.
+    /// The network with its traffic. The transfer goes from `a` over the first line, the long way and the second line to
+    /// `b`; on each line there is a pair of hosts with what else there is.
     pub(super) fn scenario(&self) -> Scenario {
-        let access = Direction::new(Rate::mbit(10), Span::millis(0));
-        let mut middle = Direction::new(Rate::bits_per_second(self.rate_bps), Span::millis(self.delay_ms));
+        let lan = Direction::new(Rate::mbit(10), Span(0));
+        let mut far = Direction::new(Rate::mbit(45), Span::millis(self.delay_ms));
         // Routers on the way have other things to do.
-        middle.jitter = Some(Jitter { by: Variation::Exponential(Span::millis(1)), may_reorder: false });
-        let middle = middle.buffers(self.buffers);
+        far.jitter = Some(Jitter { by: Variation::Exponential(Span::millis(1)), may_reorder: false });
         let Tcp { profile, mss, window } = self.tcp;
         let tcp = TcpSettings {
             mss: Some(mss),
@@ -91,24 +101,47 @@ impl Path {
             ..TcpSettings::profile(profile)
         };
         let host = |name: &str| HostConfig { tcp: tcp.clone(), ..HostConfig::new(name) };
+        let [first, second] = self.lines;
         let mut scenario = Scenario::new(Span(WARM_UP.0 + GIVE_UP.0))
             .seed(self.seed)
-            .router("left")
-            .router("right")
+            .tcp(TcpSettings { mss: Some(OTHER_MSS), ..TcpSettings::profile("reno-1990") })
             .host(host("a"))
             .host(host("b"))
-            .host("c")
-            .host("d")
-            .tcp(TcpSettings { mss: Some(OTHER_MSS), ..TcpSettings::profile("reno-1990") })
-            .link("a", "left", access.clone())
-            .link("c", "left", access.clone())
-            .link("left", "right", middle)
-            .link("right", "b", access.clone())
-            .link("right", "d", access)
+            .router("site-a")
+            .router("east")
+            .router("west")
+            .router("site-b")
+            .link("a", "site-a", lan.clone())
+            .link("site-a", "east", first.direction())
+            .link("east", "west", far)
+            .link("west", "site-b", second.direction())
+            .link("site-b", "b", lan)
             .traffic(TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(TRANSFER_BYTES))).start(WARM_UP));
-        for (name, from, to, load) in [("with", "c", "d", self.load), ("against", "d", "c", self.load_back)] {
+        for (line, near, ends) in
+            [(first, ["site-a", "east"], ["c", "d"]), (second, ["west", "site-b"], ["e", "f"])]
+        {
+            scenario = line.with_others(scenario, near, ends);
+        }
+        scenario
+    }
+}
+
+impl Line {
+    fn direction(&self) -> Direction {
+        Direction::new(Rate::bits_per_second(self.rate_bps), Span::millis(1)).buffers(self.buffers)
+    }
+
+    /// Adds hosts at both of its ends, 20 ms away, and what they send each other.
+    fn with_others(&self, scenario: Scenario, near: [&str; 2], ends: [&str; 2]) -> Scenario {
+        let way = Direction::new(Rate::mbit(10), Span::millis(20));
+        let mut scenario = scenario.host(ends[0]).host(ends[1]);
+        for (end, router) in ends.into_iter().zip(near) {
+            scenario = scenario.link(end, router, way.clone());
+        }
+        for (from, to, load) in [(ends[0], ends[1], self.load), (ends[1], ends[0], self.load_back)] {
             if let Some(every) = self.every(load) {
-                scenario = scenario.traffic(TrafficConfig::new(name, from, to, others(every)));
+                scenario =
+                    scenario.traffic(TrafficConfig::new(&format!("{from}-{to}"), from, to, others(every)));
             }
         }
         scenario
@@ -156,19 +189,18 @@ mod tests {
 
     #[test]
     fn paths_spread_over_all_choices_and_can_be_run() {
-        let paths: Vec<Path> = (0..400).map(Path::draw).collect();
+        let paths: Vec<Path> = (0..200).map(Path::draw).collect();
         for (rate, weight) in RATES {
-            let count = paths.iter().filter(|path| path.rate_bps == rate).count() as u64;
+            let lines = paths.iter().flat_map(|path| path.lines);
+            let count = lines.filter(|line| line.rate_bps == rate).count() as u64;
             // Four standard deviations of a binomial count around its mean.
             let (mean, deviation) = (4 * weight, 4.0 * (4.0 * weight as f64).sqrt());
             assert!((count as f64 - mean as f64).abs() < deviation, "{rate}: {count} of 400");
         }
         assert!(paths.iter().all(|path| path.scenario().check().is_ok()));
         assert_eq!(Path::draw(7), Path::draw(7));
-        let quiet = Path { load: 0, ..paths[0] };
-        assert_eq!(quiet.every(0), None);
+        let line = Line { rate_bps: 1_000_000, ..paths[0].lines[0] };
         // 96,000 bits at 1 Mbit/s and half of it: every 192 ms.
-        let half = Path { rate_bps: 1_000_000, ..quiet };
-        assert_eq!(half.every(50), Some(Span::millis(192)));
+        assert_eq!((line.every(0), line.every(50)), (None, Some(Span::millis(192))));
     }
 }

@@ -86,3 +86,61 @@ impl Undo {
         vec![f, percent(self.b), self.good.to_string(), self.bad.to_string(), percent(found)]
     }
 }
+
+#[cfg(test)]
+mod debug {
+    use super::*;
+    #[test]
+    fn debug_cases() {
+        let set = trace_set().unwrap();
+        println!("left out {:?}", set.left_out.len());
+        let config = presets::find("ap-min-0").unwrap().config;
+        for (seed, transfer) in set.transfers.iter().enumerate() {
+            let path = super::super::path::Path::draw(seed as u64);
+            assess_each(transfer.replay.events.iter().copied(), &config, None, &mut |e| {
+                let Some(s) = e.rtt_smallest else { return };
+                if !e.good || e.until_ack * 2 < s {
+                    println!(
+                        "{seed} good {} again {} A {:?} rto {:?} var {:?} smallest {:?} largest {:?} delay {} lines {:?} tcp {:?} rtt_min {:?}",
+                        e.good,
+                        e.again,
+                        e.until_ack,
+                        e.rto,
+                        e.rttvar,
+                        s,
+                        e.rtt_largest,
+                        path.delay_ms,
+                        path.lines,
+                        path.tcp,
+                        transfer.replay.rtt_min
+                    );
+                }
+            });
+        }
+        let f = super::super::timeouts::tables().unwrap();
+        for v in f.values {
+            println!("{:70} {:8} {:8.3} {:?}", v.name, v.paper, v.measured, v.verdict());
+        }
+        for t in f.tables {
+            println!("{}", t.title);
+            for r in t.rows {
+                println!("{}", r.join("\t"));
+            }
+        }
+        for f in [
+            super::super::timeouts::figure_1().unwrap(),
+            undo().unwrap(),
+            super::super::start_up::tables().unwrap(),
+        ] {
+            for v in f.values {
+                println!("{:70} {:8} {:8.3} {:?}", v.name, v.paper, v.measured, v.verdict());
+            }
+            for t in f.tables {
+                println!("{}", t.title);
+                for r in t.rows {
+                    println!("{}", r.join("\t"));
+                }
+            }
+        }
+    }
+}
