@@ -52,7 +52,6 @@ pub fn stack_addr() -> IpAddr {
 }
 
 /// Says how much real time has passed since this call, whatever tokio's clock says.
-#[must_use]
 pub fn real_time() -> impl Fn() -> Duration {
     let began = Instant::now();
     move || began.elapsed()
