@@ -93,7 +93,7 @@ impl Host {
                 fires: u64::MAX,
             },
         };
-        Self { core, apps: Vec::new() }
+        Self { core, apps: Vec::with_capacity(1) }
     }
 
     /// A packet has arrived.

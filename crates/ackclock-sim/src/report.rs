@@ -131,15 +131,13 @@ pub struct LinkReport {
 impl Report {
     pub(crate) fn new(simulation: &Simulation) -> Self {
         let net = &simulation.world.net;
-        let names = simulation.scenario.links.iter().flat_map(|link| {
-            let label = link.label();
-            [format!("{label}:there"), format!("{label}:back")]
-        });
+        let names = simulation.link_names.iter();
+        let names = names.flat_map(|label| [format!("{label}:there"), format!("{label}:back")]);
         let now = simulation.world.now;
         let flows = flows(simulation);
         let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_bytes_per_second).collect();
         Self {
-            seed: simulation.scenario.seed,
+            seed: simulation.seed,
             time: seconds(now.as_nanos()),
             jain_index: jain_index(&goodputs),
             flows,

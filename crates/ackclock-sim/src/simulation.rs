@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use ackclock_control::congestion::Registry;
-use ackclock_core::{Instant, TcpConfig};
+use ackclock_core::Instant;
 
 use crate::app::{App, AppEvent};
 use crate::build::Builder;
@@ -17,8 +17,10 @@ use crate::packet::Scratch;
 use crate::report::Report;
 use crate::rng::Rng;
 use crate::route::{Edge, Routes};
-use crate::scenario::{Change, Problem, Scenario, TcpSettings, Way};
+use crate::scenario::{Change, LinkConfig, Problem, Scenario, TcpSettings, Way};
+
 use crate::traffic::{Answerer, Caller};
+use crate::units::Span;
 use crate::wire::Wire;
 use crate::world::{Net, Wake, World};
 
@@ -47,7 +49,11 @@ use crate::world::{Net, Wake, World};
 /// ```
 #[derive(Debug)]
 pub struct Simulation {
-    pub(crate) scenario: Scenario,
+    pub(crate) seed: u64,
+    ipv6: bool,
+    pub(crate) link_names: Vec<String>,
+    changes: Vec<Change>,
+    sample_every: Option<Span>,
     pub(crate) world: World,
     /// By node; `None`: a router.
     pub(crate) hosts: Vec<Option<Box<Host>>>,
@@ -93,15 +99,26 @@ impl Simulation {
             now: Instant::ZERO,
             net,
             timers: Calendar::new(),
-            flows: Vec::new(),
+            flows: Vec::with_capacity(scenario.traffic.len()),
             scratch: Scratch::new(),
             zeros: vec![0; ZEROS].into(),
         };
         let end = Instant::from_nanos(scenario.duration.0);
-        let (scenario, flow_names) = (scenario.clone(), Vec::new());
         let nodes = names.into_iter().zip(0..).collect();
-        let mut simulation = Self { scenario, world, hosts, nodes, flow_names, edges, end };
-        simulation.begin(&ports, registry)?;
+        let mut simulation = Self {
+            seed: scenario.seed,
+            ipv6: scenario.ipv6,
+            link_names: scenario.links.iter().map(LinkConfig::label).collect(),
+            changes: scenario.changes.clone(),
+            sample_every: scenario.sample_every,
+            world,
+            hosts,
+            nodes,
+            flow_names: Vec::new(),
+            edges,
+            end,
+        };
+        simulation.begin(scenario, &ports, registry)?;
         Ok(simulation)
     }
 
@@ -109,7 +126,7 @@ impl Simulation {
     #[must_use]
     pub fn node(&self, name: &str) -> Option<Node> {
         let number = *self.nodes.get(name)?;
-        Some(Node { number, addr: addr_of(number, self.scenario.ipv6) })
+        Some(Node { number, addr: addr_of(number, self.ipv6) })
     }
 
     /// The number of the direction of a link that goes from `from` to `to`, as observers see it.
@@ -223,14 +240,22 @@ impl Simulation {
     }
 
     /// Puts the scenario's traffic on its hosts and sets its times.
-    fn begin(&mut self, ports: &[u16], registry: &Registry) -> Result<(), Problem> {
-        for (index, traffic) in self.scenario.traffic.clone().iter().enumerate() {
+    fn begin(&mut self, scenario: &Scenario, ports: &[u16], registry: &Registry) -> Result<(), Problem> {
+        for (index, traffic) in scenario.traffic.iter().enumerate() {
             let (Some(from), Some(to)) = (self.node(&traffic.from), self.node(&traffic.to)) else { continue };
             let start = Instant::from_nanos(traffic.start.0);
             let flow = self.add_flow(&traffic.name, start);
             let table = crate::traffic::table();
-            let tcp = self.settings(index, from, &traffic.tcp, registry)?;
-            let peer = self.settings(index, to, &traffic.peer_tcp, registry)?;
+            let settings = |node: Node, own: &TcpSettings| match own == &TcpSettings::default() {
+                true => Ok(None),
+                // Laid over the host's.
+                false => own
+                    .over(&scenario.hosts[node.number as usize].tcp.over(&scenario.tcp))
+                    .config(registry)
+                    .map(Some)
+                    .map_err(|unknown| Problem::unknown_setting(&format!("traffic[{index}].tcp"), unknown)),
+            };
+            let (tcp, peer) = (settings(from, &traffic.tcp)?, settings(to, &traffic.peer_tcp)?);
             let server = SocketAddr::new(to.addr, ports[index]);
             let answerer =
                 Answerer::new(ports[index], peer, traffic.what.wants_answers().then(|| table.clone()));
@@ -239,32 +264,13 @@ impl Simulation {
             let caller = Caller::new(&traffic.what, server, tcp, table);
             self.place(from.number, Box::new(caller), flow, Side::From, start);
         }
-        for (index, change) in self.scenario.changes.clone().iter().enumerate() {
-            self.world.wake(change.at.0, Wake::Change(index as u32));
+        for (index, change) in (0..).zip(&scenario.changes) {
+            self.world.wake(change.at.0, Wake::Change(index));
         }
-        if let Some(every) = self.scenario.sample_every {
+        if let Some(every) = self.sample_every {
             self.world.wake(every.0, Wake::Sample);
         }
         Ok(())
-    }
-
-    /// The settings of a traffic's connections at a host, if they are not the host's.
-    fn settings(
-        &self,
-        traffic: usize,
-        node: Node,
-        own: &TcpSettings,
-        registry: &Registry,
-    ) -> Result<Option<TcpConfig>, Problem> {
-        if *own == TcpSettings::default() {
-            return Ok(None);
-        }
-        let host = &self.scenario.hosts[node.number as usize];
-        let settings = own.over(&host.tcp.over(&self.scenario.tcp));
-        let config = settings.config(registry);
-        config
-            .map(Some)
-            .map_err(|unknown| Problem::unknown_setting(&format!("traffic[{traffic}].tcp"), unknown))
     }
 
     fn add_flow(&mut self, name: &str, start: Instant) -> u32 {
@@ -276,15 +282,15 @@ impl Simulation {
     fn place(&mut self, node: u32, app: Box<dyn App>, flow: u32, side: Side, start: Instant) {
         let Some(host) = &mut self.hosts[node as usize] else { return };
         let name = format!("{}:{side:?}", self.flow_names[flow as usize]);
-        let rng = Rng::derive(self.scenario.seed, &name);
+        let rng = Rng::derive(self.seed, &name);
         host.apps.push(Hosted { app, flow, side, rng });
         let app = (host.apps.len() - 1) as u32;
         self.world.wake(start.as_nanos(), Wake::Start { host: node, app });
     }
 
     fn change(&mut self, index: usize) {
-        let change = self.scenario.changes[index].clone();
-        let Some(link) = self.scenario.links.iter().position(|link| link.label() == change.link) else {
+        let change = self.changes[index].clone();
+        let Some(link) = self.link_names.iter().position(|name| *name == change.link) else {
             return;
         };
         let directions = match change.way {
@@ -326,7 +332,7 @@ impl Simulation {
         let flows = self.flow_points();
         let at = self.world.now;
         self.world.net.observers.sample(&Sample { at, links: &links, flows: &flows });
-        if let Some(every) = self.scenario.sample_every {
+        if let Some(every) = self.sample_every {
             self.world.wake(at.as_nanos() + every.0, Wake::Sample);
         }
     }

@@ -40,6 +40,9 @@ pub struct TcpSettings {
     pub nodelay: Option<bool>,
 }
 
+/// The key, the name that is not known there, and the names that are.
+pub type UnknownSetting = (&'static str, String, Vec<String>);
+
 /// When received data is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
@@ -101,7 +104,7 @@ impl TcpSettings {
     ///
     /// # Errors
     /// The key, the name that is not known there, and the names that are.
-    pub fn config(&self, registry: &Registry) -> Result<TcpConfig, (&'static str, String, Vec<String>)> {
+    pub fn config(&self, registry: &Registry) -> Result<TcpConfig, UnknownSetting> {
         let mut tcp = TcpConfig::default();
         if let Some(name) = &self.profile {
             let profiles = || Profile::all().map(|profile| profile.name.to_owned()).collect();
