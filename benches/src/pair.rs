@@ -61,7 +61,7 @@ impl Pair {
             let mut config = EndpointConfig::new(vec![addr], [last; 32]);
             config.mtu = link.mtu;
             config.memory_budget = 8 << 30;
-            config.tcp = tcp.clone();
+            config.tcp = tcp.clone().into();
             End { endpoint: Endpoint::new(config, Instant::ZERO), addr, inbox: VecDeque::new() }
         };
         let mut ends = [end(1), end(2)];

@@ -301,7 +301,7 @@ impl StackBuilder {
         config.mtu = mtu;
         // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
         config.broadcast = self.addresses.iter().filter_map(Cidr::broadcast).collect();
-        config.tcp = self.tcp.clone();
+        config.tcp = self.tcp.clone().into();
         let Limited { memory_budget, connections_max, ephemeral_ports, timer_granularity } = self.adjust;
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);
         config.connections_max = connections_max.unwrap_or(config.connections_max);
