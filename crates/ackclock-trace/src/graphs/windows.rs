@@ -23,9 +23,12 @@ pub(super) const KB: f64 = 1000.0;
 #[must_use]
 pub fn windows(source: &TracedSource, zero: Instant) -> Figure {
     let line = Timeline::new(source, zero);
-    let y = Axis { range: Some((0.0, highest(&line))), ..axis("windows (KB)") };
+    let highest = highest(&line);
+    let y = Axis { range: Some((0.0, highest)), ..axis("windows (KB)") };
+    let in_sight = |series: &Series| series.points.iter().any(|point| point.y <= highest);
+    let (sizes, above): (Vec<_>, Vec<_>) = sizes(&line).into_iter().partition(in_sight);
     let mut all = vec![repeated(&line)];
-    all.extend(sizes(&line));
+    all.extend(sizes);
     all.extend(marks(&line));
     let rate = series("over the last 12 segments", Style::Line, 0, rate(&line.sent));
     Figure {
@@ -33,10 +36,11 @@ pub fn windows(source: &TracedSource, zero: Instant) -> Figure {
         caption: format!(
             "Congestion window, threshold, the peer's window and bytes in transit against time, and below the rate at \
              which data left; after figures 1 to 3 of Brakmo and Peterson 1995. {} segments left, {} of them carried \
-             bytes again, {} retransmission timers ran out.",
+             bytes again, {} retransmission timers ran out.{}",
             line.sent.len(),
             line.sent.iter().filter(|sent| sent.again).count(),
             timeouts(&line).count(),
+            above.iter().filter_map(far_above).collect::<String>(),
         ),
         x: axis("time (s)"),
         panels: vec![panel(1.5, y, all), panel(0.8, axis("sending rate (KB/s)"), vec![rate])],
@@ -55,6 +59,12 @@ fn highest(line: &Timeline) -> f64 {
         .chain(line.windows.iter().filter_map(|windows| windows.ssthresh));
     let near = limits.map(f64::from).filter(|&limit| limit <= 2.0 * used).fold(used, f64::max);
     near * 1.05 / KB
+}
+
+/// What is said of a size that lies above the axis all the time.
+fn far_above(series: &Series) -> Option<String> {
+    let least = series.points.iter().map(|point| point.y).fold(f64::NAN, f64::min);
+    (!least.is_nan()).then(|| format!(" The {}, at least {least} KB, lies above the graph.", series.name))
 }
 
 fn sizes(line: &Timeline) -> Vec<Series> {
