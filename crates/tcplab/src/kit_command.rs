@@ -41,12 +41,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    for (one, name) in all.iter().zip(&names) {
+    for one in &all {
         let page = one.page();
         match &args.out {
             Some(folder) => {
                 // Parameters have signs that file names should not have.
-                let stem = name.replace([':', '=', ',', '/', '.'], "-");
+                let stem = one.name.replace([':', '=', ',', '/', '.'], "-");
                 output::write_file(&folder.join(format!("{stem}.md")), page.markdown().as_bytes())?;
                 output::write_file(&folder.join(format!("{stem}.html")), page.html().as_bytes())?;
             }
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         output::write_file(&folder.join("index.html"), page.html().as_bytes())?;
     }
     for one in all.iter().filter(|one| !one.checks.passed()) {
-        output::say(&format!("tcplab: {} does not pass the checks of the kit", one.checks.name));
+        output::say(&format!("tcplab: {} does not pass the checks of the kit", one.name));
     }
     Ok(if all.iter().all(|one| one.checks.passed()) { Exit::Done } else { Exit::Failed })
 }

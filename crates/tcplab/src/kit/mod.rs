@@ -30,6 +30,8 @@ pub const SEEDS: u64 = 3;
 /// What a controller came to.
 #[derive(Clone, Debug)]
 pub struct Examination {
+    /// Its name, with its parameters if they are not the usual ones.
+    pub name: String,
     /// What it is.
     pub about: About,
     /// The checks of the control crate.
@@ -68,6 +70,7 @@ pub fn examine_in(
     let per_situation =
         measured.chunks(usize::try_from(seeds.max(1)).unwrap_or(usize::MAX)).map(Measures::mean);
     Ok(Examination {
+        name: name.to_owned(),
         about: factory.about(),
         checks: ackclock_control::kit::examine(factory.as_ref()),
         situations: situations.iter().zip(per_situation).collect(),
@@ -78,7 +81,7 @@ impl Examination {
     /// The page, always with the same parts.
     #[must_use]
     pub fn page(&self) -> Page {
-        let name = self.checks.name;
+        let name = &self.name;
         let mut page = Page::new(name);
         page.text(format!(
             "Made by `tcplab kit {name} --out docs/kit`; the same code gives the same page. \
@@ -144,7 +147,7 @@ pub fn index(all: &[Examination]) -> Page {
         let names = columns.iter().map(|&index| first.situations[index].0.name);
         let head: Vec<&str> = std::iter::once("controller").chain(names).collect();
         let rows = all.iter().map(|one| {
-            let name = one.checks.name;
+            let name = &one.name;
             let cells = columns.iter().map(|&index| {
                 let (situation, measures) = &one.situations[index];
                 cell(situation, measures)
@@ -164,7 +167,7 @@ pub fn index(all: &[Examination]) -> Page {
             one.checks.results.iter().filter(|(_, outcome)| wanted(outcome)).count().to_string()
         };
         vec![
-            format!("[{0}]({0}.md)", one.checks.name),
+            format!("[{0}]({0}.md)", one.name),
             count(|outcome| matches!(outcome, Outcome::Passed)),
             count(|outcome| matches!(outcome, Outcome::Excused(_))),
             count(|outcome| matches!(outcome, Outcome::Failed(_))),
