@@ -84,11 +84,16 @@ fn rto_assesses_every_estimator_from_one_end_or_both() {
     let said = stdout(&output);
     assert!(said.contains("ap-take-last-every") && said.contains("W~ (RTT)"), "{said}");
     assert!(said.contains("10.0.0.1:") && said.contains("seen at both ends"), "{said}");
-    assert!(stderr(&output).contains("1 connections assessed, 1 of them from both ends"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("1 connections assessed, 1 of them from both ends"),
+        "{}",
+        stderr(&output)
+    );
     let report = json(&folder.path("both.json"));
     let presets = report["presets"].as_array().unwrap();
     assert!(presets.len() > 40 && presets.iter().all(|row| row["good"].as_u64() > Some(0)), "{report}");
-    let w = |name: &str| presets.iter().find(|row| row["preset"] == name).unwrap()["w_seconds"].as_f64().unwrap();
+    let w =
+        |name: &str| presets.iter().find(|row| row["preset"] == name).unwrap()["w_seconds"].as_f64().unwrap();
     assert!(w("ap-g-500") > w("ap-min-1000") && w("ap-min-1000") > w("ap-min-0"), "{report}");
 
     // The sender's end alone comes to the same here, where no timeout is avoidable.
@@ -115,7 +120,8 @@ fn rto_assesses_every_estimator_from_one_end_or_both() {
 fn ssthresh_places_every_estimator_in_a_region() {
     let folder = Folder::new("ssthresh");
     let both = folder.capture("both.pcapng", &["a", "b"]);
-    let output = tcplab(&["ssthresh", &both, "-v", "--estimator", "csa:5,0.2", "--json", &folder.path("both.json")]);
+    let output =
+        tcplab(&["ssthresh", &both, "-v", "--estimator", "csa:5,0.2", "--json", &folder.path("both.json")]);
     assert!(output.status.success(), "{}", stderr(&output));
     let said = stdout(&output);
     for name in ["pbm-prime", "tssf:3", "csa:3,0.1", "tcsa-prime:3,0.1", "recv-max:50", "csa:5,0.2"] {

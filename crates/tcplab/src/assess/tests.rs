@@ -57,7 +57,13 @@ fn oldest_segment_sent_again_out_of_silence_is_the_timers() {
     let lost = [Tcp::data(41.0, 1), Tcp::data(1041.0, 1), Tcp::acked(1061.0, 2)];
     assert_eq!(why(&one(&lost)), [UNAVOIDABLE]);
     // Also shortly after a duplicate that asks for nothing.
-    let duplicate = [Tcp::data(41.0, 1), Tcp::data(41.1, 2), Tcp::acked(1040.0, 1), Tcp::data(1041.0, 1), Tcp::acked(1061.0, 3)];
+    let duplicate = [
+        Tcp::data(41.0, 1),
+        Tcp::data(41.1, 2),
+        Tcp::acked(1040.0, 1),
+        Tcp::data(1041.0, 1),
+        Tcp::acked(1061.0, 3),
+    ];
     assert_eq!(why(&one(&duplicate)), [UNAVOIDABLE]);
     // What follows in answer to acknowledgements belongs to the same sequence.
     let sequence = [
@@ -88,7 +94,8 @@ fn timestamps_and_reports_of_duplicates_are_better_witnesses() {
         assert_eq!(why(&transfer), [judged], "{echo}");
     }
     // The answer to the original came, and then that to the copy, which the receiver had already.
-    let twice = [Tcp::data(41.0, 1), Tcp::data(300.0, 1), Tcp::acked(330.0, 2), Tcp::acked(331.0, 2).sack(1, 2)];
+    let twice =
+        [Tcp::data(41.0, 1), Tcp::data(300.0, 1), Tcp::acked(330.0, 2), Tcp::acked(331.0, 2).sack(1, 2)];
     assert_eq!(why(&one(&twice)), [AVOIDABLE]);
     // All answers to the original were lost.
     let lost_answers = [Tcp::data(41.0, 1), Tcp::data(300.0, 1), Tcp::acked(330.0, 2).sack(1, 2)];
@@ -98,7 +105,9 @@ fn timestamps_and_reports_of_duplicates_are_better_witnesses() {
 /// As at the server, with clocks that differ by an hour.
 fn at_server(segments: &[Tcp]) -> Vec<Tcp> {
     let hour = 3_600_000.0;
-    let shifted = segments.iter().map(|segment| segment.later(if segment.from_server { hour - 10.0 } else { hour + 10.0 }));
+    let shifted = segments
+        .iter()
+        .map(|segment| segment.later(if segment.from_server { hour - 10.0 } else { hour + 10.0 }));
     let mut shifted: Vec<Tcp> = shifted.collect();
     shifted.sort_by(|a, b| a.at_ms.total_cmp(&b.at_ms));
     shifted
@@ -173,7 +182,8 @@ fn scenario(seed: u64) -> Scenario {
     let lan = Direction::new(Rate::mbit(10), Span(0));
     let middle = Direction::new(Rate::mbit(1), Span::millis(30)).buffers(8);
     let tcp = TcpSettings { mss: Some(512), ..TcpSettings::profile("reno-1990") };
-    let transfer = |name: &str, from: &str, to: &str| TrafficConfig::bulk(name, from, to, Some(Bytes(200_000)));
+    let transfer =
+        |name: &str, from: &str, to: &str| TrafficConfig::bulk(name, from, to, Some(Bytes(200_000)));
     Scenario::new(Span::seconds(120))
         .seed(seed)
         .tcp(tcp)
@@ -216,7 +226,11 @@ fn a_simulated_capture_reads_as_the_simulation_in_memory() {
         assert_eq!((found.len(), why), (1, vec![LeftOut::ReceiverOnly]));
         // The sender itself says as much.
         let replay = &transfer.replay;
-        assert_eq!(u64::from(replay.timeouts + replay.avoidable), report.flows[0].there.timeouts, "seed {seed}");
+        assert_eq!(
+            u64::from(replay.timeouts + replay.avoidable),
+            report.flows[0].there.timeouts,
+            "seed {seed}"
+        );
         assert_eq!(u64::from(replay.retransmissions), report.flows[0].there.retransmits, "seed {seed}");
         timeouts += replay.timeouts;
 
@@ -224,10 +238,20 @@ fn a_simulated_capture_reads_as_the_simulation_in_memory() {
         // 512 of 552 bytes of a packet on a line of 1 Mbit/s: 115.9 KB/s; half of a flight of 8 packets is queued.
         let found = start_up.path.bottleneck;
         assert!((110_000..120_000).contains(&found), "{found}");
-        assert!(start_up.loss_point.is_some_and(|loss_point| loss_point > found / 2), "{:?}", start_up.loss_point);
-        let receivers: Vec<Option<u64>> =
-            Estimator::of_the_paper().into_iter().filter(|one| one.is_at_receiver()).map(|one| start_up.estimate(one)).collect();
-        assert!(receivers.is_sorted_by_key(|estimate| estimate.is_some()) && receivers[3].is_some(), "{receivers:?}");
+        assert!(
+            start_up.loss_point.is_some_and(|loss_point| loss_point > found / 2),
+            "{:?}",
+            start_up.loss_point
+        );
+        let receivers: Vec<Option<u64>> = Estimator::of_the_paper()
+            .into_iter()
+            .filter(|one| one.is_at_receiver())
+            .map(|one| start_up.estimate(one))
+            .collect();
+        assert!(
+            receivers.is_sorted_by_key(|estimate| estimate.is_some()) && receivers[3].is_some(),
+            "{receivers:?}"
+        );
         assert!(receivers[0] <= receivers[1] && receivers[1] <= receivers[3], "{receivers:?}");
     }
     std::fs::remove_dir_all(&folder).unwrap();

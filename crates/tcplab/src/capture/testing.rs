@@ -32,11 +32,17 @@ pub(crate) const MSS: usize = 1000;
 impl Tcp {
     /// SYN, SYN-ACK and ACK, as seen at the client of a path of this round trip.
     pub(crate) fn handshake(rtt_ms: f64) -> Vec<Self> {
-        let server = |ack| Self { from_server: true, seq: SERVER_ISN, syn: true, ack: Some(ack), ..Self::default() };
+        let server =
+            |ack| Self { from_server: true, seq: SERVER_ISN, syn: true, ack: Some(ack), ..Self::default() };
         vec![
             Self { seq: CLIENT_ISN, syn: true, ..Self::default() },
             Self { at_ms: rtt_ms, ..server(CLIENT_ISN.wrapping_add(1)) },
-            Self { at_ms: rtt_ms, seq: CLIENT_ISN.wrapping_add(1), ack: Some(SERVER_ISN + 1), ..Self::default() },
+            Self {
+                at_ms: rtt_ms,
+                seq: CLIENT_ISN.wrapping_add(1),
+                ack: Some(SERVER_ISN + 1),
+                ..Self::default()
+            },
         ]
     }
 
@@ -139,7 +145,9 @@ impl Form {
                     let unit = if kind == Kind::Nanos { 1 } else { 1000 };
                     let kept = self.kept(seen);
                     let fraction = seen.at % 1_000_000_000 / unit;
-                    for field in [seen.at / 1_000_000_000, fraction, kept.len() as u64, self.framed(seen).len() as u64] {
+                    for field in
+                        [seen.at / 1_000_000_000, fraction, kept.len() as u64, self.framed(seen).len() as u64]
+                    {
                         self.put(&mut out, field as u32);
                     }
                     out.extend(kept);
@@ -178,7 +186,13 @@ impl Form {
         };
         let kept = self.kept(seen);
         self.block(out, 6, |body| {
-            for field in [interface, (units >> 32) as u32, units as u32, kept.len() as u32, self.framed(seen).len() as u32] {
+            for field in [
+                interface,
+                (units >> 32) as u32,
+                units as u32,
+                kept.len() as u32,
+                self.framed(seen).len() as u32,
+            ] {
                 self.put(body, field);
             }
             body.extend(&kept);

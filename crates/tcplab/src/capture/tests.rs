@@ -68,7 +68,9 @@ fn a_file_cut_anywhere_gives_what_is_before_the_cut() {
         let mut most = 0;
         for len in 0..whole.len() {
             match read_one(0, Path::new("cut"), &whole[..len]) {
-                Err(why) => assert!(matches!(why, NotCapture::Empty | NotCapture::Header | NotCapture::Unknown) && most == 0),
+                Err(why) => assert!(
+                    matches!(why, NotCapture::Empty | NotCapture::Header | NotCapture::Unknown) && most == 0
+                ),
                 Ok((report, _)) => {
                     assert!(report.segments >= most, "{form:?} cut to {len}");
                     most = report.segments;
@@ -119,7 +121,10 @@ fn random_bytes_are_no_capture_or_an_empty_one() {
 fn what_is_no_capture_is_told_with_what_mends_it() {
     let why = |bytes: &[u8]| read_one(0, Path::new("x"), bytes).unwrap_err();
     assert_eq!(why(b""), NotCapture::Empty);
-    assert_eq!(why(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]), NotCapture::Gzip);
+    assert_eq!(
+        why(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]),
+        NotCapture::Gzip
+    );
     assert_eq!(why(b"GET / HTTP/1.0\r\nHost: example\r\n\r\n"), NotCapture::Unknown);
     assert_eq!(why(&FORMS[0].file(&packets())[..10]), NotCapture::Header);
 }
