@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use tcplab::table;
 
 use crate::assess::{Doubt, LeftOut, Side, Transfer, Unfit};
 use crate::capture::{self, Captures, FileReport};
@@ -163,8 +164,8 @@ impl Remarks {
 }
 
 /// A table for people, or for programs.
-pub(crate) fn table(head: &[&str], rows: &[Vec<String>], csv: bool) -> String {
-    if csv { self::csv(head, rows) } else { tcplab::table::columns(head, rows) }
+pub(crate) fn table_of(head: &[&str], rows: &[Vec<String>], csv: bool) -> String {
+    if csv { self::csv(head, rows) } else { table::columns(head, rows) }
 }
 
 /// Comma-separated values (RFC 4180), with a line of names.

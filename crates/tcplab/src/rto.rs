@@ -4,6 +4,7 @@ use ackclock_control::assess::timeouts::{Summary, Timeouts, assess};
 use ackclock_control::rtt::presets::{self, Preset};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Serialize;
+use tcplab::table;
 
 use crate::assess::{Transfer, transfers};
 use crate::exit::{Exit, Failure};
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.inputs.verbose {
         output::print(&report.detail())?;
     }
-    output::print(&table(&report.presets, args.inputs.csv, args.undo.is_some()))?;
+    output::print(&table_text(&report.presets, args.inputs.csv, args.undo.is_some()))?;
     args.inputs.write_json(&report)?;
     report.remarks.exit()
 }
@@ -137,13 +138,13 @@ impl Row {
     }
 }
 
-fn table(rows: &[Row], csv: bool, undo: bool) -> String {
+fn table_text(rows: &[Row], csv: bool, undo: bool) -> String {
     let undone = undo.then_some("undone");
     let head = if csv { ["w_s", "w_tilde_rtt", "b_percent"] } else { ["W (s)", "W~ (RTT)", "B (%)"] };
     let counts = ["preset", "timeouts", "good", "bad", "repeated"];
     let head: Vec<&str> = counts.into_iter().chain(undone).chain(head).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.cells(undo)).collect();
-    recorded::table(&head, &rows, csv)
+    recorded::table_of(&head, &rows, csv)
 }
 
 impl Report {
@@ -156,7 +157,7 @@ impl Report {
             let rows: Vec<Vec<String>> = any.map(|row| row.cells(false)).collect();
             if !rows.is_empty() {
                 let head = ["preset", "timeouts", "good", "bad", "repeated", "W (s)", "W~ (RTT)", "B (%)"];
-                text += &tcplab::table::columns(&head, &rows);
+                text += &table::columns(&head, &rows);
             }
             text.push('\n');
         }

@@ -166,7 +166,7 @@ impl Row {
             let all = no_estimate + no_impact + helped + reduced_performance;
             row.cells(&counts, all, row.loss.especially_bad, csv)
         });
-        recorded::table(&head, &cells.collect::<Vec<_>>(), csv)
+        recorded::table_of(&head, &cells.collect::<Vec<_>>(), csv)
     }
 
     /// Table 6.
@@ -178,7 +178,7 @@ impl Row {
             let counts = [no_estimate, unknown_impact, optimal, reduced_performance];
             row.cells(&counts, counts.iter().sum(), especially_bad, csv)
         });
-        recorded::table(&head, &cells.collect::<Vec<_>>(), csv)
+        recorded::table_of(&head, &cells.collect::<Vec<_>>(), csv)
     }
 
     /// Counts for programs, percentages for people.

@@ -3,7 +3,7 @@
 //! A file is read block by block through a buffer that grows to the largest block and no further than
 //! [`BLOCK_BYTES_MAX`]. What follows a broken block is not read: nothing says where the next one begins.
 
-use std::io::Read;
+use std::io::{Cursor, Read};
 
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, PcapHeader, create_reader};
@@ -56,6 +56,8 @@ pub(crate) enum NotCapture {
     Unknown,
     #[error("ends within its first header: it holds no packet")]
     Header,
+    #[error("cannot be read: name a file, not a folder")]
+    Unreadable,
 }
 
 /// Hands each frame of a capture to `each`, in the file's order, with how many frames lay on interfaces that the file
@@ -64,11 +66,19 @@ pub(crate) fn read(
     input: impl Read + Send,
     mut each: impl FnMut(&Frame<'_>),
 ) -> Result<(Outcome, u64), NotCapture> {
-    let mut reader = match create_reader(BUFFER_BYTES, Full(input)) {
+    let mut input = Full(input);
+    let mut magic = [0; 2];
+    let known = input.read(&mut magic).map_err(|_| NotCapture::Unreadable)?;
+    if magic == GZIP_MAGIC {
+        return Err(NotCapture::Gzip);
+    }
+    let whole = Full(Cursor::new(magic).take(known as u64).chain(input));
+    let mut reader = match create_reader(BUFFER_BYTES, whole) {
         Ok(reader) => reader,
         Err(PcapError::Eof) => return Err(NotCapture::Empty),
         Err(PcapError::Incomplete(_) | PcapError::UnexpectedEof) => return Err(NotCapture::Header),
-        Err(error) => return Err(not_capture(&error)),
+        Err(PcapError::ReadError) => return Err(NotCapture::Unreadable),
+        Err(_) => return Err(NotCapture::Unknown),
     };
     let mut state = State::default();
     let mut buffer_bytes = BUFFER_BYTES;
@@ -100,13 +110,6 @@ pub(crate) fn read(
             Err(_) => return Ok((Outcome::Broken { at }, state.undescribed)),
         };
         reader.consume(offset);
-    }
-}
-
-fn not_capture(error: &PcapError<&[u8]>) -> NotCapture {
-    match error {
-        PcapError::OwnedNomError(bytes, _) if bytes.starts_with(&GZIP_MAGIC) => NotCapture::Gzip,
-        _ => NotCapture::Unknown,
     }
 }
 

@@ -54,7 +54,7 @@ const WINDOWS: [(u64, u64); 4] = [(8 << 10, 25), (16 << 10, 35), (32 << 10, 25),
 /// What each transfers.
 const TRANSFER_BYTES: u64 = 100 << 10;
 /// Before the transfer begins, others do.
-const WARM_UP: Span = Span::seconds(10);
+pub(super) const WARM_UP: Span = Span::seconds(10);
 /// The longest that a transfer may take.
 pub(super) const GIVE_UP: Span = Span::seconds(900);
 /// Other transfers: Pareto with α = 1.2, whose mean is six times its least.
@@ -104,7 +104,7 @@ impl Path {
         let [first, second] = self.lines;
         let mut scenario = Scenario::new(Span(WARM_UP.0 + GIVE_UP.0))
             .seed(self.seed)
-            .tcp(TcpSettings { mss: Some(OTHER_MSS), ..TcpSettings::profile("reno-1990") })
+            .tcp(TcpSettings::profile("reno-1990"))
             .host(host("a"))
             .host(host("b"))
             .router("site-a")
@@ -126,6 +126,15 @@ impl Path {
     }
 }
 
+/// The same scenario, whose sender has this timeout and these proofs that one was wrong.
+pub(super) fn with_timeout(mut scenario: Scenario, rto: &str, undo: &str) -> Scenario {
+    for host in scenario.hosts.iter_mut().filter(|host| host.name == "a") {
+        host.tcp.rto = Some(rto.to_owned());
+        host.tcp.undo = Some(undo.to_owned());
+    }
+    scenario
+}
+
 impl Line {
     fn direction(&self) -> Direction {
         Direction::new(Rate::bits_per_second(self.rate_bps), Span::millis(1)).buffers(self.buffers)
@@ -134,7 +143,13 @@ impl Line {
     /// Adds hosts at both of its ends, 20 ms away, and what they send each other.
     fn with_others(&self, scenario: Scenario, near: [&str; 2], ends: [&str; 2]) -> Scenario {
         let way = Direction::new(Rate::mbit(10), Span::millis(20));
-        let mut scenario = scenario.host(ends[0]).host(ends[1]);
+        // Fast lines join Ethernets.
+        let mss = if self.rate_bps < FAST_BPS { 536 } else { 1460 };
+        let host = |name: &str| HostConfig {
+            tcp: TcpSettings { mss: Some(mss), ..TcpSettings::default() },
+            ..HostConfig::new(name)
+        };
+        let mut scenario = scenario.host(host(ends[0])).host(host(ends[1]));
         for (end, router) in ends.into_iter().zip(near) {
             scenario = scenario.link(end, router, way.clone());
         }
@@ -172,7 +187,7 @@ fn one_of<T: Copy>(rng: &mut Rng, choices: &[(T, u64)]) -> T {
     found.map_or(choices[0].0, |(choice, _)| *choice)
 }
 
-const OTHER_MSS: u16 = 536;
+const FAST_BPS: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {

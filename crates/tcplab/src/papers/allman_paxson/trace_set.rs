@@ -11,7 +11,7 @@ use ackclock_core::Instant;
 use ackclock_sim::units::Span;
 use ackclock_sim::{Scenario, Simulation};
 
-use super::path::{GIVE_UP, Path};
+use super::path::{GIVE_UP, Path, WARM_UP};
 use crate::assess::{LeftOut, Side, Transfer, transfers};
 use crate::capture::Recorder;
 
@@ -19,6 +19,8 @@ use crate::capture::Recorder;
 #[derive(Debug)]
 pub(super) struct TraceSet {
     pub(super) transfers: Vec<Transfer>,
+    /// The numbers of their paths.
+    pub(super) seeds: Vec<u64>,
     /// Transfers that were simulated.
     pub(super) simulated: usize,
     /// Expiries that the simulated senders themselves counted, of the transfers above.
@@ -26,18 +28,25 @@ pub(super) struct TraceSet {
     pub(super) left_out: Vec<LeftOut>,
 }
 
-/// A recorded transfer, and how often the sender's timer expired, as it says itself.
-pub(super) type Recorded = (Result<Transfer, LeftOut>, u64);
+/// A simulated transfer.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) transfer: Result<Transfer, LeftOut>,
+    /// How often the sender's timer expired, as it says itself.
+    pub(super) expiries: u64,
+    /// How long it took, in seconds; `None`: it was given up.
+    pub(super) seconds: Option<f64>,
+}
 
 /// How many paths there are.
-pub(super) const PATHS: u64 = 2000;
+pub(super) const PATHS: u64 = 800;
 
 /// How the set is made, for those who read of it.
-pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one is simulated: 2,000 transfers of 100 KB, each \
+pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one is simulated: 800 transfers of 100 KB, each \
     over a path of its own. Ends: two of 31 places like the paper's, half as far apart again as the crow flies, with 1 ms of \
     jitter. Each end has a line of 64, 128, 256 kbit/s (10 % each), 512 kbit/s (15 %), 1.544 Mbit/s (25 %), 2.048, 4 or \
     10 Mbit/s (10 % each) with a drop-tail queue of 6 to 50 packets. On each line other TCP transfers begin at random, with \
-    sizes after Pareto (at least 2 KB, mean 12 KB), which ask for 0 to 120 % of the rate with the data and for 0 to 80 % \
+    sizes after Pareto (at least 2 KB, mean 12 KB) in segments of 536 bytes, or 1460 on lines above 1 Mbit/s, which ask for 0 to 120 % of the rate with the data and for 0 to 80 % \
     against it. Senders: Reno (75 %) and Tahoe (25 %) with ticks of 500 ms; segments of 512, 536 and 1460 bytes, windows of \
     8 to 60 KB; receivers acknowledge every second segment, or after 200 ms. Both ends are recorded and paired, and go \
     through the same assessment as captures.";
@@ -58,17 +67,19 @@ pub(super) fn trace_set() -> anyhow::Result<&'static TraceSet> {
 impl TraceSet {
     fn new(recorded: Vec<Recorded>) -> Self {
         let simulated = recorded.len();
-        let (mut transfers, mut left_out, mut expiries) = (Vec::new(), Vec::new(), 0);
-        for (transfer, expired) in recorded {
-            match transfer {
+        let mut set =
+            Self { transfers: Vec::new(), seeds: Vec::new(), simulated, expiries: 0, left_out: Vec::new() };
+        for (seed, recorded) in (0..).zip(recorded) {
+            match recorded.transfer {
                 Ok(transfer) => {
-                    transfers.push(transfer);
-                    expiries += expired;
+                    set.transfers.push(transfer);
+                    set.seeds.push(seed);
+                    set.expiries += recorded.expiries;
                 }
-                Err(why) => left_out.push(why),
+                Err(why) => set.left_out.push(why),
             }
         }
-        Self { transfers, simulated, expiries, left_out }
+        set
     }
 }
 
@@ -107,18 +118,19 @@ pub(super) fn record(scenario: &Scenario) -> anyhow::Result<Recorded> {
     let recorder = Rc::new(RefCell::new(Recorder::new(nodes.into_iter().flatten().collect())));
     simulation.observe(recorder.clone());
     let mut until = Span(0);
-    let expiries = loop {
+    let (expiries, completed) = loop {
         until = Span(until.0 + STEP.0);
         simulation.run_until(Instant::from_nanos(until.0));
         let transfer = &simulation.report().flows[0];
         if transfer.completed.is_some() || until >= GIVE_UP {
-            break transfer.there.timeouts;
+            break (transfer.there.timeouts, transfer.completed);
         }
     };
     let vantages = recorder.borrow_mut().take();
     let (mut found, left_out) = transfers(&vantages, Side::Guess);
     let why = left_out.first().map_or(LeftOut::NoData, |(.., why)| *why);
-    Ok((found.pop().ok_or(why), expiries))
+    let seconds = completed.map(|at| at - WARM_UP.duration().as_secs_f64());
+    Ok(Recorded { transfer: found.pop().ok_or(why), expiries, seconds })
 }
 
 /// How often a simulation is asked whether its transfer is complete.
