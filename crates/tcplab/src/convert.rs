@@ -1,10 +1,12 @@
 //! `tcplab convert`: a trace as something that other programs read.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ackclock_trace::export;
+use ackclock_trace::chart::{self, Figure};
+use ackclock_trace::file::Trace;
+use ackclock_trace::{export, graphs};
 
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::{explain, output};
 
 /// Options of `tcplab convert`.
@@ -15,7 +17,7 @@ pub(crate) struct Args {
     /// What it is to become
     #[arg(long, value_enum)]
     to: Form,
-    /// File to write; stdout if none is named
+    /// File to write, stdout if none is named; for svg and png, the folder of the pictures
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -29,6 +31,12 @@ enum Form {
     Jsonl,
     /// A packet capture whose comments say why each segment was sent; Wireshark opens it
     Pcapng,
+    /// One page with graphs that can be zoomed and tell their values; it needs nothing else
+    Html,
+    /// A picture of each graph
+    Svg,
+    /// The same, as pixels
+    Png,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -40,10 +48,38 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Form::Pcapng => {
             export::pcapng(&trace, &mut bytes)?;
         }
+        Form::Html => bytes = graphs::report(&trace, &title(&args.trace)).into_bytes(),
+        Form::Svg => return pictures(&trace, args, "svg", |graph| Ok(chart::svg(graph).into_bytes())),
+        Form::Png => return pictures(&trace, args, "png", |graph| Ok(chart::png(graph)?)),
     }
     match &args.output {
         Some(path) => output::write_file(path, &bytes)?,
         None => output::print_bytes(&bytes)?,
     }
     Ok(Exit::Done)
+}
+
+/// Each graph as a file of its own, in the folder that is named.
+fn pictures(
+    trace: &Trace,
+    args: &Args,
+    ending: &str,
+    draw: impl Fn(&Figure) -> anyhow::Result<Vec<u8>>,
+) -> anyhow::Result<Exit> {
+    let Some(folder) = &args.output else {
+        let failure = Failure::usage(format!("graphs as {ending} are several files"));
+        return Err(failure.remedy("name a folder for them: --output FOLDER").into());
+    };
+    output::make_folder(folder)?;
+    let graphs = graphs::all(trace);
+    for (stem, graph) in &graphs {
+        output::write_file(&folder.join(format!("{stem}.{ending}")), &draw(graph)?)?;
+    }
+    output::say(&format!("{} pictures in {}", graphs.len(), folder.display()));
+    Ok(Exit::Done)
+}
+
+fn title(trace: &Path) -> String {
+    let name = trace.file_name().unwrap_or(trace.as_os_str());
+    format!("Trace {}", name.to_string_lossy())
 }

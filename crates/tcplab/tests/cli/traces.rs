@@ -86,6 +86,26 @@ fn csv_goes_to_stdout_or_into_a_file_alike() {
 }
 
 #[test]
+fn graphs_are_pictures_in_a_folder_or_one_page() {
+    let (scratch, trace) = traced();
+    let said = run(&["convert", &trace, "--to", "svg"]).failed(2);
+    assert!(said.contains("name a folder for them"), "{said}");
+    for ending in ["svg", "png"] {
+        run(&["convert", &trace, "--to", ending, "-o", &scratch.text(ending)]).done();
+        let names: Vec<String> = fs::read_dir(scratch.path(ending))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        for graph in ["windows", "sequence", "rtt", "rtt-by-window"] {
+            assert!(names.iter().any(|name| name.ends_with(&format!("-{graph}.{ending}"))), "{names:?}");
+        }
+    }
+    let page = run(&["convert", &trace, "--to", "html"]).done();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<h1>Trace fig6.trace</h1>"));
+    assert!(page.contains("<h3>Windows: "));
+}
+
+#[test]
 fn a_trace_that_is_cut_off_is_used_as_far_as_it_goes() {
     let (scratch, trace) = traced();
     let bytes = fs::read(&trace).unwrap();
