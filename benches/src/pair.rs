@@ -61,7 +61,7 @@ impl Pair {
             let mut config = EndpointConfig::new(vec![addr], [last; 32]);
             config.mtu = link.mtu;
             config.memory_budget = 8 << 30;
-            config.tcp = tcp.clone();
+            config.tcp = tcp.clone().into();
             End { endpoint: Endpoint::new(config, Instant::ZERO), addr, inbox: VecDeque::new() }
         };
         let mut ends = [end(1), end(2)];
@@ -154,6 +154,8 @@ pub struct Totals {
     pub acks: u64,
     /// Payload bytes delivered to the reader.
     pub bytes: u64,
+    /// Records of traces given out.
+    pub records: u64,
 }
 
 /// A bulk transfer from the client to the server, a round at a time.
@@ -186,6 +188,17 @@ impl Bulk {
         self.app_read(now);
         self.totals.acks += self.phase_tx_ack(now);
         self.phase_rx_ack(now);
+        self.fetch_traces();
+    }
+
+    /// What was written down of the connection is fetched, and thrown away.
+    #[inline(never)]
+    pub fn fetch_traces(&mut self) {
+        for end in &mut self.pair.ends {
+            while let Some(batch) = end.endpoint.poll_trace() {
+                self.totals.records += batch.records.len() as u64;
+            }
+        }
     }
 
     /// The application writes until the send buffer is full.

@@ -2,12 +2,17 @@
 
 #![forbid(unsafe_code)]
 
+mod http;
+
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use ackclock::Cidr;
 use ackclock_device::configure::{self, configure};
 use ackclock_device::{Device, OffloadMode, open};
 use anyhow::Context;
+
+pub use http::Client;
 
 /// The address of the kernel's end of the examples' TUN devices.
 pub const KERNEL: &str = "10.9.0.1/24";
@@ -44,4 +49,10 @@ pub fn route(name: &str, network: Cidr) -> anyhow::Result<()> {
 #[must_use]
 pub fn stack_addr() -> IpAddr {
     STACK.parse::<Cidr>().expect("a well-formed constant").addr()
+}
+
+/// Says how much real time has passed since this call, whatever tokio's clock says.
+pub fn real_time() -> impl Fn() -> Duration {
+    let began = Instant::now();
+    move || began.elapsed()
 }

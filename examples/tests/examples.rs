@@ -77,6 +77,50 @@ fn custom_congestion_control_is_examined_and_carries_ten_megabytes() {
     assert!(said.contains("Ok((\"wary\", ") && said.ends_with("10485760 bytes\n"), "{said}");
 }
 
+#[test]
+fn virtual_axum_is_fast_lossy_and_the_same_each_time() {
+    let run = |seed: &str| text(start("virtual_axum", &[seed]).finish());
+    let (first, second, other) = (run("1"), run("1"), run("2"));
+    let without_real_time = |said: &str| -> Vec<String> {
+        said.lines().map(|line| line.split(" in ").next().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(without_real_time(&first), without_real_time(&second));
+    assert_ne!(first.lines().last(), other.lines().last());
+    // A round trip of 40 ms and the segments' own time; 200 pauses of a second.
+    assert!(first.contains("200 requests: fastest 40."), "{first}");
+    assert!(first.contains("99 within"), "{first}");
+    let took = first.lines().find_map(|line| line.split_once(" ms of virtual time")).unwrap();
+    let virtual_ms: u64 = took.0.parse().unwrap();
+    assert!(virtual_ms > 210_000 && virtual_ms < 300_000, "{first}");
+}
+
+#[test]
+fn virtual_hyper_downloads_alone_and_beside_a_bulk_transfer() {
+    let said = text(start("virtual_hyper", &[]).finish());
+    let ms = |how: &str| -> u64 {
+        between(&said, &format!("10485760 bytes {how}: "), " ms of virtual").parse().unwrap()
+    };
+    let (alone, beside) = (ms("alone"), ms("beside a bulk transfer"));
+    // 10 MiB at 10 Mbit/s, headers included.
+    assert!(alone > 8_600 && alone < 10_000, "{said}");
+    assert!(beside > alone * 14 / 10 && beside < alone * 4, "{said}");
+    assert!(said.contains("  bulk moved "), "{said}");
+}
+
+#[test]
+fn the_same_services_run_on_the_kernels_sockets() {
+    let axum = text(start("virtual_axum", &["kernel"]).finish());
+    assert!(axum.starts_with("the kernel's loopback\n20 requests: fastest"), "{axum}");
+    let hyper = text(start("virtual_hyper", &["kernel"]).finish());
+    assert!(hyper.starts_with("10485760 bytes over the kernel's loopback: "), "{hyper}");
+}
+
+/// What stands between the first `before` and the next `after`.
+fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
+    let (_, rest) = text.split_once(before).expect(before);
+    rest.split_once(after).expect(after).0
+}
+
 /// Sends, closes, reads to the end.
 async fn exchange(stream: &mut TcpStream, message: &[u8]) -> Vec<u8> {
     stream.write_all(message).await.unwrap();

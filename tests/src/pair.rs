@@ -123,7 +123,7 @@ impl Pair {
         let sides = [0, 1].map(|i| {
             let mut config = EndpointConfig::new(vec![sockets[i].ip()], [i as u8 + 1; 32]);
             config.mtu = scenario.mtu;
-            config.tcp = scenario.tcp[i].clone();
+            config.tcp = scenario.tcp[i].clone().into();
             let epoch = epoch(&config, sockets[i], sockets[1 - i], i == 1, scenario.iss[i], &mut rng);
             let mut host = Host::new(config, epoch);
             host.gso_max = if scenario.offload { 65_535 } else { 0 };

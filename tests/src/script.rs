@@ -97,7 +97,7 @@ impl Script {
         let remote = SocketAddr::new(host_addr(setup.v6, 2), 4242);
         let mut config = EndpointConfig::new(vec![local.ip()], [7; 32]);
         config.mtu = setup.mtu;
-        config.tcp = setup.tcp.clone();
+        config.tcp = setup.tcp.clone().into();
         (setup.config)(&mut config);
         Self {
             host: Host::new(config, setup.start),

@@ -1,6 +1,6 @@
 //! The core alone: two endpoints in memory, on one thread.
 //!
-//! `core-memory bulk [--secs S | --segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES]`
+//! `core-memory bulk [--secs S | --segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace]`
 //! `core-memory rr [--secs S]`
 //! `core-memory idle [--connections N]`
 
@@ -9,6 +9,7 @@
 use std::time::{Duration, Instant as Clock};
 
 use ackclock_benches::pair::{Bulk, Link, Pair};
+use ackclock_core::trace::TraceConfig;
 use ackclock_core::{Instant, TcpConfig};
 
 fn main() {
@@ -25,7 +26,7 @@ fn main() {
         "idle" => idle(link),
         _ => {
             eprintln!(
-                "usage: core-memory bulk|rr|idle [--secs S] [--segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--connections N]"
+                "usage: core-memory bulk|rr|idle [--secs S] [--segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--connections N]"
             );
             std::process::exit(2);
         }
@@ -34,7 +35,13 @@ fn main() {
 
 fn tcp() -> TcpConfig {
     let buffer = number("buffer").unwrap_or(1 << 20);
-    TcpConfig { nodelay: true, send_buffer_max: buffer, receive_buffer_max: buffer, ..TcpConfig::default() }
+    TcpConfig {
+        nodelay: true,
+        send_buffer_max: buffer,
+        receive_buffer_max: buffer,
+        trace: flag("trace").then_some(TraceConfig::FULL),
+        ..TcpConfig::default()
+    }
 }
 
 fn bulk(link: Link) {
@@ -48,9 +55,10 @@ fn bulk(link: Link) {
     let seconds = start.elapsed().as_secs_f64();
     let totals = bulk.totals;
     println!(
-        "bulk segs={} acks={} gbps={:.3} ns_per_seg={:.1}",
+        "bulk segs={} acks={} records={} gbps={:.3} ns_per_seg={:.1}",
         totals.segments,
         totals.acks,
+        totals.records,
         totals.bytes as f64 * 8e-9 / seconds,
         seconds * 1e9 / totals.segments as f64
     );

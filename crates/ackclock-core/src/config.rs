@@ -43,8 +43,8 @@ pub struct EndpointConfig {
     /// How late a driver's timer may be: what pacing lets go at one time is at least what its rate makes of this
     /// span. A millisecond unless told otherwise, as tokio's timers count; less where time is exact. At most 4.29 s.
     pub timer_granularity: Duration,
-    /// Settings of connections that name none.
-    pub tcp: TcpConfig,
+    /// Settings of connections that name none; endpoints may share them.
+    pub tcp: Arc<TcpConfig>,
 }
 
 impl EndpointConfig {
@@ -65,7 +65,7 @@ impl EndpointConfig {
             // RFC 6056 §3.2: as large a range as the system can spare.
             ephemeral_ports: (1024, 65_535),
             timer_granularity: Duration::from_millis(1),
-            tcp: TcpConfig::default(),
+            tcp: Arc::default(),
         }
     }
 }

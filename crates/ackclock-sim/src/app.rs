@@ -194,6 +194,10 @@ impl AppContext<'_> {
     /// A connection is this application's from now on.
     pub(crate) fn own(&mut self, id: ConnectionId) {
         if self.core.owned.len() <= id.index() {
+            if self.core.owned.is_empty() {
+                // Most hosts have one connection.
+                self.core.owned.reserve_exact(id.index() + 1);
+            }
             self.core.owned.resize(id.index() + 1, Owned::NOBODY);
         }
         let Some(tuple) = self.core.endpoint.connection(id).map(Connection::tuple) else { return };

@@ -1,16 +1,17 @@
 //! From a scenario's data to the engine's parts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ackclock_control::congestion::Registry;
-use ackclock_core::EndpointConfig;
+use ackclock_core::{EndpointConfig, TcpConfig};
 
 use crate::alarm::Alarm;
 use crate::host::{Host, HostOptions, addr_of};
 use crate::link::Link;
 use crate::rng::Rng;
 use crate::route::Edge;
-use crate::scenario::{Direction, LinkConfig, Problem, Scenario, TrafficConfig};
+use crate::scenario::{Direction, LinkConfig, Problem, Scenario, TcpSettings, TrafficConfig, WrongSetting};
 use crate::wire::{Conversation, Wire};
 
 /// Turns a scenario's data into the engine's parts.
@@ -20,13 +21,15 @@ pub(crate) struct Builder<'a> {
     nodes: BTreeMap<&'a str, u32>,
     /// How many traffics each node serves.
     served: Vec<u16>,
+    /// The settings of the last host, which most others share.
+    settings: Option<(TcpSettings, Arc<TcpConfig>)>,
 }
 
 impl<'a> Builder<'a> {
     /// The scenario has been checked; `names` are those of hosts and then routers.
     pub(crate) fn new(scenario: &'a Scenario, registry: &'a Registry, names: &'a [String]) -> Self {
         let nodes = names.iter().map(String::as_str).zip(0..).collect();
-        Self { scenario, registry, nodes, served: vec![0; names.len()] }
+        Self { scenario, registry, nodes, served: vec![0; names.len()], settings: None }
     }
 
     fn node(&self, name: &str) -> u32 {
@@ -69,7 +72,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The hosts, then `None` for each router.
-    pub(crate) fn hosts(&self) -> Result<Vec<Option<Box<Host>>>, Problem> {
+    pub(crate) fn hosts(&mut self) -> Result<Vec<Option<Box<Host>>>, Problem> {
         let mut mtus = vec![usize::MAX; self.nodes.len()];
         for (edge, link) in self.edges().chunks(2).zip(&self.scenario.links) {
             for (edge, direction) in edge.iter().zip([&link.there, link.back()]) {
@@ -85,7 +88,7 @@ impl<'a> Builder<'a> {
         Ok(hosts)
     }
 
-    fn host(&self, index: usize, mtu: usize) -> Result<Host, Problem> {
+    fn host(&mut self, index: usize, mtu: usize) -> Result<Host, Problem> {
         let config = &self.scenario.hosts[index];
         let node = index as u32;
         let mut rng = Rng::derive(self.scenario.seed, &config.name);
@@ -96,8 +99,8 @@ impl<'a> Builder<'a> {
         endpoint.memory_budget = MEMORY_BUDGET;
         endpoint.keep_bytes = self.scenario.wants_full_packets();
         let settings = config.tcp.over(&self.scenario.tcp);
-        endpoint.tcp = settings
-            .config(self.registry)
+        endpoint.tcp = self
+            .shared(settings)
             .map_err(|wrong| Problem::wrong_setting(&format!("host[{index}].tcp"), wrong))?;
         Ok(Host::new(HostOptions {
             node,
@@ -105,6 +108,16 @@ impl<'a> Builder<'a> {
             full: self.scenario.wants_full_packets(),
             alarm: Alarm::new(config, rng),
         }))
+    }
+
+    /// What a host's connections take from these settings: the same for hosts of the same settings.
+    fn shared(&mut self, settings: TcpSettings) -> Result<Arc<TcpConfig>, WrongSetting> {
+        if let Some((_, config)) = self.settings.as_ref().filter(|(last, _)| *last == settings) {
+            return Ok(config.clone());
+        }
+        let config = Arc::new(settings.config(self.registry)?);
+        self.settings = Some((settings, config.clone()));
+        Ok(config)
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) struct Calendar<E> {
     /// All events up to the tick `reached`, and none beyond it.
     near: Heap<E>,
     reached: u64,
+    /// No event in a slot is due before this tick.
+    soonest: u64,
     wheels: Box<[Wheel; WHEELS]>,
     /// Bit n: some slot of wheel n is in use.
     used: u8,
@@ -39,6 +41,7 @@ impl<E: Copy> Calendar<E> {
         Self {
             near: Heap::new(),
             reached: 0,
+            soonest: u64::MAX,
             wheels: Box::new([Wheel { used: [0; SLOTS / 64], heads: [NIL; SLOTS] }; WHEELS]),
             used: 0,
             nodes: Vec::new(),
@@ -49,7 +52,7 @@ impl<E: Copy> Calendar<E> {
     /// When the next event is, if that is not after `until`, in nanoseconds; what is later may also be told.
     #[inline]
     pub(crate) fn peek_until(&mut self, until: u64) -> Option<Key> {
-        while self.near.is_empty() && self.advance(tick(until)) {}
+        while self.near.is_empty() && self.soonest <= tick(until) && self.advance(tick(until)) {}
         self.near.peek()
     }
 
@@ -93,6 +96,7 @@ impl<E: Copy> Calendar<E> {
     #[inline]
     fn hang(&mut self, entry: Entry<E>) {
         let tick = tick(entry.key.at);
+        self.soonest = self.soonest.min(tick);
         // On the wheel of the highest digit in which it differs from `reached`.
         let wheel = ((tick ^ self.reached) | 1).ilog2() / DIGIT;
         let slot = (tick >> (wheel * DIGIT)) as usize % SLOTS;
@@ -118,6 +122,7 @@ impl<E: Copy> Calendar<E> {
     fn advance(&mut self, until: u64) -> bool {
         // Lower wheels come before higher ones: those differ from `reached` in a higher digit.
         if self.used == 0 {
+            self.soonest = u64::MAX;
             return false;
         }
         let number = self.used.trailing_zeros();
@@ -126,6 +131,7 @@ impl<E: Copy> Calendar<E> {
         let shift = number * DIGIT;
         let above = (self.reached >> shift) & !(SLOTS as u64 - 1);
         let start = (above | slot as u64) << shift;
+        self.soonest = start;
         if start > until {
             return false;
         }

@@ -92,6 +92,9 @@ impl Stopwatches {
                 index
             }
             None => {
+                if self.watches.is_empty() {
+                    self.watches.reserve_exact(1);
+                }
                 self.watches.push(watch);
                 (self.watches.len() - 1) as u32
             }

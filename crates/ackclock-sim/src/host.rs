@@ -75,7 +75,7 @@ impl Host {
             full: options.full,
             alarm: options.alarm,
         };
-        Self { core, apps: Vec::new() }
+        Self { core, apps: Vec::with_capacity(1) }
     }
 
     /// A packet has arrived.
@@ -182,6 +182,11 @@ impl Core {
             world.net.forward(now, self.node, id);
         }
         any
+    }
+
+    /// Whether packets carry what was written.
+    pub(crate) fn carries_bytes(&self) -> bool {
+        self.full
     }
 
     /// What traced connections give out goes to those who look on.

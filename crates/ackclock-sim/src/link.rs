@@ -60,8 +60,8 @@ pub(crate) struct LinkStats {
     pub(crate) sent_bytes: u64,
     pub(crate) busy_ns: u64,
     pub(crate) length: LengthMeter,
-    /// How long those waited that waited at all.
-    waits: Histogram,
+    /// How long those waited that waited at all; on most links none did.
+    waits: Option<Box<Histogram>>,
     pub(crate) marked: u64,
     pub(crate) duplicated: u64,
     pub(crate) reordered: u64,
@@ -74,13 +74,15 @@ impl LinkStats {
     #[inline]
     pub(crate) fn note_wait(&mut self, nanos: u64) {
         if nanos > 0 {
-            self.waits.record(nanos);
+            self.waits.get_or_insert_default().record(nanos);
         }
     }
 
     /// How long packets waited.
     pub(crate) fn delays(&self) -> Histogram {
-        self.waits.clone().with_zeros(self.sent - self.waits.count())
+        let waits = self.waits.as_deref().cloned().unwrap_or_default();
+        let at_once = self.sent - waits.count();
+        waits.with_zeros(at_once)
     }
 
     /// Packets dropped, by rule.

@@ -135,7 +135,7 @@ impl Report {
         let flows = flows(simulation);
         let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_bytes_per_second).collect();
         Self {
-            seed: simulation.scenario.seed,
+            seed: simulation.seed,
             time: seconds(now.as_nanos()),
             jain_index: jain_index(&goodputs),
             flows,

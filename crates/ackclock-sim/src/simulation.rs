@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use ackclock_control::congestion::Registry;
-use ackclock_core::{Instant, Limits, TcpConfig};
+use ackclock_core::{Instant, Limits};
 
 use crate::app::{App, AppEvent};
 use crate::build::Builder;
@@ -18,8 +18,10 @@ use crate::packet::Scratch;
 use crate::report::Report;
 use crate::rng::Rng;
 use crate::route::{Edge, Routes};
-use crate::scenario::{Change, Problem, Scenario, TcpSettings, Way};
+use crate::scenario::{Change, LinkConfig, Problem, Scenario, TcpSettings, Way};
+
 use crate::traffic::{Answerer, Caller};
+use crate::units::Span;
 use crate::wire::Wire;
 use crate::world::{Net, Wake, World};
 
@@ -48,7 +50,13 @@ use crate::world::{Net, Wake, World};
 /// ```
 #[derive(Debug)]
 pub struct Simulation {
-    pub(crate) scenario: Scenario,
+    pub(crate) seed: u64,
+    /// Nodes from this number on are routers.
+    host_count: usize,
+    ipv6: bool,
+    pub(crate) link_names: Vec<String>,
+    changes: Vec<Change>,
+    sample_every: Option<Span>,
     pub(crate) world: World,
     /// By node; `None`: a router, or a guest.
     pub(crate) hosts: Vec<Option<Box<Host>>>,
@@ -87,7 +95,7 @@ impl Simulation {
             scenario.hosts.iter().map(|host| &host.name).chain(&scenario.routers).cloned().collect();
         let mut builder = Builder::new(scenario, registry, &names);
         let edges = builder.edges();
-        let forwards = routers(names.len(), scenario);
+        let forwards = routers(names.len(), scenario.hosts.len());
         let ports: Vec<u16> = scenario.traffic.iter().map(|traffic| builder.port(traffic)).collect();
         let net = Net::new(builder.links(&ports), Routes::new(&forwards, &edges), scenario.ipv6);
         let hosts = builder.hosts()?;
@@ -95,16 +103,28 @@ impl Simulation {
             now: Instant::ZERO,
             net,
             timers: Calendar::new(),
-            flows: Vec::new(),
+            flows: Vec::with_capacity(scenario.traffic.len()),
             scratch: Scratch::new(),
             zeros: vec![0; ZEROS].into(),
         };
         let end = Instant::from_nanos(scenario.duration.0);
-        let (scenario, flow_names) = (scenario.clone(), Vec::new());
         let nodes = names.into_iter().zip(0..).collect();
-        let guests = Guests::default();
-        let mut simulation = Self { scenario, world, hosts, guests, nodes, flow_names, edges, end };
-        simulation.begin(&ports, registry)?;
+        let mut simulation = Self {
+            seed: scenario.seed,
+            host_count: scenario.hosts.len(),
+            ipv6: scenario.ipv6,
+            link_names: scenario.links.iter().map(LinkConfig::label).collect(),
+            changes: scenario.changes.clone(),
+            sample_every: scenario.sample_every,
+            world,
+            hosts,
+            guests: Guests::default(),
+            nodes,
+            flow_names: Vec::new(),
+            edges,
+            end,
+        };
+        simulation.begin(scenario, &ports, registry)?;
         Ok(simulation)
     }
 
@@ -112,7 +132,7 @@ impl Simulation {
     #[must_use]
     pub fn node(&self, name: &str) -> Option<Node> {
         let number = *self.nodes.get(name)?;
-        Some(Node { number, addr: addr_of(number, self.scenario.ipv6) })
+        Some(Node { number, addr: addr_of(number, self.ipv6) })
     }
 
     /// The number of the direction of a link that goes from `from` to `to`, as observers see it.
@@ -169,7 +189,7 @@ impl Simulation {
     /// The number of a host that a guest could have.
     pub(crate) fn vacancy(&self, host: &str) -> Result<u32, GuestError> {
         let Some(node) = self.node(host) else {
-            let hosts = self.scenario.hosts.iter().map(|host| host.name.clone()).collect();
+            let hosts = self.node_names().into_iter().take(self.host_count).map(str::to_owned).collect();
             return Err(GuestError::NoSuchHost { name: host.to_owned(), hosts });
         };
         if self.guests.has(node.number) {
@@ -182,7 +202,7 @@ impl Simulation {
             let traffic = self.flow_names[app.flow as usize].clone();
             return Err(GuestError::Busy { host: host.to_owned(), traffic });
         }
-        if !self.scenario.wants_full_packets() {
+        if !place.core.carries_bytes() {
             return Err(GuestError::NoPayloads);
         }
         Ok(node.number)
@@ -234,11 +254,7 @@ impl Simulation {
     /// The names of the directions of the links, by the number that observers see, as in reports.
     #[must_use]
     pub fn link_names(&self) -> Vec<String> {
-        self.scenario
-            .links
-            .iter()
-            .flat_map(|link| ["there", "back"].map(|way| format!("{}:{way}", link.label())))
-            .collect()
+        self.link_names.iter().flat_map(|name| ["there", "back"].map(|way| format!("{name}:{way}"))).collect()
     }
 
     /// What has been measured so far.
@@ -316,14 +332,22 @@ impl Simulation {
     }
 
     /// Puts the scenario's traffic on its hosts and sets its times.
-    fn begin(&mut self, ports: &[u16], registry: &Registry) -> Result<(), Problem> {
-        for (index, traffic) in self.scenario.traffic.clone().iter().enumerate() {
+    fn begin(&mut self, scenario: &Scenario, ports: &[u16], registry: &Registry) -> Result<(), Problem> {
+        for (index, traffic) in scenario.traffic.iter().enumerate() {
             let (Some(from), Some(to)) = (self.node(&traffic.from), self.node(&traffic.to)) else { continue };
             let start = Instant::from_nanos(traffic.start.0);
             let flow = self.add_flow(&traffic.name, start);
             let table = crate::traffic::table();
-            let tcp = self.settings(index, from, &traffic.tcp, registry)?;
-            let peer = self.settings(index, to, &traffic.peer_tcp, registry)?;
+            let settings = |node: Node, own: &TcpSettings| match own == &TcpSettings::default() {
+                true => Ok(None),
+                // Laid over the host's.
+                false => own
+                    .over(&scenario.hosts[node.number as usize].tcp.over(&scenario.tcp))
+                    .config(registry)
+                    .map(Some)
+                    .map_err(|wrong| Problem::wrong_setting(&format!("traffic[{index}].tcp"), wrong)),
+            };
+            let (tcp, peer) = (settings(from, &traffic.tcp)?, settings(to, &traffic.peer_tcp)?);
             let server = SocketAddr::new(to.addr, ports[index]);
             let answerer =
                 Answerer::new(ports[index], peer, traffic.what.wants_answers().then(|| table.clone()));
@@ -332,30 +356,13 @@ impl Simulation {
             let caller = Caller::new(&traffic.what, server, tcp, table);
             self.place(from.number, Box::new(caller), flow, Side::From, start);
         }
-        for (index, change) in self.scenario.changes.clone().iter().enumerate() {
-            self.world.wake(change.at.0, Wake::Change(index as u32));
+        for (index, change) in (0..).zip(&scenario.changes) {
+            self.world.wake(change.at.0, Wake::Change(index));
         }
-        if let Some(every) = self.scenario.sample_every {
+        if let Some(every) = self.sample_every {
             self.world.wake(every.0, Wake::Sample);
         }
         Ok(())
-    }
-
-    /// The settings of a traffic's connections at a host, if they are not the host's.
-    fn settings(
-        &self,
-        traffic: usize,
-        node: Node,
-        own: &TcpSettings,
-        registry: &Registry,
-    ) -> Result<Option<TcpConfig>, Problem> {
-        if *own == TcpSettings::default() {
-            return Ok(None);
-        }
-        let host = &self.scenario.hosts[node.number as usize];
-        let settings = own.over(&host.tcp.over(&self.scenario.tcp));
-        let config = settings.config(registry);
-        config.map(Some).map_err(|wrong| Problem::wrong_setting(&format!("traffic[{traffic}].tcp"), wrong))
     }
 
     fn add_flow(&mut self, name: &str, start: Instant) -> u32 {
@@ -367,15 +374,15 @@ impl Simulation {
     fn place(&mut self, node: u32, app: Box<dyn App>, flow: u32, side: Side, start: Instant) {
         let Some(host) = &mut self.hosts[node as usize] else { return };
         let name = format!("{}:{side:?}", self.flow_names[flow as usize]);
-        let rng = Rng::derive(self.scenario.seed, &name);
+        let rng = Rng::derive(self.seed, &name);
         host.apps.push(Hosted { app, flow, side, rng });
         let app = (host.apps.len() - 1) as u32;
         self.world.wake(start.as_nanos(), Wake::Start { host: node, app });
     }
 
     fn change(&mut self, index: usize) {
-        let change = self.scenario.changes[index].clone();
-        let Some(link) = self.scenario.links.iter().position(|link| link.label() == change.link) else {
+        let change = self.changes[index].clone();
+        let Some(link) = self.link_names.iter().position(|name| *name == change.link) else {
             return;
         };
         let directions = match change.way {
@@ -387,7 +394,7 @@ impl Simulation {
             self.change_direction(direction, &change);
         }
         if change.up.is_some() || change.cost.is_some() {
-            let forwards = routers(self.nodes.len(), &self.scenario);
+            let forwards = routers(self.nodes.len(), self.host_count);
             self.world.net.routes = Routes::new(&forwards, &self.edges);
         }
     }
@@ -417,7 +424,7 @@ impl Simulation {
         let flows = self.flow_points();
         let at = self.world.now;
         self.world.net.observers.sample(&Sample { at, links: &links, flows: &flows });
-        if let Some(every) = self.scenario.sample_every {
+        if let Some(every) = self.sample_every {
             self.world.wake(at.as_nanos() + every.0, Wake::Sample);
         }
     }
@@ -441,8 +448,8 @@ impl Simulation {
 }
 
 /// Which nodes forward: routers, which come behind the hosts.
-fn routers(nodes: usize, scenario: &Scenario) -> Vec<bool> {
-    (0..nodes).map(|node| node >= scenario.hosts.len()).collect()
+fn routers(nodes: usize, hosts: usize) -> Vec<bool> {
+    (0..nodes).map(|node| node >= hosts).collect()
 }
 
 fn link_point(link: &Link) -> LinkPoint {

@@ -7,4 +7,7 @@ pub mod chart;
 pub mod explain;
 pub mod export;
 pub mod file;
+pub mod graphs;
 pub mod report;
+#[cfg(test)]
+mod testing;

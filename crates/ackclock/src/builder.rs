@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ackclock_core::congestion::{ControllerFactory, Registry};
 use ackclock_core::profile::Profile;
+use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{Endpoint, EndpointConfig, Limits, TcpConfig};
 use ackclock_device::{Capabilities, Device, Medium};
 
@@ -168,6 +169,18 @@ impl StackBuilder {
         Ok(self)
     }
 
+    /// Traces those connections: see [`Stack::next_trace`].
+    pub fn trace(mut self, trace: TraceConfig) -> Self {
+        self.tcp.trace = Some(trace);
+        self
+    }
+
+    /// Keeps the newest `records` records of each of those connections, 16 bytes each, and has them given out when it fails,
+    /// stalls or on request: see [`Stack::next_trace`].
+    pub fn flight_recorder(self, records: usize) -> Self {
+        self.trace(TraceConfig { records, keep: TraceKeep::Newest })
+    }
+
     /// Registers a controller of your own, so that its name can be chosen on this stack wherever a built-in one's can.
     ///
     /// # Errors
@@ -288,7 +301,7 @@ impl StackBuilder {
         config.mtu = mtu;
         // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
         config.broadcast = self.addresses.iter().filter_map(Cidr::broadcast).collect();
-        config.tcp = self.tcp.clone();
+        config.tcp = self.tcp.clone().into();
         let Limited { memory_budget, connections_max, ephemeral_ports, timer_granularity } = self.adjust;
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);
         config.connections_max = connections_max.unwrap_or(config.connections_max);

@@ -36,7 +36,8 @@
 //! [`TcpStream`], [`TcpListener`], [`TcpSocket`] and the halves have the methods of their namesakes in tokio 1.54, and
 //! behave alike in what drops, shutdowns and cancelled futures do. There is more: [`TcpStream::info`],
 //! [`TcpSocket::set_profile`], [`TcpStream::set_congestion_control`], [`TcpStream::set_user_timeout`], [`TcpStream::abort`],
-//! [`TcpStream::notice`], and accepting on any address with the decision deferred ([`DeferredListener`]).
+//! [`TcpStream::notice`], traces that say why each thing was done ([`Stack::next_trace`]), and accepting on any address with
+//! the decision deferred ([`DeferredListener`]).
 //!
 //! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`, `AsRawFd` and
 //! its relatives, `try_io` and `async_io` (their closures do system calls), `quickack`, `reuseport`, `device`,
@@ -71,7 +72,7 @@ mod waiters;
 
 pub use ackclock_core::{
     ConnectError, ConnectionError, ConnectionInfo, Counters, FourTuple, IcmpError, Instant, Keepalive,
-    Limits, ListenError, OptionError, State, TcpConfig, bandwidth, congestion, profile, rtt,
+    Limits, ListenError, OptionError, State, TcpConfig, bandwidth, congestion, profile, rtt, trace,
 };
 pub use ackclock_device::configure::{Cidr, CidrError};
 

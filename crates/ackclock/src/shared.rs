@@ -95,8 +95,10 @@ impl Shared {
         let mut locked = self.lock();
         let result = f(&mut locked.stack, now);
         let driver = self.flush(&mut locked, now);
+        let woken = woken_by_traces(&mut locked.stack);
         drop(locked);
         wake(driver);
+        woken.into_iter().for_each(Waker::wake);
         result
     }
 
@@ -138,8 +140,10 @@ impl Shared {
             return Poll::Pending;
         }
         let driver = self.flush(&mut locked, now);
+        let woken = woken_by_traces(&mut locked.stack);
         drop(locked);
         wake(driver);
+        woken.into_iter().for_each(Waker::wake);
         coop.made_progress();
         outcome
     }
@@ -247,6 +251,15 @@ impl Drop for Seat<'_> {
         drop(locked);
         drop(waker);
     }
+}
+
+/// Who waits for records, if a call has left some.
+fn woken_by_traces(stack: &mut State) -> Vec<Waker> {
+    let mut woken = Vec::new();
+    if stack.endpoint.has_traces() {
+        stack.traces.wake(&mut woken);
+    }
+    woken
 }
 
 fn wake(waker: Option<Waker>) {

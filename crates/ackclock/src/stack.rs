@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use ackclock_core::{ConnectionInfo, Counters, FourTuple};
+use ackclock_core::trace::Batch;
+use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant};
 
 use crate::builder::StackBuilder;
 use crate::listener::{ListenerBuilder, TcpListener};
@@ -124,6 +125,12 @@ impl Stack {
         })
     }
 
+    /// The present on the stack's clock, from whose epoch the records of traces count.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.shared.now()
+    }
+
     /// Counts of what the stack received, sent and refused.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -138,6 +145,45 @@ impl Stack {
             let connections = state.endpoint.connections();
             connections.map(|(_, connection)| (connection.tuple(), connection.info(now))).collect()
         })
+    }
+
+    /// The next records of traced connections; `None` once the stack is down and all were fetched.
+    ///
+    /// A connection is traced if [`StackBuilder::trace`] or [`flight_recorder`](StackBuilder::flight_recorder),
+    /// [`TcpSocket::set_trace`] or [`TcpStream::set_trace`] says so. Whole traces come in batches, each time when as many
+    /// records as were set aside have been written and at the end of the connection; a flight recorder's come when
+    /// the connection fails, when its retransmission timer has run out three times in a row, and on request
+    /// ([`request_traces`](Self::request_traces)). [`Entry::decode`](crate::trace::Entry::decode) says what a record says;
+    /// `ackclock-trace` writes them to files. Fetch them on a task of their own: 64 MiB of them wait, what comes then is
+    /// dropped and counted. The task's `Stack` counts as a handle, so the stack closes by [`shutdown`](Self::shutdown).
+    ///
+    /// ```
+    /// use ackclock::Stack;
+    /// use ackclock::trace::{BatchCause, Entry, Failure};
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let _server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+    /// let stack = Stack::builder().device(left).address("10.0.0.1/24".parse()?).flight_recorder(1000).spawn()?;
+    /// // Nobody listens there.
+    /// assert!(stack.connect("10.0.0.2:80".parse()?).await.is_err());
+    ///
+    /// let batch = stack.next_trace().await.expect("the stack is up");
+    /// assert_eq!(batch.cause, BatchCause::Failed);
+    /// let why = batch.records.last().and_then(|&record| Entry::decode(record));
+    /// assert_eq!(why, Some(Entry::Failed(Failure::Refused)));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
+    pub async fn next_trace(&self) -> Option<Batch> {
+        self.shared.wait(Queue::Traces, |state, _| state.poll_trace()).await
+    }
+
+    /// Has all traced connections give out what they have written down, to [`next_trace`](Self::next_trace).
+    pub fn request_traces(&self) {
+        self.shared.control(|state, _| state.endpoint.request_traces());
     }
 
     /// Adds a local address.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use ackclock_core::trace::Batch;
 use ackclock_core::{
     Connection, ConnectionId, Endpoint, Event, FourTuple, Instant, Limits, ListenerId, Readiness,
     State as Tcp, TcpConfig,
@@ -34,6 +35,8 @@ pub(crate) struct State {
     /// Wakers of tasks whose wait is over, to be woken once the lock is released.
     pub(crate) woken: Vec<Waker>,
     pub(crate) shutdown: WaitList,
+    /// Who waits for records of traces.
+    pub(crate) traces: WaitList,
     pub(crate) phase: Phase,
     choices: Arc<Choices>,
     routes: Option<Vec<Cidr>>,
@@ -71,6 +74,7 @@ pub(crate) enum Queue {
     Write(ConnectionId),
     Notice(ConnectionId),
     Accept(ListenerId),
+    Traces,
     Shutdown,
 }
 
@@ -97,6 +101,7 @@ impl State {
             mtu,
             woken: Vec::new(),
             shutdown: WaitList::default(),
+            traces: WaitList::default(),
             phase: Phase::Up,
             routes,
             close_timeout,
@@ -164,6 +169,7 @@ impl State {
             Queue::Write(id) => Some(&mut self.streams.get_or_insert(id).write),
             Queue::Notice(id) => Some(&mut self.streams.get_or_insert(id).notice),
             Queue::Accept(id) => self.listeners.get_mut(&id).map(|slot| &mut slot.accept),
+            Queue::Traces => Some(&mut self.traces),
             Queue::Shutdown => Some(&mut self.shutdown),
         }
     }
@@ -206,6 +212,17 @@ impl State {
                 Event::Incoming(id, incoming) => self.on_incoming(id, incoming),
                 _ => {}
             }
+        }
+        if self.endpoint.has_traces() {
+            self.traces.wake(&mut self.woken);
+        }
+    }
+
+    /// The next records of a traced connection; `None` once the stack is down and there are no more.
+    pub(crate) fn poll_trace(&mut self) -> Poll<Option<Batch>> {
+        match self.endpoint.poll_trace() {
+            None if self.poll_down().is_pending() => Poll::Pending,
+            batch => Poll::Ready(batch),
         }
     }
 
@@ -313,6 +330,7 @@ impl State {
     pub(crate) fn go_down(&mut self, now: Instant, why: StackError) {
         self.stop(why);
         self.abort_all(now);
+        self.endpoint.end_traces();
         // Nobody is there to take what would be sent.
         while self.endpoint.poll_transmit(now, self.limits).is_some() {}
         while self.endpoint.poll_event().is_some() {}
@@ -329,6 +347,7 @@ impl State {
             slot.wake_all(&mut self.woken);
         }
         self.shutdown.wake(&mut self.woken);
+        self.traces.wake(&mut self.woken);
         self.deadlines.clear();
     }
 

@@ -14,6 +14,7 @@ use ackclock_device::{Device, open};
 use crate::args::{Common, DeviceArgs, ImpairArgs, TcpArgs};
 use crate::exit::{Exit, Failure};
 use crate::net::Net;
+use crate::trace::{Recorder, Wanted};
 
 /// A host, and what hangs on its device.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub(crate) struct Host {
     pub(crate) net: Net,
     impairment: Option<Network>,
     capture: Option<(Capture, PathBuf)>,
+    recorder: Option<Recorder>,
 }
 
 impl Host {
@@ -28,7 +30,7 @@ impl Host {
     /// tokio runtime.
     pub(crate) async fn start(args: &Common) -> Result<Self, Failure> {
         if args.kernel {
-            return Ok(Self { net: Net::kernel(), impairment: None, capture: None });
+            return Ok(Self { net: Net::kernel(), impairment: None, capture: None, recorder: None });
         }
         let device = open_device(&args.device, args.verbose)?;
         wait_for_link(&args.device, &*device).await?;
@@ -59,17 +61,19 @@ impl Host {
         }
         let mut tcp = tcp_config(&args.tcp)?;
         args.control.apply(&mut tcp).map_err(Failure::usage)?;
+        let wanted = Wanted::create(&args.observe)?;
+        tcp.trace = wanted.as_ref().map(|wanted| wanted.config);
         let mut builder = Stack::builder().device(device).tcp(tcp);
         for &address in addresses {
             builder = builder.address(address);
         }
         let stack = builder.spawn().map_err(|error| Failure::new(Exit::Device, error.to_string()))?;
-        Ok(Self { net: Net::user(stack, name), impairment, capture })
+        let recorder = wanted.map(|wanted| wanted.start(&stack)).transpose()?;
+        Ok(Self { net: Net::user(stack, name), impairment, capture, recorder })
     }
 
-    /// Closes the stack, waiting for its connections to finish, and tells what the impairment and the capture did.
+    /// Tells what the impairment, the capture and the trace did, once the stack has closed or nobody waits for it.
     pub(crate) async fn finish(self, verbose: bool) {
-        self.net.close().await;
         if let (Some(network), true) = (&self.impairment, verbose) {
             let (sent, received) = (network.statistics_sent(), network.statistics_received());
             for (direction, counts) in [("sent", sent), ("received", received)] {
@@ -95,6 +99,9 @@ impl Host {
                 None if verbose => say!("tcpcat: {} packets are in {path}", report.packets),
                 None => {}
             }
+        }
+        if let Some(recorder) = self.recorder {
+            recorder.finish(verbose).await;
         }
     }
 }

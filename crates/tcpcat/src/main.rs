@@ -18,6 +18,7 @@ mod net;
 mod observe;
 mod profiles;
 mod session;
+mod trace;
 mod transfer;
 mod units;
 

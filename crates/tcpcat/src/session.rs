@@ -97,10 +97,11 @@ impl Session {
         let exit = session.observer.finish(&session.meter, session.started, &result);
         let interrupt = session.interrupt.clone();
         tokio::select! {
-            () = host.finish(common.verbose) => {}
+            () = session.net.close() => {}
             // An abort that came before has its moment in there, to let the resets leave.
             () = interrupt.second(), if !session.net.is_aborted() => {}
         }
+        host.finish(common.verbose).await;
         exit
     }
 

@@ -12,7 +12,7 @@ use ackclock_sim::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSet
 use serde::{Deserialize, Serialize};
 
 use crate::measure::Measures;
-use crate::net::Dumbbell;
+use crate::net::shared;
 
 /// What is varied, and what is the same in all cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -158,8 +158,7 @@ impl Cell {
             ecn: (self.ecn != EcnSetting::Off).then_some(self.ecn),
             ..TcpSettings::profile(&self.profile).fixed_window(room.0)
         };
-        let mut scenario =
-            Dumbbell::around(direction).pairs(self.flows).scenario(self.duration).seed(self.seed).tcp(tcp);
+        let mut scenario = shared(direction, self.flows, self.duration).seed(self.seed).tcp(tcp);
         let mut rng = Rng::derive(self.seed, "starts");
         for flow in 1..=self.flows {
             let (from, to) = (format!("a{flow}"), format!("b{flow}"));

@@ -6,7 +6,7 @@ use ackclock_control::congestion::Registry;
 use tcplab::kit::{self, Examination};
 
 use crate::exit::{Exit, Failure};
-use crate::{output, picture};
+use crate::output;
 
 /// Options of `tcplab kit`.
 #[derive(Debug, clap::Args)]
@@ -41,17 +41,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    for (one, name) in all.iter().zip(&names) {
+    for one in &all {
         let page = one.page();
         match &args.out {
             Some(folder) => {
                 // Parameters have signs that file names should not have.
-                let stem = name.replace([':', '=', ',', '/', '.'], "-");
+                let stem = one.name.replace([':', '=', ',', '/', '.'], "-");
                 output::write_file(&folder.join(format!("{stem}.md")), page.markdown().as_bytes())?;
-                output::write_file(
-                    &folder.join(format!("{stem}.html")),
-                    page.html(picture::draw).as_bytes(),
-                )?;
+                output::write_file(&folder.join(format!("{stem}.html")), page.html().as_bytes())?;
             }
             None => output::print(&page.markdown())?,
         }
@@ -59,10 +56,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let (Some(folder), true) = (&args.out, args.all) {
         let page = kit::index(&all);
         output::write_file(&folder.join("README.md"), page.markdown().as_bytes())?;
-        output::write_file(&folder.join("index.html"), page.html(picture::draw).as_bytes())?;
+        output::write_file(&folder.join("index.html"), page.html().as_bytes())?;
     }
     for one in all.iter().filter(|one| !one.checks.passed()) {
-        output::say(&format!("tcplab: {} does not pass the checks of the kit", one.checks.name));
+        output::say(&format!("tcplab: {} does not pass the checks of the kit", one.name));
     }
     Ok(if all.iter().all(|one| one.checks.passed()) { Exit::Done } else { Exit::Failed })
 }

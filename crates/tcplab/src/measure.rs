@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::net::BOTTLENECK;
 
-/// What the flows of a [`Dumbbell`](crate::net::Dumbbell) came to, over the whole run from its first packet on.
+/// What the flows through a [`shared`](crate::net::shared) bottleneck came to, over the whole run from its first packet on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
     /// Payload that the b's have read, in bytes a second.

@@ -1,4 +1,4 @@
-//! Pictures as files, and within pages.
+//! Pictures as files.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use ackclock_trace::chart::{self, Figure};
 
 use crate::output;
 
-/// The ending of the files that [`write`] makes.
+/// The ending of the files that stand in pages.
 pub(crate) const ENDING: &str = "svg";
 
 /// Writes a picture into `folder`, under `stem` with [`ENDING`].
@@ -14,7 +14,8 @@ pub(crate) fn write(folder: &Path, stem: &str, figure: &Figure) -> anyhow::Resul
     output::write_file(&folder.join(format!("{stem}.{ENDING}")), chart::svg(figure).as_bytes())
 }
 
-/// A picture as SVG, to stand in a page.
-pub(crate) fn draw(figure: &Figure) -> String {
-    figure.title.clone()
+/// The same, and as PNG beside it, for where SVG cannot be shown.
+pub(crate) fn write_both(folder: &Path, stem: &str, figure: &Figure) -> anyhow::Result<()> {
+    write(folder, stem, figure)?;
+    output::write_file(&folder.join(format!("{stem}.png")), &chart::png(figure)?)
 }

@@ -41,7 +41,7 @@ pub(super) fn scene(input: &mut Input<'_>, choices: Option<Choices>) -> Scene {
     config.orphans_max = input.pick(&[65_536, 1, 2]);
     config.time_wait_max = input.pick(&[65_536, 1]);
     config.memory_budget = input.pick(&[1 << 30, 1 << 30, 100_000, 10_000]);
-    config.tcp = tcp(input, choices);
+    config.tcp = tcp(input, choices).into();
     let gso_max = input.pick(&[0, 65_535, 20_000]);
     Scene { config, v6, gso_max }
 }

@@ -1,10 +1,11 @@
 //! B: a peer that wants memory, time or packets.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};
 
 use ackclock_core::{
-    ConnectionError, ConnectionId, EndpointConfig, Instant, ListenAddr, ListenOptions, State, TcpConfig,
+    ConnectionError, ConnectionId, EndpointConfig, Instant, ListenAddr, ListenOptions, State,
 };
 use ackclock_tests::host::{Host, host_addr};
 use ackclock_tests::rng::Rng;
@@ -148,7 +149,7 @@ fn sec_b12_many_connections_stay_within_the_budget() {
     let setup = Setup {
         config: |c| {
             c.memory_budget = 4 << 20;
-            c.tcp = TcpConfig::default();
+            c.tcp = Arc::default();
         },
         ..Setup::default()
     };
@@ -286,7 +287,7 @@ fn sec_b8_pinned_windows_hold_bounded_memory_and_orphans() {
 #[test]
 fn sec_b8_user_timeout_ends_a_pinned_connection() {
     let minute = Duration::from_secs(60);
-    let mut crowd = Crowd::new(1, |config| config.tcp.user_timeout = Some(minute));
+    let mut crowd = Crowd::new(1, |config| Arc::make_mut(&mut config.tcp).user_timeout = Some(minute));
     let id = crowd.pinned[0].1;
     crowd.host.endpoint.update(crowd.host.now, id, |c, now| c.write(now, &[1; 1_000]).unwrap()).unwrap();
     crowd.pass(minute / 2);

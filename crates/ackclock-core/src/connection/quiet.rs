@@ -17,7 +17,9 @@ impl Connection {
             && !self.acks.now
             && self.reply.is_none()
             && !self.pending.sends()
-            && self.pacer.is_none();
+            && self.pacer.is_none()
+            // A trace tells what sending waits for, which is found out on the way.
+            && !self.trace.is_on();
         // Each test of anything is a test of this.
         #[cfg(debug_assertions)]
         if is_quiet {

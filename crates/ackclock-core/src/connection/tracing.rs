@@ -1,5 +1,8 @@
 //! What a traced connection writes down. Whatever is asked for here costs one branch where there is no trace.
 
+use std::time::Duration;
+
+use ackclock_control::congestion::Controller;
 use ackclock_wire::{Fields, Flags};
 
 use super::header::Segment;
@@ -19,10 +22,13 @@ pub(crate) struct Trace(Option<Box<Traced>>);
 struct Traced {
     log: Log,
     window: (u64, u64),
+    /// SRTT and RTTVAR in microseconds.
+    smoothed: (u32, u32),
     told: (u64, u64),
     limit: Limit,
     timers: [Instant; TIMERS.len()],
-    /// The controller's numbers.
+    /// The controller's numbers, and when an acknowledgement has them looked at again.
+    numbers_due: Instant,
     names: Vec<&'static str>,
     values: Vec<i64>,
 }
@@ -33,9 +39,11 @@ impl Trace {
             Box::new(Traced {
                 log: Log::new(config),
                 window: (0, 0),
+                smoothed: (0, 0),
                 told: (0, 0),
                 limit: Limit::NotOpen,
                 timers: [Timers::UNSET; TIMERS.len()],
+                numbers_due: Instant::ZERO,
                 names: Vec::new(),
                 values: Vec::new(),
             })
@@ -122,27 +130,30 @@ impl Connection {
 
     #[inline]
     pub(super) fn trace_sent(&mut self, now: Instant, segment: &Segment, fields: &Fields) {
-        let (ack, window) = (self.rcv.nxt.since(self.rcv.irs), self.rcv.wnd());
-        let Some(traced) = &mut self.trace.0 else { return };
-        if fields.flags.contains(Flags::ACK) && traced.told != (ack, window) {
-            traced.told = (ack, window);
-            traced.log.push(now, Entry::Told { ack: low(ack), window: saturated(window) });
-        }
-        let seq = low(segment.start.since(self.snd.iss));
-        let ([_, flags], len) = (fields.flags.bits().to_be_bytes(), saturated(segment.payload_len as u64));
-        traced.log.push(now, Entry::Sent { reason: segment.reason, flags, seq, len });
+        self.if_traced(|connection, traced| {
+            let rcv = &connection.rcv;
+            let told @ (ack, window) = (rcv.nxt.since(rcv.irs), rcv.wnd());
+            if fields.flags.contains(Flags::ACK) && traced.told != told {
+                traced.told = told;
+                traced.log.push(now, Entry::Told { ack: low(ack), window: saturated(window) });
+            }
+            let seq = low(segment.start.since(connection.snd.iss));
+            let ([_, flags], len) =
+                (fields.flags.bits().to_be_bytes(), saturated(segment.payload_len as u64));
+            traced.log.push(now, Entry::Sent { reason: segment.reason, flags, seq, len });
+        });
     }
 
     #[inline]
     pub(super) fn trace_received(&mut self, now: Instant, segment: &ackclock_wire::Segment<'_>) {
-        if self.trace.is_on() {
+        self.if_traced(|connection, traced| {
             let syn = segment.flags.contains(Flags::SYN);
-            let irs = if syn { segment.seq } else { self.rcv.irs.seq() };
+            let irs = if syn { segment.seq } else { connection.rcv.irs.seq() };
             let seq = segment.seq.raw().wrapping_sub(irs.raw());
             let len = saturated(segment.payload.len() as u64);
             let [_, flags] = segment.flags.bits().to_be_bytes();
-            self.trace.note(now, Entry::Received { flags, seq, len });
-        }
+            traced.log.push(now, Entry::Received { flags, seq, len });
+        });
     }
 
     /// What an acknowledgement said, once it was taken in.
@@ -152,46 +163,49 @@ impl Connection {
         now: Instant,
         ack: Position,
         duplicate: bool,
-        blocks: &[(ackclock_wire::SeqNum, ackclock_wire::SeqNum)],
+        segment: &ackclock_wire::Segment<'_>,
     ) {
-        if !self.trace.is_on() {
-            return;
-        }
-        let window = self.snd.wnd;
-        self.trace.note(now, Entry::Acked { duplicate, ack: low(ack.since(self.snd.iss)), window });
-        let iss = self.snd.iss.seq().raw();
-        for &(left, right) in blocks {
-            let (left, right) = (left.raw().wrapping_sub(iss), right.raw().wrapping_sub(iss));
-            self.trace.note(now, Entry::Sacked { left, right });
-        }
+        self.if_traced(|connection, traced| {
+            let window = connection.snd.wnd;
+            let relative = low(ack.since(connection.snd.iss));
+            traced.log.push(now, Entry::Acked { duplicate, ack: relative, window });
+            let iss = connection.snd.iss.seq().raw();
+            for &(left, right) in segment.options.sack.as_slice() {
+                let (left, right) = (left.raw().wrapping_sub(iss), right.raw().wrapping_sub(iss));
+                traced.log.push(now, Entry::Sacked { left, right });
+            }
+        });
     }
 
     #[inline]
     pub(super) fn trace_written(&mut self, now: Instant, len: usize) {
-        if self.trace.is_on() {
-            let queued = saturated(self.snd.queued() as u64);
-            self.trace.note(now, Entry::Written { len: saturated(len as u64), queued });
-        }
+        self.if_traced(|connection, traced| {
+            let queued = saturated(connection.snd.queued() as u64);
+            traced.log.push(now, Entry::Written { len: saturated(len as u64), queued });
+        });
     }
 
     #[inline]
     pub(super) fn trace_read(&mut self, now: Instant, len: usize) {
-        if self.trace.is_on() {
-            let waiting = saturated(self.rcv.buffer.readable() as u64);
-            self.trace.note(now, Entry::Read { len: saturated(len as u64), waiting });
-        }
+        self.if_traced(|connection, traced| {
+            let waiting = saturated(connection.rcv.buffer.readable() as u64);
+            traced.log.push(now, Entry::Read { len: saturated(len as u64), waiting });
+        });
     }
 
     /// A round trip was timed.
     #[inline]
     pub(super) fn trace_round_trip(&mut self, now: Instant) {
-        if !self.trace.is_on() {
-            return;
-        }
-        let (rto_us, srtt_us) = (micros(self.rtt.rto()), micros(self.rtt.srtt()));
-        let rttvar_us = micros(self.rtt.rttvar());
-        self.trace.note(now, Entry::RoundTrip { sample_us: micros(self.rtt.latest()), rto_us });
-        self.trace.note(now, Entry::Smoothed { srtt_us, rttvar_us });
+        self.if_traced(|connection, traced| {
+            let rtt = &connection.rtt;
+            let (sample_us, rto_us) = (micros(rtt.latest()), micros(rtt.rto()));
+            traced.log.push(now, Entry::RoundTrip { sample_us, rto_us });
+            let smoothed @ (srtt_us, rttvar_us) = (micros(rtt.srtt()), micros(rtt.rttvar()));
+            if smoothed != traced.smoothed {
+                traced.smoothed = smoothed;
+                traced.log.push(now, Entry::Smoothed { srtt_us, rttvar_us });
+            }
+        });
     }
 
     pub(super) fn trace_lost(&mut self, now: Instant, rule: LossRule, marked: &Marked) {
@@ -205,9 +219,20 @@ impl Connection {
     /// Something was done that may have moved the windows, or the controller's own numbers.
     #[inline]
     pub(super) fn trace_window(&mut self, now: Instant, cause: WindowCause) {
-        if let Some(traced) = &mut self.trace.0 {
-            traced.see_controller(now, cause, &*self.congestion);
-        }
+        self.if_traced(|connection, traced| {
+            let controller = &*connection.congestion;
+            traced.see_window(now, cause, controller);
+            let due = match cause {
+                WindowCause::Sent => false,
+                WindowCause::Acked => traced.numbers_due <= now,
+                _ => true,
+            };
+            if due {
+                let round = connection.rtt.srtt();
+                traced.numbers_due = now + (round / NUMBERS_PER_ROUND).max(NUMBERS_EVERY_MIN);
+                traced.see_numbers(now, controller);
+            }
+        });
     }
 
     /// Whatever was done since it was asked for last: which timers run now?
@@ -221,14 +246,35 @@ impl Connection {
     /// Nothing more leaves now: why?
     #[inline]
     pub(super) fn trace_limit(&mut self, now: Instant) {
-        if self.trace.is_on() {
-            let by = self.limit();
-            let (in_flight, unsent) = (saturated(self.in_flight()), saturated(self.snd.unsent()));
-            if let Some(traced) = self.trace.0.as_mut().filter(|traced| traced.limit != by) {
+        self.if_traced(|connection, traced| {
+            let by = connection.limit();
+            if traced.limit != by {
                 traced.limit = by;
+                let in_flight = saturated(connection.in_flight());
+                let unsent = saturated(connection.snd.unsent());
                 traced.log.push(now, Entry::Limited { by, in_flight, unsent });
             }
-            self.trace_timers(now);
+            traced.see_timers(now, &connection.timers);
+        });
+    }
+
+    /// What only a traced connection does stands apart, so that the others do not carry it along.
+    #[inline]
+    fn if_traced(&mut self, write: impl FnOnce(&Self, &mut Traced)) {
+        #[cold]
+        #[inline(never)]
+        fn apart(
+            connection: &mut Connection,
+            mut traced: Box<Traced>,
+            write: impl FnOnce(&Connection, &mut Traced),
+        ) {
+            write(connection, &mut traced);
+            connection.trace.0 = Some(traced);
+        }
+        if self.trace.is_on()
+            && let Some(traced) = self.trace.0.take()
+        {
+            apart(self, traced, write);
         }
     }
 
@@ -278,18 +324,19 @@ impl Connection {
 }
 
 impl Traced {
-    fn see_controller(
-        &mut self,
-        now: Instant,
-        cause: WindowCause,
-        controller: &dyn ackclock_control::congestion::Controller,
-    ) {
+    #[inline]
+    fn see_window(&mut self, now: Instant, cause: WindowCause, controller: &dyn Controller) {
         let window = (controller.cwnd(), controller.ssthresh());
         if window != self.window {
             self.window = window;
             let (cwnd, ssthresh) = (saturated(window.0), saturated(window.1));
             self.log.push(now, Entry::Window { cause, cwnd, ssthresh });
         }
+    }
+
+    /// The controller's own numbers are many, and slow to ask for.
+    #[inline(never)]
+    fn see_numbers(&mut self, now: Instant, controller: &dyn Controller) {
         for (place, (name, value)) in controller.snapshot().iter().enumerate() {
             let place = self.place_of(name, place);
             if let Some(last) = self.values.get_mut(place)
@@ -379,6 +426,12 @@ fn saturated(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-fn micros(time: std::time::Duration) -> u32 {
-    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
+fn micros(time: Duration) -> u32 {
+    let micros = time.as_secs().saturating_mul(1_000_000).saturating_add(time.subsec_micros().into());
+    u32::try_from(micros).unwrap_or(u32::MAX)
 }
+
+/// How often in a round trip an acknowledgement has the controller's own numbers noted.
+const NUMBERS_PER_ROUND: u32 = 8;
+/// The least time between two of these.
+const NUMBERS_EVERY_MIN: Duration = Duration::from_micros(100);

@@ -284,6 +284,8 @@ impl Connection {
 
     fn note_sent(&mut self, now: Instant, start: Position, end: Position, reason: SendReason) {
         let bytes = end.since(start);
+        // A FIN takes a number, and is no payload.
+        let payload = end.min(self.snd.data_end()).since(start);
         let retransmission = start < self.snd.nxt;
         let moment = SendMoment {
             at: now,
@@ -299,8 +301,8 @@ impl Connection {
             }
             self.rtt.on_segment_retransmitted();
             self.watch_retransmission(now, start, end, reason);
-            self.counts.bytes_retransmitted += bytes;
-            self.counts.retransmits += bytes.div_ceil(u64::from(self.smss()));
+            self.counts.bytes_retransmitted += payload;
+            self.counts.retransmits += payload.div_ceil(u64::from(self.smss())).max(1);
         } else {
             self.scoreboard.on_sent(start, end, self.smss(), moment);
             self.rtt.on_segment_sent(now);
@@ -319,7 +321,7 @@ impl Connection {
         if let Some(pacer) = &mut self.pacer {
             pacer.charge(now, bytes);
         }
-        self.counts.bytes_sent += bytes;
+        self.counts.bytes_sent += payload;
         self.give_up.waiting_since.get_or_insert(now);
         self.counts.sent_at = Some(now);
         self.recovery.on_sent(end, bytes, reason);

@@ -193,7 +193,7 @@ impl Bucket {
 
 const KIND_SHIFT: u32 = 30;
 const EMPTY: u32 = u32::MAX;
-const BUCKETS_MIN: usize = 64;
+const BUCKETS_MIN: usize = 8;
 
 #[cfg(test)]
 mod tests {

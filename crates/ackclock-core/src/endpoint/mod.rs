@@ -99,8 +99,6 @@ pub struct ListenerId {
 pub struct Endpoint {
     /// The secret in it is wiped once the keys are derived.
     config: EndpointConfig,
-    /// The settings in it, shared by the connections that have none of their own.
-    tcp: Arc<TcpConfig>,
     now: Instant,
     addresses: Addresses,
     budget: Budget,
@@ -138,7 +136,6 @@ impl Endpoint {
         config.connections_max = config.connections_max.min(Target::INDEX_MAX as usize);
         config.time_wait_max = config.time_wait_max.min(Target::INDEX_MAX as usize);
         Self {
-            tcp: Arc::new(config.tcp.clone()),
             now,
             addresses: Addresses::new(config.addresses.clone(), config.broadcast.clone()),
             budget: Budget::with(config.memory_budget, config.keep_bytes),
@@ -198,7 +195,7 @@ impl Endpoint {
         };
         let tuple = tuple.ok_or(ConnectError::AddressInUse(remote))?;
 
-        let tcp = tcp.map_or_else(|| Arc::clone(&self.tcp), Arc::new);
+        let tcp = tcp.map_or_else(|| Arc::clone(&self.config.tcp), Arc::new);
         let time_wait = tcp.time_wait;
         let connection = Connection::active(now, tuple, tcp, &self.environment(now, &tuple));
         let id = self.add_connection(connection, tuple, time_wait, Owner::Application);
@@ -224,7 +221,7 @@ impl Endpoint {
             let is_free = |port: &u16| !self.listeners.has(ListenAddr { port: Some(*port), ..addr });
             addr.port = Some(ports.find(is_free).ok_or(ListenError::AddressInUse)?);
         }
-        let tcp = tcp.map_or_else(|| Arc::clone(&self.tcp), Arc::new);
+        let tcp = tcp.map_or_else(|| Arc::clone(&self.config.tcp), Arc::new);
         self.listeners.insert(Listener {
             addr,
             tcp,

@@ -20,6 +20,10 @@ impl Replies {
     pub(super) fn push(&mut self, reply: ControlSegment) -> bool {
         let room = self.queue.len() < REPLIES_MAX;
         if room {
+            if self.queue.capacity() == 0 {
+                // One at a time waits with most endpoints; the queue's own first step is four.
+                self.queue.reserve_exact(1);
+            }
             self.queue.push_back(reply);
         }
         room

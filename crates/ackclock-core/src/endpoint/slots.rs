@@ -18,6 +18,10 @@ impl<T> Slots<T> {
     /// Adds a value; returns its index and generation. The callers' limits are far below 2^32.
     pub(super) fn insert(&mut self, value: T) -> (u32, u32) {
         let index = self.free.pop().unwrap_or_else(|| {
+            if self.slots.is_empty() {
+                // Many an endpoint has one connection; the vector's own first step is four.
+                self.slots.reserve_exact(1);
+            }
             self.slots.push(Slot { generation: 0, value: None });
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });

@@ -64,6 +64,9 @@ impl TimerWheel {
     /// Sets the timer of `index`, whether or not it is set.
     pub(super) fn arm(&mut self, index: u32, deadline: Instant) {
         if self.nodes.len() <= index as usize {
+            if self.nodes.is_empty() {
+                self.nodes.reserve_exact(index as usize + 1);
+            }
             self.nodes.resize(index as usize + 1, Node::DISARMED);
             if self.levels.is_none() && self.nodes.len() > FEW {
                 self.build();

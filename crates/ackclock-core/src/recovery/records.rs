@@ -17,6 +17,9 @@ pub(super) struct Records {
     visits: std::cell::Cell<u64>,
 }
 
+/// Room for so many times as much as there is, and as that, is given back when the window has become smaller.
+pub(super) const GIVE_BACK: usize = 4;
+
 #[derive(Debug)]
 enum Batch {
     Whole(Record),
@@ -79,6 +82,13 @@ impl Records {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.batches.is_empty()
+    }
+
+    /// Gives back the room that far more batches once took.
+    pub(super) fn give_back(&mut self) {
+        if self.batches.capacity() > GIVE_BACK * self.batches.len().max(GIVE_BACK) {
+            self.batches.shrink_to(2 * self.batches.len());
+        }
     }
 
     #[inline]

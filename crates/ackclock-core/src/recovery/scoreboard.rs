@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ackclock_control::Instant;
 
-use super::records::{Place, Records};
+use super::records::{GIVE_BACK, Place, Records};
 use crate::buffer::RangeSet;
 use crate::position::Position;
 
@@ -517,9 +517,14 @@ impl Scoreboard {
     /// A recovery episode is over: what is sent from now on is judged afresh.
     pub(crate) fn on_recovery_end(&mut self) {
         self.judged = Position::default();
+        // The window is smaller than it was, for long: what much larger ones needed is given back.
+        self.records.give_back();
+        if self.order.capacity() > GIVE_BACK * self.order.len().max(GIVE_BACK) {
+            self.order.shrink_to(2 * self.order.len());
+        }
     }
 
-    /// Gives memory back when nothing is outstanding.
+    /// Gives all memory back when nothing is outstanding.
     pub(crate) fn shrink(&mut self) {
         if self.records.is_empty() {
             self.records = Records::default();

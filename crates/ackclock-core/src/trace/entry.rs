@@ -63,7 +63,7 @@ pub enum Entry {
         /// The retransmission timeout that follows from it.
         rto_us: u32,
     },
-    /// The estimate that followed from the last sample.
+    /// The estimate that followed from the last sample, if it is another than before.
     Smoothed {
         /// SRTT.
         srtt_us: u32,
@@ -119,7 +119,8 @@ pub enum Entry {
     Undone(UndoRule),
     /// A loss episode ended.
     Recovered,
-    /// One of the controller's own numbers changed.
+    /// One of the controller's own numbers changed. They are looked at when something else than an acknowledgement moves
+    /// the window, and at acknowledgements up to eight times in a round trip, 100 µs apart or more.
     Controller {
         /// Which: an index into [`Batch::names`](super::Batch::names).
         name: u8,

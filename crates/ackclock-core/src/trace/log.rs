@@ -73,7 +73,9 @@ coded! {
 /// The records of one connection.
 #[derive(Debug)]
 pub(crate) struct Log {
-    config: TraceConfig,
+    /// How many records are set aside.
+    capacity: usize,
+    keep: TraceKeep,
     records: Vec<Record>,
     /// Of the newest: where the next goes, which is where the oldest is.
     next: usize,
@@ -83,24 +85,38 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn new(config: TraceConfig) -> Self {
-        Self { config, records: Vec::with_capacity(config.capacity()), next: 0, missed: 0, due: None }
+        let capacity = config.capacity();
+        Self {
+            capacity,
+            keep: config.keep,
+            records: Vec::with_capacity(capacity),
+            next: 0,
+            missed: 0,
+            due: None,
+        }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, at: Instant, entry: Entry) {
         let record = entry.encode(at);
-        if self.records.len() < self.config.capacity() {
+        if self.records.len() + 1 < self.capacity {
             self.records.push(record);
-            if self.records.len() == self.config.capacity() && self.config.keep == TraceKeep::All {
+        } else {
+            self.push_last(record);
+        }
+    }
+
+    /// The last for which there is room, or one more.
+    #[cold]
+    fn push_last(&mut self, record: Record) {
+        if self.records.len() < self.capacity {
+            self.records.push(record);
+            if self.keep == TraceKeep::All {
                 self.due = Some(BatchCause::Full);
             }
             return;
         }
-        self.push_full(record);
-    }
-
-    fn push_full(&mut self, record: Record) {
-        if self.config.keep == TraceKeep::All {
+        if self.keep == TraceKeep::All {
             // Within one call more may come than was set aside; all leave together when it returns.
             self.records.push(record);
             return;
@@ -124,13 +140,13 @@ impl Log {
 
     /// Whether there are records left that are wanted when the connection ends.
     pub(crate) fn has_rest(&self) -> bool {
-        self.config.keep == TraceKeep::All && (!self.records.is_empty() || self.missed > 0)
+        self.keep == TraceKeep::All && (!self.records.is_empty() || self.missed > 0)
     }
 
     /// The records, oldest first, and how many went missing before them.
     pub(crate) fn take(&mut self) -> (Vec<Record>, u64) {
         self.due = None;
-        let mut records = std::mem::replace(&mut self.records, Vec::with_capacity(self.config.capacity()));
+        let mut records = std::mem::replace(&mut self.records, Vec::with_capacity(self.capacity));
         records.rotate_left(std::mem::take(&mut self.next));
         if records.len() < records.capacity() / 2 {
             // It may have to wait for long.

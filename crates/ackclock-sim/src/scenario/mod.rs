@@ -19,7 +19,7 @@ pub use link::{
     Scripted, Variation,
 };
 pub use locate::ScenarioError;
-pub use tcp::{Acks, EcnSetting, TcpSettings, TraceSetting};
+pub use tcp::{Acks, EcnSetting, TcpSettings, TraceSetting, WrongSetting};
 pub use traffic::{Arrivals, SizeOf, TcplibMix, TimeOf, TrafficConfig, TrafficKind};
 
 use crate::units::{Rate, Share, Span};

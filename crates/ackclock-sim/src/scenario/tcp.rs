@@ -77,6 +77,9 @@ pub enum TraceSetting {
     },
 }
 
+/// The key, and what was found there and what is allowed.
+pub type WrongSetting = (&'static str, String);
+
 /// When received data is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
@@ -158,7 +161,7 @@ impl TcpSettings {
     ///
     /// # Errors
     /// The key, and what was found there and what is allowed.
-    pub fn config(&self, registry: &Registry) -> Result<TcpConfig, (&'static str, String)> {
+    pub fn config(&self, registry: &Registry) -> Result<TcpConfig, WrongSetting> {
         let mut tcp = TcpConfig::default();
         if let Some(name) = &self.profile {
             let wrong = || ("profile", unknown(name, Profile::all().map(|profile| profile.name)));

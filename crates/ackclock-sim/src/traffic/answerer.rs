@@ -11,7 +11,7 @@ use crate::app::{App, AppContext, AppEvent};
 #[derive(Debug)]
 pub(crate) struct Answerer {
     port: u16,
-    tcp: Option<TcpConfig>,
+    tcp: Option<Box<TcpConfig>>,
     /// `None` where nothing is ever to be answered.
     table: Option<Table>,
     /// By the connection's index.
@@ -36,7 +36,14 @@ struct Served {
 
 impl Answerer {
     pub(crate) fn new(port: u16, tcp: Option<TcpConfig>, table: Option<Table>) -> Self {
-        Self { port, tcp, table, served: BTreeMap::new(), next: 0, timers: BTreeMap::new() }
+        Self {
+            port,
+            tcp: tcp.map(Box::new),
+            table,
+            served: BTreeMap::new(),
+            next: 0,
+            timers: BTreeMap::new(),
+        }
     }
 
     fn ready(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
@@ -96,7 +103,7 @@ impl App for Answerer {
         match event {
             AppEvent::Start => {
                 // Ports are given out so that no two listeners of a host share one.
-                let _ = cx.listen(self.port, self.tcp.take());
+                let _ = cx.listen(self.port, self.tcp.take().map(|tcp| *tcp));
             }
             AppEvent::Accepted(id) => {
                 let Some(caller_port) = cx.connection(id).map(|connection| connection.tuple().remote_port)

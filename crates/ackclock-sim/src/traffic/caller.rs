@@ -16,7 +16,7 @@ use crate::units::Span;
 pub(crate) struct Caller {
     kind: TrafficKind,
     server: SocketAddr,
-    tcp: Option<TcpConfig>,
+    tcp: Option<Box<TcpConfig>>,
     table: Table,
     /// By the connection's index.
     talks: BTreeMap<usize, Box<Talk>>,
@@ -55,7 +55,7 @@ impl Caller {
         Self {
             kind: kind.clone(),
             server,
-            tcp,
+            tcp: tcp.map(Box::new),
             table,
             talks: BTreeMap::new(),
             timers: BTreeMap::new(),
@@ -129,7 +129,7 @@ impl Caller {
 
     fn open(&mut self, source: Source, cx: &mut AppContext<'_>) {
         // Out of ports: the conversation does not take place, which the report shows by what was not opened.
-        let Ok(id) = cx.connect(self.server, self.tcp.clone()) else { return };
+        let Ok(id) = cx.connect(self.server, self.tcp.as_deref().cloned()) else { return };
         let Some(port) = cx.connection(id).map(|connection| connection.tuple().local_port) else { return };
         let talk = Talk {
             id,

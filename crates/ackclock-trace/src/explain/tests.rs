@@ -1,15 +1,12 @@
 //! Goal: of connections whose fate is known, the account finds it.
 
-use std::cell::RefCell;
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::time::Duration;
 
 use ackclock_core::trace::{Batch, BatchCause, Entry, Limit, LossRule, SendReason, Timer, WindowCause};
 use ackclock_core::{FourTuple, Instant, State};
-use ackclock_sim::observe::Traces;
 use ackclock_sim::units::{Bytes, Rate, Span};
-use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
+use ackclock_sim::{Direction, Scenario, TcpSettings, TrafficConfig};
 
 use super::*;
 use crate::file::{Origin, Source, Trace, TracedSource, Writer};
@@ -113,16 +110,8 @@ fn simulated(tcp: TcpSettings, peer: TcpSettings, buffers: u64, bytes_per_second
     traffic.tcp = tcp.traced();
     traffic.peer_tcp = peer;
     let scenario = Scenario::new(Span::seconds(60)).host("a").host("b").link("a", "b", link).traffic(traffic);
-    let mut simulation = Simulation::new(&scenario).unwrap();
-    let traces = Rc::new(RefCell::new(Traces::new([])));
-    simulation.observe(Rc::clone(&traces));
-    simulation.run();
-    let mut bytes = Vec::new();
-    let mut writer = Writer::new(&mut bytes, &Origin::default()).unwrap();
-    for (_, batch) in traces.borrow().batches() {
-        writer.batch("a", batch).unwrap();
-    }
-    let mut sources = Trace::read(&bytes).unwrap().sources;
+    let (_, trace) = crate::testing::traced(&scenario, None);
+    let mut sources = trace.sources;
     assert_eq!(sources.len(), 1);
     let source = sources.remove(0);
     assert!(matches!(&source.source, Source::Connection { host, .. } if host == "a"));

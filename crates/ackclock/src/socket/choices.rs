@@ -6,6 +6,7 @@ use std::io;
 use ackclock_core::bandwidth::SenderEstimatorKind;
 use ackclock_core::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_core::rtt::RtoConfig;
+use ackclock_core::trace::TraceConfig;
 
 use super::TcpSocket;
 use crate::choices::{IntoController, choice, invalid};
@@ -154,6 +155,15 @@ impl TcpSocket {
         E::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         self.settings().tcp.ecn = choice(ecn)?;
+        Ok(())
+    }
+
+    /// Traces the connection from its beginning, or does not: see [`Stack::next_trace`](crate::Stack::next_trace).
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_trace(&self, trace: Option<TraceConfig>) -> io::Result<()> {
+        self.settings().tcp.trace = trace;
         Ok(())
     }
 }

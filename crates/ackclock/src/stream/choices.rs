@@ -5,6 +5,7 @@ use std::io;
 
 use ackclock_core::profile::{AckPolicy, Recovery, UndoChoice};
 use ackclock_core::rtt::RtoConfig;
+use ackclock_core::trace::{Record, TraceConfig};
 
 use super::TcpStream;
 use crate::choices::{IntoController, choice};
@@ -76,5 +77,31 @@ impl TcpStream {
     {
         let acks = choice(acks)?;
         self.update(|connection, _| connection.set_acks(acks))?.map_err(error::option)
+    }
+
+    /// Traces the connection from now on, or no longer: see [`Stack::next_trace`](crate::Stack::next_trace). What was
+    /// written down and not given out is lost; [`request_trace`](Self::request_trace) before it gives it out.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn set_trace(&self, trace: Option<TraceConfig>) -> io::Result<()> {
+        self.update(|connection, now| connection.set_trace(now, trace))
+    }
+
+    /// What was written down of the connection and not given out yet, oldest first; it stays there.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn trace(&self) -> io::Result<Vec<Record>> {
+        self.shared.look(|state| Ok(state.connection(self.id)?.trace().collect()))
+    }
+
+    /// Has what was written down given out now, to [`Stack::next_trace`](crate::Stack::next_trace).
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn request_trace(&self) -> io::Result<()> {
+        self.shared
+            .control(|state, now| state.update(now, self.id, |connection, _| connection.request_trace()))
     }
 }

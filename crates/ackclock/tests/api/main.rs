@@ -13,3 +13,4 @@ mod failures;
 mod lifetime;
 mod options;
 mod support;
+mod traces;

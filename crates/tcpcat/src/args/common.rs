@@ -9,6 +9,7 @@ use ackclock_device::OffloadMode;
 use clap::{Args, ValueEnum};
 
 use super::ControlArgs;
+use crate::trace::FlightRecorder;
 use crate::units;
 
 /// Options of every transfer.
@@ -20,7 +21,7 @@ pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Use the kernel's TCP instead of a TUN device, to compare
-    #[arg(long, help_heading = "Device", conflicts_with_all = ["tun", "addr", "peer", "mtu", "offload", "configure", "pcap", "Impairment"])]
+    #[arg(long, help_heading = "Device", conflicts_with_all = ["tun", "addr", "peer", "mtu", "offload", "configure", "pcap", "trace", "flight_recorder", "Impairment"])]
     pub(crate) kernel: bool,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
@@ -103,6 +104,12 @@ pub(crate) struct ObserveArgs {
     /// Write all packets to a pcapng file that Wireshark opens
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
+    /// Write all that every connection does, and why, to a trace file: each segment, loss, timer, change of the windows
+    #[arg(long, value_name = "FILE", conflicts_with = "flight_recorder")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Keep the newest records (1024) of each connection, and write them when it fails, stalls or on SIGUSR1
+    #[arg(long, value_name = "FILE[,RECORDS]")]
+    pub(crate) flight_recorder: Option<FlightRecorder>,
 }
 
 /// A bad network, made up between the stack and the device, in each direction.

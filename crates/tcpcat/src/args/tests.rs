@@ -100,6 +100,17 @@ fn the_kernels_tcp_has_no_device() {
     assert!(pipe("--kernel h 1").0.common.kernel);
     assert!(error("--kernel --tun tun1 h 1").contains("cannot be used with"));
     assert!(error("--kernel --loss 1% h 1").contains("cannot be used with"));
+    assert!(error("--kernel --trace f h 1").contains("cannot be used with"));
+    assert!(error("--kernel --flight-recorder f h 1").contains("cannot be used with"));
+}
+
+#[test]
+fn a_trace_is_whole_or_of_the_newest() {
+    assert!(error("--trace f --flight-recorder g h 1").contains("cannot be used with"));
+    assert!(error("--flight-recorder f,10 h 1").contains("from 64 to 1048576"));
+    assert!(
+        invocation("bench server --trace f").is_ok() && invocation("recv x 7 --flight-recorder f,64").is_ok()
+    );
 }
 
 #[test]

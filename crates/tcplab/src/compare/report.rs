@@ -56,11 +56,11 @@ impl<'a> Comparison<'a> {
             output::make_folder(&folder.join(PICTURES))?;
         }
         for (stem, figure) in figures {
-            picture::write(&folder.join(PICTURES), &stem, &figure)?;
+            picture::write_both(&folder.join(PICTURES), &stem, &figure)?;
             page.picture(format!("{PICTURES}/{stem}.{}", picture::ENDING), figure);
         }
         output::write_file(&folder.join("report.md"), page.markdown().as_bytes())?;
-        output::write_file(&folder.join("report.html"), page.html(picture::draw).as_bytes())
+        output::write_file(&folder.join("report.html"), page.html().as_bytes())
     }
 
     /// What is the same in all rows.

@@ -30,6 +30,8 @@ pub const SEEDS: u64 = 3;
 /// What a controller came to.
 #[derive(Clone, Debug)]
 pub struct Examination {
+    /// Its name, with its parameters if they are not the usual ones.
+    pub name: String,
     /// What it is.
     pub about: About,
     /// The checks of the control crate.
@@ -68,6 +70,7 @@ pub fn examine_in(
     let per_situation =
         measured.chunks(usize::try_from(seeds.max(1)).unwrap_or(usize::MAX)).map(Measures::mean);
     Ok(Examination {
+        name: name.to_owned(),
         about: factory.about(),
         checks: ackclock_control::kit::examine(factory.as_ref()),
         situations: situations.iter().zip(per_situation).collect(),
@@ -78,7 +81,7 @@ impl Examination {
     /// The page, always with the same parts.
     #[must_use]
     pub fn page(&self) -> Page {
-        let name = self.checks.name;
+        let name = &self.name;
         let mut page = Page::new(name);
         page.text(format!(
             "Made by `tcplab kit {name} --out docs/kit`; the same code gives the same page. \
@@ -133,19 +136,26 @@ pub fn index(all: &[Examination]) -> Page {
          described. A controller of one's own gets its page by `tcplab::kit::examine`, with a registry that has it.",
     );
     let Some(first) = all.first() else { return page };
-    let names = |first_column: &str| {
-        let names = first.situations.iter().map(|(situation, _)| situation.name.to_owned());
-        std::iter::once(first_column.to_owned()).chain(names).collect::<Vec<_>>()
-    };
     let mut table = |title: &str, cell: fn(&Situation, &Measures) -> String| {
         page.heading(title);
+        // A situation that has nothing to say here has no column.
+        let has_column = |index: &usize| {
+            let (situation, measures) = &first.situations[*index];
+            !cell(situation, measures).is_empty()
+        };
+        let columns: Vec<usize> = (0..first.situations.len()).filter(has_column).collect();
+        let names = columns.iter().map(|&index| first.situations[index].0.name);
+        let head: Vec<&str> = std::iter::once("controller").chain(names).collect();
         let rows = all.iter().map(|one| {
-            let name = one.checks.name;
-            let cells = one.situations.iter().map(|(situation, measures)| cell(situation, measures));
+            let name = &one.name;
+            let cells = columns.iter().map(|&index| {
+                let (situation, measures) = &one.situations[index];
+                cell(situation, measures)
+            });
             std::iter::once(format!("[{name}]({name}.md)")).chain(cells).collect()
         });
         let rows = rows.collect();
-        page.table(&names("controller"), rows);
+        page.table(&head, rows);
     };
     table("Payload, of what is possible", |situation, measures| percent(situation.used(measures)));
     table("Share of the path, where it is shared", share);
@@ -157,7 +167,7 @@ pub fn index(all: &[Examination]) -> Page {
             one.checks.results.iter().filter(|(_, outcome)| wanted(outcome)).count().to_string()
         };
         vec![
-            format!("[{0}]({0}.md)", one.checks.name),
+            format!("[{0}]({0}.md)", one.name),
             count(|outcome| matches!(outcome, Outcome::Passed)),
             count(|outcome| matches!(outcome, Outcome::Excused(_))),
             count(|outcome| matches!(outcome, Outcome::Failed(_))),

@@ -6,7 +6,7 @@ use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig};
 
 use crate::measure::Measures;
-use crate::net::Dumbbell;
+use crate::net::shared;
 
 /// A situation in which a controller has to live.
 #[derive(Clone, Copy, Debug)]
@@ -149,10 +149,11 @@ impl Path {
             Some(Beside::Same) => vec![name, name],
             Some(Beside::Other(other)) => vec![name, other],
         };
-        let network = Dumbbell::around(self.bottleneck).pairs(controllers.len());
-        let mut scenario = network.scenario(Span::seconds(60)).seed(seed);
-        // The access link of the first sender comes after the bottleneck.
-        scenario.links[1].there.delay = self.extra_delay;
+        let mut scenario = shared(self.bottleneck, controllers.len(), Span::seconds(60)).seed(seed);
+        if let Some(link) = scenario.links.iter_mut().find(|link| link.between[0] == "a1") {
+            link.there.delay = self.extra_delay;
+            link.back.iter_mut().for_each(|back| back.delay = self.extra_delay);
+        }
         for host in &mut scenario.hosts {
             host.timer_lateness = self.timer_lateness;
         }

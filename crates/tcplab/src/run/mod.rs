@@ -1,5 +1,6 @@
 //! `tcplab run`: one scenario.
 
+mod pictures;
 mod series;
 mod tables;
 
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     /// File for queues, windows and progress over time, as CSV; a thousand samples unless the scenario says how often
     #[arg(long, value_name = "FILE.csv")]
     series: Option<PathBuf>,
+    /// File for tables and graphs in one HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// File for what all connections did and why, and what happened to the queues
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -48,7 +52,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
-    if args.series.is_some() && scenario.sample_every.is_none() {
+    let sampled = args.series.is_some() || args.html.is_some();
+    if sampled && scenario.sample_every.is_none() {
         scenario.sample_every = Some(Span((scenario.duration.0 / SAMPLES).max(1)));
     }
     if args.trace.is_some() {
@@ -58,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let capture =
         args.pcap.as_ref().map(|path| observe_packets(path, &scenario, &mut simulation)).transpose()?;
     let series = Rc::new(RefCell::new(Series::default()));
-    if args.series.is_some() {
+    if sampled {
         simulation.observe(Rc::clone(&series));
     }
     let traces = Rc::new(RefCell::new(Traces::new((0..).take(2 * scenario.links.len()))));
@@ -66,13 +71,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         simulation.observe(Rc::clone(&traces));
     }
     let report = simulation.run();
-    output::print(&tables::tables(&report))?;
+    output::print(&tables::text(&report))?;
     if let Some((file, pcapng)) = capture {
         let written = pcapng.borrow_mut().finish();
         file.commit(written)?;
     }
     if let Some(path) = &args.series {
         output::write_file(path, series::csv(&scenario, &series.borrow()).as_bytes())?;
+    }
+    if let Some(path) = &args.html {
+        let mut page = tables::page(&report, &args.scenario.display().to_string());
+        for figure in pictures::figures(&scenario, &series.borrow()) {
+            page.picture("", figure);
+        }
+        output::write_file(path, page.html().as_bytes())?;
     }
     if let Some(path) = &args.trace {
         let (new, file) = NewFile::create(path)?;

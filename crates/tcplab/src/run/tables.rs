@@ -2,42 +2,36 @@
 
 use ackclock_sim::queue::DropRule;
 use ackclock_sim::report::{FlowReport, LinkReport, Report, WayReport};
+use tcplab::page::Page;
 use tcplab::table::{bit_rate, columns, millis, number, percent};
 
-/// A table of the flows and one of the links.
-pub(super) fn tables(report: &Report) -> String {
-    let flows = [
-        "flow",
-        "connections",
-        "failed",
-        "delivered",
-        "goodput",
-        "sent again",
-        "timeouts",
-        "RTT mean",
-        "RTT p99",
-        "answers p99",
-        "done after",
-    ];
-    let links = [
-        "link",
-        "packets",
-        "used",
-        "dropped",
-        "marked",
-        "queue mean",
-        "queue most",
-        "queueing delay mean",
-        "p99",
-    ];
+/// For a terminal: a table of the flows and one of the links.
+pub(super) fn text(report: &Report) -> String {
     format!(
-        "{} s with seed {}\n\n{}\n{}\nJain's index of the flows: {}\n",
-        number(report.time),
-        report.seed,
-        columns(&flows, &report.flows.iter().map(flow_row).collect::<Vec<_>>()),
-        columns(&links, &report.links.iter().map(link_row).collect::<Vec<_>>()),
-        number(report.jain_index)
+        "{}\n\n{}\n{}\n{}\n",
+        summary(report),
+        columns(&FLOWS, &report.flows.iter().map(flow_row).collect::<Vec<_>>()),
+        columns(&LINKS, &report.links.iter().map(link_row).collect::<Vec<_>>()),
+        fairness(report)
     )
+}
+
+/// The same as a page about the scenario called `name`.
+pub(super) fn page(report: &Report, name: &str) -> Page {
+    let mut page = Page::new(name);
+    page.text(format!("{}.", summary(report)));
+    page.table(&FLOWS, report.flows.iter().map(flow_row).collect());
+    page.text(format!("{}.", fairness(report)));
+    page.table(&LINKS, report.links.iter().map(link_row).collect());
+    page
+}
+
+fn summary(report: &Report) -> String {
+    format!("{} s with seed {}", number(report.time), report.seed)
+}
+
+fn fairness(report: &Report) -> String {
+    format!("Jain's index of the flows: {}", number(report.jain_index))
 }
 
 fn flow_row(flow: &FlowReport) -> Vec<String> {
@@ -81,3 +75,28 @@ pub(super) fn in_words(rule: &DropRule) -> String {
     let name = serde_json::to_value(rule).ok().and_then(|name| name.as_str().map(str::to_owned));
     name.unwrap_or_else(|| format!("{rule:?}"))
 }
+
+const FLOWS: [&str; 11] = [
+    "flow",
+    "connections",
+    "failed",
+    "delivered",
+    "goodput",
+    "sent again",
+    "timeouts",
+    "RTT mean",
+    "RTT p99",
+    "answers p99",
+    "done after",
+];
+const LINKS: [&str; 9] = [
+    "link",
+    "packets",
+    "used",
+    "dropped",
+    "marked",
+    "queue mean",
+    "queue most",
+    "queueing delay mean",
+    "p99",
+];

@@ -4,6 +4,7 @@ mod compare;
 mod kit;
 mod papers;
 mod scenarios;
+mod traces;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,6 +1,10 @@
 //! `tcplab papers`, without the work.
 
-use crate::run;
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{Scratch, run};
 
 #[test]
 fn a_wrong_id_is_named_with_those_that_there_are() {
@@ -17,6 +21,32 @@ fn options_that_are_wrong_name_the_right_ones() {
     assert!(said.contains("papers"), "{said}");
     let said = run(&[]).failed(2);
     assert!(said.contains("papers") && said.contains("compare"), "{said}");
+}
+
+#[test]
+fn results_are_the_same_bytes_each_time_and_judged() {
+    let scratch = Scratch::new();
+    let with = |name: &str| {
+        let (out, json) = (scratch.text(name), scratch.text(&format!("{name}.json")));
+        let said = run(&["papers", "JE5", "--out", &out, "--json", &json]).done();
+        assert!(said.contains("JE5/6") && said.contains("0 OUTSIDE"), "{said}");
+        let json: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+        let pictures = json["experiments"][0]["pictures"].as_array().unwrap().clone();
+        for picture in &pictures {
+            let file = format!("{name}/pictures/{}.svg", picture.as_str().unwrap());
+            assert!(fs::read_to_string(scratch.path(&file)).unwrap().starts_with("<svg"), "{file}");
+        }
+        (fs::read_to_string(scratch.path(name).join("RESULTS.md")).unwrap(), json)
+    };
+    let first = with("first");
+    assert!(first.0.contains("tcplab papers JE5/6 --out"), "{}", first.0);
+    assert!(first == with("second"));
+}
+
+#[test]
+fn results_that_cannot_be_written_are_told() {
+    let said = run(&["papers", "JE5", "--json", "/dev/full"]).failed(6);
+    assert!(said.contains("cannot write /dev/full"), "{said}");
 }
 
 #[test]

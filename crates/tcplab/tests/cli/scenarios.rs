@@ -141,6 +141,18 @@ fn series_have_a_line_for_each_sample_and_a_name_for_each_column() {
 }
 
 #[test]
+fn a_page_has_the_tables_and_the_graphs() {
+    let scratch = Scratch::new();
+    let scenario = repository("examples/scenarios/bufferbloat.toml");
+    run(&["run", scenario.to_str().unwrap(), "--html", &scratch.text("run.html")]).done();
+    let html = fs::read_to_string(scratch.path("run.html")).unwrap();
+    for wanted in ["<h1>", "uplink:there", "congestion window (KB)", "packets that wait", "60 s with seed 1"]
+    {
+        assert!(html.contains(wanted), "{wanted}");
+    }
+}
+
+#[test]
 fn a_trace_holds_both_ends_and_the_queues() {
     let scratch = Scratch::new();
     let scenario = repository("examples/scenarios/policer.toml");
@@ -177,7 +189,7 @@ fn what_is_wrong_in_a_scenario_is_named_with_line_and_key() {
 fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
     let scenario = repository("examples/scenarios/policer.toml");
     let scenario = scenario.to_str().unwrap();
-    for option in ["--json", "--pcap", "--series", "--trace"] {
+    for option in ["--json", "--pcap", "--series", "--trace", "--html"] {
         let said = run(&["run", scenario, option, "/dev/full"]).failed(6);
         assert!(said.contains("cannot write /dev/full") && said.contains("make room"), "{option}: {said}");
     }

@@ -101,7 +101,7 @@ impl Connection {
         if advanced == 0 && !duplicate && outcome.newly_acked == 0 && !outcome.duplicate_reported {
             return;
         }
-        self.trace_ack(now, ack, duplicate, arrival.segment.options.sack.as_slice());
+        self.trace_ack(now, ack, duplicate, arrival.segment);
         self.take_samples(arrival, advanced, &outcome);
         if advanced > 0 {
             // RFC 6298 §5.3: the timer starts anew when new data is acknowledged.

@@ -179,8 +179,8 @@ fn scenario(level: &Level, profile: &str, settings: &TcpSettings) -> Scenario {
     let access = Direction::new(ackclock_sim::units::Rate::mbit(10), Span::millis(1));
     let jitter = Jitter { by: Variation::Uniform(Span::millis(level.jitter_ms)), may_reorder: false };
     let bottleneck = Direction { jitter: Some(jitter), ..Direction::new(LINK, Span::millis(115)) };
-    let network =
-        Dumbbell { pairs: 2 + level.rivals, access, bottleneck: bottleneck.buffers(70), back: None };
+    let bottleneck = bottleneck.buffers(70);
+    let network = Dumbbell { pairs: 2 + level.rivals, access, bottleneck, back: None };
     let mut peer = TrafficConfig::bulk(profile, "a1", "b1", Some(Bytes(5_000_000))).start(Span::seconds(5));
     peer.tcp = settings.clone();
     peer.peer_tcp = settings.clone();

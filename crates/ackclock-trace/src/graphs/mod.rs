@@ -1,0 +1,116 @@
+//! The graphs of the papers, from a trace: Brakmo and Peterson 1995 (figs. 1 to 3, 8 and 13), Awadallah and Rai 1998
+//! (figs. 13 to 26), Jacobson and Karels 1988 (figs. 3 to 6).
+//!
+//! Time is in seconds since the first entry of a trace's earliest source, so that graphs of several sources fit together;
+//! a KB is 1000 bytes.
+
+mod cam;
+mod paths;
+mod queue;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod windows;
+
+use ackclock_core::Instant;
+
+use crate::chart::{Axis, Figure, Panel, Point, Series, Style};
+use crate::explain;
+use crate::file::{Source, Trace, TracedSource};
+use crate::report::Html;
+
+pub use cam::congestion_avoidance;
+pub use paths::{round_trips, round_trips_by_window, sequence};
+pub use queue::queue;
+pub use windows::windows;
+
+/// When the first entry of all sources was written: time zero of the graphs.
+#[must_use]
+pub fn beginning(trace: &Trace) -> Instant {
+    let firsts = trace.sources.iter().filter_map(|source| source.entries.first());
+    firsts.map(|&(at, _)| at).min().unwrap_or(Instant::ZERO)
+}
+
+/// All graphs of a trace, each with a stem for its file: of connections that sent data, and of queues.
+#[must_use]
+pub fn all(trace: &Trace) -> Vec<(String, Figure)> {
+    let zero = beginning(trace);
+    let mut graphs = Vec::new();
+    for (index, source) in trace.sources.iter().enumerate() {
+        graphs.extend(
+            of(source, zero).into_iter().map(|(stem, graph)| (format!("{}-{stem}", index + 1), graph)),
+        );
+    }
+    graphs
+}
+
+/// A page with the graphs of a trace and, in sentences, where the time of each connection went.
+#[must_use]
+pub fn report(trace: &Trace, title: &str) -> String {
+    let mut page = Html::new(title);
+    if let Some(damage) = &trace.damage {
+        page.paragraph(&format!("The trace is not whole: {damage}."));
+    }
+    let zero = beginning(trace);
+    for source in &trace.sources {
+        let graphs = of(source, zero);
+        if graphs.is_empty() {
+            continue;
+        }
+        page.heading(&source.source.to_string());
+        if source.missed > 0 {
+            page.paragraph(&format!("{} entries are missing.", source.missed));
+        }
+        if matches!(source.source, Source::Connection { .. }) {
+            explain::sentences(source).iter().for_each(|sentence| {
+                page.paragraph(sentence);
+            });
+        }
+        graphs.iter().for_each(|(_, graph)| {
+            page.figure(graph);
+        });
+    }
+    page.finish()
+}
+
+/// The graphs of one source: none of a connection that sent no data.
+fn of(source: &TracedSource, zero: Instant) -> Vec<(&'static str, Figure)> {
+    match &source.source {
+        Source::Queue { .. } => vec![("queue", queue(source, zero))],
+        Source::Connection { congestion, .. } if timeline::has_data(source) => {
+            let mut graphs = vec![("windows", windows(source, zero))];
+            if let Some(thresholds) = cam::thresholds(congestion) {
+                graphs.push(("cam", congestion_avoidance(source, zero, thresholds)));
+            }
+            graphs.extend([
+                ("sequence", sequence(source, zero)),
+                ("rtt", round_trips(source)),
+                ("rtt-by-window", round_trips_by_window(source)),
+            ]);
+            graphs
+        }
+        Source::Connection { .. } => Vec::new(),
+    }
+}
+
+fn axis(label: &str) -> Axis {
+    Axis { label: label.to_owned(), ..Axis::default() }
+}
+
+fn series(name: &str, style: Style, colour: u8, points: Vec<Point>) -> Series {
+    Series { name: name.to_owned(), style, colour, points }
+}
+
+fn panel(height: f64, y: Axis, mut series: Vec<Series>) -> Panel {
+    // What did not happen takes no room in the legend.
+    series.retain(|series| !series.points.is_empty());
+    Panel { height, y, series }
+}
+
+fn point(x: f64, y: f64) -> Point {
+    Point { x, y, ..Point::default() }
+}
+
+fn noted(x: f64, y: f64, note: impl Into<String>) -> Point {
+    Point { x, y, note: note.into(), ..Point::default() }
+}

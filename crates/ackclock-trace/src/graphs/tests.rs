@@ -1,0 +1,215 @@
+//! Goal: the graphs show what happened: of a scripted connection point by point, of simulated ones against their report.
+
+use std::net::SocketAddr;
+
+use ackclock_core::trace::{Entry, LossRule, SendReason, Timer, WindowCause};
+use ackclock_sim::units::{Bytes, Rate, Span};
+use ackclock_sim::{Direction, Report, Scenario, TcpSettings, TrafficConfig};
+
+use super::timeline::Timeline;
+use super::*;
+
+fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+/// 16 segments of 1000 bytes a millisecond apart, from 100 ms on; the third is lost and sent again at 300 ms.
+fn scripted() -> TracedSource {
+    let sent = |reason, seq| Entry::Sent { reason, flags: 0x10, seq, len: 1000 };
+    let window = |cause, cwnd, ssthresh| Entry::Window { cause, cwnd, ssthresh };
+    let mut entries = vec![(at(50), window(WindowCause::Start, 16_000, u32::MAX))];
+    entries
+        .extend((0..16).map(|index| (at(100 + index), sent(SendReason::NewData, 1 + 1000 * index as u32))));
+    entries.extend([
+        (at(150), Entry::RoundTrip { sample_us: 50_000, rto_us: 200_000 }),
+        (at(150), Entry::Acked { duplicate: false, ack: 2001, window: 40_000 }),
+        (at(151), Entry::Acked { duplicate: true, ack: 2001, window: 40_000 }),
+        (at(300), Entry::TimerFired { timer: Timer::Retransmission, late_us: 500, count: 1 }),
+        (at(300), Entry::Lost { rule: LossRule::Timeout, start: 2001, end: 3001 }),
+        (at(300), window(WindowCause::Timeout, 1000, 8000)),
+        (at(300), sent(SendReason::Retransmission, 2001)),
+        (at(350), Entry::Acked { duplicate: false, ack: 16_001, window: 40_000 }),
+    ]);
+    let address = |last: u8| SocketAddr::from(([10, 0, 0, last], 1000));
+    let source = Source::Connection {
+        host: "a".to_owned(),
+        number: 0,
+        local: address(1),
+        remote: address(2),
+        profile: "reno-1990".to_owned(),
+        congestion: "reno".to_owned(),
+        names: vec![],
+    };
+    TracedSource { source, entries, missed: 0, unknown: 0, cause: None }
+}
+
+/// The points of the series with this name: place and note.
+fn points<'a>(figure: &'a Figure, name: &str) -> Vec<(f64, f64, &'a str)> {
+    let mut series = figure.panels.iter().flat_map(|panel| &panel.series);
+    let found = series.find(|series| series.name == name);
+    let points = found.map(|series| series.points.as_slice()).unwrap_or_default();
+    points.iter().map(|point| (point.x, point.y, point.note.as_str())).collect()
+}
+
+fn places(figure: &Figure, name: &str) -> Vec<(f64, f64)> {
+    points(figure, name).into_iter().map(|(x, y, _)| (x, y)).collect()
+}
+
+#[test]
+fn the_windows_graph_shows_the_script() {
+    let figure = windows(&scripted(), at(50));
+    assert_eq!(places(&figure, "cwnd"), [(0.0, 16.0), (0.25, 1.0), (0.3, 1.0)]);
+    // None is set at first; then a corner, as dashes are drawn straight.
+    let ssthresh = places(&figure, "ssthresh");
+    assert!(ssthresh[0].1.is_nan() && ssthresh.contains(&(0.25, 8.0)), "{ssthresh:?}");
+    assert!(places(&figure, "send window").is_empty());
+    assert!(
+        figure.caption.ends_with("The send window, at least 40 KB, lies above the graph."),
+        "{}",
+        figure.caption
+    );
+    assert_eq!(figure.panels[0].y.range, Some((0.0, 16.8)));
+    let transit = places(&figure, "in transit");
+    assert!(transit.contains(&(0.065, 16.0)) && transit.contains(&(0.1, 14.0)), "{transit:?}");
+    assert_eq!(transit.last(), Some(&(0.3, 0.0)));
+    let lost = points(&figure, "sent again later");
+    assert_eq!(lost.iter().map(|point| point.0).collect::<Vec<_>>(), [0.052]);
+    assert_eq!(lost[0].2, "byte 2000 and on, sent again at 0.250000 s");
+    assert_eq!(points(&figure, "timeout"), [(0.25, f64::INFINITY, "timeout 1 in a row")]);
+    assert_eq!(places(&figure, "sent").len(), 17);
+    let acked = points(&figure, "acknowledgement");
+    assert_eq!(acked[1], (0.101, f64::NEG_INFINITY, "duplicate, 2000 bytes acknowledged"));
+    let kilobytes: Vec<_> = points(&figure, "KB sent").into_iter().map(|(x, _, note)| (x, note)).collect();
+    assert_eq!((kilobytes[0], kilobytes[15]), ((0.05, "1"), (0.065, "16")));
+    // Twelve segments of 1000 bytes in 12 ms.
+    let rate = places(&figure, "over the last 12 segments");
+    assert!((rate[0].0 - 0.062).abs() < 1e-9 && (rate[0].1 - 1000.0).abs() < 1e-6, "{rate:?}");
+}
+
+#[test]
+fn sequence_and_round_trips_show_the_script() {
+    let figure = sequence(&scripted(), at(0));
+    assert_eq!(points(&figure, "sent again"), [(0.3, 2.0, "retransmission, 1000 bytes")]);
+    assert_eq!(points(&figure, "declared lost"), [(0.3, 2.0, "timeout, to byte 3000")]);
+    assert_eq!(places(&figure, "acknowledged"), [(0.15, 2.0), (0.35, 16.0)]);
+    assert_eq!(places(&figure, "sent").len(), 16);
+    // The acknowledgement of the second packet ended the round trip, though it is written down behind it.
+    let figure = round_trips(&scripted());
+    assert_eq!(places(&figure, "round trip"), [(2.0, 50.0)]);
+    assert_eq!(places(&figure, "timeout (RTO)"), [(2.0, 200.0)]);
+    assert_eq!(places(&round_trips_by_window(&scripted()), ""), [(16.0, 50.0)]);
+}
+
+#[test]
+fn sequence_numbers_that_wrap_go_on() {
+    let mut source = scripted();
+    let by = u32::MAX - 4999;
+    for (_, entry) in &mut source.entries {
+        match entry {
+            Entry::Sent { seq, .. } => *seq = seq.wrapping_add(by),
+            Entry::Acked { ack, .. } => *ack = ack.wrapping_add(by),
+            _ => {}
+        }
+    }
+    let line = Timeline::new(&source, at(0));
+    let starts: Vec<u64> = line.sent[..16].iter().map(|sent| sent.start).collect();
+    assert!(starts.windows(2).all(|pair| pair[1] - pair[0] == 1000), "{starts:?}");
+    assert_eq!(line.in_transit.last().map(|last| last.1), Some(0));
+}
+
+/// Brakmo and Peterson's network (fig. 6) with one transfer of 1 MB.
+fn brakmo(profile: &str) -> (Report, Trace) {
+    let access = Direction::new(Rate::mbit(10), Span::millis(1));
+    let bottleneck = Direction::new(Rate::bytes_per_second(200_000), Span::millis(48)).buffers(10);
+    let mut scenario = Scenario::new(Span::seconds(30))
+        .host("a")
+        .host("b")
+        .router("r")
+        .link("a", "r", access)
+        .link("r", "b", bottleneck)
+        .traffic(TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(1_000_000))));
+    scenario.tcp = TcpSettings::profile(profile).traced();
+    crate::testing::traced(&scenario, Some(("r", "b")))
+}
+
+fn sender(trace: &Trace) -> &TracedSource {
+    trace.connections().find(|source| timeline::has_data(source)).expect("a sender")
+}
+
+#[test]
+fn graphs_of_a_transfer_agree_with_the_simulators_report() {
+    let (report, trace) = brakmo("reno-1990");
+    let (flow, zero) = (report.flow("transfer").expect("the transfer"), beginning(&trace));
+    let figure = windows(sender(&trace), zero);
+    let line = Timeline::new(sender(&trace), zero);
+    let again: u64 = line.sent.iter().filter(|sent| sent.again).map(|sent| u64::from(sent.len)).sum();
+    assert!(again > 0 && again == flow.there.bytes_retransmitted, "{again}");
+    assert!(!places(&figure, "sent again later").is_empty());
+    let transit = places(&figure, "in transit");
+    assert_eq!(transit.last().map(|last| last.1), Some(0.0));
+    let marks = points(&figure, "KB sent");
+    assert_eq!(marks.last().map(|mark| mark.2), Some("1000"));
+    assert!((8..=17).contains(&marks.len()), "{}", marks.len());
+
+    let dropping = queue(trace.queues().next().expect("a queue"), zero);
+    let link = report.link("r-b:there").expect("the bottleneck");
+    assert_eq!(points(&dropping, "dropped").len() as u64, link.dropped());
+    let most = places(&dropping, "in the queue").into_iter().map(|place| place.1).fold(0.0, f64::max);
+    assert_eq!(most, f64::from(link.queue_peak));
+
+    let stems: Vec<_> = all(&trace)
+        .into_iter()
+        .map(|(stem, _)| stem.split_once('-').expect("a number").1.to_owned())
+        .collect();
+    assert_eq!(stems, ["windows", "sequence", "rtt", "rtt-by-window", "queue"]);
+    let page = report_page(&trace);
+    assert!(page.contains("<h2>a: ") && page.contains("Queue before the link bottleneck"));
+}
+
+fn report_page(trace: &Trace) -> String {
+    super::report(trace, "A transfer")
+}
+
+/// What Vegas did to its window at each comparison is what the graph says about it.
+#[test]
+fn comparisons_of_vegas_lead_to_the_windows_that_followed() {
+    let (_, trace) = brakmo("vegas-1995");
+    let source = sender(&trace);
+    let line = Timeline::new(source, beginning(&trace));
+    let segment = f64::from(line.segment_bytes());
+    let decisions = cam::decisions(&line);
+    assert!(decisions.len() > 30, "{}", decisions.len());
+    let cwnd = |when: f64| {
+        let until = line.windows.partition_point(|windows| windows.at <= when);
+        f64::from(line.windows[until - 1].cwnd)
+    };
+    let (mut between, mut compared) = (0, 0);
+    // The comparison that ends slow start sets the threshold and leaves the window.
+    let started = line.windows.iter().find(|windows| windows.ssthresh.is_some()).expect("slow start ends").at;
+    let steady: Vec<_> = decisions.iter().filter(|decision| decision.at > started).collect();
+    for decision in &steady {
+        let extra = (decision.expected - decision.actual) * decision.base / segment;
+        let step = (cwnd(decision.at) - cwnd(decision.at - 1e-6)) / segment;
+        // Vegas counts hundredths of a segment.
+        let expected = match extra {
+            _ if [1.0, 3.0].iter().any(|threshold| (extra - threshold).abs() < 0.015) => continue,
+            _ if extra < 1.0 => 1.0,
+            _ if extra > 3.0 => -1.0,
+            _ => 0.0,
+        };
+        compared += 1;
+        assert!(
+            f64::abs(step - expected) < 0.01,
+            "at {:.3} s: {extra:.2} extra, window moved by {step}",
+            decision.at
+        );
+        between += usize::from((1.0..=3.0).contains(&extra));
+    }
+    assert!(compared > 15 && between * 10 > compared * 7, "{between} of {compared}, {}", steady.len());
+    let figure = congestion_avoidance(source, beginning(&trace), (1.0, 3.0));
+    assert_eq!(points(&figure, "comparison").len(), decisions.len());
+    let [expected, alpha, beta] =
+        ["Expected", "α", "β"].map(|name| places(&figure, name).last().expect("points").1);
+    assert!(expected > alpha && alpha > beta);
+    assert!((expected - beta - 3.0 * (expected - alpha)).abs() < 1e-6, "three times as far below");
+}

@@ -1,0 +1,206 @@
+//! What a connection's entries tell as series of values over time.
+
+use std::collections::BTreeMap;
+
+use ackclock_core::Instant;
+use ackclock_core::trace::{Entry, LossRule, SendReason, Timer, WindowCause};
+
+use crate::file::TracedSource;
+
+/// Data that left: a segment, or a train of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) at: f64,
+    /// Bytes of the stream before it, and its own.
+    pub(super) start: u64,
+    pub(super) len: u32,
+    pub(super) reason: SendReason,
+    /// Whether bytes of it had been sent before.
+    pub(super) again: bool,
+    /// When bytes of it were sent again, if they were.
+    pub(super) repeated_at: Option<f64>,
+}
+
+impl Sent {
+    /// Bytes of the stream up to its end.
+    pub(super) fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+}
+
+/// An acknowledgement of data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Acked {
+    pub(super) at: f64,
+    /// Bytes of the stream that are acknowledged.
+    pub(super) bytes: u64,
+    pub(super) duplicate: bool,
+    /// The peer's window, in bytes.
+    pub(super) window: u32,
+}
+
+/// A round trip that was timed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) at: f64,
+    pub(super) rtt: f64,
+    pub(super) rto: f64,
+    /// The congestion window then, in bytes.
+    pub(super) cwnd: u32,
+    /// Bytes of the stream that were acknowledged then.
+    pub(super) acked: u64,
+}
+
+/// The windows after a change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Windows {
+    pub(super) at: f64,
+    pub(super) cwnd: u32,
+    /// None as long as none is set.
+    pub(super) ssthresh: Option<u32>,
+    pub(super) cause: WindowCause,
+}
+
+/// The series. Times are seconds.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    pub(super) sent: Vec<Sent>,
+    pub(super) acked: Vec<Acked>,
+    pub(super) samples: Vec<Sample>,
+    pub(super) windows: Vec<Windows>,
+    /// Bytes sent and not acknowledged, at each change.
+    pub(super) in_transit: Vec<(f64, u64)>,
+    /// Timers that ran out: how late in seconds, the how-manieth in a row.
+    pub(super) fired: Vec<(f64, Timer, f64, u32)>,
+    /// Bytes of the stream that were declared lost, from and to.
+    pub(super) lost: Vec<(f64, LossRule, u64, u64)>,
+    pub(super) end: f64,
+}
+
+/// Whether the connection sent data.
+pub(super) fn has_data(source: &TracedSource) -> bool {
+    source.entries.iter().any(|(_, entry)| matches!(entry, Entry::Sent { len: 1.., .. }))
+}
+
+/// Seconds from `zero` to `at`.
+pub(super) fn seconds(zero: Instant, at: Instant) -> f64 {
+    at.saturating_since(zero).as_secs_f64()
+}
+
+impl Timeline {
+    pub(super) fn new(source: &TracedSource, zero: Instant) -> Self {
+        let mut walk = Walk::default();
+        for &(at, entry) in &source.entries {
+            walk.entry(seconds(zero, at), entry);
+        }
+        // The RTT's entry may stand before that of the acknowledgement which ended it.
+        let Walk { mut line, .. } = walk;
+        for sample in &mut line.samples {
+            let until = line.acked.partition_point(|acked| acked.at <= sample.at);
+            sample.acked = line.acked[..until].last().map_or(0, |acked| acked.bytes);
+        }
+        line
+    }
+
+    /// The most common length of what was sent first, in bytes: the segment size, unless trains left.
+    pub(super) fn segment_bytes(&self) -> u32 {
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        self.sent
+            .iter()
+            .filter(|sent| !sent.again)
+            .for_each(|sent| *counts.entry(sent.len).or_default() += 1);
+        counts
+            .into_iter()
+            .max_by_key(|&(len, count)| (count, std::cmp::Reverse(len)))
+            .map_or(1, |(len, _)| len.max(1))
+    }
+}
+
+#[derive(Default)]
+struct Walk {
+    line: Timeline,
+    begun: bool,
+    /// The end of what was sent and of what was acknowledged.
+    next: u64,
+    una: u64,
+    cwnd: u32,
+    /// What was sent last of each part of the stream: by its start, its end and its place in `sent`.
+    latest: BTreeMap<u64, (u64, usize)>,
+}
+
+impl Walk {
+    fn entry(&mut self, at: f64, entry: Entry) {
+        self.line.end = at;
+        match entry {
+            Entry::Sent { reason, seq, len, .. } if len > 0 => self.sent(at, reason, seq, len),
+            Entry::Acked { duplicate, ack, window } => {
+                self.begin(ack);
+                self.una = self.una.max(self.extend(ack).min(self.next));
+                let bytes = self.una;
+                self.line.acked.push(Acked { at, bytes, duplicate, window });
+                self.line.in_transit.push((at, self.next - self.una));
+                // What is acknowledged is not sent again.
+                while self.latest.first_key_value().is_some_and(|(_, &(end, _))| end <= bytes) {
+                    self.latest.pop_first();
+                }
+            }
+            Entry::RoundTrip { sample_us, rto_us } => {
+                let of = |us: u32| f64::from(us) / 1e6;
+                self.line.samples.push(Sample {
+                    at,
+                    rtt: of(sample_us),
+                    rto: of(rto_us),
+                    cwnd: self.cwnd,
+                    acked: 0,
+                });
+            }
+            Entry::Window { cause, cwnd, ssthresh } => {
+                self.cwnd = cwnd;
+                let ssthresh = Some(ssthresh).filter(|&ssthresh| ssthresh != u32::MAX);
+                self.line.windows.push(Windows { at, cwnd, ssthresh, cause });
+            }
+            Entry::TimerFired { timer, late_us, count } => {
+                self.line.fired.push((at, timer, f64::from(late_us) / 1e6, count));
+            }
+            Entry::Lost { rule, start, end } => {
+                let (start, end) = (self.extend(start), self.extend(end));
+                self.line.lost.push((at, rule, start, end));
+            }
+            _ => {}
+        }
+    }
+
+    /// A trace that begins in the middle knows no earlier data.
+    fn begin(&mut self, seq: u32) {
+        if !self.begun {
+            self.begun = true;
+            self.una = u64::from(seq).saturating_sub(1);
+            self.next = self.una;
+        }
+    }
+
+    /// Bytes of the stream before a sequence number: it is less than 2^31 from what is acknowledged. The SYN is 0.
+    fn extend(&self, seq: u32) -> u64 {
+        let near = self.una + 1;
+        let by = i64::from(seq.wrapping_sub(near as u32).cast_signed());
+        near.saturating_add_signed(by).saturating_sub(1)
+    }
+
+    fn sent(&mut self, at: f64, reason: SendReason, seq: u32, len: u32) {
+        self.begin(seq);
+        let start = self.extend(seq);
+        let end = start + u64::from(len);
+        let index = self.line.sent.len();
+        let again = start < self.next;
+        if again {
+            let over = self.latest.range(..end).filter(|(_, (until, _))| *until > start);
+            for (_, &(_, before)) in over {
+                self.line.sent[before].repeated_at.get_or_insert(at);
+            }
+        }
+        self.latest.insert(start, (end, index));
+        self.line.sent.push(Sent { at, start, len, reason, again, repeated_at: None });
+        self.next = self.next.max(end);
+        self.line.in_transit.push((at, self.next - self.una));
+    }
+}

@@ -1,0 +1,218 @@
+//! Traces of the real program against the kernel's TCP: what is in the file is what the program counted, and it is there
+//! however the program or the connection ends.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ackclock::trace::{BatchCause, Entry, Failure, SendReason, Timer};
+use ackclock::{Instant as Moment, State};
+use ackclock_trace::file::{Source, Trace, TracedSource};
+use common::{HOST1, Netns, Process, Scratch, TCPCAT, said};
+
+#[test]
+fn a_trace_of_a_lossy_transfer_agrees_with_the_counts() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (from, trace) = (scratch.path("from"), scratch.path("trace"));
+    fs::write(&from, vec![7; 4 << 20]).unwrap();
+    let nc = Process::start(netns.command("sh").args(["-c", "nc -l 7001 > /dev/null"]));
+    netns.shell("for i in $(seq 500); do ss -ltn | grep -q ':7001 ' && exit 0; sleep 0.02; done; exit 1");
+    let began = SystemTime::now();
+    // Segment by segment: each record is one.
+    let output = netns.tcpcat(&format!(
+        "send {} 10.9.1.1 7001 --trace {} --json -v --loss 1% --offload off {HOST1}",
+        from.display(),
+        trace.display()
+    ));
+    let words = said(&output, 0);
+    said(&nc.finish(), 0);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counted = &report["end"]["streams"][0];
+
+    let trace = read(&trace);
+    assert!(trace.origin.program.starts_with("tcpcat "), "{:?}", trace.origin);
+    let connection = only(&trace);
+    assert_eq!((connection.missed, connection.unknown), (0, 0));
+    assert!(words.contains(&format!("{} records", connection.entries.len())), "{words}");
+    let Source::Connection { local, remote, congestion, .. } = &connection.source else { panic!() };
+    assert_eq!(
+        (&local.to_string()[..], &remote.to_string()[..]),
+        (counted["local"].as_str().unwrap(), counted["remote"].as_str().unwrap())
+    );
+    assert_eq!(congestion, "cubic");
+    let (mut next, mut bytes, mut again, mut again_segments) = (0, 0, 0, 0);
+    for (_, entry) in &connection.entries {
+        let &Entry::Sent { reason, seq, len, .. } = entry else { continue };
+        let (seq, len) = (u64::from(seq), u64::from(len));
+        let lone_fin = len == 0 && matches!(reason, SendReason::Retransmission | SendReason::TailProbe);
+        bytes += len;
+        if len > 0 && seq < next || lone_fin {
+            again += len;
+            again_segments += 1;
+        }
+        if len > 0 {
+            next = next.max(seq + len);
+        }
+    }
+    assert_eq!(next, 1 + (4 << 20));
+    let counts = |name: &str| counted[name].as_u64().unwrap();
+    assert_eq!(
+        (bytes, again, again_segments),
+        (counts("bytes_sent"), counts("bytes_retransmitted"), counts("retransmits"))
+    );
+    assert!(again_segments > 5, "{again_segments} of 2,900 segments at 1 %");
+    assert!(connection.entries.iter().any(|(_, entry)| matches!(entry, Entry::Lost { .. })));
+    assert_eq!(connection.cause, Some(BatchCause::Ended));
+
+    let epoch = UNIX_EPOCH + Duration::from_nanos(trace.origin.epoch_unix_nanos.expect("time is real"));
+    let at = |index: usize| epoch + connection.entries[index].0.saturating_since(Moment::ZERO);
+    let slack = Duration::from_millis(100);
+    assert!(at(0) + slack >= began && at(connection.entries.len() - 1) <= SystemTime::now() + slack);
+}
+
+#[test]
+fn an_interrupted_trace_is_complete() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let trace = scratch.path("trace");
+    let mut listener = netns.start(&format!("-l 7000 -v --trace {} {HOST1}", trace.display()));
+    listener.await_line("listening on");
+    let _stdin = listener.stdin();
+    let nc = Process::start(netns.command("nc").args(["-d", "10.9.1.2", "7000"]));
+    listener.await_line("connection from");
+    listener.signal("INT");
+    said(&nc.finish(), 0);
+    said(&listener.finish(), 0);
+    let trace = read(&trace);
+    let states = only(&trace).entries.iter().filter_map(|(_, entry)| match entry {
+        Entry::State(_, to) => Some(*to),
+        _ => None,
+    });
+    let last = states.last();
+    assert!(matches!(last, Some(State::TimeWait | State::Closed)), "{last:?}");
+}
+
+#[test]
+fn a_flight_recorder_is_written_when_the_kernel_resets() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let file = scratch.path("flight");
+    let script = "
+import socket, struct, sys
+l = socket.create_server(('0.0.0.0', 7001))
+print('ready', file=sys.stderr, flush=True)
+s, _ = l.accept()
+s.recv(1)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+s.close()
+";
+    let server = Process::start(netns.command("python3").args(["-c", script]));
+    server.await_line("ready");
+    let mut client = netns.start(&format!("10.9.1.1 7001 --flight-recorder {},64 {HOST1}", file.display()));
+    let mut stdin = client.stdin();
+    stdin.write_all(b"x").unwrap();
+    let words = said(&client.finish(), 1);
+    assert!(words.contains("what connections did last is in"), "{words}");
+    server.finish();
+    let trace = read(&file);
+    let connection = only(&trace);
+    assert_eq!(connection.cause, Some(BatchCause::Failed));
+    assert_eq!(connection.entries.last().map(|&(_, entry)| entry), Some(Entry::Failed(Failure::Reset)));
+    assert!(connection.entries.iter().any(|(_, entry)| matches!(entry, Entry::Sent { len: 1, .. })));
+}
+
+#[test]
+fn a_flight_recorder_is_written_when_the_peer_vanishes() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let file = scratch.path("flight");
+    let mut listener = netns.start(&format!("-l 7000 -v --flight-recorder {} {HOST1}", file.display()));
+    listener.await_line("listening on");
+    let mut stdin = listener.stdin();
+    let _nc = Process::start(netns.command("nc").args(["-d", "10.9.1.2", "7000"]));
+    listener.await_line("connection from");
+    netns.shell("ip addr del 10.9.1.1/24 dev tun1");
+    stdin.write_all(b"anybody?").unwrap();
+    let trace = await_trace(&file);
+    let connection = only(&trace);
+    assert_eq!(connection.cause, Some(BatchCause::Stalled));
+    let expiries = connection.entries.iter().filter_map(|(_, entry)| match entry {
+        Entry::TimerFired { timer: Timer::Retransmission, count, .. } => Some(*count),
+        _ => None,
+    });
+    assert_eq!(expiries.collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[test]
+fn a_flight_recorder_is_written_on_request() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let file = scratch.path("flight");
+    let mut listener = netns.start(&format!("-l 7000 -v --flight-recorder {} {HOST1}", file.display()));
+    listener.await_line("listening on");
+    let _stdin = listener.stdin();
+    let nc = Process::start(netns.command("nc").args(["-d", "10.9.1.2", "7000"]));
+    listener.await_line("connection from");
+    assert_eq!(read(&file).sources, [], "nothing has happened to it");
+    listener.signal("USR1");
+    assert_eq!(only(&await_trace(&file)).cause, Some(BatchCause::Requested));
+    listener.signal("INT");
+    said(&nc.finish(), 0);
+    said(&listener.finish(), 0);
+    assert_eq!(only(&read(&file)).cause, Some(BatchCause::Requested), "it ended well");
+}
+
+#[test]
+fn a_full_disk_ends_the_trace_and_not_the_transfer() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (disk, from) = (scratch.path("disk"), scratch.path("from"));
+    fs::create_dir(&disk).unwrap();
+    fs::write(&from, vec![7; 4 << 20]).unwrap();
+    let (disk, from) = (disk.display(), from.display());
+    let script = format!(
+        "mount -t tmpfs -o size=64k none {disk} || exit 99
+         nc -l 7001 > /dev/null & sleep 0.5
+         {TCPCAT} send {from} 10.9.1.1 7001 --trace {disk}/trace --offload off {HOST1}; code=$?
+         cat {disk}/trace; exit $code"
+    );
+    let output = Process::start(netns.command("sh").args(["-c", &script])).finish();
+    let words = said(&output, 0);
+    assert!(words.contains("No space left") && words.contains("are missing"), "{words}");
+    assert!(output.stdout.len() <= 64 << 10);
+    let trace = Trace::read(&output.stdout).expect("its beginning is a trace");
+    assert!(trace.origin.program.starts_with("tcpcat "));
+
+    let none = netns.tcpcat(&format!("10.9.1.1 7001 --trace /nowhere/trace {HOST1}"));
+    assert!(said(&none, 6).contains("/nowhere/trace"));
+}
+
+fn read(path: &Path) -> Trace {
+    let trace = Trace::read(&fs::read(path).expect("the trace is there")).expect("it is a trace");
+    assert_eq!(trace.damage, None);
+    trace
+}
+
+/// The trace of the only connection.
+fn only(trace: &Trace) -> &TracedSource {
+    let [source] = &trace.sources[..] else { panic!("{} sources", trace.sources.len()) };
+    source
+}
+
+/// Waits until something of a connection is in the file.
+fn await_trace(path: &Path) -> Trace {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let trace = Trace::read(&fs::read(path).expect("the trace is there")).expect("it is a trace");
+        // The writer may be in the midst of it.
+        if trace.damage.is_none() && trace.sources.iter().any(|source| source.cause.is_some()) {
+            return trace;
+        }
+        assert!(Instant::now() < deadline, "nothing was written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

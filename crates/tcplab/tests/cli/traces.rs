@@ -1,0 +1,114 @@
+//! `tcplab explain` and `tcplab convert`, on the trace of a simulated transfer and on files that are none.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::{Scratch, repository, run};
+
+/// The trace of figure 6's transfer, in a folder of its own.
+fn traced() -> (Scratch, String) {
+    let scratch = Scratch::new();
+    let scenario = repository("examples/scenarios/fig6.toml");
+    let trace = scratch.text("fig6.trace");
+    run(&["run", scenario.to_str().unwrap(), "--trace", &trace]).done();
+    (scratch, trace)
+}
+
+/// The entries of a trace, as JSON, with those lines before them that tell its sources.
+fn lines(trace: &str) -> Vec<Value> {
+    let said = run(&["convert", trace, "--to", "jsonl"]).done();
+    said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_retransmission_is_explained_by_the_rule_that_declared_its_loss() {
+    let (_scratch, trace) = traced();
+    let lines = lines(&trace);
+    let sender = lines.iter().find(|line| line["is"]["host"] == "a2").unwrap()["source"].clone();
+    let again = lines
+        .iter()
+        .find(|line| line["source"] == sender && line["what"] == "retransmission")
+        .expect("ten buffers are too few for Reno");
+    let seq = again["seq"].to_string();
+    let number = sender.to_string();
+    let said = run(&["explain", &trace, "--connection", &number, "--byte", &seq]).done();
+    assert!(said.contains("sent: new data"), "{said}");
+    let (lost, sent) =
+        (said.find("declared lost: ").unwrap(), said.find("a retransmission of what").unwrap());
+    assert!(lost < sent && said.trim_end().ends_with("after it was sent last."), "{said}");
+}
+
+#[test]
+fn time_is_accounted_for_to_the_last_hundredth() {
+    let (_scratch, trace) = traced();
+    let accounts: Vec<Value> = serde_json::from_str(&run(&["explain", &trace, "--json"]).done()).unwrap();
+    assert!(accounts.len() > 10);
+    for one in &accounts {
+        let account = &one["account"];
+        let waits: f64 =
+            account["waiting"].as_object().unwrap().values().map(|time| time.as_f64().unwrap()).sum();
+        let duration = account["duration"].as_f64().unwrap();
+        assert!((waits - duration).abs() <= duration * 1e-6 + 1e-9, "{one}");
+    }
+    let said = run(&["explain", &trace]).done();
+    assert!(
+        said.contains("(profile reno-1990, controller reno)") && said.contains(" % of the time ("),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_capture_made_of_a_trace_opens_elsewhere() {
+    let (scratch, trace) = traced();
+    run(&["convert", &trace, "--to", "pcapng", "-o", &scratch.text("fig6.pcapng")]).done();
+    let file = scratch.text("fig6.pcapng");
+    let listed = Command::new("tcpdump").args(["-nr", &file, "tcp[tcpflags] & tcp-syn != 0"]).output();
+    let listed = match listed {
+        Err(error) if std::env::var_os("CI").is_none() => return println!("skipped: tcpdump: {error}"),
+        listed => listed.unwrap(),
+    };
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let syns = String::from_utf8(listed.stdout).unwrap().lines().count();
+    let sent =
+        lines(&trace).iter().filter(|line| line["flags"].as_str().is_some_and(|f| f.contains("SYN"))).count();
+    assert_eq!(syns, sent);
+}
+
+#[test]
+fn csv_goes_to_stdout_or_into_a_file_alike() {
+    let (scratch, trace) = traced();
+    let said = run(&["convert", &trace, "--to", "csv"]).done();
+    run(&["convert", &trace, "--to", "csv", "-o", &scratch.text("fig6.csv")]).done();
+    assert_eq!(fs::read_to_string(scratch.path("fig6.csv")).unwrap(), said);
+    assert!(said.starts_with("time,source,entry,"));
+}
+
+#[test]
+fn a_trace_that_is_cut_off_is_used_as_far_as_it_goes() {
+    let (scratch, trace) = traced();
+    let bytes = fs::read(&trace).unwrap();
+    fs::write(scratch.path("cut.trace"), &bytes[..bytes.len() / 2]).unwrap();
+    let ended = run(&["explain", &scratch.text("cut.trace")]);
+    assert!(
+        ended.err.contains("broken at byte") && ended.err.contains("what lies before is used"),
+        "{}",
+        ended.err
+    );
+    ended.done();
+}
+
+#[test]
+fn what_is_no_trace_or_not_in_it_is_said() {
+    let (scratch, trace) = traced();
+    fs::write(scratch.path("other"), b"not a trace").unwrap();
+    let said = run(&["explain", &scratch.text("other")]).failed(2);
+    assert!(said.contains("not a trace file") && said.contains("--trace"), "{said}");
+    let said = run(&["explain", &scratch.text("nowhere")]).failed(6);
+    assert!(said.contains("check the name"), "{said}");
+    let said = run(&["explain", &trace, "--connection", "999999"]).failed(2);
+    assert!(said.contains("there is no connection 999999"), "{said}");
+    let said = run(&["explain", &trace, "--byte", "4000000000"]).failed(2);
+    assert!(said.contains("no segment with byte 4000000000"), "{said}");
+}
