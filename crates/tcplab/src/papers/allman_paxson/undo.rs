@@ -18,6 +18,10 @@ pub(super) const SET_UP: &str = "The estimator with G = 1 ms and no minimum over
 
 /// G = 1 ms and no minimum.
 const PRESET: &str = "ap-min-0";
+/// Found by looking at each of them.
+const DRAINED: &str = "in each of these cases the answer took longer than the path without queues, and the transfer had \
+    later round trips shorter than all before the timeout: the queues were standing before, and drained during the wait. \
+    The paper sees the same for f = 1 and 3/4 (its section 2.8)";
 /// f in quarters; `None`: no undo.
 const FRACTIONS: [Option<u8>; 4] = [None, Some(2), Some(3), Some(4)];
 
@@ -40,7 +44,10 @@ pub(super) fn undo() -> anyhow::Result<Findings> {
             Band::Reported,
         ),
         value("the same with f = 3/4", "0.20", three_quarters.wrongly(), Band::Reported),
-        value("the same with f = 1/2", "0.025", half.wrongly(), Band::AtMost(0.1)),
+        Value {
+            reason: Some(DRAINED),
+            ..value("the same with f = 1/2", "0.025", half.wrongly(), Band::AtMost(0.1))
+        },
     ];
     let head = ["f", "B", "good timeouts taken for bad", "bad ones found", "share of the bad ones"];
     let rows = FRACTIONS.iter().zip(&all).map(|(quarters, undo)| undo.row(*quarters));
