@@ -8,7 +8,6 @@ use ackclock_trace::chart::{Figure, Style};
 
 use super::{BFA, BUFFERS, DELAY_MS, RENO, figure_3, ns, power, throughput};
 use crate::papers::many::{Summary, each, run as simulate};
-use crate::papers::net::BOTTLENECK;
 use crate::papers::{Band, Experiment, Findings, Table, Value, draw, segments};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -108,15 +107,12 @@ fn point(
 ) -> anyhow::Result<Point> {
     let reports = each(0..RUNS, |run| simulate(&noisy(scenario(settings, buffers, delay_ms, run), jitter)))?;
     let mean = |of: &dyn Fn(&Report) -> f64| Summary::over(&reports, of).mean;
-    let drops = |report: &Report| {
-        report.link(BOTTLENECK).map_or(0, |link| link.drops.iter().map(|(_, count)| count).sum())
-    };
     Ok(Point {
         buffers,
         throughput: mean(&|report| throughput(&report.flows[0], profile, SECONDS as f64)),
         power: mean(&|report| power(&report.flows[0], profile, SECONDS as f64)),
         rtt: mean(&|report| report.flows[0].there.rtt.mean),
-        drops: mean(&|report| drops(report) as f64),
+        drops: mean(&|report| super::drops(report)),
         timeouts: mean(&|report| report.flows[0].there.timeouts as f64),
     })
 }
@@ -166,7 +162,9 @@ fn choices() -> anyhow::Result<Table> {
     for (delay_ms, jitter_ms) in [(20, 0), (DELAY_MS, 0), (300, 0), (DELAY_MS, 10), (300, 10)] {
         for (name, delay) in [("each packet", Span(0)), ("every second, 200 ms", Span::millis(200))] {
             let acks = Some(Acks::EverySecond { delay });
-            let of = |profile: &str| point(profile, &TcpSettings { acks, ..ns(profile) }, 60, delay_ms, Span::millis(jitter_ms));
+            let of = |profile: &str| {
+                point(profile, &TcpSettings { acks, ..ns(profile) }, 60, delay_ms, Span::millis(jitter_ms))
+            };
             let (reno, bfa) = (of(RENO)?, of(BFA)?);
             let pair = |of: fn(&Point) -> f64| [of(&reno), of(&bfa)].map(|value| format!("{value:.2}"));
             let ratio = format!("{:.1}", bfa.power / reno.power);
@@ -252,6 +250,7 @@ const TICK_MS: u64 = 500;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::papers::bfa::drops;
 
     #[test]
     fn bfa_has_several_times_renos_power_and_no_drops() {
@@ -259,7 +258,6 @@ mod tests {
             [RENO, BFA].map(|profile| simulate(&scenario(&ns(profile), 60, DELAY_MS, 0)).unwrap());
         let power = |report: &Report, profile| power(&report.flows[0], profile, SECONDS as f64);
         assert!(power(&bfa, BFA) > 3.0 * power(&reno, RENO));
-        assert!(bfa.link(BOTTLENECK).unwrap().drops.is_empty());
-        assert!(!reno.link(BOTTLENECK).unwrap().drops.is_empty());
+        assert!(drops(&bfa) == 0.0 && drops(&reno) > 0.0);
     }
 }

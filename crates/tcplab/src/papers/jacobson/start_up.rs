@@ -133,12 +133,24 @@ fn measure(conversation: Conversation, start: Span) -> Run {
     }
 }
 
+/// A sender of before 1988 whose timer is never backed off.
+fn impatient(max: &str) -> TcpSettings {
+    let rto = format!("rfc793,g=500ms,heartbeat=on,min=1s,max={max},sampling=flight,initial=1s");
+    TcpSettings { rto: Some(rto), ..bsd("none-1987") }
+}
+
 /// What the path's delay, which the paper does not give, changes.
 fn delays() -> anyhow::Result<Table> {
     let mut rows = Vec::new();
-    let paths = [(10, 0), (50, 0), (150, 0), (10, 20), (50, 20), (150, 20)];
+    let paths = [(10, 0), (50, 0), (PATH.delay_ms, 0), (150, 0), (50, 20), (PATH.delay_ms, 20)];
     for path in paths.map(|(delay_ms, others_percent)| PathOf { delay_ms, others_percent }) {
-        for (name, settings) in [("without", bsd("none-1987")), ("with", bsd_plus())] {
+        for (name, settings) in [
+            ("without", bsd("none-1987")),
+            ("without, no backoff", impatient("1s")),
+            ("without, no backoff to 2 s", impatient("2s")),
+            ("with", bsd_plus()),
+            ("with 4v", TcpSettings { rto: Some("jacobson-1992".into()), ..bsd_plus() }),
+        ] {
             let runs = runs(&settings, path, 0..RUNS)?;
             let of = |measure: fn(&Run) -> f64| Summary::of(runs.iter().map(measure)).mean;
             rows.push(vec![
@@ -191,7 +203,7 @@ fn sequence_graph(conversation: &Conversation, how: &str) -> Figure {
     draw::figure(&title, caption, "time (s)", vec![panel])
 }
 
-const PATH: PathOf = PathOf { delay_ms: 50, others_percent: 0 };
+const PATH: PathOf = PathOf { delay_ms: 110, others_percent: 0 };
 const RUNS: u64 = 20;
 /// The tick of BSD's timers.
 const TICK_MS: u64 = 500;
