@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Our crates that each may use, and whether it is sans-IO: such a crate may use no other crates than those listed.
+# Our crates that each may use, and in its tests beyond them; and whether it is sans-IO: such a crate may use no other
+# crates than those listed, but for those of a feature that nobody has unless they ask for it.
 FLOORS = {
     "ackclock-wire": {"uses": set(), "others": {"etherparse", "thiserror"}},
     "ackclock-control": {"uses": set(), "others": {"thiserror"}},
@@ -21,8 +22,9 @@ FLOORS = {
     "ackclock-sim": {
         "uses": {"control", "core", "wire"},
         "others": {"serde", "thiserror", "toml"},
+        "asked for": {"ackclock", "tokio"},
     },
-    "ackclock-trace": {"uses": {"control", "core", "wire"}},
+    "ackclock-trace": {"uses": {"control", "core", "wire"}, "tests": {"sim"}},
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
     "tcpcat": {"uses": {"", "device", "trace"}},
     "tcplab": {"uses": {"control", "core", "sim", "trace", "wire"}},
@@ -86,8 +88,13 @@ def check_dependencies(folder, name, manifest):
     below = {f"ackclock-{used}".removesuffix("-") for used in floor["uses"]}
     ours = FLOORS.keys() | ROOF
     for table in ("dependencies", "build-dependencies", "dev-dependencies"):
-        for dependency in manifest.get(table, {}):
-            if dependency in ours and dependency not in below:
+        for dependency, how in manifest.get(table, {}).items():
+            if dependency in floor.get("asked for", ()):
+                if not (isinstance(how, dict) and how.get("optional")) or manifest["features"].get("default"):
+                    yield f"{where}: `{name}` must not use `{dependency}` unless a feature is asked for"
+                continue
+            tried = table == "dev-dependencies" and dependency.removeprefix("ackclock-") in floor.get("tests", ())
+            if dependency in ours and dependency not in below and not tried:
                 yield f"{where}: `{name}` must not use `{dependency}`: imports point down only"
             sans_io = "others" in floor and table != "dev-dependencies"
             if sans_io and dependency not in ours | floor["others"]:

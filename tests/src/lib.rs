@@ -8,6 +8,7 @@
 //! - [`link`], [`app`], [`flow`], [`pair`]: two endpoints over an impairing link, with an application model and oracles;
 //! - [`coalesce`]: what receive offload does to packets; [`model`]: how long a transfer may take;
 //! - [`fuzz`]: arbitrary bytes as the life of an endpoint;
+//! - [`virtual_time`]: async code on a simulated network, and what its packets hash to;
 //! - [`netns`], [`kernel`]: network namespaces with the Linux kernel's TCP in them, and a stack beside it.
 
 pub mod app;
@@ -26,3 +27,4 @@ pub mod rng;
 pub mod script;
 pub mod segment;
 pub mod states;
+pub mod virtual_time;

@@ -11,11 +11,23 @@ pub(crate) struct Budget(Arc<Inner>);
 struct Inner {
     limit: usize,
     used: AtomicUsize,
+    keeps_bytes: bool,
 }
 
 impl Budget {
+    #[cfg(test)]
     pub(crate) fn new(limit: usize) -> Self {
-        Self(Arc::new(Inner { limit, used: AtomicUsize::new(0) }))
+        Self::with(limit, true)
+    }
+
+    /// A budget of buffers that keep what is written to them, or of such as only count it.
+    pub(crate) fn with(limit: usize, keeps_bytes: bool) -> Self {
+        Self(Arc::new(Inner { limit, used: AtomicUsize::new(0), keeps_bytes }))
+    }
+
+    /// Whether buffers keep what is written to them.
+    pub(crate) fn keeps_bytes(&self) -> bool {
+        self.0.keeps_bytes
     }
 
     /// Bytes taken at the moment.

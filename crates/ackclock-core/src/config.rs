@@ -34,6 +34,10 @@ pub struct EndpointConfig {
     pub time_wait_max: usize,
     /// Bytes that all buffers of all connections may take together.
     pub memory_budget: usize,
+    /// Whether buffers keep the bytes that are written and received. `false` is for simulations in which no byte has a
+    /// meaning: buffers then take their share of the budget as ever, hold no memory, and give zeros. Nothing but
+    /// the values of payload bytes depends on it.
+    pub keep_bytes: bool,
     /// First and last ephemeral port.
     pub ephemeral_ports: (u16, u16),
     /// How late a driver's timer may be: what pacing lets go at one time is at least what its rate makes of this
@@ -57,6 +61,7 @@ impl EndpointConfig {
             orphans_max: 65_536,
             time_wait_max: 65_536,
             memory_budget: 1 << 30,
+            keep_bytes: true,
             // RFC 6056 §3.2: as large a range as the system can spare.
             ephemeral_ports: (1024, 65_535),
             timer_granularity: Duration::from_millis(1),

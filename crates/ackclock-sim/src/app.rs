@@ -113,7 +113,7 @@ impl AppContext<'_> {
     /// As of [`Connection::read`], but for there being nothing yet, which is 0 bytes.
     pub fn read_any(&mut self, id: ConnectionId) -> Result<(u64, bool), ReadError> {
         let read = self.core.endpoint.update(self.world.now, id, |connection, now| {
-            let bytes = connection.read_slices().map(<[u8]>::len).iter().sum::<usize>();
+            let bytes = connection.readable();
             connection.consume(now, bytes);
             match connection.peek(&mut [0]) {
                 Ok(_) => Ok((bytes as u64, true)),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ackclock_control::congestion::Registry;
 use ackclock_core::EndpointConfig;
 
+use crate::alarm::Alarm;
 use crate::host::{Host, HostOptions, addr_of};
 use crate::link::Link;
 use crate::rng::Rng;
@@ -93,6 +94,7 @@ impl<'a> Builder<'a> {
         let mut endpoint = EndpointConfig::new(vec![addr_of(node, self.scenario.ipv6)], secret);
         endpoint.mtu = mtu;
         endpoint.memory_budget = MEMORY_BUDGET;
+        endpoint.keep_bytes = self.scenario.wants_full_packets();
         let settings = config.tcp.over(&self.scenario.tcp);
         endpoint.tcp = settings
             .config(self.registry)
@@ -101,9 +103,7 @@ impl<'a> Builder<'a> {
             node,
             endpoint,
             full: self.scenario.wants_full_packets(),
-            granularity: config.timer_granularity.map_or(0, |span| span.0),
-            lateness: config.timer_lateness.map_or(0, |span| span.0),
-            rng,
+            alarm: Alarm::new(config, rng),
         }))
     }
 }
@@ -111,4 +111,4 @@ impl<'a> Builder<'a> {
 /// The first port that a host serves traffic on.
 const FIRST_PORT: u16 = 20_000;
 /// What a host's buffers may take: a simulated host is not to be short of memory.
-const MEMORY_BUDGET: usize = 8 << 30;
+pub(crate) const MEMORY_BUDGET: usize = 8 << 30;

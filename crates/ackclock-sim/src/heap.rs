@@ -36,6 +36,11 @@ impl<E: Copy> Heap<E> {
         Self { entries: Vec::new() }
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// When the next event is.
     #[inline]
     pub(crate) fn peek(&self) -> Option<Key> {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ackclock_core::{ConnectionId, Endpoint, EndpointConfig, Event, Instant, Limits, ListenerId, Readiness};
 
+use crate::alarm::Alarm;
 use crate::app::{App, AppContext, AppEvent};
 use crate::flow::{Side, Stopwatches, name};
 use crate::observe::What;
@@ -36,10 +37,10 @@ pub(crate) struct Core {
     /// Whose each connection is, by its index.
     pub(crate) owned: Vec<Owned>,
     pub(crate) stopwatches: Stopwatches,
-    limits: Limits,
+    pub(crate) limits: Limits,
     /// Whether payloads are carried and checksums real.
     full: bool,
-    clock: Clock,
+    pub(crate) alarm: Alarm,
 }
 
 /// Whose a connection is.
@@ -52,26 +53,13 @@ pub(crate) struct Owned {
     pub(crate) name: u64,
 }
 
-/// When the host's timer fires: on time, or as its settings have it.
-#[derive(Debug)]
-struct Clock {
-    granularity: u64,
-    lateness: u64,
-    rng: Rng,
-    /// The deadline for which the timer was set, and when it will fire.
-    deadline: u64,
-    fires: u64,
-}
-
 /// How a host is to be.
 #[derive(Debug)]
 pub(crate) struct HostOptions {
     pub(crate) node: u32,
     pub(crate) endpoint: EndpointConfig,
     pub(crate) full: bool,
-    pub(crate) granularity: u64,
-    pub(crate) lateness: u64,
-    pub(crate) rng: Rng,
+    pub(crate) alarm: Alarm,
 }
 
 impl Host {
@@ -85,13 +73,7 @@ impl Host {
             stopwatches: Stopwatches::default(),
             limits: Limits { gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: !options.full },
             full: options.full,
-            clock: Clock {
-                granularity: options.granularity,
-                lateness: options.lateness,
-                rng: options.rng,
-                deadline: u64::MAX,
-                fires: u64::MAX,
-            },
+            alarm: options.alarm,
         };
         Self { core, apps: Vec::new() }
     }
@@ -102,12 +84,9 @@ impl Host {
         let now = world.now;
         let packet = world.net.packets.get(id);
         world.net.observers.tell(now, What::Delivered, self.core.node, None, packet);
-        if packet.is_tcp()
-            && let Some((src_port, dst_port)) = packet.ports()
-        {
-            let (_, ack, _) = packet.numbers();
-            let name = name(dst_port, source_node(packet.header()), src_port);
-            if let Some((flow, side, time)) = self.core.stopwatches.acked(name, ack, now.as_nanos()) {
+        if let Some(tcp) = packet.tcp() {
+            let name = name(tcp.dst_port, source_node(packet.header()), tcp.src_port);
+            if let Some((flow, side, time)) = self.core.stopwatches.acked(name, tcp.ack, now.as_nanos()) {
                 world.flows[flow as usize].rtt[usize::from(side == Side::To)].record(time);
             }
         }
@@ -119,12 +98,9 @@ impl Host {
 
     /// The timer that was set for now fires, unless it has been set to an earlier time since.
     pub(crate) fn timer(&mut self, world: &mut World) {
-        let clock = &mut self.core.clock;
-        if clock.fires != world.now.as_nanos() {
+        if !self.core.alarm.rings(world.now) {
             return;
         }
-        clock.deadline = u64::MAX;
-        clock.fires = u64::MAX;
         self.core.endpoint.handle_timeout(world.now);
         self.pump(world);
     }
@@ -195,16 +171,14 @@ impl Core {
         while let Some(packet) = self.endpoint.poll_transmit(now, self.limits) {
             any = true;
             let dst = destination_node(packet.header);
-            let id = world.net.packets.insert(&packet, self.full, dst);
+            let id = world.net.admit(now, self.node, &packet, self.full, dst);
             let sent = world.net.packets.get(id);
             if sent.payload_len() > 0
-                && let Some((src_port, dst_port)) = sent.ports()
+                && let Some(tcp) = sent.tcp()
             {
-                let (seq, ..) = sent.numbers();
-                let name = name(src_port, dst, dst_port);
-                self.stopwatches.sent(name, seq, sent.payload_len(), now.as_nanos());
+                let name = name(tcp.src_port, dst, tcp.dst_port);
+                self.stopwatches.sent(name, tcp.seq, sent.payload_len(), now.as_nanos());
             }
-            world.net.observers.tell(now, What::Sent, self.node, None, sent);
             world.net.forward(now, self.node, id);
         }
         any
@@ -221,24 +195,8 @@ impl Core {
     /// Sets the timer to the endpoint's next deadline, unless it fires before that anyway.
     #[inline]
     fn set_timer(&mut self, world: &mut World) {
-        let Some(deadline) = self.endpoint.poll_timeout() else { return };
-        let deadline = deadline.as_nanos();
-        let clock = &mut self.clock;
-        if deadline >= clock.deadline {
-            return;
-        }
-        clock.deadline = deadline;
-        // What is due already waits for the next instant, so that time goes on.
-        let mut fires = deadline.max(world.now.as_nanos() + 1);
-        if clock.granularity > 0 {
-            fires = fires.next_multiple_of(clock.granularity);
-        }
-        if clock.lateness > 0 {
-            fires += clock.rng.below(clock.lateness + 1);
-        }
-        if fires < clock.fires {
-            clock.fires = fires;
-            world.wake(fires, Wake::Host(self.node));
+        if let Some(deadline) = self.endpoint.poll_timeout() {
+            self.alarm.set(deadline, Wake::Host(self.node), world);
         }
     }
 
@@ -285,7 +243,7 @@ pub(crate) fn node_of(addr: IpAddr) -> u32 {
 }
 
 #[inline]
-fn destination_node(header: &[u8]) -> u32 {
+pub(crate) fn destination_node(header: &[u8]) -> u32 {
     if header[0] >> 4 == 6 { number(&header[24..40]) } else { number(&header[16..20]) }
 }
 

@@ -42,17 +42,23 @@
 //! | What can be described? | `scenario/` |
 //! | What happens next? | `simulation.rs` and, between the hosts, `world.rs` |
 //! | What does a link do? | `link.rs`, `transmitter.rs`, `wire.rs`, `queue/` |
-//! | What do hosts run? | `host.rs`, `app.rs`, `traffic/` |
+//! | What do hosts run? | `host.rs`, `app.rs`, `traffic/`; somebody else's stack, `guest.rs` |
+//! | How does async code run here (feature `tokio`)? | `hosted/` |
 //! | What is measured, and who may look on? | `flow.rs`, `meter.rs`, `report.rs`, `observe/` |
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod alarm;
 mod app;
 mod build;
+mod calendar;
 mod flow;
+mod guest;
 mod heap;
 mod host;
+#[cfg(feature = "tokio")]
+mod hosted;
 mod icmp;
 mod link;
 pub mod meter;
@@ -72,6 +78,9 @@ mod world;
 
 pub use app::{App, AppContext, AppEvent};
 pub use flow::Side;
+pub use guest::{Guest, GuestError};
+#[cfg(feature = "tokio")]
+pub use hosted::{HostedError, RunError, VirtualNetwork};
 pub use packet::PacketId;
 pub use report::Report;
 pub use scenario::{

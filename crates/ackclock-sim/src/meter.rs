@@ -33,6 +33,11 @@ impl Histogram {
         self.max = self.max.max(nanos);
     }
 
+    /// The same times, and so many that were nothing at all.
+    pub(crate) fn with_zeros(self, zeros: u64) -> Self {
+        Self { zeros: self.zeros + zeros, ..self }
+    }
+
     /// How many times were taken.
     #[must_use]
     pub fn count(&self) -> u64 {

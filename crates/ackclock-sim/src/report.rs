@@ -168,7 +168,7 @@ impl Report {
 impl LinkReport {
     fn new(name: String, link: &Link, now: Instant) -> Self {
         let stats = &link.stats;
-        let drops = DropRule::ALL.into_iter().zip(stats.dropped).filter(|(_, count)| *count > 0).collect();
+        let drops = DropRule::ALL.into_iter().zip(stats.dropped()).filter(|(_, count)| *count > 0).collect();
         Self {
             name,
             offered: stats.offered,
@@ -183,7 +183,7 @@ impl LinkReport {
             queue_mean: stats.length.mean_thousandths(now.as_nanos()) as f64 / 1000.0,
             queue_peak: stats.length.peak_packets,
             queue_peak_bytes: stats.length.peak_bytes,
-            queue_delay: (&stats.delay).into(),
+            queue_delay: (&stats.delays()).into(),
         }
     }
 

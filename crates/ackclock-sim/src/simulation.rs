@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use ackclock_control::congestion::Registry;
-use ackclock_core::{Instant, TcpConfig};
+use ackclock_core::{Instant, Limits, TcpConfig};
 
 use crate::app::{App, AppEvent};
 use crate::build::Builder;
+use crate::calendar::Calendar;
 use crate::flow::{Flow, Side};
-use crate::heap::Heap;
+use crate::guest::{Guest, GuestError, Guests, Seat};
 use crate::host::{Host, Hosted, addr_of};
 use crate::link::Link;
 use crate::observe::{FlowPoint, LinkPoint, Observer, Sample};
@@ -49,12 +50,13 @@ use crate::world::{Net, Wake, World};
 pub struct Simulation {
     pub(crate) scenario: Scenario,
     pub(crate) world: World,
-    /// By node; `None`: a router.
+    /// By node; `None`: a router, or a guest.
     pub(crate) hosts: Vec<Option<Box<Host>>>,
+    pub(crate) guests: Guests,
     nodes: BTreeMap<String, u32>,
     pub(crate) flow_names: Vec<String>,
     edges: Vec<Edge>,
-    end: Instant,
+    pub(crate) end: Instant,
 }
 
 /// A node of a simulation.
@@ -85,14 +87,14 @@ impl Simulation {
             scenario.hosts.iter().map(|host| &host.name).chain(&scenario.routers).cloned().collect();
         let mut builder = Builder::new(scenario, registry, &names);
         let edges = builder.edges();
-        let forwards: Vec<bool> = (0..names.len()).map(|node| node >= scenario.hosts.len()).collect();
+        let forwards = routers(names.len(), scenario);
         let ports: Vec<u16> = scenario.traffic.iter().map(|traffic| builder.port(traffic)).collect();
         let net = Net::new(builder.links(&ports), Routes::new(&forwards, &edges), scenario.ipv6);
         let hosts = builder.hosts()?;
         let world = World {
             now: Instant::ZERO,
             net,
-            timers: Heap::new(),
+            timers: Calendar::new(),
             flows: Vec::new(),
             scratch: Scratch::new(),
             zeros: vec![0; ZEROS].into(),
@@ -100,7 +102,8 @@ impl Simulation {
         let end = Instant::from_nanos(scenario.duration.0);
         let (scenario, flow_names) = (scenario.clone(), Vec::new());
         let nodes = names.into_iter().zip(0..).collect();
-        let mut simulation = Self { scenario, world, hosts, nodes, flow_names, edges, end };
+        let guests = Guests::default();
+        let mut simulation = Self { scenario, world, hosts, guests, nodes, flow_names, edges, end };
         simulation.begin(&ports, registry)?;
         Ok(simulation)
     }
@@ -135,6 +138,59 @@ impl Simulation {
         };
         let flow = self.add_flow(name, start);
         self.place(node.number, app, flow, Side::From, start);
+        true
+    }
+
+    /// Puts a stack of one's own in the place of a host's endpoint. The scenario must have `full_packets`, and the guest
+    /// the address that [`Self::node`] gives.
+    ///
+    /// # Errors
+    /// There is no such host, or somebody else is there.
+    pub fn add_guest(&mut self, host: &str, guest: Box<dyn Guest>) -> Result<(), GuestError> {
+        let node = self.vacancy(host)?;
+        let Some(place) = self.hosts[node as usize].take() else {
+            return Err(GuestError::Router(host.into()));
+        };
+        let Limits { gso_max_v4, gso_max_v6, .. } = place.core.limits;
+        let limits = Limits { gso_max_v4, gso_max_v6, tx_checksum: false };
+        let alarm = place.core.alarm;
+        self.guests.add(Seat { node, guest, limits, alarm });
+        self.pump_guest(node);
+        Ok(())
+    }
+
+    /// Takes what a guest has to send by itself, without a packet or a timer having come to it.
+    ///
+    /// Returns `false` if there is no guest at this host.
+    pub fn poke(&mut self, host: &str) -> bool {
+        self.node(host).is_some_and(|node| self.pump_guest(node.number))
+    }
+
+    /// The number of a host that a guest could have.
+    pub(crate) fn vacancy(&self, host: &str) -> Result<u32, GuestError> {
+        let Some(node) = self.node(host) else {
+            let hosts = self.scenario.hosts.iter().map(|host| host.name.clone()).collect();
+            return Err(GuestError::NoSuchHost { name: host.to_owned(), hosts });
+        };
+        if self.guests.has(node.number) {
+            return Err(GuestError::Taken(host.to_owned()));
+        }
+        let Some(place) = &self.hosts[node.number as usize] else {
+            return Err(GuestError::Router(host.to_owned()));
+        };
+        if let Some(app) = place.apps.first() {
+            let traffic = self.flow_names[app.flow as usize].clone();
+            return Err(GuestError::Busy { host: host.to_owned(), traffic });
+        }
+        if !self.scenario.wants_full_packets() {
+            return Err(GuestError::NoPayloads);
+        }
+        Ok(node.number)
+    }
+
+    pub(crate) fn pump_guest(&mut self, node: u32) -> bool {
+        let Some(seat) = self.guests.call(node) else { return false };
+        seat.pump(&mut self.world);
         true
     }
 
@@ -199,15 +255,18 @@ impl Simulation {
 
     /// The next event happens, unless it is later than `until`.
     #[inline]
-    fn step(&mut self, until: Instant) -> bool {
+    pub(crate) fn step(&mut self, until: Instant) -> bool {
         let world = &mut self.world;
-        let (packet, timer) = (world.net.heap.peek(), world.timers.peek());
+        let until = until.as_nanos();
+        let packet = world.net.calendar.peek_until(until);
+        // Timers behind the next packet need not be sorted yet.
+        let timer = world.timers.peek_until(packet.map_or(until, |packet| packet.at.min(until)));
         let packets_first = match (packet, timer) {
             (Some(packet), Some(timer)) => packet < timer,
             (packet, _) => packet.is_some(),
         };
         let next = if packets_first { packet } else { timer };
-        let Some(key) = next.filter(|key| key.at <= until.as_nanos()) else { return false };
+        let Some(key) = next.filter(|key| key.at <= until) else { return false };
         world.now = Instant::from_nanos(key.at);
         if !packets_first {
             if let Some(entry) = world.timers.pop() {
@@ -219,7 +278,13 @@ impl Simulation {
                     world.net.delivered += 1;
                     host.receive(id, world);
                 }
-                None => world.net.route(world.now, node, id),
+                None => match self.guests.call(node) {
+                    Some(guest) => {
+                        world.net.delivered += 1;
+                        guest.receive(id, world);
+                    }
+                    None => world.net.route(world.now, node, id),
+                },
             }
         }
         true
@@ -231,6 +296,8 @@ impl Simulation {
             Wake::Host(host) => {
                 if let Some(host) = &mut self.hosts[host as usize] {
                     host.timer(world);
+                } else if let Some(guest) = self.guests.call(host) {
+                    guest.timer(world);
                 }
             }
             Wake::App { host, app, number } => {
@@ -320,7 +387,7 @@ impl Simulation {
             self.change_direction(direction, &change);
         }
         if change.up.is_some() || change.cost.is_some() {
-            let forwards: Vec<bool> = self.hosts.iter().map(Option::is_none).collect();
+            let forwards = routers(self.nodes.len(), &self.scenario);
             self.world.net.routes = Routes::new(&forwards, &self.edges);
         }
     }
@@ -373,14 +440,19 @@ impl Simulation {
     }
 }
 
+/// Which nodes forward: routers, which come behind the hosts.
+fn routers(nodes: usize, scenario: &Scenario) -> Vec<bool> {
+    (0..nodes).map(|node| node >= scenario.hosts.len()).collect()
+}
+
 fn link_point(link: &Link) -> LinkPoint {
     LinkPoint {
         queue_packets: link.queue.len() as u32,
         queue_bytes: link.queue.bytes(),
         sent_bytes: link.stats.sent_bytes,
-        dropped: link.stats.dropped.iter().sum(),
+        dropped: link.stats.dropped().iter().sum(),
     }
 }
 
 /// How much is written at a time of bytes that do not matter.
-const ZEROS: usize = 8 << 10;
+const ZEROS: usize = 64 << 10;

@@ -1,9 +1,11 @@
 //! The network between the hosts, and what all hosts share: time, events, packets, links.
 
 use ackclock_core::Instant;
+use ackclock_wire::TxPacket;
 
+use crate::calendar::Calendar;
 use crate::flow::Flow;
-use crate::heap::{Heap, Key};
+use crate::heap::Key;
 use crate::host::addr_of;
 use crate::icmp::{self, Complaint};
 use crate::link::{Flying, Link};
@@ -19,7 +21,7 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) net: Net,
     /// Timers: far more of them than of packets wait, and far fewer fire, so they have a heap of their own.
-    pub(crate) timers: Heap<Wake>,
+    pub(crate) timers: Calendar<Wake>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) scratch: Scratch,
     /// What applications write whose bytes do not matter.
@@ -39,7 +41,7 @@ pub(crate) enum Wake {
 /// The network: links, routes, what is under way.
 #[derive(Debug)]
 pub(crate) struct Net {
-    pub(crate) heap: Heap<NetEvent>,
+    pub(crate) calendar: Calendar<NetEvent>,
     pub(crate) packets: Packets,
     pub(crate) links: Vec<Link>,
     pub(crate) routes: Routes,
@@ -76,7 +78,7 @@ impl World {
 impl Net {
     pub(crate) fn new(links: Vec<Link>, routes: Routes, ipv6: bool) -> Self {
         Self {
-            heap: Heap::new(),
+            calendar: Calendar::new(),
             packets: Packets::default(),
             links,
             routes,
@@ -102,27 +104,42 @@ impl Net {
     #[inline]
     pub(crate) fn step(&mut self, now: Instant) -> Option<(u32, PacketId)> {
         self.events += 1;
-        match self.heap.peek_event()? {
+        match self.calendar.peek_event()? {
             NetEvent::Arrival(index) => {
                 let link = &mut self.links[index as usize];
                 let arrived = link.flying.pop_front();
                 match link.flying.front() {
-                    Some(next) => self.heap.replace_next(next.arrives, NetEvent::Arrival(index)),
-                    None => _ = self.heap.pop(),
+                    Some(next) => self.calendar.replace_next(next.arrives, NetEvent::Arrival(index)),
+                    None => _ = self.calendar.pop(),
                 }
                 arrived.map(|flying| (link.to, flying.packet))
             }
             NetEvent::Stray { link, packet } => {
-                self.heap.pop();
+                self.calendar.pop();
                 Some((self.links[link as usize].to, packet))
             }
             NetEvent::Free(index) => {
-                self.heap.pop();
+                self.calendar.pop();
                 self.links[index as usize].waits = false;
                 self.send_next(now, index);
                 None
             }
         }
+    }
+
+    /// A host sends a packet, which is still at the host. `carry`: with the values of its payload.
+    #[inline]
+    pub(crate) fn admit(
+        &mut self,
+        now: Instant,
+        node: u32,
+        packet: &TxPacket<'_>,
+        carry: bool,
+        dst: u32,
+    ) -> PacketId {
+        let id = self.packets.insert(packet, carry, dst);
+        self.observers.tell(now, What::Sent, node, None, self.packets.get(id));
+        id
     }
 
     /// A packet has come to a router.
@@ -167,7 +184,7 @@ impl Net {
         let queued = Queued { packet: id, bytes, since: now, flow, ecn_capable: packet.ecn() != 0 };
         self.observers.tell(now, What::Queued, link.from, Some(index), packet);
         if is_free && link.transparent {
-            return self.send(now, index, &queued);
+            return self.send(now, index, &queued, true);
         }
         let mut cx =
             Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
@@ -182,7 +199,7 @@ impl Net {
         self.settle(now, index);
         if !waits {
             let key = self.key(free);
-            self.heap.push(key, NetEvent::Free(index));
+            self.calendar.push(key, NetEvent::Free(index));
         }
     }
 
@@ -197,25 +214,25 @@ impl Net {
         self.observers.queue(now, index, &*link.queue);
         self.settle(now, index);
         if let Some(next) = next {
-            self.send(now, index, &next);
+            self.send(now, index, &next, false);
         }
     }
 
-    /// The transmitter sends a packet.
+    /// The transmitter sends a packet. `is_last`: it is known that none waits behind it.
     #[inline]
-    fn send(&mut self, now: Instant, index: u32, next: &Queued) {
+    fn send(&mut self, now: Instant, index: u32, next: &Queued, is_last: bool) {
         let link = &mut self.links[index as usize];
         let begins = now.as_nanos();
         let ends = link.transmitter.send(begins, next.bytes);
-        link.stats.delay.record(begins - next.since.as_nanos());
+        link.stats.note_wait(begins - next.since.as_nanos());
         link.stats.sent += 1;
         link.stats.sent_bytes += u64::from(next.bytes);
         link.stats.busy_ns += ends - begins;
         let from = link.from;
-        if !link.queue.is_empty() {
+        if !is_last && !link.queue.is_empty() {
             link.waits = true;
             let key = self.key(ends);
-            self.heap.push(key, NetEvent::Free(index));
+            self.calendar.push(key, NetEvent::Free(index));
         }
         self.observers.tell(now, What::Departed, from, Some(index), self.packets.get(next.packet));
         self.launch(now, index, ends, next.packet);
@@ -237,7 +254,7 @@ impl Net {
                     if free {
                         self.links[index as usize].stats.reordered += 1;
                         let key = self.key(arrives + late);
-                        self.heap.push(key, NetEvent::Stray { link: index, packet: id });
+                        self.calendar.push(key, NetEvent::Stray { link: index, packet: id });
                     } else {
                         self.fly(index, arrives + late, id);
                     }
@@ -256,7 +273,7 @@ impl Net {
         let key = self.key(at);
         self.links[index as usize].flying.push_back(Flying { arrives: key, packet });
         if first {
-            self.heap.push(key, NetEvent::Arrival(index));
+            self.calendar.push(key, NetEvent::Arrival(index));
         }
     }
 

@@ -4,4 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod chart;
+pub mod explain;
+pub mod export;
 pub mod file;
+pub mod report;

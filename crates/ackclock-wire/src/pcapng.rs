@@ -25,6 +25,8 @@ pub struct Record<'a> {
     pub parts: &'a [&'a [u8]],
     /// How long it was, in bytes.
     pub len: usize,
+    /// What is said of it; nothing, if empty.
+    pub comment: &'a str,
 }
 
 /// Appends what a file starts with.
@@ -66,6 +68,9 @@ pub fn packet(out: &mut Vec<u8>, record: &Record<'_>, snap_len: u32) {
         body.extend(record.parts.iter().flat_map(|part| part.iter()).take(kept));
         pad(body, kept);
         let flags: u32 = if record.direction == Direction::Received { 1 } else { 2 };
+        if !record.comment.is_empty() {
+            option(body, COMMENT, record.comment.as_bytes());
+        }
         option(body, EPB_FLAGS, &flags.to_le_bytes());
         option(body, END_OF_OPTIONS, &[]);
     });
@@ -116,6 +121,7 @@ const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const LINKTYPE_RAW: u16 = 101;
 
 const END_OF_OPTIONS: u16 = 0;
+const COMMENT: u16 = 1;
 const SHB_USERAPPL: u16 = 4;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;

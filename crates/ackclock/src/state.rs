@@ -3,7 +3,7 @@
 //! Nothing here decides anything about TCP. Methods translate between the endpoint's events and the waiting tasks,
 //! and between sockets' habits (linger, deferred accept, closing a whole stack) and the endpoint's calls.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::{Cidr, NoRoute, StackError, error};
 pub(crate) struct State {
     pub(crate) endpoint: Endpoint,
     pub(crate) streams: StreamTable,
-    pub(crate) listeners: HashMap<ListenerId, ListenerSlot>,
+    pub(crate) listeners: BTreeMap<ListenerId, ListenerSlot>,
     pub(crate) limits: Limits,
     /// Settings of connections that name none.
     pub(crate) tcp: TcpConfig,
@@ -89,7 +89,7 @@ impl State {
         Self {
             endpoint,
             streams: StreamTable::default(),
-            listeners: HashMap::new(),
+            listeners: BTreeMap::new(),
             limits,
             tcp,
             choices: Arc::new(choices),

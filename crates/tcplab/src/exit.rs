@@ -56,6 +56,11 @@ impl Failure {
         }
     }
 
+    /// The user's interrupt came before all was done.
+    pub(crate) fn interrupted(what: impl fmt::Display) -> Self {
+        Self::new(Exit::Failed, format!("interrupted: {what}"))
+    }
+
     /// Adds what mends it.
     pub(crate) fn remedy(self, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..self }

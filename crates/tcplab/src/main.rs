@@ -2,11 +2,24 @@
 
 #![forbid(unsafe_code)]
 
+mod assess;
+mod capture;
+mod compare;
+mod convert;
 mod exit;
+mod explain;
+mod kit_command;
 mod output;
-#[expect(dead_code, reason = "experiments are built from it; the first of them takes this line away")]
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "experiments are built from it; the first of them takes this line away")
+)]
 mod papers;
 mod picture;
+mod recorded;
+mod rto;
+mod run;
+mod ssthresh;
 
 use std::process::ExitCode;
 
@@ -27,13 +40,34 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Repeats the experiments of the four papers.
+    /// Run a scenario, and say what came of its flows and links
+    Run(run::Args),
+    /// Compare congestion controllers over a grid of rates, delays, buffers and losses
+    Compare(compare::Args),
+    /// Repeat the experiments of the four papers
     Papers(papers::Args),
+    /// Examine congestion controllers: the checks of the kit, and a fixed list of simulated situations
+    Kit(kit_command::Args),
+    /// Say where the time of traced connections went, and why a byte was sent again
+    Explain(explain::Args),
+    /// Turn a trace into CSV, JSON lines or a packet capture
+    Convert(convert::Args),
+    /// Assess the retransmission timeouts of captured connections
+    Rto(rto::Args),
+    /// Assess what estimates of the bandwidth would have done at the start of captured connections
+    Ssthresh(ssthresh::Args),
 }
 
 fn main() -> ExitCode {
     let outcome: anyhow::Result<Exit> = match Args::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Papers(args) => papers::run(&args),
+        Command::Kit(args) => kit_command::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Rto(args) => rto::run(&args),
+        Command::Ssthresh(args) => ssthresh::run(&args),
     };
     let exit = outcome.unwrap_or_else(|error| {
         output::say(&format!("tcplab: {error:#}"));

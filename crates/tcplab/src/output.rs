@@ -1,8 +1,8 @@
-//! What a command leaves: words on stdout, files that are complete or not there, tables, a bar on a terminal.
+//! What a command leaves: words on stdout, files that are complete or not there, a bar on a terminal.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -11,8 +11,13 @@ use crate::exit::Failure;
 
 /// Writes to stdout. A reader that has gone away is no failure; a full disk is one.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same with bytes.
+pub(crate) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::file("write", Path::new("stdout"), &error).into())
         }
@@ -27,8 +32,8 @@ pub(crate) fn say(text: &str) {
 
 /// Writes a whole file: under another name first, so that whoever reads it sees the old one or the new one.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
-    let replaced = replace(path, contents);
-    replaced.map_err(|error| Failure::file("write", path, &error).into())
+    let (new, mut file) = NewFile::create(path)?;
+    new.commit(file.write_all(contents))
 }
 
 /// Writes a value as JSON with a line's end.
@@ -43,56 +48,6 @@ pub(crate) fn make_folder(path: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(path).map_err(|error| Failure::file("make the folder", path, &error).into())
 }
 
-/// Text in columns: the first to the left, the others to the right.
-pub(crate) fn columns<S: AsRef<str>>(head: &[S], rows: &[Vec<String>]) -> String {
-    let first: Vec<&str> = head.iter().map(AsRef::as_ref).collect();
-    let all: Vec<Vec<&str>> = std::iter::once(first).chain(rows.iter().map(|row| texts(row))).collect();
-    let count = all.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..count).map(width).collect();
-    let mut text = String::new();
-    for row in &all {
-        let mut line = String::new();
-        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            line += &match column {
-                0 => format!("{cell:<width$}"),
-                _ => format!("  {cell:>width$}"),
-            };
-        }
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
-}
-
-/// The same as a table of Markdown.
-pub(crate) fn markdown_table<S: AsRef<str>>(head: &[S], rows: &[Vec<String>]) -> String {
-    let line = |cells: Vec<&str>| {
-        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let mut text = line(head.iter().map(AsRef::as_ref).collect());
-    text += &format!("|{}\n", "---|".repeat(head.len()));
-    rows.iter().for_each(|row| text += &line(texts(row)));
-    text
-}
-
-/// A number with four digits that mean something, and no exponent.
-pub(crate) fn number(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
-    }
-    let digits = 3 - value.abs().log10().floor() as i32;
-    let rounded = format!("{value:.*}", usize::try_from(digits).unwrap_or(0));
-    if rounded.contains('.') {
-        rounded.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        rounded
-    }
-}
-
 /// A bar on stderr, where that is a terminal.
 pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {elapsed}, {eta} to go");
@@ -101,47 +56,61 @@ pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
     bar
 }
 
-fn texts(row: &[String]) -> Vec<&str> {
-    row.iter().map(String::as_str).collect()
+/// A file in the making: it has its name when it is complete, and until then whatever had the name stays.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    path: PathBuf,
+    /// Links are followed, so that they stay.
+    target: PathBuf,
+    /// Where it is written; `None`: a device or a pipe, which cannot be replaced.
+    beside: Option<PathBuf>,
 }
 
-fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    // A symbolic link stays one; a device or a pipe cannot be replaced.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if fs::metadata(&target).is_ok_and(|existing| !existing.is_file() && !existing.is_dir()) {
-        return File::options().write(true).open(&target)?.write_all(contents);
+impl NewFile {
+    /// Begins a file; what comes out is where to write to.
+    pub(crate) fn create(path: &Path) -> anyhow::Result<(Self, File)> {
+        Self::open(path).map_err(|error| Failure::file("write", path, &error).into())
     }
-    let name = target.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy().into_owned();
-    let beside = target.with_file_name(format!(".{name}.{}.part", std::process::id()));
-    let written = File::create(&beside).and_then(|mut file| {
-        file.write_all(contents)?;
-        // Some file systems tell only now that the disk is full.
-        file.sync_all()
-    });
-    let renamed = written.and_then(|()| fs::rename(&beside, &target));
-    if renamed.is_err() {
-        // If it cannot be removed it stays, under a name that says what it is.
-        let _ = fs::remove_file(&beside);
+
+    fn open(path: &Path) -> io::Result<(Self, File)> {
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let existing = fs::metadata(&target);
+        if existing.is_ok_and(|existing| !existing.is_file() && !existing.is_dir()) {
+            let file = File::options().write(true).open(&target)?;
+            return Ok((Self { path: path.to_owned(), target, beside: None }, file));
+        }
+        let name = target.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy().into_owned();
+        let beside = target.with_file_name(format!(".{name}.{}.part", std::process::id()));
+        let file = File::create(&beside)?;
+        Ok((Self { path: path.to_owned(), target, beside: Some(beside) }, file))
     }
-    renamed
+
+    /// Gives the file its name, unless writing it has failed.
+    pub(crate) fn commit(mut self, written: io::Result<()>) -> anyhow::Result<()> {
+        let done = written.and_then(|()| {
+            let Some(beside) = &self.beside else { return Ok(()) };
+            // Some file systems tell only now that the disk is full.
+            File::open(beside)?.sync_all()?;
+            fs::rename(beside, &self.target)
+        });
+        done.map_err(|error| Failure::file("write", &self.path, &error))?;
+        self.beside = None;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(beside) = &self.beside {
+            // If it cannot be removed it stays, under a name that says what it is.
+            let _ = fs::remove_file(beside);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_keep_four_digits() {
-        let shown = [0.0, 0.012_345, 1.0, 12.5, 1234.56, 123_456.7, -0.5].map(number);
-        assert_eq!(shown, ["0", "0.01235", "1", "12.5", "1235", "123457", "-0.5"]);
-    }
-
-    #[test]
-    fn columns_are_as_wide_as_their_widest() {
-        let rows = vec![vec!["a".to_owned(), "1000".to_owned()], vec!["bcd".to_owned(), "2".to_owned()]];
-        assert_eq!(columns(&["", "n"], &rows), "        n\na    1000\nbcd     2\n");
-        assert_eq!(markdown_table(&["x", "n"], &rows), "| x | n |\n|---|---|\n| a | 1000 |\n| bcd | 2 |\n");
-    }
 
     #[test]
     fn a_file_that_cannot_be_written_leaves_nothing_beside_it() {

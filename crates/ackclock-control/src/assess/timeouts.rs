@@ -136,6 +136,26 @@ impl Summary {
     }
 }
 
+/// An expiry of the estimator's timer, told when the next acknowledgement of new data has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// Whether it was a good one of a segment not retransmitted before, rather than a bad one.
+    pub good: bool,
+    /// Whether the timer had been backed off for an expiry before it.
+    pub again: bool,
+    /// Until that acknowledgement: since the recorded retransmission for a good one (ΔT in §2.8), since the expiry for a
+    /// bad one (A in §2.7).
+    pub until_ack: Duration,
+    /// The timeout, and RTTVAR, at the time.
+    pub rto: Duration,
+    /// See `rto`.
+    pub rttvar: Duration,
+    /// The smallest round trip so far; `None` before the first.
+    pub rtt_smallest: Option<Duration>,
+    /// The largest round trip so far.
+    pub rtt_largest: Duration,
+}
+
 /// Replays a connection to the estimator of `config`. With `undo_quarters`, a bad timeout is taken back if the next
 /// acknowledgement comes sooner after it than so many quarters of the smallest round trip (§2.8: 2 or 3).
 #[must_use]
@@ -144,7 +164,17 @@ pub fn assess(
     config: &RtoConfig,
     undo_quarters: Option<u8>,
 ) -> Timeouts {
-    let mut replay = Replay::new(config, undo_quarters);
+    assess_each(events, config, undo_quarters, &mut |_| ())
+}
+
+/// As [`assess`], and tells each good first expiry and each bad one, the undone included.
+pub fn assess_each(
+    events: impl IntoIterator<Item = Event>,
+    config: &RtoConfig,
+    undo_quarters: Option<u8>,
+    told: &mut dyn FnMut(&Expiry),
+) -> Timeouts {
+    let mut replay = Replay::new(config, undo_quarters, told);
     for event in events {
         match event {
             Event::Sent { at, from, to, why } => replay.sent(at, from, to, why),
@@ -154,9 +184,12 @@ pub fn assess(
     replay.finish()
 }
 
-struct Replay {
+struct Replay<'a> {
     rtt: RttEstimator,
     undo_quarters: Option<u8>,
+    told: &'a mut dyn FnMut(&Expiry),
+    /// Good expiries since the last new acknowledgement, with the times of the retransmissions.
+    unanswered: Vec<(Instant, Expiry)>,
     /// When the timer expires, if it runs.
     expires: Option<Instant>,
     outstanding: VecDeque<Segment>,
@@ -167,6 +200,7 @@ struct Replay {
     /// The last round trip, of whatever segment.
     latest: Duration,
     smallest: Duration,
+    largest: Duration,
     /// The sum of ξ, and over how many timeouts.
     cost_sum: f64,
     costs: f64,
@@ -180,17 +214,20 @@ struct Segment {
     retransmissions: u32,
 }
 
-impl Replay {
-    fn new(config: &RtoConfig, undo_quarters: Option<u8>) -> Self {
+impl<'a> Replay<'a> {
+    fn new(config: &RtoConfig, undo_quarters: Option<u8>, told: &'a mut dyn FnMut(&Expiry)) -> Self {
         Self {
             rtt: RttEstimator::new(config),
             undo_quarters,
+            told,
+            unanswered: Vec::new(),
             expires: None,
             outstanding: VecDeque::new(),
             acked: 0,
             retransmitting: false,
             latest: Duration::ZERO,
             smallest: Duration::MAX,
+            largest: Duration::ZERO,
             cost_sum: 0.0,
             costs: 0.0,
             timeouts: Timeouts::default(),
@@ -208,7 +245,7 @@ impl Replay {
         match why {
             // Step 3: charged, and backed off.
             Why::Timeout { avoidable: false } => {
-                self.charge(repeated);
+                self.charge(at, repeated);
                 self.rtt.on_expiry();
             }
             // Step 4: a deficiency of the recorded sender.
@@ -231,12 +268,13 @@ impl Replay {
         repeated
     }
 
-    fn charge(&mut self, repeated: bool) {
+    fn charge(&mut self, at: Instant, repeated: bool) {
         if repeated {
             self.timeouts.repeated = self.timeouts.repeated.saturating_add(1);
             return;
         }
         let rto = self.rtt.rto();
+        self.unanswered.push((at, self.expiry(true, self.rtt.backoff() > 0, rto)));
         self.timeouts.good = self.timeouts.good.saturating_add(1);
         self.timeouts.waited = self.timeouts.waited.saturating_add(rto);
         if !self.latest.is_zero() {
@@ -251,6 +289,9 @@ impl Replay {
             return;
         }
         self.acked = to;
+        for (sent_at, expiry) in self.unanswered.drain(..) {
+            (self.told)(&Expiry { until_ack: at.saturating_since(sent_at), ..expiry });
+        }
         let bad = self.count_bad(at);
         let sampled = self.measure(at);
         for _ in 0..bad {
@@ -273,12 +314,26 @@ impl Replay {
             } else {
                 self.timeouts.bad = self.timeouts.bad.saturating_add(1);
             }
+            let expiry = self.expiry(false, count > 0, timer.rto());
+            (self.told)(&Expiry { until_ack: at.saturating_since(expired), ..expiry });
             count += 1;
             timer.on_spurious_expiry();
             timer.on_expiry();
             self.expires = Some(timer.expires_at(expired));
         }
         count
+    }
+
+    fn expiry(&self, good: bool, again: bool, rto: Duration) -> Expiry {
+        Expiry {
+            good,
+            again,
+            until_ack: Duration::ZERO,
+            rto,
+            rttvar: self.rtt.rttvar(),
+            rtt_smallest: (self.smallest != Duration::MAX).then_some(self.smallest),
+            rtt_largest: self.largest,
+        }
     }
 
     /// §2.8: ΔT is less than f of the smallest round trip.
@@ -299,6 +354,7 @@ impl Replay {
             }
             self.latest = at.saturating_since(segment.sent_at);
             self.smallest = self.smallest.min(self.latest);
+            self.largest = self.largest.max(self.latest);
             sampled = sampled || self.rtt.on_segment_acked(segment.sent_at, at);
         }
         sampled
@@ -317,7 +373,7 @@ const EXPIRIES_MAX: u32 = 128;
 mod tests {
     use std::time::Duration;
 
-    use super::{Event, Summary, Timeouts, Why, assess};
+    use super::{Event, Expiry, Summary, Timeouts, Why, assess, assess_each};
     use crate::Instant;
     use crate::rtt::presets;
 
@@ -406,6 +462,42 @@ mod tests {
             let timeouts = after_first_round_trip(&[sent(200, 1, Why::New), acked(ms, 2)], Some(2));
             assert_eq!((timeouts.undone, timeouts.bad), (undone, 1 - undone), "{ms}");
         }
+    }
+
+    #[test]
+    fn expiries_are_told_with_what_was_known_and_what_followed() {
+        // Tests: A2, A3
+        let ms = Duration::from_millis;
+        // A bad one at 500 and, backed off, at 1100; a segment lost and sent again at 5000.
+        let events = [
+            sent(0, 0, Why::New),
+            acked(100, 1),
+            sent(200, 1, Why::New),
+            acked(1250, 2),
+            sent(1300, 2, Why::New),
+            sent(5000, 2, EXPIRED),
+            acked(5040, 3),
+        ];
+        let mut expiries = Vec::new();
+        let config = presets::find("ap-min-0").unwrap().config;
+        let timeouts = assess_each(events, &config, None, &mut |expiry| expiries.push(*expiry));
+        assert_eq!(timeouts, assess(events, &config, None));
+        assert_eq!((timeouts.bad, timeouts.good), (2, 1));
+        let first = Expiry {
+            good: false,
+            again: false,
+            until_ack: ms(750),
+            rto: ms(300),
+            rttvar: ms(50),
+            rtt_smallest: Some(ms(100)),
+            rtt_largest: ms(100),
+        };
+        let second = Expiry { again: true, until_ack: ms(150), rto: ms(600), ..first };
+        assert_eq!(expiries[..2], [first, second]);
+        assert_eq!(
+            (expiries[2].good, expiries[2].until_ack, expiries[2].rtt_largest),
+            (true, ms(40), ms(1050))
+        );
     }
 
     #[test]

@@ -5,10 +5,11 @@
 //! of §III-A is a recovery policy; that the window shrinks only for losses of segments sent after the last
 //! decrease is how episodes are defined ([`Controller::on_loss_episode`]).
 //!
-//! Deviations: the round trip compared is the smallest of those that ended since the last comparison, not the
-//! distinguished segment's alone, whose acknowledgement the peer may have delayed; the linear change of a
-//! round trip is made at its start, at once; on a loss the window is halved, as in the Reno that Vegas was
-//! made from (the paper does not say).
+//! Deviations: BaseRTT is the smallest round trip of data, where the paper's counts the handshake's too
+//! ([`Thresholds::with_handshake`] chooses that); the round trip compared is the smallest of those that ended since
+//! the last comparison, not the distinguished segment's alone, whose acknowledgement the peer may have delayed; the
+//! linear change of a round trip is made at its start, at once; on a loss the window is halved, as in the Reno that
+//! Vegas was made from (the paper does not say).
 
 use super::round::RoundTimes;
 use super::window::{SlowStart, Window, window_methods};
@@ -41,18 +42,21 @@ pub struct Thresholds {
     alpha: u16,
     beta: u16,
     gamma: u16,
+    /// Whether the handshake's round trip counts for BaseRTT.
+    handshake: bool,
 }
 
 impl Thresholds {
     /// The paper's choice, Vegas-1,3.
-    pub const ONE_THREE: Self = Self { alpha: 1, beta: 3, gamma: 1 };
+    pub const ONE_THREE: Self = Self { alpha: 1, beta: 3, gamma: 1, handshake: false };
     /// The alternative of tables I and IV, Vegas-2,4.
-    pub const TWO_FOUR: Self = Self { alpha: 2, beta: 4, gamma: 1 };
+    pub const TWO_FOUR: Self = Self { alpha: 2, beta: 4, gamma: 1, handshake: false };
     /// Their names in the registry's words.
     pub(super) const PARAMETERS: &[Parameter] = &[
         Parameter { name: "alpha", values: Self::RANGE, default: 1 },
         Parameter { name: "beta", values: Self::RANGE, default: 3 },
         Parameter { name: "gamma", values: Self::RANGE, default: 1 },
+        Parameter { name: "base", values: Values::Words(&["data", "any"]), default: 0 },
     ];
     const RANGE: Values = Values::Number(1, 1000);
 
@@ -64,7 +68,7 @@ impl Thresholds {
         let range = 1..=1000;
         // §III-B: α is above zero, so that some buffer is in use, and below β, or the window would oscillate.
         if alpha < beta && [alpha, beta, gamma].iter().all(|threshold| range.contains(threshold)) {
-            return Ok(Self { alpha, beta, gamma });
+            return Ok(Self { alpha, beta, gamma, handshake: false });
         }
         let given = format!("alpha={alpha},beta={beta},gamma={gamma}");
         Err(InvalidParameter::new(given, "each must be 1 to 1000, and alpha below beta"))
@@ -72,7 +76,19 @@ impl Thresholds {
 
     pub(super) fn from_settings(settings: &Settings) -> Result<Self, InvalidParameter> {
         let number = |name| u16::try_from(settings.value(name)).unwrap_or(0);
-        Self::new(number("alpha"), number("beta"), number("gamma"))
+        let thresholds = Self::new(number("alpha"), number("beta"), number("gamma"))?;
+        Ok(thresholds.with_handshake(settings.value("base") == 1))
+    }
+
+    /// These thresholds, with BaseRTT the smallest of all round trips, that of the handshake included, or of those of
+    /// data alone.
+    ///
+    /// §III-B has BaseRTT "the minimum of all measured round trip times; it is commonly the RTT of the first segment sent
+    /// by the connection", which is the SYN. That is shorter than any data segment's by the time that a full segment
+    /// takes to be sent at each hop, and up to so many segments' worth of it is held to be queued that is not.
+    #[must_use]
+    pub fn with_handshake(self, handshake: bool) -> Self {
+        Self { handshake, ..self }
     }
 }
 
@@ -87,7 +103,7 @@ impl Vegas {
         source: "Brakmo and Peterson, TCP Vegas, IEEE JSAC 13(8)",
         signal: Signal::Delay,
         keeps_in_queue: "one to three segments",
-        deviations: "compares the smallest round trip, as acknowledgements may be delayed; a round trip's linear change is made at its start; halves on loss, as Reno",
+        deviations: "BaseRTT is that of data unless base=any; compares the smallest round trip, as acknowledgements may be delayed; a round trip's linear change is made at its start; halves on loss, as Reno",
         exceptions: &[],
     };
     /// What it is with thresholds of 2 and 4.
@@ -129,7 +145,7 @@ impl Vegas {
     /// The end of a round trip: Actual against Expected.
     fn decide(&mut self, rtt: Option<u64>) {
         let extra = rtt.and_then(|rtt| self.extra_segments(rtt));
-        let Thresholds { alpha, beta, gamma } = self.thresholds;
+        let Thresholds { alpha, beta, gamma, .. } = self.thresholds;
         if self.window.in_slow_start() {
             // §III-C: exponential growth only every other round trip, so that the comparison is valid; when
             // the actual rate falls below the expected by one buffer, linear increase and decrease begin.
@@ -175,6 +191,9 @@ impl Controller for Vegas {
     fn on_ack(&mut self, ack: &Ack) {
         // §III-B: Actual above Expected means that BaseRTT must become the latest round trip.
         self.base_rtt = self.base_rtt.min(ack.rtt.map_or(u64::MAX, nanos));
+        if self.thresholds.handshake && !ack.rtt_min.is_zero() {
+            self.base_rtt = self.base_rtt.min(nanos(ack.rtt_min));
+        }
         if let Some(rtt) = self.rounds.on_ack(ack) {
             if Window::may_grow(ack) {
                 self.decide(rtt);

@@ -6,9 +6,13 @@ use crate::budget::{Budget, Lease};
 ///
 /// Offsets count from the first byte. Bytes beyond `len` may be written ahead of time with
 /// [`write_at`](Self::write_at), which is how out-of-order data lies in place.
+///
+/// Where the budget says that no bytes are kept, the ring only counts: it has a capacity, and nothing behind it.
 #[derive(Debug)]
 pub(crate) struct Ring {
+    /// `capacity` of them, or none where they are not kept.
     bytes: Box<[u8]>,
+    capacity: usize,
     start: usize,
     len: usize,
     lease: Lease,
@@ -16,10 +20,12 @@ pub(crate) struct Ring {
 
 /// The smallest allocation.
 const CAPACITY_MIN: usize = 4096;
+/// What a ring shows that keeps no bytes.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 impl Ring {
     pub(crate) fn new(budget: &Budget) -> Self {
-        Self { bytes: Box::default(), start: 0, len: 0, lease: budget.lease() }
+        Self { bytes: Box::default(), capacity: 0, start: 0, len: 0, lease: budget.lease() }
     }
 
     #[inline]
@@ -29,7 +35,7 @@ impl Ring {
 
     #[inline]
     pub(crate) fn capacity(&self) -> usize {
-        self.bytes.len()
+        self.capacity
     }
 
     pub(crate) fn budget(&self) -> &Budget {
@@ -48,6 +54,11 @@ impl Ring {
         if !self.lease.resize(capacity) {
             return false;
         }
+        if !self.lease.budget().keeps_bytes() {
+            self.capacity = capacity;
+            self.start = 0;
+            return true;
+        }
         let mut bytes = vec![0; capacity].into_boxed_slice();
         let [head, tail] = self.slices(0, self.capacity());
         let (first, rest) = bytes.split_at_mut(head.len());
@@ -56,6 +67,7 @@ impl Ring {
             second.copy_from_slice(tail);
         }
         self.bytes = bytes;
+        self.capacity = capacity;
         self.start = 0;
         true
     }
@@ -77,6 +89,9 @@ impl Ring {
         if !self.reserve(end) {
             return false;
         }
+        if self.bytes.is_empty() {
+            return true;
+        }
         let at = self.wrap(offset);
         let until_wrap = data.len().min(self.bytes.len() - at);
         let (head, tail) = data.split_at(until_wrap);
@@ -96,13 +111,18 @@ impl Ring {
         debug_assert!(self.len <= self.capacity());
     }
 
-    /// `len` bytes from `offset`, in two slices; fewer where the allocation ends.
+    /// `len` bytes from `offset`, in two slices; fewer where the allocation ends, and no more than 128 KiB of those
+    /// that are not kept.
     #[inline]
     pub(crate) fn slices(&self, offset: usize, len: usize) -> [&[u8]; 2] {
         if offset >= self.capacity() {
             return [&[], &[]];
         }
         let len = len.min(self.capacity() - offset);
+        if self.bytes.is_empty() {
+            let zeros = |len| ZEROS.get(..len).unwrap_or(&ZEROS);
+            return [zeros(len), zeros(len.saturating_sub(ZEROS.len()))];
+        }
         let at = self.wrap(offset);
         let until_wrap = len.min(self.bytes.len() - at);
         [
@@ -115,6 +135,10 @@ impl Ring {
     #[inline]
     pub(crate) fn copy_to(&self, offset: usize, into: &mut [u8]) -> usize {
         let len = into.len().min(self.len.saturating_sub(offset));
+        if self.bytes.is_empty() {
+            into.iter_mut().take(len).for_each(|byte| *byte = 0);
+            return len;
+        }
         let [head, tail] = self.slices(offset, len);
         let (first, rest) = into.split_at_mut(head.len());
         first.copy_from_slice(head);
@@ -142,6 +166,7 @@ impl Ring {
     /// Gives the allocation back. The content is lost.
     pub(crate) fn release(&mut self) {
         self.bytes = Box::default();
+        self.capacity = 0;
         self.start = 0;
         self.len = 0;
         self.lease.resize(0);
@@ -181,6 +206,35 @@ mod tests {
                     prop_assert_eq!(&out[..n], &expected[..]);
                 }
                 prop_assert_eq!(ring.len(), model.len());
+            }
+        }
+
+        /// A ring that keeps no bytes has the length, the room and the lease of one that does.
+        #[test]
+        fn one_that_only_counts_does_all_but_keep(
+            steps in prop::collection::vec((0u8..4, 1usize..6000), 1..60), limit in 1usize..40_000,
+        ) {
+            let budgets = [true, false].map(|keeps| Budget::with(limit, keeps));
+            let [mut keeping, mut counting] = [&budgets[0], &budgets[1]].map(Ring::new);
+            for (what, len) in steps {
+                let data = vec![0; len];
+                let did = [&mut keeping, &mut counting].map(|ring| match what {
+                    0 | 1 => ring.append(&data),
+                    2 => ring.write_at(ring.len(), &data),
+                    _ => {
+                        ring.advance(len);
+                        true
+                    }
+                });
+                prop_assert_eq!(did[0], did[1]);
+                let seen = |ring: &Ring| {
+                    let mut out = vec![7; len];
+                    let copied = ring.copy_to(0, &mut out);
+                    let shown: usize = ring.slices(0, ring.len()).iter().map(|slice| slice.len()).sum();
+                    (ring.len(), ring.capacity(), copied, out, shown)
+                };
+                prop_assert_eq!(seen(&keeping), seen(&counting));
+                prop_assert_eq!(budgets[0].used(), budgets[1].used());
             }
         }
 

@@ -115,7 +115,13 @@ impl Connection {
         self.rcv.buffer.slices()
     }
 
-    /// Takes `len` bytes out of the receive buffer, no more than [`read_slices`](Self::read_slices) shows.
+    /// How many bytes wait to be read.
+    #[must_use]
+    pub fn readable(&self) -> usize {
+        self.rcv.buffer.readable()
+    }
+
+    /// Takes `len` bytes out of the receive buffer, no more than are [`readable`](Self::readable).
     pub fn consume(&mut self, now: Instant, len: usize) {
         let len = len.min(self.rcv.buffer.readable());
         if len == 0 {

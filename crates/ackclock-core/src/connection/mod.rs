@@ -2,8 +2,8 @@
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
 //! (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; how it is spaced in [`pacer`]; deadlines are in [`timeouts`]; losses are judged in [`loss`], and
-//! that judgement in [`undo`]; marks are negotiated, told and answered in [`ecn`]; what the congestion controller is told
+//! bytes in [`header`]; that there is nothing, in [`quiet`]; how it is spaced in [`pacer`]; deadlines are in [`timeouts`];
+//! losses are judged in [`loss`], and that judgement in [`undo`]; what of all this a trace tells, in [`tracing`]; marks are negotiated, told and answered in [`ecn`]; what the congestion controller is told
 //! is in [`controller`].
 
 mod arrives;
@@ -18,6 +18,7 @@ mod loss;
 mod open;
 mod options;
 mod pacer;
+mod quiet;
 mod receiver;
 mod sender;
 mod state;

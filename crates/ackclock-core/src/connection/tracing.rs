@@ -96,9 +96,9 @@ impl Connection {
         self.trace.0.as_ref()?.log.due()
     }
 
-    /// Whether records that are left when the connection is gone are wanted.
-    pub(crate) fn traces_all(&self) -> bool {
-        self.trace.0.as_ref().is_some_and(|traced| traced.log.keeps_all())
+    /// Whether records are left that are wanted when the connection is gone.
+    pub(crate) fn has_trace_to_end(&self) -> bool {
+        self.trace.0.as_ref().is_some_and(|traced| traced.log.has_rest())
     }
 
     /// The names of the controller's numbers, the records, and how many are missing before them.

@@ -43,7 +43,7 @@ impl Connection {
         None
     }
 
-    fn next_segment(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
+    pub(super) fn next_segment(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
         if let Some(reply) = self.reply.take() {
             return Some(self.reply_segment(now, reply));
         }

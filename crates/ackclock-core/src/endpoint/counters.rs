@@ -94,4 +94,7 @@ pub struct Counters {
     pub dropped_source_quench: u64,
     /// Dropped: ICMP about a connection that there is not, or a sequence number that is not outstanding.
     pub dropped_icmp_unmatched: u64,
+
+    /// Records of traces that were dropped because nobody fetched those before them.
+    pub trace_records_dropped: u64,
 }

@@ -69,7 +69,7 @@ impl Endpoint {
         self.timers.rearm(index, live.connection.poll_timeout());
         if live.connection.is_gone() {
             self.finish(index);
-        } else {
+        } else if !live.connection.is_quiet(self.now) {
             self.transmit.push(index);
         }
     }

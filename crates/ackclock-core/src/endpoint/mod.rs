@@ -19,6 +19,7 @@
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
 //! | replies without a connection | 1,024 | the reply is dropped |
 //! | listeners | `listeners_max` | `listen` fails |
+//! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
 
 mod compact;
 mod cookies;
@@ -140,7 +141,7 @@ impl Endpoint {
             tcp: Arc::new(config.tcp.clone()),
             now,
             addresses: Addresses::new(config.addresses.clone(), config.broadcast.clone()),
-            budget: Budget::new(config.memory_budget),
+            budget: Budget::with(config.memory_budget, config.keep_bytes),
             demux: Demux::new(Key::derive(&secret, Purpose::Demux)),
             connections: Slots::default(),
             bound: 0,
@@ -336,7 +337,7 @@ impl Endpoint {
     /// Counts of what happened.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters
+        Counters { trace_records_dropped: self.trace_records_dropped(), ..self.counters }
     }
 
     /// The ids of all connections that exist, those in accept queues and those released included. TIME-WAIT

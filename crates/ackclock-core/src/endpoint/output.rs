@@ -67,7 +67,9 @@ impl Endpoint {
             if let Some(outgoing) = live.connection.poll_transmit(now, limits, &mut self.header) {
                 self.traces.collect(live);
                 self.timers.rearm(index, live.connection.poll_timeout());
-                self.transmit.push(index);
+                if !live.connection.is_quiet(now) {
+                    self.transmit.push(index);
+                }
                 return Some((index, outgoing));
             }
             self.settle(now, index);

@@ -10,6 +10,10 @@ use crate::trace::{Batch, BatchCause};
 #[derive(Debug, Default)]
 pub(super) struct Traces {
     waiting: VecDeque<Batch>,
+    /// Records that wait, each batch counted as [`BATCH_COST`] more.
+    held: usize,
+    /// Records that were dropped because too many waited.
+    dropped: u64,
     /// How many connections there have been.
     connections: u64,
 }
@@ -32,7 +36,7 @@ impl Traces {
     /// The connection is gone: what is left of a whole trace leaves.
     pub(super) fn end(&mut self, live: &mut Live) {
         let cause = live.connection.trace_due();
-        if let Some(cause) = cause.or(live.connection.traces_all().then_some(BatchCause::Ended)) {
+        if let Some(cause) = cause.or(live.connection.has_trace_to_end().then_some(BatchCause::Ended)) {
             self.take(live, cause);
         }
     }
@@ -41,10 +45,13 @@ impl Traces {
     fn take(&mut self, live: &mut Live, cause: BatchCause) {
         let (profile, congestion) = live.connection.trace_choices();
         let (names, records, missed) = live.connection.take_trace();
-        if self.waiting.len() >= BATCHES_MAX {
+        let cost = records.len() + BATCH_COST;
+        if self.held + cost > HELD_MAX {
             // Nobody fetches them, or not often enough: the next one says how many are missing.
+            self.dropped += records.len() as u64;
             return live.connection.miss_trace(missed + records.len() as u64);
         }
+        self.held += cost;
         let (connection, tuple) = (live.number, live.tuple);
         self.waiting.push_back(Batch {
             connection,
@@ -60,22 +67,51 @@ impl Traces {
 }
 
 impl Endpoint {
-    /// Records of traced connections, if some are to leave; a driver that traces asks after each turn. At most 4,096
-    /// batches wait; of later ones only the number of their records is kept.
+    /// Records of traced connections, if some are to leave; a driver that traces asks after each turn. At most 4 Mi
+    /// records wait (64 MiB); later ones are dropped and counted, in the connection's next batch
+    /// ([`Batch::missed`]) and in [`Counters::trace_records_dropped`](super::Counters::trace_records_dropped).
     pub fn poll_trace(&mut self) -> Option<Batch> {
-        self.traces.waiting.pop_front()
+        let batch = self.traces.waiting.pop_front()?;
+        self.traces.held -= batch.records.len() + BATCH_COST;
+        Some(batch)
+    }
+
+    /// Whether [`poll_trace`](Self::poll_trace) has something to give.
+    #[inline]
+    #[must_use]
+    pub fn has_traces(&self) -> bool {
+        !self.traces.waiting.is_empty()
     }
 
     /// Has all connections that are traced give their records out now.
     pub fn request_traces(&mut self) {
+        self.for_each_traced(|traces, live| {
+            live.connection.request_trace();
+            traces.collect(live);
+        });
+    }
+
+    /// Has all connections give out what they would at their end: the driver will not look at them again.
+    pub fn end_traces(&mut self) {
+        self.for_each_traced(Traces::end);
+    }
+
+    fn for_each_traced(&mut self, f: impl Fn(&mut Traces, &mut Live)) {
         for index in self.connections.indices() {
             if let Some(live) = self.connections.at_mut(index) {
-                live.connection.request_trace();
-                self.traces.collect(live);
+                f(&mut self.traces, live);
             }
         }
     }
+
+    /// See [`Counters::trace_records_dropped`](super::Counters::trace_records_dropped).
+    pub(super) fn trace_records_dropped(&self) -> u64 {
+        self.traces.dropped
+    }
 }
 
-/// The most batches that wait.
-const BATCHES_MAX: usize = 4096;
+/// The most that waits, in records: 64 MiB.
+const HELD_MAX: usize = 4 << 20;
+
+/// What a batch takes beside its records, in records.
+const BATCH_COST: usize = size_of::<Batch>().div_ceil(crate::trace::Record::LEN) + 16;

@@ -122,9 +122,9 @@ impl Log {
         self.due
     }
 
-    /// Whether the records that are left when the connection ends are wanted.
-    pub(crate) fn keeps_all(&self) -> bool {
-        self.config.keep == TraceKeep::All
+    /// Whether there are records left that are wanted when the connection ends.
+    pub(crate) fn has_rest(&self) -> bool {
+        self.config.keep == TraceKeep::All && (!self.records.is_empty() || self.missed > 0)
     }
 
     /// The records, oldest first, and how many went missing before them.
@@ -132,6 +132,10 @@ impl Log {
         self.due = None;
         let mut records = std::mem::replace(&mut self.records, Vec::with_capacity(self.config.capacity()));
         records.rotate_left(std::mem::take(&mut self.next));
+        if records.len() < records.capacity() / 2 {
+            // It may have to wait for long.
+            records.shrink_to_fit();
+        }
         (records, std::mem::take(&mut self.missed))
     }
 

@@ -162,7 +162,7 @@ impl Writer {
             return;
         }
         let len = parts.iter().map(|part| part.len()).sum();
-        let record = Record { interface: 0, time_ns: time_ns(), direction, parts, len };
+        let record = Record { interface: 0, time_ns: time_ns(), direction, parts, len, comment: "" };
         pcapng::packet(&mut self.buffer, &record, SNAP_LEN);
         self.report.packets += 1;
         self.report.bytes = self.written + self.buffer.len() as u64;

@@ -140,9 +140,9 @@ impl<'a> PacketView<'a> {
     /// What its TCP header says, if it has one.
     #[must_use]
     pub fn segment(&self) -> Option<SegmentView> {
-        let ports = self.0.ports()?;
-        let (seq, ack, _) = self.0.numbers();
-        Some(SegmentView { source: source_node(self.header()), ports, seq, ack })
+        let tcp = self.0.tcp()?;
+        let ports = (tcp.src_port, tcp.dst_port);
+        Some(SegmentView { source: source_node(self.header()), ports, seq: tcp.seq, ack: tcp.ack })
     }
 
     /// Its headers.

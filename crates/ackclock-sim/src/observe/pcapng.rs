@@ -76,6 +76,7 @@ impl<W: Write> Observer for Pcapng<W> {
             direction,
             parts: &[event.packet.header(), event.packet.payload()],
             len: event.packet.len() as usize,
+            comment: "",
         };
         pcapng::packet(&mut self.buffer, &record, SNAP_LEN);
         if self.buffer.len() > BUFFER_BYTES {

@@ -1,7 +1,7 @@
 //! TCP settings as data, laid over each other: the scenario's, the host's, the traffic's.
 
 use ackclock_control::congestion::Registry;
-use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery};
+use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_control::rtt::{InvalidRto, RtoConfig, presets};
 use ackclock_core::TcpConfig;
 use ackclock_core::trace::{TraceConfig, TraceKeep};
@@ -27,6 +27,10 @@ pub struct TcpSettings {
     /// [`RtoConfig::find`](ackclock_control::rtt::RtoConfig::find).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto: Option<String>,
+    /// Which proofs take a wrong reduction back, over the profile's, in the words of
+    /// [`UndoChoice::find`](ackclock_control::profile::UndoChoice::find).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<String>,
     /// The most bytes that wait in the send buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<Bytes>,
@@ -136,6 +140,7 @@ impl TcpSettings {
             congestion: below_profile(&self.congestion, &below.congestion),
             recovery: below_profile(&self.recovery, &below.recovery),
             rto: below_profile(&self.rto, &below.rto),
+            undo: below_profile(&self.undo, &below.undo),
             send_buffer: self.send_buffer.or(below.send_buffer),
             receive_buffer: self.receive_buffer.or(below.receive_buffer),
             receive_buffer_initial: self.receive_buffer_initial.or(below.receive_buffer_initial),
@@ -170,6 +175,10 @@ impl TcpSettings {
         }
         if let Some(words) = &self.rto {
             tcp.rto = RtoConfig::find(words).map_err(|error| ("rto", wrong_rto(words, &error)))?;
+        }
+        if let Some(words) = &self.undo {
+            let wrong = |error| ("undo", format!("found `{words}`: {error}"));
+            tcp.undo = UndoChoice::find(words).map_err(wrong)?;
         }
         let size = |bytes: Bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX);
         tcp.send_buffer_max = self.send_buffer.map_or(tcp.send_buffer_max, size);

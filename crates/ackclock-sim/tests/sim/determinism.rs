@@ -81,6 +81,15 @@ fn who_looks_on_changes_nothing() {
 }
 
 #[test]
+fn payloads_that_are_not_carried_change_nothing() {
+    let report = |full_packets| {
+        let scenario = Scenario { full_packets, ..busy(6) };
+        serde_json::to_string(&Simulation::new(&scenario).unwrap().run()).unwrap()
+    };
+    assert_eq!(report(false), report(true));
+}
+
+#[test]
 fn a_link_more_does_not_shift_the_others_draws() {
     let with = busy(4).host("c").link("c", "left", Direction::new(Rate::mbit(1), Span::millis(1)));
     // Numbers of nodes and links move, so the logs differ; what happened does not.

@@ -2,6 +2,7 @@
 
 mod apps;
 mod determinism;
+mod guests;
 mod network;
 mod performance_of_tcp;
 mod scenarios;

@@ -135,6 +135,7 @@ fn full() -> Scenario {
         window_scaling: Some(false),
         recovery: Some("go-back-n".into()),
         rto: Some("rfc6298,min=1s".into()),
+        undo: Some("timestamps,min-rtt:2".into()),
         ..TcpSettings::default()
     };
     let pages = TrafficKind::RequestResponse {
@@ -251,6 +252,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "rto = \"rfc6298,min=90s\"",
         "7: host[0].tcp.rto: found `rfc6298,min=90s`: the smallest timeout, 90s, is longer than the largest, 60s",
     ),
+    ("profile = \"vegas-1995\"", "undo = \"rto\"", "7: host[0].tcp.undo: found `rto`: "),
     ("name = \"server\"", "name = \"client\"", "10: host[1].name: found `client`, which is taken"),
     (
         "link = \"wan\"",

@@ -1,6 +1,25 @@
 //! Graphs as data: a [`Figure`] is panels above each other that share their horizontal axis.
 
+mod axis;
+mod layout;
+mod marks;
+mod palette;
+mod path;
+#[cfg(feature = "png")]
+mod png;
+mod svg;
+mod text;
+mod thin;
+
 use serde::Serialize;
+
+#[cfg(feature = "png")]
+pub use png::{PNG_SCALE, PngError, png};
+pub use svg::svg;
+
+pub(crate) use layout::{Layout, Placed, Row, places as rows_of};
+pub(crate) use palette::{colours, properties};
+pub(crate) use text::escape;
 
 /// A picture.
 #[derive(Clone, Debug, Serialize)]
@@ -68,7 +87,8 @@ pub struct Series {
 pub struct Point {
     /// Horizontal position.
     pub x: f64,
-    /// Vertical position.
+    /// Vertical position. A series whose every `y` is infinite stands in a row of its own, above the panel's frame or
+    /// below it: marks of when something happened, which have no height.
     pub y: f64,
     /// The other end of a bar of error, or of a span: the lowest and the highest value.
     pub range: Option<(f64, f64)>,
@@ -98,6 +118,8 @@ pub enum Style {
     Circles,
     /// Crosses, as lost segments.
     Crosses,
-    /// Vertical lines through the panel.
+    /// Vertical lines through the panel, or where a point has a range, over the range.
     Verticals,
+    /// The points' notes, written out where they do not cover each other.
+    Labels,
 }

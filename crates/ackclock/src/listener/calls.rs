@@ -1,6 +1,6 @@
 //! The listeners' side of a stack's state: accepted connections, and SYNs that wait for a decision.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) type HandshakeToken = u64;
 struct Deferred {
     arrived: VecDeque<IncomingId>,
     arrived_max: usize,
-    handshakes: HashMap<FourTuple, Handshake>,
+    handshakes: BTreeMap<FourTuple, Handshake>,
     tokens_made: HandshakeToken,
 }
 
@@ -232,7 +232,7 @@ impl State {
         slot.accept.wake(&mut self.woken);
     }
 
-    fn handshakes(&mut self, id: ListenerId) -> Option<&mut HashMap<FourTuple, Handshake>> {
+    fn handshakes(&mut self, id: ListenerId) -> Option<&mut BTreeMap<FourTuple, Handshake>> {
         let slot = self.listeners.get_mut(&id)?;
         slot.deferred.as_mut().map(|deferred| &mut deferred.handshakes)
     }
@@ -240,7 +240,7 @@ impl State {
 
 impl Deferred {
     fn new(arrived_max: usize) -> Self {
-        Self { arrived: VecDeque::new(), arrived_max, handshakes: HashMap::new(), tokens_made: 0 }
+        Self { arrived: VecDeque::new(), arrived_max, handshakes: BTreeMap::new(), tokens_made: 0 }
     }
 }
 

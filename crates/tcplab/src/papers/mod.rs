@@ -1,5 +1,6 @@
 //! `tcplab papers`: the experiments of the four papers, the papers' values beside the measured ones.
 
+mod allman_paxson;
 mod bfa;
 pub(crate) mod draw;
 mod experiment;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use tcplab::table;
 
 pub(crate) use self::experiment::{Band, Experiment, Findings, Table, Value, Verdict};
 use self::results::{Counts, Outcome};
@@ -38,7 +40,7 @@ pub(crate) struct Args {
 }
 
 /// All experiments, in the order of the papers.
-const EXPERIMENTS: &[&[Experiment]] = &[jacobson::EXPERIMENTS, bfa::EXPERIMENTS];
+const EXPERIMENTS: &[&[Experiment]] = &[jacobson::EXPERIMENTS, bfa::EXPERIMENTS, allman_paxson::EXPERIMENTS];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let all: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();
@@ -46,7 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.list {
         let rows: Vec<Vec<String>> =
             chosen.iter().map(|one| [one.id, one.source, one.title].map(str::to_owned).to_vec()).collect();
-        output::print(&output::columns(&["id", "source", "what it shows"], &rows))?;
+        output::print(&table::columns(&["id", "source", "what it shows"], &rows))?;
         return Ok(Exit::Done);
     }
     // What cannot be written later is better known before the work.

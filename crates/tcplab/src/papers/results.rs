@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
+use tcplab::table::{self, number};
 
 use super::{Experiment, Findings, Value, Verdict};
 use crate::{output, picture};
@@ -98,7 +99,7 @@ pub(super) fn table(outcomes: &[Outcome<'_>]) -> String {
             Err(error) => rows.push(vec![experiment.id.to_owned(), format!("could not be done: {error}")]),
         }
     }
-    output::columns(&["id", "value", "paper", "others", "measured", "runs", "band", "verdict"], &rows)
+    table::columns(&["id", "value", "paper", "others", "measured", "runs", "band", "verdict"], &rows)
 }
 
 /// Everything as JSON.
@@ -143,8 +144,7 @@ fn page(outcomes: &[Outcome<'_>], all: usize) -> String {
         };
         vec![format!("[{}](#{})", experiment.id, anchor(experiment)), experiment.title.to_owned(), verdict]
     });
-    page +=
-        &output::markdown_table(&["experiment", "what it shows", "verdict"], &summary.collect::<Vec<_>>());
+    page += &table::markdown(&["experiment", "what it shows", "verdict"], &summary.collect::<Vec<_>>());
     outcomes.iter().for_each(|outcome| page += &section(outcome));
     page
 }
@@ -159,7 +159,7 @@ fn section(Outcome { experiment, findings }: &Outcome<'_>) -> String {
     if !findings.values.is_empty() {
         let rows: Vec<Vec<String>> = findings.values.iter().map(cells).collect();
         let head = ["value", "paper", "others", "measured", "runs", "band", "verdict"];
-        text += &format!("\n{}", output::markdown_table(&head, &rows));
+        text += &format!("\n{}", table::markdown(&head, &rows));
     }
     for value in &findings.values {
         if let (Verdict::Explained, Some(reason)) = (value.verdict(), value.reason) {
@@ -170,7 +170,7 @@ fn section(Outcome { experiment, findings }: &Outcome<'_>) -> String {
         text += &format!("\n{note}\n");
     }
     for table in &findings.tables {
-        text += &format!("\n{}:\n\n{}", table.title, output::markdown_table(&table.head, &table.rows));
+        text += &format!("\n{}:\n\n{}", table.title, table::markdown(&table.head, &table.rows));
     }
     for (stem, figure) in &findings.figures {
         let (title, caption) = (&figure.title, &figure.caption);
@@ -181,13 +181,12 @@ fn section(Outcome { experiment, findings }: &Outcome<'_>) -> String {
 
 /// A value in the columns of the tables.
 fn cells(value: &Value) -> Vec<String> {
-    let spread =
-        value.spread.map(|(least, most)| format!("{} … {}", output::number(least), output::number(most)));
+    let spread = value.spread.map(|(least, most)| format!("{} … {}", number(least), number(most)));
     vec![
         value.name.clone(),
         value.paper.to_owned(),
         value.others.to_owned(),
-        format!("{} {}", output::number(value.measured), value.unit).trim_end().to_owned(),
+        format!("{} {}", number(value.measured), value.unit).trim_end().to_owned(),
         spread.unwrap_or_default(),
         value.band.to_string(),
         value.verdict().to_string(),

@@ -65,6 +65,23 @@ fn slow_start_ends_when_one_segment_is_queued() {
 }
 
 #[test]
+fn round_trip_of_the_handshake_counts_for_base_rtt_where_it_is_told_to() {
+    // Tests: V3
+    let thresholds =
+        |handshake| Vegas { thresholds: Thresholds::ONE_THREE.with_handshake(handshake), ..started() };
+    let ssthresh = |mut vegas: Vegas| {
+        let mut delivered = 0;
+        // No data segment took less than 106 ms; the acknowledgements tell of a round trip of 100 ms.
+        (0..3).for_each(|_| {
+            round(&mut vegas, &mut delivered, 106);
+        });
+        vegas.ssthresh()
+    };
+    assert_eq!(ssthresh(thresholds(true)), 20 * SMSS);
+    assert_eq!(ssthresh(thresholds(false)), u64::MAX);
+}
+
+#[test]
 fn window_grows_with_the_first_acknowledgement_after_a_timeout() {
     // Tests: V4
     let (mut vegas, mut delivered) = in_congestion_avoidance(20);

@@ -7,6 +7,7 @@ mod icmp;
 mod lifecycle;
 mod security;
 mod time_wait;
+mod traces;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

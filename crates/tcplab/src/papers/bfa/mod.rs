@@ -34,6 +34,7 @@ fn figure_3(sources: usize, buffers: u64, delay_ms: u64) -> Dumbbell {
         pairs: sources,
         access: Direction::new(Rate::mbit(10), Span::millis(1)).mtu(PACKET_BYTES),
         bottleneck: Direction::new(LINK, Span::millis(delay_ms)).mtu(PACKET_BYTES).buffers(buffers),
+        back: None,
     }
 }
 

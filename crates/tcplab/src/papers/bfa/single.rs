@@ -243,6 +243,15 @@ fn graph(title: &str, y: &str, reno: &[Point], bfa: &[Point], of: fn(&Point) -> 
     draw::figure(&format!("{title} by the bottleneck's buffers"), caption, "buffers (packets)", vec![panel])
 }
 
+const NOTES: [&str; 2] = [
+    "How much BFA gains depends on the link's delay, which the text does not give: slow start has doubled the window once or \
+     twice more before the growth of a round trip is seen, so that BFA's queue is about a window of the empty path, while \
+     Reno's is the whole buffer whatever the delay.",
+    "Where only every second packet is acknowledged BFA stands still at two packets on a link of 100 ms or more: one packet is \
+     acknowledged at once, two are when the second has come, 125 ms later, which is taken for a queue that fills (srv = 62 ms, \
+     above 10 ms); then every round trip is alike, srv goes to zero and never below -10 ms. Section 4.3 names such \
+     persistence where there are 'no losses or changes in delay'; ns's sinks acknowledge each packet.",
+];
 const SECONDS: u64 = 400;
 const RUNS: u64 = 10;
 const TICK_MS: u64 = 500;

@@ -29,7 +29,7 @@ fn figure_7(pairs: usize, delay_ms: u64, buffers: u64) -> Dumbbell {
     let jitter = Jitter { by: Variation::Uniform(HOST_TIME), may_reorder: false };
     let ethernet = Direction { jitter: Some(jitter), ..Direction::new(Rate::mbit(10), Span(0)) };
     let bottleneck = Direction::new(LINK, Span::millis(delay_ms)).mtu(PACKET_BYTES).buffers(buffers);
-    Dumbbell { pairs, access: ethernet.mtu(PACKET_BYTES), bottleneck }
+    Dumbbell { pairs, access: ethernet.mtu(PACKET_BYTES), bottleneck, back: None }
 }
 
 /// A 4.3BSD of this profile: 16 KB of window, segments of 512 bytes.

@@ -147,6 +147,7 @@ fn scenario(load_percent: u64) -> Scenario {
         pairs: 2,
         access: Direction::new(Rate::mbit(10), Span(0)).mtu(PACKET_BYTES),
         bottleneck: Direction::new(ARPANET, Span::millis(100)).mtu(PACKET_BYTES).buffers(100_000),
+        back: None,
     };
     // Nothing is lost, so nothing need be sent again: what the series shows is the network.
     let patient = Some("rfc6298,initial=60s,min=60s".to_owned());

@@ -1,0 +1,231 @@
+//! What is to happen, sorted only as far as is needed: a small heap of what happens next, and wheels of slots behind it.
+//!
+//! A heap of all events costs a logarithm of their number for each, in comparisons that no processor foresees. Here an
+//! event waits unsorted in the slot of its time, and goes into the heap when the slot's turn comes: George Varghese and
+//! Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 7, with wheels of 256 slots, 1.024 µs long on
+//! the lowest. The order is that of the heap alone: by time and, at the same time, by number.
+
+use crate::heap::{Entry, Heap, Key};
+
+/// Events that are to happen.
+#[derive(Debug)]
+pub(crate) struct Calendar<E> {
+    /// All events up to the tick `reached`, and none beyond it.
+    near: Heap<E>,
+    reached: u64,
+    wheels: Box<[Wheel; WHEELS]>,
+    /// Bit n: some slot of wheel n is in use.
+    used: u8,
+    /// The events in the slots, linked, and the places that are free.
+    nodes: Vec<Node<E>>,
+    free: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Wheel {
+    /// Bit n: slot n is in use.
+    used: [u64; SLOTS / 64],
+    heads: [u32; SLOTS],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node<E> {
+    entry: Entry<E>,
+    next: u32,
+}
+
+impl<E: Copy> Calendar<E> {
+    pub(crate) fn new() -> Self {
+        Self {
+            near: Heap::new(),
+            reached: 0,
+            wheels: Box::new([Wheel { used: [0; SLOTS / 64], heads: [NIL; SLOTS] }; WHEELS]),
+            used: 0,
+            nodes: Vec::new(),
+            free: NIL,
+        }
+    }
+
+    /// When the next event is, if that is not after `until`, in nanoseconds; what is later may also be told.
+    #[inline]
+    pub(crate) fn peek_until(&mut self, until: u64) -> Option<Key> {
+        while self.near.is_empty() && self.advance(tick(until)) {}
+        self.near.peek()
+    }
+
+    /// What the next event is. To be asked behind [`Self::peek_until`].
+    #[inline]
+    pub(crate) fn peek_event(&self) -> Option<E> {
+        self.near.peek_event()
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, key: Key, event: E) {
+        self.place(Entry { key, event });
+    }
+
+    /// Takes the next event out. To be asked behind [`Self::peek_until`].
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Entry<E>> {
+        self.near.pop()
+    }
+
+    /// Takes the next event out and puts another one in.
+    #[inline]
+    pub(crate) fn replace_next(&mut self, key: Key, event: E) {
+        if tick(key.at) <= self.reached {
+            return self.near.replace_next(key, event);
+        }
+        self.near.pop();
+        self.hang(Entry { key, event });
+    }
+
+    #[inline]
+    fn place(&mut self, entry: Entry<E>) {
+        if tick(entry.key.at) <= self.reached {
+            self.near.push(entry.key, entry.event);
+        } else {
+            self.hang(entry);
+        }
+    }
+
+    /// Puts an event that is later than `reached` into its slot.
+    #[inline]
+    fn hang(&mut self, entry: Entry<E>) {
+        let tick = tick(entry.key.at);
+        // On the wheel of the highest digit in which it differs from `reached`.
+        let wheel = ((tick ^ self.reached) | 1).ilog2() / DIGIT;
+        let slot = (tick >> (wheel * DIGIT)) as usize % SLOTS;
+        self.used |= 1 << wheel;
+        let wheel = &mut self.wheels[wheel as usize];
+        wheel.used[slot / 64] |= 1 << (slot % 64);
+        let node = Node { entry, next: wheel.heads[slot] };
+        match self.nodes.get_mut(self.free as usize) {
+            Some(place) => {
+                wheel.heads[slot] = self.free;
+                self.free = place.next;
+                *place = node;
+            }
+            None => {
+                wheel.heads[slot] = self.nodes.len() as u32;
+                self.nodes.push(node);
+            }
+        }
+    }
+
+    /// Goes on to the next slot in use, whose events go into the heap or onto lower wheels. `false`: none begins by
+    /// the tick `until`, and nothing was done.
+    fn advance(&mut self, until: u64) -> bool {
+        // Lower wheels come before higher ones: those differ from `reached` in a higher digit.
+        if self.used == 0 {
+            return false;
+        }
+        let number = self.used.trailing_zeros();
+        let wheel = &mut self.wheels[number as usize];
+        let Some(slot) = wheel.first() else { return false };
+        let shift = number * DIGIT;
+        let above = (self.reached >> shift) & !(SLOTS as u64 - 1);
+        let start = (above | slot as u64) << shift;
+        if start > until {
+            return false;
+        }
+        self.reached = start;
+        let mut index = std::mem::replace(&mut wheel.heads[slot], NIL);
+        wheel.used[slot / 64] &= !(1 << (slot % 64));
+        if wheel.first().is_none() {
+            self.used &= !(1 << number);
+        }
+        while let Some(node) = self.nodes.get_mut(index as usize) {
+            let Node { entry, next } = *node;
+            node.next = self.free;
+            self.free = index;
+            index = next;
+            self.place(entry);
+        }
+        true
+    }
+}
+
+impl Wheel {
+    /// The first slot in use.
+    #[inline]
+    fn first(&self) -> Option<usize> {
+        let word = self.used.iter().position(|word| *word != 0)?;
+        Some(word * 64 + self.used[word].trailing_zeros() as usize)
+    }
+}
+
+/// The tick in which a time in nanoseconds lies.
+#[inline]
+fn tick(at: u64) -> u64 {
+    at >> TICK_SHIFT
+}
+
+/// A tick is 2^10 ns.
+const TICK_SHIFT: u32 = 10;
+/// Bits of a tick's number that one wheel tells apart.
+const DIGIT: u32 = 8;
+const SLOTS: usize = 1 << DIGIT;
+const WHEELS: usize = 7;
+const NIL: u32 = u32::MAX;
+
+const _: () = assert!(TICK_SHIFT + DIGIT * WHEELS as u32 >= u64::BITS, "the wheels span all of time");
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a sorted set: time goes on, events are put at any distance, some at the same time, and some before
+        /// what was looked at already.
+        #[test]
+        fn events_come_out_by_time_and_then_by_number(
+            steps in prop::collection::vec((0u8..6, 0u32..60, any::<u64>()), 1..400),
+        ) {
+            let mut calendar = Calendar::new();
+            let mut model = BTreeSet::new();
+            let mut now = 0u64;
+            for (number, (what, bits, draw)) in (0u64..).zip(steps) {
+                let key = Key { at: now.saturating_add(draw >> (63 - bits)), number };
+                match what {
+                    0..=2 => {
+                        model.insert(key);
+                        calendar.push(key, number);
+                    }
+                    3 => {
+                        // No later than is asked for, or nothing at all.
+                        let until = key.at;
+                        let seen = calendar.peek_until(until).filter(|key| key.at <= until);
+                        prop_assert_eq!(seen, model.first().copied().filter(|key| key.at <= until));
+                    }
+                    4 => {
+                        prop_assert_eq!(calendar.peek_until(u64::MAX), model.first().copied());
+                        if let Some(first) = model.pop_first() {
+                            now = first.at;
+                            prop_assert_eq!(calendar.peek_event(), Some(first.number));
+                            prop_assert_eq!(calendar.pop().map(|entry| entry.key), Some(first));
+                        }
+                    }
+                    _ => {
+                        if let Some(first) = calendar.peek_until(u64::MAX) {
+                            prop_assert_eq!(model.pop_first(), Some(first));
+                            let key = Key { at: key.at.max(first.at), number };
+                            now = first.at;
+                            model.insert(key);
+                            calendar.replace_next(key, number);
+                        }
+                    }
+                }
+            }
+            while let Some(first) = model.pop_first() {
+                prop_assert_eq!(calendar.peek_until(u64::MAX), Some(first));
+                prop_assert_eq!(calendar.pop().map(|entry| entry.event), Some(first.number));
+            }
+            prop_assert!(calendar.peek_until(u64::MAX).is_none());
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Guests: stacks of somebody else's making in the place of built-in hosts.
+//!
+//! A guest has the methods of an endpoint and nothing more, so that whatever speaks IP can take part: the socket API of
+//! `ackclock` (see the feature `tokio`), a stack under test, a peer that misbehaves on purpose. Its timer is an event of
+//! the simulation like any other.
+
+use std::fmt;
+
+use ackclock_core::{Instant, Limits};
+use ackclock_wire::{RxMeta, TxPacket};
+
+use crate::alarm::Alarm;
+use crate::host::destination_node;
+use crate::observe::What;
+use crate::packet::PacketId;
+use crate::world::{Wake, World};
+
+/// A stack that is driven by the simulation; the methods are those of [`Endpoint`](ackclock_core::Endpoint).
+pub trait Guest: fmt::Debug {
+    /// An IP packet arrived.
+    fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta);
+
+    /// The time has come that [`Self::poll_timeout`] gave; a call too many must do nothing.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// When `handle_timeout` is to be called next.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Hands the next packet to `send`, with real checksums and no longer than `limits` allow; `false` if there is none.
+    fn poll_transmit(&mut self, now: Instant, limits: Limits, send: &mut dyn FnMut(&TxPacket<'_>)) -> bool;
+}
+
+/// Why a guest cannot have a host's place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GuestError {
+    /// There is no such host.
+    #[error("the scenario has no host `{name}`; it has {}", list(hosts))]
+    NoSuchHost {
+        /// The name that was asked for.
+        name: String,
+        /// Those that there are.
+        hosts: Vec<String>,
+    },
+    /// A router has no transport layer.
+    #[error("`{0}` is a router, which has no stack: link a host to it")]
+    Router(String),
+    /// The built-in endpoint is in use.
+    #[error(
+        "host `{host}` runs the traffic `{traffic}` and has an endpoint already: give the stack a host of its own"
+    )]
+    Busy {
+        /// The host.
+        host: String,
+        /// Its first traffic or application.
+        traffic: String,
+    },
+    /// Another guest has the place.
+    #[error("host `{0}` has a stack already: a host takes one, whose handles can be cloned")]
+    Taken(String),
+    /// Payloads are not carried.
+    #[error("a stack of one's own needs real bytes on the wire: set the scenario's `full_packets`")]
+    NoPayloads,
+}
+
+/// The guests, by node.
+#[derive(Debug, Default)]
+pub(crate) struct Guests {
+    seats: Vec<Option<Box<Seat>>>,
+    /// Whether a guest has been called since this was last taken back.
+    pub(crate) called: bool,
+}
+
+/// A guest in its place.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) node: u32,
+    pub(crate) guest: Box<dyn Guest>,
+    pub(crate) limits: Limits,
+    pub(crate) alarm: Alarm,
+}
+
+impl Guests {
+    pub(crate) fn has(&self, node: u32) -> bool {
+        self.seats.get(node as usize).is_some_and(Option::is_some)
+    }
+
+    pub(crate) fn add(&mut self, seat: Seat) {
+        let index = seat.node as usize;
+        if self.seats.len() <= index {
+            self.seats.resize_with(index + 1, || None);
+        }
+        self.seats[index] = Some(Box::new(seat));
+    }
+
+    /// The guest at this node, which is about to be called.
+    #[inline]
+    pub(crate) fn call(&mut self, node: u32) -> Option<&mut Seat> {
+        let seat = self.seats.get_mut(node as usize)?.as_deref_mut()?;
+        self.called = true;
+        Some(seat)
+    }
+}
+
+impl Seat {
+    /// A packet has arrived.
+    pub(crate) fn receive(&mut self, id: PacketId, world: &mut World) {
+        let packet = world.net.packets.get(id);
+        world.net.observers.tell(world.now, What::Delivered, self.node, None, packet);
+        let (bytes, meta) = packet.assemble(&mut world.scratch);
+        self.guest.handle_packet(world.now, bytes, meta);
+        world.net.packets.remove(id);
+        self.pump(world);
+    }
+
+    /// The timer that was set for now fires.
+    pub(crate) fn timer(&mut self, world: &mut World) {
+        if self.alarm.rings(world.now) {
+            self.guest.handle_timeout(world.now);
+            self.pump(world);
+        }
+    }
+
+    /// Sends all there is to send, then sees to the timer.
+    pub(crate) fn pump(&mut self, world: &mut World) {
+        let now = world.now;
+        let net = &mut world.net;
+        let mut send = |packet: &TxPacket<'_>| {
+            let id = net.admit(now, self.node, packet, true, destination_node(packet.header));
+            net.forward(now, self.node, id);
+        };
+        while self.guest.poll_transmit(now, self.limits, &mut send) {}
+        if let Some(deadline) = self.guest.poll_timeout() {
+            self.alarm.set(deadline, Wake::Host(self.node), world);
+        }
+    }
+}
+
+fn list(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    if quoted.is_empty() { "none".to_owned() } else { quoted.join(", ") }
+}

@@ -1,0 +1,339 @@
+//! Async code on simulated hosts: the socket API of `ackclock`, and tokio's tasks and timers, in virtual time.
+//!
+//! A [`VirtualNetwork`] is a simulation, some of whose hosts hold a real [`ackclock::Stack`], and a tokio runtime of one
+//! thread whose clock only the simulation moves. While any task can run, time stands. When none can, the next thing
+//! happens: an event of the network, at its nanosecond, or a timer of tokio's, at its millisecond, whichever comes first.
+//!
+//! | question | file |
+//! |---|---|
+//! | How does a stack hang on the network? | `line.rs` |
+//! | How is it known that no task can run, and what is the time? | `pulse.rs` |
+//! | What happens next, and how far may time go? | `turn.rs` |
+
+mod line;
+mod pulse;
+mod turn;
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ackclock::{BuildError, Cidr, Clock, Stack, StackBuilder};
+use ackclock_control::congestion::Registry;
+use ackclock_core::Instant;
+use tokio::runtime::Runtime;
+
+use crate::app::App;
+use crate::build::MEMORY_BUDGET;
+use crate::guest::GuestError;
+use crate::observe::Observer;
+use crate::report::Report;
+use crate::rng::Rng;
+use crate::scenario::{Problem, Scenario};
+use crate::simulation::Simulation;
+use line::Line;
+use pulse::Pulse;
+use turn::Turn;
+
+/// A simulated network for unmodified async code: its hosts give out [`Stack`]s, whose listeners and streams are those
+/// that a program uses on a device, and [`Self::run`] runs the program.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use ackclock_sim::units::{Rate, Share, Span};
+/// use ackclock_sim::{Direction, Scenario, VirtualNetwork};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// let path = Direction::new(Rate::mbit(10), Span::millis(20)).buffers(50);
+/// let scenario = Scenario::new(Span::seconds(7200)).seed(1).host("a").host("b").link("a", "b", path);
+/// let mut net = VirtualNetwork::new(&scenario)?;
+/// let (client, server) = (net.stack("a")?, net.stack("b")?);
+///
+/// let addr = (server.info().addresses[0].addr(), 7).into();
+/// let echoed = net.run(async move {
+///     let listener = server.listen(addr)?;
+///     tokio::spawn(async move {
+///         let (mut stream, _) = listener.accept().await?;
+///         let (mut reader, mut writer) = stream.split();
+///         tokio::io::copy(&mut reader, &mut writer).await
+///     });
+///     let mut stream = client.connect(addr).await?;
+///     tokio::time::sleep(Duration::from_secs(3600)).await;
+///     stream.write_all(b"an hour later").await?;
+///     stream.shutdown().await?;
+///     let mut echoed = String::new();
+///     stream.read_to_string(&mut echoed).await?;
+///     std::io::Result::Ok(echoed)
+/// })??;
+/// assert_eq!(echoed, "an hour later");
+/// // A round trip for the handshake, an hour to the whole millisecond, a round trip for the echo.
+/// assert_eq!(net.now().as_millis(), 3_600_000 + 41 + 40);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Time
+///
+/// `tokio::time` is virtual within `run`: `sleep`, `timeout`, `interval` and `Instant::now` of tokio, not those of `std`.
+/// Tokio's timers end at whole milliseconds, as everywhere; packets and the timers of TCP have their nanosecond. At the same
+/// instant tokio's timers come first. What one task writes leaves at once, as from a real stack, so that small writes
+/// show what Nagle's algorithm and delayed acknowledgements make of them.
+///
+/// # What is repeated exactly
+///
+/// The same scenario, seed and program give the same packets at the same nanoseconds, in every build, as long as the
+/// program itself takes nothing from outside:
+///
+/// - `tokio::select!` without `biased;` polls its branches in an order that tokio draws, and tokio lets nobody seed that
+///   unless the program is built with `--cfg tokio_unstable`, where it comes from the scenario's seed. It matters only if
+///   two branches become ready at the same instant.
+/// - Threads (`spawn_blocking`, `tokio::fs`, `block_in_place`) run in real time. Meanwhile virtual time does not jump, though
+///   events of the present millisecond happen.
+/// - The clock of `std`, random numbers, and the order of `std`'s hash tables are the program's own affair. An HTTP server's
+///   `Date` header, for one, holds the real date.
+/// - A program must not call `tokio::time::{pause, resume, advance}` itself.
+///
+/// There is no I/O driver: sockets of `tokio::net` and signals have no place in virtual time, and panic as in any runtime
+/// without one.
+///
+/// # Traffic beside it
+///
+/// The scenario's traffic runs on other hosts, and all links, queues and changes are as in a [`Simulation`]. Packets
+/// are always carried whole (`full_packets`).
+#[derive(Debug)]
+pub struct VirtualNetwork {
+    // Dropped first: what its tasks drop still finds its stack.
+    runtime: Runtime,
+    simulation: Simulation,
+    scenario: Scenario,
+    registry: Registry,
+    pulse: Arc<Pulse>,
+}
+
+/// Why a virtual network, or a stack on it, could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostedError {
+    /// The scenario cannot be run.
+    #[error(transparent)]
+    Scenario(#[from] Problem),
+    /// The host cannot have a stack.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
+    /// A setting that the stack refuses.
+    #[error("the settings of the stack on `{host}`: {error}")]
+    Settings {
+        /// The host.
+        host: String,
+        /// What the builder said.
+        error: io::Error,
+    },
+    /// The stack could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// Tokio could not make a runtime.
+    #[error("tokio could not make a runtime: {0}")]
+    Runtime(io::Error),
+    /// A runtime cannot be made and dropped within another.
+    #[error(
+        "a virtual network has a tokio runtime of its own: make it outside of any other, in a plain `#[test]` or `main` \
+         without `#[tokio::test]` or `#[tokio::main]`"
+    )]
+    WithinRuntime,
+}
+
+/// Why [`VirtualNetwork::run`] has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Nothing more could happen.
+    #[error(
+        "the program waits for something that nobody will do: it was last woken, or one of its stacks last called or \
+         reached, at {}; no packet is under way, no timer of a stack is set, and none of tokio's did anything before the \
+         scenario's end at {}. If it is a long sleep that it waits for, give the scenario a longer `duration`",
+        seconds(*since), seconds(*end)
+    )]
+    Stalled {
+        /// When the program was last woken, or one of its stacks called or reached.
+        since: Instant,
+        /// When the scenario ends.
+        end: Instant,
+    },
+    /// The scenario has ended.
+    #[error(
+        "the program had not finished when the scenario ended at {}: give it a longer `duration`, unless the program \
+         waits for ever; it was last woken, or one of its stacks last called or reached, at {}",
+        seconds(*end), seconds(*since)
+    )]
+    OutOfTime {
+        /// When the program was last woken, or one of its stacks called or reached.
+        since: Instant,
+        /// When the scenario ends.
+        end: Instant,
+    },
+    /// The program has moved tokio's clock.
+    #[error(
+        "tokio's clock stands at {}, beyond an event of the network at {}: a program on a virtual network must not call \
+         `tokio::time::advance`, `pause` or `resume`",
+        seconds(*clock), seconds(*event)
+    )]
+    ClockMoved {
+        /// What tokio's clock says.
+        clock: Instant,
+        /// What should have happened before.
+        event: Instant,
+    },
+}
+
+impl VirtualNetwork {
+    /// Makes the network of a scenario. Its packets are carried whole, whatever the scenario says.
+    ///
+    /// # Errors
+    /// What of the scenario cannot be run; or there is a tokio runtime here already.
+    pub fn new(scenario: &Scenario) -> Result<Self, HostedError> {
+        Self::with_registry(scenario, &Registry::with_experiments())
+    }
+
+    /// Makes the network of a scenario whose controllers are looked up in `registry`, one's own among them.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_registry(scenario: &Scenario, registry: &Registry) -> Result<Self, HostedError> {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            return Err(HostedError::WithinRuntime);
+        }
+        let scenario = Scenario { full_packets: true, ..scenario.clone() };
+        let simulation = Simulation::with_registry(&scenario, registry)?;
+        let pulse = Arc::new(Pulse::default());
+        let runtime = pulse::runtime(&pulse, scenario.seed).map_err(HostedError::Runtime)?;
+        Ok(Self { runtime, simulation, scenario, registry: registry.clone(), pulse })
+    }
+
+    /// The stack of a host, with the scenario's settings and the host's address. It closes when its last handle is
+    /// dropped, as any stack does.
+    ///
+    /// # Errors
+    /// There is no such host, it has its stack already, or it runs traffic of the scenario.
+    pub fn stack(&mut self, host: &str) -> Result<Stack, HostedError> {
+        self.stack_with(host, Ok)
+    }
+
+    /// The stack of a host, with settings of one's own over the scenario's.
+    ///
+    /// # Errors
+    /// As [`Self::stack`]; or `adjust` fails.
+    ///
+    /// ```
+    /// use ackclock_sim::units::{Rate, Span};
+    /// use ackclock_sim::{Direction, Scenario, VirtualNetwork};
+    ///
+    /// let link = Direction::new(Rate::mbit(1), Span::millis(5));
+    /// let scenario = Scenario::new(Span::seconds(1)).host("a").host("b").link("a", "b", link);
+    /// let mut net = VirtualNetwork::new(&scenario)?;
+    /// let stack = net.stack_with("a", |builder| builder.profile("vegas-1995"))?;
+    /// assert!(net.stack_with("b", |builder| builder.profile("nobody's")).is_err());
+    /// # Ok::<(), ackclock_sim::HostedError>(())
+    /// ```
+    pub fn stack_with(
+        &mut self,
+        host: &str,
+        adjust: impl FnOnce(StackBuilder) -> io::Result<StackBuilder>,
+    ) -> Result<Stack, HostedError> {
+        let node = self.simulation.vacancy(host)?;
+        let index = node as usize;
+        let config = &self.scenario.hosts[index];
+        let tcp = config.tcp.over(&self.scenario.tcp).config(&self.registry);
+        let tcp = tcp.map_err(|wrong| Problem::wrong_setting(&format!("host[{index}].tcp"), wrong))?;
+        let addr = self.simulation.node(host).map(|node| Cidr::from(node.addr));
+        let seed = Rng::derive(self.scenario.seed, &format!("{host}:stack")).next_u64();
+        let builder =
+            Stack::builder().tcp(tcp).registry(self.registry.clone()).memory_budget(MEMORY_BUDGET).seed(seed);
+        let builder = addr.into_iter().fold(builder, StackBuilder::address);
+        let builder =
+            adjust(builder).map_err(|error| HostedError::Settings { host: host.to_owned(), error })?;
+        let mtu = self.simulation.mtu(node);
+        let (stack, port) = builder.detached(Arc::clone(&self.pulse), mtu)?;
+        let line = Line::new(port, node, mtu, Arc::clone(&self.pulse));
+        self.simulation.add_guest(host, Box::new(line))?;
+        Ok(stack)
+    }
+
+    /// Runs a program, and whatever tasks it spawns, until it is done, and returns what it returned. Tasks that still run then go
+    /// on with the next call.
+    ///
+    /// # Errors
+    /// The program was not done when the scenario ended, or nothing could happen any more.
+    ///
+    /// # Panics
+    /// If the program panics; and within another runtime.
+    pub fn run<F: Future>(&mut self, program: F) -> Result<F::Output, RunError> {
+        let turn = Turn::new(&mut self.simulation, &self.pulse);
+        self.runtime.block_on(turn.run(program))
+    }
+
+    /// A host's or a router's address; `None` if there is none of this name.
+    #[must_use]
+    pub fn addr(&self, node: &str) -> Option<IpAddr> {
+        self.simulation.node(node).map(|node| node.addr)
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.pulse.now()
+    }
+
+    /// What has been measured so far: links, and the scenario's own traffic.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.simulation.report()
+    }
+
+    /// The simulation beneath, to be looked at.
+    #[must_use]
+    pub fn simulation(&self) -> &Simulation {
+        &self.simulation
+    }
+
+    /// Somebody looks on from now on: a capture, a log, a hash over all packets.
+    pub fn observe(&mut self, observer: impl Observer + 'static) {
+        self.simulation.observe(observer);
+    }
+
+    /// Puts an application of the simulator's own kind on a host without a stack; see [`Simulation::add_app`].
+    pub fn add_app(&mut self, host: &str, name: &str, start: Instant, app: Box<dyn App>) -> bool {
+        self.simulation.add_app(host, name, start, app)
+    }
+}
+
+impl Simulation {
+    /// When something happens next.
+    fn next_event(&mut self) -> Option<Instant> {
+        let packet = self.world.net.calendar.peek_until(u64::MAX);
+        let timer = self.world.timers.peek_until(packet.map_or(u64::MAX, |packet| packet.at));
+        let next = packet.into_iter().chain(timer).min();
+        next.map(|key| Instant::from_nanos(key.at))
+    }
+
+    /// Runs until something has happened to a guest, but not beyond `until`; whether it has.
+    fn run_to_guest(&mut self, until: Instant) -> bool {
+        self.guests.called = false;
+        while !self.guests.called && self.step(until) {}
+        self.guests.called
+    }
+
+    /// It is `now`; nothing was due before.
+    fn set_now(&mut self, now: Instant) {
+        self.world.now = self.world.now.max(now);
+    }
+
+    /// The largest packet that a host may send.
+    fn mtu(&self, node: u32) -> usize {
+        self.hosts[node as usize].as_ref().map_or(0, |host| host.core.limits.gso_max_v4)
+    }
+}
+
+fn seconds(at: Instant) -> String {
+    format!("{}.{:09} s", at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000)
+}

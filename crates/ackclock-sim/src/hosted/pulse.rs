@@ -1,0 +1,166 @@
+//! What the runtime's hooks, the stacks and the turn have in common: the time, who wants to be told what, and the
+//! runtime itself.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use ackclock::Clock;
+use ackclock_core::Instant;
+use tokio::runtime::{Builder, Runtime};
+
+/// Shared by all that belong to one virtual network. One thread moves it on; others may look at the time.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    now: AtomicU64,
+    /// When tokio's clock stood at zero.
+    epoch: OnceLock<tokio::time::Instant>,
+    /// When the program was last woken, or one of its stacks called or reached.
+    active: AtomicU64,
+    /// The turn's task.
+    turn: Mutex<Option<Waker>>,
+    /// The turn asks to be told when no task can run.
+    asked: AtomicBool,
+    /// It has been told.
+    idle: AtomicBool,
+    /// Nodes whose stacks have been called by the program.
+    rung: Mutex<Vec<u32>>,
+}
+
+/// Wakes the program within the turn.
+#[derive(Debug)]
+pub(super) struct ProgramWaker {
+    pub(super) woken: AtomicBool,
+    pub(super) pulse: Arc<Pulse>,
+}
+
+/// A runtime of one thread whose clock stands, and tells the pulse when it has nothing to do.
+pub(super) fn runtime(pulse: &Arc<Pulse>, seed: u64) -> io::Result<Runtime> {
+    let mut builder = Builder::new_current_thread();
+    seed_select(&mut builder, seed);
+    let (parks, unparks) = (Arc::clone(pulse), Arc::clone(pulse));
+    let runtime = builder
+        .enable_time()
+        .start_paused(true)
+        .on_thread_park(move || parks.on_park())
+        .on_thread_unpark(move || unparks.look_at_clock())
+        .build()?;
+    let within = runtime.enter();
+    pulse.epoch.get_or_init(tokio::time::Instant::now);
+    drop(within);
+    Ok(runtime)
+}
+
+#[cfg(tokio_unstable)]
+fn seed_select(builder: &mut Builder, seed: u64) {
+    builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
+}
+
+/// Only an unstable tokio can be told where the order of `select!` comes from.
+#[cfg(not(tokio_unstable))]
+fn seed_select(_: &mut Builder, _: u64) {}
+
+impl Pulse {
+    /// When tokio's clock says that it is `at`.
+    pub(super) fn tokio_instant(&self, at: Instant) -> tokio::time::Instant {
+        let epoch = self.epoch.get().copied().unwrap_or_else(tokio::time::Instant::now);
+        epoch + at.saturating_since(Instant::ZERO)
+    }
+
+    /// Moves tokio's clock. Its timers of that time fire when the runtime next looks at them.
+    pub(super) fn move_clock(&self, to: Instant) {
+        let by = to.saturating_since(self.now());
+        if by > Duration::ZERO {
+            let mut advance = std::pin::pin!(tokio::time::advance(by));
+            // The first poll moves the clock; it then yields, for which nobody waits.
+            let _ = advance.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
+            self.look_at_clock();
+        }
+    }
+
+    /// When the program was last woken, or one of its stacks called or reached.
+    pub(super) fn active(&self) -> Instant {
+        Instant::from_nanos(self.active.load(Relaxed))
+    }
+
+    /// The program is woken, or one of its stacks called or reached.
+    pub(super) fn note_activity(&self) {
+        self.active.store(self.now.load(Relaxed), Relaxed);
+    }
+
+    /// Who the turn is.
+    pub(super) fn set_turn(&self, waker: &Waker) {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *turn {
+            Some(old) => old.clone_from(waker),
+            empty => *empty = Some(waker.clone()),
+        }
+    }
+
+    /// The turn wants to be told when no task can run.
+    pub(super) fn ask(&self) {
+        self.asked.store(true, Relaxed);
+    }
+
+    /// Whether no task could run when this was last asked for.
+    pub(super) fn take_idle(&self) -> bool {
+        self.idle.swap(false, Relaxed)
+    }
+
+    /// A stack was called.
+    pub(super) fn ring(&self, node: u32) {
+        self.note_activity();
+        let mut rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        if rung.last() != Some(&node) {
+            rung.push(node);
+        }
+        drop(rung);
+        self.wake_turn();
+    }
+
+    /// The stacks that were called, in the order of the calls.
+    pub(super) fn take_rung(&self, into: &mut Vec<u32>) {
+        into.append(&mut self.rung.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The runtime has no task to run.
+    fn on_park(&self) {
+        if self.asked.swap(false, Relaxed) {
+            self.idle.store(true, Relaxed);
+            self.wake_turn();
+        }
+    }
+
+    /// Tokio may have moved its clock.
+    fn look_at_clock(&self) {
+        let Some(epoch) = self.epoch.get() else { return };
+        let now = u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.now.store(now, Relaxed);
+    }
+
+    fn wake_turn(&self) {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = &*turn {
+            turn.wake_by_ref();
+        }
+    }
+}
+
+impl Clock for Pulse {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.now.load(Relaxed))
+    }
+}
+
+impl Wake for ProgramWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Relaxed);
+        self.pulse.wake_turn();
+    }
+}

@@ -1,0 +1,133 @@
+//! The turn: the one future that the runtime blocks on. It runs the program and, when no task can run, the network.
+//!
+//! Three things move time, and no other. An event of the network: the turn moves tokio's clock to the event's
+//! nanosecond. A timer of tokio's: the runtime jumps to it by itself, by whole milliseconds, when it parks; the turn
+//! lets it, but not beyond the millisecond in which the next event lies, where it has a timer of its own. And where the clock
+//! stands between two milliseconds, the turn moves it to the next whole one first, so that jumps begin and end at
+//! whole ones and timers fire when they are due.
+//!
+//! It follows that whenever a task runs, tokio's clock, the stacks' and the network's agree to the nanosecond.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker};
+
+use ackclock::Clock;
+use ackclock_core::Instant;
+use tokio::time::Sleep;
+
+use super::RunError;
+use super::pulse::{ProgramWaker, Pulse};
+use crate::simulation::Simulation;
+
+/// A run.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    simulation: &'a mut Simulation,
+    pulse: &'a Arc<Pulse>,
+    rung: Vec<u32>,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(simulation: &'a mut Simulation, pulse: &'a Arc<Pulse>) -> Self {
+        Self { simulation, pulse, rung: Vec::new() }
+    }
+
+    pub(super) async fn run<F: Future>(mut self, program: F) -> Result<F::Output, RunError> {
+        let mut program = pin!(program);
+        let waking = Arc::new(ProgramWaker { woken: AtomicBool::new(true), pulse: Arc::clone(self.pulse) });
+        let waker = Waker::from(Arc::clone(&waking));
+        let mut sleep = pin!(tokio::time::sleep_until(self.pulse.tokio_instant(Instant::ZERO)));
+        // Left over from a run before.
+        self.pulse.take_idle();
+        poll_fn(|cx| {
+            self.pulse.set_turn(cx.waker());
+            let idle = self.pulse.take_idle();
+            if waking.woken.swap(false, Relaxed) {
+                self.pulse.note_activity();
+                if let Poll::Ready(done) = program.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    self.collect();
+                    return Poll::Ready(Ok(done));
+                }
+            } else if idle {
+                return self.happen(cx, sleep.as_mut());
+            }
+            self.pulse.ask();
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// No task can run: the next thing happens. Ready only with an error.
+    fn happen<T>(&mut self, cx: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<Result<T, RunError>> {
+        self.collect();
+        let (now, end) = (self.pulse.now(), self.simulation.end);
+        let mut next = self.next_event();
+        if let Some(event) = next.filter(|event| *event < now) {
+            return Poll::Ready(Err(RunError::ClockMoved { clock: now, event }));
+        }
+        if next.is_some_and(|at| millis(at) == millis(now)) {
+            if self.simulation.run_to_guest(last_of_milli(now).min(end)) {
+                self.pulse.move_clock(self.simulation.now());
+                self.pulse.ask();
+                return Poll::Pending;
+            }
+            next = self.next_event();
+        }
+        let at = next.unwrap_or(end);
+        if millis(at) <= millis(now) {
+            return Poll::Ready(Err(self.over()));
+        }
+        // The program's timers come first, so the clock goes to the event's millisecond only.
+        let whole = now.as_nanos() % MILLI == 0;
+        let target = Instant::from_nanos(if whole { millis(at) } else { millis(now) + 1 } * MILLI);
+        if !whole {
+            self.pulse.move_clock(target);
+        }
+        sleep.as_mut().reset(self.pulse.tokio_instant(target));
+        if sleep.poll(cx).is_ready() {
+            self.pulse.ask();
+        }
+        Poll::Pending
+    }
+
+    /// When the network goes on, if the scenario has not ended by then.
+    fn next_event(&mut self) -> Option<Instant> {
+        let end = self.simulation.end;
+        self.simulation.next_event().filter(|at| *at <= end)
+    }
+
+    /// Takes what the program has sent, at this instant.
+    fn collect(&mut self) {
+        self.simulation.set_now(self.pulse.now());
+        self.pulse.take_rung(&mut self.rung);
+        for node in self.rung.drain(..) {
+            self.simulation.pump_guest(node);
+        }
+    }
+
+    /// The scenario has ended before the program.
+    fn over(&mut self) -> RunError {
+        let (since, end) = (self.pulse.active(), self.simulation.end);
+        self.pulse.move_clock(end);
+        match self.simulation.next_event() {
+            None => RunError::Stalled { since, end },
+            Some(_) => RunError::OutOfTime { since, end },
+        }
+    }
+}
+
+fn millis(at: Instant) -> u64 {
+    at.as_nanos() / MILLI
+}
+
+/// The last nanosecond of the millisecond in which `at` lies.
+fn last_of_milli(at: Instant) -> Instant {
+    Instant::from_nanos((millis(at) + 1) * MILLI - 1)
+}
+
+/// Tokio's timers count in milliseconds.
+const MILLI: u64 = 1_000_000;

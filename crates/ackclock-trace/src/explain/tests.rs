@@ -1,0 +1,157 @@
+//! Goal: of connections whose fate is known, the account finds it.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ackclock_core::trace::{Batch, BatchCause, Entry, Limit, LossRule, SendReason, Timer, WindowCause};
+use ackclock_core::{FourTuple, Instant, State};
+use ackclock_sim::observe::Traces;
+use ackclock_sim::units::{Bytes, Rate, Span};
+use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
+
+use super::*;
+use crate::file::{Origin, Source, Trace, TracedSource, Writer};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+/// A connection that waits 10 ms for its handshake, 20 for its application, 30 with a full window; is silent for 200
+/// until a timer runs out, recovers for 40, and ends.
+fn scripted() -> TracedSource {
+    let window = |cause, cwnd| Entry::Window { cause, cwnd, ssthresh: u32::MAX };
+    let limited = |by| Entry::Limited { by, in_flight: 0, unsent: 0 };
+    let sent = |reason, seq| Entry::Sent { reason, flags: 0x10, seq, len: 1000 };
+    let entries = [
+        (at(0), Entry::Sent { reason: SendReason::Handshake, flags: 2, seq: 0, len: 0 }),
+        (at(10), Entry::State(State::SynSent, State::Established)),
+        (at(30), sent(SendReason::NewData, 1)),
+        (at(30), sent(SendReason::NewData, 1001)),
+        (at(30), limited(Limit::Cwnd)),
+        (at(60), Entry::Acked { duplicate: false, ack: 1001, window: 9999 }),
+        (at(60), Entry::RoundTrip { sample_us: 30_000, rto_us: 200_000 }),
+        (at(260), Entry::TimerFired { timer: Timer::Retransmission, late_us: 2000, count: 1 }),
+        (at(260), Entry::Lost { rule: LossRule::Timeout, start: 1001, end: 2001 }),
+        (at(260), window(WindowCause::Timeout, 1000)),
+        (at(260), sent(SendReason::Retransmission, 1001)),
+        (at(260), limited(Limit::Recovery)),
+        (at(300), Entry::Acked { duplicate: false, ack: 2001, window: 9999 }),
+        (at(300), limited(Limit::Finished)),
+    ];
+    let addr = |last: u8| SocketAddr::from(([10, 0, 0, last], 1000));
+    let batch = Batch {
+        connection: 0,
+        tuple: FourTuple::new(addr(1), addr(2)),
+        profile: "modern",
+        congestion: "cubic",
+        names: vec![],
+        records: entries.iter().map(|&(at, entry)| entry.encode(at)).collect(),
+        missed: 0,
+        cause: BatchCause::Ended,
+    };
+    let mut bytes = Vec::new();
+    Writer::new(&mut bytes, &Origin::default()).unwrap().batch("", &batch).unwrap();
+    Trace::read(&bytes).unwrap().sources.remove(0)
+}
+
+#[test]
+fn time_goes_where_the_script_let_it_go() {
+    let account = account(&scripted());
+    let expected = [
+        (Waiting::Handshake, 10 * MS),
+        (Waiting::Application, 20 * MS),
+        (Waiting::Cwnd, 30 * MS),
+        (Waiting::Recovery, 40 * MS),
+        (Waiting::Timeout, 200 * MS),
+    ];
+    assert_eq!(account.waiting.into_iter().collect::<Vec<_>>(), expected);
+    assert_eq!(account.duration, 300 * MS);
+    assert_eq!((account.bytes_sent, account.again.bytes), (2000, 1000));
+    assert_eq!(account.timeouts, [(at(260), 200 * MS, 1)]);
+    assert_eq!(account.late, (1, 2 * MS));
+}
+
+#[test]
+fn sentences_name_the_greatest_wait_first() {
+    let said = sentences(&scripted());
+    assert!(said[0].contains("sent 2000 bytes, and 1000 bytes again"), "{}", said[0]);
+    assert!(said[1].starts_with("66.7 % of the time (200.0 ms) it waited in silence"), "{}", said[1]);
+    let timeout = said.iter().find(|said| said.contains("timer ran out after")).unwrap();
+    assert!(timeout.starts_with("1 retransmission timer ran out after 200.0 ms"), "{timeout}");
+}
+
+#[test]
+fn a_byte_that_was_sent_twice_says_why() {
+    let source = scripted();
+    let events: Vec<_> = history(&source, 1500).into_iter().map(|(_, event)| event).collect();
+    assert_eq!(
+        events,
+        [
+            Event::Sent(SendReason::NewData),
+            Event::Lost(LossRule::Timeout),
+            Event::Sent(SendReason::Retransmission),
+            Event::Acked
+        ]
+    );
+    let said = byte_sentences(&source, 1500);
+    assert!(
+        said[1].ends_with("declared lost: the retransmission timer ran out (RFC 6298 §5)."),
+        "{}",
+        said[1]
+    );
+    assert!(byte_sentences(&source, 5000).is_empty());
+}
+
+/// The sender's end of a simulated transfer of 200 KB.
+fn simulated(tcp: TcpSettings, peer: TcpSettings, buffers: u64, bytes_per_second: u64) -> TracedSource {
+    let link = Direction::new(Rate::bytes_per_second(bytes_per_second), Span::millis(20)).buffers(buffers);
+    let mut traffic = TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(200_000)));
+    traffic.tcp = tcp.traced();
+    traffic.peer_tcp = peer;
+    let scenario = Scenario::new(Span::seconds(60)).host("a").host("b").link("a", "b", link).traffic(traffic);
+    let mut simulation = Simulation::new(&scenario).unwrap();
+    let traces = Rc::new(RefCell::new(Traces::new([])));
+    simulation.observe(Rc::clone(&traces));
+    simulation.run();
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, &Origin::default()).unwrap();
+    for (_, batch) in traces.borrow().batches() {
+        writer.batch("a", batch).unwrap();
+    }
+    let mut sources = Trace::read(&bytes).unwrap().sources;
+    assert_eq!(sources.len(), 1);
+    let source = sources.remove(0);
+    assert!(matches!(&source.source, Source::Connection { host, .. } if host == "a"));
+    source
+}
+
+fn share(source: &TracedSource, what: Waiting) -> f64 {
+    let account = account(source);
+    account.waiting.get(&what).map_or(0.0, Duration::as_secs_f64) / account.duration.as_secs_f64()
+}
+
+#[test]
+fn a_small_window_of_the_peer_takes_most_of_the_time() {
+    let peer = TcpSettings::default().fixed_window(4000);
+    let source = simulated(TcpSettings::default(), peer, 100, 1_000_000);
+    assert!(share(&source, Waiting::PeerWindow) > 0.8, "{:?}", account(&source));
+}
+
+#[test]
+fn a_full_window_before_a_slow_link_is_the_congestion_window() {
+    let source = simulated(TcpSettings::profile("reno-1990"), TcpSettings::default(), 20, 100_000);
+    let account = account(&source);
+    let most = account.waiting.iter().max_by_key(|(_, time)| **time);
+    assert_eq!(most.map(|(what, _)| *what), Some(Waiting::Cwnd), "{account:?}");
+}
+
+#[test]
+fn timers_alone_leave_long_silences() {
+    let source = simulated(TcpSettings::profile("none-1987"), TcpSettings::default(), 3, 50_000);
+    assert!(share(&source, Waiting::Timeout) > 0.2, "{:?}", account(&source));
+    assert!(account(&source).timeouts.len() > 1);
+}

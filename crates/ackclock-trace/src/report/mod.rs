@@ -1,0 +1,134 @@
+//! Reports: one HTML file with words, tables and graphs that can be zoomed and asked, which loads nothing from elsewhere.
+
+mod data;
+
+use std::fmt::Write;
+
+use crate::chart::{Figure, escape, properties};
+
+/// A report that grows.
+///
+/// ```
+/// use ackclock_trace::report::Html;
+///
+/// let mut report = Html::new("Reno over a short queue");
+/// report.heading("What was measured").paragraph("One connection, 1 MB.");
+/// report.table("Transfer", &["bytes", "seconds"], &[vec!["1000000".to_owned(), "8.1".to_owned()]]);
+/// assert!(report.finish().starts_with("<!DOCTYPE html>"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Html {
+    title: String,
+    body: String,
+}
+
+impl Html {
+    /// A report with nothing but a title.
+    pub fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), body: String::new() }
+    }
+
+    /// Begins a section.
+    pub fn heading(&mut self, text: &str) -> &mut Self {
+        self.element("h2", text)
+    }
+
+    /// Adds a paragraph of plain text.
+    pub fn paragraph(&mut self, text: &str) -> &mut Self {
+        self.element("p", text)
+    }
+
+    /// Adds a table; cells that are numbers stand at the right of their column.
+    pub fn table<S: AsRef<str>>(&mut self, caption: &str, head: &[S], rows: &[Vec<String>]) -> &mut Self {
+        self.body.push_str("<div class=\"wide\"><table>");
+        if !caption.is_empty() {
+            self.element("caption", caption);
+        }
+        self.body.push_str("<thead><tr>");
+        for (column, text) in head.iter().enumerate() {
+            let numbers = rows.first().and_then(|row| row.get(column)).is_some_and(|cell| is_number(cell));
+            self.cell("th", numbers, text.as_ref());
+        }
+        self.body.push_str("</tr></thead>\n<tbody>");
+        for row in rows {
+            self.body.push_str("<tr>");
+            row.iter().for_each(|cell| self.cell("td", is_number(cell), cell));
+            self.body.push_str("</tr>\n");
+        }
+        self.body.push_str("</tbody></table></div>\n");
+        self
+    }
+
+    /// Adds a graph with all its points: dragging and the wheel zoom, pointing at a point shows its values and its note,
+    /// the legend switches series on and off.
+    pub fn figure(&mut self, figure: &Figure) -> &mut Self {
+        // Writing to a String does not fail; so below too.
+        let _ = write!(
+            self.body,
+            r#"<figure class="graph"><h3>{title}</h3><div class="legend"></div>
+<div class="stage" tabindex="0" role="img" aria-label="{title}"></div>
+<div class="tools"><button type="button" class="reset">Reset</button><span class="hint"></span></div>
+<figcaption>{caption}</figcaption>
+<script type="application/json">{data}</script></figure>
+"#,
+            title = escape(&figure.title),
+            caption = escape(&figure.caption),
+            data = data::json(figure),
+        );
+        self
+    }
+
+    /// The whole file.
+    pub fn finish(&self) -> String {
+        let title = escape(&self.title);
+        let (light, dark) = (properties(false), properties(true));
+        format!(
+            r#"<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>{title}</title>
+<style>
+:root {{ {light} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}
+{STYLE}</style>
+</head>
+<body>
+<h1>{title}</h1>
+<noscript><p>The graphs of this page are drawn by scripts within it; switch JavaScript on to see them.</p></noscript>
+{body}<script>
+{scripts}</script>
+</body>
+</html>
+"#,
+            body = self.body,
+            scripts = SCRIPTS.concat(),
+        )
+    }
+
+    fn element(&mut self, name: &str, text: &str) -> &mut Self {
+        let _ = writeln!(self.body, "<{name}>{}</{name}>", escape(text));
+        self
+    }
+
+    fn cell(&mut self, name: &str, number: bool, text: &str) {
+        let class = if number { " class=\"n\"" } else { "" };
+        let _ = write!(self.body, "<{name}{class}>{}</{name}>", escape(text));
+    }
+}
+
+/// Numbers, also with a unit, a sign, a per cent or an interval behind: what begins with a digit or a sign and a digit.
+fn is_number(cell: &str) -> bool {
+    cell.trim_start_matches(['-', '−', '+', '<', '>', '≤', '≥', ' '])
+        .starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// Nothing may be loaded from anywhere.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+const STYLE: &str = include_str!("page.css");
+const SCRIPTS: [&str; 3] = [include_str!("scale.js"), include_str!("marks.js"), include_str!("page.js")];
+
+#[cfg(test)]
+mod tests;

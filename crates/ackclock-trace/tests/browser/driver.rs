@@ -1,0 +1,194 @@
+//! A browser without a window, driven over WebDriver (W3C, 2018): JSON over HTTP on loopback.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// A browser with one page; it ends with the value.
+pub(crate) struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+}
+
+impl Browser {
+    /// Starts chromium, whose pages prefer a light or a dark ground; `None`, said in a line, where there is none. In CI
+    /// there has to be one.
+    pub(crate) fn start(dark: bool) -> Option<Self> {
+        let missing = ["chromium", "chromedriver"].into_iter().find(|program| !is_installed(program));
+        match missing {
+            Some(program) if std::env::var_os("CI").is_some() => {
+                panic!("{program} is not installed; on Debian: apt-get install chromium chromium-driver")
+            }
+            Some(program) => {
+                println!("skipped: {program} is not installed");
+                None
+            }
+            None => Some(Self::open(dark).expect("a browser")),
+        }
+    }
+
+    fn open(dark: bool) -> Result<Self> {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut said = String::new();
+        let mut output = BufReader::new(driver.stdout.take().ok_or("no output")?);
+        let mut browser = Self { driver, port: 0, session: String::new() };
+        while browser.port == 0 {
+            said.clear();
+            if output.read_line(&mut said)? == 0 {
+                return Err("chromedriver ended without a port".into());
+            }
+            let port =
+                said.split("successfully on port ").nth(1).map(|rest| rest.trim().trim_end_matches('.'));
+            browser.port = port.map(str::parse).transpose()?.unwrap_or(0);
+        }
+        // Nobody reads the rest, but a full pipe would stop it.
+        std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+        let mut arguments =
+            vec!["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1000,1200"];
+        arguments.extend([
+            "--disable-dev-shm-usage",
+            "--force-device-scale-factor=1",
+            "--disable-background-networking",
+        ]);
+        if dark {
+            arguments.push("--blink-settings=preferredColorScheme=0");
+        }
+        let options = json!({"capabilities": {"alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": {"args": arguments},
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }}});
+        let value = browser.call("POST", "/session", &options)?;
+        browser.session = value["sessionId"].as_str().ok_or("no session")?.to_owned();
+        Ok(browser)
+    }
+
+    /// Loads a file and waits until its graphs are drawn.
+    pub(crate) fn load(&self, file: &Path) {
+        self.post("/url", json!({"url": format!("file://{}", file.display())}));
+        let drawn =
+            "return [...document.querySelectorAll('.graph')].slice(0, 1).every(graph => graph.dataset.x)";
+        let ready = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            self.run(drawn) == Value::Bool(true)
+        });
+        assert!(ready, "no graph was drawn in 10 s; the console: {:?}", self.console());
+    }
+
+    /// Runs the body of a function in the page and gives what it returns.
+    pub(crate) fn run(&self, script: &str) -> Value {
+        self.post("/execute/sync", json!({"script": script, "args": []}))
+    }
+
+    /// What the page wrote to its console, or would not do.
+    pub(crate) fn console(&self) -> Vec<Value> {
+        self.post("/se/log", json!({"type": "browser"})).as_array().cloned().unwrap_or_default()
+    }
+
+    /// Moves the pointer to a place in the window.
+    pub(crate) fn point_at(&self, (x, y): (f64, f64)) {
+        self.pointer(vec![moved(x, y)]);
+    }
+
+    pub(crate) fn click(&self, (x, y): (f64, f64)) {
+        self.pointer(vec![
+            moved(x, y),
+            json!({"type": "pointerDown", "button": 0}),
+            json!({"type": "pointerUp", "button": 0}),
+        ]);
+    }
+
+    pub(crate) fn drag(&self, from: (f64, f64), to: (f64, f64)) {
+        self.pointer(vec![
+            moved(from.0, from.1),
+            json!({"type": "pointerDown", "button": 0}),
+            moved((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0),
+            moved(to.0, to.1),
+            json!({"type": "pointerUp", "button": 0}),
+        ]);
+    }
+
+    pub(crate) fn wheel(&self, (x, y): (f64, f64), by: i32) {
+        let turn =
+            json!({"type": "scroll", "x": x as i64, "y": y as i64, "deltaX": 0, "deltaY": by, "duration": 0});
+        self.post("/actions", json!({"actions": [{"type": "wheel", "id": "wheel", "actions": [turn]}]}));
+    }
+
+    pub(crate) fn press(&self, key: &str) {
+        let keys = [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})];
+        self.post("/actions", json!({"actions": [{"type": "key", "id": "keys", "actions": keys}]}));
+    }
+
+    fn pointer(&self, actions: Vec<Value>) {
+        self.post("/actions", json!({"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]}));
+    }
+
+    fn post(&self, path: &str, body: Value) -> Value {
+        let path = format!("/session/{}{path}", self.session);
+        self.call("POST", &path, &body).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    fn call(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let body = body.to_string();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )?;
+        let mut answer = BufReader::new(stream);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            answer.read_line(&mut line)?;
+            match line.trim_end().split_once(':') {
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                    length = value.trim().parse()?
+                }
+                None if line.trim_end().is_empty() => break,
+                _ => {}
+            }
+        }
+        let mut content = vec![0; length];
+        answer.read_exact(&mut content)?;
+        let mut content: Value = serde_json::from_slice(&content)?;
+        match content["value"].take() {
+            value if value["error"].is_string() => Err(value.to_string().into()),
+            value => Ok(value),
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Without a session the browser has not started; a failure leaves nothing that could be done.
+        if !self.session.is_empty() {
+            let _ = self.call("DELETE", &format!("/session/{}", self.session), &json!({}));
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+fn moved(x: f64, y: f64) -> Value {
+    json!({"type": "pointerMove", "duration": 0, "x": x.round() as i64, "y": y.round() as i64})
+}
+
+fn is_installed(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+}

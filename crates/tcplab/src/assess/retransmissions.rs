@@ -1,0 +1,255 @@
+//! From what a sender was seen to do to the events of the assessment: why each segment was sent, and whether a timeout
+//! could have been avoided.
+//!
+//! What a sender thinks cannot be captured. A segment that is sent again is taken for the work of its retransmission
+//! timer if it is the oldest one outstanding and nothing else explains it: no acknowledgement has just arrived, there are
+//! no three duplicates that wait for an answer, and the timer could have expired, which it does no sooner than a round
+//! trip after it was started. What follows such a segment in answer to acknowledgements belongs to its sequence.
+//!
+//! A timeout was unavoidable if the segment was lost, or all acknowledgements that were sent from its arrival to that of
+//! the segment sent again (Allman and Paxson 1999, §2.2). With both ends captured that is looked up. At the sender alone it
+//! is inferred: the timeout was avoidable if the next acknowledgement echoes an older timestamp than that of the segment
+//! sent again (RFC 3522), or comes before a later one reports the segment as received twice (RFC 2883), or, without
+//! timestamps, within half of the smallest round trip (§2.8).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ackclock_control::Instant;
+use ackclock_control::assess::timeouts::{Event, Why};
+
+use super::view::{Entry, View};
+use crate::capture::Delivery;
+
+/// A transfer as the assessment of timeouts takes it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replay {
+    pub(crate) events: Vec<Event>,
+    /// Segments sent again, those below the acknowledged left out.
+    pub(crate) retransmissions: u32,
+    /// Of these: unavoidable timeouts, and avoidable ones.
+    pub(crate) timeouts: u32,
+    pub(crate) avoidable: u32,
+    /// The smallest round trip of a segment sent once.
+    pub(crate) rtt_min: Option<Duration>,
+    /// The first thing that had to be sent again: its first byte. `Some(None)`: sending it again was not necessary.
+    pub(crate) first_repair: Option<Option<u64>>,
+}
+
+impl Replay {
+    /// Of what was seen at the sender, with what became of it if the receiver's side is known. `response`: the longest
+    /// that the sender takes to answer an acknowledgement that was seen.
+    pub(crate) fn new(view: &View, delivery: Option<&Delivery>, response: Duration) -> Self {
+        let mut sender = Sender { view, delivery, response_ns: nanos(response), ..Sender::new(view) };
+        for number in 0..view.entries.len() {
+            match view.entries[number] {
+                Entry::Data { at, from, to, .. } => sender.data(number, at, from, to),
+                Entry::Ack { at, to, sack, bare, closed, .. } => {
+                    sender.ack(at, to, sack.is_some(), bare);
+                    sender.closed = closed;
+                }
+            }
+        }
+        sender.replay.rtt_min = sender.rtt_min.map(Duration::from_nanos);
+        sender.replay
+    }
+}
+
+/// What is known of the sender so far.
+struct Sender<'a> {
+    view: &'a View,
+    delivery: Option<&'a Delivery>,
+    response_ns: u64,
+    /// All below is acknowledged.
+    una: u64,
+    /// All below was sent.
+    max: u64,
+    outstanding: VecDeque<Outstanding>,
+    /// New acknowledgements so far.
+    epoch: u64,
+    /// Duplicates since the last of them, and when the third came.
+    duplicates: u32,
+    third_duplicate: u64,
+    /// Whether any of them carried a SACK.
+    selective: bool,
+    last_ack: Option<u64>,
+    last_new_ack: Option<u64>,
+    rtt_min: Option<u64>,
+    closed: bool,
+    replay: Replay,
+}
+
+#[derive(Clone, Copy)]
+struct Outstanding {
+    from: u64,
+    to: u64,
+    sent_at: u64,
+    /// When it was sent last.
+    last_sent: u64,
+    /// The epoch in which it was sent again last.
+    repaired: Option<u64>,
+}
+
+impl<'a> Sender<'a> {
+    fn new(view: &'a View) -> Self {
+        Self {
+            view,
+            delivery: None,
+            response_ns: 0,
+            una: 0,
+            max: 0,
+            outstanding: VecDeque::new(),
+            epoch: 0,
+            duplicates: 0,
+            third_duplicate: 0,
+            selective: false,
+            last_ack: None,
+            last_new_ack: None,
+            rtt_min: None,
+            closed: false,
+            replay: Replay::default(),
+        }
+    }
+
+    fn data(&mut self, number: usize, at: u64, from: u64, to: u64) {
+        // Keep-alives and what the peer has long got say nothing, nor does a byte sent to learn of a closed window.
+        if to <= self.una || self.closed && to - from == 1 {
+            return;
+        }
+        if from < self.max {
+            let why = self.why_again(number, at, from);
+            let again_to = to.min(self.max);
+            for segment in
+                self.outstanding.iter_mut().filter(|segment| segment.from < again_to && from < segment.to)
+            {
+                (segment.last_sent, segment.repaired) = (at, Some(self.epoch));
+            }
+            self.send(at, from, again_to, why);
+        }
+        let new_from = from.max(self.max);
+        if new_from < to {
+            self.outstanding.push_back(Outstanding {
+                from: new_from,
+                to,
+                sent_at: at,
+                last_sent: at,
+                repaired: None,
+            });
+            self.send(at, new_from, to, Why::New);
+            self.max = to;
+        }
+    }
+
+    fn send(&mut self, at: u64, from: u64, to: u64, why: Why) {
+        self.replay.events.push(Event::Sent { at: Instant::from_nanos(at), from, to, why });
+        self.replay.retransmissions += u32::from(why != Why::New);
+        match why {
+            Why::Timeout { avoidable: true } => self.replay.avoidable += 1,
+            Why::Timeout { avoidable: false } => self.replay.timeouts += 1,
+            Why::New | Why::FastRetransmit => {}
+        }
+    }
+
+    fn why_again(&mut self, number: usize, at: u64, from: u64) -> Why {
+        let by_timer = from <= self.una && self.is_by_timer(at, from);
+        let first = self.replay.first_repair.is_none();
+        let avoidable = (by_timer || first) && self.was_avoidable(number, at, from);
+        if first {
+            self.replay.first_repair = Some((!avoidable).then_some(from));
+        }
+        if by_timer { Why::Timeout { avoidable } } else { Why::FastRetransmit }
+    }
+
+    fn is_by_timer(&self, at: u64, from: u64) -> bool {
+        let Some(segment) = self.outstanding.iter().find(|segment| from < segment.to) else { return false };
+        // RFC 6298 §5 (5.3): new data acknowledged restarts the timer.
+        let started = segment.last_sent.max(self.last_new_ack.unwrap_or(0));
+        let ran = at.saturating_sub(started);
+        if self.rtt_min.is_some_and(|rtt_min| ran < rtt_min) {
+            return false;
+        }
+        let answers_at_most = self.response_ns.max(self.rtt_min.unwrap_or(0));
+        if self.duplicates >= 3
+            && segment.repaired != Some(self.epoch)
+            && at.saturating_sub(self.third_duplicate) <= answers_at_most
+        {
+            return false;
+        }
+        let answered = self.last_ack.is_some_and(|ack| at - ack <= self.response_ns);
+        // One or two duplicates make no sender repeat anything, unless they say what is missing.
+        let partial = self.last_ack == self.last_new_ack;
+        !(answered && (partial || self.selective))
+    }
+
+    fn was_avoidable(&self, number: usize, at: u64, from: u64) -> bool {
+        match self.delivery {
+            Some(delivery) => was_answered(self.view, delivery, number, from),
+            None => self.seems_avoidable(number, at, from),
+        }
+    }
+
+    fn seems_avoidable(&self, number: usize, at: u64, from: u64) -> bool {
+        let Entry::Data { timestamp, .. } = self.view.entries[number] else { return false };
+        let later = self.view.entries.get(number + 1..).unwrap_or_default();
+        let mut answers = later.iter().filter_map(|entry| match *entry {
+            Entry::Ack { at, to, echo, sack, .. } if to > from => Some((at, to, echo, sack)),
+            _ => None,
+        });
+        let Some((answered_at, to, echo, sack)) = answers.next() else { return false };
+        let twice = |sack: Option<(u64, u64)>, to| {
+            sack.is_some_and(|(left, right)| right <= to && left <= from && from < right)
+        };
+        match (timestamp, echo) {
+            (Some(value), Some(echo)) => echo.wrapping_sub(value) > 1 << 31,
+            _ if twice(sack, to) => false,
+            _ if answers.take(REPORTS_WITHIN).any(|(_, to, _, sack)| twice(sack, to)) => true,
+            _ => self.rtt_min.is_some_and(|rtt_min| answered_at - at < rtt_min / 2),
+        }
+    }
+
+    fn ack(&mut self, at: u64, to: u64, selective: bool, bare: bool) {
+        self.last_ack = Some(at);
+        if to > self.una {
+            self.una = to;
+            self.last_new_ack = Some(at);
+            (self.duplicates, self.selective) = (0, false);
+            while let Some(segment) = self.outstanding.front().copied().filter(|segment| segment.to <= to) {
+                self.outstanding.pop_front();
+                if segment.repaired.is_none() {
+                    let rtt = at - segment.sent_at;
+                    self.rtt_min = Some(self.rtt_min.map_or(rtt, |least| least.min(rtt)));
+                }
+            }
+            self.epoch += 1;
+        } else if to == self.una && bare && self.max > self.una {
+            self.duplicates += 1;
+            if self.duplicates == 3 {
+                self.third_duplicate = at;
+            }
+        }
+        self.selective |= selective;
+        self.replay.events.push(Event::Acked { at: Instant::from_nanos(at), to: to.min(self.max) });
+    }
+}
+
+/// Whether the receiver answered an earlier copy, before the one that is entry `number` came, and that answer arrived.
+fn was_answered(view: &View, delivery: &Delivery, number: usize, from: u64) -> bool {
+    let arrival = |entry: &Entry| match *entry {
+        Entry::Data { from: start, to: end, index, .. } if start <= from && from < end => {
+            delivery.arrived.get(index).copied().flatten()
+        }
+        _ => None,
+    };
+    let Some(first) = view.entries[..number].iter().filter_map(arrival).min() else { return false };
+    let again = view.entries[number..].iter().find_map(arrival).unwrap_or(usize::MAX);
+    let after = delivery.answers.partition_point(|(index, _)| *index <= first);
+    let answers = delivery.answers.get(after..).unwrap_or_default();
+    answers.iter().take_while(|(index, _)| *index < again).any(|(_, arrived)| *arrived)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// How many acknowledgements after the first one a report of the second arrival may come.
+const REPORTS_WITHIN: usize = 64;

@@ -1,0 +1,307 @@
+//! The beginning of a transfer as the assessment of ssthresh estimates wants it: Allman and Paxson (1999), §3.
+//!
+//! - B is what PBM makes of the arrivals at the receiver. Where these were not captured, of the acknowledgements at the
+//!   sender, whose spacing is a poorer witness (§3.3).
+//! - The round trip is the smallest that the transfer had, so that a rate above B is one that fills a queue.
+//! - L is the flight in which the first lost segment was sent, that segment included, over the round trip; L′ the largest
+//!   flight. Estimators at the sender see the acknowledgements that arrived before that segment was sent; the receiver's
+//!   estimator stops where it finds the first segment missing.
+
+use ackclock_control::Instant;
+use ackclock_control::assess::start_up::{LossRow, LosslessRow, Path, rate};
+use ackclock_control::bandwidth::{CsaConfig, Receiver, ReceiverEstimates, SenderEstimatorKind, pbm};
+use serde::Serialize;
+
+use super::transfer::Transfer;
+use super::view::{Entry, View};
+use crate::capture::Delivery;
+
+/// What estimators are held against, and what they have to go by.
+#[derive(Clone, Debug)]
+pub(crate) struct StartUp {
+    pub(crate) path: Path,
+    /// L, if anything was lost.
+    pub(crate) loss_point: Option<u64>,
+    /// L′.
+    pub(crate) largest: u64,
+    initial_window: u64,
+    /// At the sender, before the first loss: when, and how many bytes each acknowledged.
+    acks: Vec<(Instant, u64)>,
+    /// At the receiver, up to the first loss.
+    pbm_prime: Option<u64>,
+    /// What the receiver saw and did, if it was captured.
+    received: Option<Vec<Entry>>,
+}
+
+/// Why a transfer says nothing of estimators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Unfit {
+    /// The first retransmission was not necessary.
+    Avoidable,
+    /// PBM finds no bandwidth.
+    NoBottleneck,
+    /// No round trip was seen.
+    NoRoundTrip,
+}
+
+/// An estimator of the paper, or one that a user asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Estimator {
+    /// PBM up to the first loss.
+    PbmPrime,
+    /// One at the sender.
+    Sender(SenderEstimatorKind),
+    /// Those at the receiver, from so many samples.
+    Receiver(Combined, usize),
+}
+
+/// How samples become one estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Combined {
+    Min,
+    Avg,
+    Med,
+    Max,
+}
+
+/// A row of tables 5 and 6.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Regions {
+    pub(crate) loss: LossRow,
+    pub(crate) lossless: LosslessRow,
+}
+
+impl StartUp {
+    /// Of a transfer.
+    ///
+    /// # Errors
+    /// It says nothing of estimators.
+    pub(crate) fn new(transfer: &Transfer) -> Result<Self, Unfit> {
+        if transfer.replay.first_repair == Some(None) {
+            return Err(Unfit::Avoidable);
+        }
+        let smallest = transfer.replay.rtt_min.into_iter().chain(transfer.handshake).min();
+        let rtt = smallest.filter(|rtt| !rtt.is_zero()).ok_or(Unfit::NoRoundTrip)?;
+        let lost = first_lost(transfer);
+        let flights = Flights::of(&transfer.sent, lost);
+        let (whole, until_loss) = match &transfer.received {
+            Some((view, delivery)) => arrivals(&transfer.sent, view, delivery, lost),
+            None => (acknowledged(&transfer.sent, None), acknowledged(&transfer.sent, lost)),
+        };
+        let path = Path {
+            bottleneck: pbm(whole).ok_or(Unfit::NoBottleneck)?,
+            rtt,
+            segment: transfer.sent.mss,
+            segments_per_ack: 2,
+        };
+        Ok(Self {
+            path,
+            loss_point: flights.at_loss.map(|flight| rate(flight, rtt)),
+            largest: rate(flights.largest, rtt),
+            initial_window: flights.initial,
+            acks: acknowledged(&transfer.sent, lost),
+            pbm_prime: pbm(until_loss),
+            received: transfer.received.as_ref().map(|(view, _)| view.entries.clone()),
+        })
+    }
+
+    /// What an estimator makes of it, in bytes a second.
+    pub(crate) fn estimate(&self, estimator: Estimator) -> Option<u64> {
+        match estimator {
+            Estimator::PbmPrime => self.pbm_prime,
+            Estimator::Sender(kind) => {
+                let mut estimator = kind.create(self.path.rtt, self.initial_window, self.path.segment.into());
+                self.acks.iter().for_each(|&(at, bytes)| estimator.on_ack(at, bytes));
+                estimator.estimate()
+            }
+            Estimator::Receiver(combined, samples) => {
+                let estimates = self.at_receiver(samples)?;
+                Some(match combined {
+                    Combined::Min => estimates.min,
+                    Combined::Avg => estimates.mean,
+                    Combined::Med => estimates.median,
+                    Combined::Max => estimates.max,
+                })
+            }
+        }
+    }
+
+    fn at_receiver(&self, samples: usize) -> Option<ReceiverEstimates> {
+        let mut receiver = Receiver::new(samples, self.initial_window, self.path.segment.into());
+        let (mut in_order, mut acked) = (0, 0);
+        for entry in self.received.as_ref()? {
+            match *entry {
+                Entry::Data { from, .. } if from > in_order => {
+                    receiver.on_loss();
+                    break;
+                }
+                Entry::Data { at, to, .. } => {
+                    receiver.on_data(Instant::from_nanos(at), to.saturating_sub(in_order));
+                    in_order = in_order.max(to);
+                }
+                Entry::Ack { to, .. } if to > acked => {
+                    acked = to;
+                    receiver.on_ack_sent();
+                }
+                Entry::Ack { .. } => {}
+            }
+        }
+        receiver.estimates()
+    }
+}
+
+impl Estimator {
+    /// The rows of tables 5 and 6. The scan garbles the parameters of the four rows of CSA; they are those of §3.3.2: the
+    /// one chosen, and n = 2 with the three larger ν.
+    pub(crate) fn of_the_paper() -> Vec<Self> {
+        let csa = |n, nu_e4| CsaConfig::new(n, nu_e4).unwrap_or(CsaConfig::PAPER);
+        let sender = [
+            SenderEstimatorKind::Tssf { n: 3 },
+            SenderEstimatorKind::Csa(CsaConfig::PAPER),
+            SenderEstimatorKind::Csa(csa(2, 500)),
+            SenderEstimatorKind::Csa(csa(2, 1000)),
+            SenderEstimatorKind::Csa(csa(2, 2000)),
+            SenderEstimatorKind::Tcsa(CsaConfig::PAPER),
+            SenderEstimatorKind::TcsaPrime(CsaConfig::PAPER),
+        ];
+        let receiver = [Combined::Min, Combined::Avg, Combined::Med, Combined::Max];
+        let sender = sender.map(Self::Sender);
+        let receiver = receiver.map(|combined| Self::Receiver(combined, SAMPLES));
+        [Self::PbmPrime].into_iter().chain(sender).chain(receiver).collect()
+    }
+
+    /// Whether it needs to know what the receiver saw.
+    pub(crate) fn is_at_receiver(self) -> bool {
+        matches!(self, Self::Receiver(..))
+    }
+
+    /// How it did on these transfers, as far as it could have had a say.
+    pub(crate) fn regions(self, transfers: &[StartUp]) -> Regions {
+        let (mut loss, mut lossless) = (Vec::new(), Vec::new());
+        let blind = |transfer: &&StartUp| self.is_at_receiver() && transfer.received.is_none();
+        for transfer in transfers.iter().filter(|transfer| !blind(transfer)) {
+            let estimate = transfer.estimate(self);
+            match transfer.loss_point {
+                Some(loss_point) => loss.push((transfer.path, loss_point, estimate)),
+                None => lossless.push((transfer.path, transfer.largest, estimate)),
+            }
+        }
+        Regions { loss: LossRow::of(loss), lossless: LosslessRow::of(lossless) }
+    }
+}
+
+impl Unfit {
+    /// Of so many connections, in words.
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Self::Avoidable => "first sent again what was not lost, which says nothing of the path",
+            Self::NoBottleneck => {
+                "have no bottleneck that PBM could find: too few segments, or none in a row"
+            }
+            Self::NoRoundTrip => "show no round trip",
+        }
+    }
+}
+
+impl std::fmt::Display for Estimator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::PbmPrime => f.write_str("pbm-prime"),
+            Self::Sender(kind) => write!(f, "{kind}"),
+            Self::Receiver(combined, samples) => {
+                let combined = match combined {
+                    Combined::Min => "min",
+                    Combined::Avg => "avg",
+                    Combined::Med => "med",
+                    Combined::Max => "max",
+                };
+                write!(f, "recv-{combined}:{samples}")
+            }
+        }
+    }
+}
+
+/// The entry that sent the first segment that was lost: what never arrived, or what had to be sent again.
+fn first_lost(transfer: &Transfer) -> Option<usize> {
+    let sent = &transfer.sent.entries;
+    match (&transfer.received, transfer.replay.first_repair) {
+        (Some((_, delivery)), _) => sent.iter().position(|entry| {
+            let data = matches!(entry, Entry::Data { .. });
+            data && delivery.arrived.get(entry.index()).is_some_and(Option::is_none)
+        }),
+        (None, Some(Some(byte))) => sent
+            .iter()
+            .position(|entry| matches!(*entry, Entry::Data { from, to, .. } if from <= byte && byte < to)),
+        (None, _) => None,
+    }
+}
+
+/// Bytes outstanding at the sender.
+struct Flights {
+    /// Before the first acknowledgement.
+    initial: u64,
+    largest: u64,
+    /// With the first lost segment.
+    at_loss: Option<u64>,
+}
+
+impl Flights {
+    fn of(view: &View, lost: Option<usize>) -> Self {
+        let (mut una, mut max) = (0, 0);
+        let mut flights = Self { initial: 0, largest: 0, at_loss: None };
+        for (number, entry) in view.entries.iter().enumerate() {
+            match *entry {
+                Entry::Data { to, .. } => {
+                    max = max.max(to);
+                    let flight = max.saturating_sub(una);
+                    flights.largest = flights.largest.max(flight);
+                    if una == 0 {
+                        flights.initial = flight;
+                    }
+                    if lost == Some(number) {
+                        flights.at_loss = Some(flight);
+                    }
+                }
+                Entry::Ack { to, .. } => una = una.max(to.min(max)),
+            }
+        }
+        flights
+    }
+}
+
+/// The acknowledgements before an entry: when, and how many bytes each acknowledged; none for a duplicate.
+fn acknowledged(view: &View, before: Option<usize>) -> Vec<(Instant, u64)> {
+    let entries = view.entries.get(..before.unwrap_or(view.entries.len())).unwrap_or_default();
+    let mut una = 0;
+    let mut acks = Vec::new();
+    for entry in entries {
+        if let Entry::Ack { at, to, bare, .. } = *entry
+            && (to > una || bare && to == una && una > 0)
+        {
+            acks.push((Instant::from_nanos(at), to.saturating_sub(una)));
+            una = una.max(to);
+        }
+    }
+    acks
+}
+
+/// Times and bytes of arrivals.
+type Arrivals = Vec<(Instant, u64)>;
+
+/// The arrivals of data at the receiver: all, and those of what was sent before the first lost segment.
+fn arrivals(sent: &View, received: &View, delivery: &Delivery, lost: Option<usize>) -> (Arrivals, Arrivals) {
+    let data = received.entries.iter().filter_map(|entry| match *entry {
+        Entry::Data { at, from, to, index, .. } => Some((index, (Instant::from_nanos(at), to - from))),
+        Entry::Ack { .. } => None,
+    });
+    let lost_index = lost.and_then(|lost| sent.entries.get(lost)).map_or(usize::MAX, Entry::index);
+    let later = delivery.arrived.get(lost_index.min(delivery.arrived.len())..).unwrap_or_default();
+    let end = later.iter().flatten().min().copied().unwrap_or(usize::MAX);
+    let all: Vec<(usize, (Instant, u64))> = data.collect();
+    let until_loss = all.iter().take_while(|(index, _)| *index < end).map(|(_, arrival)| *arrival).collect();
+    (all.iter().map(|(_, arrival)| *arrival).collect(), until_loss)
+}
+
+/// K in the paper.
+const SAMPLES: usize = 50;

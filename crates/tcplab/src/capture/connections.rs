@@ -1,0 +1,145 @@
+//! From segments to connections: each as it was seen at one place.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use ackclock_wire::{Flags, SeqNum};
+
+use super::segment::{Parsed, Segment};
+
+/// A connection as it was seen at one place: one interface of one capture.
+#[derive(Clone, Debug)]
+pub(crate) struct Vantage {
+    /// Where.
+    pub(crate) place: Place,
+    /// Who opened it, or sent the first segment that was seen.
+    pub(crate) client: SocketAddr,
+    pub(crate) server: SocketAddr,
+    /// The initial sequence numbers of both, where the SYN was seen.
+    pub(crate) client_isn: Option<SeqNum>,
+    pub(crate) server_isn: Option<SeqNum>,
+    /// The MSS that each announced.
+    pub(crate) client_mss: Option<u16>,
+    pub(crate) server_mss: Option<u16>,
+    /// In the capture's order; the time never goes back.
+    pub(crate) segments: Vec<Segment>,
+    /// By how much the clock was set back at the most.
+    pub(crate) clock_back_ns: u64,
+    /// Segments that the capture holds twice.
+    pub(crate) copies: u64,
+}
+
+/// Where packets were seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub(crate) struct Place {
+    /// The how-manieth file it is.
+    pub(crate) file: usize,
+    /// The how-manieth interface of that.
+    pub(crate) interface: u32,
+}
+
+/// Sorts segments into connections.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    vantages: Vec<Vantage>,
+    /// The present connection between two addresses, of which the smaller stands first.
+    present: HashMap<(Place, SocketAddr, SocketAddr), usize>,
+    /// The latest time at each place.
+    clocks: HashMap<Place, u64>,
+    /// How often a clock was set back.
+    pub(crate) clock_steps_back: u64,
+}
+
+impl Connections {
+    /// Takes the next segment that was seen at `place`.
+    pub(crate) fn push(&mut self, place: Place, parsed: &Parsed) {
+        let clock = self.clocks.entry(place).or_insert(0);
+        let back_ns = clock.saturating_sub(parsed.segment.at);
+        self.clock_steps_back += u64::from(back_ns > 0);
+        *clock = (*clock).max(parsed.segment.at);
+        let segment = Segment { at: *clock, ..parsed.segment };
+
+        let key = if parsed.src <= parsed.dst {
+            (place, parsed.src, parsed.dst)
+        } else {
+            (place, parsed.dst, parsed.src)
+        };
+        let number = match self.present.get(&key) {
+            Some(&number) if !self.vantages[number].is_over_by(parsed) => number,
+            _ => {
+                self.vantages.push(Vantage::new(place, parsed));
+                let number = self.vantages.len() - 1;
+                self.present.insert(key, number);
+                number
+            }
+        };
+        self.vantages[number].push(parsed, segment, back_ns);
+    }
+
+    /// All connections, in the order of their first segments.
+    pub(crate) fn finish(self) -> Vec<Vantage> {
+        self.vantages
+    }
+}
+
+impl Vantage {
+    fn new(place: Place, parsed: &Parsed) -> Self {
+        // Who answers a SYN is the server, also if the SYN was not seen.
+        let answers = parsed.segment.flags.contains(Flags::SYN | Flags::ACK);
+        let (client, server) = if answers { (parsed.dst, parsed.src) } else { (parsed.src, parsed.dst) };
+        Self {
+            place,
+            client,
+            server,
+            client_isn: None,
+            server_isn: None,
+            client_mss: None,
+            server_mss: None,
+            segments: Vec::new(),
+            clock_back_ns: 0,
+            copies: 0,
+        }
+    }
+
+    /// Whether a segment begins another connection between the same addresses.
+    fn is_over_by(&self, parsed: &Parsed) -> bool {
+        let segment = &parsed.segment;
+        if !segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::ACK) {
+            return false;
+        }
+        // A SYN sent again has the same number.
+        parsed.src != self.client || self.client_isn.is_some_and(|isn| isn != segment.seq)
+    }
+
+    fn push(&mut self, parsed: &Parsed, segment: Segment, back_ns: u64) {
+        let from_client = parsed.src == self.client;
+        let segment = Segment { from_client, ..segment };
+        self.clock_back_ns = self.clock_back_ns.max(back_ns);
+        if segment.flags.contains(Flags::SYN) {
+            let (isn, mss) = if from_client {
+                (&mut self.client_isn, &mut self.client_mss)
+            } else {
+                (&mut self.server_isn, &mut self.server_mss)
+            };
+            *isn = isn.or(Some(segment.seq));
+            *mss = mss.or(parsed.mss);
+        }
+        if self.is_copy(&segment) {
+            self.copies += 1;
+        } else {
+            self.segments.push(segment);
+        }
+    }
+
+    /// Whether the very same packet was seen just now, as captures on all interfaces show what is forwarded. Without an
+    /// identification nothing tells a copy from a packet that was sent again.
+    fn is_copy(&self, segment: &Segment) -> bool {
+        let same = |other: &&Segment| Segment { at: segment.at, ..**other } == *segment;
+        let recent = self.segments.iter().rev().take(COPY_WITHIN);
+        segment.id != 0
+            && recent.take_while(|other| segment.at - other.at <= COPY_WITHIN_NS).any(|other| same(&other))
+    }
+}
+
+const COPY_WITHIN: usize = 8;
+const COPY_WITHIN_NS: u64 = 2_000_000;

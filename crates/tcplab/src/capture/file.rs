@@ -1,0 +1,240 @@
+//! Capture files: pcap with micro- and nanoseconds, pcapng with several interfaces, in either byte order.
+//!
+//! A file is read block by block through a buffer that grows to the largest block and no further than
+//! [`BLOCK_BYTES_MAX`]. What follows a broken block is not read: nothing says where the next one begins.
+
+use std::io::Read;
+
+use pcap_parser::traits::PcapNGPacketBlock;
+use pcap_parser::{Block, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, PcapHeader, create_reader};
+
+/// A captured frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'a> {
+    /// Which interface of the file it was seen on, from 0.
+    pub(crate) interface: u32,
+    /// When, in nanoseconds since 1970.
+    pub(crate) time_ns: u64,
+    /// What it begins with: a number of <https://www.tcpdump.org/linktypes.html>.
+    pub(crate) link_type: u16,
+    /// Its bytes, as many as were kept.
+    pub(crate) bytes: &'a [u8],
+    /// How long it was.
+    pub(crate) len: u32,
+}
+
+/// How far a file could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// To its end.
+    Whole,
+    /// To a frame that the end of the file cuts off.
+    CutOff {
+        /// Bytes before it.
+        at: u64,
+    },
+    /// To bytes that are no block.
+    Broken {
+        /// Bytes before them.
+        at: u64,
+    },
+    /// The system could not read on.
+    Unreadable {
+        /// Bytes before that.
+        at: u64,
+    },
+}
+
+/// Bytes that are no capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotCapture {
+    #[error("is empty: was the capture stopped before anything was written? (tcpdump -U writes at once)")]
+    Empty,
+    #[error("is compressed: unpack it first, as `gzip -dk FILE`")]
+    Gzip,
+    #[error("is neither pcap nor pcapng: capture with `tcpdump -w FILE`, or convert with `editcap`")]
+    Unknown,
+    #[error("ends within its first header: it holds no packet")]
+    Header,
+}
+
+/// Hands each frame of a capture to `each`, in the file's order, with how many frames lay on interfaces that the file
+/// does not describe.
+pub(crate) fn read(
+    input: impl Read + Send,
+    mut each: impl FnMut(&Frame<'_>),
+) -> Result<(Outcome, u64), NotCapture> {
+    let mut reader = match create_reader(BUFFER_BYTES, Full(input)) {
+        Ok(reader) => reader,
+        Err(PcapError::Eof) => return Err(NotCapture::Empty),
+        Err(PcapError::Incomplete(_) | PcapError::UnexpectedEof) => return Err(NotCapture::Header),
+        Err(error) => return Err(not_capture(&error)),
+    };
+    let mut state = State::default();
+    let mut buffer_bytes = BUFFER_BYTES;
+    loop {
+        let at = reader.consumed() as u64;
+        let offset = match reader.next() {
+            Ok((offset, block)) => {
+                state.block(&block, &mut each);
+                offset
+            }
+            Err(PcapError::Eof) => return Ok((Outcome::Whole, state.undescribed)),
+            Err(PcapError::Incomplete(_)) => {
+                if reader.refill().is_err() {
+                    return Ok((Outcome::Unreadable { at }, state.undescribed));
+                }
+                continue;
+            }
+            Err(PcapError::BufferTooSmall) => {
+                buffer_bytes *= 2;
+                if buffer_bytes > BLOCK_BYTES_MAX || !reader.grow(buffer_bytes) {
+                    return Ok((Outcome::Broken { at }, state.undescribed));
+                }
+                if reader.refill().is_err() {
+                    return Ok((Outcome::Unreadable { at }, state.undescribed));
+                }
+                continue;
+            }
+            Err(PcapError::UnexpectedEof) => return Ok((Outcome::CutOff { at }, state.undescribed)),
+            Err(_) => return Ok((Outcome::Broken { at }, state.undescribed)),
+        };
+        reader.consume(offset);
+    }
+}
+
+fn not_capture(error: &PcapError<&[u8]>) -> NotCapture {
+    match error {
+        PcapError::OwnedNomError(bytes, _) if bytes.starts_with(&GZIP_MAGIC) => NotCapture::Gzip,
+        _ => NotCapture::Unknown,
+    }
+}
+
+/// A reader that fills what it is given unless the end comes: a pipe may hand out the first header in pieces.
+struct Full<R>(R);
+
+impl<R: Read> Read for Full<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.0.read(rest) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                // What was read counts; the error comes again.
+                Err(error) => return if filled > 0 { Ok(filled) } else { Err(error) },
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// What the blocks so far have said.
+#[derive(Default)]
+struct State {
+    /// Of pcap: nanoseconds in a unit of its fractions, and the link type.
+    legacy: (u64, u16),
+    /// Of the present section of a pcapng file.
+    interfaces: Vec<Interface>,
+    /// Interfaces of the sections before.
+    before: u32,
+    undescribed: u64,
+}
+
+struct Interface {
+    link_type: u16,
+    /// Units a second.
+    resolution: u128,
+    offset_s: i64,
+    snap_len: u32,
+}
+
+impl State {
+    fn block(&mut self, block: &PcapBlockOwned<'_>, each: &mut impl FnMut(&Frame<'_>)) {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => self.legacy = legacy(header),
+            PcapBlockOwned::Legacy(packet) => {
+                let (unit_ns, link_type) = self.legacy;
+                let time_ns = u64::from(packet.ts_sec) * NANOS + u64::from(packet.ts_usec) * unit_ns;
+                each(&Frame { interface: 0, time_ns, link_type, bytes: packet.data, len: packet.origlen });
+            }
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+                self.before += u32::try_from(self.interfaces.len()).unwrap_or(u32::MAX);
+                self.interfaces.clear();
+            }
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                self.interfaces.push(Interface::new(interface));
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                let Some(interface) = self.interfaces.get(packet.if_id as usize) else {
+                    self.undescribed += 1;
+                    return;
+                };
+                each(&Frame {
+                    interface: self.before + packet.if_id,
+                    time_ns: interface.time_ns(u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low)),
+                    link_type: interface.link_type,
+                    bytes: packet.packet_data(),
+                    len: packet.origlen,
+                });
+            }
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+                let Some(interface) = self.interfaces.first() else {
+                    self.undescribed += 1;
+                    return;
+                };
+                // Its padding is told by the snap length alone (draft-ietf-opsawg-pcapng §4.4). It has no time.
+                let snap_len = if interface.snap_len == 0 { u32::MAX } else { interface.snap_len };
+                let kept = packet.origlen.min(snap_len) as usize;
+                let bytes = packet.data.get(..kept).unwrap_or(packet.data);
+                each(&Frame {
+                    interface: self.before,
+                    time_ns: 0,
+                    link_type: interface.link_type,
+                    bytes,
+                    len: packet.origlen,
+                });
+            }
+            PcapBlockOwned::NG(_) => {}
+        }
+    }
+}
+
+impl Interface {
+    fn new(block: &InterfaceDescriptionBlock<'_>) -> Self {
+        Self {
+            link_type: link_type(block.linktype.0),
+            resolution: resolution(block.if_tsresol),
+            offset_s: block.if_tsoffset,
+            snap_len: block.snaplen,
+        }
+    }
+
+    fn time_ns(&self, units: u64) -> u64 {
+        let ns = i128::try_from(u128::from(units) * u128::from(NANOS) / self.resolution).unwrap_or(i128::MAX);
+        let ns = ns.saturating_add(i128::from(self.offset_s) * i128::from(NANOS));
+        u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
+    }
+}
+
+/// Units a second: a power of ten, or of two where the highest bit is set (draft-ietf-opsawg-pcapng §4.2).
+fn resolution(if_tsresol: u8) -> u128 {
+    let exponent = u32::from(if_tsresol & 0x7f);
+    let base: u128 = if if_tsresol & 0x80 == 0 { 10 } else { 2 };
+    base.checked_pow(exponent).unwrap_or(u128::MAX)
+}
+
+fn legacy(header: &PcapHeader) -> (u64, u16) {
+    (if header.is_nanosecond_precision() { 1 } else { 1000 }, link_type(header.network.0))
+}
+
+/// The upper half of pcap's field tells of frame check sequences.
+fn link_type(field: i32) -> u16 {
+    let [_, _, high, low] = field.to_be_bytes();
+    u16::from_be_bytes([high, low])
+}
+
+const NANOS: u64 = 1_000_000_000;
+const BUFFER_BYTES: usize = 256 << 10;
+const BLOCK_BYTES_MAX: usize = 16 << 20;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

@@ -1,0 +1,183 @@
+//! Packet captures: files, and what of them are TCP connections.
+//!
+//! | question | file |
+//! |---|---|
+//! | Which formats are read, and what of a broken file? | `file.rs` |
+//! | What may lie in front of the IP packet? | `link.rs` |
+//! | What is kept of a packet? | `segment.rs` |
+//! | Which packets are one connection? | `connections.rs` |
+//! | Which packets of two captures are the same one? | `pair.rs` |
+//! | A simulated connection instead of a file? | `simulated.rs` |
+
+mod connections;
+mod file;
+mod link;
+mod pair;
+mod segment;
+mod simulated;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+pub(crate) use self::connections::{Place, Vantage};
+pub(crate) use self::file::Outcome;
+pub(crate) use self::pair::{Delivery, NotPaired, pair};
+pub(crate) use self::segment::Segment;
+pub(crate) use self::simulated::Recorder;
+
+use self::connections::Connections;
+use self::link::NoIp;
+use self::segment::NoSegment;
+use crate::exit::Failure;
+
+/// What captures hold.
+#[derive(Debug, Default)]
+pub(crate) struct Captures {
+    /// The files, in their order.
+    pub(crate) files: Vec<FileReport>,
+    /// Their connections, each once for every place where it was seen.
+    pub(crate) vantages: Vec<Vantage>,
+}
+
+/// What a file holds, and what of it is not assessed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct FileReport {
+    pub(crate) path: PathBuf,
+    /// Why reading ended before the file's end, in a sentence.
+    pub(crate) broken: Option<String>,
+    /// Frames read.
+    pub(crate) frames: u64,
+    /// Of these: TCP segments.
+    pub(crate) segments: u64,
+    /// Frames that carry no IP packet.
+    pub(crate) not_ip: u64,
+    /// Frames of a link type that is not known, and the last such type.
+    pub(crate) unknown_link: u64,
+    pub(crate) unknown_link_type: Option<u16>,
+    /// Frames on an interface that the file does not describe.
+    pub(crate) undescribed: u64,
+    /// IP packets of other protocols.
+    pub(crate) not_tcp: u64,
+    /// Parts of packets.
+    pub(crate) fragments: u64,
+    /// Packets of which too few bytes were kept.
+    pub(crate) cut_off: u64,
+    /// Packets whose headers contradict themselves.
+    pub(crate) malformed: u64,
+    /// How often the clock was set back.
+    pub(crate) clock_steps_back: u64,
+}
+
+/// Reads these files.
+///
+/// # Errors
+/// One cannot be opened, or is no capture; what is broken later is in its report.
+pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Captures> {
+    let mut captures = Captures::default();
+    for (number, path) in paths.iter().enumerate() {
+        let input = File::open(path).map_err(|error| Failure::file("open", path, &error))?;
+        let (report, vantages) = read_one(number, path, input)
+            .map_err(|why| Failure::usage(format!("{} {why}", path.display())))?;
+        captures.files.push(report);
+        captures.vantages.extend(vantages);
+    }
+    Ok(captures)
+}
+
+/// Reads one file, the how-manieth being `number`.
+fn read_one(
+    number: usize,
+    path: &Path,
+    input: impl Read + Send,
+) -> Result<(FileReport, Vec<Vantage>), file::NotCapture> {
+    let mut report = FileReport { path: path.to_owned(), ..FileReport::default() };
+    let mut connections = Connections::default();
+    let (outcome, undescribed) = file::read(input, |frame| {
+        report.frames += 1;
+        let packet = match link::ip_packet(frame.link_type, frame.bytes) {
+            Ok(packet) => packet,
+            Err(why) => return report.count_no_ip(why),
+        };
+        let in_front = frame.bytes.len() - packet.len();
+        let len = (frame.len as usize).max(frame.bytes.len()) - in_front;
+        match segment::parse(packet, len, frame.time_ns) {
+            Ok(parsed) => {
+                report.segments += 1;
+                connections.push(Place { file: number, interface: frame.interface }, &parsed);
+            }
+            Err(why) => report.count_no_segment(why),
+        }
+    })?;
+    report.undescribed = undescribed;
+    report.clock_steps_back = connections.clock_steps_back;
+    report.broken = outcome.in_words();
+    Ok((report, connections.finish()))
+}
+
+impl FileReport {
+    fn count_no_ip(&mut self, why: NoIp) {
+        match why {
+            NoIp::Other => self.not_ip += 1,
+            NoIp::CutOff => self.cut_off += 1,
+            NoIp::LinkType(link_type) => {
+                self.unknown_link += 1;
+                self.unknown_link_type = Some(link_type);
+            }
+        }
+    }
+
+    fn count_no_segment(&mut self, why: NoSegment) {
+        *match why {
+            NoSegment::NotTcp => &mut self.not_tcp,
+            NoSegment::Fragment => &mut self.fragments,
+            NoSegment::CutOff => &mut self.cut_off,
+            NoSegment::Malformed => &mut self.malformed,
+        } += 1;
+    }
+
+    /// What of the file is not assessed, a line each.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let link = self.unknown_link_type.map_or_else(String::new, |number| format!(" ({number})"));
+        let counts = [
+            (self.not_ip, "frames carry no IP packet".to_owned()),
+            (
+                self.unknown_link,
+                format!("frames have a link type that is not read{link}: convert with `editcap -T`"),
+            ),
+            (self.undescribed, "frames belong to no interface that the file describes".to_owned()),
+            (self.not_tcp, "packets are not TCP".to_owned()),
+            (self.fragments, "packets are fragments".to_owned()),
+            (self.cut_off, "packets were captured too short: use `tcpdump -s 128` or more".to_owned()),
+            (self.malformed, "packets have headers that contradict themselves".to_owned()),
+            (self.clock_steps_back, "times lie before the ones in front of them".to_owned()),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let path = self.path.display();
+        let counts = counts.map(|(count, what)| format!("{path}: {count} {what}"));
+        self.broken.iter().map(|broken| format!("{path}: {broken}")).chain(counts).collect()
+    }
+}
+
+impl Outcome {
+    fn in_words(&self) -> Option<String> {
+        match self {
+            Self::Whole => None,
+            Self::CutOff { at } => {
+                Some(format!("ends within a block that begins at byte {at}; what is before it is assessed"))
+            }
+            Self::Broken { at } => Some(format!(
+                "holds no block at byte {at}; what is before it is assessed, what follows is not"
+            )),
+            Self::Unreadable { at } => {
+                Some(format!("cannot be read beyond byte {at}; what is before it is assessed"))
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! From an IP packet, or the beginning of one, to what the assessments want to know of it.
+//!
+//! Lengths are those that the IP header states, since captures cut packets. Checksums are not looked at: they are wrong
+//! in captures at a sender whose device computes them.
+
+use std::net::SocketAddr;
+
+use ackclock_wire::{ChecksumState, Flags, SeqNum, TcpOptions};
+use etherparse::{LaxIpSlice, ip_number};
+
+/// A TCP segment as it was seen, without its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// When, in nanoseconds since the clock's epoch.
+    pub(crate) at: u64,
+    /// SEG.SEQ.
+    pub(crate) seq: SeqNum,
+    /// SEG.ACK, without meaning if there is no ACK flag.
+    pub(crate) ack: SeqNum,
+    pub(crate) flags: Flags,
+    /// SEG.WND, not scaled.
+    pub(crate) window: u16,
+    /// The identification field of IPv4; 0 in IPv6.
+    pub(crate) id: u16,
+    /// Bytes of payload.
+    pub(crate) len: u32,
+    /// Timestamps: (TSval, TSecr).
+    pub(crate) timestamps: Option<(u32, u32)>,
+    /// The first SACK block.
+    pub(crate) sack: Option<(SeqNum, SeqNum)>,
+    /// Whether it came from the connection's client, or from who is taken for it.
+    pub(crate) from_client: bool,
+}
+
+/// A segment with what only the connection's making needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parsed {
+    pub(crate) src: SocketAddr,
+    pub(crate) dst: SocketAddr,
+    pub(crate) mss: Option<u16>,
+    pub(crate) segment: Segment,
+}
+
+/// Why a packet is no segment that can be assessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoSegment {
+    /// It carries another protocol.
+    NotTcp,
+    /// It is a part of a packet.
+    Fragment,
+    /// It was captured too short to tell.
+    CutOff,
+    /// Its headers contradict themselves.
+    Malformed,
+}
+
+/// Parses an IP packet of which `bytes` were kept and which had `len` bytes; `at` is when it was seen.
+pub(crate) fn parse(bytes: &[u8], len: usize, at: u64) -> Result<Parsed, NoSegment> {
+    let cut_off = if bytes.len() < len { NoSegment::CutOff } else { NoSegment::Malformed };
+    let (ip, _) = LaxIpSlice::from_slice(bytes).map_err(|_| cut_off)?;
+    let payload = ip.payload();
+    if payload.fragmented {
+        return Err(NoSegment::Fragment);
+    }
+    if payload.ip_number != ip_number::TCP {
+        return Err(NoSegment::NotTcp);
+    }
+    let headers = payload.payload.as_ptr().addr().checked_sub(bytes.as_ptr().addr());
+    let headers = headers.filter(|headers| *headers <= bytes.len()).ok_or(NoSegment::Malformed)?;
+    let (stated, id) = match &ip {
+        LaxIpSlice::Ipv4(v4) => (usize::from(v4.header().total_len()), v4.header().identification()),
+        LaxIpSlice::Ipv6(v6) => match v6.header().payload_length() {
+            0 => (0, 0),
+            payload => (usize::from(payload) + 40, 0),
+        },
+    };
+    // A length of 0 stands in packets of more than 64 KB, which the device has yet to cut.
+    let tcp_len = if stated == 0 { len } else { stated }.checked_sub(headers).ok_or(NoSegment::Malformed)?;
+    let header = Header::parse(payload.payload, cut_off)?;
+    let payload_len = tcp_len.checked_sub(header.bytes).ok_or(NoSegment::Malformed)?;
+    let segment = Segment {
+        at,
+        seq: header.seq,
+        ack: header.ack,
+        flags: header.flags,
+        window: header.window,
+        id,
+        len: u32::try_from(payload_len).map_err(|_| NoSegment::Malformed)?,
+        timestamps: header.options.timestamps,
+        sack: header.options.sack.as_slice().first().copied(),
+        from_client: true,
+    };
+    let (src, dst) = (ip.source_addr(), ip.destination_addr());
+    Ok(Parsed {
+        src: SocketAddr::new(src, header.ports.0),
+        dst: SocketAddr::new(dst, header.ports.1),
+        mss: header.options.mss,
+        segment,
+    })
+}
+
+struct Header {
+    ports: (u16, u16),
+    seq: SeqNum,
+    ack: SeqNum,
+    flags: Flags,
+    window: u16,
+    options: TcpOptions,
+    /// Its length.
+    bytes: usize,
+}
+
+impl Header {
+    /// The header of a segment. Without its options if these were not kept.
+    fn parse(bytes: &[u8], cut_off: NoSegment) -> Result<Self, NoSegment> {
+        let fixed = bytes.first_chunk::<20>().ok_or(cut_off)?;
+        let header_len = usize::from(fixed[12] >> 4) * 4;
+        // As a header without options.
+        let mut alone = *fixed;
+        alone[12] = 5 << 4 | fixed[12] & 0xf;
+        let header = bytes.get(..header_len).unwrap_or(&alone);
+        // Addresses count for the checksum alone, which is not looked at.
+        let nowhere = std::net::Ipv4Addr::UNSPECIFIED.into();
+        let segment = ackclock_wire::Segment::parse(nowhere, nowhere, header, ChecksumState::Verified)
+            .map_err(|_| NoSegment::Malformed)?;
+        Ok(Self {
+            ports: (segment.src_port, segment.dst_port),
+            seq: segment.seq,
+            ack: segment.ack,
+            flags: segment.flags,
+            window: segment.window,
+            options: segment.options,
+            bytes: header_len.max(20),
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! The options of `tcplab compare`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use ackclock_control::congestion::Registry;
+use ackclock_control::profile::Profile;
+use ackclock_sim::scenario::EcnSetting;
+use ackclock_sim::units::{Rate, Share, Span};
+use tcplab::grid::{Buffer, Grid, QueueKind};
+
+use crate::exit::Failure;
+
+/// Options of `tcplab compare`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
+pub(crate) struct Args {
+    /// Controllers: cubic,bbr,vegas:alpha=2,beta=4
+    #[arg(long, value_name = "NAMES", required = true, value_parser = controllers)]
+    cc: Vec<Controllers>,
+    /// Everything but the controller
+    #[arg(long, value_name = "NAME", default_value = "modern", value_parser = profile)]
+    profile: String,
+    /// Rates of the bottleneck
+    #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "10Mbit/s", value_parser = rate)]
+    rate: Vec<Rate>,
+    /// Delays of the bottleneck, one way; the empty path's round trip takes twice as long
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', default_value = "20ms")]
+    delay: Vec<Span>,
+    /// What its queue holds: products of rate and round trip, or packets, as 0.5bdp,4bdp,20packets
+    #[arg(long, value_name = "LIMITS", value_delimiter = ',', default_value = "1bdp")]
+    buffer: Vec<Buffer>,
+    /// Its random loss, towards the receivers
+    #[arg(long, value_name = "SHARES", value_delimiter = ',', default_value = "0%")]
+    loss: Vec<Share>,
+    /// How many flows share it, all with the same controller
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    flows: u16,
+    /// Its queue discipline: drop-tail, red, codel or fq-codel
+    #[arg(long, value_name = "NAME", default_value = "drop-tail")]
+    queue: QueueKind,
+    /// Explicit congestion notification: off, classic or accurate; the queue marks then
+    #[arg(long, value_name = "FORM", default_value = "off", value_parser = ecn)]
+    ecn: EcnSetting,
+    /// How long each run lasts, in virtual time
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    duration: Span,
+    /// How many runs of each cell there are, of which the mean is shown
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: u64,
+    /// Folder for the report, its pictures, and each run's result as soon as it is there; the same command with the same
+    /// folder goes on where it was interrupted
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// Run everything anew, whatever is in the folder
+    #[arg(long, requires = "out")]
+    pub(super) fresh: bool,
+    /// File for the results, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// How many runs at a time; as many as there are processors unless told
+    #[arg(long, value_name = "N")]
+    pub(super) jobs: Option<NonZeroUsize>,
+}
+
+const NOTES: &str = "\
+Each run is a bottleneck with endless flows through it, measured from its beginning, slow start included. Receivers offer \
+a large window from the start (four times what path and queue hold): a window tuned to what arrives would hold senders \
+to two bandwidth-delay products, and no deep queue would fill. Access links are ten times as fast as the bottleneck; what \
+they add at random is up to one packet's time.\n\n\
+Power is throughput over delay (the empty round trip and the mean time in the queue). Jain's index is 1 where all flows \
+have the same, 1/N where one has all.";
+
+/// Names of one `--cc`.
+#[derive(Clone, Debug)]
+struct Controllers(Vec<String>);
+
+impl Args {
+    /// The grid that they describe; nothing stands in it twice.
+    pub(super) fn grid(&self) -> Result<Grid, Failure> {
+        let cc: Vec<String> = self.cc.iter().flat_map(|names| names.0.clone()).collect();
+        let grid = Grid {
+            cc: once(&cc),
+            rates: once(&self.rate),
+            delays: once(&self.delay),
+            buffers: once(&self.buffer),
+            losses: once(&self.loss),
+            profile: self.profile.clone(),
+            queue: self.queue,
+            ecn: self.ecn,
+            flows: usize::from(self.flows),
+            duration: self.duration,
+            seeds: self.seeds,
+        };
+        let lengths =
+            [grid.cc.len(), grid.rates.len(), grid.delays.len(), grid.buffers.len(), grid.losses.len()];
+        let runs = lengths.iter().fold(self.seeds, |product, &length| product.saturating_mul(length as u64));
+        if runs > RUNS_MAX {
+            return Err(Failure::usage(format!(
+                "this grid has {runs} runs; at most {RUNS_MAX} are done at once"
+            )));
+        }
+        Ok(grid)
+    }
+}
+
+fn once<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    for value in values {
+        if !kept.contains(value) {
+            kept.push(value.clone());
+        }
+    }
+    kept
+}
+
+/// Splits at commas, but not before a further parameter of the same controller: `cubic,vegas:alpha=2,beta=4` are two.
+fn controllers(text: &str) -> Result<Controllers, String> {
+    let mut names: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        match names.last_mut() {
+            Some(last) if part.contains('=') && !part.contains(':') && last.contains(':') => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => names.push(part.to_owned()),
+        }
+    }
+    let registry = Registry::with_experiments();
+    names.iter().try_for_each(|name| registry.find(name).map(|_| ()).map_err(|error| error.to_string()))?;
+    Ok(Controllers(names))
+}
+
+fn profile(name: &str) -> Result<String, String> {
+    Profile::find(name).map(|profile| profile.name.to_owned()).map_err(|error| error.to_string())
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|error: ackclock_sim::units::UnitError| error.to_string())?;
+    if rate.is_unlimited() { Err("a bottleneck has a rate".to_owned()) } else { Ok(rate) }
+}
+
+fn duration(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|error: ackclock_sim::units::UnitError| error.to_string())?;
+    if span < DURATION_MIN || span > DURATION_MAX {
+        return Err(format!("found `{text}`; allowed is {DURATION_MIN} to {DURATION_MAX}"));
+    }
+    Ok(span)
+}
+
+fn ecn(name: &str) -> Result<EcnSetting, String> {
+    match name {
+        "off" => Ok(EcnSetting::Off),
+        "classic" => Ok(EcnSetting::Classic),
+        "accurate" => Ok(EcnSetting::Accurate),
+        _ => Err(format!("found `{name}`; allowed are off, classic and accurate")),
+    }
+}
+
+const RUNS_MAX: u64 = 1_000_000;
+/// Flows begin within the first tenth of a second.
+const DURATION_MIN: Span = Span::seconds(1);
+const DURATION_MAX: Span = Span::seconds(7 * 24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_stay_with_their_controller() {
+        let names = |text| controllers(text).unwrap().0;
+        assert_eq!(names("cubic,vegas:alpha=2,beta=4,reno"), ["cubic", "vegas:alpha=2,beta=4", "reno"]);
+        assert_eq!(names("bfa:gain=3/4,on=10ms"), ["bfa:gain=3/4,on=10ms"]);
+        let error = controllers("cubic,renoo").unwrap_err();
+        assert!(error.contains("`renoo`") && error.contains("reno,"), "{error}");
+        assert!(controllers("").is_err() && controllers("cubic,").is_err());
+    }
+}

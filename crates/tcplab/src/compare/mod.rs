@@ -1,0 +1,114 @@
+//! `tcplab compare`: controllers over a grid of situations.
+
+mod args;
+mod pictures;
+mod report;
+mod store;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use ackclock_control::congestion::Registry;
+use indicatif::ProgressBar;
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use tcplab::grid::Cell;
+use tcplab::measure::Measures;
+
+pub(crate) use self::args::Args;
+use self::report::Comparison;
+use self::store::Store;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, say};
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let grid = args.grid()?;
+    let cells = grid.cells();
+    if let Some(folder) = &args.out {
+        output::make_folder(folder)?;
+    }
+    let store = args.out.as_ref().map(|folder| Store::open(folder, args.fresh)).transpose()?;
+    if let Some(store) = &store {
+        tell(store, &cells);
+    }
+    let began = Instant::now();
+    let interrupted = interrupts()?;
+    let bar = output::progress(cells.len() as u64, "runs");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.jobs.map_or(0, Into::into)).build()?;
+    let results = pool.install(|| all(&cells, store.as_ref(), &bar, &interrupted));
+    bar.finish_and_clear();
+    let done: Option<Vec<Measures>> = results?.into_iter().collect();
+    let Some(results) = done else { return Err(stopped(store.as_ref()).into()) };
+    let comparison = Comparison::new(&grid, &results);
+    output::print(&comparison.text())?;
+    if let Some(folder) = &args.out {
+        comparison.write(folder)?;
+    }
+    if let Some(file) = &args.json {
+        output::write_json(file, &comparison)?;
+    }
+    say(&format!("{} runs; {:.1} s", cells.len(), began.elapsed().as_secs_f64()));
+    Ok(Exit::Done)
+}
+
+/// Runs the cells that are not known yet; in the cells' order, `None` for those that an interrupt came before.
+fn all(
+    cells: &[Cell],
+    store: Option<&Store>,
+    bar: &ProgressBar,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Vec<Option<Measures>>> {
+    let registry = Registry::with_experiments();
+    let one = |cell: &Cell| {
+        if let Some(known) = store.and_then(|store| store.find(cell)) {
+            bar.inc(1);
+            return Ok(Some(known.clone()));
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let measures = cell.run(&registry)?;
+        if let Some(store) = store {
+            store.add(cell, &measures)?;
+        }
+        bar.inc(1);
+        Ok(Some(measures))
+    };
+    cells.par_iter().map(one).collect()
+}
+
+/// What was found in the folder.
+fn tell(store: &Store, cells: &[Cell]) {
+    let path = store.path().display();
+    let known = cells.iter().filter(|cell| store.find(cell).is_some()).count();
+    if known > 0 {
+        say(&format!("{known} of {} runs are taken from {path}", cells.len()));
+    }
+    if store.torn > 0 {
+        say(&format!("{} lines of {path} were torn or damaged, and are left out", store.torn));
+    }
+    if store.foreign > 0 {
+        say(&format!("{} runs in {path} come from another build of tcplab, and are not used", store.foreign));
+    }
+}
+
+/// Set at the first interrupt, after which no run begins; the second ends the program at once.
+fn interrupts() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let code = Exit::Failed as i32;
+        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&interrupted))?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
+}
+
+fn stopped(store: Option<&Store>) -> Failure {
+    match store {
+        Some(store) => Failure::interrupted(format!("what is done is in {}", store.path().display()))
+            .remedy("the same command goes on from there"),
+        None => {
+            Failure::interrupted("nothing is kept").remedy("with --out DIR the same command goes on later")
+        }
+    }
+}

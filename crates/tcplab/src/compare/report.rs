@@ -1,0 +1,113 @@
+//! What a comparison came to: a table, pictures, a page.
+
+use std::path::Path;
+
+use serde::Serialize;
+use tcplab::grid::{Cell, Grid};
+use tcplab::measure::Measures;
+use tcplab::page::Page;
+use tcplab::table::{bit_rate, columns, millis, number, percent};
+
+use super::pictures;
+use crate::{output, picture};
+
+/// A grid and what came of it.
+#[derive(Debug, Serialize)]
+pub(super) struct Comparison<'a> {
+    pub(super) grid: &'a Grid,
+    pub(super) rows: Vec<Row<'a>>,
+}
+
+/// All runs of a controller in one situation.
+#[derive(Debug, Serialize)]
+pub(super) struct Row<'a> {
+    /// Its first run.
+    #[serde(flatten)]
+    pub(super) cell: Cell,
+    pub(super) mean: Measures,
+    /// One for each seed.
+    pub(super) runs: &'a [Measures],
+}
+
+impl<'a> Comparison<'a> {
+    /// `results` are in the order of the grid's cells.
+    pub(super) fn new(grid: &'a Grid, results: &'a [Measures]) -> Self {
+        let seeds = usize::try_from(grid.seeds).unwrap_or(usize::MAX);
+        let cells = grid.cells().into_iter().step_by(seeds);
+        let rows = cells.zip(results.chunks(seeds)).map(|(cell, runs)| {
+            let mean = Measures::mean(runs);
+            Row { cell, mean, runs }
+        });
+        Self { grid, rows: rows.collect() }
+    }
+
+    /// For a terminal.
+    pub(super) fn text(&self) -> String {
+        format!("{}\n\n{}", self.same(), columns(&HEAD, &self.table()))
+    }
+
+    /// Writes the page, as Markdown and as HTML, and its pictures.
+    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        let mut page = Page::new(format!("{} compared", self.grid.cc.join(", ")));
+        page.text(format!("{}.", self.same()));
+        page.table(&HEAD, self.table());
+        let figures = pictures::figures(self);
+        if !figures.is_empty() {
+            output::make_folder(&folder.join(PICTURES))?;
+        }
+        for (stem, figure) in figures {
+            picture::write(&folder.join(PICTURES), &stem, &figure)?;
+            page.picture(format!("{PICTURES}/{stem}.{}", picture::ENDING), figure);
+        }
+        output::write_file(&folder.join("report.md"), page.markdown().as_bytes())?;
+        output::write_file(&folder.join("report.html"), page.html(picture::draw).as_bytes())
+    }
+
+    /// What is the same in all rows.
+    fn same(&self) -> String {
+        let Grid { profile, queue, flows, duration, seeds, .. } = self.grid;
+        let ecn = serde_json::to_value(self.grid.ecn).ok();
+        let ecn = ecn.and_then(|ecn| ecn.as_str().map(str::to_owned)).unwrap_or_default();
+        format!(
+            "{flows} flows of profile {profile} for {duration} through a {queue} queue, ECN {ecn}, mean of {seeds} runs"
+        )
+    }
+
+    fn table(&self) -> Vec<Vec<String>> {
+        let row = |row: &Row<'_>| {
+            let (cell, mean) = (&row.cell, &row.mean);
+            vec![
+                cell.rate.to_string(),
+                cell.delay.to_string(),
+                cell.buffer.to_string(),
+                cell.loss.to_string(),
+                cell.cc.clone(),
+                bit_rate(mean.throughput),
+                percent(mean.retransmitted),
+                number(mean.timeouts),
+                millis(mean.queue_mean),
+                millis(mean.queue_p99),
+                number(mean.power / 1e6),
+                number(mean.jain),
+            ]
+        };
+        self.rows.iter().map(row).collect()
+    }
+}
+
+const HEAD: [&str; 12] = [
+    "rate",
+    "delay",
+    "buffer",
+    "loss",
+    "controller",
+    "throughput",
+    "sent again",
+    "timeouts",
+    "queueing delay, mean",
+    "p99",
+    "power (MB/s²)",
+    "Jain",
+];
+/// The folder of the pictures, beside the page.
+const PICTURES: &str = "pictures";

@@ -1,0 +1,171 @@
+//! Results of runs in a file, a line each, so that an interrupted comparison goes on where it was.
+//!
+//! A line is written at once and whole; one that was torn by a crash is left out when the file is read, and said. A
+//! line holds all parameters of its run, the number of this format, and a mark of the program that made it: results of
+//! another build of it stay in the file and are not used.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+use tcplab::grid::Cell;
+use tcplab::measure::Measures;
+
+use crate::exit::Failure;
+use crate::output;
+
+/// Changes when a line means something else than before.
+const FORMAT: u32 = 1;
+/// The file's name within its folder.
+const NAME: &str = "cells.jsonl";
+
+/// The file, and what is known.
+#[derive(Debug)]
+pub(super) struct Store {
+    path: PathBuf,
+    build: String,
+    known: HashMap<String, Measures>,
+    file: Mutex<File>,
+    /// Lines of other builds or formats.
+    pub(super) foreign: usize,
+    /// Lines that could not be read.
+    pub(super) torn: usize,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    format: u32,
+    build: String,
+    cell: Cell,
+    measures: Measures,
+}
+
+/// As much of a line as all formats share.
+#[derive(Debug, Deserialize)]
+struct Mark {
+    format: u32,
+    build: String,
+}
+
+impl Store {
+    /// Reads what is in `folder`, or with `fresh` begins anew.
+    pub(super) fn open(folder: &Path, fresh: bool) -> anyhow::Result<Self> {
+        let path = folder.join(NAME);
+        let build = build()?;
+        let text = match fs::read(&path) {
+            Ok(_) if fresh => Vec::new(),
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(Failure::file("read", &path, &error).into()),
+        };
+        let (mut known, mut kept) = (HashMap::new(), Vec::new());
+        let (mut foreign, mut torn) = (0, 0);
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            match read(line, &build) {
+                Read::Known(line) => {
+                    known.insert(key(&line.cell)?, line.measures);
+                }
+                Read::Foreign => foreign += 1,
+                Read::Torn => {
+                    torn += 1;
+                    continue;
+                }
+            }
+            kept.extend_from_slice(line);
+        }
+        if torn > 0 || fresh {
+            output::write_file(&path, &kept)?;
+        }
+        let file = File::options().create(true).append(true).open(&path);
+        let file = Mutex::new(file.map_err(|error| Failure::file("write", &path, &error))?);
+        Ok(Self { path, build, known, file, foreign, torn })
+    }
+
+    /// Where it lies.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What came of a run, if that is known.
+    pub(super) fn find(&self, cell: &Cell) -> Option<&Measures> {
+        self.known.get(&key(cell).ok()?)
+    }
+
+    /// Keeps what came of a run.
+    pub(super) fn add(&self, cell: &Cell, measures: &Measures) -> anyhow::Result<()> {
+        let (build, cell, measures) = (self.build.clone(), cell.clone(), measures.clone());
+        let mut line = serde_json::to_vec(&Line { format: FORMAT, build, cell, measures })?;
+        line.push(b'\n');
+        let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        file.write_all(&line).map_err(|error| Failure::file("write", &self.path, &error).into())
+    }
+}
+
+enum Read {
+    Known(Box<Line>),
+    Foreign,
+    Torn,
+}
+
+fn read(line: &[u8], build: &str) -> Read {
+    let whole = line.ends_with(b"\n");
+    match serde_json::from_slice::<Mark>(line) {
+        Ok(mark) if whole && (mark.format != FORMAT || mark.build != build) => Read::Foreign,
+        Ok(_) if whole => serde_json::from_slice(line).map_or(Read::Torn, |line| Read::Known(Box::new(line))),
+        _ => Read::Torn,
+    }
+}
+
+fn key(cell: &Cell) -> serde_json::Result<String> {
+    serde_json::to_string(cell)
+}
+
+/// A mark of this very program: what it finds may differ from what another build of it found.
+fn build() -> anyhow::Result<String> {
+    let path = std::env::current_exe()?;
+    let program = fs::read(&path).map_err(|error| Failure::file("read", &path, &error))?;
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&program);
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tcplab::grid::Grid;
+
+    use super::*;
+
+    #[test]
+    fn what_was_kept_is_found_again_and_what_was_torn_is_not() {
+        let folder = std::env::temp_dir().join(format!("tcplab-store-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let cells = Grid { seeds: 3, ..Grid::default() }.cells();
+        // A value that has no short decimal form comes back to the last bit.
+        let measures = Measures { throughput: 1e6 / 3.0, flows: vec![0.1 + 0.2], ..Measures::default() };
+        let store = Store::open(&folder, false).unwrap();
+        cells.iter().for_each(|cell| store.add(cell, &measures).unwrap());
+        let path = store.path().to_owned();
+
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() - 20]).unwrap();
+        let store = Store::open(&folder, false).unwrap();
+        assert_eq!((store.torn, store.foreign), (1, 0));
+        assert_eq!(store.find(&cells[1]), Some(&measures));
+        assert_eq!(store.find(&cells[2]), None);
+        store.add(&cells[2], &measures).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), whole);
+
+        let other = String::from_utf8(whole).unwrap().replace(&build().unwrap(), "another");
+        fs::write(&path, &other).unwrap();
+        let store = Store::open(&folder, false).unwrap();
+        assert_eq!((store.torn, store.foreign, store.find(&cells[0])), (0, 3, None));
+        assert_eq!(fs::read(&path).unwrap(), other.as_bytes());
+        Store::open(&folder, true).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,97 @@
+//! `tcplab explain`: where the time of traced connections went, in plain sentences.
+
+use std::path::PathBuf;
+
+use ackclock_trace::explain::{account, byte_sentences, sentences};
+use ackclock_trace::file::{Trace, TracedSource};
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+use crate::output;
+
+/// Options of `tcplab explain`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Trace, as --trace of tcpcat and of `tcplab run` writes it
+    trace: PathBuf,
+    /// Only the connection of this number in the list; all of them if none is named
+    #[arg(long, value_name = "N")]
+    connection: Option<usize>,
+    /// What happened to this byte of what was sent (the first is 1): when it left, which rule declared it lost, and why
+    #[arg(long, value_name = "SEQ")]
+    byte: Option<u32>,
+    /// Numbers instead of sentences, as JSON
+    #[arg(long, conflicts_with = "byte")]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let trace = open(&args.trace)?;
+    let all: Vec<&TracedSource> = trace.connections().collect();
+    let chosen: Vec<(usize, &TracedSource)> = match args.connection {
+        None => all.iter().copied().enumerate().collect(),
+        Some(number) => match all.get(number) {
+            Some(source) => vec![(number, *source)],
+            None => return Err(Failure::usage(no_such(number, &all)).into()),
+        },
+    };
+    if chosen.is_empty() {
+        output::say("tcplab: the trace has no connection in it");
+    }
+    if args.json {
+        let accounts: Vec<_> = chosen
+            .iter()
+            .map(|(number, source)| {
+                json!({ "connection": number, "source": source.source, "missed": source.missed,
+                        "account": account(source).to_json() })
+            })
+            .collect();
+        output::print(&format!("{}\n", serde_json::to_string_pretty(&accounts)?))?;
+        return Ok(Exit::Done);
+    }
+    let mut found = false;
+    for (number, source) in chosen {
+        let said = match args.byte {
+            Some(seq) => byte_sentences(source, seq),
+            None => sentences(source),
+        };
+        found |= !said.is_empty();
+        if !said.is_empty() {
+            output::print(&paragraph(number, source, &said, args.byte))?;
+        }
+    }
+    match args.byte {
+        Some(seq) if !found => Err(Failure::usage(format!(
+            "no segment with byte {seq} was sent; the first byte of a connection is 1, and the last can be found with \
+             `tcplab convert --to csv`"
+        ))
+        .into()),
+        _ => Ok(Exit::Done),
+    }
+}
+
+/// Reads a trace and says what of it is missing.
+pub(crate) fn open(path: &std::path::Path) -> anyhow::Result<Trace> {
+    let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
+    let trace =
+        Trace::read(&bytes).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    if let Some(damage) = &trace.damage {
+        output::say(&format!("tcplab: {} is {damage}; what lies before is used", path.display()));
+    }
+    Ok(trace)
+}
+
+fn paragraph(number: usize, source: &TracedSource, said: &[String], byte: Option<u32>) -> String {
+    let title = match byte {
+        Some(seq) => format!("Connection {number}, {}, byte {seq}", source.source),
+        None => format!("Connection {number}"),
+    };
+    let lines: Vec<String> = said.iter().map(|sentence| format!("  {sentence}\n")).collect();
+    format!("{title}\n{}\n", lines.concat())
+}
+
+fn no_such(number: usize, all: &[&TracedSource]) -> String {
+    let names: Vec<String> =
+        all.iter().enumerate().map(|(number, source)| format!("{number}: {}", source.source)).collect();
+    format!("there is no connection {number} in the trace; there are {}", names.join(", "))
+}

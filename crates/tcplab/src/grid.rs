@@ -1,0 +1,381 @@
+//! A grid of situations: each controller at each rate, delay, buffer and loss, with several seeds.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ackclock_control::congestion::Registry;
+use ackclock_control::quantity::exact;
+use ackclock_sim::rng::Rng;
+use ackclock_sim::scenario::{EcnSetting, Loss};
+use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
+use ackclock_sim::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig};
+use serde::{Deserialize, Serialize};
+
+use crate::measure::Measures;
+use crate::net::Dumbbell;
+
+/// What is varied, and what is the same in all cells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Grid {
+    /// Controllers by name, with parameters behind a colon if they take any.
+    pub cc: Vec<String>,
+    /// Rates of the bottleneck.
+    pub rates: Vec<Rate>,
+    /// Delays of the bottleneck, one way.
+    pub delays: Vec<Span>,
+    /// What its queue holds.
+    pub buffers: Vec<Buffer>,
+    /// Its independent loss, towards the receivers.
+    pub losses: Vec<Share>,
+    /// Everything but the controller; `modern` unless told.
+    pub profile: String,
+    /// Its queue discipline.
+    pub queue: QueueKind,
+    /// Explicit congestion notification; unless it is off the queue marks instead of dropping.
+    pub ecn: EcnSetting,
+    /// How many flows, all with the same controller.
+    pub flows: usize,
+    /// How long each run lasts.
+    pub duration: Span,
+    /// How many runs there are of each cell; their seeds count from 1.
+    pub seeds: u64,
+}
+
+/// One run of a grid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cell {
+    /// As in [`Grid`].
+    pub cc: String,
+    /// As in [`Grid`].
+    pub rate: Rate,
+    /// As in [`Grid`].
+    pub delay: Span,
+    /// As in [`Grid`].
+    pub buffer: Buffer,
+    /// As in [`Grid`].
+    pub loss: Share,
+    /// As in [`Grid`].
+    pub profile: String,
+    /// As in [`Grid`].
+    pub queue: QueueKind,
+    /// As in [`Grid`].
+    pub ecn: EcnSetting,
+    /// As in [`Grid`].
+    pub flows: usize,
+    /// As in [`Grid`].
+    pub duration: Span,
+    /// What its random numbers come from.
+    pub seed: u64,
+}
+
+/// What a queue holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Buffer {
+    /// So many thousandths of the bandwidth-delay product: the rate times the empty path's round trip.
+    Bdp(u64),
+    /// So many packets.
+    Packets(u64),
+}
+
+/// A queue discipline with its usual parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueKind {
+    /// What comes when it is full is dropped; with marks, at a sixth of its limit.
+    DropTail,
+    /// Random early detection between a sixth and a half of its limit, gentle.
+    Red,
+    /// RFC 8289.
+    Codel,
+    /// RFC 8290.
+    FqCodel,
+}
+
+impl Default for Grid {
+    /// CUBIC at 10 Mbit/s and a round trip of 40 ms, with one bandwidth-delay product of buffer, for 30 s.
+    fn default() -> Self {
+        Self {
+            cc: vec!["cubic".to_owned()],
+            rates: vec![Rate::mbit(10)],
+            delays: vec![Span::millis(20)],
+            buffers: vec![Buffer::Bdp(1000)],
+            losses: vec![Share::ZERO],
+            profile: "modern".to_owned(),
+            queue: QueueKind::DropTail,
+            ecn: EcnSetting::Off,
+            flows: 1,
+            duration: Span::seconds(30),
+            seeds: 1,
+        }
+    }
+}
+
+impl Grid {
+    /// All runs: by rate, delay, buffer, loss, controller and seed, the last changing fastest.
+    #[must_use]
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for &rate in &self.rates {
+            for &delay in &self.delays {
+                for &buffer in &self.buffers {
+                    for &loss in &self.losses {
+                        for cc in &self.cc {
+                            let cell = |seed| self.cell(cc, rate, delay, buffer, loss, seed);
+                            cells.extend((1..=self.seeds).map(cell));
+                        }
+                    }
+                }
+            }
+        }
+        cells
+    }
+
+    fn cell(&self, cc: &str, rate: Rate, delay: Span, buffer: Buffer, loss: Share, seed: u64) -> Cell {
+        let Self { profile, queue, ecn, flows, duration, .. } = self.clone();
+        Cell { cc: cc.to_owned(), rate, delay, buffer, loss, profile, queue, ecn, flows, duration, seed }
+    }
+}
+
+impl Cell {
+    /// The network and its flows. Sender and receiver have room for all that the path and the queue hold, and offer it from
+    /// the start: a window tuned to what arrives would keep a deep queue from ever filling.
+    #[must_use]
+    pub fn scenario(&self) -> Scenario {
+        let packets = self.buffer.packets(self.rate, self.delay);
+        let direction = Direction::new(self.rate, self.delay)
+            .queue(self.queue.config(Limit::Packets(packets), self.ecn != EcnSetting::Off));
+        let direction = match self.loss {
+            Share::ZERO => direction,
+            loss => direction.loss(Loss::Independent(loss)),
+        };
+        let held = bdp_bytes(self.rate, self.delay) + packets * PACKET_BYTES;
+        let room = Bytes((4 * held).clamp(ROOM_MIN, ROOM_MAX));
+        let tcp = TcpSettings {
+            congestion: Some(self.cc.clone()),
+            send_buffer: Some(room),
+            ecn: (self.ecn != EcnSetting::Off).then_some(self.ecn),
+            ..TcpSettings::profile(&self.profile).fixed_window(room.0)
+        };
+        let mut scenario =
+            Dumbbell::around(direction).pairs(self.flows).scenario(self.duration).seed(self.seed).tcp(tcp);
+        let mut rng = Rng::derive(self.seed, "starts");
+        for flow in 1..=self.flows {
+            let (from, to) = (format!("a{flow}"), format!("b{flow}"));
+            let start = Span(rng.below(START_WITHIN.0));
+            scenario =
+                scenario.traffic(TrafficConfig::bulk(&format!("flow {flow}"), &from, &to, None).start(start));
+        }
+        scenario
+    }
+
+    /// The round trip of the empty path.
+    #[must_use]
+    pub fn base_rtt(&self) -> Span {
+        Span(self.delay.0.saturating_mul(2))
+    }
+
+    /// Runs it with the controllers of `registry`.
+    ///
+    /// # Errors
+    /// What cannot be run: a name that is not known, a time that is too long.
+    pub fn run(&self, registry: &Registry) -> Result<Measures, Problem> {
+        let report = Simulation::with_registry(&self.scenario(), registry)?.run();
+        Ok(Measures::of(&report, self.base_rtt()))
+    }
+}
+
+impl Buffer {
+    /// In packets of 1500 bytes, at least one.
+    #[must_use]
+    pub fn packets(self, rate: Rate, delay: Span) -> u64 {
+        match self {
+            Self::Packets(packets) => packets.max(1),
+            Self::Bdp(thousandths) => {
+                (bdp_bytes(rate, delay).saturating_mul(thousandths) / 1000).div_ceil(PACKET_BYTES).max(1)
+            }
+        }
+    }
+}
+
+impl QueueKind {
+    /// All of them with their names.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("drop-tail", Self::DropTail),
+        ("red", Self::Red),
+        ("codel", Self::Codel),
+        ("fq-codel", Self::FqCodel),
+    ];
+
+    /// The discipline with this limit; with `mark`, capable packets are marked instead of dropped early.
+    fn config(self, limit: Limit, mark: bool) -> QueueConfig {
+        let packets = match limit {
+            Limit::Packets(packets) => packets,
+            Limit::Bytes(bytes) => bytes / PACKET_BYTES,
+        };
+        let (sixth, half) = ((packets / 6).max(1), packets / 2);
+        let narrow = |packets: u64| u32::try_from(packets).unwrap_or(u32::MAX);
+        match self {
+            Self::DropTail => {
+                QueueConfig::DropTail { limit, mark_above: mark.then_some(Limit::Packets(sixth)) }
+            }
+            Self::Red => QueueConfig::Red {
+                limit: Limit::Packets(packets.max(sixth + 1)),
+                min: narrow(sixth),
+                max: narrow(half.max(sixth + 1)),
+                max_p: Share::percent(10),
+                weight_shift: 9,
+                gentle: true,
+                mark,
+            },
+            Self::Codel => QueueConfig::codel(limit, mark),
+            Self::FqCodel => QueueConfig::fq_codel(limit, mark),
+        }
+    }
+}
+
+impl FromStr for QueueKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(|(name, _)| name).join(", ");
+        let found = Self::ALL.into_iter().find(|(name, _)| *name == text);
+        found
+            .map(|(_, kind)| kind)
+            .ok_or_else(|| format!("no queue is called `{text}`; choose one of: {}", names()))
+    }
+}
+
+impl FromStr for Buffer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("found `{text}`; allowed is a number with `bdp` or `packets`, as 0.5bdp or 20packets");
+        let text = text.trim();
+        let within = |number: &str, scale: u64, most: u64| {
+            exact(number.trim(), scale).filter(|value| (1..=most).contains(value)).ok_or_else(wrong)
+        };
+        match (text.strip_suffix("packets"), text.strip_suffix("bdp")) {
+            (Some(packets), _) => within(packets, 1, PACKETS_MAX).map(Self::Packets),
+            (None, Some(products)) => within(products, 1000, 1_000_000).map(Self::Bdp),
+            (None, None) => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packets(packets) => write!(f, "{packets}packets"),
+            Self::Bdp(thousandths) => write!(f, "{}bdp", *thousandths as f64 / 1000.0),
+        }
+    }
+}
+
+impl fmt::Display for QueueKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::ALL.iter().find(|(_, kind)| kind == self).map_or("", |(name, _)| name))
+    }
+}
+
+impl From<Buffer> for String {
+    fn from(buffer: Buffer) -> Self {
+        buffer.to_string()
+    }
+}
+
+impl TryFrom<String> for Buffer {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// The rate times the empty path's round trip, in bytes.
+fn bdp_bytes(rate: Rate, delay: Span) -> u64 {
+    let bits = u128::from(rate.bits()) * u128::from(delay.0) * 2 / 1_000_000_000;
+    u64::try_from(bits / 8).unwrap_or(u64::MAX)
+}
+
+/// The most packets that a queue may be given.
+const PACKETS_MAX: u64 = 10_000_000;
+/// A full packet.
+const PACKET_BYTES: u64 = 1500;
+/// What sender and receiver have room for at least.
+const ROOM_MIN: u64 = 256 << 10;
+/// And at most: the budget of a host has room for two of these.
+const ROOM_MAX: u64 = 256 << 20;
+/// Flows start at random within this.
+const START_WITHIN: Span = Span::millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_read_and_written() {
+        for (text, buffer) in [
+            ("0.5bdp", Buffer::Bdp(500)),
+            ("8bdp", Buffer::Bdp(8000)),
+            ("1.25bdp", Buffer::Bdp(1250)),
+            ("20packets", Buffer::Packets(20)),
+        ] {
+            assert_eq!(text.parse(), Ok(buffer));
+            assert_eq!(buffer.to_string(), text);
+        }
+        for wrong in ["", "bdp", "1", "-1bdp", "0bdp", "1.0001bdp", "0packets", "x packets", ".bdp", "1e3bdp"]
+        {
+            let error = wrong.parse::<Buffer>().unwrap_err();
+            assert!(error.contains("0.5bdp or 20packets"), "{error}");
+        }
+        // 10 Mbit/s for 40 ms are 50,000 bytes: 33.3 packets.
+        assert_eq!(Buffer::Bdp(1000).packets(Rate::mbit(10), Span::millis(20)), 34);
+        assert_eq!(Buffer::Bdp(500).packets(Rate::mbit(10), Span::millis(0)), 1);
+    }
+
+    #[test]
+    fn every_combination_is_a_cell_that_can_be_run() {
+        let grid = Grid {
+            cc: vec!["cubic".into(), "vegas:alpha=2,beta=4".into()],
+            rates: vec![Rate::mbit(1), Rate::mbit(10)],
+            buffers: vec![Buffer::Packets(1), Buffer::Bdp(8000)],
+            losses: vec![Share::ZERO, Share::percent(1)],
+            seeds: 2,
+            ..Grid::default()
+        };
+        let cells = grid.cells();
+        assert_eq!(cells.len(), 32);
+        for queue in QueueKind::ALL.map(|(_, queue)| queue) {
+            for ecn in [EcnSetting::Off, EcnSetting::Accurate] {
+                for cell in &cells {
+                    Cell { queue, ecn, ..cell.clone() }.scenario().check().unwrap();
+                }
+            }
+        }
+        let text = serde_json::to_string(&cells[5]).unwrap();
+        assert_eq!(serde_json::from_str::<Cell>(&text).unwrap(), cells[5]);
+    }
+
+    #[test]
+    fn a_deep_queue_fills_and_loss_costs_throughput() {
+        let run = |buffer, loss| {
+            let grid = Grid {
+                buffers: vec![buffer],
+                losses: vec![loss],
+                cc: vec!["reno".into()],
+                ..Grid::default()
+            };
+            grid.cells()[0].run(&Registry::builtin()).unwrap()
+        };
+        let (shallow, deep) = (run(Buffer::Bdp(500), Share::ZERO), run(Buffer::Bdp(8000), Share::ZERO));
+        // Eight products are 320 ms of queue.
+        assert!(deep.queue_p99 > 0.25 && shallow.queue_p99 < 0.03, "{deep:?} {shallow:?}");
+        assert!(deep.power < shallow.power);
+        let lossy = run(Buffer::Bdp(500), Share::percent(1));
+        assert!(lossy.throughput < 0.7 * shallow.throughput, "{lossy:?}");
+        assert!((0.005..0.03).contains(&lossy.retransmitted), "{lossy:?}");
+    }
+}

@@ -1,0 +1,28 @@
+//! What `tcplab` is made of, for programs of one's own: grids of simulated situations, the conformance pages of
+//! controllers, and pages and tables to show what came of them.
+//!
+//! A controller of one's own is a [`ControllerFactory`](ackclock_control::congestion::ControllerFactory) in a
+//! [`Registry`](ackclock_control::congestion::Registry); [`kit::examine`] and [`grid::Cell::run`] take the registry:
+//!
+//! ```
+//! use ackclock_control::congestion::{Registry, Reno, Start, factory};
+//! use tcplab::grid::{Cell, Grid};
+//!
+//! let mut registry = Registry::with_experiments();
+//! registry.register(factory("my-reno", |start: &Start| Box::new(Reno::new(start))))?;
+//! let grid = Grid { cc: vec!["my-reno".into(), "vegas".into()], ..Grid::default() };
+//! let cells: Vec<Cell> = grid.cells();
+//! let [mine, vegas] = [cells[0].run(&registry)?, cells[1].run(&registry)?];
+//! assert!(mine.queue_mean > vegas.queue_mean);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod grid;
+pub mod kit;
+pub mod measure;
+pub mod net;
+pub mod page;
+pub mod table;

@@ -1,0 +1,47 @@
+//! What these experiments have in common.
+
+use super::trace_set::TraceSet;
+use crate::papers::{Band, Value};
+
+/// A value without a reason and without a spread.
+pub(super) fn value(name: impl Into<String>, paper: &'static str, measured: f64, band: Band) -> Value {
+    Value { name: name.into(), unit: "", paper, others: "", measured, spread: None, band, reason: None }
+}
+
+/// How many of the steps from each value to the next do not go down.
+pub(super) fn rises(values: impl IntoIterator<Item = f64>) -> f64 {
+    let values: Vec<f64> = values.into_iter().collect();
+    values.windows(2).filter(|pair| pair[1] >= pair[0]).count() as f64
+}
+
+/// A percentage with two decimals.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
+/// A fraction; 0 of nothing.
+pub(super) fn share(part: usize, of: usize) -> f64 {
+    if of == 0 { 0.0 } else { part as f64 / of as f64 }
+}
+
+/// What of the set is assessed, in a sentence.
+pub(super) fn about(set: &TraceSet) -> String {
+    format!(
+        "{} transfers were simulated, {} of them assessed; {} could not be (of these {}).",
+        set.simulated,
+        set.transfers.len(),
+        set.left_out.len(),
+        set.left_out.first().map_or("none for any reason", |why| why.in_words()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rises;
+
+    #[test]
+    fn steps_that_do_not_go_down_are_counted() {
+        assert_eq!(rises([3.0, 2.0, 1.0]), 0.0);
+        assert_eq!(rises([3.0, 3.0, 4.0, 1.0]), 2.0);
+    }
+}

@@ -1,0 +1,125 @@
+//! The trace set: transfers over paths of a stated distribution, recorded at both ends. Made once, for all experiments.
+
+use std::cell::RefCell;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use ackclock_core::Instant;
+use ackclock_sim::units::Span;
+use ackclock_sim::{Scenario, Simulation};
+
+use super::path::{GIVE_UP, Path};
+use crate::assess::{LeftOut, Side, Transfer, transfers};
+use crate::capture::Recorder;
+
+/// Transfers, and what became of the others.
+#[derive(Debug)]
+pub(super) struct TraceSet {
+    pub(super) transfers: Vec<Transfer>,
+    /// Transfers that were simulated.
+    pub(super) simulated: usize,
+    /// Expiries that the simulated senders themselves counted, of the transfers above.
+    pub(super) expiries: u64,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// A recorded transfer, and how often the sender's timer expired, as it says itself.
+pub(super) type Recorded = (Result<Transfer, LeftOut>, u64);
+
+/// How many paths there are.
+pub(super) const PATHS: u64 = 1000;
+
+/// How the set is made, for those who read of it.
+pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one is simulated: 1,000 transfers of 100 KB, each \
+    over a path of its own. Ends: two of 31 places like the paper's, half as far apart again as the crow flies. One \
+    bottleneck: 64, 128, 256 kbit/s (10 % each), 512 kbit/s (15 %), 1.544 (25 %), 2.048, 4, 10 Mbit/s (10 % each), a \
+    drop-tail queue of 6 to 50 packets, and a jitter of 1 ms. On it other TCP transfers begin at random, with sizes after \
+    Pareto (at least 2 KB, mean 12 KB), which ask for 0 to 120 % of the rate with the data and for 0 to 80 % against it. \
+    Senders: Reno (75 %) and Tahoe (25 %) with ticks of 500 ms; segments of 512, 536 and 1460 bytes, windows of 8 to 60 KB; \
+    receivers acknowledge every second segment, or after 200 ms. Both ends are recorded and paired, and go through the same \
+    assessment as captures.";
+
+/// The set; whoever asks first makes it.
+///
+/// Not on rayon's threads: one of them that waits for its share would begin another experiment, which would wait for the
+/// set that the first is making.
+pub(super) fn trace_set() -> anyhow::Result<&'static TraceSet> {
+    static SET: OnceLock<Result<TraceSet, String>> = OnceLock::new();
+    let set = SET.get_or_init(|| {
+        let recorded = on_all_cores(PATHS, |seed| record(&Path::draw(seed).scenario()));
+        recorded.map(TraceSet::new).map_err(|error| format!("{error:#}"))
+    });
+    set.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+}
+
+impl TraceSet {
+    fn new(recorded: Vec<Recorded>) -> Self {
+        let simulated = recorded.len();
+        let (mut transfers, mut left_out, mut expiries) = (Vec::new(), Vec::new(), 0);
+        for (transfer, expired) in recorded {
+            match transfer {
+                Ok(transfer) => {
+                    transfers.push(transfer);
+                    expiries += expired;
+                }
+                Err(why) => left_out.push(why),
+            }
+        }
+        Self { transfers, simulated, expiries, left_out }
+    }
+}
+
+/// Does `one` for each number below `end`; the results are in the numbers' order.
+pub(super) fn on_all_cores<R: Send>(
+    end: u64,
+    one: impl Fn(u64) -> anyhow::Result<R> + Sync,
+) -> anyhow::Result<Vec<R>> {
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= end {
+                return done;
+            }
+            done.push((number, one(number)));
+        }
+    };
+    let mut all = thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Vec<_>>()
+    });
+    all.sort_unstable_by_key(|(number, _)| *number);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Runs a scenario whose first traffic is the transfer from `a` to `b`, until that is complete, and records both ends.
+pub(super) fn record(scenario: &Scenario) -> anyhow::Result<Recorded> {
+    let mut simulation = Simulation::new(scenario)?;
+    let nodes = ["a", "b"].map(|name| simulation.node(name).map(|node| node.number));
+    let recorder = Rc::new(RefCell::new(Recorder::new(nodes.into_iter().flatten().collect())));
+    simulation.observe(recorder.clone());
+    let mut until = Span(0);
+    let expiries = loop {
+        until = Span(until.0 + STEP.0);
+        simulation.run_until(Instant::from_nanos(until.0));
+        let transfer = &simulation.report().flows[0];
+        if transfer.completed.is_some() || until >= GIVE_UP {
+            break transfer.there.timeouts;
+        }
+    };
+    let vantages = recorder.borrow_mut().take();
+    let (mut found, left_out) = transfers(&vantages, Side::Guess);
+    let why = left_out.first().map_or(LeftOut::NoData, |(.., why)| *why);
+    Ok((found.pop().ok_or(why), expiries))
+}
+
+/// How often a simulation is asked whether its transfer is complete.
+const STEP: Span = Span::seconds(5);

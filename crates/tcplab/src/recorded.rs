@@ -1,0 +1,185 @@
+//! What the assessments of captures have in common: their files, what they say of them, and how they say it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::assess::{Doubt, LeftOut, Side, Transfer, Unfit};
+use crate::capture::{self, Captures, FileReport};
+use crate::exit::{Exit, Failure};
+use crate::output;
+
+/// Which captures, and in which form the results are wanted.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Inputs {
+    /// Captures in pcap or pcapng form; where two of them, or two interfaces of one, show both ends of a connection, they are
+    /// paired
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// At which end of the transfers the captures were taken
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) side: Side,
+    /// Show each connection
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Tables as comma-separated values
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// File for all of it, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A connection that is assessed.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Connection {
+    from: SocketAddr,
+    to: SocketAddr,
+    bytes: u64,
+    mss: u32,
+    rtt_min_seconds: Option<f64>,
+    both_sides: bool,
+    retransmissions: u32,
+    unavoidable_timeouts: u32,
+    avoidable_timeouts: u32,
+    doubts: Vec<Doubt>,
+}
+
+/// What was read, and what of it is not assessed.
+#[derive(Debug, Serialize)]
+pub(crate) struct Remarks {
+    files: Vec<FileReport>,
+    /// Connections that are assessed, and of these: from captures of both ends.
+    assessed: usize,
+    both_sides: usize,
+    left_out: BTreeMap<LeftOut, usize>,
+    unfit: BTreeMap<Unfit, usize>,
+    doubts: BTreeMap<Doubt, usize>,
+}
+
+impl Inputs {
+    /// Reads the captures.
+    ///
+    /// # Errors
+    /// A file cannot be opened or is no capture, or there are not two where each is an end.
+    pub(crate) fn open(&self) -> anyhow::Result<Captures> {
+        if self.side == Side::Both && self.files.len() != 2 {
+            let message = format!("--side both takes two files, and {} were given", self.files.len());
+            let remedy = "name the sender's capture first, then the receiver's";
+            return Err(Failure::usage(message).remedy(remedy).into());
+        }
+        capture::read(&self.files)
+    }
+
+    /// Writes what was found where it was asked for.
+    pub(crate) fn write_json(&self, report: &impl Serialize) -> anyhow::Result<()> {
+        self.json.as_ref().map_or(Ok(()), |file| output::write_json(file, report))
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(transfer: &Transfer) -> Self {
+        let replay = &transfer.replay;
+        Self {
+            from: transfer.from,
+            to: transfer.to,
+            bytes: transfer.sent.bytes(),
+            mss: transfer.sent.mss,
+            rtt_min_seconds: replay.rtt_min.map(|rtt| rtt.as_secs_f64()),
+            both_sides: transfer.received.is_some(),
+            retransmissions: replay.retransmissions,
+            unavoidable_timeouts: replay.timeouts,
+            avoidable_timeouts: replay.avoidable,
+            doubts: transfer.doubts.clone(),
+        }
+    }
+
+    /// A line.
+    pub(crate) fn in_words(&self) -> String {
+        let rtt =
+            self.rtt_min_seconds.map_or_else(|| "?".to_owned(), |rtt| format!("{:.3} ms", rtt * 1000.0));
+        let ends = if self.both_sides { "both ends" } else { "the sender's end" };
+        let Self { from, to, bytes, mss, retransmissions, unavoidable_timeouts, avoidable_timeouts, .. } =
+            self;
+        format!(
+            "{from} -> {to}: {bytes} bytes in segments of {mss}, smallest round trip {rtt}, {retransmissions} sent \
+             again, {unavoidable_timeouts} timeouts, {avoidable_timeouts} avoidable ones; seen at {ends}"
+        )
+    }
+}
+
+impl Remarks {
+    pub(crate) fn new(
+        captures: &Captures,
+        transfers: &[Transfer],
+        left_out: &[(SocketAddr, SocketAddr, LeftOut)],
+        unfit: &[Unfit],
+    ) -> Self {
+        let doubts = transfers.iter().flat_map(|transfer| transfer.doubts.iter().copied());
+        Self {
+            files: captures.files.clone(),
+            assessed: transfers.len() - unfit.len(),
+            both_sides: transfers.iter().filter(|transfer| transfer.received.is_some()).count(),
+            left_out: counted(left_out.iter().map(|(.., why)| *why)),
+            unfit: counted(unfit.iter().copied()),
+            doubts: counted(doubts),
+        }
+    }
+
+    /// Says all that is not plain, and how many connections there are.
+    pub(crate) fn say(&self) {
+        self.files
+            .iter()
+            .flat_map(FileReport::remarks)
+            .for_each(|line| output::say(&format!("tcplab: {line}")));
+        let left_out = self.left_out.iter().map(|(why, count)| (count, why.in_words()));
+        let unfit = self.unfit.iter().map(|(why, count)| (count, why.in_words()));
+        for (count, why) in left_out.chain(unfit) {
+            output::say(&format!("tcplab: {count} connections are left out: they {why}"));
+        }
+        for (doubt, count) in &self.doubts {
+            output::say(&format!("tcplab: {count} connections {}", doubt.in_words()));
+        }
+        let segments: u64 = self.files.iter().map(|file| file.segments).sum();
+        output::say(&format!(
+            "tcplab: {} connections assessed, {} of them from both ends, in {} files with {segments} segments",
+            self.assessed,
+            self.both_sides,
+            self.files.len()
+        ));
+    }
+
+    /// An assessment of nothing is a failure.
+    pub(crate) fn exit(&self) -> anyhow::Result<Exit> {
+        if self.assessed > 0 {
+            return Ok(Exit::Done);
+        }
+        Err(anyhow::anyhow!(
+            "no connection can be assessed; the lines above say why, or the captures hold none"
+        ))
+    }
+}
+
+/// A table for people, or for programs.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>], csv: bool) -> String {
+    if csv { self::csv(head, rows) } else { tcplab::table::columns(head, rows) }
+}
+
+/// Comma-separated values (RFC 4180), with a line of names.
+fn csv(head: &[&str], rows: &[Vec<String>]) -> String {
+    let quoted = |cell: &str| {
+        if cell.contains([',', '"']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+    };
+    let line = |cells: Vec<String>| cells.join(",") + "\n";
+    let head = line(head.iter().map(|cell| quoted(cell)).collect());
+    let rows = rows.iter().map(|row| line(row.iter().map(|cell| quoted(cell)).collect()));
+    head + &rows.collect::<String>()
+}
+
+fn counted<T: Ord>(all: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut counts = BTreeMap::new();
+    all.for_each(|one| *counts.entry(one).or_default() += 1);
+    counts
+}

@@ -1,0 +1,165 @@
+//! `tcplab rto`: how the estimators of the retransmission timeout would have done on captured connections.
+
+use ackclock_control::assess::timeouts::{Summary, Timeouts, assess};
+use ackclock_control::rtt::presets::{self, Preset};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use serde::Serialize;
+
+use crate::assess::{Transfer, transfers};
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::recorded::{self, Inputs, Remarks};
+
+/// Options of `tcplab rto`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// Estimators by their names, as `tcpcat profiles` lists them, separated by commas; all of them unless told
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    preset: Vec<String>,
+    /// Undo: a bad timeout does not count if an acknowledgement follows it within this many quarters of the smallest round
+    /// trip (Allman and Paxson, section 2.8: 2 or 3)
+    #[arg(long, value_name = "QUARTERS", value_parser = clap::value_parser!(u8).range(1..=4))]
+    undo: Option<u8>,
+}
+
+/// How an estimator did: a row of tables 1 to 4.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    preset: &'static str,
+    source: &'static str,
+    /// Timeouts, and of these: good first ones, bad ones, repeated ones.
+    timeouts: u32,
+    good: u32,
+    bad: u32,
+    repeated: u32,
+    /// Bad ones that were undone, which are not in the others.
+    undone: u32,
+    w_seconds: f64,
+    w_tilde: f64,
+    b: f64,
+}
+
+/// A connection, and what each estimator did on it.
+#[derive(Debug, Serialize)]
+struct Connection {
+    #[serde(flatten)]
+    about: recorded::Connection,
+    presets: Vec<Row>,
+}
+
+/// All of it, for programs.
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    remarks: Remarks,
+    undo_quarters: Option<u8>,
+    presets: Vec<Row>,
+    connections: Vec<Connection>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let chosen = chosen(&args.preset)?;
+    let captures = args.inputs.open()?;
+    let (transfers, left_out) = transfers(&captures.vantages, args.inputs.side);
+    let remarks = Remarks::new(&captures, &transfers, &left_out, &[]);
+    let on_each: Vec<Vec<Timeouts>> =
+        chosen.par_iter().map(|preset| timeouts(&transfers, preset, args.undo)).collect();
+    let rows: Vec<Row> = chosen.iter().zip(&on_each).map(|(preset, each)| Row::new(preset, each)).collect();
+    let connections = transfers.iter().enumerate().map(|(number, transfer)| Connection {
+        about: recorded::Connection::new(transfer),
+        presets: chosen
+            .iter()
+            .zip(&on_each)
+            .map(|(preset, each)| Row::new(preset, &each[number..=number]))
+            .collect(),
+    });
+    let report =
+        Report { remarks, undo_quarters: args.undo, presets: rows, connections: connections.collect() };
+
+    report.remarks.say();
+    if args.inputs.verbose {
+        output::print(&report.detail())?;
+    }
+    output::print(&table(&report.presets, args.inputs.csv, args.undo.is_some()))?;
+    args.inputs.write_json(&report)?;
+    report.remarks.exit()
+}
+
+fn chosen(names: &[String]) -> anyhow::Result<Vec<Preset>> {
+    if names.is_empty() {
+        return Ok(presets::all().collect());
+    }
+    let found = names
+        .iter()
+        .map(|name| presets::find(name.trim()).map_err(|error| Failure::usage(error.to_string())));
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// What an estimator does on each transfer.
+pub(crate) fn timeouts(transfers: &[Transfer], preset: &Preset, undo_quarters: Option<u8>) -> Vec<Timeouts> {
+    let each = transfers
+        .iter()
+        .map(|transfer| assess(transfer.replay.events.iter().copied(), &preset.config, undo_quarters));
+    each.collect()
+}
+
+impl Row {
+    pub(crate) fn new(preset: &Preset, each: &[Timeouts]) -> Self {
+        let summary = Summary::of(each.iter().copied());
+        let sum = |count: fn(&Timeouts) -> u32| each.iter().map(count).sum::<u32>();
+        let (good, bad, repeated) =
+            (sum(|timeouts| timeouts.good), sum(|timeouts| timeouts.bad), sum(|timeouts| timeouts.repeated));
+        Self {
+            preset: preset.name,
+            source: preset.source,
+            timeouts: good + bad + repeated,
+            good,
+            bad,
+            repeated,
+            undone: sum(|timeouts| timeouts.undone),
+            w_seconds: summary.w.as_secs_f64(),
+            w_tilde: summary.w_tilde,
+            b: summary.b,
+        }
+    }
+
+    fn cells(&self, undo: bool) -> Vec<String> {
+        let counts = [self.timeouts, self.good, self.bad, self.repeated].map(|count| count.to_string());
+        let undone = undo.then(|| self.undone.to_string());
+        let measures = [
+            format!("{:.3}", self.w_seconds),
+            format!("{:.2}", self.w_tilde),
+            format!("{:.2}", self.b * 100.0),
+        ];
+        [self.preset.to_owned()].into_iter().chain(counts).chain(undone).chain(measures).collect()
+    }
+}
+
+fn table(rows: &[Row], csv: bool, undo: bool) -> String {
+    let undone = undo.then_some("undone");
+    let head = if csv { ["w_s", "w_tilde_rtt", "b_percent"] } else { ["W (s)", "W~ (RTT)", "B (%)"] };
+    let counts = ["preset", "timeouts", "good", "bad", "repeated"];
+    let head: Vec<&str> = counts.into_iter().chain(undone).chain(head).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.cells(undo)).collect();
+    recorded::table(&head, &rows, csv)
+}
+
+impl Report {
+    /// Each connection, with the estimators that did anything there.
+    fn detail(&self) -> String {
+        let mut text = String::new();
+        for connection in &self.connections {
+            text += &format!("{}\n", connection.about.in_words());
+            let any = connection.presets.iter().filter(|row| row.timeouts + row.undone > 0);
+            let rows: Vec<Vec<String>> = any.map(|row| row.cells(false)).collect();
+            if !rows.is_empty() {
+                let head = ["preset", "timeouts", "good", "bad", "repeated", "W (s)", "W~ (RTT)", "B (%)"];
+                text += &tcplab::table::columns(&head, &rows);
+            }
+            text.push('\n');
+        }
+        text
+    }
+}

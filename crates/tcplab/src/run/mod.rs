@@ -1,0 +1,123 @@
+//! `tcplab run`: one scenario.
+
+mod series;
+mod tables;
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use ackclock_sim::observe::{Pcapng, Series, Traces};
+use ackclock_sim::queue::DropRule;
+use ackclock_sim::units::Span;
+use ackclock_sim::{Scenario, Simulation};
+use ackclock_trace::file::{Origin, Writer};
+
+use crate::exit::{Exit, Failure};
+use crate::output::{self, NewFile};
+
+/// Options of `tcplab run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The scenario, a TOML file
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// Another seed than the scenario's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// File for all that was measured, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// File for the packets of all hosts, as pcapng, which Wireshark opens
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// File for queues, windows and progress over time, as CSV; a thousand samples unless the scenario says how often
+    #[arg(long, value_name = "FILE.csv")]
+    series: Option<PathBuf>,
+    /// File for what all connections did and why, and what happened to the queues
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+type Capture = (NewFile, Rc<RefCell<Pcapng<File>>>);
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let mut scenario = read(args)?;
+    if let Some(seed) = args.seed {
+        scenario.seed = seed;
+    }
+    if args.series.is_some() && scenario.sample_every.is_none() {
+        scenario.sample_every = Some(Span((scenario.duration.0 / SAMPLES).max(1)));
+    }
+    if args.trace.is_some() {
+        scenario.tcp = scenario.tcp.traced();
+    }
+    let mut simulation = Simulation::new(&scenario)?;
+    let capture =
+        args.pcap.as_ref().map(|path| observe_packets(path, &scenario, &mut simulation)).transpose()?;
+    let series = Rc::new(RefCell::new(Series::default()));
+    if args.series.is_some() {
+        simulation.observe(Rc::clone(&series));
+    }
+    let traces = Rc::new(RefCell::new(Traces::new((0..).take(2 * scenario.links.len()))));
+    if args.trace.is_some() {
+        simulation.observe(Rc::clone(&traces));
+    }
+    let report = simulation.run();
+    output::print(&tables::tables(&report))?;
+    if let Some((file, pcapng)) = capture {
+        let written = pcapng.borrow_mut().finish();
+        file.commit(written)?;
+    }
+    if let Some(path) = &args.series {
+        output::write_file(path, series::csv(&scenario, &series.borrow()).as_bytes())?;
+    }
+    if let Some(path) = &args.trace {
+        let (new, file) = NewFile::create(path)?;
+        new.commit(write_traces(file, &simulation, &traces.borrow()))?;
+    }
+    if let Some(path) = &args.json {
+        output::write_json(path, &report)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn read(args: &Args) -> anyhow::Result<Scenario> {
+    let text =
+        fs::read_to_string(&args.scenario).map_err(|error| Failure::file("read", &args.scenario, &error))?;
+    let name = args.scenario.display().to_string();
+    Ok(Scenario::from_toml(&name, &text).map_err(|error| Failure::usage(error.to_string()))?)
+}
+
+fn observe_packets(path: &Path, scenario: &Scenario, simulation: &mut Simulation) -> anyhow::Result<Capture> {
+    let (new, file) = NewFile::create(path)?;
+    let hosts = scenario.hosts.iter().filter_map(|host| {
+        let node = simulation.node(&host.name)?;
+        Some((node.number, host.name.as_str()))
+    });
+    let pcapng = Rc::new(RefCell::new(Pcapng::new(file, hosts)));
+    simulation.observe(Rc::clone(&pcapng));
+    Ok((new, pcapng))
+}
+
+/// Everything that was written down, connections first.
+fn write_traces(file: File, simulation: &Simulation, traces: &Traces) -> io::Result<()> {
+    let origin =
+        Origin { program: concat!("tcplab ", env!("CARGO_PKG_VERSION")).to_owned(), ..Origin::default() };
+    let mut writer = Writer::new(BufWriter::new(file), &origin)?;
+    let (hosts, links) = (simulation.node_names(), simulation.link_names());
+    for (node, batch) in traces.batches() {
+        writer.batch(hosts.get(*node as usize).copied().unwrap_or_default(), batch)?;
+    }
+    let rules = DropRule::ALL.map(|rule| tables::in_words(&rule));
+    let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+    for (link, records) in traces.queues() {
+        writer.queue(links.get(link as usize).map_or("", String::as_str), &rules, records)?;
+    }
+    writer.flush()
+}
+
+/// Samples of a run whose scenario does not say how often.
+const SAMPLES: u64 = 1000;

@@ -1,0 +1,83 @@
+//! What a run came to, in tables.
+
+use ackclock_sim::queue::DropRule;
+use ackclock_sim::report::{FlowReport, LinkReport, Report, WayReport};
+use tcplab::table::{bit_rate, columns, millis, number, percent};
+
+/// A table of the flows and one of the links.
+pub(super) fn tables(report: &Report) -> String {
+    let flows = [
+        "flow",
+        "connections",
+        "failed",
+        "delivered",
+        "goodput",
+        "sent again",
+        "timeouts",
+        "RTT mean",
+        "RTT p99",
+        "answers p99",
+        "done after",
+    ];
+    let links = [
+        "link",
+        "packets",
+        "used",
+        "dropped",
+        "marked",
+        "queue mean",
+        "queue most",
+        "queueing delay mean",
+        "p99",
+    ];
+    format!(
+        "{} s with seed {}\n\n{}\n{}\nJain's index of the flows: {}\n",
+        number(report.time),
+        report.seed,
+        columns(&flows, &report.flows.iter().map(flow_row).collect::<Vec<_>>()),
+        columns(&links, &report.links.iter().map(link_row).collect::<Vec<_>>()),
+        number(report.jain_index)
+    )
+}
+
+fn flow_row(flow: &FlowReport) -> Vec<String> {
+    let both = |of: fn(&WayReport) -> u64| of(&flow.there) + of(&flow.back);
+    let (sent, again) = (both(|way| way.bytes_sent), both(|way| way.bytes_retransmitted));
+    let time = |count: u64, seconds: f64| if count == 0 { "-".to_owned() } else { millis(seconds) };
+    let (rtt, latency) = (flow.there.rtt, flow.latency);
+    vec![
+        flow.name.clone(),
+        flow.connections.to_string(),
+        flow.failed.to_string(),
+        format!("{} B", both(|way| way.bytes)),
+        bit_rate(flow.goodput_bytes_per_second),
+        percent(again as f64 / sent.max(1) as f64),
+        both(|way| way.timeouts).to_string(),
+        time(rtt.count, rtt.mean),
+        time(rtt.count, rtt.p99),
+        time(latency.count, latency.p99),
+        flow.completed.map_or("-".to_owned(), |at| format!("{} s", number(at))),
+    ]
+}
+
+fn link_row(link: &LinkReport) -> Vec<String> {
+    let drops: Vec<String> =
+        link.drops.iter().map(|(rule, count)| format!("{count} {}", in_words(rule))).collect();
+    vec![
+        link.name.clone(),
+        link.sent.to_string(),
+        percent(link.utilisation),
+        if drops.is_empty() { "0".to_owned() } else { drops.join(", ") },
+        link.marked.to_string(),
+        number(link.queue_mean),
+        link.queue_peak.to_string(),
+        millis(link.queue_delay.mean),
+        millis(link.queue_delay.p99),
+    ]
+}
+
+/// A rule by the name that it has in JSON.
+pub(super) fn in_words(rule: &DropRule) -> String {
+    let name = serde_json::to_value(rule).ok().and_then(|name| name.as_str().map(str::to_owned));
+    name.unwrap_or_else(|| format!("{rule:?}"))
+}

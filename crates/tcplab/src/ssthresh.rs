@@ -1,0 +1,232 @@
+//! `tcplab ssthresh`: how estimates of the bandwidth at the start of a connection would have done on captured ones.
+
+use ackclock_control::bandwidth::SenderEstimatorKind;
+use serde::Serialize;
+
+use crate::assess::{Estimator, Regions, StartUp, Unfit, transfers};
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::recorded::{self, Inputs, Remarks};
+
+/// Options of `tcplab ssthresh`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// Another estimator at the sender beside those of the paper, as `csa:5,0.2`, `tssf:5` or `packet-pair`; may be repeated
+    #[arg(long, value_name = "WORDS")]
+    estimator: Vec<String>,
+    /// How many samples the receiver takes (K)
+    #[arg(long, value_name = "K", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=256))]
+    samples: u16,
+}
+
+/// How an estimator did: its rows of tables 5 and 6. Counts of connections.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    estimator: String,
+    loss: LossRow,
+    lossless: LosslessRow,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct LossRow {
+    no_estimate: u32,
+    no_impact: u32,
+    loss_prevented: u32,
+    steady_state: u32,
+    optimal: u32,
+    reduced_performance: u32,
+    especially_bad: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct LosslessRow {
+    no_estimate: u32,
+    unknown_impact: u32,
+    optimal: u32,
+    reduced_performance: u32,
+    especially_bad: bool,
+}
+
+/// A connection, and what each estimator made of it. Rates in bytes a second.
+#[derive(Debug, Serialize)]
+struct Connection {
+    #[serde(flatten)]
+    about: recorded::Connection,
+    rtt_seconds: f64,
+    /// B.
+    bottleneck: u64,
+    /// L.
+    loss_point: Option<u64>,
+    /// L′.
+    largest: u64,
+    /// E of each estimator.
+    estimates: Vec<(String, Option<u64>)>,
+}
+
+/// All of it, for programs.
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    remarks: Remarks,
+    estimators: Vec<Row>,
+    connections: Vec<Connection>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let estimators = chosen(args)?;
+    let captures = args.inputs.open()?;
+    let (transfers, left_out) = transfers(&captures.vantages, args.inputs.side);
+    let (mut start_ups, mut connections, mut unfit) = (Vec::new(), Vec::new(), Vec::<Unfit>::new());
+    for transfer in &transfers {
+        match StartUp::new(transfer) {
+            Ok(start_up) => {
+                connections.push(Connection::new(
+                    recorded::Connection::new(transfer),
+                    &start_up,
+                    &estimators,
+                ));
+                start_ups.push(start_up);
+            }
+            Err(why) => unfit.push(why),
+        }
+    }
+    let rows = estimators.iter().map(|estimator| Row::new(*estimator, &estimator.regions(&start_ups)));
+    let report = Report {
+        remarks: Remarks::new(&captures, &transfers, &left_out, &unfit),
+        estimators: rows.collect(),
+        connections,
+    };
+
+    report.remarks.say();
+    if args.inputs.verbose {
+        output::print(&report.detail())?;
+    }
+    let tables =
+        [Row::lossy(&report.estimators, args.inputs.csv), Row::lossless(&report.estimators, args.inputs.csv)];
+    output::print(&tables.join("\n"))?;
+    args.inputs.write_json(&report)?;
+    report.remarks.exit()
+}
+
+/// The paper's estimators, and those that were asked for.
+fn chosen(args: &Args) -> anyhow::Result<Vec<Estimator>> {
+    let paper = Estimator::of_the_paper().into_iter().map(|estimator| match estimator {
+        Estimator::Receiver(combined, _) => Estimator::Receiver(combined, args.samples.into()),
+        other => other,
+    });
+    let mut estimators: Vec<Estimator> = paper.collect();
+    for words in &args.estimator {
+        let kind = SenderEstimatorKind::find(words).map_err(|error| Failure::usage(error.to_string()))?;
+        if !estimators.contains(&Estimator::Sender(kind)) {
+            estimators.push(Estimator::Sender(kind));
+        }
+    }
+    Ok(estimators)
+}
+
+impl Row {
+    fn new(estimator: Estimator, regions: &Regions) -> Self {
+        let [no_estimate, no_impact, loss_prevented, steady_state, optimal, reduced_performance] =
+            regions.loss.connections;
+        let loss = LossRow {
+            no_estimate,
+            no_impact,
+            loss_prevented,
+            steady_state,
+            optimal,
+            reduced_performance,
+            especially_bad: regions.loss.is_especially_bad(),
+        };
+        let [no_estimate, unknown_impact, optimal, reduced_performance] = regions.lossless.connections;
+        let especially_bad = regions.lossless.is_especially_bad();
+        let lossless =
+            LosslessRow { no_estimate, unknown_impact, optimal, reduced_performance, especially_bad };
+        Self { estimator: estimator.to_string(), loss, lossless }
+    }
+
+    /// Table 5.
+    fn lossy(rows: &[Self], csv: bool) -> String {
+        let head =
+            ["with loss", "no est.", "no imp.", "prv. loss", "stdy. state", "opt.", "tot.", "red. perf."];
+        let cells = rows.iter().map(|row| {
+            let LossRow {
+                no_estimate,
+                no_impact,
+                loss_prevented,
+                steady_state,
+                optimal,
+                reduced_performance,
+                ..
+            } = row.loss;
+            let helped = loss_prevented + steady_state + optimal;
+            let counts =
+                [no_estimate, no_impact, loss_prevented, steady_state, optimal, helped, reduced_performance];
+            let all = no_estimate + no_impact + helped + reduced_performance;
+            row.cells(&counts, all, row.loss.especially_bad, csv)
+        });
+        recorded::table(&head, &cells.collect::<Vec<_>>(), csv)
+    }
+
+    /// Table 6.
+    fn lossless(rows: &[Self], csv: bool) -> String {
+        let head = ["without loss", "no est.", "unk. imp.", "opt.", "red. perf."];
+        let cells = rows.iter().map(|row| {
+            let LosslessRow { no_estimate, unknown_impact, optimal, reduced_performance, especially_bad } =
+                row.lossless;
+            let counts = [no_estimate, unknown_impact, optimal, reduced_performance];
+            row.cells(&counts, counts.iter().sum(), especially_bad, csv)
+        });
+        recorded::table(&head, &cells.collect::<Vec<_>>(), csv)
+    }
+
+    /// Counts for programs, percentages for people.
+    fn cells(&self, counts: &[u32], all: u32, especially_bad: bool, csv: bool) -> Vec<String> {
+        let shown = counts.iter().enumerate().map(|(column, count)| {
+            let star = if especially_bad && column + 1 == counts.len() { "*" } else { "" };
+            match all {
+                _ if csv => count.to_string(),
+                0 => "-".to_owned(),
+                all => format!("{:.0}%{star}", f64::from(*count) * 100.0 / f64::from(all)),
+            }
+        });
+        [self.estimator.clone()].into_iter().chain(shown).collect()
+    }
+}
+
+impl Connection {
+    fn new(about: recorded::Connection, start_up: &StartUp, estimators: &[Estimator]) -> Self {
+        let estimates =
+            estimators.iter().map(|estimator| (estimator.to_string(), start_up.estimate(*estimator)));
+        Self {
+            about,
+            rtt_seconds: start_up.path.rtt.as_secs_f64(),
+            bottleneck: start_up.path.bottleneck,
+            loss_point: start_up.loss_point,
+            largest: start_up.largest,
+            estimates: estimates.collect(),
+        }
+    }
+}
+
+impl Report {
+    /// Each connection, with all estimates.
+    fn detail(&self) -> String {
+        let mut text = String::new();
+        for connection in &self.connections {
+            let point = match connection.loss_point {
+                Some(loss_point) => format!("L = {loss_point}"),
+                None => format!("no loss, L' = {}", connection.largest),
+            };
+            text +=
+                &format!("{}\nB = {}, {point} bytes/s", connection.about.in_words(), connection.bottleneck);
+            for (name, estimate) in &connection.estimates {
+                let estimate = estimate.map_or_else(|| "none".to_owned(), |estimate| estimate.to_string());
+                text += &format!("; {name} {estimate}");
+            }
+            text += "\n\n";
+        }
+        text
+    }
+}

@@ -1,0 +1,91 @@
+//! `tcplab` as its users meet it: words in, words, files and exit codes out.
+
+mod compare;
+mod kit;
+mod papers;
+mod scenarios;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The program with these words.
+fn tcplab(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcplab"));
+    command.args(words);
+    command
+}
+
+/// What it said and how it ended.
+struct Ended {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn run(words: &[&str]) -> Ended {
+    ended(tcplab(words).output().unwrap())
+}
+
+fn ended(output: Output) -> Ended {
+    Ended {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+impl Ended {
+    /// Asserts that it was done, and returns what it said on stdout.
+    fn done(self) -> String {
+        assert_eq!(self.code, Some(0), "{}", self.err);
+        self.out
+    }
+
+    /// Asserts that it ended with this code, and returns what it said on stderr.
+    fn failed(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
+        self.err
+    }
+}
+
+/// A folder that is removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tcplab-cli-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// The names of all that is in it.
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A file of the repository.
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}

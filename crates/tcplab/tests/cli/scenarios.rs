@@ -1,0 +1,190 @@
+//! `tcplab run`, with the example scenarios.
+
+use std::fs;
+use std::process::Stdio;
+
+use ackclock_core::trace::Entry;
+use ackclock_trace::file::Trace;
+use serde_json::Value;
+
+use crate::{Scratch, ended, repository, run, tcplab};
+
+/// Runs an example and returns its report.
+fn example(name: &str) -> Value {
+    let scratch = Scratch::new();
+    let scenario = repository(&format!("examples/scenarios/{name}.toml"));
+    let said = run(&["run", scenario.to_str().unwrap(), "--json", &scratch.text("report.json")]).done();
+    assert!(said.contains("goodput") && said.contains("queueing delay"), "{said}");
+    serde_json::from_slice(&fs::read(scratch.path("report.json")).unwrap()).unwrap()
+}
+
+/// An element of the list `key` by its name.
+fn named<'a>(report: &'a Value, key: &str, name: &str) -> &'a Value {
+    report[key].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn fig6_moves_its_megabyte_beside_conversations() {
+    let report = example("fig6");
+    let transfer = named(&report, "flows", "transfer");
+    assert_eq!(transfer["there"]["bytes"], 1_000_000);
+    assert!(number(&transfer["completed"]) > 5.0);
+    assert!(number(&named(&report, "flows", "background")["connections"]) > 10.0);
+}
+
+#[test]
+fn bufferbloat_makes_answers_slow() {
+    let report = example("bufferbloat");
+    // A megabyte takes four seconds at 2 Mbit/s.
+    assert!(number(&named(&report, "links", "uplink:there")["queue_delay"]["max"]) > 2.0);
+    assert!(number(&named(&report, "flows", "requests")["latency"]["p99"]) > 1.0);
+}
+
+#[test]
+fn a_policer_takes_all_losses() {
+    let report = example("policer");
+    let link = named(&report, "links", "access:there");
+    assert_eq!(link["drops"].as_array().unwrap().len(), 1);
+    assert_eq!(link["drops"][0][0], "policer");
+    assert!(number(&link["sent_bytes"]) * 8.0 / 60.0 < 5.2e6);
+}
+
+#[test]
+fn asymmetric_acknowledgements_wait_behind_the_upload() {
+    let report = example("asymmetric");
+    assert!(number(&named(&report, "flows", "download")["there"]["rtt"]["max"]) > 0.1);
+    assert!(number(&named(&report, "links", "cable:there")["utilisation"]) > 0.6);
+}
+
+#[test]
+fn the_satellite_delivers_all_in_spite_of_bursts() {
+    let report = example("satellite");
+    assert_eq!(named(&report, "flows", "report")["there"]["bytes"], 40_000_000);
+    let drops = named(&report, "links", "satellite:there")["drops"].to_string();
+    assert!(drops.contains("burst-loss"), "{drops}");
+}
+
+#[test]
+fn tcplib_conversations_go_both_ways_and_end() {
+    let report = example("tcplib");
+    for name in ["there", "back"] {
+        let flow = named(&report, "flows", name);
+        assert!(number(&flow["connections"]) > 50.0, "{flow}");
+        assert!(number(&flow["latency"]["count"]) > 100.0, "{flow}");
+    }
+}
+
+#[test]
+fn a_blackout_is_survived() {
+    let report = example("blackout");
+    let download = named(&report, "flows", "download");
+    assert_eq!(download["failed"], 0);
+    assert!(number(&download["there"]["timeouts"]) > 0.0);
+    assert!(number(&download["last_byte"]) > 59.0);
+}
+
+#[test]
+fn every_example_is_run_by_a_test() {
+    let mut names: Vec<String> = fs::read_dir(repository("examples/scenarios"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let here = include_str!("scenarios.rs");
+    for name in &names {
+        let stem = name.strip_suffix(".toml").unwrap();
+        assert!(here.contains(&format!("example(\"{stem}\")")), "{name} has no test");
+    }
+    assert_eq!(names.len(), 7);
+}
+
+#[test]
+fn seeds_decide_and_the_same_seed_repeats() {
+    let scratch = Scratch::new();
+    let scenario = repository("examples/scenarios/tcplib.toml");
+    let with = |seed: &str, file: &str| {
+        let pcap = scratch.text(file);
+        run(&["run", scenario.to_str().unwrap(), "--seed", seed, "--pcap", &pcap]).done();
+        fs::read(pcap).unwrap()
+    };
+    let (first, again, other) = (with("5", "1"), with("5", "2"), with("6", "3"));
+    assert!(first == again && first != other);
+    // The block type of a section header, and an interface for each of the two hosts.
+    assert_eq!(first[..4], [0x0A, 0x0D, 0x0D, 0x0A]);
+    assert!(first.windows(4).any(|word| word == 5_u32.to_le_bytes() || word == 6_u32.to_le_bytes()));
+    assert_eq!(scratch.names(), ["1", "2", "3"]);
+}
+
+#[test]
+fn series_have_a_line_for_each_sample_and_a_name_for_each_column() {
+    let scratch = Scratch::new();
+    let scenario = repository("examples/scenarios/blackout.toml");
+    run(&["run", scenario.to_str().unwrap(), "--series", &scratch.text("s.csv")]).done();
+    let text = fs::read_to_string(scratch.path("s.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0][..2], ["seconds", "radio:there queue_packets"]);
+    assert_eq!(rows[0].last(), Some(&"download in_flight"));
+    assert_eq!(rows.len(), 1001);
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    // Nothing is delivered in the tunnel, and afterwards again.
+    let column = rows[0].iter().position(|name| *name == "download bytes").unwrap();
+    let delivered = |at: f64| {
+        let row = rows[1..].iter().find(|row| row[0].parse::<f64>().unwrap() >= at).unwrap();
+        row[column].parse::<u64>().unwrap()
+    };
+    assert_eq!(delivered(21.0), delivered(24.9));
+    assert!(delivered(59.0) > delivered(30.0) && delivered(19.0) > delivered(10.0));
+}
+
+#[test]
+fn a_trace_holds_both_ends_and_the_queues() {
+    let scratch = Scratch::new();
+    let scenario = repository("examples/scenarios/policer.toml");
+    run(&["run", scenario.to_str().unwrap(), "--trace", &scratch.text("trace")]).done();
+    let trace = Trace::read(&fs::read(scratch.path("trace")).unwrap()).unwrap();
+    let names: Vec<String> = trace.connections().map(|one| one.source.to_string()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names.iter().any(|name| name.starts_with("customer: ")), "{names:?}");
+    let policed = trace.queues().find(|one| one.source.to_string() == "queue access:there").unwrap();
+    let drops = policed.entries.iter().filter_map(|(_, entry)| match entry {
+        Entry::Dropped { rule, .. } => Some(policed.source.name(*rule)),
+        _ => None,
+    });
+    let drops: Vec<&str> = drops.collect();
+    assert!(drops.len() > 100 && drops.iter().all(|rule| *rule == "policer"), "{drops:?}");
+}
+
+#[test]
+fn what_is_wrong_in_a_scenario_is_named_with_line_and_key() {
+    let scratch = Scratch::new();
+    let text = fs::read_to_string(repository("examples/scenarios/policer.toml")).unwrap();
+    let line = text.lines().position(|line| line.contains("1Gbit/s")).unwrap() + 1;
+    fs::write(scratch.path("bad.toml"), text.replace("1Gbit/s", "1Gbps")).unwrap();
+    let bad = scratch.text("bad.toml");
+    let said = run(&["run", &bad]).failed(2);
+    assert!(said.contains(&format!("bad.toml:{line}: link[0].there.rate: found `1Gbps`")), "{said}");
+    let said = run(&["run", &scratch.text("none.toml")]).failed(6);
+    assert!(said.contains("none.toml") && said.contains("check the name"), "{said}");
+    let said = run(&["run", &bad, "--sed", "1"]).failed(2);
+    assert!(said.contains("--seed"), "{said}");
+}
+
+#[test]
+fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
+    let scenario = repository("examples/scenarios/policer.toml");
+    let scenario = scenario.to_str().unwrap();
+    for option in ["--json", "--pcap", "--series", "--trace"] {
+        let said = run(&["run", scenario, option, "/dev/full"]).failed(6);
+        assert!(said.contains("cannot write /dev/full") && said.contains("make room"), "{option}: {said}");
+    }
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let said = ended(tcplab(&["run", scenario]).stdout(full).output().unwrap()).failed(6);
+    assert!(said.contains("cannot write stdout"), "{said}");
+    let mut child = tcplab(&["run", scenario]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}

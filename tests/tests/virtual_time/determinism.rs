@@ -1,0 +1,41 @@
+//! The same scenario, seed and program give the same packets, in every build.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use ackclock_sim::VirtualNetwork;
+use ackclock_sim::observe::{PacketLog, Pcapng};
+use ackclock_tests::virtual_time::{PINNED, exchange, hash, rough};
+
+#[test]
+fn the_same_seed_gives_the_same_log_byte_by_byte() {
+    let log = || {
+        let mut net = VirtualNetwork::new(&rough(1)).unwrap();
+        let log = Rc::new(RefCell::new(PacketLog::default()));
+        net.observe(Rc::clone(&log));
+        let capture = Rc::new(RefCell::new(Pcapng::new(Vec::new(), [(0, "a"), (3, "x")])));
+        net.observe(Rc::clone(&capture));
+        exchange(&mut net);
+        capture.borrow_mut().finish().unwrap();
+        drop(net);
+        let capture = Rc::into_inner(capture).unwrap().into_inner().into_inner();
+        (Rc::into_inner(log).unwrap().into_inner().bytes().to_vec(), capture)
+    };
+    let ((log, capture), (log_again, capture_again)) = (log(), log());
+    assert!(log.len() > 10_000 * PacketLog::RECORD && log == log_again);
+    assert!(capture.len() > 500_000 && capture == capture_again);
+}
+
+#[test]
+fn another_seed_gives_other_packets_and_every_client_an_answer_or_its_timeout() {
+    let (first, records, results) = hash(1);
+    assert_ne!(first, hash(2).0);
+    assert!(records > 10_000 && results.len() == 12);
+    assert!(results.iter().filter(|bytes| **bytes > 0).count() >= 6, "{results:?}");
+}
+
+/// `.ci/run` has a release build find the same number: `cargo run --release -p ackclock-tests --bin virtual-hash`.
+#[test]
+fn the_packets_of_a_pinned_program_are_the_same_in_every_build() {
+    assert_eq!(hash(5).0, PINNED);
+}
