@@ -182,6 +182,8 @@ const NONE_1987: Profile = Profile {
         srtt_gain: crate::rtt::Gain::one_in(10),
         formula: Formula::Multiple { beta: 2 },
         arithmetic: Arithmetic::Fine,
+        // Jacobson and Karels 1988, (ii): the exponential backoff is one of the new algorithms.
+        backoff: false,
         ..BSD
     },
     idle: IdlePolicy::Keep,

@@ -29,6 +29,9 @@ pub struct RtoConfig {
     pub heartbeat: bool,
     /// Which segments are timed.
     pub sampling: Sampling,
+    /// Whether each expiry in a row doubles the timeout (RFC 6298 §5 (5.5)). Every TCP since 1988 does; there are no
+    /// words for one that does not, which is for simulated networks only.
+    pub backoff: bool,
 }
 
 impl RtoConfig {
@@ -51,6 +54,7 @@ impl RtoConfig {
         deviation_floor: DeviationFloor::Term,
         heartbeat: false,
         sampling: Sampling::EverySegment,
+        backoff: true,
     };
 }
 

@@ -54,6 +54,7 @@ pub struct RttEstimator {
     rttvar_gain: Gain,
     formula: Formula,
     backoff: u8,
+    deviation_floor: DeviationFloor,
     flags: Flags,
 }
 
@@ -77,12 +78,8 @@ impl RttEstimator {
             rttvar_gain: config.rttvar_gain,
             formula: config.formula,
             backoff: 0,
-            flags: Flags {
-                ticks: config.arithmetic == Arithmetic::Ticks,
-                heartbeat: config.heartbeat,
-                once_per_flight: config.sampling == Sampling::OncePerFlight,
-                deviation_floor: config.deviation_floor,
-            },
+            deviation_floor: config.deviation_floor,
+            flags: Flags::of(config),
         }
     }
 
@@ -94,7 +91,7 @@ impl RttEstimator {
         let (srv_ns, latest_ns, rtt_min_ns) = (self.srv_ns, self.latest_ns, self.rtt_min_ns);
         *self = Self { timed, backoff, srv_ns, latest_ns, rtt_min_ns, ..Self::new(config) };
         if measured {
-            self.averages = if self.flags.ticks {
+            self.averages = if self.flags.has(Flags::TICKS) {
                 Averages::Ticks(TickEstimator::from_averages(srtt, rttvar, self.tick_ns()))
             } else {
                 Averages::Fine { srtt: srtt << FRACTION_BITS, rttvar: rttvar << FRACTION_BITS }
@@ -114,7 +111,7 @@ impl RttEstimator {
     /// A segment with new data was sent. With one timed segment at a time, it is timed if none is.
     #[inline]
     pub fn on_segment_sent(&mut self, now: Instant) {
-        if self.flags.once_per_flight && self.timed == Instant::FAR_FUTURE {
+        if self.flags.has(Flags::ONCE_PER_FLIGHT) && self.timed == Instant::FAR_FUTURE {
             self.timed = now;
         }
     }
@@ -133,7 +130,7 @@ impl RttEstimator {
     /// all for nearly a tick, as BSD's counter `t_rtt` did.
     pub fn on_segment_acked(&mut self, sent_at: Instant, now: Instant) -> bool {
         let mut timed_from = sent_at;
-        if self.flags.once_per_flight {
+        if self.flags.has(Flags::ONCE_PER_FLIGHT) {
             if sent_at < self.timed || self.timed == Instant::FAR_FUTURE {
                 return false;
             }
@@ -150,7 +147,7 @@ impl RttEstimator {
     #[must_use]
     #[inline]
     pub fn times_one_segment(&self) -> bool {
-        self.flags.once_per_flight
+        self.flags.has(Flags::ONCE_PER_FLIGHT)
     }
 
     /// The retransmission timer expired.
@@ -229,7 +226,8 @@ impl RttEstimator {
     #[must_use]
     pub fn rto(&self) -> Duration {
         // Both factors are at most 2^64, so the product is exact; the bound is what fits again.
-        let backed_off = u128::from(self.rto_base_ns()) << self.backoff.min(64);
+        let doublings = if self.flags.has(Flags::BACKOFF) { self.backoff.min(64) } else { 0 };
+        let backed_off = u128::from(self.rto_base_ns()) << doublings;
         Duration::from_nanos(u64::try_from(backed_off).unwrap_or(u64::MAX).min(self.rto_max_ns))
     }
 
@@ -250,7 +248,7 @@ impl RttEstimator {
     /// at the tick that ends the last of its ticks, which is up to one tick early.
     #[must_use]
     pub fn deadline(&self, now: Instant, time: Duration) -> Instant {
-        if !self.flags.heartbeat {
+        if !self.flags.has(Flags::HEARTBEAT) {
             return now + time;
         }
         let tick = self.tick_ns();
@@ -271,7 +269,7 @@ impl RttEstimator {
     // RFC 9293 MUST-18: the retransmission timeout is computed as RFC 6298 says.
     fn average(&mut self, rtt_ns: u64) {
         match &mut self.averages {
-            Averages::None if self.flags.ticks => {
+            Averages::None if self.flags.has(Flags::TICKS) => {
                 self.averages = Averages::Ticks(TickEstimator::first(self.in_ticks(rtt_ns)));
             }
             Averages::None => {
@@ -317,7 +315,7 @@ impl RttEstimator {
 
     fn mean_deviation_ns(&self, srtt: u64, rttvar: u64, k: u8) -> u64 {
         let tick = self.tick_ns();
-        let term = match self.flags.deviation_floor {
+        let term = match self.deviation_floor {
             // RFC 6298 §2 (2.3): RTO <- SRTT + max (G, K*RTTVAR).
             DeviationFloor::Term => whole_nanos(rttvar.saturating_mul(u64::from(k))).max(tick),
             DeviationFloor::Deviation => {
@@ -358,12 +356,30 @@ enum Averages {
     Ticks(TickEstimator),
 }
 
+/// What is on or off, in one byte.
 #[derive(Clone, Copy, Debug)]
-struct Flags {
-    ticks: bool,
-    heartbeat: bool,
-    once_per_flight: bool,
-    deviation_floor: DeviationFloor,
+struct Flags(u8);
+
+impl Flags {
+    const TICKS: u8 = 1;
+    const HEARTBEAT: u8 = 2;
+    const ONCE_PER_FLIGHT: u8 = 4;
+    const BACKOFF: u8 = 8;
+
+    fn of(config: &RtoConfig) -> Self {
+        let flags = [
+            (config.arithmetic == Arithmetic::Ticks, Self::TICKS),
+            (config.heartbeat, Self::HEARTBEAT),
+            (config.sampling == Sampling::OncePerFlight, Self::ONCE_PER_FLIGHT),
+            (config.backoff, Self::BACKOFF),
+        ];
+        Self(flags.iter().filter(|(on, _)| *on).fold(0, |bits, (_, flag)| bits | flag))
+    }
+
+    #[inline]
+    fn has(self, flag: u8) -> bool {
+        self.0 & flag != 0
+    }
 }
 
 fn whole_nanos(fixed: u64) -> u64 {

@@ -162,6 +162,7 @@ const BASE: RtoConfig = RtoConfig {
     deviation_floor: DeviationFloor::Deviation,
     heartbeat: true,
     sampling: Sampling::OncePerFlight,
+    backoff: true,
 };
 
 /// WS95: the implementation in G. Wright and W. R. Stevens, "TCP/IP Illustrated, Volume 2", 1995.

@@ -254,6 +254,18 @@ fn rfc_793_is_a_multiple_of_the_mean() {
 }
 
 #[test]
+fn the_timeout_of_before_1988_is_not_backed_off() {
+    // Tests: J3
+    let before = crate::profile::Profile::find("none-1987").unwrap().rto;
+    for (config, third) in [(before, 1000 * MS), (RtoConfig { backoff: true, ..before }, 8000 * MS)] {
+        let mut rtt = RttEstimator::new(&config);
+        rtt.on_sample(100 * MS);
+        (0..3).for_each(|_| rtt.on_expiry());
+        assert_eq!((rtt.rto(), rtt.backoff()), (third, 3));
+    }
+}
+
+#[test]
 fn static_timeout_ignores_samples() {
     let config =
         RtoConfig { formula: Formula::Static, initial: Duration::from_secs(2), ..RtoConfig::RFC_6298 };
@@ -316,19 +328,22 @@ fn any_config() -> impl Strategy<Value = RtoConfig> {
         any::<u8>().prop_map(|beta| Formula::Multiple { beta }),
         Just(Formula::Static),
     ];
-    (formula, any::<(bool, bool, bool, bool)>(), any::<[u16; 2]>(), any::<[u64; 4]>()).prop_map(
-        |(formula, (ticks, heartbeat, every, term), [a1, a2], [initial, min, max, granularity])| RtoConfig {
-            srtt_gain: Gain::one_in(a1),
-            rttvar_gain: Gain::one_in(a2),
-            formula,
-            arithmetic: if ticks { Arithmetic::Ticks } else { Arithmetic::Fine },
-            initial: Duration::from_nanos(initial),
-            rto_min: Duration::from_nanos(min),
-            rto_max: Duration::from_nanos(max),
-            granularity: Duration::from_nanos(granularity),
-            deviation_floor: if term { DeviationFloor::Term } else { DeviationFloor::Deviation },
-            heartbeat,
-            sampling: if every { Sampling::EverySegment } else { Sampling::OncePerFlight },
+    (formula, any::<[bool; 5]>(), any::<[u16; 2]>(), any::<[u64; 4]>()).prop_map(
+        |(formula, [ticks, heartbeat, every, term, backoff], [a1, a2], [initial, min, max, granularity])| {
+            RtoConfig {
+                srtt_gain: Gain::one_in(a1),
+                rttvar_gain: Gain::one_in(a2),
+                formula,
+                arithmetic: if ticks { Arithmetic::Ticks } else { Arithmetic::Fine },
+                initial: Duration::from_nanos(initial),
+                rto_min: Duration::from_nanos(min),
+                rto_max: Duration::from_nanos(max),
+                granularity: Duration::from_nanos(granularity),
+                deviation_floor: if term { DeviationFloor::Term } else { DeviationFloor::Deviation },
+                heartbeat,
+                sampling: if every { Sampling::EverySegment } else { Sampling::OncePerFlight },
+                backoff,
+            }
         },
     )
 }

@@ -141,7 +141,11 @@ impl Observer for Watch {
             if let Some(conversation) = self.senders.get_mut(&event.node)
                 && let Some(first) = conversation.first
             {
-                conversation.acks.push((event.at, u64::from(segment.ack.wrapping_sub(first))));
+                let to = u64::from(segment.ack.wrapping_sub(first));
+                // A reset need not acknowledge anything, and a FIN takes one number more than there are bytes.
+                if to <= conversation.highest + 1 {
+                    conversation.acks.push((event.at, to.min(conversation.highest)));
+                }
             }
             return;
         }

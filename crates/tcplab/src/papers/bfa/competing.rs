@@ -7,7 +7,6 @@ use ackclock_trace::chart::{Figure, Panel, Style};
 
 use super::{BFA, BUFFERS, DELAY_MS, RENO, figure_3, ns, power, throughput};
 use crate::papers::many::{Summary, each, run as simulate};
-use crate::papers::net::BOTTLENECK;
 use crate::papers::{Band, Experiment, Findings, Table, Value, draw, segments};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -95,11 +94,7 @@ fn point(profiles: [&str; 2], buffers: u64) -> anyhow::Result<Point> {
             let sum: f64 = (0..2).map(|one| throughput(&report.flows[one], profiles[one], seconds)).sum();
             2.0 * sum / report.flows.iter().map(|flow| flow.there.rtt.mean).sum::<f64>()
         }),
-        drops: mean(&|report| {
-            report
-                .link(BOTTLENECK)
-                .map_or(0.0, |link| link.drops.iter().map(|(_, count)| *count as f64).sum())
-        }),
+        drops: mean(&|report| super::drops(report)),
     })
 }
 

@@ -50,7 +50,8 @@ fn run() -> anyhow::Result<Findings> {
         band,
         ..index(&curves[which]).value(name, "")
     };
-    let above = |curves: &[Vec<Point>], which: usize| Band::Above(index(&curves[which]).mean);
+    let above =
+        |curves: &[Vec<Point>], which: usize| Band::Above((1e4 * index(&curves[which]).mean).round() / 1e4);
     let values = vec![
         value(&two, 0, "two unequal paths, together: BFA", "1.0000", above(&two, 2)),
         value(&two, 2, "two unequal paths, together: Reno", "0.6164", Band::Reported),

@@ -10,10 +10,10 @@ use ackclock_control::profile::Profile;
 use ackclock_sim::report::FlowReport;
 use ackclock_sim::scenario::Acks;
 use ackclock_sim::units::{Rate, Span};
-use ackclock_sim::{Direction, TcpSettings};
+use ackclock_sim::{Direction, Report, TcpSettings};
 
 use super::Experiment;
-use super::net::Dumbbell;
+use super::net::{BOTTLENECK, Dumbbell};
 
 pub(crate) const EXPERIMENTS: &[Experiment] =
     &[single::EXPERIMENT, competing::EXPERIMENT, fairness::EXPERIMENT, transatlantic::EXPERIMENT];
@@ -58,6 +58,11 @@ fn throughput(flow: &FlowReport, profile: &str, seconds: f64) -> f64 {
 /// Throughput over delay (§1, Jain 1989, Kleinrock 1979), the delay being the mean of the round trips timed.
 fn power(flow: &FlowReport, profile: &str, seconds: f64) -> f64 {
     ackclock_sim::report::power(throughput(flow, profile, seconds), flow.there.rtt.mean)
+}
+
+/// Packets that the bottleneck dropped.
+fn drops(report: &Report) -> f64 {
+    report.link(BOTTLENECK).map_or(0, |link| link.drops.iter().map(|(_, count)| *count).sum::<u64>()) as f64
 }
 
 const LARGE_WINDOW_BYTES: u64 = 1 << 20;

@@ -5,7 +5,7 @@ mod start_up;
 mod timers;
 
 use ackclock_sim::scenario::{Jitter, Variation};
-use ackclock_sim::units::{Bytes, Rate, Span};
+use ackclock_sim::units::{Rate, Span};
 use ackclock_sim::{Direction, TcpSettings};
 
 use super::Experiment;
@@ -36,7 +36,6 @@ fn figure_7(pairs: usize, delay_ms: u64, buffers: u64) -> Dumbbell {
 fn bsd(profile: &str) -> TcpSettings {
     TcpSettings {
         mss: Some(SEGMENT_BYTES as u16),
-        send_buffer: Some(Bytes(WINDOW_BYTES)),
         ..TcpSettings::profile(profile).fixed_window(WINDOW_BYTES)
     }
 }

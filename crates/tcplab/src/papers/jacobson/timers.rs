@@ -25,9 +25,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              every 0.7 s, a tenth of a path of 56 kbit/s and 100 ms, and whose timer never expires; beside it transfers of 4 KB \
              on average that begin at random, as many as make the load, by hosts of that time (none-1987, windows of eight \
              packets, the Arpanet's limit); buffers without end, 300 s, 20 seeds at each of eight loads. Estimators \
-             are charged by Allman and Paxson's assessment: an expiry before the acknowledgement comes is spurious. Clocks \
-             tick every millisecond and there is no least timeout, so that the formulas alone differ; the table has BSD's clock \
-             of 500 ms with a least timeout of 1 s too.",
+             are charged by Allman and Paxson's assessment: an expiry before the acknowledgement comes is spurious. BSD's clock \
+             ticks every 500 ms, its least timeout is 1 s; a fine clock ticks every millisecond, without a least timeout, \
+             so that the formulas alone differ.",
     run,
 };
 
@@ -43,6 +43,13 @@ const COARSE: [(&str, &str); 3] = [
     ("a + 2v, ticks of 500 ms", "jacobson-1988"),
     ("a + 4v, ticks of 500 ms", "jacobson-1992"),
 ];
+
+/// Indices of [`TIMERS`] and then [`COARSE`].
+const FINE_793: usize = 0;
+const FINE_4V: usize = 2;
+const BSD_793: usize = 3;
+const BSD_2V: usize = 4;
+const BSD_4V: usize = 5;
 
 /// One trace, assessed.
 struct Run {
@@ -69,31 +76,43 @@ fn run() -> anyhow::Result<Findings> {
         all.extend(runs);
     }
     anyhow::ensure!(all.iter().all(|run| run.lost == 0), "the traces are to be without losses");
-    let per_thousand =
-        |timer: usize| Summary::of(all.iter().map(|run| 1000.0 * run.spurious[timer] / run.trips));
+    let spurious = |timer: usize| Summary::of(all.iter().map(|run| 1000.0 * run.spurious[timer] / run.trips));
     let slack = |timer: usize| Summary::of(all.iter().map(|run| run.slack[timer]));
-    let difference =
-        |timer: usize| Summary::of(all.iter().map(|run| run.spurious[timer] - run.spurious[0])).mean;
+    let fewer = |timer: usize, than: usize| {
+        let difference = all.iter().map(|run| run.spurious[timer] - run.spurious[than]);
+        let value = Summary { count: 1, ..Summary::of(difference) };
+        Value { paper: "fewer", band: Band::Below(0.0), ..value.value("", "") }
+    };
     let values = vec![
         Value {
-            paper: "timer too low where load grows",
-            ..per_thousand(0).value("RFC 793: spurious expiries in 1,000 round trips", "")
+            paper: "expires where the load grows",
+            ..spurious(BSD_793).value("BSD's clock, RFC 793: spurious expiries in 1,000 round trips", "")
         },
-        Value { paper: "essentially none", ..per_thousand(2).value("a + 4v: the same", "") },
-        Value { ..per_thousand(1).value("a + 2v: the same", "") },
+        Value { ..spurious(BSD_2V).value("BSD's clock, a + 2v: the same", "") },
+        Value { paper: "essentially none", ..spurious(BSD_4V).value("BSD's clock, a + 4v: the same", "") },
         Value {
-            paper: "fewer",
-            band: Band::Below(0.0),
-            ..Summary::of([difference(2)]).value("a + 4v less RFC 793: spurious expiries of a trace", "")
+            name: "BSD's clock, a + 4v less RFC 793: spurious expiries of a trace".to_owned(),
+            ..fewer(BSD_4V, BSD_793)
         },
-        Value { ..slack(0).value("RFC 793: timeout in round trips", "") },
-        Value { paper: "follows the round trips", ..slack(2).value("a + 4v: the same", "") },
+        Value {
+            name: "fine clock, a + 4v less RFC 793: spurious expiries of a trace".to_owned(),
+            ..fewer(FINE_4V, FINE_793)
+        },
+        Value { ..slack(BSD_793).value("BSD's clock, RFC 793: mean timeout in mean round trips", "") },
+        Value { ..slack(BSD_4V).value("BSD's clock, a + 4v: the same", "") },
+    ];
+    let notes = vec![
+        "With a fine clock and no least timeout a + 4v expires more often than RFC 793 at loads of 20 and 30 %: most round trips \
+         are alike there, the deviation goes to nothing, and the first burst of another host comes behind a timer that is \
+         barely above the mean. A least timeout, or a tick of 500 ms, hides this; Allman and Paxson found 11 years later that the \
+         least timeout matters more than the formula (their tables 1 and 3)."
+            .to_owned(),
     ];
     let names = TIMERS.iter().chain(&COARSE).map(|(name, _)| (*name).to_owned());
     let head = ["load", "round trips"].map(str::to_owned).into_iter().chain(names).collect();
     let title =
         "Spurious expiries of a trace, and the mean timeout in round trips (means of 20 traces)".to_owned();
-    Ok(Findings { values, tables: vec![Table { title, head, rows }], figures: graphs, notes: Vec::new() })
+    Ok(Findings { values, tables: vec![Table { title, head, rows }], figures: graphs, notes })
 }
 
 fn runs(load_percent: u64, seeds: Range<u64>) -> anyhow::Result<Vec<Run>> {
@@ -215,7 +234,7 @@ fn figures(run: &Run) -> Vec<(String, Figure)> {
             draw::figure(&format!("Retransmit timer: {name}"), &caption, "packet", vec![panel]),
         ))
     };
-    [graph("JE5", TIMERS[0]), graph("JE6", TIMERS[2])].into_iter().flatten().collect()
+    [graph("JE5", COARSE[0]), graph("JE6", COARSE[2])].into_iter().flatten().collect()
 }
 
 const ARPANET: Rate = Rate::bits_per_second(56_000);
@@ -239,6 +258,8 @@ mod tests {
         let runs = runs(70, 0..3).unwrap();
         let spurious = |timer: usize| runs.iter().map(|run| run.spurious[timer]).sum::<f64>();
         assert!(runs.iter().all(|run| run.lost == 0 && run.trips > 300.0));
-        assert!(spurious(2) < spurious(0), "{} {}", spurious(2), spurious(0));
+        for (deviation, rfc793) in [(FINE_4V, FINE_793), (BSD_4V, BSD_793)] {
+            assert!(spurious(deviation) < spurious(rfc793), "{} {}", spurious(deviation), spurious(rfc793));
+        }
     }
 }
