@@ -10,6 +10,7 @@ pub(crate) mod net;
 mod results;
 pub(crate) mod segments;
 mod select;
+mod vegas;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -40,7 +41,8 @@ pub(crate) struct Args {
 }
 
 /// All experiments, in the order of the papers.
-const EXPERIMENTS: &[&[Experiment]] = &[jacobson::EXPERIMENTS, bfa::EXPERIMENTS, allman_paxson::EXPERIMENTS];
+const EXPERIMENTS: &[&[Experiment]] =
+    &[jacobson::EXPERIMENTS, vegas::EXPERIMENTS, bfa::EXPERIMENTS, allman_paxson::EXPERIMENTS];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let all: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();
