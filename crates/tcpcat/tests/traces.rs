@@ -46,7 +46,7 @@ fn a_trace_of_a_lossy_transfer_agrees_with_the_counts() {
     assert_eq!(congestion, "cubic");
     let (mut next, mut bytes, mut again, mut again_segments) = (0, 0, 0, 0);
     for (_, entry) in &connection.entries {
-        let &Entry::Sent { reason, seq, len } = entry else { continue };
+        let &Entry::Sent { reason, seq, len, .. } = entry else { continue };
         let (seq, len) = (u64::from(seq), u64::from(len));
         let lone_fin = len == 0 && matches!(reason, SendReason::Retransmission | SendReason::TailProbe);
         bytes += len;
