@@ -87,12 +87,13 @@ fn an_interrupted_trace_is_complete() {
     listener.signal("INT");
     said(&nc.finish(), 0);
     said(&listener.finish(), 0);
+    assert_eq!(scratch.names(), ["trace"]);
     let trace = read(&trace);
-    let states = only(&trace).entries.iter().filter_map(|(_, entry)| match entry {
+    let mut states = only(&trace).entries.iter().filter_map(|(_, entry)| match entry {
         Entry::State(_, to) => Some(*to),
         _ => None,
     });
-    let last = states.last();
+    let last = states.next_back();
     assert!(matches!(last, Some(State::TimeWait | State::Closed)), "{last:?}");
 }
 
