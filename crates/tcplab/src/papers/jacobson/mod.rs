@@ -51,5 +51,7 @@ fn link_data_rate() -> f64 {
     LINK.bits() as f64 / 8.0 * SEGMENT_BYTES as f64 / PACKET_BYTES as f64
 }
 
+/// The timeout of none-1987 but for the backoff, which doubles.
+const BACKED_OFF: &str = "rfc793,g=500ms,heartbeat=on,min=1s,max=64s,initial=3s,sampling=flight";
 /// Up to how long a host takes for a packet.
 const HOST_TIME: Span = Span::millis(1);

@@ -6,7 +6,7 @@ use ackclock_sim::units::{Bytes, Span};
 use ackclock_sim::{Scenario, TcpSettings, TrafficConfig, TrafficKind};
 use ackclock_trace::chart::{Figure, Style};
 
-use super::{LINK, PACKET_BYTES, SEGMENT_BYTES, bsd, bsd_plus, figure_7, link_data_rate};
+use super::{BACKED_OFF, LINK, PACKET_BYTES, SEGMENT_BYTES, bsd, bsd_plus, figure_7, link_data_rate};
 use crate::papers::many::{Summary, each};
 use crate::papers::segments::{self, Conversation, share};
 use crate::papers::{Band, Experiment, Findings, Table, Value, draw};
@@ -135,12 +135,10 @@ fn measure(conversation: Conversation, start: Span) -> Run {
 
 /// Senders: the paper's two, and each with the one of its timers that the paper leaves open.
 fn kinds() -> [(&'static str, TcpSettings); 4] {
-    // As none-1987 has it, but for the backoff.
-    let backed_off = "rfc793,g=500ms,heartbeat=on,min=1s,max=64s,initial=3s,sampling=flight";
     let with_rto = |rto: &str, settings| TcpSettings { rto: Some(rto.to_owned()), ..settings };
     [
         ("without", bsd("none-1987")),
-        ("without, timer backed off", with_rto(backed_off, bsd("none-1987"))),
+        ("without, timer backed off", with_rto(BACKED_OFF, bsd("none-1987"))),
         ("with (a + 2v)", bsd_plus()),
         ("with (a + 4v)", with_rto("jacobson-1992", bsd_plus())),
     ]
