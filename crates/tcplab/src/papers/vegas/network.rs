@@ -89,7 +89,7 @@ pub(super) fn until_over(
 ) -> anyhow::Result<Report> {
     let mut now = ackclock_core::Instant::ZERO;
     loop {
-        now = now + Span::seconds(2).duration();
+        now += Span::seconds(2).duration();
         simulation.run_until(now);
         let report = simulation.report();
         if names.iter().all(|name| report.flow(name).is_some_and(|flow| flow.completed.is_some())) {
