@@ -1,8 +1,9 @@
 //! §V-A: how fair Reno and Vegas are.
 
-use ackclock_sim::Scenario;
+use ackclock_core::Instant;
 use ackclock_sim::report::jain_index;
 use ackclock_sim::units::Span;
+use ackclock_sim::{Scenario, Simulation};
 use ackclock_trace::chart::{Axis, Figure, Style};
 
 use super::network::{RENO, Sender, Transfer, VEGAS, fig6, run_until_over, transfer};
@@ -20,6 +21,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              each: 12 runs of each case. A connection's throughput is that of its own transfer, to its last byte.",
     run,
 };
+
+const NOTE: &str = "Sixteen connections of Vegas are less fair than sixteen of Reno, against the paper. The last table shows why. \
+                    With 80 buffers nothing is lost, each connection finds its Diff between α and β and stands still at two, \
+                    three or four segments; those that began later took the queue of the others for a part of BaseRTT and keep \
+                    more. Nothing evens that out, where Reno's losses do within two minutes. With 20 buffers sixteen times α \
+                    does not fit: the queue stays full, a drop-tail queue without other noise shuts some out for long, and \
+                    Vegas has too few losses to change that. The paper's transfers of 2 MB hide it in part, for the throughput \
+                    of a late one is measured while the others are over.";
 
 /// One-way delays in ms.
 const DELAYS: [u64; 6] = [10, 20, 30, 50, 70, 100];
@@ -90,9 +99,9 @@ fn run() -> anyhow::Result<Findings> {
     values.extend(mixed.0);
     Ok(Findings {
         values,
-        tables: vec![table(rows), mixed.1, sixteen_by_buffers()?],
+        tables: vec![table(rows), mixed.1, sixteen_by_buffers()?, endless()?],
         figures: vec![figure(&pictured)],
-        notes: Vec::new(),
+        notes: vec![NOTE.to_owned()],
     })
 }
 
@@ -192,6 +201,43 @@ fn sixteen_by_buffers() -> anyhow::Result<Table> {
         }
     }
     Ok(Table { title: "Sixteen connections of 1 MB, by buffers, 50 ms".to_owned(), head: head(), rows })
+}
+
+/// Sixteen connections that do not end: whether their shares come together.
+fn endless() -> anyhow::Result<Table> {
+    const ENDS: [u64; 3] = [60, 120, 240];
+    let rows = each([(RENO, 20), (VEGAS, 20), (RENO, 80), (VEGAS, 80)], |(sender, buffers)| {
+        let case = Case { connections: 16, kilobytes: 64 * 1024, doubled: false, buffers };
+        let scenario = scenario(case, [sender; 2], 50, 1);
+        let mut simulation = Simulation::new(&scenario)?;
+        let mut cells = vec![sender.name.to_owned(), buffers.to_string()];
+        let mut before = vec![0.0; case.connections];
+        for end in ENDS {
+            simulation.run_until(Instant::ZERO + Span::seconds(end).duration());
+            let bytes: Vec<f64> =
+                simulation.report().flows.iter().map(|flow| flow.there.bytes as f64).collect();
+            let since: Vec<f64> = bytes.iter().zip(&before).map(|(now, before)| now - before).collect();
+            cells.push(format!("{:.3}", jain_index(&since)));
+            before = bytes;
+        }
+        let begun = |late: bool| {
+            let all = scenario.traffic.iter().zip(&before);
+            Summary::of(
+                all.filter(|(one, _)| (one.start >= Span::millis(500)) == late).map(|(_, bytes)| *bytes),
+            )
+        };
+        cells.push(format!("{:.2}", begun(true).mean / begun(false).mean));
+        let dropped = simulation.report().link(BOTTLENECK).map_or(0, |link| link.dropped());
+        cells.push(dropped.to_string());
+        Ok(cells)
+    })?;
+    let head =
+        ["sender", "buffers", "0-60 s", "60-120 s", "120-240 s", "later over earlier half", "packets lost"];
+    Ok(Table {
+        title: "Jain's index of sixteen endless connections, by interval, 50 ms, one seed".to_owned(),
+        head: head.map(str::to_owned).to_vec(),
+        rows,
+    })
 }
 
 /// Eight connections: all Reno, all Vegas, and half and half.

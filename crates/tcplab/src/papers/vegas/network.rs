@@ -8,7 +8,7 @@
 //! * A packet holds one of the router's buffers while it is being sent. Only so does Vegas lose exactly "a packet" of the
 //!   32 that it sends into 300 KB/s and 16 buffers (fig. 11).
 //! * `BaseRTT` is that of "the first segment sent by the connection" (§III-B), the SYN. If only data counts, 16 segments
-//!   fit into the pipe of fig. 7 without a sign, Vegas doubles to 32 and loses 10, where the figure shows no loss.
+//!   fit into the pipe of fig. 7 without a sign, Vegas doubles to 32 and loses a dozen, where the figure shows no loss.
 //! * A KB is 1,000 bytes and a packet of 1.4 KB an IP packet of 1,400; a megabyte is 1,024 KB, as in table II.
 //!
 //! [`super::alone`] shows what comes out if these are chosen otherwise.
@@ -89,7 +89,7 @@ pub(super) fn until_over(
 ) -> anyhow::Result<Report> {
     let mut now = ackclock_core::Instant::ZERO;
     loop {
-        now = now + Span::seconds(2).duration();
+        now += Span::seconds(2).duration();
         simulation.run_until(now);
         let report = simulation.report();
         if names.iter().all(|name| report.flow(name).is_some_and(|flow| flow.completed.is_some())) {
