@@ -183,6 +183,7 @@ impl Records {
         Place { piece, ..place }
     }
 
+    #[cfg(any(test, debug_assertions))]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Record> {
         self.batches.iter().flat_map(|batch| (0..batch.len()).filter_map(|piece| batch.piece(piece)))
     }

@@ -90,7 +90,7 @@ fn run() -> anyhow::Result<Findings> {
         values,
         tables: vec![curves(&reno, &bfa), choices()?, variants()?],
         figures,
-        notes: Vec::new(),
+        notes: NOTES.map(str::to_owned).to_vec(),
     })
 }
 

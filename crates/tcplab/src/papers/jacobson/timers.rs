@@ -1,9 +1,7 @@
 //! JE5/6: two estimators of the retransmission timeout on the same round trips.
 
 use std::ops::Range;
-use std::time::Duration;
 
-use ackclock_control::Instant;
 use ackclock_control::assess::timeouts::{Event, Timeouts, assess};
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 use ackclock_sim::scenario::{Acks, Arrivals, SizeOf, TimeOf};
@@ -189,9 +187,10 @@ fn round_trips(events: &[Event], timer: &RtoConfig) -> Vec<Trip> {
         match *event {
             Event::Sent { at, to, .. } => out.push_back((at, to, estimator.rto())),
             Event::Acked { at, to } => {
-                while let Some((sent_at, _, timeout)) =
-                    out.pop_front_if(|(_, end, _): &mut (Instant, u64, Duration)| *end <= to)
+                while let Some(&(sent_at, end, timeout)) = out.front()
+                    && end <= to
                 {
+                    out.pop_front();
                     let took = at.saturating_since(sent_at);
                     estimator.on_sample(took);
                     trips.push(Trip { took: took.as_secs_f64(), timeout: timeout.as_secs_f64() });
