@@ -344,14 +344,20 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Samples the segments that are acknowledged now and were sent once (Karn's rule). Says whether one was timed.
+    /// Samples the segments that are acknowledged now, if all of them were sent once. Says whether one was timed.
+    ///
+    /// An acknowledgement that covers something sent again says nothing of the others either (Karn's rule): they waited at
+    /// the receiver for what was missing.
     fn measure(&mut self, at: Instant) -> bool {
+        let covered = self.outstanding.iter().take_while(|segment| segment.to <= self.acked).count();
+        let ambiguous = self.outstanding.iter().take(covered).any(|segment| segment.retransmissions > 0);
+        if ambiguous {
+            self.outstanding.drain(..covered);
+            self.rtt.on_segment_retransmitted();
+            return false;
+        }
         let mut sampled = false;
-        while self.outstanding.front().is_some_and(|segment| segment.to <= self.acked) {
-            let Some(segment) = self.outstanding.pop_front() else { break };
-            if segment.retransmissions > 0 {
-                continue;
-            }
+        for segment in self.outstanding.drain(..covered) {
             self.latest = at.saturating_since(segment.sent_at);
             self.smallest = self.smallest.min(self.latest);
             self.largest = self.largest.max(self.latest);
@@ -402,6 +408,27 @@ mod tests {
         assert_eq!((timeouts.waited, timeouts.good), (Duration::from_millis(300), 1));
         assert_eq!((timeouts.repeated, timeouts.bad), (0, 0));
         assert!((timeouts.cost - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_waited_behind_a_retransmission_is_no_round_trip() {
+        // Tests: A2
+        // Two segments arrive at 3300 ms together: the first had to be sent again, the second lay at the receiver. Were
+        // its three seconds a round trip, the timeout after it would be many seconds.
+        let recovered =
+            [sent(200, 1, Why::New), sent(200, 2, Why::New), sent(3200, 1, EXPIRED), acked(3300, 3)];
+        let next = [
+            sent(3300, 3, Why::New),
+            acked(3400, 4),
+            sent(3400, 4, Why::New),
+            sent(9000, 4, EXPIRED),
+            acked(9100, 5),
+        ];
+        let events = [sent(0, 0, Why::New), acked(100, 1)].into_iter().chain(recovered).chain(next);
+        let every = presets::find("ap-std-every").unwrap().config;
+        let timeouts = assess(events, &every, None);
+        assert_eq!((timeouts.good, timeouts.bad), (2, 0));
+        assert!(timeouts.waited <= Duration::from_millis(300 + 300), "{:?}", timeouts.waited);
     }
 
     #[test]

@@ -13,7 +13,8 @@ use ackclock_wire::{Fields, Flags, HEADER_MAX, HeaderTemplate, SeqNum, TcpOption
 
 use crate::file::{Source, Trace, TracedSource};
 
-/// Writes the segments of all connections as a pcapng file, which Wireshark opens: an interface for each connection.
+/// Writes the segments of all connections as a pcapng file, which Wireshark opens. They share one interface, since tcpdump
+/// refuses files with several whose packets begin at the IP header.
 /// Times count from 1970 where the origin of the trace says when that was, else from zero. How many packets it were.
 ///
 /// # Errors
@@ -21,17 +22,14 @@ use crate::file::{Source, Trace, TracedSource};
 pub fn pcapng(trace: &Trace, into: &mut impl Write) -> io::Result<u64> {
     let mut out = Vec::new();
     pcapng::section_header(&mut out);
-    let mut packets = Vec::new();
-    for (interface, source) in trace.connections().enumerate() {
-        pcapng::interface(&mut out, &source.source.to_string(), SNAP_LEN);
-        let interface = u32::try_from(interface).map_err(io::Error::other)?;
-        packets.extend(Connection::new(source).packets().into_iter().map(|packet| (interface, packet)));
-    }
-    packets.sort_by_key(|(_, packet)| packet.at);
+    pcapng::interface(&mut out, "trace", SNAP_LEN);
+    let mut packets: Vec<Packet> =
+        trace.connections().flat_map(|source| Connection::new(source).packets()).collect();
+    packets.sort_by_key(|packet| packet.at);
     let epoch = trace.origin.epoch_unix_nanos.unwrap_or(0);
-    for (interface, packet) in &packets {
+    for packet in &packets {
         let record = Record {
-            interface: *interface,
+            interface: 0,
             time_ns: epoch.saturating_add(packet.at.as_nanos()),
             direction: packet.direction,
             parts: &[&packet.header],

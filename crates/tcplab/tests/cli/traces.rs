@@ -29,7 +29,7 @@ fn a_retransmission_is_explained_by_the_rule_that_declared_its_loss() {
     let sender = lines.iter().find(|line| line["is"]["host"] == "a2").unwrap()["source"].clone();
     let again = lines
         .iter()
-        .find(|line| line["source"] == sender && line["what"] == "retransmission")
+        .find(|line| line["source"] == sender && line["entry"] == "sent" && line["what"] == "retransmission")
         .expect("ten buffers are too few for Reno");
     let seq = again["seq"].to_string();
     let number = sender.to_string();
