@@ -4,7 +4,7 @@ use ackclock_wire::SeqNum;
 use ackclock_wire::icmp::IcmpKind;
 
 use super::{Connection, State};
-use crate::trace::WindowCause;
+use crate::trace::{LossRule, WindowCause};
 use crate::{ConnectionError, IcmpError, Instant};
 
 /// The smallest path MTU that is believed (RFC 5927 §7): IPv4 routers that cannot carry this do not exist any more.
@@ -56,7 +56,8 @@ impl Connection {
         self.set_pmtu(now, told);
         // What was too big is lost; it goes out again in smaller segments, which is no sign of congestion.
         if self.established && !self.scoreboard.is_empty() {
-            self.scoreboard.mark_all_lost(false);
+            let lost = self.scoreboard.mark_all_lost(false);
+            self.note_loss(now, LossRule::TooBig, &lost);
             self.recovery.first_retransmission = true;
         }
         self.update_send_timer(now);

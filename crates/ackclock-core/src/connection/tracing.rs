@@ -26,7 +26,7 @@ struct Traced {
     smoothed: (u32, u32),
     told: (u64, u64),
     limit: Limit,
-    timers: [Instant; TIMERS.len()],
+    timers: [Instant; Timer::ALL.len()],
     /// The controller's numbers, and when an acknowledgement has them looked at again.
     numbers_due: Instant,
     names: Vec<&'static str>,
@@ -42,7 +42,7 @@ impl Trace {
                 smoothed: (0, 0),
                 told: (0, 0),
                 limit: Limit::NotOpen,
-                timers: [Timers::UNSET; TIMERS.len()],
+                timers: [Timers::UNSET; Timer::ALL.len()],
                 numbers_due: Instant::ZERO,
                 names: Vec::new(),
                 values: Vec::new(),
@@ -365,7 +365,7 @@ impl Traced {
 
     fn see_timers(&mut self, now: Instant, timers: &Timers) {
         let deadlines = deadlines(timers);
-        for ((seen, deadline), &timer) in self.timers.iter_mut().zip(deadlines).zip(TIMERS) {
+        for ((seen, deadline), &timer) in self.timers.iter_mut().zip(deadlines).zip(Timer::ALL) {
             if *seen != deadline {
                 *seen = deadline;
                 let entry = if deadline == Timers::UNSET {
@@ -379,20 +379,8 @@ impl Traced {
     }
 }
 
-/// The timers, in the order of [`deadlines`].
-const TIMERS: &[Timer; 9] = &[
-    Timer::Retransmission,
-    Timer::Persist,
-    Timer::Reordering,
-    Timer::TailProbe,
-    Timer::Pacing,
-    Timer::DelayedAck,
-    Timer::Keepalive,
-    Timer::Close,
-    Timer::Cork,
-];
-
-fn deadlines(timers: &Timers) -> [Instant; TIMERS.len()] {
+/// When each of [`Timer::ALL`] runs out, in that order.
+fn deadlines(timers: &Timers) -> [Instant; Timer::ALL.len()] {
     let unset = Timers::UNSET;
     let (retransmission, persist) = match timers.send {
         SendTimer::Idle => (unset, unset),

@@ -49,6 +49,8 @@ coded! {
         Timeout = "timeout",
         /// Data sent beyond a window that had closed was not taken.
         WindowReopened = "window-reopened",
+        /// A router could not carry it (RFC 1191, RFC 8201).
+        TooBig = "too-big",
     }
 }
 

@@ -178,6 +178,9 @@ fn rule_words(rule: LossRule) -> &'static str {
         }
         LossRule::Timeout => "the retransmission timer ran out (RFC 6298 §5)",
         LossRule::WindowReopened => "it had been sent beyond a window that was closed, and the window opened",
+        LossRule::TooBig => {
+            "a router reported that it could not carry packets of that size (RFC 1191, RFC 8201)"
+        }
         _ => rule.name(),
     }
 }

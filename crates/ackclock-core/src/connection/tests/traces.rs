@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use ackclock_wire::icmp::IcmpKind;
+
 use super::{Fate, Pair};
 use crate::trace::{Entry, Limit, LossRule, SendReason, Timer, WindowCause};
 use crate::{Instant, TcpConfig};
@@ -161,4 +163,22 @@ fn the_controllers_own_numbers_have_names() {
         let last = values.iter().rev().find(|&&(at, _)| at == place);
         assert_eq!(last, Some(&(place, value)), "{name}");
     }
+}
+
+#[test]
+fn what_a_router_could_not_carry_goes_out_again_for_that_reason() {
+    let path = |_, _| Fate::Deliver(10 * MS);
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], Box::new(path));
+    pair.trace(0);
+    let now = pair.now;
+    pair.ends[0].write(now, &[0; 5000]).expect("there is room");
+    pair.run_for(MS);
+    let first = pair.ends[0].snd.una.seq();
+    pair.ends[0].handle_icmp(pair.now, IcmpKind::PacketTooBig { mtu: 1000 }, first);
+    pair.run_for(100 * MS);
+    let lost = |entry: &Entry| matches!(entry, Entry::Lost { rule: LossRule::TooBig, .. });
+    let declared = entries(&pair, 0).position(|entry| lost(&entry)).expect("declared lost");
+    let again = |entry: &Entry| matches!(entry, Entry::Sent { reason: SendReason::Retransmission, .. });
+    assert!(entries(&pair, 0).position(|entry| again(&entry)).is_some_and(|sent| sent > declared));
+    assert!(pair.ends[0].info(pair.now).losses.of(LossRule::TooBig) >= 5000);
 }
