@@ -48,11 +48,9 @@ pub fn all(trace: &Trace) -> Vec<(String, Figure)> {
 fn of(source: &TracedSource, zero: Instant) -> Vec<(&'static str, Figure)> {
     match &source.source {
         Source::Queue { .. } => vec![("queue", queue(source, zero))],
-        Source::Connection { congestion, .. } if timeline::has_data(source) => {
+        Source::Connection { .. } if timeline::has_data(source) => {
             let mut graphs = vec![("windows", windows(source, zero))];
-            if let Some(thresholds) = cam::thresholds(congestion) {
-                graphs.push(("cam", congestion_avoidance(source, zero, thresholds)));
-            }
+            graphs.extend(congestion_avoidance(source, zero).map(|graph| ("cam", graph)));
             graphs.extend([
                 ("sequence", sequence(source, zero)),
                 ("rtt", round_trips(source)),
