@@ -6,6 +6,7 @@ mod papers;
 mod scenarios;
 mod traces;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -48,6 +49,21 @@ impl Ended {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
         self.err
     }
+}
+
+/// What tcpdump lists of a capture, a line for each packet that the filter takes; `None`, and that is said: it cannot be run.
+fn tcpdump(file: &str, filter: &str) -> Option<String> {
+    let listed = Command::new("tcpdump").args(["-nr", file, filter]).output();
+    let listed = match listed {
+        Err(error) if std::env::var_os("CI").is_none() => {
+            // Past what collects the words of tests that pass.
+            writeln!(std::io::stderr(), "skipped: tcpdump cannot be run: {error}").unwrap();
+            return None;
+        }
+        listed => listed.unwrap(),
+    };
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    Some(String::from_utf8(listed.stdout).unwrap())
 }
 
 /// A folder that is removed at the end.
