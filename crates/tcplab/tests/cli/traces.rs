@@ -1,12 +1,10 @@
 //! `tcplab explain` and `tcplab convert`, on the trace of a simulated transfer and on files that are none.
 
 use std::fs;
-use std::process::Command;
 
-use ackclock_tests::kernel::program::have;
 use serde_json::Value;
 
-use crate::{Scratch, repository, run};
+use crate::{Scratch, repository, run, tcpdump};
 
 /// The trace of figure 6's transfer, in a folder of its own.
 fn traced() -> (Scratch, String) {
@@ -79,16 +77,10 @@ fn time_is_accounted_for_to_the_last_hundredth() {
 
 #[test]
 fn a_capture_made_of_a_trace_opens_elsewhere() {
-    if !have("tcpdump") {
-        return;
-    }
     let (scratch, trace) = traced();
     run(&["convert", &trace, "--to", "pcapng", "-o", &scratch.text("fig6.pcapng")]).done();
-    let file = scratch.text("fig6.pcapng");
-    let listed = Command::new("tcpdump").args(["-nr", &file, "tcp[tcpflags] & tcp-syn != 0"]).output();
-    let listed = listed.unwrap();
-    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
-    let syns = String::from_utf8(listed.stdout).unwrap().lines().count();
+    let Some(listed) = tcpdump(&scratch.text("fig6.pcapng"), "tcp[tcpflags] & tcp-syn != 0") else { return };
+    let syns = listed.lines().count();
     let sent =
         lines(&trace).iter().filter(|line| line["flags"].as_str().is_some_and(|f| f.contains("SYN"))).count();
     assert_eq!(syns, sent);
