@@ -138,7 +138,7 @@ impl<E: Copy> Calendar<E> {
         self.reached = start;
         let mut index = std::mem::replace(&mut wheel.heads[slot], NIL);
         wheel.used[slot / 64] &= !(1 << (slot % 64));
-        if wheel.first().is_none() {
+        if wheel.used == [0; SLOTS / 64] {
             self.used &= !(1 << number);
         }
         while let Some(node) = self.nodes.get_mut(index as usize) {

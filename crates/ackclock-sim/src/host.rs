@@ -103,7 +103,7 @@ impl Host {
 
     /// The timer that was set for now fires, unless it has been set to an earlier time since.
     pub(crate) fn timer(&mut self, world: &mut World) {
-        if !self.core.alarm.rings(world.now) {
+        if !self.core.alarm.rings(Wake::Host(self.core.node), world) {
             return;
         }
         self.core.endpoint.handle_timeout(world.now);
