@@ -1,8 +1,10 @@
 //! `tcplab` as its users meet it: words in, words, files and exit codes out.
 
+mod captures;
 mod compare;
 mod kit;
 mod papers;
+mod recorded;
 mod scenarios;
 mod traces;
 
