@@ -26,8 +26,8 @@ FLOORS = {
     },
     "ackclock-trace": {"uses": {"control", "core", "wire"}, "tests": {"sim"}},
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
-    "tcpcat": {"uses": {"", "device", "trace"}},
-    "tcplab": {"uses": {"control", "core", "sim", "trace", "wire"}},
+    "tcpcat": {"uses": {"", "device", "trace"}, "tests": {"tests"}},
+    "tcplab": {"uses": {"control", "core", "sim", "trace", "wire"}, "tests": {"ackclock", "device", "tests"}},
 }
 # Packages above the floors: they may use everything.
 ROOF = {"ackclock-benches", "ackclock-tests", "ackclock-examples"}

@@ -78,6 +78,23 @@ pub(crate) struct Seat {
     pub(crate) guest: Box<dyn Guest>,
     pub(crate) limits: Limits,
     pub(crate) alarm: Alarm,
+    pub(crate) sent: Count,
+    pub(crate) received: Count,
+}
+
+/// What went over the edge of the network.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count {
+    pub(crate) packets: u64,
+    /// Headers included.
+    pub(crate) bytes: u64,
+}
+
+impl Count {
+    fn add(&mut self, packet_bytes: usize) {
+        self.packets += 1;
+        self.bytes += packet_bytes as u64;
+    }
 }
 
 impl Guests {
@@ -93,6 +110,11 @@ impl Guests {
         self.seats[index] = Some(Box::new(seat));
     }
 
+    /// All of them, in the order of their nodes.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Seat> {
+        self.seats.iter().flatten().map(Box::as_ref)
+    }
+
     /// The guest at this node, which is about to be called.
     #[inline]
     pub(crate) fn call(&mut self, node: u32) -> Option<&mut Seat> {
@@ -103,11 +125,16 @@ impl Guests {
 }
 
 impl Seat {
+    pub(crate) fn new(node: u32, guest: Box<dyn Guest>, limits: Limits, alarm: Alarm) -> Self {
+        Self { node, guest, limits, alarm, sent: Count::default(), received: Count::default() }
+    }
+
     /// A packet has arrived.
     pub(crate) fn receive(&mut self, id: PacketId, world: &mut World) {
         let packet = world.net.packets.get(id);
         world.net.observers.tell(world.now, What::Delivered, self.node, None, packet);
         let (bytes, meta) = packet.assemble(&mut world.scratch);
+        self.received.add(bytes.len());
         self.guest.handle_packet(world.now, bytes, meta);
         world.net.packets.remove(id);
         self.pump(world);
@@ -115,7 +142,7 @@ impl Seat {
 
     /// The timer that was set for now fires.
     pub(crate) fn timer(&mut self, world: &mut World) {
-        if self.alarm.rings(world.now) {
+        if self.alarm.rings(Wake::Host(self.node), world) {
             self.guest.handle_timeout(world.now);
             self.pump(world);
         }
@@ -126,6 +153,7 @@ impl Seat {
         let now = world.now;
         let net = &mut world.net;
         let mut send = |packet: &TxPacket<'_>| {
+            self.sent.add(packet.len());
             let id = net.admit(now, self.node, packet, true, destination_node(packet.header));
             net.forward(now, self.node, id);
         };

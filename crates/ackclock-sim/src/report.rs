@@ -4,6 +4,7 @@ use ackclock_core::Instant;
 use serde::Serialize;
 
 use crate::flow::{Sent, Side};
+use crate::guest::Seat;
 use crate::link::Link;
 use crate::meter::Histogram;
 use crate::queue::DropRule;
@@ -18,6 +19,9 @@ pub struct Report {
     pub time: f64,
     /// One for each traffic and each application of one's own.
     pub flows: Vec<FlowReport>,
+    /// One for each stack of one's own, which alone knows its connections.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guests: Vec<GuestReport>,
     /// One for each direction of each link.
     pub links: Vec<LinkReport>,
     /// Packets handed to hosts.
@@ -57,6 +61,21 @@ pub struct FlowReport {
     pub completed: Option<f64>,
     /// How long answers to requests took.
     pub latency: TimeReport,
+}
+
+/// What a stack of one's own came to: a [`crate::Guest`], or one of a virtual network.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuestReport {
+    /// Its host.
+    pub host: String,
+    /// Packets that it sent.
+    pub packets_sent: u64,
+    /// Their bytes, headers included.
+    pub bytes_sent: u64,
+    /// Packets handed to it.
+    pub packets_received: u64,
+    /// Their bytes, headers included.
+    pub bytes_received: u64,
 }
 
 /// What one side of a traffic sent.
@@ -139,6 +158,7 @@ impl Report {
             time: seconds(now.as_nanos()),
             jain_index: jain_index(&goodputs),
             flows,
+            guests: guests(simulation),
             links: simulation
                 .link_names()
                 .into_iter()
@@ -156,6 +176,12 @@ impl Report {
     #[must_use]
     pub fn flow(&self, name: &str) -> Option<&FlowReport> {
         self.flows.iter().find(|flow| flow.name == name)
+    }
+
+    /// A stack of one's own by its host.
+    #[must_use]
+    pub fn guest(&self, host: &str) -> Option<&GuestReport> {
+        self.guests.iter().find(|guest| guest.host == host)
     }
 
     /// One direction of a link by its name.
@@ -271,6 +297,18 @@ fn flows(simulation: &Simulation) -> Vec<FlowReport> {
         }
     };
     simulation.flow_names.iter().enumerate().map(flow).collect()
+}
+
+fn guests(simulation: &Simulation) -> Vec<GuestReport> {
+    let names = simulation.node_names();
+    let guest = |seat: &Seat| GuestReport {
+        host: names[seat.node as usize].to_owned(),
+        packets_sent: seat.sent.packets,
+        bytes_sent: seat.sent.bytes,
+        packets_received: seat.received.packets,
+        bytes_received: seat.received.bytes,
+    };
+    simulation.guests.all().map(guest).collect()
 }
 
 fn seconds(nanos: u64) -> f64 {

@@ -174,7 +174,7 @@ impl Simulation {
         let Limits { gso_max_v4, gso_max_v6, .. } = place.core.limits;
         let limits = Limits { gso_max_v4, gso_max_v6, tx_checksum: false };
         let alarm = place.core.alarm;
-        self.guests.add(Seat { node, guest, limits, alarm });
+        self.guests.add(Seat::new(node, guest, limits, alarm));
         self.pump_guest(node);
         Ok(())
     }

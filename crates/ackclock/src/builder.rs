@@ -49,6 +49,7 @@ pub struct StackBuilder {
     busy_poll: Duration,
     close_timeout: Duration,
     secret: Option<[u8; 32]>,
+    epoch: Option<tokio::time::Instant>,
     adjust: Limited,
 }
 
@@ -106,6 +107,7 @@ impl StackBuilder {
             busy_poll: Duration::ZERO,
             close_timeout: CLOSE_TIMEOUT,
             secret: None,
+            epoch: None,
             adjust: Limited::default(),
         }
     }
@@ -246,6 +248,13 @@ impl StackBuilder {
         self
     }
 
+    /// Time zero of the stack's clock (default: when it is spawned). Of stacks that have it in common the times of traces
+    /// and packets can be compared.
+    pub fn epoch(mut self, epoch: tokio::time::Instant) -> Self {
+        self.epoch = Some(epoch);
+        self
+    }
+
     /// Starts the stack on the present tokio runtime.
     ///
     /// # Errors
@@ -257,7 +266,7 @@ impl StackBuilder {
         if capabilities.medium != Medium::Ip {
             return Err(BuildError::LinkLayer);
         }
-        let clock = TokioClock::new();
+        let clock = TokioClock::new(self.epoch.unwrap_or_else(tokio::time::Instant::now));
         let busy_poll = self.busy_poll;
         let shared = self.share(Box::new(clock), &capabilities, Some(device))?;
         let stack = Stack::new(Handle::new(Arc::clone(&shared)));

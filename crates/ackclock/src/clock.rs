@@ -24,8 +24,8 @@ pub(crate) struct TokioClock {
 }
 
 impl TokioClock {
-    pub(crate) fn new() -> Self {
-        Self { epoch: tokio::time::Instant::now() }
+    pub(crate) fn new(epoch: tokio::time::Instant) -> Self {
+        Self { epoch }
     }
 
     /// When tokio's own timers say that it is `at`; far-away instants are cut to a year from the epoch.

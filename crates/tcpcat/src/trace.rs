@@ -4,12 +4,13 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ackclock::Stack;
 use ackclock::trace::{Batch, TraceConfig, TraceKeep};
+use ackclock::{Instant, Stack};
 use ackclock_trace::file::{Origin, Writer};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -34,98 +35,125 @@ pub(crate) struct Wanted {
     file: File,
 }
 
-/// A trace that is being written.
+/// A file that is being written, by one stack or by several whose clocks have one time zero.
+#[derive(Clone, Debug)]
+pub(crate) struct TraceFile {
+    config: TraceConfig,
+    path: PathBuf,
+    written: Arc<Mutex<Written>>,
+}
+
+/// A stack's trace that is being written.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     stack: Stack,
-    path: PathBuf,
-    flight: bool,
-    writing: JoinHandle<Written>,
+    file: TraceFile,
+    writing: JoinHandle<()>,
     requests: JoinHandle<()>,
-    /// Has the writer end with what is there now.
+    /// Has the writing end with what is there now.
     end: oneshot::Sender<()>,
 }
 
-/// What has been written.
-#[derive(Debug, Default)]
+/// The file itself, and what has been written.
+#[derive(Debug)]
 struct Written {
+    writer: Writer<BufWriter<File>>,
     batches: u64,
     records: u64,
     /// Records that there were and that are not in the file.
     missing: u64,
     /// Why nothing more was written.
     stopped: Option<io::Error>,
+    /// What wrote it has failed.
+    incomplete: bool,
 }
 
 impl Wanted {
     /// What the flags ask for; the file is made anew.
     pub(crate) fn create(args: &ObserveArgs) -> Result<Option<Self>, Failure> {
         let (path, config) = match (&args.trace, &args.flight_recorder) {
-            (Some(path), _) => (path, TraceConfig::FULL),
+            (Some(path), _) => return Self::whole(path).map(Some),
             (None, Some(flight)) => {
                 (&flight.path, TraceConfig { records: flight.records, keep: TraceKeep::Newest })
             }
             (None, None) => return Ok(None),
         };
-        let file = File::create(path).map_err(|error| Failure::file("write the trace to", path, &error))?;
-        Ok(Some(Self { config, path: path.clone(), file }))
+        Self::new(path, config).map(Some)
     }
 
-    /// Writes the file's beginning, then all that `stack` gives out until it is down. Must be called within a tokio
-    /// runtime.
+    /// All that there is, to this file.
+    pub(crate) fn whole(path: &Path) -> Result<Self, Failure> {
+        Self::new(path, TraceConfig::FULL)
+    }
+
+    fn new(path: &Path, config: TraceConfig) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|error| Failure::file("write the trace to", path, &error))?;
+        Ok(Self { config, path: path.to_owned(), file })
+    }
+
+    /// Writes the file's beginning, and then all that `stack` gives out until it is down. Must be called within a
+    /// tokio runtime.
     pub(crate) fn start(self, stack: &Stack) -> Result<Recorder, Failure> {
+        self.begin(stack.now())?.record("", stack)
+    }
+
+    /// Writes the file's beginning; the clocks of its stacks say that it is `now`.
+    pub(crate) fn begin(self, now: Instant) -> Result<TraceFile, Failure> {
         let Self { config, path, file } = self;
         let origin = Origin {
             program: concat!("tcpcat ", env!("CARGO_PKG_VERSION")).to_owned(),
-            epoch_unix_nanos: epoch(stack),
+            epoch_unix_nanos: epoch(now),
         };
         let begun = Writer::new(BufWriter::with_capacity(BUFFER, file), &origin).and_then(|mut writer| {
             writer.flush()?;
             Ok(writer)
         });
         let writer = begun.map_err(|error| Failure::file("write the trace to", &path, &error))?;
-        let requests = signal(SignalKind::user_defined1())
+        Ok(TraceFile { config, path, written: Arc::new(Mutex::new(Written::new(writer))) })
+    }
+}
+
+impl TraceFile {
+    /// What its stacks are to write down.
+    pub(crate) fn config(&self) -> TraceConfig {
+        self.config
+    }
+
+    /// Writes all that `stack`, which the file calls `host`, gives out until it is down. Must be called within a tokio
+    /// runtime.
+    pub(crate) fn record(&self, host: &str, stack: &Stack) -> Result<Recorder, Failure> {
+        let mut requests = signal(SignalKind::user_defined1())
             .map_err(|error| Failure::new(Exit::Failed, format!("SIGUSR1 cannot be taken: {error}")))?;
         let (source, asked) = (stack.clone(), stack.clone());
-        let runtime = Handle::current();
+        let (runtime, host, written) = (Handle::current(), host.to_owned(), Arc::clone(&self.written));
         let (end, ended) = oneshot::channel();
-        let writing = tokio::task::spawn_blocking(move || runtime.block_on(write_all(writer, source, ended)));
+        let writing = tokio::task::spawn_blocking(move || {
+            runtime.block_on(write_all(&host, &written, source, ended));
+        });
         let requests = tokio::spawn(async move {
-            let mut requests = requests;
             while requests.recv().await.is_some() {
                 asked.request_traces();
             }
         });
-        let flight = config.keep == TraceKeep::Newest;
-        Ok(Recorder { stack: stack.clone(), path, flight, writing, requests, end })
+        Ok(Recorder { stack: stack.clone(), file: self.clone(), writing, requests, end })
     }
-}
 
-impl Recorder {
-    /// Waits until all is written that there is by now, and says what is in the file and what is not.
-    pub(crate) async fn finish(self, verbose: bool) {
-        self.requests.abort();
-        if !self.flight {
-            // Of connections that have not finished in time.
-            self.stack.request_traces();
-        }
-        // It has ended by itself if the stack is down.
-        let _ = self.end.send(());
+    /// Says what is in the file and what is not.
+    pub(crate) fn tell(&self, verbose: bool) {
         let path = self.path.display();
-        let Ok(written) = self.writing.await else {
-            return say!("tcpcat: the trace in {path} is incomplete: what wrote it has failed");
-        };
-        let Written { batches, records, stopped, .. } = written;
-        let missing = written.missing + self.stack.counters().trace_records_dropped;
+        let flight = self.config.keep == TraceKeep::Newest;
+        let written = lock(&self.written);
+        let Written { batches, records, missing, stopped, incomplete, .. } = &*written;
         match stopped {
+            _ if *incomplete => say!("tcpcat: the trace in {path} is incomplete: what wrote it has failed"),
             Some(why) => say!(
                 "tcpcat: the trace in {path} ends after {records} records, {missing} are missing: {why}\n  \
                  to mend it: make room (df -h {path}) and start anew"
             ),
-            None if missing > 0 && !self.flight => {
+            None if *missing > 0 && !flight => {
                 say!("tcpcat: the trace in {path} lacks {missing} records: writing it was too slow")
             }
-            None if self.flight && batches > 0 => {
+            None if flight && *batches > 0 => {
                 say!("tcpcat: what connections did last is in {path}: {records} records")
             }
             None if verbose => say!("tcpcat: {records} records are in {path}"),
@@ -134,14 +162,52 @@ impl Recorder {
     }
 }
 
-/// Writes until the stack is down, or there is no more and `ended`. What cannot be written is fetched none the less, and
-/// counted.
-async fn write_all(
-    mut writer: Writer<BufWriter<File>>,
-    stack: Stack,
-    mut ended: oneshot::Receiver<()>,
-) -> Written {
-    let mut written = Written::default();
+impl Recorder {
+    /// Waits until all is written that there is by now, and says what is in the file and what is not.
+    pub(crate) async fn finish(self, verbose: bool) {
+        let file = self.file.clone();
+        self.end().await;
+        file.tell(verbose);
+    }
+
+    /// Waits until all is written that there is by now.
+    pub(crate) async fn end(self) {
+        self.requests.abort();
+        if self.file.config.keep == TraceKeep::All {
+            // Of connections that have not finished in time.
+            self.stack.request_traces();
+        }
+        // It has ended by itself if the stack is down.
+        let _ = self.end.send(());
+        let failed = self.writing.await.is_err();
+        let mut written = lock(&self.file.written);
+        written.incomplete |= failed;
+        written.missing += self.stack.counters().trace_records_dropped;
+    }
+}
+
+impl Written {
+    fn new(writer: Writer<BufWriter<File>>) -> Self {
+        Self { writer, batches: 0, records: 0, missing: 0, stopped: None, incomplete: false }
+    }
+
+    /// Writes a batch, to the file itself: who kills the program finds all there was. What cannot be written is counted.
+    fn add(&mut self, host: &str, batch: &Batch) {
+        let records = batch.records.len() as u64;
+        if self.stopped.is_none() {
+            self.stopped = self.writer.batch(host, batch).and_then(|()| self.writer.flush()).err();
+        }
+        if self.stopped.is_some() {
+            self.missing += records;
+        } else {
+            self.batches += 1;
+            self.records += records;
+        }
+    }
+}
+
+/// Writes until the stack is down, or there is no more and `ended`.
+async fn write_all(host: &str, written: &Mutex<Written>, stack: Stack, mut ended: oneshot::Receiver<()>) {
     let mut next = async || {
         tokio::select! {
             biased;
@@ -150,30 +216,18 @@ async fn write_all(
         }
     };
     while let Some(batch) = next().await {
-        let records = batch.records.len() as u64;
-        if written.stopped.is_none() {
-            written.stopped = write(&mut writer, &batch).err();
-        }
-        if written.stopped.is_some() {
-            written.missing += records;
-        } else {
-            written.batches += 1;
-            written.records += records;
-        }
+        lock(written).add(host, &batch);
     }
-    written
 }
 
-/// Writes a batch, to the file itself: who kills the program finds all there was.
-fn write(writer: &mut Writer<BufWriter<File>>, batch: &Batch) -> io::Result<()> {
-    writer.batch("", batch)?;
-    writer.flush()
+fn lock(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
+    written.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nanoseconds from 1970 to time zero of the stack's clock.
-fn epoch(stack: &Stack) -> Option<u64> {
+/// Nanoseconds from 1970 to time zero of a clock that says that it is `now`.
+fn epoch(now: Instant) -> Option<u64> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-    u64::try_from(since_1970.as_nanos()).ok()?.checked_sub(stack.now().as_nanos())
+    u64::try_from(since_1970.as_nanos()).ok()?.checked_sub(now.as_nanos())
 }
 
 impl FromStr for FlightRecorder {

@@ -50,7 +50,7 @@ enum Command {
     Kit(kit_command::Args),
     /// Say where the time of traced connections went, and why a byte was sent again
     Explain(explain::Args),
-    /// Turn a trace into CSV, JSON lines or a packet capture
+    /// Turn a trace into graphs (a page, SVG, PNG), a packet capture, CSV or JSON lines
     Convert(convert::Args),
     /// Assess the retransmission timeouts of captured connections
     Rto(rto::Args),

@@ -114,15 +114,15 @@ impl Connection {
 impl Remarks {
     pub(crate) fn new(
         captures: &Captures,
-        transfers: &[Transfer],
+        assessed: &[&Transfer],
         left_out: &[(SocketAddr, SocketAddr, LeftOut)],
         unfit: &[Unfit],
     ) -> Self {
-        let doubts = transfers.iter().flat_map(|transfer| transfer.doubts.iter().copied());
+        let doubts = assessed.iter().flat_map(|transfer| transfer.doubts.iter().copied());
         Self {
             files: captures.files.clone(),
-            assessed: transfers.len() - unfit.len(),
-            both_sides: transfers.iter().filter(|transfer| transfer.received.is_some()).count(),
+            assessed: assessed.len(),
+            both_sides: assessed.iter().filter(|transfer| transfer.received.is_some()).count(),
             left_out: counted(left_out.iter().map(|(.., why)| *why)),
             unfit: counted(unfit.iter().copied()),
             doubts: counted(doubts),

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let chosen = chosen(&args.preset)?;
     let captures = args.inputs.open()?;
     let (transfers, left_out) = transfers(&captures.vantages, args.inputs.side);
-    let remarks = Remarks::new(&captures, &transfers, &left_out, &[]);
+    let remarks = Remarks::new(&captures, &transfers.iter().collect::<Vec<_>>(), &left_out, &[]);
     let on_each: Vec<Vec<Timeouts>> =
         chosen.par_iter().map(|preset| timeouts(&transfers, preset, args.undo)).collect();
     let rows: Vec<Row> = chosen.iter().zip(&on_each).map(|(preset, each)| Row::new(preset, each)).collect();

@@ -78,7 +78,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let estimators = chosen(args)?;
     let captures = args.inputs.open()?;
     let (transfers, left_out) = transfers(&captures.vantages, args.inputs.side);
-    let (mut start_ups, mut connections, mut unfit) = (Vec::new(), Vec::new(), Vec::<Unfit>::new());
+    let (mut start_ups, mut connections) = (Vec::new(), Vec::new());
+    let (mut assessed, mut unfit) = (Vec::new(), Vec::<Unfit>::new());
     for transfer in &transfers {
         match StartUp::new(transfer) {
             Ok(start_up) => {
@@ -88,13 +89,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                     &estimators,
                 ));
                 start_ups.push(start_up);
+                assessed.push(transfer);
             }
             Err(why) => unfit.push(why),
         }
     }
     let rows = estimators.iter().map(|estimator| Row::new(*estimator, &estimator.regions(&start_ups)));
     let report = Report {
-        remarks: Remarks::new(&captures, &transfers, &left_out, &unfit),
+        remarks: Remarks::new(&captures, &assessed, &left_out, &unfit),
         estimators: rows.collect(),
         connections,
     };

@@ -34,8 +34,31 @@ fn another_seed_gives_other_packets_and_every_client_an_answer_or_its_timeout() 
     assert!(results.iter().filter(|bytes| **bytes > 0).count() >= 6, "{results:?}");
 }
 
-/// `.ci/run` has a release build find the same number: `cargo run --release -p ackclock-tests --bin virtual-hash`.
+/// `.ci/run` has a build without debug assertions find the same number: the program `virtual-hash` of this package.
 #[test]
 fn the_packets_of_a_pinned_program_are_the_same_in_every_build() {
     assert_eq!(hash(5).0, PINNED);
+}
+
+/// Of the programs built by `RUSTFLAGS="--cfg tokio_unstable"` alone: no other tokio can be told where the order comes from.
+#[cfg(tokio_unstable)]
+#[test]
+fn the_order_that_select_draws_is_the_seeds() {
+    let order = |seed| {
+        let mut net = VirtualNetwork::new(&rough(seed)).unwrap();
+        let draws = async {
+            let mut order = 0_u64;
+            for _ in 0..64 {
+                let drawn = tokio::select! {
+                    () = async {} => 0,
+                    () = async {} => 1,
+                };
+                order = order << 1 | drawn;
+            }
+            order
+        };
+        net.run(draws).unwrap()
+    };
+    assert_eq!(order(1), order(1));
+    assert_ne!(order(1), order(2));
 }

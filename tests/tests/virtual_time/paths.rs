@@ -78,7 +78,10 @@ fn two_clients_share_a_bottleneck_evenly() {
     let jain = (a + b).powi(2) / (2.0 * (a * a + b * b));
     assert!(jain > 0.95, "{a} and {b} bytes");
     assert!(a + b > 0.9 * 20.0 * 1.25e6 * 1460.0 / 1500.0, "{a} and {b} bytes");
-    assert!(net.report().link("l-r:back").unwrap().utilisation > 0.9);
+    let report = net.report();
+    assert!(report.link("l-r:back").unwrap().utilisation > 0.9);
+    let received: f64 = report.guests.iter().map(|guest| guest.bytes_received as f64).sum();
+    assert!(report.guests.len() >= 3 && received > a + b, "{:?}", report.guests);
 }
 
 #[test]

@@ -284,7 +284,8 @@ impl VirtualNetwork {
         self.pulse.now()
     }
 
-    /// What has been measured so far: links, and the scenario's own traffic.
+    /// What has been measured so far: links, the scenario's own traffic, and what each stack sent and received. Of
+    /// connections a stack tells more (`Stack::connections`, `TcpStream::info`).
     #[must_use]
     pub fn report(&self) -> Report {
         self.simulation.report()

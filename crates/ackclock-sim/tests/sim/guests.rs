@@ -6,6 +6,7 @@ use std::rc::Rc;
 use ackclock_core::{
     ConnectionId, Endpoint, EndpointConfig, Event, Instant, Limits, ListenAddr, ListenOptions,
 };
+use ackclock_sim::report::LinkReport;
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, Guest, GuestError, Scenario, Simulation, TrafficConfig};
 use ackclock_wire::{RxMeta, TxPacket};
@@ -97,6 +98,13 @@ fn two_guests_talk_over_the_network() {
     assert_eq!(*read.borrow(), BYTES);
     assert!(report.link("left-right:there").unwrap().sent > 200, "{report:?}");
     assert!(report.packets_delivered > 300);
+    let [a, b] = ["a", "b"].map(|host| report.guest(host).unwrap());
+    let dropped: u64 = report.links.iter().map(LinkReport::dropped).sum();
+    assert_eq!(a.packets_received + b.packets_received, report.packets_delivered);
+    assert_eq!(a.packets_sent + b.packets_sent, report.packets_delivered + dropped);
+    // Headers of 52 bytes, but for those of the handshake.
+    let headers = b.packets_received * 52;
+    assert!((BYTES as u64 + headers - 60..BYTES as u64 + headers + 60).contains(&b.bytes_received), "{b:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod determinism;
 mod guests;
 mod network;
 mod performance_of_tcp;
+mod reference;
 mod scenarios;
 mod traces;
 

@@ -175,6 +175,9 @@ pub(crate) struct DemoArgs {
     /// The loss rate of the second round, in each direction
     #[arg(long, value_name = "P", default_value = "1%", value_parser = units::probability)]
     pub(crate) loss: f64,
+    /// Write all that the two hosts' connections do, and why, to a trace file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Use the in-memory cable even where TUN devices can be had
     #[arg(long)]
     pub(crate) memory: bool,

@@ -10,7 +10,7 @@ mod transfer;
 use std::time::Duration;
 
 pub(crate) use self::network::Ground;
-use self::network::Hosts;
+use self::network::{Hosts, Trace};
 use self::table::{Row, Table};
 use self::transfer::Route;
 use crate::args::DemoArgs;
@@ -26,7 +26,17 @@ pub(crate) async fn run(args: DemoArgs, ground: Option<Ground>) -> Exit {
     let ground = ground.unwrap_or_else(|| Ground::memory("nothing was prepared"));
     let (table, bytes) = (Table::new(args.json), args.bytes);
     say!("{ground}");
-    let rounds = rounds(&args, ground, &table).await;
+    let trace = match args.trace.as_deref().map(Trace::begin).transpose() {
+        Ok(trace) => trace,
+        Err(failure) => {
+            say!("tcpcat: {failure}");
+            return failure.exit();
+        }
+    };
+    let rounds = rounds(&args, ground, &table, trace.as_ref()).await;
+    if let Some(trace) = &trace {
+        trace.file.tell(true);
+    }
     match rounds {
         Ok(rows) => {
             let failed = rows.iter().find_map(|row| row.failure.as_ref().map(Failure::exit));
@@ -43,18 +53,23 @@ pub(crate) async fn run(args: DemoArgs, ground: Option<Ground>) -> Exit {
     }
 }
 
-async fn rounds(args: &DemoArgs, ground: Ground, table: &Table) -> Result<Vec<Row>, Failure> {
+async fn rounds(
+    args: &DemoArgs,
+    ground: Ground,
+    table: &Table,
+    trace: Option<&Trace>,
+) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let losses = if args.loss > 0.0 { vec![0.0, args.loss] } else { vec![0.0] };
     let mut ground = ground;
     for loss in losses {
-        let hosts = match Hosts::build(&ground, loss) {
+        let hosts = match Hosts::build(&ground, loss, trace) {
             Ok(hosts) => hosts,
             // Devices that cannot be had after all: the same over memory.
             Err(failure) if rows.is_empty() && !ground.is_memory() => {
                 ground = Ground::memory(&failure.to_string());
                 say!("{ground}");
-                Hosts::build(&ground, loss)?
+                Hosts::build(&ground, loss, trace)?
             }
             Err(failure) => return Err(failure),
         };

@@ -2,14 +2,19 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::time::Duration;
 
 use ackclock::{Cidr, Stack};
 use ackclock_device::impair::{Impaired, Settings};
 use ackclock_device::{Device, OffloadMode, configure, memory, netns, open};
 
+use tokio::time::Instant;
+
+use super::table::percent;
 use crate::exit::{Exit, Failure};
 use crate::net::Net;
+use crate::trace::{Recorder, TraceFile, Wanted};
 
 /// What the demonstration stands on.
 #[derive(Debug)]
@@ -25,6 +30,21 @@ pub(crate) enum Ground {
 pub(super) struct Hosts {
     pub(super) a: Net,
     pub(super) b: Net,
+    recorders: Vec<Recorder>,
+}
+
+/// A trace of all hosts in one file; their clocks have one time zero.
+#[derive(Debug)]
+pub(super) struct Trace {
+    pub(super) file: TraceFile,
+    epoch: Instant,
+}
+
+impl Trace {
+    pub(super) fn begin(path: &Path) -> Result<Self, Failure> {
+        let wanted = Wanted::whole(path)?;
+        Ok(Self { epoch: Instant::now(), file: wanted.begin(ackclock::Instant::ZERO)? })
+    }
 }
 
 impl Ground {
@@ -64,7 +84,7 @@ impl fmt::Display for Ground {
 
 impl Hosts {
     /// Makes devices and hosts anew; host A's device loses packets in each direction with probability `loss`.
-    pub(super) fn build(ground: &Ground, loss: f64) -> Result<Self, Failure> {
+    pub(super) fn build(ground: &Ground, loss: f64, trace: Option<&Trace>) -> Result<Self, Failure> {
         let (a, b): (Box<dyn Device>, Box<dyn Device>) = match ground {
             Ground::Namespace { .. } => {
                 configure::set_up("lo", true)?;
@@ -84,13 +104,22 @@ impl Hosts {
         } else {
             a
         };
-        Ok(Self { a: host(a, ADDR_A, TUN_A)?, b: host(b, ADDR_B, TUN_B)? })
+        let (a, b) = (host(a, ADDR_A, trace)?, host(b, ADDR_B, trace)?);
+        let mut recorders = Vec::new();
+        for (name, stack) in [("A", &a), ("B", &b)] {
+            let name = format!("{name} at {} loss", percent(loss));
+            recorders.extend(trace.map(|trace| trace.file.record(&name, stack)).transpose()?);
+        }
+        Ok(Self { a: Net::user(a, TUN_A), b: Net::user(b, TUN_B), recorders })
     }
 
     /// Ends the hosts; their devices go with them.
     pub(super) async fn close(self) {
         self.a.close().await;
         self.b.close().await;
+        for recorder in self.recorders {
+            recorder.end().await;
+        }
         // A driver that has said goodbye still holds its device for a moment.
         let gone = async {
             while [TUN_A, TUN_B].iter().any(|name| configure::link_state(name).is_ok()) {
@@ -118,10 +147,13 @@ fn forward() -> Result<(), Failure> {
     })
 }
 
-fn host(device: Box<dyn Device>, addr: IpAddr, name: &str) -> Result<Net, Failure> {
+fn host(device: Box<dyn Device>, addr: IpAddr, trace: Option<&Trace>) -> Result<Stack, Failure> {
     let address = Cidr::new(addr, PREFIX).map_err(|error| Failure::usage(error.to_string()))?;
-    let stack = Stack::builder().device(device).address(address).spawn();
-    stack.map(|stack| Net::user(stack, name)).map_err(|error| Failure::new(Exit::Device, error.to_string()))
+    let mut builder = Stack::builder().device(device).address(address);
+    if let Some(trace) = trace {
+        builder = builder.trace(trace.file.config()).epoch(trace.epoch);
+    }
+    builder.spawn().map_err(|error| Failure::new(Exit::Device, error.to_string()))
 }
 
 pub(super) const ADDR_A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 1, 2));

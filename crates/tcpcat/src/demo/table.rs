@@ -128,7 +128,7 @@ fn rule(left: char, middle: char, right: char) -> String {
     format!("{left}{}{right}", parts.join(&middle.to_string()))
 }
 
-fn percent(loss: f64) -> String {
+pub(super) fn percent(loss: f64) -> String {
     let text = format!("{:.2}", loss * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }

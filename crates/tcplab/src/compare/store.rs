@@ -3,6 +3,9 @@
 //! A line is written at once and whole; one that was torn by a crash is left out when the file is read, and said. A
 //! line holds all parameters of its run, the number of this format, and a mark of the program that made it: results of
 //! another build of it stay in the file and are not used.
+//!
+//! A folder is one comparison's at a time: two would both run what is missing, and each would begin the file anew under
+//! the other's hands.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -11,6 +14,8 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tcplab::grid::Cell;
 use tcplab::measure::Measures;
@@ -30,6 +35,8 @@ pub(super) struct Store {
     build: String,
     known: HashMap<String, Measures>,
     file: Mutex<File>,
+    /// The folder, held until this goes or the process ends, however it does.
+    _held: File,
     /// Lines of other builds or formats.
     pub(super) foreign: usize,
     /// Lines that could not be read.
@@ -54,6 +61,7 @@ struct Mark {
 impl Store {
     /// Reads what is in `folder`, or with `fresh` begins anew.
     pub(super) fn open(folder: &Path, fresh: bool) -> anyhow::Result<Self> {
+        let held = hold(folder)?;
         let path = folder.join(NAME);
         let build = build()?;
         let text = match fs::read(&path) {
@@ -82,7 +90,7 @@ impl Store {
         }
         let file = File::options().create(true).append(true).open(&path);
         let file = Mutex::new(file.map_err(|error| Failure::file("write", &path, &error))?);
-        Ok(Self { path, build, known, file, foreign, torn })
+        Ok(Self { path, build, known, file, _held: held, foreign, torn })
     }
 
     /// Where it lies.
@@ -102,6 +110,20 @@ impl Store {
         line.push(b'\n');
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         file.write_all(&line).map_err(|error| Failure::file("write", &self.path, &error).into())
+    }
+}
+
+/// Has `folder` to itself, where its file system knows locks.
+fn hold(folder: &Path) -> anyhow::Result<File> {
+    let held = File::open(folder).map_err(|error| Failure::file("open the folder", folder, &error))?;
+    match rustix::fs::flock(&held, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            let message = format!("another `tcplab compare` is at work in {}", folder.display());
+            Err(Failure::usage(message)
+                .remedy("wait until it is done, or name another folder with --out")
+                .into())
+        }
+        _ => Ok(held),
     }
 }
 
@@ -149,6 +171,9 @@ mod tests {
         let store = Store::open(&folder, false).unwrap();
         cells.iter().for_each(|cell| store.add(cell, &measures).unwrap());
         let path = store.path().to_owned();
+        let refused = Store::open(&folder, false).unwrap_err().to_string();
+        assert!(refused.contains("another `tcplab compare` is at work in"), "{refused}");
+        drop(store);
 
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() - 20]).unwrap();
@@ -158,12 +183,14 @@ mod tests {
         assert_eq!(store.find(&cells[2]), None);
         store.add(&cells[2], &measures).unwrap();
         assert_eq!(fs::read(&path).unwrap(), whole);
+        drop(store);
 
         let other = String::from_utf8(whole).unwrap().replace(&build().unwrap(), "another");
         fs::write(&path, &other).unwrap();
         let store = Store::open(&folder, false).unwrap();
         assert_eq!((store.torn, store.foreign, store.find(&cells[0])), (0, 3, None));
         assert_eq!(fs::read(&path).unwrap(), other.as_bytes());
+        drop(store);
         Store::open(&folder, true).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"");
         fs::remove_dir_all(&folder).unwrap();

@@ -4,6 +4,7 @@ use std::fmt;
 
 use ackclock_trace::chart::Figure;
 use serde::Serialize;
+use tcplab::table::number;
 
 /// One row of the list of experiments.
 #[derive(Debug)]
@@ -115,11 +116,11 @@ impl fmt::Display for Band {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reported => Ok(()),
-            Self::AtLeast(least) => write!(f, "≥ {least}"),
-            Self::AtMost(most) => write!(f, "≤ {most}"),
-            Self::Below(limit) => write!(f, "< {limit}"),
-            Self::Above(limit) => write!(f, "> {limit}"),
-            Self::Within(least, most) => write!(f, "{least} … {most}"),
+            Self::AtLeast(least) => write!(f, "≥ {}", number(*least)),
+            Self::AtMost(most) => write!(f, "≤ {}", number(*most)),
+            Self::Below(limit) => write!(f, "< {}", number(*limit)),
+            Self::Above(limit) => write!(f, "> {}", number(*limit)),
+            Self::Within(least, most) => write!(f, "{} … {}", number(*least), number(*most)),
         }
     }
 }

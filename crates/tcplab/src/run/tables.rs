@@ -87,7 +87,7 @@ const FLOWS: [&str; 11] = [
     "RTT mean",
     "RTT p99",
     "answers p99",
-    "done after",
+    "done at",
 ];
 const LINKS: [&str; 9] = [
     "link",

@@ -110,6 +110,12 @@ fn an_interrupt_leaves_what_is_done() {
     while fs::read_to_string(&cells).map_or(0, |text| text.lines().count()) == 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
+    // Until then the folder is this one's, and nothing of it is touched.
+    let second = compare(&["--out", &out, "--fresh"]).failed(2);
+    assert!(
+        second.contains("another `tcplab compare` is at work in") && second.contains("--out"),
+        "{second}"
+    );
     let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
     let said = ended(child.wait_with_output().unwrap()).failed(1);

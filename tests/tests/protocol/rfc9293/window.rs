@@ -6,7 +6,7 @@ use ackclock_core::State;
 use ackclock_tests::script::{Script, Setup};
 use ackclock_tests::segment::{ACK, seg};
 
-use crate::nodelay;
+use super::nodelay;
 
 /// The peer's window has closed with data left to send.
 fn closed_window() -> Script {

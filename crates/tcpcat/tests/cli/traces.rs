@@ -1,17 +1,16 @@
 //! Traces of the real program against the kernel's TCP: what is in the file is what the program counted, and it is there
 //! however the program or the connection ends.
 
-mod common;
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::common::{HOST1, Netns, Process, Scratch, TCPCAT, said};
 use ackclock::trace::{BatchCause, Entry, Failure, SendReason, Timer};
 use ackclock::{Instant as Moment, State};
 use ackclock_trace::file::{Source, Trace, TracedSource};
-use common::{HOST1, Netns, Process, Scratch, TCPCAT, said};
 
 #[test]
 fn a_trace_of_a_lossy_transfer_agrees_with_the_counts() {
@@ -190,6 +189,33 @@ fn a_full_disk_ends_the_trace_and_not_the_transfer() {
 
     let none = netns.tcpcat(&format!("10.9.1.1 7001 --trace /nowhere/trace {HOST1}"));
     assert!(said(&none, 6).contains("/nowhere/trace"));
+}
+
+#[test]
+fn the_demo_traces_both_hosts_of_each_round_on_one_clock() {
+    let scratch = Scratch::new();
+    let path = scratch.path("demo.trace");
+    let words = ["demo", "--memory", "--bytes", "2M", "--trace"];
+    let output = Process::start(Command::new(TCPCAT).args(words).arg(&path)).finish();
+    let said = said(&output, 0);
+    let trace = read(&path);
+    let records: usize = trace.sources.iter().map(|source| source.entries.len()).sum();
+    assert!(said.contains(&format!("{records} records are in {}", path.display())), "{said}");
+
+    let mut ends = Vec::new();
+    for traced in &trace.sources {
+        let Source::Connection { host, .. } = &traced.source else { panic!("{:?}", traced.source) };
+        assert_eq!((traced.missed, traced.unknown), (0, 0), "{host}");
+        let began = traced.entries.first().expect("it has done something").0;
+        ends.push((host.as_str(), began));
+    }
+    ends.sort();
+    let [(a, a_began), (a_lossy, _), (b, b_began), (b_lossy, _)] = ends[..] else { panic!("{ends:?}") };
+    assert_eq!([a, b], ["A at 0 % loss", "B at 0 % loss"]);
+    assert_eq!([a_lossy, b_lossy], ["A at 1 % loss", "B at 1 % loss"]);
+    // B cannot have heard of the connection before A opened it, nor an hour later.
+    let apart = b_began.saturating_since(a_began);
+    assert!(b_began >= a_began && apart < Duration::from_secs(10), "{a_began:?} {b_began:?}");
 }
 
 fn read(path: &Path) -> Trace {

@@ -9,7 +9,7 @@ use ackclock_tests::script::{Script, Setup, peer_syn};
 use ackclock_tests::segment::{ACK, PSH, SYN, flip_bit, seg};
 use etherparse::Ipv4Header;
 
-use crate::nodelay;
+use super::nodelay;
 
 /// Lets a connection send data, and returns the packet of it as a router would quote it.
 fn in_flight(s: &mut Script) -> Vec<u8> {

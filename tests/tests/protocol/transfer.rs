@@ -1,6 +1,6 @@
 //! Two endpoints under seeded faults: every byte that is written is read, in order, once.
 //!
-//! `SIM_SEED=n cargo test -p ackclock-tests --test transfer` replays one seed; `SIM_SEEDS=n` runs the first n.
+//! `SIM_SEED=n cargo test -p ackclock-tests --test protocol transfer` replays one seed; `SIM_SEEDS=n` runs the first n.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -40,7 +40,9 @@ fn run_seeds(offload: bool) -> Report {
     let (mut faults, mut wrapped, mut failed) = ([0; 7], 0, Vec::new());
     for seed in (1..=seeds).chain(REGRESSIONS) {
         let Ok(report) = catch_unwind(AssertUnwindSafe(|| run(seed, offload))) else {
-            eprintln!("seed {seed} failed; SIM_SEED={seed} cargo test -p ackclock-tests --test transfer");
+            eprintln!(
+                "seed {seed} failed; SIM_SEED={seed} cargo test -p ackclock-tests --test protocol transfer"
+            );
             failed.push(seed);
             continue;
         };

@@ -7,7 +7,7 @@ use ackclock_core::profile::Ecn;
 use ackclock_tests::script::{Script, pattern};
 use ackclock_tests::segment::{ACK, CWR, ECE, Opt, PSH, seg};
 
-use crate::{CE, ECT_0, NOT_ECT, agreed, codepoint_of_data};
+use super::{CE, ECT_0, NOT_ECT, agreed, codepoint_of_data};
 
 /// Data of the peer arrives with this codepoint.
 fn arrives(s: &mut Script, seq: u32, flags: u8, codepoint: u8) {
@@ -124,7 +124,7 @@ fn loss_and_mark_in_one_window_reduce_it_once() {
 #[test]
 fn undo_of_a_loss_never_takes_an_answer_to_a_mark_back() {
     let cwnd_at_the_end = |echo: u8| {
-        let mut setup = crate::setup(Ecn::Classic);
+        let mut setup = super::setup(Ecn::Classic);
         setup.peer_options.push(Opt::Timestamps(1000, 0));
         let mut s = Script::listening(&setup);
         s.peer(ackclock_tests::script::peer_syn(&setup).ace(0b011));
@@ -176,7 +176,7 @@ fn answer_never_rides_on_a_packet_that_will_be_cut() {
 /// From data that was not ECN-capable no echo can come: a peer that sends one all the same changes nothing.
 #[test]
 fn echo_without_agreement_changes_nothing() {
-    let mut s = Script::accepted(&crate::setup(Ecn::Off));
+    let mut s = Script::accepted(&super::setup(Ecn::Off));
     s.stream(1, 100_000);
     let before = s.info().cwnd;
     s.peer(seg(ACK | ECE | CWR).seq(1).ack(14_601));

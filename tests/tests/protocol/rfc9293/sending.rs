@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackclock_tests::script::{Script, Setup};
 use ackclock_tests::segment::{ACK, FIN, Opt, PSH, Seg, seg};
 
-use crate::nodelay;
+use super::nodelay;
 
 // Tests: RFC 9293 SHLD-7
 // Tests: RFC 9293 MAY-16

@@ -3,10 +3,9 @@
 //!
 //! The stack's end is captured by the stack, the kernel's by tcpdump, in their two formats; the impaired path lies between.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
-use std::{env, fs};
 
 use ackclock::TcpConfig;
 use ackclock_control::congestion::Registry;
@@ -20,27 +19,22 @@ use ackclock_tests::kernel::transfer;
 use ackclock_tests::netns::in_namespace;
 use tokio::task::spawn_blocking;
 
+use crate::{Ended, Scratch, run};
+
 #[test]
 fn real_transfers_in_both_directions_are_assessed_from_both_ends() {
     if !have("tcpdump") {
         return;
     }
     in_namespace(|| async {
-        let folder = env::temp_dir().join(format!("ackclock-capture-{}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
-        let (stack_file, kernel_file) = (folder.join("stack.pcapng"), folder.join("kernel.pcap"));
-        let lost = transfers(&stack_file, &kernel_file).await;
-        let assessed = folder.join("assessed.json");
-        let files = [&stack_file, &kernel_file];
-        let said = spawn_blocking({
-            let (files, assessed) = (files.map(Clone::clone), assessed.clone());
-            move || {
-                let rto = tcplab("rto", &files, &assessed);
-                (rto, tcplab("ssthresh", &files, &assessed.with_extension("start.json")))
-            }
+        let folder = Scratch::new();
+        let files = ["stack.pcapng", "kernel.pcap"].map(|name| folder.text(name));
+        let lost = transfers(files[0].as_ref(), files[1].as_ref()).await;
+        let said = spawn_blocking(move || {
+            let of = |command| assessed(command, &files, &folder.text(command));
+            (of("rto"), of("ssthresh"))
         });
         let (rto, ssthresh) = said.await.unwrap();
-        fs::remove_dir_all(&folder).unwrap();
         check_rto(&rto, lost);
         check_ssthresh(&ssthresh);
     });
@@ -94,25 +88,10 @@ fn has_bytes(path: &Path, bytes: u64) -> std::io::Result<()> {
 }
 
 /// What `tcplab COMMAND` says of these captures, on standard error and as JSON.
-fn tcplab(command: &str, files: &[PathBuf; 2], json: &Path) -> (String, String) {
-    let output = Command::new(program()).arg(command).args(files).arg("--json").arg(json).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "tcplab {command}: {said}");
-    (said, fs::read_to_string(json).unwrap())
-}
-
-/// The program, which lies beside the folder of this test's own. A run of this package's tests alone does not build it.
-fn program() -> PathBuf {
-    let test = env::current_exe().unwrap();
-    let path = test.parent().unwrap().parent().unwrap().join("tcplab");
-    if !path.exists() {
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let target = path.parent().unwrap().parent().unwrap();
-        let mut build = Command::new(cargo);
-        build.args(["build", "--locked", "--package", "tcplab", "--target-dir"]).arg(target);
-        assert!(build.status().unwrap().success(), "tcplab can be built");
-    }
-    path
+fn assessed(command: &str, files: &[String; 2], json: &str) -> (String, String) {
+    let Ended { code, err, .. } = run(&[command, &files[0], &files[1], "--json", json]);
+    assert_eq!(code, Some(0), "tcplab {command}: {err}");
+    (err, fs::read_to_string(json).unwrap())
 }
 
 fn check_rto((said, json): &(String, String), lost: u64) {

@@ -3,7 +3,7 @@
 use ackclock_tests::script::{Script, Setup, pattern};
 use ackclock_tests::segment::{ACK, URG, seg};
 
-use crate::nodelay;
+use super::nodelay;
 
 // Tests: RFC 9293 MUST-30
 // Tests: RFC 9293 MUST-32

@@ -4,7 +4,7 @@ use ackclock_core::{ReadError, State};
 use ackclock_tests::script::{Script, Setup, modern_options, pattern};
 use ackclock_tests::segment::{ACK, Opt, PSH, flip_bit, seg};
 
-use crate::nodelay;
+use super::nodelay;
 
 // Tests: RFC 9293 MUST-1
 // Tests: RFC 9293 REC-1

@@ -6,7 +6,7 @@ use ackclock_core::profile::Ecn;
 use ackclock_tests::script::{Script, peer_syn};
 use ackclock_tests::segment::{ACK, SYN, seg};
 
-use crate::{CE, ECT_0, ECT_1, NOT_ECT, accepted, agreed, codepoint_of_data, connected, setup};
+use super::{CE, ECT_0, ECT_1, NOT_ECT, accepted, agreed, codepoint_of_data, connected, setup};
 
 const FORMS: [(Ecn, u8); 3] = [(Ecn::Off, 0), (Ecn::Classic, 0b011), (Ecn::Accurate, 0b111)];
 

@@ -12,7 +12,7 @@ use ackclock_tests::rng::Rng;
 use ackclock_tests::script::{Script, Setup, modern_options, pattern};
 use ackclock_tests::segment::{ACK, FIN, Frame, Opt, PSH, RST, SYN, Seg, seg};
 
-use crate::malformed::sum_ipv4;
+use super::malformed::sum_ipv4;
 
 #[test]
 fn sec_b4_out_of_order_crumbs_are_bounded_and_cheap() {

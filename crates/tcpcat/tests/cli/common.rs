@@ -1,7 +1,5 @@
 //! Network namespaces, scratch directories and processes for the tests of the real program.
 
-#![expect(unreachable_pub, reason = "a module that several test programs include")]
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -10,35 +8,35 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ackclock_tests::netns::skip;
+
 /// The program under test.
-pub const TCPCAT: &str = env!("CARGO_BIN_EXE_tcpcat");
+pub(crate) const TCPCAT: &str = env!("CARGO_BIN_EXE_tcpcat");
 
 /// A network namespace with forwarding on; it and all that runs in it end with this value.
-pub struct Netns {
+pub(crate) struct Netns {
     name: String,
 }
 
 impl Netns {
-    /// Makes one, or says why the test is skipped.
-    pub fn new() -> Option<Self> {
+    /// Makes one, or says why the test is skipped; in CI that is a failure.
+    pub(crate) fn new() -> Option<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("tcpcat-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         if let Err(why) = fs::File::options().read(true).write(true).open("/dev/net/tun") {
-            println!("skipped: /dev/net/tun: {why}");
+            skip(&format!("/dev/net/tun: {why}"));
             return None;
         }
         let made = Command::new("ip").args(["netns", "add", &name]).output();
         match made {
             Ok(output) if output.status.success() => {}
             Ok(output) => {
-                println!(
-                    "skipped: no namespace can be made: {}",
-                    String::from_utf8_lossy(&output.stderr).trim()
-                );
+                let why = String::from_utf8_lossy(&output.stderr);
+                skip(&format!("no namespace can be made: {}", why.trim()));
                 return None;
             }
             Err(error) => {
-                println!("skipped: ip cannot be run: {error}");
+                skip(&format!("ip cannot be run: {error}"));
                 return None;
             }
         }
@@ -48,26 +46,26 @@ impl Netns {
     }
 
     /// A program to be run inside.
-    pub fn command(&self, program: &str) -> Command {
+    pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]);
         command
     }
 
     /// Runs a shell script inside, which must succeed.
-    pub fn shell(&self, script: &str) -> String {
+    pub(crate) fn shell(&self, script: &str) -> String {
         let output = self.command("timeout").args(["60", "sh", "-c", script]).output().expect("sh runs");
         assert!(output.status.success(), "{script}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Runs tcpcat inside to its end.
-    pub fn tcpcat(&self, line: &str) -> Output {
+    pub(crate) fn tcpcat(&self, line: &str) -> Output {
         self.start(line).finish()
     }
 
     /// Starts tcpcat inside.
-    pub fn start(&self, line: &str) -> Process {
+    pub(crate) fn start(&self, line: &str) -> Process {
         Process::start(self.command(TCPCAT).args(line.split_whitespace()))
     }
 }
@@ -84,7 +82,7 @@ impl Drop for Netns {
 }
 
 /// A process that is killed if the test forgets it.
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
     stderr: Option<thread::JoinHandle<String>>,
     line: std::sync::mpsc::Receiver<String>,
@@ -92,7 +90,7 @@ pub struct Process {
 
 impl Process {
     /// Starts a command with all its streams taken.
-    pub fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let stderr = child.stderr.take().expect("stderr is taken");
@@ -110,7 +108,7 @@ impl Process {
     }
 
     /// Waits until stderr has a line that contains `text`.
-    pub fn await_line(&self, text: &str) -> String {
+    pub(crate) fn await_line(&self, text: &str) -> String {
         let deadline = Instant::now() + TIME_MAX;
         while let Ok(line) = self.line.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             if line.contains(text) {
@@ -120,19 +118,19 @@ impl Process {
         panic!("no line with {text:?}");
     }
 
-    pub fn stdin(&mut self) -> std::process::ChildStdin {
+    pub(crate) fn stdin(&mut self) -> std::process::ChildStdin {
         self.child.stdin.take().expect("stdin is taken once")
     }
 
     /// Sends a signal, as `INT`.
-    pub fn signal(&self, signal: &str) {
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         let status = Command::new("kill").args([&format!("-{signal}"), &pid]).status().expect("kill runs");
         assert!(status.success());
     }
 
     /// Waits for its end. Its stdin is closed.
-    pub fn finish(mut self) -> Output {
+    pub(crate) fn finish(mut self) -> Output {
         drop(self.child.stdin.take());
         let stdout = self.child.stdout.take().expect("stdout is taken");
         let reading = thread::spawn(move || {
@@ -171,10 +169,10 @@ impl Drop for Process {
 }
 
 /// A directory that is removed at the end.
-pub struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("tcpcat-test-{}-{number}", std::process::id()));
@@ -182,11 +180,11 @@ impl Scratch {
         Self(path)
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("a scratch directory");
         let mut names: Vec<String> = entries
             .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
@@ -203,7 +201,7 @@ impl Drop for Scratch {
 }
 
 /// Asserts the exit code and gives what was said.
-pub fn said(output: &Output, code: i32) -> String {
+pub(crate) fn said(output: &Output, code: i32) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{stderr}");
     stderr
@@ -213,4 +211,4 @@ pub fn said(output: &Output, code: i32) -> String {
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A host on tun1: the kernel's end is 10.9.1.1.
-pub const HOST1: &str = "--configure --tun tun1 --addr 10.9.1.2/24";
+pub(crate) const HOST1: &str = "--configure --tun tun1 --addr 10.9.1.2/24";

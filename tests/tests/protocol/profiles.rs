@@ -2,7 +2,7 @@
 //! today's. Every byte read is compared with the byte written, and the oracles of the pair are asked after every step.
 //!
 //! A transfer may take twice the time that `ackclock_tests::model` says; the table of both times is printed with
-//! `cargo test -p ackclock-tests --test profiles -- --nocapture`.
+//! `cargo test -p ackclock-tests --test protocol profiles -- --nocapture`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

@@ -7,7 +7,7 @@ use ackclock_core::profile::{Recovery, UndoChoice};
 use ackclock_tests::script::{Script, Setup};
 use ackclock_tests::segment::{ACK, Opt, seg};
 
-use crate::path::{MSS, Path, tcp};
+use super::path::{MSS, Path, tcp};
 
 const SMSS: usize = MSS as usize;
 

@@ -8,7 +8,7 @@ use ackclock_tests::rng::Rng;
 use ackclock_tests::script::{Script, Setup, pattern, peer_syn};
 use ackclock_tests::segment::{ACK, Opt, PSH, Seg, seg};
 
-use crate::{CE, ECT_0, ECT_1, NOT_ECT, accepted, agreed, codepoint_of_data, connected, setup};
+use super::{CE, ECT_0, ECT_1, NOT_ECT, accepted, agreed, codepoint_of_data, connected, setup};
 
 /// Data of the peer arrives with this codepoint; its ACE field says that nothing of ours was marked.
 fn arrives(s: &mut Script, seq: u32, codepoint: u8) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackclock_core::{ConnectionError, ReadError, State, TcpConfig};
 use ackclock_tests::script::{Script, Setup, modern_options, peer_syn};
 
-use crate::nodelay;
+use super::nodelay;
 
 /// A connection whose handshake took `rtt`.
 fn with_rtt(setup: &Setup, rtt: Duration) -> Script {

@@ -5,7 +5,7 @@ use ackclock_core::ConnectionInfo;
 use ackclock_core::profile::Recovery;
 use ackclock_core::trace::LossRule;
 
-use crate::path::{MSS, Path, Sent, tcp};
+use super::path::{MSS, Path, Sent, tcp};
 
 /// The losses of the three patterns, each the first transmission.
 const ONE: &[(u32, u32)] = &[(5, 1)];

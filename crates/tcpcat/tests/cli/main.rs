@@ -1,0 +1,6 @@
+//! `tcpcat` as its users meet it, against itself and the kernel's programs.
+
+mod common;
+mod failures;
+mod traces;
+mod transfers;

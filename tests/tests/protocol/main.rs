@@ -1,0 +1,14 @@
+//! The protocol in virtual time: one endpoint against a scripted peer, and two over a link.
+
+mod controllers;
+mod ecn;
+mod fuzz;
+mod pacing;
+mod profiles;
+mod recovery;
+mod rfc2525;
+mod rfc9293;
+mod security;
+mod start_up;
+mod state_table;
+mod transfer;
