@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// File for all that was measured, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// File for the packets of all hosts, as pcapng, which Wireshark opens
+    /// File for the packets of all hosts, as pcapng, which Wireshark and tcpdump open
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
     /// File for queues, windows and progress over time, as CSV; a thousand samples unless the scenario says how often
