@@ -9,11 +9,13 @@ mod table;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::Instant;
 use crate::bandwidth::SenderEstimatorKind;
 use crate::congestion::{
     ControllerFactory, IdlePolicy, Registry, UnknownController, paced, validated, with_start_up,
 };
 use crate::rtt::RtoConfig;
+use crate::time::nanos;
 
 /// A named set of choices.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -171,6 +173,12 @@ pub enum AckPolicy {
         /// The longest delay.
         delay_max: Duration,
     },
+    /// Every second full-sized segment, and what is left at the next tick of a clock, whenever it came (4.4BSD: 200 ms;
+    /// Allman and Paxson §3.3.1).
+    EverySecondByTick {
+        /// The time from tick to tick.
+        tick: Duration,
+    },
     /// When the window can be moved on by a share of it, or after a delay, gaps or not (4.3BSD: 35 % or 200 ms;
     /// Jacobson and Karels 1988, fig. 9).
     ///
@@ -189,7 +197,22 @@ impl AckPolicy {
     #[must_use]
     pub fn delay_max(self) -> Duration {
         match self {
-            Self::EverySecondSegment { delay_max } | Self::WindowShare { delay_max, .. } => delay_max,
+            Self::EverySecondSegment { delay_max }
+            | Self::EverySecondByTick { tick: delay_max }
+            | Self::WindowShare { delay_max, .. } => delay_max,
+        }
+    }
+
+    /// When what came `now` is acknowledged at the latest.
+    #[must_use]
+    #[inline]
+    pub fn deadline(self, now: Instant) -> Instant {
+        match self {
+            Self::EverySecondByTick { tick } => {
+                let tick = nanos(tick).max(1);
+                Instant::from_nanos((now.as_nanos() / tick).saturating_add(1).saturating_mul(tick))
+            }
+            Self::EverySecondSegment { delay_max } | Self::WindowShare { delay_max, .. } => now + delay_max,
         }
     }
 }

@@ -23,13 +23,16 @@ pub(crate) struct Builder<'a> {
     served: Vec<u16>,
     /// The settings of the last host, which most others share.
     settings: Option<(TcpSettings, Arc<TcpConfig>)>,
+    /// [`Scenario::wants_full_packets`], which looks at every link.
+    full: bool,
 }
 
 impl<'a> Builder<'a> {
     /// The scenario has been checked; `names` are those of hosts and then routers.
     pub(crate) fn new(scenario: &'a Scenario, registry: &'a Registry, names: &'a [String]) -> Self {
         let nodes = names.iter().map(String::as_str).zip(0..).collect();
-        Self { scenario, registry, nodes, served: vec![0; names.len()], settings: None }
+        let (served, full) = (vec![0; names.len()], scenario.wants_full_packets());
+        Self { scenario, registry, nodes, served, settings: None, full }
     }
 
     fn node(&self, name: &str) -> u32 {
@@ -97,17 +100,12 @@ impl<'a> Builder<'a> {
         let mut endpoint = EndpointConfig::new(vec![addr_of(node, self.scenario.ipv6)], secret);
         endpoint.mtu = mtu;
         endpoint.memory_budget = MEMORY_BUDGET;
-        endpoint.keep_bytes = self.scenario.wants_full_packets();
+        endpoint.keep_bytes = self.full;
         let settings = config.tcp.over(&self.scenario.tcp);
         endpoint.tcp = self
             .shared(settings)
             .map_err(|wrong| Problem::wrong_setting(&format!("host[{index}].tcp"), wrong))?;
-        Ok(Host::new(HostOptions {
-            node,
-            endpoint,
-            full: self.scenario.wants_full_packets(),
-            alarm: Alarm::new(config, rng),
-        }))
+        Ok(Host::new(HostOptions { node, endpoint, full: self.full, alarm: Alarm::new(config, rng) }))
     }
 
     /// What a host's connections take from these settings: the same for hosts of the same settings.

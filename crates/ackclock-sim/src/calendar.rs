@@ -2,7 +2,7 @@
 //!
 //! A heap of all events costs a logarithm of their number for each, in comparisons that no processor foresees. Here an
 //! event waits unsorted in the slot of its time, and goes into the heap when the slot's turn comes: George Varghese and
-//! Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 7, with wheels of 256 slots, 1.024 µs long on
+//! Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 7, with wheels of 256 slots, 8.192 µs long on
 //! the lowest. The order is that of the heap alone: by time and, at the same time, by number.
 
 use crate::heap::{Entry, Heap, Key};
@@ -138,7 +138,7 @@ impl<E: Copy> Calendar<E> {
         self.reached = start;
         let mut index = std::mem::replace(&mut wheel.heads[slot], NIL);
         wheel.used[slot / 64] &= !(1 << (slot % 64));
-        if wheel.first().is_none() {
+        if wheel.used == [0; SLOTS / 64] {
             self.used &= !(1 << number);
         }
         while let Some(node) = self.nodes.get_mut(index as usize) {
@@ -167,8 +167,9 @@ fn tick(at: u64) -> u64 {
     at >> TICK_SHIFT
 }
 
-/// A tick is 2^10 ns.
-const TICK_SHIFT: u32 = 10;
+/// A tick is 2^13 ns: at 1 Gbit/s some four events, which a small heap sorts more cheaply than a wheel's slots, and an
+/// access link's delay of 1 ms is a matter of the lowest wheel.
+const TICK_SHIFT: u32 = 13;
 /// Bits of a tick's number that one wheel tells apart.
 const DIGIT: u32 = 8;
 const SLOTS: usize = 1 << DIGIT;

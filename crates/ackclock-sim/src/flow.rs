@@ -60,12 +60,13 @@ impl Sent {
 
 /// Times one segment of each connection at a time, as seen at the host's own edge of the network.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Stopwatches {
-    by_name: HashMap<u64, u32, BuildHasherDefault<NameHasher>>,
-    watches: Vec<Stopwatch>,
-    free: Vec<u32>,
     /// The name asked for last, and its watch.
     last: Option<(u64, u32)>,
+    watches: Vec<Stopwatch>,
+    by_name: HashMap<u64, u32, BuildHasherDefault<NameHasher>>,
+    free: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]

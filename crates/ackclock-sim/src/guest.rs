@@ -142,7 +142,7 @@ impl Seat {
 
     /// The timer that was set for now fires.
     pub(crate) fn timer(&mut self, world: &mut World) {
-        if self.alarm.rings(world.now) {
+        if self.alarm.rings(Wake::Host(self.node), world) {
             self.guest.handle_timeout(world.now);
             self.pump(world);
         }

@@ -13,10 +13,13 @@ use crate::rng::Rng;
 use crate::world::{Wake, World};
 
 /// A host with its applications.
+///
+/// Here, in [`Core`] and in the endpoint the order is that of use, as in [`Link`](crate::link::Link).
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Host {
-    pub(crate) core: Core,
     pub(crate) apps: Vec<Hosted>,
+    pub(crate) core: Core,
 }
 
 /// An application in its place.
@@ -30,17 +33,18 @@ pub(crate) struct Hosted {
 
 /// A host without its applications.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Core {
     pub(crate) node: u32,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) listeners: Vec<(ListenerId, u32)>,
-    /// Whose each connection is, by its index.
-    pub(crate) owned: Vec<Owned>,
-    pub(crate) stopwatches: Stopwatches,
-    pub(crate) limits: Limits,
     /// Whether payloads are carried and checksums real.
     full: bool,
+    pub(crate) stopwatches: Stopwatches,
+    pub(crate) limits: Limits,
+    /// Whose each connection is, by its index.
+    pub(crate) owned: Vec<Owned>,
     pub(crate) alarm: Alarm,
+    pub(crate) listeners: Vec<(ListenerId, u32)>,
+    pub(crate) endpoint: Endpoint,
 }
 
 /// Whose a connection is.
@@ -81,6 +85,7 @@ impl Host {
     /// A packet has arrived.
     #[inline]
     pub(crate) fn receive(&mut self, id: PacketId, world: &mut World) {
+        self.core.endpoint.warm();
         let now = world.now;
         let packet = world.net.packets.get(id);
         world.net.observers.tell(now, What::Delivered, self.core.node, None, packet);
@@ -98,7 +103,7 @@ impl Host {
 
     /// The timer that was set for now fires, unless it has been set to an earlier time since.
     pub(crate) fn timer(&mut self, world: &mut World) {
-        if !self.core.alarm.rings(world.now) {
+        if !self.core.alarm.rings(Wake::Host(self.core.node), world) {
             return;
         }
         self.core.endpoint.handle_timeout(world.now);

@@ -53,6 +53,7 @@ mod alarm;
 mod app;
 mod build;
 mod calendar;
+mod flight;
 mod flow;
 mod guest;
 mod heap;

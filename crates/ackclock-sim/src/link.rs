@@ -1,12 +1,9 @@
 //! One direction of a link: the queue, the transmitter, the wire.
 
-use std::collections::VecDeque;
-
 use ackclock_core::Instant;
 
-use crate::heap::Key;
+use crate::flight::Flight;
 use crate::meter::{Histogram, LengthMeter};
-use crate::packet::PacketId;
 use crate::queue::{
     CoDel, CoDelParameters, DropRule, DropTail, FqCoDel, FqCoDelParameters, Policer, Queue, Red,
     RedParameters,
@@ -38,17 +35,10 @@ pub(crate) struct Link {
     pub(crate) last_arrival: u64,
     pub(crate) wire: Option<Box<Wire>>,
     /// What is on the wire and arrives in order; an event stands for the first.
-    pub(crate) flying: VecDeque<Flying>,
+    pub(crate) flying: Flight,
     pub(crate) stats: LinkStats,
     pub(crate) queue: Box<dyn Queue>,
     pub(crate) rng: Rng,
-}
-
-/// A packet on the wire.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flying {
-    pub(crate) arrives: Key,
-    pub(crate) packet: PacketId,
 }
 
 /// What a link did, in the order of use.
@@ -105,7 +95,7 @@ impl Link {
             transmitter: Transmitter::new(config.rate),
             delay: config.delay.0,
             last_arrival: 0,
-            flying: VecDeque::new(),
+            flying: Flight::NONE,
             queue,
             wire,
             rng,

@@ -39,36 +39,31 @@ impl Routes {
             out[edge.from as usize].push(link);
         }
         let is_leaf = |node: usize| !forwards[node] && out[node].len() == 1;
-        let mut ways: Vec<Ways> = (0..forwards.len())
-            .map(|node| match is_leaf(node) {
-                true => Ways::One(out[node][0]),
-                false => Ways::Table(vec![NOWHERE; forwards.len()].into()),
-            })
-            .collect();
+        let (leaves, others): (Vec<usize>, Vec<usize>) = (0..forwards.len()).partition(|node| is_leaf(*node));
+        let mut tables: Vec<Box<[u32]>> = vec![vec![NOWHERE; forwards.len()].into(); others.len()];
         // Links into each node, for the search from destinations backwards.
         let mut into: Vec<Vec<u32>> = vec![Vec::new(); forwards.len()];
         for (link, edge) in (0..).zip(edges).filter(|(_, edge)| edge.up) {
             into[edge.to as usize].push(link);
         }
-        for destination in (0..forwards.len()).filter(|node| !is_leaf(*node)) {
+        for &destination in &others {
             let next = search(destination, forwards, edges, &into);
-            for (node, link) in next.into_iter().enumerate() {
-                if let Ways::Table(table) = &mut ways[node] {
-                    table[destination] = link;
-                }
+            for (&node, table) in others.iter().zip(&mut tables) {
+                table[destination] = next[node];
             }
         }
-        let leaves: Vec<(usize, u32)> = (0..forwards.len())
-            .filter(|node| is_leaf(*node))
-            .flat_map(|leaf| into[leaf].first().map(|link| (leaf, *link)))
-            .collect();
-        for (leaf, link) in leaves {
-            let router = edges[link as usize].from as usize;
-            for (node, ways) in ways.iter_mut().enumerate() {
-                if let Ways::Table(table) = ways {
-                    table[leaf] = if node == router { link } else { table[router] };
-                }
+        let last_links: Vec<(usize, u32)> =
+            leaves.iter().flat_map(|leaf| into[*leaf].first().map(|link| (*leaf, *link))).collect();
+        for (&node, table) in others.iter().zip(&mut tables) {
+            for &(leaf, link) in &last_links {
+                let router = edges[link as usize].from as usize;
+                table[leaf] = if node == router { link } else { table[router] };
             }
+        }
+        let mut ways: Vec<Ways> =
+            out.iter().map(|links| Ways::One(links.first().copied().unwrap_or(NOWHERE))).collect();
+        for (node, table) in others.into_iter().zip(tables) {
+            ways[node] = Ways::Table(table);
         }
         Self { ways }
     }

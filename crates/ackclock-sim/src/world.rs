@@ -4,11 +4,12 @@ use ackclock_core::Instant;
 use ackclock_wire::TxPacket;
 
 use crate::calendar::Calendar;
+use crate::flight::Flights;
 use crate::flow::Flow;
 use crate::heap::Key;
 use crate::host::addr_of;
 use crate::icmp::{self, Complaint};
-use crate::link::{Flying, Link};
+use crate::link::Link;
 use crate::observe::{Observers, What};
 use crate::packet::{PacketId, Packets, Scratch};
 use crate::queue::{Context, DropRule, Queued};
@@ -43,6 +44,7 @@ pub(crate) enum Wake {
 pub(crate) struct Net {
     pub(crate) calendar: Calendar<NetEvent>,
     pub(crate) packets: Packets,
+    flights: Flights,
     pub(crate) links: Vec<Link>,
     pub(crate) routes: Routes,
     pub(crate) observers: Observers,
@@ -80,6 +82,7 @@ impl Net {
         Self {
             calendar: Calendar::new(),
             packets: Packets::default(),
+            flights: Flights::default(),
             links,
             routes,
             observers: Observers::default(),
@@ -107,12 +110,12 @@ impl Net {
         match self.calendar.peek_event()? {
             NetEvent::Arrival(index) => {
                 let link = &mut self.links[index as usize];
-                let arrived = link.flying.pop_front();
-                match link.flying.front() {
-                    Some(next) => self.calendar.replace_next(next.arrives, NetEvent::Arrival(index)),
+                let (arrived, next) = self.flights.pop(&mut link.flying);
+                match next {
+                    Some(arrives) => self.calendar.replace_next(arrives, NetEvent::Arrival(index)),
                     None => _ = self.calendar.pop(),
                 }
-                arrived.map(|flying| (link.to, flying.packet))
+                arrived.map(|packet| (link.to, packet))
             }
             NetEvent::Stray { link, packet } => {
                 self.calendar.pop();
@@ -269,10 +272,9 @@ impl Net {
         let link = &mut self.links[index as usize];
         let at = arrives.max(link.last_arrival);
         link.last_arrival = at;
-        let first = link.flying.is_empty();
-        let key = self.key(at);
-        self.links[index as usize].flying.push_back(Flying { arrives: key, packet });
-        if first {
+        self.number += 1;
+        let key = Key { at, number: self.number };
+        if self.flights.push(&mut link.flying, packet, key) {
             self.calendar.push(key, NetEvent::Arrival(index));
         }
     }

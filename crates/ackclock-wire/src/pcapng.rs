@@ -29,6 +29,17 @@ pub struct Record<'a> {
     pub comment: &'a str,
 }
 
+/// What the packets of an interface begin with: <https://www.tcpdump.org/linktypes.html>.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkType {
+    /// An IP header, whose version tells IPv4 from IPv6. libpcap (1.10) reads no file with several such interfaces.
+    Raw,
+    /// An IPv4 header.
+    Ipv4,
+    /// An IPv6 header.
+    Ipv6,
+}
+
 /// Appends what a file starts with.
 pub fn section_header(out: &mut Vec<u8>) {
     block(out, SECTION_HEADER, |body| {
@@ -43,9 +54,14 @@ pub fn section_header(out: &mut Vec<u8>) {
 
 /// Appends the description of the interface `name`, whose packets start at their IP header and have times in
 /// nanoseconds.
-pub fn interface(out: &mut Vec<u8>, name: &str, snap_len: u32) {
+pub fn interface(out: &mut Vec<u8>, name: &str, link_type: LinkType, snap_len: u32) {
+    let link_type: u16 = match link_type {
+        LinkType::Raw => 101,
+        LinkType::Ipv4 => 228,
+        LinkType::Ipv6 => 229,
+    };
     block(out, INTERFACE_DESCRIPTION, |body| {
-        body.extend(LINKTYPE_RAW.to_le_bytes());
+        body.extend(link_type.to_le_bytes());
         body.extend(0u16.to_le_bytes());
         body.extend(snap_len.to_le_bytes());
         option(body, IF_NAME, name.as_bytes());
@@ -116,9 +132,6 @@ const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-
-/// Packets start at the IP header, whose version tells IPv4 from IPv6.
-const LINKTYPE_RAW: u16 = 101;
 
 const END_OF_OPTIONS: u16 = 0;
 const COMMENT: u16 = 1;

@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// What it is to become
     #[arg(long, value_enum)]
     to: Form,
+    /// Only the connection of this number in the list of `tcplab explain`, and the queues
+    #[arg(long, value_name = "N")]
+    connection: Option<usize>,
     /// File to write, stdout if none is named; for svg and png, the folder of the pictures
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -40,7 +43,12 @@ enum Form {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let trace = explain::open(&args.trace)?;
+    let mut trace = explain::open(&args.trace)?;
+    if let Some(number) = args.connection
+        && !trace.keep_connection(number)
+    {
+        return Err(explain::no_such(number, &trace).into());
+    }
     let mut bytes = Vec::new();
     match args.to {
         Form::Csv => export::csv(&trace, &mut bytes)?,

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         None => all.iter().copied().enumerate().collect(),
         Some(number) => match all.get(number) {
             Some(source) => vec![(number, *source)],
-            None => return Err(Failure::usage(no_such(number, &all)).into()),
+            None => return Err(no_such(number, &trace).into()),
         },
     };
     if chosen.is_empty() {
@@ -90,8 +90,12 @@ fn paragraph(number: usize, source: &TracedSource, said: &[String], byte: Option
     format!("{title}\n{}\n", lines.concat())
 }
 
-fn no_such(number: usize, all: &[&TracedSource]) -> String {
-    let names: Vec<String> =
-        all.iter().enumerate().map(|(number, source)| format!("{number}: {}", source.source)).collect();
-    format!("there is no connection {number} in the trace; there are {}", names.join(", "))
+/// There is no connection of this number.
+pub(crate) fn no_such(number: usize, trace: &Trace) -> Failure {
+    let names: Vec<String> = trace
+        .connections()
+        .enumerate()
+        .map(|(number, source)| format!("{number}: {}", source.source))
+        .collect();
+    Failure::usage(format!("there is no connection {number} in the trace; there are {}", names.join(", ")))
 }

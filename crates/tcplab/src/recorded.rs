@@ -138,14 +138,14 @@ impl Remarks {
         let left_out = self.left_out.iter().map(|(why, count)| (count, why.in_words()));
         let unfit = self.unfit.iter().map(|(why, count)| (count, why.in_words()));
         for (count, why) in left_out.chain(unfit) {
-            output::say(&format!("tcplab: {count} connections are left out: they {why}"));
+            output::say(&format!("tcplab: connections left out: {count} (they {why})"));
         }
         for (doubt, count) in &self.doubts {
-            output::say(&format!("tcplab: {count} connections {}", doubt.in_words()));
+            output::say(&format!("tcplab: connections assessed in doubt: {count} ({})", doubt.in_words()));
         }
         let segments: u64 = self.files.iter().map(|file| file.segments).sum();
         output::say(&format!(
-            "tcplab: {} connections assessed, {} of them from both ends, in {} files with {segments} segments",
+            "tcplab: connections assessed: {}, of them from both ends: {}; files: {}, segments: {segments}",
             self.assessed,
             self.both_sides,
             self.files.len()

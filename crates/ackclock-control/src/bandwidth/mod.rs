@@ -12,7 +12,7 @@
 //! | [`TcsaPrime`] | sender | repeated CSA, until two in a row are within 10 % of each other |
 //! | [`PacketPair`] | sender | acknowledgements of pairs sent back to back |
 //! | [`Receiver`] | receiver | bursts that its own acknowledgements allow; min, mean, median or max of K |
-//! | [`pbm`], [`pbm_prime`] | trace | the mode over bunches of packets |
+//! | [`pbm`], [`pbm_prime`], [`pbm_between`] | trace | the mode over bunches of packets |
 
 mod csa;
 mod kind;
@@ -24,7 +24,7 @@ mod tssf;
 pub use csa::{Csa, Tcsa, TcsaPrime};
 pub use kind::{CsaConfig, InvalidEstimator, SenderEstimatorKind};
 pub use packet_pair::PacketPair;
-pub use pbm::{pbm, pbm_prime};
+pub use pbm::{Passage, pbm, pbm_between, pbm_prime};
 pub use receiver::{Combine, Receiver, ReceiverEstimates};
 pub use tssf::Tssf;
 

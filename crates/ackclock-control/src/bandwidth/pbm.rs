@@ -4,21 +4,34 @@
 //! Allman and V. Paxson use it (SIGCOMM 1999, §3.2): PBM over a whole trace as the benchmark, PBM′ up to the
 //! first loss.
 //!
+//! A path shows its bandwidth only to packets that are sent faster than that. So where the sender's side of the trace
+//! is known, a bunch counts if its packets arrived at least twice as far apart as they were sent; the others show the
+//! pace of the sender, in slow start that of its round trips.
+//!
 //! Deviations: of Paxson's method the core, without its search for changes of route and for links of several
 //! channels: bunches of two to five packets give one estimate each; the mode is the densest range of a fifth
-//! among all of them, and the answer the median within it.
+//! among all of them, and the answer the median within it. His bounds for what counts as sent fast enough come from the
+//! resolution of the clocks; here they are that factor of two.
 
 use super::bytes_per_second;
 use crate::Instant;
 
-/// PBM over arrivals at the receiver: times and payload bytes. The bandwidth in bytes a second, if there is a
-/// mode.
+/// A packet that was seen at both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// When it left the sender, by the sender's clock.
+    pub sent: Instant,
+    /// When it came to the receiver, by the receiver's clock.
+    pub arrived: Instant,
+    /// Its payload.
+    pub bytes: u64,
+}
+
+/// PBM over arrivals at the receiver, whose sender was not seen: times and payload bytes. The bandwidth in bytes a
+/// second, if there is a mode.
 pub fn pbm(arrivals: impl IntoIterator<Item = (Instant, u64)>) -> Option<u64> {
-    let arrivals: Vec<(Instant, u64)> = arrivals.into_iter().take(ARRIVALS_MAX).collect();
-    let mut estimates: Vec<u64> = BUNCHES.flat_map(|size| bunches(&arrivals, size)).collect();
-    estimates.sort_unstable();
-    let mode = densest(&estimates)?;
-    mode.get(mode.len() / 2).copied()
+    let sent = Instant::ZERO;
+    pbm_between(arrivals.into_iter().map(|(arrived, bytes)| Passage { sent, arrived, bytes }))
 }
 
 /// PBM′: as [`pbm`], up to the first loss, which `lost` tells for each arrival.
@@ -26,12 +39,29 @@ pub fn pbm_prime(arrivals: impl IntoIterator<Item = (Instant, u64, bool)>) -> Op
     pbm(arrivals.into_iter().take_while(|(.., lost)| !lost).map(|(at, bytes, _)| (at, bytes)))
 }
 
-/// One estimate for each bunch of `size` packets in a row: the bytes after the first, in the time since it.
-fn bunches(arrivals: &[(Instant, u64)], size: usize) -> impl Iterator<Item = u64> + '_ {
-    arrivals.windows(size).filter_map(|bunch| {
-        let (&(first, _), rest) = bunch.split_first()?;
-        let &(last, _) = rest.last()?;
-        bytes_per_second(rest.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes)), first, last)
+/// PBM over packets that were seen at both ends, in the order of their arrival. The bandwidth in bytes a second, if
+/// there is a mode.
+pub fn pbm_between(packets: impl IntoIterator<Item = Passage>) -> Option<u64> {
+    let packets: Vec<Passage> = packets.into_iter().take(PACKETS_MAX).collect();
+    let mut estimates: Vec<u64> = BUNCHES.flat_map(|size| bunches(&packets, size)).collect();
+    estimates.sort_unstable();
+    let mode = densest(&estimates)?;
+    mode.get(mode.len() / 2).copied()
+}
+
+/// One estimate for each bunch of `size` packets in a row that the path spread: the bytes after the first, in the time
+/// since it.
+fn bunches(packets: &[Passage], size: usize) -> impl Iterator<Item = u64> + '_ {
+    packets.windows(size).filter_map(|bunch| {
+        let (first, rest) = bunch.split_first()?;
+        let last = rest.last()?;
+        let (sent_in, arrived_in) =
+            (last.sent.saturating_since(first.sent), last.arrived.saturating_since(first.arrived));
+        if sent_in.saturating_mul(SPREAD_MIN) > arrived_in {
+            return None;
+        }
+        let bytes = rest.iter().fold(0, |sum: u64, packet| sum.saturating_add(packet.bytes));
+        bytes_per_second(bytes, first.arrived, last.arrived)
     })
 }
 
@@ -54,5 +84,7 @@ fn densest(sorted: &[u64]) -> Option<&[u64]> {
 }
 
 const BUNCHES: std::ops::RangeInclusive<usize> = 2..=5;
-/// The most arrivals looked at: a trace of 1.5 GB.
-const ARRIVALS_MAX: usize = 1 << 20;
+/// How many times longer than it was sent a bunch must have arrived.
+const SPREAD_MIN: u32 = 2;
+/// The most packets looked at: a trace of 1.5 GB.
+const PACKETS_MAX: usize = 1 << 20;

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::{
-    Combine, Csa, CsaConfig, PacketPair, Receiver, SenderEstimatorKind, Tcsa, TcsaPrime, Tssf, pbm,
-    pbm_prime, run,
+    Combine, Csa, CsaConfig, PacketPair, Passage, Receiver, SenderEstimatorKind, Tcsa, TcsaPrime, Tssf, pbm,
+    pbm_between, pbm_prime, run,
 };
 use crate::Instant;
 
@@ -155,6 +155,28 @@ fn pbm_prime_stops_at_the_first_loss() {
     let fast = (0..90).map(|n| (Instant::from_millis(200 + n), SMSS, n == 0));
     assert_eq!(pbm_prime(slow.clone().chain(fast.clone())), Some(100_000));
     assert_eq!(pbm(slow.chain(fast).map(|(at, bytes, _)| (at, bytes))), Some(1_000_000));
+}
+
+#[test]
+fn pbm_tells_the_path_from_the_sender_where_both_ends_are_seen() {
+    // Slow start over 100 ms: flights of 1, 1, 1, 2 and 3 segments, of which those sent together arrive 1 ms apart. Most
+    // bunches show the round trip.
+    let flights = [1, 1, 1, 2, 3].into_iter().zip([0, 100, 200, 300, 400]);
+    let packets: Vec<Passage> = flights
+        .flat_map(|(segments, ms)| {
+            (0..segments).map(move |n| Passage {
+                sent: Instant::from_millis(ms),
+                arrived: Instant::from_millis(ms + 50 + n),
+                bytes: SMSS,
+            })
+        })
+        .collect();
+    assert_eq!(pbm_between(packets.iter().copied()), Some(1_000_000));
+    let arrivals = packets.iter().map(|packet| (packet.arrived, packet.bytes));
+    assert!(pbm(arrivals).is_some_and(|rate| rate < 100_000), "the receiver alone is fooled");
+    // Sent as far apart as they arrive, they say nothing of the path.
+    let paced = packets.iter().map(|packet| Passage { sent: packet.arrived, ..*packet });
+    assert_eq!(pbm_between(paced), None);
 }
 
 #[test]

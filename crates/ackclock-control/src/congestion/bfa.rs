@@ -271,7 +271,12 @@ impl Controller for Bfa {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::default().with("srv_us", self.srv / 1000).with("avoiding", i64::from(self.avoiding))
+        let (on, off) = if self.srtt.is_some() { self.thresholds() } else { (0, 0) };
+        Snapshot::default()
+            .with("srv_us", self.srv / 1000)
+            .with("avoiding", i64::from(self.avoiding))
+            .with("sigma_on_us", on / 1000)
+            .with("sigma_off_us", off / 1000)
     }
 
     window_methods!();

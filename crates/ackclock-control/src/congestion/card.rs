@@ -8,8 +8,9 @@
 //! first time. A round trip is the smallest that was measured within it. On losses, Reno.
 
 use super::round::RoundTimes;
+use super::snapshot::signed;
 use super::window::{SlowStart, Window, window_methods};
-use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
+use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Snapshot, Start, Timeout, Undo};
 
 /// Congestion Avoidance using Round-trip Delay.
 #[derive(Clone, Debug)]
@@ -82,6 +83,11 @@ impl Controller for Card {
 
     fn on_undo(&mut self, _: &Undo) {
         self.window.undo();
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let (window, rtt) = self.old.unwrap_or_default();
+        Snapshot::default().with("window_old", signed(window)).with("rtt_old_us", signed(rtt / 1000))
     }
 
     window_methods!();

@@ -10,6 +10,7 @@
 //! an acknowledgement adds all that it acknowledges (RFC 9406 §4.3 with L infinite).
 
 use super::hystart::HyStart;
+use super::snapshot::signed;
 use super::window::{CWND_MAX, SlowStart, Window};
 use super::{
     About, Ack, Controller, Exception, IdleRestart, LossCause, LossEpisode, Signal, Snapshot, Start, Timeout,
@@ -178,11 +179,11 @@ impl Controller for Cubic {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let signed = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
         Snapshot::default()
             .with("w_max", signed(self.curve.w_max))
             .with("w_est", signed(self.curve.w_est))
             .with("k_ms", signed((self.curve.k * 1000) >> TIME_BITS))
+            .with("css", self.hystart.as_ref().is_some_and(HyStart::is_conservative).into())
     }
 }
 

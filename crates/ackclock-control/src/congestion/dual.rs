@@ -8,8 +8,9 @@
 //! measured within it. On losses, Reno.
 
 use super::round::RoundTimes;
+use super::snapshot::signed;
 use super::window::{SlowStart, Window, window_methods};
-use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
+use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Snapshot, Start, Timeout, Undo};
 
 /// The controller of 1992.
 #[derive(Clone, Debug)]
@@ -83,6 +84,14 @@ impl Controller for Dual {
 
     fn on_undo(&mut self, _: &Undo) {
         self.window.undo();
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        // None is measured as long as the largest is zero.
+        let rtt_min = self.rtt_min.min(self.rtt_max);
+        Snapshot::default()
+            .with("rtt_min_us", signed(rtt_min / 1000))
+            .with("rtt_max_us", signed(self.rtt_max / 1000))
     }
 
     window_methods!();

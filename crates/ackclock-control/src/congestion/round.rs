@@ -79,6 +79,14 @@ impl Default for RoundTimes {
     }
 }
 
+/// Bytes in a time, in bytes a second; zero if no time passed.
+pub(super) fn per_second(bytes: u64, ns: u64) -> u64 {
+    match bytes.checked_mul(1_000_000_000) {
+        Some(product) => product.checked_div(ns).unwrap_or(0),
+        None => u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(ns.max(1))).unwrap_or(u64::MAX),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Rounds;

@@ -7,9 +7,14 @@ pub struct Snapshot {
     len: usize,
 }
 
+/// A number that is never below zero, for a snapshot.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
 impl Snapshot {
     /// The most values a snapshot holds.
-    pub const MAX: usize = 8;
+    pub const MAX: usize = 10;
 
     /// Adds a value; beyond [`Self::MAX`] it is left out.
     #[must_use]

@@ -8,9 +8,10 @@
 //! segment was in transit" is a segment per smallest round trip; slow start lasts while the same test, per
 //! segment added, succeeds. On losses, Reno.
 
-use super::round::Rounds;
+use super::round::{Rounds, per_second};
+use super::snapshot::signed;
 use super::window::{SlowStart, Window, window_methods};
-use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
+use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Snapshot, Start, Timeout, Undo};
 use crate::time::nanos;
 
 /// Slow Start and Search.
@@ -112,12 +113,16 @@ impl Controller for TriS {
         self.window.undo();
     }
 
-    window_methods!();
-}
+    fn snapshot(&self) -> Snapshot {
+        let (outstanding, throughput) = self.old.unwrap_or_default();
+        let one_segment = per_second(self.window.smss(), self.rtt_min);
+        Snapshot::default()
+            .with("outstanding", signed(outstanding))
+            .with("throughput_bytes_per_second", signed(throughput))
+            .with("one_segment_bytes_per_second", signed(one_segment))
+    }
 
-fn per_second(bytes: u64, ns: u64) -> u64 {
-    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(ns.max(1));
-    u64::try_from(rate).unwrap_or(u64::MAX)
+    window_methods!();
 }
 
 #[cfg(test)]

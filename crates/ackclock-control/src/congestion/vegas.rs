@@ -7,11 +7,18 @@
 //!
 //! Deviations: BaseRTT is the smallest round trip of data, where the paper's counts the handshake's too
 //! ([`Thresholds::with_handshake`] chooses that); the round trip compared is the smallest of those that ended since
-//! the last comparison, not the distinguished segment's alone, whose acknowledgement the peer may have delayed; the
-//! linear change of a round trip is made at its start, at once; on a loss the window is halved, as in the Reno that
-//! Vegas was made from (the paper does not say).
+//! the last comparison, not the distinguished segment's alone, whose acknowledgement the peer may have delayed; what
+//! was sent in it is at least what is in transit at its end (below); the linear change of a round trip is made at its
+//! start, at once; on a loss the window is halved, as in the Reno that Vegas was made from (the paper does not say).
+//!
+//! Where each segment is acknowledged, "how many bytes are transmitted between the time that segment is sent and its
+//! acknowledgment is received" is what is in transit when that acknowledgement comes, and both are the window. An
+//! acknowledgement of two segments may cover one that left before the distinguished one: of an odd window one segment
+//! less is transmitted in that time. Diff would be a segment although nothing is queued, and with α of 1 an odd window
+//! would never grow again, be it of 3 segments or of 15 on a path that holds 33.
 
-use super::round::RoundTimes;
+use super::round::{RoundTimes, per_second};
+use super::snapshot::signed;
 use super::window::{SlowStart, Window, window_methods};
 use super::{
     About, Ack, Controller, IdleRestart, LossEpisode, Parameter, Sent, Settings, Signal, Snapshot, Start,
@@ -31,8 +38,22 @@ pub struct Vegas {
     base_rtt: u64,
     /// Bytes sent since the distinguished segment, which is the first of this round.
     sent_in_round: u64,
+    /// What was compared last.
+    compared: Comparison,
     /// In slow start: whether the window doubles in this round or stands still to be measured.
     doubling: bool,
+}
+
+/// What §III-B compares at the end of a round trip.
+#[derive(Clone, Copy, Debug, Default)]
+struct Comparison {
+    /// The window over BaseRTT, and what was sent in the round trip over it, in bytes a second.
+    expected: u64,
+    actual: u64,
+    /// Diff in hundredths of a segment: (Expected - Actual) * BaseRTT.
+    extra: u64,
+    /// The how-manieth it is.
+    number: u64,
 }
 
 /// The thresholds of Vegas, in segments queued ("buffers"): below α the window grows, above β it shrinks, above
@@ -103,7 +124,7 @@ impl Vegas {
         source: "Brakmo and Peterson, TCP Vegas, IEEE JSAC 13(8)",
         signal: Signal::Delay,
         keeps_in_queue: "one to three segments",
-        deviations: "BaseRTT is that of data unless base=any; compares the smallest round trip, as acknowledgements may be delayed; a round trip's linear change is made at its start; halves on loss, as Reno",
+        deviations: "BaseRTT is that of data unless base=any; compares the smallest round trip and what is in transit at its end, as acknowledgements may be delayed; a round trip's linear change is made at its start; halves on loss, as Reno",
         exceptions: &[],
     };
     /// What it is with thresholds of 2 and 4.
@@ -125,6 +146,7 @@ impl Vegas {
             rounds: RoundTimes::new(),
             base_rtt: u64::MAX,
             sent_in_round: 0,
+            compared: Comparison::default(),
             // The first window is a fixed one: what its acknowledgements tell is valid.
             doubling: false,
         }
@@ -142,9 +164,11 @@ impl Vegas {
         self.window.set_ssthresh(bytes.max(self.window.cwnd()));
     }
 
-    /// The end of a round trip: Actual against Expected.
-    fn decide(&mut self, rtt: Option<u64>) {
-        let extra = rtt.and_then(|rtt| self.extra_segments(rtt));
+    /// The end of a round trip, with so many bytes in transit: Actual against Expected.
+    fn decide(&mut self, rtt: Option<u64>, in_transit: u64) {
+        let compared = rtt.and_then(|rtt| self.compare(rtt, in_transit));
+        self.compared = compared.unwrap_or(self.compared);
+        let extra = compared.map(|compared| compared.extra);
         let Thresholds { alpha, beta, gamma, .. } = self.thresholds;
         if self.window.in_slow_start() {
             // §III-C: exponential growth only every other round trip, so that the comparison is valid; when
@@ -165,17 +189,23 @@ impl Vegas {
         }
     }
 
-    /// Diff in hundredths of a segment: (Expected - Actual) * BaseRTT.
-    fn extra_segments(&self, rtt: u64) -> Option<u64> {
+    fn compare(&self, rtt: u64, in_transit: u64) -> Option<Comparison> {
         if self.sent_in_round == 0 || rtt == 0 {
             return None;
         }
+        // What is acknowledged together with the distinguished segment may have left before it.
+        let sent = self.sent_in_round.max(in_transit);
         // §III-B: Expected = WindowSize / BaseRTT; Actual = bytes sent while the distinguished segment was on
         // its way, divided by its round trip.
-        let expected = u128::from(self.window.cwnd());
-        let actual = u128::from(self.sent_in_round) * u128::from(self.base_rtt) / u128::from(rtt);
-        let extra = expected.saturating_sub(actual) * 100 / u128::from(self.window.smss());
-        u64::try_from(extra).ok()
+        let (cwnd, smss) = (self.window.cwnd(), u128::from(self.window.smss()));
+        let moved = u128::from(sent) * u128::from(self.base_rtt) / u128::from(rtt);
+        let extra = u128::from(cwnd).saturating_sub(moved) * 100 / smss;
+        Some(Comparison {
+            expected: per_second(cwnd, self.base_rtt),
+            actual: per_second(sent, rtt),
+            extra: u64::try_from(extra).ok()?,
+            number: self.compared.number + 1,
+        })
     }
 }
 
@@ -196,7 +226,7 @@ impl Controller for Vegas {
         }
         if let Some(rtt) = self.rounds.on_ack(ack) {
             if Window::may_grow(ack) {
-                self.decide(rtt);
+                self.decide(rtt, ack.prior_in_flight);
             }
             self.sent_in_round = 0;
         }
@@ -218,10 +248,19 @@ impl Controller for Vegas {
         self.window.undo();
     }
 
+    /// What figure 8 shows; zero as long as it is not known.
     fn snapshot(&self) -> Snapshot {
+        let base_rtt = if self.base_rtt == u64::MAX { 0 } else { self.base_rtt };
+        let Comparison { expected, actual, extra, number } = self.compared;
         Snapshot::default()
-            .with("base_rtt_us", i64::try_from(self.base_rtt / 1000).unwrap_or(i64::MAX))
-            .with("doubling", i64::from(self.doubling))
+            .with("base_rtt_us", signed(base_rtt / 1000))
+            .with("expected_bytes_per_second", signed(expected))
+            .with("actual_bytes_per_second", signed(actual))
+            .with("diff_hundredths", signed(extra))
+            .with("alpha", self.thresholds.alpha.into())
+            .with("beta", self.thresholds.beta.into())
+            .with("doubling", self.doubling.into())
+            .with("comparisons", signed(number))
     }
 
     window_methods!();

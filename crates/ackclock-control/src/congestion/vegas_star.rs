@@ -14,6 +14,7 @@
 use std::time::Duration;
 
 use super::round::Rounds;
+use super::snapshot::signed;
 use super::vegas::{Thresholds, Vegas};
 use super::{
     About, Ack, Controller, IdleRestart, LossEpisode, RecoveryEnd, Sent, Signal, Snapshot, Start, Timeout,
@@ -157,7 +158,7 @@ impl Controller for VegasStar {
     }
 
     fn snapshot(&self) -> Snapshot {
-        self.vegas.snapshot().with("bandwidth", i64::try_from(self.bandwidth).unwrap_or(i64::MAX))
+        self.vegas.snapshot().with("bandwidth", signed(self.bandwidth))
     }
 }
 

@@ -79,8 +79,8 @@ impl AckPolicy {
     /// 4.3BSD: 35 % of the window or 200 ms.
     pub const BSD_4_3: Self = Self::WindowShare { percent: 35, delay_max: Duration::from_millis(200) };
 
-    /// The policy that these words describe: `every-second` or `every-second:DELAY`, `window-share` or
-    /// `window-share:PERCENT,DELAY`. The delay is at most 500 ms (RFC 9293 MUST-40).
+    /// The policy that these words describe: `every-second` or `every-second:DELAY`, `every-second-tick:TIME`,
+    /// `window-share` or `window-share:PERCENT,DELAY`. Delay and time are at most 500 ms (RFC 9293 MUST-40).
     ///
     /// # Errors
     /// [`InvalidParameter`], whose message lists what would do.
@@ -91,6 +91,7 @@ impl AckPolicy {
             None if words == "every-second" => Self::EVERY_SECOND,
             None if words == "window-share" => Self::BSD_4_3,
             Some(("every-second", word)) => Self::EverySecondSegment { delay_max: delay(word)? },
+            Some(("every-second-tick", word)) => Self::EverySecondByTick { tick: delay(word)? },
             Some(("window-share", parameters)) => {
                 let (percent, word) = parameters.split_once(',').ok_or_else(wrong)?;
                 let percent = exact(percent.trim_end_matches('%'), 1).and_then(|n| u8::try_from(n).ok());
@@ -108,7 +109,7 @@ impl AckPolicy {
     /// [`InvalidParameter`] for a delay of more than 500 ms (RFC 9293 MUST-40) or a share outside 1 to 100 %.
     pub fn check(self) -> Result<(), InvalidParameter> {
         let share_fits = match self {
-            Self::EverySecondSegment { .. } => true,
+            Self::EverySecondSegment { .. } | Self::EverySecondByTick { .. } => true,
             Self::WindowShare { percent, .. } => (1..=100).contains(&percent),
         };
         if share_fits && self.delay_max() <= DELAY_MAX {
@@ -122,6 +123,7 @@ impl fmt::Display for AckPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EverySecondSegment { delay_max } => write!(f, "every-second:{delay_max:?}"),
+            Self::EverySecondByTick { tick } => write!(f, "every-second-tick:{tick:?}"),
             Self::WindowShare { percent, delay_max } => write!(f, "window-share:{percent},{delay_max:?}"),
         }
     }
@@ -154,8 +156,8 @@ impl Ecn {
 
 const UNDO_VALID: &str = "for undo, choose off, all, or any of timestamps, dsack, frto, min-rtt:N (N of 1 to 4 quarters of the smallest round \
      trip), separated by commas";
-const ACKS_VALID: &str = "for acknowledgements, choose every-second, every-second:DELAY, window-share, or window-share:PERCENT,DELAY, as \
-    window-share:35,200ms; the delay is at most 500ms, the share 1 to 100 %";
+const ACKS_VALID: &str = "for acknowledgements, choose every-second, every-second:DELAY, every-second-tick:TIME, window-share, or \
+    window-share:PERCENT,DELAY, as window-share:35,200ms; delay and time are at most 500ms, the share 1 to 100 %";
 const ECN_VALID: &str = "for ECN, choose off, classic (RFC 3168) or accurate (RFC 9768)";
 
 // RFC 9293 MUST-40: an acknowledgement is delayed by less than 0.5 seconds.
@@ -188,6 +190,9 @@ mod tests {
         assert_eq!(AckPolicy::find("window-share"), Ok(Profile::find("none-1987").unwrap().acks));
         let policy = AckPolicy::EverySecondSegment { delay_max: ms(100) };
         assert_eq!(AckPolicy::find("every-second:100ms"), Ok(policy));
+        let policy = AckPolicy::EverySecondByTick { tick: ms(200) };
+        assert_eq!(AckPolicy::find("every-second-tick:200ms"), Ok(policy));
+        assert_eq!(policy.to_string().parse(), Ok(policy));
         let policy = AckPolicy::WindowShare { percent: 50, delay_max: ms(500) };
         assert_eq!(AckPolicy::find("window-share:50%, 0.5s"), Ok(policy));
         assert_eq!(policy.to_string().parse(), Ok(policy));

@@ -242,6 +242,35 @@ fn whole_window(controller: &dyn Controller, rtt: Duration, prior_delivered: u64
     Ack { bytes_acked, srtt: rtt, ..ack(Instant::ZERO, rtt, prior_delivered + bytes_acked, prior_delivered) }
 }
 
+/// Goal: traces of the delay-based controllers show what their papers' rules look at.
+#[test]
+fn controllers_show_the_numbers_of_their_papers() {
+    fn after(mut controller: impl Controller) -> Vec<(&'static str, i64)> {
+        controller.limit_slow_start(0);
+        let mut delivered = 0;
+        for rtt in [100, 100, 130, 130] {
+            let acked = whole_window(&controller, ms(rtt), delivered);
+            delivered = acked.delivered;
+            controller.on_ack(&acked);
+        }
+        controller.snapshot().iter().collect()
+    }
+    assert_eq!(after(Dual::new(&start(10))), [("rtt_min_us", 100_000), ("rtt_max_us", 130_000)]);
+    // Of the fourth round trip, at whose end the window is moved for the first time.
+    assert_eq!(after(Card::new(&start(10))), [("window_old", 10_000), ("rtt_old_us", 130_000)]);
+    // Ten segments outstanding, over the shorter of the last two round trips; one over the shortest of all.
+    let rates = [
+        ("outstanding", 10_000),
+        ("throughput_bytes_per_second", 100_000),
+        ("one_segment_bytes_per_second", 10_000),
+    ];
+    assert_eq!(after(TriS::new(&start(10))), rates);
+    let bfa = after(Bfa::new(&start(10), Bfa::PAPER));
+    let names: Vec<&str> = bfa.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["srv_us", "avoiding", "sigma_on_us", "sigma_off_us"]);
+    assert_eq!((bfa[2].1, bfa[3].1), (10_000, -10_000));
+}
+
 #[test]
 fn dctcp_reduces_by_half_of_alpha() {
     for row in rows(include_str!("dctcp_reduction.csv")) {

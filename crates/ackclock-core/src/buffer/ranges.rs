@@ -57,9 +57,16 @@ impl RangeSet {
         if start >= end {
             return;
         }
-        if let Some((&before, &covered)) = self.ends.range(..start).next_back()
-            && covered >= start
+        let joins_next = self.ends.range(start..=end).next().is_some();
+        if let Some((&before, covered)) = self.ends.range_mut(..start).next_back()
+            && *covered >= start
         {
+            if !joins_next {
+                // Mostly a range grows at its end, and stays where it is.
+                self.bytes += end.max(*covered).since(*covered);
+                *covered = end.max(*covered);
+                return;
+            }
             start = before;
         }
         while let Some((&next, &covered)) = self.ends.range(start..=end).next() {

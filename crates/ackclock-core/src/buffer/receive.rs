@@ -67,8 +67,10 @@ impl ReceiveBuffer {
     /// Takes text at `start`, which the caller has cut to the window.
     #[inline]
     pub(crate) fn insert(&mut self, start: Position, data: &[u8]) -> Received {
-        if start == self.next && self.ahead.is_empty() {
-            // The common case: next in order, nothing waiting.
+        let reaches_ahead =
+            || self.ahead.first().is_some_and(|(first, _)| start + data.len() as u64 >= first);
+        if start == self.next && !reaches_ahead() {
+            // The common case: next in order, and what waits ahead, if anything, goes on waiting.
             let taken = self.ring.append(data);
             let advanced = if taken { data.len() as u64 } else { 0 };
             self.next += advanced;
@@ -84,8 +86,8 @@ impl ReceiveBuffer {
             return Received { duplicate: data.len() as u64, ..Received::default() };
         }
         let touches = |at| self.ahead.containing(at).is_some();
-        let begins_range = from > self.next && !touches(from.back(1)) && !touches(from) && !touches(end);
-        if begins_range && self.ahead.len() >= Self::RANGES_MAX {
+        let begins_range = || from > self.next && !touches(from.back(1)) && !touches(from) && !touches(end);
+        if self.ahead.len() >= Self::RANGES_MAX && begins_range() {
             return Received { out_of_order: true, dropped: true, ..Received::default() };
         }
         let mut fresh = 0;

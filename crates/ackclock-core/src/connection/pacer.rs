@@ -132,6 +132,10 @@ impl Connection {
         let granularity = u64::from(self.timer_granularity_ns);
         // The first flight, and windows smaller than a quantum: see the module.
         let spreads_window = self.delivery.bytes > 0 && nanos(self.rtt.srtt()) > granularity;
+        if self.is_held(now) && spreads_window && self.tcp.pacing {
+            // Whatever the rate: there is one.
+            return None;
+        }
         match self.rate(spreads_window) {
             Some(rate) => self.pace_at(now, rate.max(1), chosen),
             None => {
@@ -144,9 +148,14 @@ impl Connection {
         }
     }
 
+    /// Once held, a sender waits until he is even, or each acknowledgement would let a segment go.
+    #[inline]
+    fn is_held(&self, now: Instant) -> bool {
+        self.timers.pacing != Timers::UNSET && self.timers.pacing > now
+    }
+
     fn pace_at(&mut self, now: Instant, rate: u64, chosen: Chosen) -> Option<Chosen> {
-        // Once held, a sender waits until he is even, or each acknowledgement would let a segment go.
-        if self.timers.pacing != Timers::UNSET && self.timers.pacing > now {
+        if self.is_held(now) {
             return None;
         }
         self.timers.pacing = Timers::UNSET;

@@ -96,35 +96,36 @@ pub struct ListenerId {
 /// A driver hands in packets and the time, then takes out packets, events and the next deadline until there are
 /// none; it should empty [`poll_transmit`](Self::poll_transmit) before it asks for the rest. Times must
 /// not run backwards; one that does is taken for the latest seen.
+///
+/// The order of the fields is that of use: what each segment needs lies together, and the rest behind it.
+#[repr(C)]
 pub struct Endpoint {
-    /// The secret in it is wiped once the keys are derived.
-    config: EndpointConfig,
     now: Instant,
-    addresses: Addresses,
-    budget: Budget,
-
-    demux: Demux,
-    connections: Slots<Live>,
-    /// How many connections the demultiplexer knows.
-    bound: usize,
     /// The connection that had the last segment: most likely the next one's, too.
     last_connection: u32,
-    timers: TimerWheel,
-    orphans: Orphans,
-
-    listeners: Listeners,
-    half_open: SynQueue,
-    time_wait: TimeWaitTable,
-    cookies: Cookies,
-    isn: IsnGenerator,
-    ports: Ports,
-
-    replies: Replies,
+    connections: Slots<Live>,
     transmit: IndexQueue,
     events: Events,
+    timers: TimerWheel,
+    replies: Replies,
     traces: Traces,
     header: [u8; HEADER_MAX],
     counters: Counters,
+    half_open: SynQueue,
+    time_wait: TimeWaitTable,
+
+    demux: Demux,
+    /// How many connections the demultiplexer knows.
+    bound: usize,
+    budget: Budget,
+    orphans: Orphans,
+    addresses: Addresses,
+    listeners: Listeners,
+    cookies: Cookies,
+    isn: IsnGenerator,
+    ports: Ports,
+    /// The secret in it is wiped once the keys are derived.
+    config: EndpointConfig,
 }
 
 impl Endpoint {
@@ -348,6 +349,17 @@ impl Endpoint {
     #[must_use]
     pub fn memory(&self) -> (usize, usize) {
         (self.budget.used(), self.budget.limit())
+    }
+
+    /// Reads a little of all that a segment for the connection which had the last one will need, and does nothing with
+    /// it: memory then brings it all at once, and not one thing after the other.
+    ///
+    /// For drivers of so many endpoints that each has left the caches by its next segment.
+    #[inline]
+    pub fn warm(&self) {
+        if let Some(live) = self.connections.at(self.last_connection) {
+            live.connection.warm();
+        }
     }
 
     /// Takes note of the time. A clock that runs backwards stands still here.

@@ -3,8 +3,18 @@
 use std::collections::VecDeque;
 
 /// First in, first out; an index that waits already is not added again.
-#[derive(Debug, Default)]
+///
+/// The first of those that wait stands in the queue itself: an endpoint with one connection has nothing elsewhere.
+#[derive(Debug)]
 pub(super) struct IndexQueue {
+    /// [`NONE`]: nobody waits.
+    first: u32,
+    rest: Option<Box<Rest>>,
+}
+
+/// Who waits behind the first.
+#[derive(Debug, Default)]
+struct Rest {
     order: VecDeque<u32>,
     waiting: Vec<bool>,
 }
@@ -13,6 +23,32 @@ impl IndexQueue {
     /// Adds an index to the end, unless it waits already.
     #[inline]
     pub(super) fn push(&mut self, index: u32) {
+        if self.first == NONE {
+            self.first = index;
+        } else if self.first != index {
+            self.rest.get_or_insert_default().push(index);
+        }
+    }
+
+    /// Takes the first index out.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<u32> {
+        if self.first == NONE {
+            return None;
+        }
+        let next = self.rest.as_mut().and_then(|rest| rest.pop());
+        Some(std::mem::replace(&mut self.first, next.unwrap_or(NONE)))
+    }
+}
+
+impl Default for IndexQueue {
+    fn default() -> Self {
+        Self { first: NONE, rest: None }
+    }
+}
+
+impl Rest {
+    fn push(&mut self, index: u32) {
         let place = index as usize;
         if place >= self.waiting.len() {
             self.waiting.resize(place + 1, false);
@@ -25,9 +61,7 @@ impl IndexQueue {
         }
     }
 
-    /// Takes the first index out.
-    #[inline]
-    pub(super) fn pop(&mut self) -> Option<u32> {
+    fn pop(&mut self) -> Option<u32> {
         let index = self.order.pop_front()?;
         if let Some(waiting) = self.waiting.get_mut(index as usize) {
             *waiting = false;
@@ -36,8 +70,13 @@ impl IndexQueue {
     }
 }
 
+/// No index: tables are smaller.
+const NONE: u32 = u32::MAX;
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -47,5 +86,24 @@ mod tests {
         assert_eq!([queue.pop(), queue.pop(), queue.pop(), queue.pop()], [Some(3), Some(1), Some(2), None]);
         queue.push(3);
         assert_eq!(queue.pop(), Some(3));
+    }
+
+    proptest! {
+        /// Against a plain list.
+        #[test]
+        fn agrees_with_a_list(steps in prop::collection::vec(prop::option::of(0u32..6), 1..200)) {
+            let (mut queue, mut model) = (IndexQueue::default(), VecDeque::new());
+            for step in steps {
+                match step {
+                    Some(index) => {
+                        queue.push(index);
+                        if !model.contains(&index) {
+                            model.push_back(index);
+                        }
+                    }
+                    None => prop_assert_eq!(queue.pop(), model.pop_front()),
+                }
+            }
+        }
     }
 }

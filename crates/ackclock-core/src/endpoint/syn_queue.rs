@@ -16,11 +16,12 @@ use super::timers::{TIMER_BYTES, TimerWheel};
 use crate::connection::{Offer, WINDOW_SCALE_MAX, default_mss};
 use crate::{FourTuple, Instant, ListenerId, TcpConfig};
 
-/// All half-open connections of an endpoint.
+/// All half-open connections of an endpoint. Each turn of a driver asks for the timers, which come first.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct SynQueue {
-    records: Slots<HalfOpen>,
     timers: TimerWheel,
+    records: Slots<HalfOpen>,
     by_source: HashMap<Source, usize, KeyedState>,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct TimerWheel {
     levels_used: u16,
     /// `None` while all indices are below [`FEW`].
     levels: Option<Box<[Level; LEVELS]>>,
-    nodes: Vec<Node>,
+    nodes: Nodes,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,13 @@ struct Slot {
     head: u32,
     /// No deadline in this slot is earlier.
     earliest: Instant,
+}
+
+/// All timers. The first stands here itself: an endpoint with one connection has no others.
+#[derive(Debug)]
+struct Nodes {
+    first: Node,
+    others: Vec<Node>,
 }
 
 /// A timer, linked to the others of its slot in both directions.
@@ -58,19 +65,13 @@ struct Place {
 
 impl TimerWheel {
     pub(super) fn new(now: Instant) -> Self {
-        Self { elapsed: tick(now), levels_used: 0, levels: None, nodes: Vec::new() }
+        Self { elapsed: tick(now), levels_used: 0, levels: None, nodes: Nodes::new() }
     }
 
     /// Sets the timer of `index`, whether or not it is set.
     pub(super) fn arm(&mut self, index: u32, deadline: Instant) {
-        if self.nodes.len() <= index as usize {
-            if self.nodes.is_empty() {
-                self.nodes.reserve_exact(index as usize + 1);
-            }
-            self.nodes.resize(index as usize + 1, Node::DISARMED);
-            if self.levels.is_none() && self.nodes.len() > FEW {
-                self.build();
-            }
+        if self.nodes.reach(index) && self.levels.is_none() && self.nodes.len() > FEW {
+            self.build();
         }
         self.disarm(index);
         self.link(index, deadline);
@@ -88,13 +89,22 @@ impl TimerWheel {
 
     /// All timers that are set.
     fn armed(&self) -> impl Iterator<Item = (u32, Instant)> + '_ {
-        let nodes = (0..).zip(&self.nodes);
+        let nodes = (0..).zip(self.nodes.iter());
         nodes.filter(|(_, node)| node.place != NOWHERE).map(|(index, node)| (index, node.deadline))
+    }
+
+    /// The timer that is due first, where there is no wheel.
+    #[inline]
+    fn earliest_of_few(&self) -> Option<(u32, Instant)> {
+        if self.nodes.others.is_empty() {
+            return self.deadline(0).map(|deadline| (0, deadline));
+        }
+        self.armed().min_by_key(|(_, deadline)| *deadline)
     }
 
     /// Takes the timer of `index` back.
     pub(super) fn disarm(&mut self, index: u32) {
-        let Some(node) = self.nodes.get_mut(index as usize) else { return };
+        let Some(node) = self.nodes.get_mut(index) else { return };
         let Node { next, previous, place, .. } = *node;
         if place == NOWHERE {
             return;
@@ -103,10 +113,10 @@ impl TimerWheel {
         if self.levels.is_none() {
             return;
         }
-        if let Some(next) = self.nodes.get_mut(next as usize) {
+        if let Some(next) = self.nodes.get_mut(next) {
             next.previous = previous;
         }
-        match self.nodes.get_mut(previous as usize) {
+        match self.nodes.get_mut(previous) {
             Some(previous) => previous.next = next,
             None => self.set_head(place, next),
         }
@@ -127,14 +137,14 @@ impl TimerWheel {
     /// The deadline of `index`, if its timer is set.
     #[inline]
     pub(super) fn deadline(&self, index: u32) -> Option<Instant> {
-        self.nodes.get(index as usize).filter(|node| node.place != NOWHERE).map(|node| node.deadline)
+        self.nodes.get(index).filter(|node| node.place != NOWHERE).map(|node| node.deadline)
     }
 
     /// When the next timer is due: never later than that, and earlier only after a timer was disarmed.
     #[inline]
     pub(super) fn next(&self) -> Option<Instant> {
         match self.levels {
-            None => self.armed().map(|(_, deadline)| deadline).min(),
+            None => self.earliest_of_few().map(|(_, deadline)| deadline),
             Some(_) => self.first().map(|(_, earliest)| earliest),
         }
     }
@@ -143,8 +153,7 @@ impl TimerWheel {
     pub(super) fn pop_expired(&mut self, now: Instant) -> Option<u32> {
         let now_tick = tick(now).max(self.elapsed);
         if self.levels.is_none() {
-            let due =
-                self.armed().filter(|(_, deadline)| *deadline <= now).min_by_key(|(_, deadline)| *deadline);
+            let due = self.earliest_of_few().filter(|(_, deadline)| *deadline <= now);
             if let Some((index, _)) = due {
                 self.disarm(index);
                 return Some(index);
@@ -193,7 +202,7 @@ impl TimerWheel {
     fn turn(&mut self, place: Place) {
         let mut index = self.head(place);
         self.set_head(place, NIL);
-        while let Some(&Node { deadline, next, .. }) = self.nodes.get(index as usize) {
+        while let Some(&Node { deadline, next, .. }) = self.nodes.get(index) {
             self.link(index, deadline);
             index = next;
         }
@@ -203,7 +212,7 @@ impl TimerWheel {
     fn due_in(&mut self, place: Place, now: Instant) -> Option<u32> {
         let mut index = self.head(place);
         let mut earliest = Instant::FAR_FUTURE;
-        while let Some(node) = self.nodes.get(index as usize) {
+        while let Some(node) = self.nodes.get(index) {
             if node.deadline <= now {
                 return Some(index);
             }
@@ -219,16 +228,16 @@ impl TimerWheel {
     fn link(&mut self, index: u32, deadline: Instant) {
         let place = self.place(deadline);
         if self.levels.is_none() {
-            if let Some(node) = self.nodes.get_mut(index as usize) {
+            if let Some(node) = self.nodes.get_mut(index) {
                 *node = Node { deadline, next: NIL, previous: NIL, place };
             }
             return;
         }
         let next = self.head(place);
-        if let Some(node) = self.nodes.get_mut(index as usize) {
+        if let Some(node) = self.nodes.get_mut(index) {
             *node = Node { deadline, next, previous: NIL, place };
         }
-        if let Some(next) = self.nodes.get_mut(next as usize) {
+        if let Some(next) = self.nodes.get_mut(next) {
             next.previous = index;
         }
         if let Some(slot) = self.slot_mut(place) {
@@ -278,6 +287,47 @@ impl TimerWheel {
         } else {
             self.levels_used |= 1 << place.level;
         }
+    }
+}
+
+impl Nodes {
+    fn new() -> Self {
+        Self { first: Node::DISARMED, others: Vec::new() }
+    }
+
+    fn len(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// Makes a place for `index`; whether there was none.
+    #[inline]
+    fn reach(&mut self, index: u32) -> bool {
+        let is_new = self.len() <= index as usize;
+        if is_new {
+            self.others.resize(index as usize, Node::DISARMED);
+        }
+        is_new
+    }
+
+    #[inline]
+    fn get(&self, index: u32) -> Option<&Node> {
+        match index.checked_sub(1) {
+            None => Some(&self.first),
+            Some(other) => self.others.get(other as usize),
+        }
+    }
+
+    #[inline]
+    fn get_mut(&mut self, index: u32) -> Option<&mut Node> {
+        match index.checked_sub(1) {
+            None => Some(&mut self.first),
+            Some(other) => self.others.get_mut(other as usize),
+        }
+    }
+
+    #[inline]
+    fn iter(&self) -> impl Iterator<Item = &Node> {
+        std::iter::once(&self.first).chain(&self.others)
     }
 }
 

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ackclock_wire::TxPacket;
-use ackclock_wire::pcapng::{self, Direction, Record};
+use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
 
 use crate::{Capabilities, Counters, Device, ReceiveBatch};
 
@@ -67,7 +67,7 @@ impl<D: Device> Captured<D> {
     pub fn to_file(device: D, name: &str, file: File) -> io::Result<Self> {
         let mut writer = Writer::new(file);
         pcapng::section_header(&mut writer.buffer);
-        pcapng::interface(&mut writer.buffer, name, SNAP_LEN);
+        pcapng::interface(&mut writer.buffer, name, LinkType::Raw, SNAP_LEN);
         writer.flush()?;
         Ok(Self { device, capture: Capture(Arc::new(Mutex::new(writer))) })
     }

@@ -1,11 +1,11 @@
-//! Captures at nodes, in the format that Wireshark opens: one interface for each node.
+//! Captures at nodes, in the format that Wireshark and tcpdump open: one interface for each node.
 //!
 //! Times count from 1970-01-01 as simulated time zero. Where payloads are not carried a packet is cut behind its headers
 //! and says how long it was.
 
 use std::io::{self, Write};
 
-use ackclock_wire::pcapng::{self, Direction, Record};
+use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
 
 use super::{Observer, PacketEvent, What};
 
@@ -14,8 +14,10 @@ use super::{Observer, PacketEvent, What};
 pub struct Pcapng<W> {
     out: W,
     buffer: Vec<u8>,
-    /// The interface of each captured node.
-    nodes: Vec<u32>,
+    /// The captured nodes: their numbers and names.
+    nodes: Vec<(u32, String)>,
+    /// The interface of the first of them, of IPv4 and of IPv6; the others follow it.
+    interfaces: [Option<usize>; 2],
     failed: Option<io::Error>,
 }
 
@@ -24,12 +26,8 @@ impl<W: Write> Pcapng<W> {
     pub fn new<'a>(out: W, nodes: impl IntoIterator<Item = (u32, &'a str)>) -> Self {
         let mut buffer = Vec::new();
         pcapng::section_header(&mut buffer);
-        let mut numbers = Vec::new();
-        for (number, name) in nodes {
-            pcapng::interface(&mut buffer, name, SNAP_LEN);
-            numbers.push(number);
-        }
-        Self { out, buffer, nodes: numbers, failed: None }
+        let nodes = nodes.into_iter().map(|(number, name)| (number, name.to_owned())).collect();
+        Self { out, buffer, nodes, interfaces: [None; 2], failed: None }
     }
 
     /// Writes what is still in the buffer.
@@ -37,6 +35,10 @@ impl<W: Write> Pcapng<W> {
     /// # Errors
     /// The first failure to write, of this call or an earlier one; what came after it is missing.
     pub fn finish(&mut self) -> io::Result<()> {
+        if self.interfaces == [None; 2] {
+            // Without an interface tcpdump takes the file for a broken one.
+            self.first_interface(&[]);
+        }
         self.flush();
         match self.failed.take() {
             Some(error) => Err(error),
@@ -47,6 +49,21 @@ impl<W: Write> Pcapng<W> {
     /// What was written to.
     pub fn into_inner(self) -> W {
         self.out
+    }
+
+    /// The interface of the first node, for packets with such a header. Interfaces are described before the first packet
+    /// of an IP version: tcpdump reads a file with several if their link type tells the version, and not if packets do.
+    fn first_interface(&mut self, header: &[u8]) -> usize {
+        let v6 = header.first().is_some_and(|byte| byte >> 4 == 6);
+        let link_type = if v6 { LinkType::Ipv6 } else { LinkType::Ipv4 };
+        if let Some(first) = self.interfaces[usize::from(v6)] {
+            return first;
+        }
+        for (_, name) in &self.nodes {
+            pcapng::interface(&mut self.buffer, name, link_type, SNAP_LEN);
+        }
+        let described = self.interfaces.iter().flatten().count() * self.nodes.len();
+        *self.interfaces[usize::from(v6)].insert(described)
     }
 
     fn flush(&mut self) {
@@ -66,10 +83,11 @@ impl<W: Write> Observer for Pcapng<W> {
         };
         // A host's packet departs, too; it was captured when it was sent.
         let first_hop = event.what == What::Departed && event.packet.0.hops == 0;
-        let Some(interface) = self.nodes.iter().position(|node| *node == event.node) else { return };
+        let Some(node) = self.nodes.iter().position(|(node, _)| *node == event.node) else { return };
         if first_hop {
             return;
         }
+        let interface = self.first_interface(event.packet.header()) + node;
         let record = Record {
             interface: interface as u32,
             time_ns: event.at.as_nanos(),

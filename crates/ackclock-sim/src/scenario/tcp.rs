@@ -89,6 +89,11 @@ pub enum Acks {
         /// The longest delay.
         delay: Span,
     },
+    /// Every second full segment, and what is left at the next tick of a clock.
+    EverySecondTick {
+        /// The time from tick to tick.
+        tick: Span,
+    },
     /// When a share of the window has arrived, or after a delay.
     WindowShare {
         /// The share in hundredths.
@@ -198,6 +203,7 @@ impl TcpSettings {
         if let Some(acks) = self.acks {
             tcp.acks = match acks {
                 Acks::EverySecond { delay } => AckPolicy::EverySecondSegment { delay_max: delay.duration() },
+                Acks::EverySecondTick { tick } => AckPolicy::EverySecondByTick { tick: tick.duration() },
                 Acks::WindowShare { percent, delay } => {
                     AckPolicy::WindowShare { percent, delay_max: delay.duration() }
                 }

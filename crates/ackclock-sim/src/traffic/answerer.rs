@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ackclock_core::{ConnectionId, TcpConfig};
 
-use super::{Answer, Table, pop_if};
+use super::{Answer, ByConnection, Table, pop_if};
 use crate::app::{App, AppContext, AppEvent};
 
 /// Listens on one port.
@@ -15,7 +15,7 @@ pub(crate) struct Answerer {
     /// `None` where nothing is ever to be answered.
     table: Option<Table>,
     /// By the connection's index.
-    served: BTreeMap<usize, Box<Served>>,
+    served: ByConnection<Served>,
     next: u64,
     /// Which connection a timer is for.
     timers: BTreeMap<u64, ConnectionId>,
@@ -40,14 +40,14 @@ impl Answerer {
             port,
             tcp: tcp.map(Box::new),
             table,
-            served: BTreeMap::new(),
+            served: ByConnection::new(),
             next: 0,
             timers: BTreeMap::new(),
         }
     }
 
     fn ready(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
-        let Some(served) = self.served.get_mut(&id.index()).filter(|served| served.id == id) else { return };
+        let Some(served) = self.served.get_mut(id.index()).filter(|served| served.id == id) else { return };
         match cx.read_any(id) {
             Ok((bytes, end)) => {
                 served.received += bytes;
@@ -60,7 +60,7 @@ impl Answerer {
 
     /// Gives the answers whose time has come.
     fn answer(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
-        let Some(served) = self.served.get_mut(&id.index()).filter(|served| served.id == id) else { return };
+        let Some(served) = self.served.get_mut(id.index()).filter(|served| served.id == id) else { return };
         if let Some(table) = &self.table
             && let Some(answers) = table.borrow_mut().get_mut(&served.caller_port)
         {
@@ -91,7 +91,7 @@ impl Answerer {
     }
 
     fn release(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
-        if let (Some(served), Some(table)) = (self.served.remove(&id.index()), &self.table) {
+        if let (Some(served), Some(table)) = (self.served.remove(id.index()), &self.table) {
             table.borrow_mut().remove(&served.caller_port);
         }
         cx.release(id);
@@ -111,7 +111,7 @@ impl App for Answerer {
                     return;
                 };
                 let served = Served { id, caller_port, received: 0, pending: 0, waits: None, ended: false };
-                self.served.insert(id.index(), Box::new(served));
+                self.served.insert(id.index(), served);
             }
             AppEvent::Ready(id, readiness) => {
                 self.ready(id, cx);
@@ -121,7 +121,7 @@ impl App for Answerer {
             }
             AppEvent::Timer(number) => {
                 let Some(id) = self.timers.remove(&number) else { return };
-                if let Some(served) = self.served.get_mut(&id.index()).filter(|served| served.id == id) {
+                if let Some(served) = self.served.get_mut(id.index()).filter(|served| served.id == id) {
                     served.pending += served.waits.take().map_or(0, |answer| answer.bytes);
                     self.answer(id, cx);
                 }

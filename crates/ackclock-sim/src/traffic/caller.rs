@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use ackclock_core::{ConnectionId, Instant, TcpConfig};
 
 use super::source::{Source, Step};
-use super::{Answer, Table, pop_if, tcplib};
+use super::{Answer, ByConnection, Table, pop_if, tcplib};
 use crate::app::{App, AppContext, AppEvent};
 use crate::scenario::TrafficKind;
 use crate::units::Span;
@@ -19,7 +19,7 @@ pub(crate) struct Caller {
     tcp: Option<Box<TcpConfig>>,
     table: Table,
     /// By the connection's index.
-    talks: BTreeMap<usize, Box<Talk>>,
+    talks: ByConnection<Talk>,
     /// Which connection a timer is for.
     timers: BTreeMap<u64, ConnectionId>,
     next: u64,
@@ -57,7 +57,7 @@ impl Caller {
             server,
             tcp: tcp.map(Box::new),
             table,
-            talks: BTreeMap::new(),
+            talks: ByConnection::new(),
             timers: BTreeMap::new(),
             next: FIRST_TALK,
             requests_left,
@@ -143,11 +143,11 @@ impl Caller {
             promised: 0,
             is_closed: false,
         };
-        self.talks.insert(id.index(), Box::new(talk));
+        self.talks.insert(id.index(), talk);
     }
 
     fn ready(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
-        let Some(talk) = self.talks.get_mut(&id.index()).filter(|talk| talk.id == id) else { return };
+        let Some(talk) = self.talks.get_mut(id.index()).filter(|talk| talk.id == id) else { return };
         let Ok((bytes, end)) = cx.read_any(id) else { return self.release(id, cx) };
         talk.received += bytes;
         while let Some((_, since)) = pop_if(&mut talk.expected, |(target, _)| *target <= talk.received) {
@@ -162,7 +162,7 @@ impl Caller {
 
     /// Writes what is to be written, and takes the next steps as far as they may be taken now.
     fn go_on(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
-        let Some(talk) = self.talks.get_mut(&id.index()).filter(|talk| talk.id == id) else { return };
+        let Some(talk) = self.talks.get_mut(id.index()).filter(|talk| talk.id == id) else { return };
         loop {
             if talk.pending > 0 {
                 // Not connected yet, or no room: there will be an event.
@@ -199,7 +199,7 @@ impl Caller {
     }
 
     fn release(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
-        if let Some(talk) = self.talks.remove(&id.index()) {
+        if let Some(talk) = self.talks.remove(id.index()) {
             self.table.borrow_mut().remove(&talk.port);
             cx.release(id);
             if matches!(self.kind, TrafficKind::RequestResponse { per_connection: Some(_), .. }) {
@@ -240,7 +240,7 @@ impl App for Caller {
             AppEvent::Timer(STOP) => self.stop(cx),
             AppEvent::Timer(number) => {
                 let Some(id) = self.timers.remove(&number) else { return };
-                let Some(talk) = self.talks.get_mut(&id.index()).filter(|talk| talk.id == id) else { return };
+                let Some(talk) = self.talks.get_mut(id.index()).filter(|talk| talk.id == id) else { return };
                 if let Some((step, _)) = talk.waits.take() {
                     talk.take(&step, cx.now(), &self.table);
                 }

@@ -32,6 +32,51 @@ pub(crate) struct Answer {
     bytes: u64,
 }
 
+/// What an application keeps of each of its connections, by the connection's index: few, and looked at with each packet.
+#[derive(Debug)]
+struct ByConnection<T>(Vec<(usize, Box<T>)>);
+
+impl<T> ByConnection<T> {
+    fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    #[inline]
+    fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        let place = self.place(index).ok()?;
+        Some(&mut self.0[place].1)
+    }
+
+    fn insert(&mut self, index: usize, value: T) {
+        match self.place(index) {
+            Ok(place) => *self.0[place].1 = value,
+            Err(place) => {
+                if self.0.is_empty() {
+                    // Most have one connection; the vector's own first step is four.
+                    self.0.reserve_exact(1);
+                }
+                self.0.insert(place, (index, Box::new(value)));
+            }
+        }
+    }
+
+    fn remove(&mut self, index: usize) -> Option<Box<T>> {
+        let place = self.place(index).ok()?;
+        Some(self.0.remove(place).1)
+    }
+
+    /// By their indices.
+    fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut().map(|(_, value)| &mut **value)
+    }
+
+    /// Where a connection is, or would be.
+    #[inline]
+    fn place(&self, index: usize) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&index, |(at, _)| *at)
+    }
+}
+
 /// An empty table.
 pub(crate) fn table() -> Table {
     Rc::default()

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use ackclock_core::Instant;
 use ackclock_core::trace::{Entry, LossRule, SendReason};
-use ackclock_wire::pcapng::{self, Direction, Record};
+use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
 use ackclock_wire::{Fields, Flags, HEADER_MAX, HeaderTemplate, SeqNum, TcpOptions, TxChecksum};
 
 use crate::file::{Source, Trace, TracedSource};
@@ -22,7 +22,7 @@ use crate::file::{Source, Trace, TracedSource};
 pub fn pcapng(trace: &Trace, into: &mut impl Write) -> io::Result<u64> {
     let mut out = Vec::new();
     pcapng::section_header(&mut out);
-    pcapng::interface(&mut out, "trace", SNAP_LEN);
+    pcapng::interface(&mut out, "trace", LinkType::Raw, SNAP_LEN);
     let mut packets: Vec<Packet> =
         trace.connections().flat_map(|source| Connection::new(source).packets()).collect();
     packets.sort_by_key(|packet| packet.at);

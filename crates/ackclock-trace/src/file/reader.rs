@@ -94,6 +94,19 @@ impl Trace {
         self.sources.iter().filter(|source| matches!(source.source, Source::Connection { .. }))
     }
 
+    /// Leaves out all connections but the one that is `number` in the order of [`connections`](Self::connections); `false`,
+    /// and all stay, if there is no such one. Queues stay.
+    pub fn keep_connection(&mut self, number: usize) -> bool {
+        let places = self.sources.iter().enumerate();
+        let mut connections = places.filter(|(_, source)| matches!(source.source, Source::Connection { .. }));
+        let Some((kept, _)) = connections.nth(number) else { return false };
+        let mut place = 0..;
+        self.sources.retain(|source| {
+            place.next() == Some(kept) || !matches!(source.source, Source::Connection { .. })
+        });
+        true
+    }
+
     /// The queues among the sources.
     pub fn queues(&self) -> impl Iterator<Item = &TracedSource> {
         self.sources.iter().filter(|source| matches!(source.source, Source::Queue { .. }))

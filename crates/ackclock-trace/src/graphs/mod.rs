@@ -5,6 +5,7 @@
 //! a KB is 1000 bytes.
 
 mod cam;
+mod page;
 mod paths;
 mod queue;
 #[cfg(test)]
@@ -15,11 +16,10 @@ mod windows;
 use ackclock_core::Instant;
 
 use crate::chart::{Axis, Figure, Panel, Point, Series, Style};
-use crate::explain;
 use crate::file::{Source, Trace, TracedSource};
-use crate::report::Html;
 
 pub use cam::congestion_avoidance;
+pub use page::report;
 pub use paths::{round_trips, round_trips_by_window, sequence};
 pub use queue::queue;
 pub use windows::windows;
@@ -44,44 +44,13 @@ pub fn all(trace: &Trace) -> Vec<(String, Figure)> {
     graphs
 }
 
-/// A page with the graphs of a trace and, in sentences, where the time of each connection went.
-#[must_use]
-pub fn report(trace: &Trace, title: &str) -> String {
-    let mut page = Html::new(title);
-    if let Some(damage) = &trace.damage {
-        page.paragraph(&format!("The trace is not whole: {damage}."));
-    }
-    let zero = beginning(trace);
-    for source in &trace.sources {
-        let graphs = of(source, zero);
-        if graphs.is_empty() {
-            continue;
-        }
-        page.heading(&source.source.to_string());
-        if source.missed > 0 {
-            page.paragraph(&format!("{} entries are missing.", source.missed));
-        }
-        if matches!(source.source, Source::Connection { .. }) {
-            explain::sentences(source).iter().for_each(|sentence| {
-                page.paragraph(sentence);
-            });
-        }
-        graphs.iter().for_each(|(_, graph)| {
-            page.figure(graph);
-        });
-    }
-    page.finish()
-}
-
 /// The graphs of one source: none of a connection that sent no data.
 fn of(source: &TracedSource, zero: Instant) -> Vec<(&'static str, Figure)> {
     match &source.source {
         Source::Queue { .. } => vec![("queue", queue(source, zero))],
-        Source::Connection { congestion, .. } if timeline::has_data(source) => {
+        Source::Connection { .. } if timeline::has_data(source) => {
             let mut graphs = vec![("windows", windows(source, zero))];
-            if let Some(thresholds) = cam::thresholds(congestion) {
-                graphs.push(("cam", congestion_avoidance(source, zero, thresholds)));
-            }
+            graphs.extend(congestion_avoidance(source, zero).map(|graph| ("cam", graph)));
             graphs.extend([
                 ("sequence", sequence(source, zero)),
                 ("rtt", round_trips(source)),

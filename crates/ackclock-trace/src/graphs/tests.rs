@@ -163,7 +163,7 @@ fn graphs_of_a_transfer_agree_with_the_simulators_report() {
         .collect();
     assert_eq!(stems, ["windows", "sequence", "rtt", "rtt-by-window", "queue"]);
     let page = report_page(&trace);
-    assert!(page.contains("<h2>a: ") && page.contains("Queue before the link bottleneck"));
+    assert!(page.contains("\">a: ") && page.contains("Queue before the link bottleneck"));
 }
 
 fn report_page(trace: &Trace) -> String {
@@ -174,42 +174,38 @@ fn report_page(trace: &Trace) -> String {
 #[test]
 fn comparisons_of_vegas_lead_to_the_windows_that_followed() {
     let (_, trace) = brakmo("vegas-1995");
-    let source = sender(&trace);
-    let line = Timeline::new(source, beginning(&trace));
+    let (source, zero) = (sender(&trace), beginning(&trace));
+    let line = Timeline::new(source, zero);
     let segment = f64::from(line.segment_bytes());
-    let decisions = cam::decisions(&line);
-    assert!(decisions.len() > 30, "{}", decisions.len());
+    let comparisons = cam::comparisons(source, zero);
+    assert!(comparisons.len() > 30, "{comparisons:?}");
     let cwnd = |when: f64| {
         let until = line.windows.partition_point(|windows| windows.at <= when);
         f64::from(line.windows[until - 1].cwnd)
     };
-    let (mut between, mut compared) = (0, 0);
     // The comparison that ends slow start sets the threshold and leaves the window.
     let started = line.windows.iter().find(|windows| windows.ssthresh.is_some()).expect("slow start ends").at;
-    let steady: Vec<_> = decisions.iter().filter(|decision| decision.at > started).collect();
-    for decision in &steady {
-        let extra = (decision.expected - decision.actual) * decision.base / segment;
-        let step = (cwnd(decision.at) - cwnd(decision.at - 1e-6)) / segment;
-        // Vegas counts hundredths of a segment.
-        let expected = match extra {
-            _ if [1.0, 3.0].iter().any(|threshold| (extra - threshold).abs() < 0.015) => continue,
-            _ if extra < 1.0 => 1.0,
-            _ if extra > 3.0 => -1.0,
+    let steady: Vec<_> = comparisons.iter().filter(|now| now.at > started + 0.1).collect();
+    for now in &steady {
+        assert_eq!((now.alpha, now.beta), (1.0, 3.0));
+        let extra = (now.expected - now.actual) * now.base / segment;
+        assert!((extra - now.diff).abs() < 0.02, "{now:?} is {extra} segments of {segment}");
+        // A comparison is written down up to an eighth of a round trip later, and the next is a round trip away.
+        let step = (cwnd(now.at) - cwnd(now.at - now.base / 2.0)) / segment;
+        let expected = match now.diff {
+            diff if diff < 1.0 => 1.0,
+            diff if diff > 3.0 => -1.0,
             _ => 0.0,
         };
-        compared += 1;
-        assert!(
-            f64::abs(step - expected) < 0.01,
-            "at {:.3} s: {extra:.2} extra, window moved by {step}",
-            decision.at
-        );
-        between += usize::from((1.0..=3.0).contains(&extra));
+        assert!(f64::abs(step - expected) < 0.01, "{now:?}: window moved by {step}");
     }
-    assert!(compared > 15 && between * 10 > compared * 7, "{between} of {compared}, {}", steady.len());
-    let figure = congestion_avoidance(source, beginning(&trace), (1.0, 3.0));
-    assert_eq!(points(&figure, "comparison").len(), decisions.len());
+    let between = steady.iter().filter(|now| (1.0..=3.0).contains(&now.diff)).count();
+    assert!(steady.len() > 15 && between * 10 > steady.len() * 7, "{between} of {}", steady.len());
+    let figure = congestion_avoidance(source, zero).expect("Vegas compares");
+    assert_eq!(points(&figure, "comparison").len(), comparisons.len());
     let [expected, alpha, beta] =
         ["Expected", "α", "β"].map(|name| places(&figure, name).last().expect("points").1);
     assert!(expected > alpha && alpha > beta);
     assert!((expected - beta - 3.0 * (expected - alpha)).abs() < 1e-6, "three times as far below");
+    assert!(congestion_avoidance(&scripted(), zero).is_none(), "Reno has no such numbers");
 }

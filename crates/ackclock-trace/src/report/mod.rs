@@ -20,17 +20,22 @@ use crate::chart::{Figure, escape, properties};
 pub struct Html {
     title: String,
     body: String,
+    /// The headings, for the list of contents.
+    sections: Vec<String>,
 }
 
 impl Html {
     /// A report with nothing but a title.
     pub fn new(title: &str) -> Self {
-        Self { title: title.to_owned(), body: String::new() }
+        Self { title: title.to_owned(), body: String::new(), sections: Vec::new() }
     }
 
-    /// Begins a section.
+    /// Begins a section; with three or more of them the report begins with a list of contents.
     pub fn heading(&mut self, text: &str) -> &mut Self {
-        self.element("h2", text)
+        // Writing to a String does not fail; so below too.
+        let _ = writeln!(self.body, "<h2 id=\"s{}\">{}</h2>", self.sections.len(), escape(text));
+        self.sections.push(text.to_owned());
+        self
     }
 
     /// Adds a paragraph of plain text.
@@ -62,7 +67,6 @@ impl Html {
     /// Adds a graph with all its points: dragging and the wheel zoom, pointing at a point shows its values and its note,
     /// the legend switches series on and off.
     pub fn figure(&mut self, figure: &Figure) -> &mut Self {
-        // Writing to a String does not fail; so below too.
         let _ = write!(
             self.body,
             r#"<figure class="graph"><h3>{title}</h3><div class="legend"></div>
@@ -97,15 +101,27 @@ impl Html {
 </head>
 <body>
 <h1>{title}</h1>
-<noscript><p>The graphs of this page are drawn by scripts within it; switch JavaScript on to see them.</p></noscript>
+{contents}<noscript><p>The graphs of this page are drawn by scripts within it; switch JavaScript on to see them.</p></noscript>
 {body}<script>
 {scripts}</script>
 </body>
 </html>
 "#,
+            contents = self.contents(),
             body = self.body,
             scripts = SCRIPTS.concat(),
         )
+    }
+
+    fn contents(&self) -> String {
+        if self.sections.len() < SECTIONS_LISTED {
+            return String::new();
+        }
+        let mut list = format!("<nav><details><summary>{} sections</summary><ol>", self.sections.len());
+        for (number, text) in self.sections.iter().enumerate() {
+            let _ = write!(list, "<li><a href=\"#s{number}\">{}</a></li>", escape(text));
+        }
+        list + "</ol></details></nav>\n"
     }
 
     fn element(&mut self, name: &str, text: &str) -> &mut Self {
@@ -125,6 +141,8 @@ fn is_number(cell: &str) -> bool {
         .starts_with(|first: char| first.is_ascii_digit())
 }
 
+/// So many sections need a list of contents.
+const SECTIONS_LISTED: usize = 3;
 /// Nothing may be loaded from anywhere.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 const STYLE: &str = include_str!("page.css");

@@ -41,13 +41,25 @@ fn nothing_is_loaded_from_elsewhere_and_words_are_escaped() {
     let mut report = Html::new("Reno & <Vegas>");
     report.heading("1 < 2").paragraph("a\"b").figure(&figure(vec![]));
     let page = report.finish();
-    assert!(page.contains("<title>Reno &amp; &lt;Vegas&gt;</title>") && page.contains("<h2>1 &lt; 2</h2>"));
+    assert!(
+        page.contains("<title>Reno &amp; &lt;Vegas&gt;</title>")
+            && page.contains("<h2 id=\"s0\">1 &lt; 2</h2>")
+    );
     assert!(page.contains("default-src 'none'"));
     for reference in ["src=", "href=", "url(", "@import", "fetch(", "XMLHttpRequest", "import("] {
         assert!(!page.contains(reference), "{reference}");
     }
     // The only address is the name of SVG's elements.
     assert_eq!(page.matches("http").count() - page.matches("http-equiv").count(), 1);
+}
+
+#[test]
+fn three_sections_have_a_list_of_contents() {
+    let mut report = Html::new("t");
+    report.heading("first").heading("second");
+    assert!(!report.finish().contains("<nav>"));
+    let page = report.heading("a < b").finish();
+    assert!(page.contains("<a href=\"#s2\">a &lt; b</a>") && page.contains("<h2 id=\"s2\">a &lt; b</h2>"));
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(crate) struct ControlArgs {
     /// What estimates the bandwidth to end the first slow start: off, csa, csa:5,0.2, ...
     #[arg(long, value_name = "NAME", value_parser = start_up)]
     pub(crate) start_up: Option<StartUp>,
-    /// When received data is acknowledged: every-second, every-second:DELAY, window-share or window-share:PERCENT,DELAY
+    /// When received data is acknowledged: every-second, every-second:DELAY, every-second-tick:TIME, window-share or window-share:PERCENT,DELAY
     #[arg(long, value_name = "POLICY", value_parser = AckPolicy::find)]
     pub(crate) acks: Option<AckPolicy>,
     /// Space segments by a rate

@@ -7,8 +7,8 @@
 //! trip after it was started. What follows such a segment in answer to acknowledgements belongs to its sequence.
 //!
 //! A timeout was unavoidable if the segment was lost, or all acknowledgements that were sent from its arrival to that of
-//! the segment sent again (Allman and Paxson 1999, §2.2). With both ends captured that is looked up. At the sender alone it
-//! is inferred: the timeout was avoidable if the next acknowledgement echoes an older timestamp than that of the segment
+//! the segment sent again (Allman and Paxson 1999, §2.2). A receiver that had sent none by then was about to: waiting
+//! would have helped (§3.1). With both ends captured that is looked up. At the sender alone it is inferred: the timeout was avoidable if the next acknowledgement echoes an older timestamp than that of the segment
 //! sent again (RFC 3522), or comes before a later one reports the segment as received twice (RFC 2883), or, without
 //! timestamps, within half of the smallest round trip (§2.8).
 
@@ -232,7 +232,8 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Whether the receiver answered an earlier copy, before the one that is entry `number` came, and that answer arrived.
+/// Whether an earlier copy arrived, and not all answers to it were lost that the receiver sent before the one that is entry
+/// `number` came. Where there were none yet, the acknowledgement was being delayed.
 fn was_answered(view: &View, delivery: &Delivery, number: usize, from: u64) -> bool {
     let arrival = |entry: &Entry| match *entry {
         Entry::Data { from: start, to: end, index, .. } if start <= from && from < end => {
@@ -244,7 +245,8 @@ fn was_answered(view: &View, delivery: &Delivery, number: usize, from: u64) -> b
     let again = view.entries[number..].iter().find_map(arrival).unwrap_or(usize::MAX);
     let after = delivery.answers.partition_point(|(index, _)| *index <= first);
     let answers = delivery.answers.get(after..).unwrap_or_default();
-    answers.iter().take_while(|(index, _)| *index < again).any(|(_, arrived)| *arrived)
+    let mut answers = answers.iter().take_while(|(index, _)| *index < again).peekable();
+    answers.peek().is_none() || answers.any(|(_, arrived)| *arrived)
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -1,15 +1,19 @@
 //! The beginning of a transfer as the assessment of ssthresh estimates wants it: Allman and Paxson (1999), §3.
 //!
-//! - B is what PBM makes of the arrivals at the receiver. Where these were not captured, of the acknowledgements at the
-//!   sender, whose spacing is a poorer witness (§3.3).
+//! - B is what PBM makes of the departures at the sender and the arrivals at the receiver. Where these were not captured,
+//!   of the acknowledgements at the sender, whose spacing is a poorer witness (§3.3).
 //! - The round trip is the smallest that the transfer had, so that a rate above B is one that fills a queue.
 //! - L is the flight in which the first lost segment was sent, that segment included, over the round trip; L′ the largest
 //!   flight. Estimators at the sender see the acknowledgements that arrived before that segment was sent; the receiver's
 //!   estimator stops where it finds the first segment missing.
 
+use std::collections::{HashMap, VecDeque};
+
 use ackclock_control::Instant;
 use ackclock_control::assess::start_up::{LossRow, LosslessRow, Path, rate};
-use ackclock_control::bandwidth::{CsaConfig, Receiver, ReceiverEstimates, SenderEstimatorKind, pbm};
+use ackclock_control::bandwidth::{
+    CsaConfig, Passage, Receiver, ReceiverEstimates, SenderEstimatorKind, pbm_between,
+};
 use serde::Serialize;
 
 use super::transfer::Transfer;
@@ -86,11 +90,11 @@ impl StartUp {
         let lost = first_lost(transfer);
         let flights = Flights::of(&transfer.sent, lost);
         let (whole, until_loss) = match &transfer.received {
-            Some((view, delivery)) => arrivals(&transfer.sent, view, delivery, lost),
-            None => (acknowledged(&transfer.sent, None), acknowledged(&transfer.sent, lost)),
+            Some((view, delivery)) => passages(&transfer.sent, view, delivery, lost),
+            None => (answered(&transfer.sent, None), answered(&transfer.sent, lost)),
         };
         let path = Path {
-            bottleneck: pbm(whole).ok_or(Unfit::NoBottleneck)?,
+            bottleneck: pbm_between(whole).ok_or(Unfit::NoBottleneck)?,
             rtt,
             segment: transfer.sent.mss,
             segments_per_ack: 2,
@@ -101,7 +105,7 @@ impl StartUp {
             largest: rate(flights.largest, rtt),
             initial_window: flights.initial,
             acks: acknowledged(&transfer.sent, lost),
-            pbm_prime: pbm(until_loss),
+            pbm_prime: pbm_between(until_loss),
             received: transfer.received.as_ref().map(|(view, _)| view.entries.clone()),
         })
     }
@@ -286,21 +290,63 @@ fn acknowledged(view: &View, before: Option<usize>) -> Vec<(Instant, u64)> {
     acks
 }
 
-/// Times and bytes of arrivals.
-type Arrivals = Vec<(Instant, u64)>;
+/// The acknowledgements of new data before an entry, as if each were the arrival of the newest segment that it
+/// acknowledges.
+fn answered(view: &View, before: Option<usize>) -> Vec<Passage> {
+    let entries = view.entries.get(..before.unwrap_or(view.entries.len())).unwrap_or_default();
+    let (mut una, mut max) = (0, 0);
+    let mut outstanding = VecDeque::new();
+    let mut answers = Vec::new();
+    for entry in entries {
+        match *entry {
+            Entry::Data { at, to, .. } if to > max => {
+                max = to;
+                outstanding.push_back((to, at));
+            }
+            Entry::Ack { at, to, .. } if to > una => {
+                let covered = outstanding.partition_point(|(end, _)| *end <= to);
+                if let Some((_, sent)) = outstanding.drain(..covered).next_back() {
+                    let (sent, arrived) = (Instant::from_nanos(sent), Instant::from_nanos(at));
+                    answers.push(Passage { sent, arrived, bytes: to - una });
+                }
+                una = to;
+            }
+            Entry::Data { .. } | Entry::Ack { .. } => {}
+        }
+    }
+    answers
+}
 
-/// The arrivals of data at the receiver: all, and those of what was sent before the first lost segment.
-fn arrivals(sent: &View, received: &View, delivery: &Delivery, lost: Option<usize>) -> (Arrivals, Arrivals) {
-    let data = received.entries.iter().filter_map(|entry| match *entry {
-        Entry::Data { at, from, to, index, .. } => Some((index, (Instant::from_nanos(at), to - from))),
-        Entry::Ack { .. } => None,
-    });
+/// The data that arrived at the receiver: all, and what was sent before the first lost segment.
+fn passages(
+    sent: &View,
+    received: &View,
+    delivery: &Delivery,
+    lost: Option<usize>,
+) -> (Vec<Passage>, Vec<Passage>) {
+    let departures: HashMap<usize, u64> = sent
+        .entries
+        .iter()
+        .filter_map(|entry| match *entry {
+            Entry::Data { at, index, .. } => Some((delivery.arrived.get(index).copied().flatten()?, at)),
+            Entry::Ack { .. } => None,
+        })
+        .collect();
+    // Pieces of a segment that was cut on its way left together.
+    let mut departed = 0;
+    let mut all = Vec::new();
+    for entry in &received.entries {
+        if let Entry::Data { at, from, to, index, .. } = *entry {
+            departed = departures.get(&index).copied().unwrap_or(departed);
+            let (sent, arrived) = (Instant::from_nanos(departed), Instant::from_nanos(at));
+            all.push((index, Passage { sent, arrived, bytes: to - from }));
+        }
+    }
     let lost_index = lost.and_then(|lost| sent.entries.get(lost)).map_or(usize::MAX, Entry::index);
     let later = delivery.arrived.get(lost_index.min(delivery.arrived.len())..).unwrap_or_default();
     let end = later.iter().flatten().min().copied().unwrap_or(usize::MAX);
-    let all: Vec<(usize, (Instant, u64))> = data.collect();
-    let until_loss = all.iter().take_while(|(index, _)| *index < end).map(|(_, arrival)| *arrival).collect();
-    (all.iter().map(|(_, arrival)| *arrival).collect(), until_loss)
+    let until_loss = all.iter().take_while(|(index, _)| *index < end).map(|(_, packet)| *packet).collect();
+    (all.into_iter().map(|(_, packet)| packet).collect(), until_loss)
 }
 
 /// K in the paper.

@@ -135,6 +135,8 @@ fn with_both_ends_a_timeout_is_judged_by_what_became_of_the_packets() {
     let late = [sent[0], sent[1], Tcp::acked(310.0, 2), Tcp::acked(320.0, 2)];
     let slow = Tcp::acked(62.0, 2);
     assert_eq!(judged(&both(&late, &[sent[0], slow, sent[1], late[3]])), [AVOIDABLE]);
+    // It arrives, and the receiver is still waiting for another one to acknowledge with it.
+    assert_eq!(judged(&both(&sent, &[sent[0], sent[1], sent[2]])), [AVOIDABLE]);
     // In either order.
     let mut swapped = both(&sent, &[sent[1], sent[2]]);
     swapped.reverse();

@@ -68,8 +68,10 @@ impl<'a> Comparison<'a> {
         let Grid { profile, queue, flows, duration, seeds, .. } = self.grid;
         let ecn = serde_json::to_value(self.grid.ecn).ok();
         let ecn = ecn.and_then(|ecn| ecn.as_str().map(str::to_owned)).unwrap_or_default();
+        let flows = if *flows == 1 { "One flow".to_owned() } else { format!("{flows} flows") };
+        let runs = if *seeds == 1 { "one run".to_owned() } else { format!("mean of {seeds} runs") };
         format!(
-            "{flows} flows of profile {profile} for {duration} through a {queue} queue, ECN {ecn}, mean of {seeds} runs"
+            "{flows} of profile {profile} for {duration} through a {queue} queue, ECN {ecn}, {runs} of each"
         )
     }
 

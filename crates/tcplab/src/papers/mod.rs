@@ -10,6 +10,7 @@ pub(crate) mod net;
 mod results;
 pub(crate) mod segments;
 mod select;
+pub(crate) mod traced;
 mod vegas;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
 
 use ackclock_control::Instant;
 use ackclock_control::assess::timeouts::{Event, Why};
@@ -94,24 +93,6 @@ impl Conversation {
     /// Share of the data segments that had been sent before.
     pub(crate) fn share_sent_again(&self) -> f64 {
         share(self.sent.iter().filter(|sent| sent.again).count() as f64, self.sent.len() as f64)
-    }
-
-    /// When each segment that was sent once left, and how long its acknowledgement took.
-    pub(crate) fn round_trips(&self) -> Vec<(Instant, Duration)> {
-        let mut again: BTreeMap<u64, bool> = BTreeMap::new();
-        for sent in &self.sent {
-            let repeated = again.entry(sent.from).or_default();
-            *repeated |= sent.again;
-        }
-        let once = self.sent.iter().filter(|sent| again.get(&sent.from) == Some(&false));
-        let mut acks = self.acks.iter().peekable();
-        let mut trips = Vec::new();
-        for sent in once {
-            while acks.next_if(|(_, to)| *to < sent.to).is_some() {}
-            let Some((at, _)) = acks.peek() else { break };
-            trips.push((sent.at, at.saturating_since(sent.at)));
-        }
-        trips
     }
 
     /// What happened, for an estimator that is to be judged; what was sent again was so for a timeout that had to be.

@@ -6,7 +6,7 @@ mod tables;
 
 use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// File for all that was measured, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// File for the packets of all hosts, as pcapng, which Wireshark opens
+    /// File for the packets of all hosts, as pcapng, which Wireshark and tcpdump open
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
     /// File for queues, windows and progress over time, as CSV; a thousand samples unless the scenario says how often
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     if let Some(path) = &args.trace {
         let (new, file) = NewFile::create(path)?;
-        new.commit(write_traces(file, &simulation, &traces.borrow()))?;
+        new.commit(write_traces(BufWriter::new(file), &simulation, &traces.borrow()))?;
     }
     if let Some(path) = &args.json {
         output::write_json(path, &report)?;
@@ -115,10 +115,10 @@ fn observe_packets(path: &Path, scenario: &Scenario, simulation: &mut Simulation
 }
 
 /// Everything that was written down, connections first.
-fn write_traces(file: File, simulation: &Simulation, traces: &Traces) -> io::Result<()> {
+pub(crate) fn write_traces(into: impl Write, simulation: &Simulation, traces: &Traces) -> io::Result<()> {
     let origin =
         Origin { program: concat!("tcplab ", env!("CARGO_PKG_VERSION")).to_owned(), ..Origin::default() };
-    let mut writer = Writer::new(BufWriter::new(file), &origin)?;
+    let mut writer = Writer::new(into, &origin)?;
     let (hosts, links) = (simulation.node_names(), simulation.link_names());
     for (node, batch) in traces.batches() {
         writer.batch(hosts.get(*node as usize).copied().unwrap_or_default(), batch)?;

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ackclock_tests::kernel::program::have;
+
 /// The program with these words.
 fn tcplab(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tcplab"));
@@ -50,6 +52,16 @@ impl Ended {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
         self.err
     }
+}
+
+/// What tcpdump lists of a capture, a line for each packet that the filter takes; `None`, and that is said: it is not there.
+fn tcpdump(file: &str, filter: &str) -> Option<String> {
+    if !have("tcpdump") {
+        return None;
+    }
+    let listed = Command::new("tcpdump").args(["-nr", file, filter]).output().unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    Some(String::from_utf8(listed.stdout).unwrap())
 }
 
 /// A folder that is removed at the end.

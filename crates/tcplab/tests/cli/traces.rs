@@ -1,12 +1,10 @@
 //! `tcplab explain` and `tcplab convert`, on the trace of a simulated transfer and on files that are none.
 
 use std::fs;
-use std::process::Command;
 
-use ackclock_tests::kernel::program::have;
 use serde_json::Value;
 
-use crate::{Scratch, repository, run};
+use crate::{Scratch, repository, run, tcpdump};
 
 /// The trace of figure 6's transfer, in a folder of its own.
 fn traced() -> (Scratch, String) {
@@ -42,6 +40,23 @@ fn a_retransmission_is_explained_by_the_rule_that_declared_its_loss() {
 }
 
 #[test]
+fn one_connection_is_converted_without_the_others() {
+    let (_scratch, trace) = traced();
+    let list: Vec<Value> = serde_json::from_str(&run(&["explain", &trace, "--json"]).done()).unwrap();
+    let number = list.iter().position(|one| one["source"]["host"] == "a2").expect("the transfer");
+    let said = run(&["convert", &trace, "--to", "jsonl", "--connection", &number.to_string()]).done();
+    let kept: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let hosts: Vec<_> = kept.iter().filter_map(|line| line["is"]["host"].as_str()).collect();
+    assert_eq!(hosts, ["a2"]);
+    assert!(kept.iter().filter(|line| line["entry"] == "sent").count() > 700);
+    let page = run(&["convert", &trace, "--to", "html"]).done();
+    assert!(page.contains("<h2 id=\"s0\">Connections</h2>"));
+    assert!(page.matches("<td class=\"n\">").count() >= 6 * list.len());
+    let failed = run(&["convert", &trace, "--to", "csv", "--connection", "1000"]).failed(2);
+    assert!(failed.contains("there is no connection 1000 in the trace; there are 0: "), "{failed}");
+}
+
+#[test]
 fn time_is_accounted_for_to_the_last_hundredth() {
     let (_scratch, trace) = traced();
     let accounts: Vec<Value> = serde_json::from_str(&run(&["explain", &trace, "--json"]).done()).unwrap();
@@ -62,16 +77,10 @@ fn time_is_accounted_for_to_the_last_hundredth() {
 
 #[test]
 fn a_capture_made_of_a_trace_opens_elsewhere() {
-    if !have("tcpdump") {
-        return;
-    }
     let (scratch, trace) = traced();
     run(&["convert", &trace, "--to", "pcapng", "-o", &scratch.text("fig6.pcapng")]).done();
-    let file = scratch.text("fig6.pcapng");
-    let listed = Command::new("tcpdump").args(["-nr", &file, "tcp[tcpflags] & tcp-syn != 0"]).output();
-    let listed = listed.unwrap();
-    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
-    let syns = String::from_utf8(listed.stdout).unwrap().lines().count();
+    let Some(listed) = tcpdump(&scratch.text("fig6.pcapng"), "tcp[tcpflags] & tcp-syn != 0") else { return };
+    let syns = listed.lines().count();
     let sent =
         lines(&trace).iter().filter(|line| line["flags"].as_str().is_some_and(|f| f.contains("SYN"))).count();
     assert_eq!(syns, sent);

@@ -14,13 +14,15 @@ mod probe;
 
 use std::time::Duration;
 
+use super::round::per_second;
+use super::snapshot::signed;
 use super::{
     About, Ack, Controller, Exception, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent, Signal, Snapshot,
     Start, Timeout, Undo,
 };
 use crate::Instant;
 use crate::time::nanos;
-use model::{INFINITY, Model, RateSample, per_second, scale};
+use model::{INFINITY, Model, RateSample, scale};
 
 /// The controller of the draft.
 #[derive(Clone, Debug)]
@@ -406,7 +408,6 @@ impl Controller for Bbr {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let signed = |value| i64::try_from(value).unwrap_or(i64::MAX);
         Snapshot::default()
             .with("state", self.state as i64)
             .with("bw", signed(self.model.bw))

@@ -1,5 +1,6 @@
 //! BBR's model of the path: bandwidth, round trip, aggregation, and what congestion says of them.
 
+use super::super::round::per_second;
 use super::super::{Ack, Lost};
 use crate::Instant;
 use crate::time::nanos;
@@ -249,14 +250,6 @@ impl Model {
 /// `gain` hundredths of `value`.
 pub(super) fn scale(value: u64, gain: u64) -> u64 {
     value.saturating_mul(gain) / 100
-}
-
-/// Bytes in a time, in bytes a second; zero if no time passed.
-pub(super) fn per_second(bytes: u64, ns: u64) -> u64 {
-    match bytes.checked_mul(1_000_000_000) {
-        Some(product) => product.checked_div(ns).unwrap_or(0),
-        None => u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(ns.max(1))).unwrap_or(u64::MAX),
-    }
 }
 
 /// Nanoseconds in 2^-30 s, at most 17 s.

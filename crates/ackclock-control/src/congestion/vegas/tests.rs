@@ -1,9 +1,10 @@
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Thresholds, Vegas};
 use crate::Instant;
 use crate::congestion::testing::{SMSS, START, loss, timeout};
-use crate::congestion::{Ack, Controller, Sent, described, testing::ack};
+use crate::congestion::{Ack, Controller, Rounds, Sent, described, testing::ack};
 use crate::kit::{Flow, Path};
 
 fn send(vegas: &mut Vegas, in_flight: u64) {
@@ -120,6 +121,59 @@ fn more_than_beta_queued_shrinks_by_a_segment() {
     assert_eq!(windows, [20, 19, 18]);
 }
 
+/// Goal: acknowledgements of two segments tell of no queue where there is none, whatever the window.
+#[test]
+fn window_that_is_acknowledged_by_twos_grows_as_any_other() {
+    // Tests: V3
+    let mut vegas = Vegas::new(&START);
+    vegas.window.set_ssthresh(0);
+    // Of each segment in flight what had been delivered when it left.
+    let mut in_flight: VecDeque<u64> = VecDeque::from([0; 10]);
+    let (mut rounds, mut delivered) = (Rounds::default(), 0);
+    for _ in 0..1000 {
+        let prior_in_flight = in_flight.len() as u64 * SMSS;
+        in_flight.pop_front();
+        let prior_delivered = in_flight.pop_front().expect("two in flight");
+        delivered += 2 * SMSS;
+        let acked = Ack { delivered, prior_delivered, prior_in_flight, ..ack(0, 2 * SMSS) };
+        rounds.on_ack(&acked);
+        vegas.on_ack(&acked);
+        while (in_flight.len() as u64) < vegas.cwnd() / SMSS {
+            in_flight.push_back(delivered);
+            send(&mut vegas, in_flight.len() as u64 * SMSS);
+        }
+    }
+    // The first acknowledgement begins a round trip and ends none.
+    assert!(rounds.count() > 50, "{}", rounds.count());
+    assert_eq!(vegas.cwnd() / SMSS, 10 + rounds.count() - 1);
+}
+
+#[test]
+fn what_was_compared_is_shown_as_in_figure_8() {
+    let (mut vegas, mut delivered) = in_congestion_avoidance(20);
+    round(&mut vegas, &mut delivered, 125);
+    round(&mut vegas, &mut delivered, 125);
+    let shown: Vec<_> = vegas.snapshot().iter().collect();
+    let expected = [
+        ("base_rtt_us", 100_000),
+        ("expected_bytes_per_second", 210_000),
+        ("actual_bytes_per_second", 168_000),
+        // (210,000 - 168,000) B/s * 100 ms are 4,200 bytes.
+        ("diff_hundredths", 420),
+        ("alpha", 1),
+        ("beta", 3),
+        ("doubling", 0),
+        ("comparisons", 2),
+    ];
+    assert_eq!(shown, expected);
+    assert!(
+        Vegas::new(&START)
+            .snapshot()
+            .iter()
+            .all(|(name, value)| value == 0 || ["alpha", "beta"].contains(&name))
+    );
+}
+
 #[test]
 fn loss_halves() {
     let (mut vegas, _) = in_congestion_avoidance(20);
@@ -135,9 +189,15 @@ fn queue_settles_between_alpha_and_beta() {
         let vegas = described(Vegas::NAME, Vegas::ABOUT, move |start| {
             Box::new(Vegas::with_thresholds(start, thresholds))
         });
-        for (rate, rtt_ms) in [(200_000, 100), (1_250_000, 20), (1_250_000, 100)] {
+        for (rate, rtt_ms, segments_per_ack) in [
+            (200_000, 100, 1),
+            (1_250_000, 20, 1),
+            (1_250_000, 100, 1),
+            (200_000, 100, 2),
+            (1_250_000, 20, 2),
+        ] {
             let base_rtt = Duration::from_millis(rtt_ms);
-            let path = Path { rate, base_rtt, buffer: 40_000, ..Path::TYPICAL };
+            let path = Path { rate, base_rtt, buffer: 40_000, segments_per_ack, ..Path::TYPICAL };
             let mut flow = Flow::new(vegas.as_ref(), path);
             flow.run(Duration::from_secs(60));
             let lost = flow.totals().dropped;
@@ -146,7 +206,7 @@ fn queue_settles_between_alpha_and_beta() {
             let wanted = u64::from(thresholds.alpha)..=u64::from(thresholds.beta) + 1;
             assert!(
                 wanted.contains(&queued),
-                "{queued} segments queued, {thresholds:?}, {rate} B/s, {rtt_ms} ms"
+                "{queued} segments queued, {thresholds:?}, {rate} B/s, {rtt_ms} ms, {segments_per_ack} acknowledged"
             );
             assert_eq!(flow.totals().dropped, lost, "no loss once settled");
         }

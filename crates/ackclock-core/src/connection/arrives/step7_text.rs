@@ -58,7 +58,9 @@ impl Connection {
         // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it stands for.
         self.acks.segments += arrival.segments;
         let due = match self.tcp.acks {
-            AckPolicy::EverySecondSegment { .. } => self.second_or_gap(at_gap),
+            AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => {
+                self.second_or_gap(at_gap)
+            }
             // Deviation from RFC 5681 §4.2 and RFC 9293 SHLD-19: neither gaps nor second segments count; that is what
             // 4.3BSD did, whose "lazy" receivers the paper of 1988 measures.
             AckPolicy::WindowShare { percent, .. } => self.rcv.may_move_by(percent),
@@ -67,8 +69,8 @@ impl Connection {
             self.acks.now = true;
         } else {
             // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.
-            let delay = self.tcp.acks.delay_max().min(ACK_DELAY_MAX);
-            self.timers.delayed_ack = self.timers.delayed_ack.min(arrival.now + delay);
+            let latest = self.tcp.acks.deadline(arrival.now).min(arrival.now + ACK_DELAY_MAX);
+            self.timers.delayed_ack = self.timers.delayed_ack.min(latest);
         }
     }
 
@@ -87,7 +89,7 @@ impl Connection {
     #[inline]
     pub(in crate::connection) fn share_is_due(&self) -> bool {
         match self.tcp.acks {
-            AckPolicy::EverySecondSegment { .. } => false,
+            AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => false,
             AckPolicy::WindowShare { percent, .. } => self.acks.segments > 0 && self.rcv.may_move_by(percent),
         }
     }

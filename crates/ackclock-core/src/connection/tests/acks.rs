@@ -87,6 +87,14 @@ fn delays_end_at_their_time() {
     assert_eq!(acknowledged(AckPolicy::EVERY_SECOND, 1, None), [DELAY + ms(40)]);
     let policy = AckPolicy::WindowShare { percent: 35, delay_max: ms(150) };
     assert_eq!(acknowledged(policy, 3, None), [DELAY + ms(150)]);
+    // Whenever the segment came, the tick is the clock's. Tests: J5
+    let ticks = AckPolicy::EverySecondByTick { tick: ms(70) };
+    let mut pair = Pair::established([receiver(ticks), receiver(ticks)], perfect());
+    pair.ends[0].write(pair.now, b"x").unwrap();
+    pair.step(pair.now + DELAY);
+    let deadline = pair.ends[1].poll_timeout().unwrap();
+    assert!(deadline > pair.now && deadline <= pair.now + ms(70), "{deadline:?}");
+    assert_eq!(deadline.as_millis() % 70, 0, "{deadline:?}");
     // No configuration delays longer than RFC 9293 allows. Tests: RFC 9293 MUST-40
     let forever = AckPolicy::EverySecondSegment { delay_max: ms(5000) };
     let mut pair = Pair::established([receiver(forever), receiver(forever)], perfect());

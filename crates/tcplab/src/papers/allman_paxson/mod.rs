@@ -4,6 +4,7 @@
 //! The set is made and assessed as captures are: `trace_set.rs` records both ends of each transfer, `crate::assess` does
 //! the rest.
 
+mod live_undo;
 mod path;
 mod shared;
 mod sites;

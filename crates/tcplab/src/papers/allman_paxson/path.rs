@@ -1,7 +1,7 @@
 //! A path of the trace set: two sites with a line each, what else uses the lines, and the two TCPs.
 
 use ackclock_sim::rng::Rng;
-use ackclock_sim::scenario::{Arrivals, Jitter, SizeOf, TimeOf, Variation};
+use ackclock_sim::scenario::{Acks, Arrivals, Jitter, SizeOf, TimeOf, TraceSetting, Variation};
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, HostConfig, Scenario, TcpSettings, TrafficConfig, TrafficKind};
 
@@ -16,6 +16,8 @@ pub(super) struct Path {
     /// Those of the sender's site and of the receiver's.
     pub(super) lines: [Line; 2],
     pub(super) tcp: Tcp,
+    /// When the transfer begins.
+    begins: Span,
 }
 
 /// The line that joins a site to the others, alike in both directions.
@@ -50,11 +52,15 @@ const RATES: [(u64, u64); 8] = [
 ];
 const PROFILES: [(&str, u64); 2] = [("reno-1990", 75), ("tahoe-1988", 25)];
 const SEGMENTS: [(u16, u64); 3] = [(512, 50), (536, 25), (1460, 25)];
-const WINDOWS: [(u64, u64); 4] = [(8 << 10, 25), (16 << 10, 35), (32 << 10, 25), (60 << 10, 15)];
+/// The paper's receivers offered 32 to 64 KB (its footnote 5).
+const WINDOWS: [(u64, u64); 2] = [(32 << 10, 50), (60 << 10, 50)];
+/// "Many TCP implementations use a 200 msec heartbeat timer" for delayed acknowledgements (§3.3.1).
+const ACK_TICK: Span = Span::millis(200);
 /// What each transfers.
 const TRANSFER_BYTES: u64 = 100 << 10;
-/// Before the transfer begins, others do.
-pub(super) const WARM_UP: Span = Span::seconds(10);
+/// Before the transfer begins, others do; it begins within so long afterwards, anywhere between the ticks of both ends.
+const WARM_UP: Span = Span::seconds(10);
+const BEGINS_WITHIN: Span = Span::seconds(1);
 /// The longest that a transfer may take.
 pub(super) const GIVE_UP: Span = Span::seconds(900);
 /// Other transfers: Pareto with α = 1.2, whose mean is six times its least.
@@ -83,6 +89,7 @@ impl Path {
                 mss: one_of(&mut rng, &SEGMENTS),
                 window: one_of(&mut rng, &WINDOWS),
             },
+            begins: Span(WARM_UP.0 + rng.below(BEGINS_WITHIN.0)),
         }
     }
 
@@ -98,11 +105,12 @@ impl Path {
             mss: Some(mss),
             receive_buffer: Some(Bytes(window)),
             receive_buffer_initial: Some(Bytes(window)),
+            acks: Some(Acks::EverySecondTick { tick: ACK_TICK }),
             ..TcpSettings::profile(profile)
         };
         let host = |name: &str| HostConfig { tcp: tcp.clone(), ..HostConfig::new(name) };
         let [first, second] = self.lines;
-        let mut scenario = Scenario::new(Span(WARM_UP.0 + GIVE_UP.0))
+        let mut scenario = Scenario::new(Span(self.begins.0 + GIVE_UP.0))
             .seed(self.seed)
             .tcp(TcpSettings::profile("reno-1990"))
             .host(host("a"))
@@ -116,7 +124,9 @@ impl Path {
             .link("east", "west", far)
             .link("west", "site-b", second.direction())
             .link("site-b", "b", lan)
-            .traffic(TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(TRANSFER_BYTES))).start(WARM_UP));
+            .traffic(
+                TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(TRANSFER_BYTES))).start(self.begins),
+            );
         for (line, near, ends) in
             [(first, ["site-a", "east"], ["c", "d"]), (second, ["west", "site-b"], ["e", "f"])]
         {
@@ -126,11 +136,20 @@ impl Path {
     }
 }
 
-/// The same scenario, whose sender has this timeout and these proofs that one was wrong.
-pub(super) fn with_timeout(mut scenario: Scenario, rto: &str, undo: &str) -> Scenario {
-    for host in scenario.hosts.iter_mut().filter(|host| host.name == "a") {
-        host.tcp.rto = Some(rto.to_owned());
-        host.tcp.undo = Some(undo.to_owned());
+/// The same scenario, whose sender has this timeout, these proofs that one was wrong, and a trace; with timestamps or
+/// without.
+pub(super) fn with_timeout(mut scenario: Scenario, rto: &str, undo: &str, timestamps: bool) -> Scenario {
+    for host in scenario.hosts.iter_mut().filter(|host| ["a", "b"].contains(&host.name.as_str())) {
+        if timestamps {
+            // Reno's options and timestamps.
+            let reno = (Some("bfa-1998".to_owned()), Some("reno".to_owned()));
+            (host.tcp.profile, host.tcp.congestion) = reno;
+        }
+        if host.name == "a" {
+            host.tcp.rto = Some(rto.to_owned());
+            host.tcp.undo = Some(undo.to_owned());
+            host.tcp.trace = Some(TraceSetting::All);
+        }
     }
     scenario
 }

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use ackclock_core::Instant;
+use ackclock_core::trace::Entry;
+use ackclock_sim::observe::Traces;
 use ackclock_sim::units::Span;
 use ackclock_sim::{Scenario, Simulation};
 
-use super::path::{GIVE_UP, Path, WARM_UP};
+use super::path::{GIVE_UP, Path};
 use crate::assess::{LeftOut, Side, Transfer, transfers};
 use crate::capture::Recorder;
 
@@ -36,6 +38,8 @@ pub(super) struct Recorded {
     pub(super) expiries: u64,
     /// How long it took, in seconds; `None`: it was given up.
     pub(super) seconds: Option<f64>,
+    /// When the sender took a reduction back, as its trace says; none without a trace.
+    pub(super) undone: Vec<Instant>,
 }
 
 /// How many paths there are.
@@ -48,7 +52,7 @@ pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one i
     10 Mbit/s (10 % each) with a drop-tail queue of 6 to 50 packets. On each line other TCP transfers begin at random, with \
     sizes after Pareto (at least 2 KB, mean 12 KB) in segments of 536 bytes, or 1460 on lines above 1 Mbit/s, which ask for 0 to 120 % of the rate with the data and for 0 to 80 % \
     against it. Senders: Reno (75 %) and Tahoe (25 %) with ticks of 500 ms; segments of 512, 536 and 1460 bytes, windows of \
-    8 to 60 KB; receivers acknowledge every second segment, or after 200 ms. Both ends are recorded and paired, and go \
+    32 or 60 KB; receivers acknowledge every second segment, or at the next tick of a clock of 200 ms. Both ends are recorded and paired, and go \
     through the same assessment as captures.";
 
 /// The set; whoever asks first makes it.
@@ -117,6 +121,8 @@ pub(super) fn record(scenario: &Scenario) -> anyhow::Result<Recorded> {
     let nodes = ["a", "b"].map(|name| simulation.node(name).map(|node| node.number));
     let recorder = Rc::new(RefCell::new(Recorder::new(nodes.into_iter().flatten().collect())));
     simulation.observe(recorder.clone());
+    let traces = Rc::new(RefCell::new(Traces::default()));
+    simulation.observe(traces.clone());
     let mut until = Span(0);
     let (expiries, completed) = loop {
         until = Span(until.0 + STEP.0);
@@ -129,8 +135,20 @@ pub(super) fn record(scenario: &Scenario) -> anyhow::Result<Recorded> {
     let vantages = recorder.borrow_mut().take();
     let (mut found, left_out) = transfers(&vantages, Side::Guess);
     let why = left_out.first().map_or(LeftOut::NoData, |(.., why)| *why);
-    let seconds = completed.map(|at| at - WARM_UP.duration().as_secs_f64());
-    Ok(Recorded { transfer: found.pop().ok_or(why), expiries, seconds })
+    let began = scenario.traffic[0].start.duration().as_secs_f64();
+    let seconds = completed.map(|at| at - began);
+    simulation.request_traces();
+    let undone = undone(&traces.borrow(), nodes[0]);
+    Ok(Recorded { transfer: found.pop().ok_or(why), expiries, seconds, undone })
+}
+
+/// When the connections of a node took something back.
+fn undone(traces: &Traces, node: Option<u32>) -> Vec<Instant> {
+    let batches = traces.batches().iter().filter(|(of, _)| Some(*of) == node);
+    let records = batches.flat_map(|(_, batch)| &batch.records);
+    let undone = records.filter(|record| matches!(Entry::decode(**record), Some(Entry::Undone(_))));
+    // No transfer takes the 78 hours after which the times of records turn over.
+    undone.map(|record| Instant::from_nanos(record.nanos())).collect()
 }
 
 /// How often a simulation is asked whether its transfer is complete.

@@ -5,7 +5,7 @@ use ackclock_sim::units::Span;
 use ackclock_sim::{Report, Scenario, TrafficConfig, TrafficKind};
 
 use super::network::{
-    MEGABYTE, RENO, Sender, Transfer, Transfers, VEGAS, VEGAS_2_4, fig6, flow, ratio, run_until_over,
+    MEGABYTE, RENO, Sender, Transfer, Transfers, VEGAS, VEGAS_2_4, fig6, flow, head, ratio, run_until_over,
     transfer,
 };
 use crate::papers::many::{Summary, each};
@@ -158,20 +158,9 @@ fn densities() -> anyhow::Result<Table> {
         let (reno, vegas) = (reno.transfers.cells().to_vec(), vegas.transfers.cells().to_vec());
         Ok([vec![what, rate], reno, vegas, vec![format!("{ratio:.2}")]].concat())
     });
-    let head = [
-        "tcplib: every, over",
-        "background (KB/s)",
-        "Reno (KB/s)",
-        "sent again (KB)",
-        "timeouts",
-        "Vegas (KB/s)",
-        "sent again (KB)",
-        "timeouts",
-        "Vegas/Reno",
-    ];
     Ok(Table {
         title: format!("The same with other densities, {} runs each", 3 * (SEEDS / 3)),
-        head: head.map(str::to_owned).to_vec(),
+        head: head(&["tcplib: every, over", "background (KB/s)"], &[RENO, VEGAS], &["Vegas/Reno"]),
         rows: rows.collect::<anyhow::Result<_>>()?,
     })
 }

@@ -8,6 +8,7 @@ mod internet;
 mod latency;
 mod network;
 mod one_on_one;
+mod ring;
 mod stability;
 mod start_up;
 mod variations;

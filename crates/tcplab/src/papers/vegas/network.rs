@@ -160,6 +160,17 @@ impl Transfers {
     }
 }
 
+/// The head of a table with [`Transfers::cells`] of these senders between other columns; without senders, of one that is
+/// not named.
+pub(super) fn head(first: &[&str], senders: &[Sender], last: &[&str]) -> Vec<String> {
+    let of = |throughput: String| [throughput, "sent again (KB)".to_owned(), "timeouts".to_owned()];
+    let named = senders.iter().map(|sender| of(format!("{} (KB/s)", sender.name)));
+    let unnamed = senders.is_empty().then(|| of("KB/s".to_owned()));
+    let columns = named.chain(unnamed).flatten();
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    owned(first).into_iter().chain(columns).chain(owned(last)).collect()
+}
+
 /// A traffic of a report.
 pub(super) fn flow<'a>(report: &'a Report, name: &str) -> anyhow::Result<&'a FlowReport> {
     report.flow(name).with_context(|| format!("there is no traffic `{name}` in the report"))

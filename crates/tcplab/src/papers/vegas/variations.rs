@@ -5,7 +5,7 @@ use ackclock_sim::{TcpSettings, TrafficConfig};
 use ackclock_trace::chart::{Figure, Style};
 
 use super::background::{Background, USUAL, beside, beside_with};
-use super::network::{KB, MEGABYTE, RENO, Sender, Transfers, VEGAS, ratio, transfer};
+use super::network::{KB, MEGABYTE, RENO, Sender, Transfers, VEGAS, head, ratio, transfer};
 use crate::papers::draw::{axis, panel, series};
 use crate::papers::many::Summary;
 use crate::papers::{Band, Experiment, Findings, Table, Value};
@@ -48,7 +48,7 @@ fn two_way() -> anyhow::Result<Findings> {
     let rows = rows.map(|(sender, found)| [vec![sender.name.to_owned()], found.cells().to_vec()].concat());
     let table = Table {
         title: "A megabyte beside traffic in both directions".to_owned(),
-        head: ["", "KB/s", "sent again (KB)", "timeouts"].map(str::to_owned).to_vec(),
+        head: head(&[""], &[], &[]),
         rows: rows.collect(),
     };
     Ok(Findings { values, tables: vec![table], ..Findings::default() })
@@ -119,18 +119,9 @@ fn table(reno: &[Transfers], vegas: &[Transfers]) -> Table {
     let rows = SIZES.iter().zip(reno.iter().zip(vegas)).map(|(size, (reno, vegas))| {
         [vec![size.to_string()], reno.cells().to_vec(), vegas.cells().to_vec()].concat()
     });
-    let head = [
-        "send buffer (KB)",
-        "Reno (KB/s)",
-        "sent again (KB)",
-        "timeouts",
-        "Vegas (KB/s)",
-        "sent again (KB)",
-        "timeouts",
-    ];
     Table {
         title: "A megabyte by the size of the send buffer".to_owned(),
-        head: head.map(str::to_owned).to_vec(),
+        head: head(&["send buffer (KB)"], &[RENO, VEGAS], &[]),
         rows: rows.collect(),
     }
 }
