@@ -4,7 +4,7 @@
     scripts/papers.py            runs all experiments and writes RESULTS.md and its pictures
     scripts/papers.py --check    runs them, too, and fails when a byte of what is kept is not what they give
 
-The program is built without the link-time optimisation of a release: the bytes are the same, a tenth slower. A value
+The program is built without the link-time optimisation of a release: the bytes are the same. A value
 outside its band fails `tcplab papers`, not this: it stands in the page that is kept, and is read there.
 """
 
