@@ -85,7 +85,6 @@ impl Host {
     /// A packet has arrived.
     #[inline]
     pub(crate) fn receive(&mut self, id: PacketId, world: &mut World) {
-        self.core.endpoint.warm();
         let now = world.now;
         let packet = world.net.packets.get(id);
         world.net.observers.tell(now, What::Delivered, self.core.node, None, packet);

@@ -2,7 +2,7 @@
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
 //! (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; that there is nothing, in [`quiet`]; how it comes back into the caches, in [`warm`]; how it is spaced in [`pacer`]; deadlines are in [`timeouts`];
+//! bytes in [`header`]; that there is nothing, in [`quiet`]; how it is spaced in [`pacer`]; deadlines are in [`timeouts`];
 //! losses are judged in [`loss`], and that judgement in [`undo`]; what of all this a trace tells, in [`tracing`]; marks are negotiated, told and answered in [`ecn`]; what the congestion controller is told
 //! is in [`controller`].
 
@@ -31,7 +31,6 @@ mod timestamps;
 mod tracing;
 mod transmit;
 mod undo;
-mod warm;
 
 use std::sync::Arc;
 use std::time::Duration;

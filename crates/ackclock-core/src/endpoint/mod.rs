@@ -351,17 +351,6 @@ impl Endpoint {
         (self.budget.used(), self.budget.limit())
     }
 
-    /// Reads a little of all that a segment for the connection which had the last one will need, and does nothing with
-    /// it: memory then brings it all at once, and not one thing after the other.
-    ///
-    /// For drivers of so many endpoints that each has left the caches by its next segment.
-    #[inline]
-    pub fn warm(&self) {
-        if let Some(live) = self.connections.at(self.last_connection) {
-            live.connection.warm();
-        }
-    }
-
     /// Takes note of the time. A clock that runs backwards stands still here.
     #[inline]
     fn advance(&mut self, now: Instant) -> Instant {

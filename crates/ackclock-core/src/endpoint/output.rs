@@ -79,8 +79,11 @@ impl Endpoint {
 
     /// When `handle_timeout` is to be called next, at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let deadlines = [self.timers.next(), self.half_open.next_timeout(), self.time_wait.next_timeout()];
-        deadlines.into_iter().flatten().min()
+        let earlier = |one: Option<Instant>, other: Option<Instant>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            _ => one.or(other),
+        };
+        earlier(self.timers.next(), earlier(self.half_open.next_timeout(), self.time_wait.next_timeout()))
     }
 
     /// Time has come for some timer; a spurious call does nothing.

@@ -226,13 +226,13 @@ impl TimerWheel {
     }
 
     fn link(&mut self, index: u32, deadline: Instant) {
-        let place = self.place(deadline);
         if self.levels.is_none() {
             if let Some(node) = self.nodes.get_mut(index) {
-                *node = Node { deadline, next: NIL, previous: NIL, place };
+                *node = Node { deadline, next: NIL, previous: NIL, place: SOMEWHERE };
             }
             return;
         }
+        let place = self.place(deadline);
         let next = self.head(place);
         if let Some(node) = self.nodes.get_mut(index) {
             *node = Node { deadline, next, previous: NIL, place };
@@ -358,6 +358,8 @@ const LEVELS: usize = 9;
 const FEW: usize = 8;
 const NIL: u32 = u32::MAX;
 const NOWHERE: Place = Place { level: u8::MAX, slot: 0 };
+/// Of a timer that is set where there is no wheel.
+const SOMEWHERE: Place = Place { level: 0, slot: 0 };
 
 const _: () = assert!(
     TICK_SHIFT as usize + DIGIT as usize * LEVELS == u64::BITS as usize,
