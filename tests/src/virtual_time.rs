@@ -1,4 +1,4 @@
-//! A program on a rough virtual network, and what its packets hash to: the same number in every build.
+//! A program on a rough virtual network, and what its packets and traces hash to: the same numbers in every build.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock::{Stack, TcpListener};
-use ackclock_sim::observe::LogHash;
+use ackclock_core::trace::Record;
+use ackclock_sim::observe::{LogHash, Traces};
 use ackclock_sim::scenario::{Jitter, Loss, SizeOf, TimeOf, Variation};
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
-use ackclock_sim::{Direction, QueueConfig, Scenario, TrafficConfig, TrafficKind, VirtualNetwork};
+use ackclock_sim::{
+    Direction, QueueConfig, Scenario, TcpSettings, TrafficConfig, TrafficKind, VirtualNetwork,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
@@ -19,6 +22,10 @@ use crate::kernel::payload::Payload;
 /// The hash of [`rough`]'s packets with the seed 5. It changes when the simulator, the stack or tokio's scheduler does
 /// anything at another time or in another order: if that was meant, put the number here that the test shows.
 pub const PINNED: &str = "0x82aa4476a11dd176";
+
+/// The hash of [`rough`]'s traces with the seed 5: of what its connections wrote down, hosted ones and simulated ones, and of
+/// the queue in the middle. Besides, it changes with what is written down.
+pub const PINNED_TRACE: &str = "8984ed791b02a47e";
 
 /// Hosts `a`, `b`, `c` on the left, `x`, `y`, `z` on the right, and a bottleneck.
 #[must_use]
@@ -59,7 +66,13 @@ pub fn rough(seed: u64) -> Scenario {
 /// # Panics
 /// If the network fails the program.
 pub fn exchange(net: &mut VirtualNetwork) -> Vec<u64> {
+    exchange_between(net).0
+}
+
+/// The same, and the two stacks.
+fn exchange_between(net: &mut VirtualNetwork) -> (Vec<u64>, [Stack; 2]) {
     let (client, server) = (net.stack("a").expect("a host"), net.stack("x").expect("a host"));
+    let stacks = [client.clone(), server.clone()];
     let addr = (net.addr("x").expect("a host"), 80).into();
     let listener = server.listen(addr).expect("nobody else listens");
     let all = net.run(async move {
@@ -81,7 +94,7 @@ pub fn exchange(net: &mut VirtualNetwork) -> Vec<u64> {
         }
         all
     });
-    all.expect("the program ends")
+    (all.expect("the program ends"), stacks)
 }
 
 async fn serve(listener: TcpListener) -> std::io::Result<()> {
@@ -119,6 +132,36 @@ pub fn hash(seed: u64) -> (String, u64, Vec<u64>) {
     let results = exchange(&mut net);
     let log = log.borrow();
     (format!("{:#018x}", log.value()), log.records(), results)
+}
+
+/// The hash of the traces of [`exchange`] on [`rough`], and how many records it is over.
+///
+/// # Panics
+/// If the network fails the program.
+#[must_use]
+pub fn trace_hash(seed: u64) -> (String, usize) {
+    let scenario = rough(seed).tcp(TcpSettings::default().traced());
+    let mut net = VirtualNetwork::new(&scenario).expect("a scenario that can be run");
+    let middle = scenario.links.len() as u32 * 2 - 2;
+    let simulated = Rc::new(RefCell::new(Traces::new([middle])));
+    net.observe(Rc::clone(&simulated));
+    let (_, stacks) = exchange_between(&mut net);
+    let hosted = net.run(async move {
+        let mut batches = Vec::new();
+        for stack in stacks {
+            stack.request_traces();
+            while let Ok(Some(batch)) = timeout(Duration::ZERO, stack.next_trace()).await {
+                batches.push(batch);
+            }
+        }
+        batches
+    });
+    let (simulated, hosted) = (simulated.borrow(), hosted.expect("what is there is fetched"));
+    let queues = simulated.queues().flat_map(|(_, records)| records);
+    let batches = simulated.batches().iter().map(|(_, batch)| batch).chain(&hosted);
+    let records: Vec<u8> =
+        batches.flat_map(|batch| &batch.records).chain(queues).flat_map(|record| record.to_bytes()).collect();
+    (blake3::hash(&records).to_hex()[..16].to_owned(), records.len() / Record::LEN)
 }
 
 /// This many bytes, always the same.

@@ -1,4 +1,5 @@
-//! Runs the pinned program on its virtual network and says whether this build sends the packets that it should:
+//! Runs the pinned program on its virtual network and says whether this build sends the packets and writes the traces that
+//! it should:
 //!
 //!     cargo run --release -p ackclock-tests --bin virtual-hash
 
@@ -6,14 +7,15 @@
 
 use std::process::ExitCode;
 
-use ackclock_tests::virtual_time::{PINNED, hash};
+use ackclock_tests::virtual_time::{PINNED, PINNED_TRACE, hash, trace_hash};
 
 fn main() -> ExitCode {
-    let (found, records, _) = hash(5);
-    println!("{records} records of packets hash to {found}");
-    if found == PINNED {
+    let (packets, events, _) = hash(5);
+    let (traces, records) = trace_hash(5);
+    println!("{events} events of packets hash to {packets}, {records} records of traces to {traces}");
+    if (packets.as_str(), traces.as_str()) == (PINNED, PINNED_TRACE) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("they should hash to {PINNED}; see `PINNED` in tests/src/virtual_time.rs");
+    eprintln!("they should hash to {PINNED} and {PINNED_TRACE}; see tests/src/virtual_time.rs");
     ExitCode::FAILURE
 }

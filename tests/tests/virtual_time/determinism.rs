@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use ackclock_sim::VirtualNetwork;
 use ackclock_sim::observe::{PacketLog, Pcapng};
-use ackclock_tests::virtual_time::{PINNED, exchange, hash, rough};
+use ackclock_tests::virtual_time::{PINNED, PINNED_TRACE, exchange, hash, rough, trace_hash};
 
 #[test]
 fn the_same_seed_gives_the_same_log_byte_by_byte() {
@@ -38,6 +38,14 @@ fn another_seed_gives_other_packets_and_every_client_an_answer_or_its_timeout() 
 #[test]
 fn the_packets_of_a_pinned_program_are_the_same_in_every_build() {
     assert_eq!(hash(5).0, PINNED);
+}
+
+/// The same program finds this number, too.
+#[test]
+fn the_traces_of_a_pinned_program_are_the_same_in_every_build() {
+    let (found, records) = trace_hash(5);
+    assert!(records > 10_000, "{records}");
+    assert_eq!(found, PINNED_TRACE);
 }
 
 /// Of the programs built by `RUSTFLAGS="--cfg tokio_unstable"` alone: no other tokio can be told where the order comes from.
