@@ -64,6 +64,29 @@ impl Netns {
         self.start(line).finish()
     }
 
+    /// Starts a tcpcat that listens, and returns when it does.
+    pub(crate) fn listen(&self, line: &str) -> Process {
+        let listener = self.start(line);
+        listener.await_line("listening on");
+        listener
+    }
+
+    /// Starts a server on port 7001 of the kernel's that answers the first byte with a reset.
+    pub(crate) fn resetting_server(&self) -> Process {
+        let script = "
+import socket, struct, sys
+l = socket.create_server(('0.0.0.0', 7001))
+print('ready', file=sys.stderr, flush=True)
+s, _ = l.accept()
+s.recv(1)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+s.close()
+";
+        let server = Process::start(self.command("python3").args(["-c", script]));
+        server.await_line("ready");
+        server
+    }
+
     /// Starts tcpcat inside.
     pub(crate) fn start(&self, line: &str) -> Process {
         Process::start(self.command(TCPCAT).args(line.split_whitespace()))

@@ -76,8 +76,7 @@ fn an_interrupted_file_is_1_and_leaves_what_was_there() {
     let scratch = Scratch::new();
     let target = scratch.path("file");
     fs::write(&target, "old").unwrap();
-    let receiver = netns.start(&format!("recv {} -l 7000 -v {HOST1}", target.display()));
-    receiver.await_line("listening on");
+    let receiver = netns.listen(&format!("recv {} -l 7000 -v {HOST1}", target.display()));
     let sender =
         Process::start(netns.command("sh").args(["-c", "(echo some; sleep 60) | nc -N 10.9.1.2 7000"]));
     receiver.await_line("connection from");
@@ -157,8 +156,7 @@ fn an_address_of_the_kernel_is_5() {
 #[test]
 fn a_device_in_use_is_5() {
     let Some(netns) = Netns::new() else { return };
-    let holder = netns.start(&format!("-l 7000 -v {HOST1}"));
-    holder.await_line("listening on");
+    let holder = netns.listen(&format!("-l 7000 -v {HOST1}"));
     let words = said(&netns.tcpcat("10.9.1.1 9 --tun tun1 --addr 10.9.1.3/24"), 5);
     assert!(words.contains("in use by process"), "{words}");
     holder.signal("INT");
@@ -168,8 +166,7 @@ fn a_device_in_use_is_5() {
 #[test]
 fn a_device_deleted_in_use_is_5() {
     let Some(netns) = Netns::new() else { return };
-    let listener = netns.start(&format!("-l 7000 -v {HOST1}"));
-    listener.await_line("listening on");
+    let listener = netns.listen(&format!("-l 7000 -v {HOST1}"));
     netns.shell("ip link del tun1");
     let words = said(&listener.finish(), 5);
     assert!(words.contains("tun1 was deleted while it was in use"), "{words}");
@@ -209,8 +206,7 @@ fn a_full_disk_is_6_and_leaves_what_was_there() {
 #[test]
 fn a_device_that_is_full_is_6() {
     let Some(netns) = Netns::new() else { return };
-    let receiver = netns.start(&format!("recv /dev/full -l 7000 -v {HOST1}"));
-    receiver.await_line("listening on");
+    let receiver = netns.listen(&format!("recv /dev/full -l 7000 -v {HOST1}"));
     let sender = Process::start(netns.command("sh").args(["-c", "echo data | nc -N 10.9.1.2 7000"]));
     said(&receiver.finish(), 6);
     sender.finish();
@@ -222,8 +218,7 @@ fn a_wrong_hash_is_7_and_leaves_what_was_there() {
     let scratch = Scratch::new();
     let target = scratch.path("file");
     fs::write(&target, "old").unwrap();
-    let receiver = netns.start(&format!("recv {} -l 7000 --verify -v {HOST1}", target.display()));
-    receiver.await_line("listening on");
+    let receiver = netns.listen(&format!("recv {} -l 7000 --verify -v {HOST1}", target.display()));
     // A sender that speaks the protocol and gives the hash of other data.
     let script = "
 import socket, struct
@@ -248,8 +243,7 @@ fn a_sender_that_dies_is_1_and_leaves_what_was_there() {
     let scratch = Scratch::new();
     let target = scratch.path("file");
     fs::write(&target, "old").unwrap();
-    let receiver = netns.start(&format!("recv {} -l 7000 --verify -v {HOST1}", target.display()));
-    receiver.await_line("listening on");
+    let receiver = netns.listen(&format!("recv {} -l 7000 --verify -v {HOST1}", target.display()));
     let script = "
 import socket, struct
 s = socket.create_connection(('10.9.1.2', 7000))
@@ -266,17 +260,7 @@ s.sendall(b'tcpcat1>' + nonce + struct.pack('>HHQQ', 0, 1, 0, 1000) + struct.pac
 #[test]
 fn a_reset_is_1() {
     let Some(netns) = Netns::new() else { return };
-    let script = "
-import socket, struct, sys
-l = socket.create_server(('0.0.0.0', 7001))
-print('ready', file=sys.stderr, flush=True)
-s, _ = l.accept()
-s.recv(1)
-s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
-s.close()
-";
-    let server = Process::start(netns.command("python3").args(["-c", script]));
-    server.await_line("ready");
+    let server = netns.resetting_server();
     let mut client = netns.start(&format!("10.9.1.1 7001 {HOST1}"));
     let mut stdin = client.stdin();
     stdin.write_all(b"x").unwrap();
@@ -288,8 +272,7 @@ s.close()
 #[test]
 fn the_first_interrupt_closes_in_order() {
     let Some(netns) = Netns::new() else { return };
-    let mut listener = netns.start(&format!("-l 7000 -v {HOST1}"));
-    listener.await_line("listening on");
+    let mut listener = netns.listen(&format!("-l 7000 -v {HOST1}"));
     let _stdin = listener.stdin();
     let nc = Process::start(netns.command("nc").args(["-d", "10.9.1.2", "7000"]));
     listener.await_line("connection from");
@@ -303,8 +286,7 @@ fn the_first_interrupt_closes_in_order() {
 #[test]
 fn the_second_interrupt_aborts() {
     let Some(netns) = Netns::new() else { return };
-    let mut listener = netns.start(&format!("-l 7000 -v {HOST1}"));
-    listener.await_line("listening on");
+    let mut listener = netns.listen(&format!("-l 7000 -v {HOST1}"));
     let _stdin = listener.stdin();
     // A peer that never closes, and tells how its connection ends.
     let script = "

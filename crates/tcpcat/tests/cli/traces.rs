@@ -78,8 +78,7 @@ fn an_interrupted_trace_is_complete() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
     let trace = scratch.path("trace");
-    let mut listener = netns.start(&format!("-l 7000 -v --trace {} {HOST1}", trace.display()));
-    listener.await_line("listening on");
+    let mut listener = netns.listen(&format!("-l 7000 -v --trace {} {HOST1}", trace.display()));
     let _stdin = listener.stdin();
     let nc = Process::start(netns.command("nc").args(["-d", "10.9.1.2", "7000"]));
     listener.await_line("connection from");
@@ -101,17 +100,7 @@ fn a_flight_recorder_is_written_when_the_kernel_resets() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
     let file = scratch.path("flight");
-    let script = "
-import socket, struct, sys
-l = socket.create_server(('0.0.0.0', 7001))
-print('ready', file=sys.stderr, flush=True)
-s, _ = l.accept()
-s.recv(1)
-s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
-s.close()
-";
-    let server = Process::start(netns.command("python3").args(["-c", script]));
-    server.await_line("ready");
+    let server = netns.resetting_server();
     let mut client = netns.start(&format!("10.9.1.1 7001 --flight-recorder {},64 {HOST1}", file.display()));
     let mut stdin = client.stdin();
     stdin.write_all(b"x").unwrap();
@@ -130,8 +119,7 @@ fn a_flight_recorder_is_written_when_the_peer_vanishes() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
     let file = scratch.path("flight");
-    let mut listener = netns.start(&format!("-l 7000 -v --flight-recorder {} {HOST1}", file.display()));
-    listener.await_line("listening on");
+    let mut listener = netns.listen(&format!("-l 7000 -v --flight-recorder {} {HOST1}", file.display()));
     let mut stdin = listener.stdin();
     let _nc = Process::start(netns.command("nc").args(["-d", "10.9.1.2", "7000"]));
     listener.await_line("connection from");
@@ -152,8 +140,7 @@ fn a_flight_recorder_is_written_on_request() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
     let file = scratch.path("flight");
-    let mut listener = netns.start(&format!("-l 7000 -v --flight-recorder {} {HOST1}", file.display()));
-    listener.await_line("listening on");
+    let mut listener = netns.listen(&format!("-l 7000 -v --flight-recorder {} {HOST1}", file.display()));
     let _stdin = listener.stdin();
     let nc = Process::start(netns.command("nc").args(["-d", "10.9.1.2", "7000"]));
     listener.await_line("connection from");

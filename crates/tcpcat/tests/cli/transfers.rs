@@ -15,8 +15,7 @@ fn a_file_crosses_between_two_user_space_hosts() {
     let scratch = Scratch::new();
     let (from, to) = (random_file(&scratch, "from", 8_000_001), scratch.path("to"));
     fs::write(&to, "what was there").unwrap();
-    let receiver = netns.start(&format!("recv {} -l 7000 --verify -v {HOST2}", to.display()));
-    receiver.await_line("listening on");
+    let receiver = netns.listen(&format!("recv {} -l 7000 --verify -v {HOST2}", to.display()));
     let sent = netns.tcpcat(&format!("send {} 10.9.2.2 7000 --verify --json {HOST1}", from.display()));
     let received = receiver.finish();
 
@@ -37,8 +36,7 @@ fn a_file_crosses_in_parts_over_several_connections() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
     let (from, to) = (random_file(&scratch, "from", 3_000_017), scratch.path("to"));
-    let receiver = netns.start(&format!("recv {} -l 7000 --verify -v {HOST2}", to.display()));
-    receiver.await_line("listening on");
+    let receiver = netns.listen(&format!("recv {} -l 7000 --verify -v {HOST2}", to.display()));
     let sent =
         netns.tcpcat(&format!("send {} 10.9.2.2 7000 -P 4 {HOST1} --loss 1% --seed 7", from.display()));
     let received = receiver.finish();
@@ -63,8 +61,7 @@ fn a_file_goes_to_and_comes_from_nc() {
     said(&nc.finish(), 0);
     assert_same(&from, &there);
 
-    let receiver = netns.start(&format!("recv {} -l 7000 --verify -v {HOST1}", back.display()));
-    receiver.await_line("listening on");
+    let receiver = netns.listen(&format!("recv {} -l 7000 --verify -v {HOST1}", back.display()));
     netns.shell(&format!("nc -N 10.9.1.2 7000 < {} > /dev/null", from.display()));
     let words = said(&receiver.finish(), 0);
     assert!(words.contains(&hash), "{words}");
@@ -112,8 +109,7 @@ fn a_file_crosses_under_a_profile_and_the_report_says_so() {
     let (from, to) = (scratch.path("from"), scratch.path("to"));
     fs::write(&from, vec![7; 500_000]).unwrap();
     let receiver =
-        netns.start(&format!("recv {} -l 7000 --verify -v --profile reno-1990 {HOST2}", to.display()));
-    receiver.await_line("listening on");
+        netns.listen(&format!("recv {} -l 7000 --verify -v --profile reno-1990 {HOST2}", to.display()));
     let sent = netns.tcpcat(&format!(
         "send {} 10.9.2.2 7000 --verify --json --stats=0.1 --profile vegas-1995 --rto rfc6298,min=300ms {HOST1}",
         from.display()
@@ -131,8 +127,7 @@ fn a_file_crosses_under_a_profile_and_the_report_says_so() {
 #[test]
 fn a_conversation_goes_both_ways() {
     let Some(netns) = Netns::new() else { return };
-    let mut listener = netns.start(&format!("-l 7000 -v {HOST1}"));
-    listener.await_line("listening on");
+    let mut listener = netns.listen(&format!("-l 7000 -v {HOST1}"));
     let mut nc = Process::start(netns.command("nc").args(["-N", "10.9.1.2", "7000"]));
     listener.await_line("connection from 10.9.1.1");
     nc.stdin().write_all(b"from the kernel\n").unwrap();
@@ -159,8 +154,7 @@ fn ipv6_carries_a_conversation_too() {
 #[test]
 fn a_listener_that_is_kept_open_takes_one_peer_after_the_other() {
     let Some(netns) = Netns::new() else { return };
-    let listener = netns.start(&format!("-l -k -d 7000 -v {HOST1}"));
-    listener.await_line("listening on");
+    let listener = netns.listen(&format!("-l -k -d 7000 -v {HOST1}"));
     for word in ["one", "two", "three"] {
         netns.shell(&format!("echo {word} | nc -N -w 5 10.9.1.2 7000"));
     }
