@@ -272,9 +272,8 @@ impl Net {
         let link = &mut self.links[index as usize];
         let at = arrives.max(link.last_arrival);
         link.last_arrival = at;
-        self.number += 1;
-        let key = Key { at, number: self.number };
-        if self.flights.push(&mut link.flying, packet, key) {
+        let key = self.key(at);
+        if self.flights.push(&mut self.links[index as usize].flying, packet, key) {
             self.calendar.push(key, NetEvent::Arrival(index));
         }
     }

@@ -163,7 +163,7 @@ fn graphs_of_a_transfer_agree_with_the_simulators_report() {
         .collect();
     assert_eq!(stems, ["windows", "sequence", "rtt", "rtt-by-window", "queue"]);
     let page = report_page(&trace);
-    assert!(page.contains("\">a: ") && page.contains("Queue before the link bottleneck"));
+    assert!(page.contains("<h2 id=\"s1\">a: ") && page.contains("Queue before the link bottleneck"));
 }
 
 fn report_page(trace: &Trace) -> String {

@@ -22,7 +22,7 @@ fn kept_pages_are_what_the_code_makes() {
         );
     }
     let html = fs::read_to_string(scratch.path("kit").join("reno.html")).unwrap();
-    assert!(html.contains(">Situations</h2>") && !html.contains("src="), "{html}");
+    assert!(html.contains("\">Situations</h2>") && !html.contains("src="), "{html}");
 }
 
 #[test]
