@@ -198,7 +198,7 @@ controller in `benches/results/control.md`.
 const CONTROLLERS: &str = "\
 By name, per connection; parameters follow a colon, as in `vegas:alpha=2,beta=4`. `none-1987` is for simulated networks
 alone. Every signal but `none` means losses too.";
-const RECOVERY: &str = "How losses are found and repaired: `crates/ackclock-core/src/connection/loss` and the scoreboard below it.";
+const RECOVERY: &str = "How losses are found and repaired: `crates/ackclock-core/src/sending`.";
 const UNDO: &str = "Which proofs that nothing was lost restore cwnd and ssthresh; any set of them, or `off`.";
 const TIMEOUTS: &str = "\
 One estimator with parameters: gains α1 and α2, the granularity G of its clock, bounds, and whether one segment a flight is

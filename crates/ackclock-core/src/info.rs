@@ -164,3 +164,20 @@ impl UndoCounts {
         *count = count.saturating_add(1);
     }
 }
+
+/// What the sending side contributes to [`ConnectionInfo`], by the names used there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlightInfo {
+    pub(crate) start_up: Option<StartUpEstimate>,
+    pub(crate) cwnd: u64,
+    pub(crate) pacing_rate: Option<u64>,
+    pub(crate) delivery_rate: u64,
+    pub(crate) in_flight: u64,
+    pub(crate) unacked: u64,
+    pub(crate) sacked: u64,
+    pub(crate) lost: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) loss_episodes: u64,
+    pub(crate) losses: LossCounts,
+    pub(crate) undone: UndoCounts,
+}

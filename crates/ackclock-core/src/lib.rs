@@ -18,7 +18,7 @@ mod error;
 mod event;
 mod info;
 mod position;
-mod recovery;
+mod sending;
 pub mod trace;
 mod tuple;
 

@@ -17,7 +17,7 @@ impl Connection {
         }
         let written = self.snd.append(data, self.send_limit());
         if written < data.len() {
-            self.awaiting_room = true;
+            self.snd.awaiting_room = true;
         }
         if written == 0 {
             if self.snd.queued() < self.send_limit() {
@@ -42,7 +42,7 @@ impl Connection {
     /// Asks for [`Readiness::writable`](crate::Readiness::writable) once there is room again: for one who found
     /// [`is_writable`](Self::is_writable) false and did not try to write.
     pub fn await_room(&mut self) {
-        self.awaiting_room = true;
+        self.snd.awaiting_room = true;
     }
 
     fn check_writable(&self) -> Result<(), WriteError> {
@@ -60,15 +60,15 @@ impl Connection {
     fn send_limit(&self) -> usize {
         const LEAST: usize = 64 << 10;
         // What is outstanding counts even if the window has just been halved: its place is not free yet.
-        let window = self.congestion.cwnd().max(self.snd.flight_size());
+        let window = self.flight.cwnd().max(self.flight.flight_size());
         let two_windows = usize::try_from(window.saturating_mul(2)).unwrap_or(usize::MAX);
         two_windows.max(LEAST).min(self.snd.buffer_max)
     }
 
     /// The application is woken when a third of the buffer is free, not for each segment's worth.
     pub(super) fn note_write_room(&mut self) {
-        if self.awaiting_room && self.snd.queued() <= self.send_limit() / 3 * 2 {
-            self.awaiting_room = false;
+        if self.snd.awaiting_room && self.snd.queued() <= self.send_limit() / 3 * 2 {
+            self.snd.awaiting_room = false;
             self.readiness.writable = true;
         }
         if self.snd.queued() == 0 {
@@ -128,7 +128,7 @@ impl Connection {
             return;
         }
         self.rcv.buffer.consume(len);
-        self.rcv.on_read(now, len, self.rtt_min());
+        self.rcv.on_read(now, len, self.flight.rtt().rtt_min());
         self.trace_read(now, len);
         if self.rcv.buffer.readable() == 0 {
             self.timers.buffers = self.timers.buffers.min(now + BUFFERS_KEPT);
@@ -172,7 +172,7 @@ impl Connection {
     /// Whether all bytes written, and the FIN if `shutdown` was called, have been acknowledged.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
-        self.snd.queued() == 0 && (!self.snd.closed || self.snd.fin_acked() || self.state == State::Closed)
+        self.snd.queued() == 0 && (!self.snd.closed || self.fin_acked() || self.state == State::Closed)
     }
 
     /// Closes the sending side after the data in the send buffer (RFC 9293 §3.10.4, CLOSE). Reading goes on

@@ -2,21 +2,18 @@
 
 use std::sync::Arc;
 
-use ackclock_control::congestion::{ControllerFactory, Start};
+use ackclock_control::congestion::ControllerFactory;
 use ackclock_control::profile::{AckPolicy, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
 
-use super::Connection;
-use crate::trace::WindowCause;
+use super::{Connection, lend};
 use crate::{Instant, OptionError};
 
 impl Connection {
     /// Replaces the congestion controller; the new one starts from the present window.
     pub fn set_congestion(&mut self, now: Instant, factory: Arc<dyn ControllerFactory>) {
-        let initial_window = self.congestion.cwnd();
-        self.congestion = factory.create(&Start { smss: self.smss(), initial_window, now });
         self.own_tcp().congestion = factory;
-        self.trace_window(now, WindowCause::Start);
+        self.flight.replace_controller(lend!(self, now));
     }
 
     /// How losses are to be found and repaired; [`info`](Self::info) names the policy in force, which is another where
@@ -28,9 +25,8 @@ impl Connection {
 
     /// Chooses another policy of loss recovery, at any time. An episode under way ends by the new policy's rule.
     pub fn set_recovery(&mut self, now: Instant, policy: Recovery) {
-        let heeded_sack = self.heeds_sack();
         self.own_tcp().recovery = policy;
-        self.on_policy_change(now, heeded_sack);
+        self.flight.set_recovery(lend!(self, now));
     }
 
     /// Replaces the estimator of the retransmission timeout. What was measured stays, as does the backoff.
@@ -39,7 +35,7 @@ impl Connection {
     /// No estimator can have these parameters.
     pub fn set_rto(&mut self, now: Instant, rto: RtoConfig) -> Result<(), OptionError> {
         rto.check()?;
-        self.rtt.set_config(&rto);
+        self.flight.set_rto(&rto);
         self.own_tcp().rto = rto;
         self.restart_send_timer(now);
         Ok(())

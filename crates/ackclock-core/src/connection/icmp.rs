@@ -3,8 +3,7 @@
 use ackclock_wire::SeqNum;
 use ackclock_wire::icmp::IcmpKind;
 
-use super::{Connection, State};
-use crate::trace::{LossRule, WindowCause};
+use super::{Connection, State, lend};
 use crate::{ConnectionError, IcmpError, Instant};
 
 /// The smallest path MTU that is believed (RFC 5927 §7): IPv4 routers that cannot carry this do not exist any more.
@@ -16,8 +15,8 @@ impl Connection {
     /// An ICMP error quoted a segment of this connection with this sequence number.
     pub(crate) fn handle_icmp(&mut self, now: Instant, kind: IcmpKind, seq: SeqNum) {
         // RFC 5927 §4.1: only what quotes data in flight can be about it.
-        let quoted = self.snd.una.near(seq);
-        if quoted < self.snd.una || quoted >= self.snd.nxt {
+        let quoted = self.flight.una().near(seq);
+        if quoted < self.flight.una() || quoted >= self.flight.nxt() {
             return;
         }
         match kind {
@@ -54,11 +53,8 @@ impl Connection {
             return;
         }
         self.set_pmtu(now, told);
-        // What was too big is lost; it goes out again in smaller segments, which is no sign of congestion.
-        if self.established && !self.scoreboard.is_empty() {
-            let lost = self.scoreboard.mark_all_lost(false);
-            self.note_loss(now, LossRule::TooBig, &lost);
-            self.recovery.first_retransmission = true;
+        if self.established {
+            self.flight.on_too_big(lend!(self, now));
         }
         self.update_send_timer(now);
     }
@@ -70,8 +66,8 @@ impl Connection {
 
     fn set_pmtu(&mut self, now: Instant, pmtu: u32) {
         self.snd.pmtu = pmtu;
-        self.congestion.on_mss_change(self.smss());
-        self.trace_window(now, WindowCause::SegmentSize);
+        let smss = self.effective_mss();
+        self.flight.set_smss(lend!(self, now), smss);
     }
 }
 

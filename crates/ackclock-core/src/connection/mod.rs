@@ -2,24 +2,22 @@
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
 //! (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; that there is nothing, in [`quiet`]; how it is spaced in [`pacer`]; deadlines are in [`timeouts`];
-//! losses are judged in [`loss`], and that judgement in [`undo`]; what of all this a trace tells, in [`tracing`]; marks are negotiated, told and answered in [`ecn`]; what the congestion controller is told
-//! is in [`controller`].
+//! bytes in [`header`]; [`quiet`] finds that nothing does; deadlines are in [`timeouts`]; what a trace tells is in
+//! [`tracing`]; ECN marks are negotiated, echoed and read in [`ecn`]. What is outstanding, lost, or may be sent is the
+//! business of [`Flight`].
 
 mod arrives;
 mod calls;
 mod choices;
-mod controller;
 mod ecn;
 mod header;
 mod icmp;
 mod limiter;
-mod loss;
 mod open;
 mod options;
-mod pacer;
 mod quiet;
 mod receiver;
+mod send_space;
 mod sender;
 mod state;
 mod status;
@@ -30,29 +28,18 @@ mod timers;
 mod timestamps;
 mod tracing;
 mod transmit;
-mod undo;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ackclock_control::bandwidth;
-use ackclock_control::congestion::{Controller, StartUp, Validation};
-use ackclock_control::rtt::RttEstimator;
 use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
+use std::sync::Arc;
 
 use self::ecn::EcnState;
 use self::limiter::Limiter;
-use self::loss::RecoveryState;
-use self::pacer::Pacer;
 use self::receiver::Receiver;
 use self::sender::Sender;
 use self::timers::Timers;
 use self::timestamps::Timestamps;
-use self::tracing::Trace;
-use self::undo::Undo;
-use crate::position::Position;
-use crate::recovery::Scoreboard;
-use crate::trace::{BatchCause, Entry};
+use crate::sending::Flight;
+use crate::trace::{BatchCause, Entry, Trace};
 use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
 
 pub(crate) use self::ecn::negotiation::{Agreement, Offer};
@@ -63,7 +50,15 @@ pub(crate) use self::open::{
     window_scale_for,
 };
 pub use self::state::State;
-pub(crate) use self::timestamps::clock as timestamp_clock;
+pub(crate) use crate::sending::clock as timestamp_clock;
+
+/// What the connection lends its flight for one call.
+macro_rules! lend {
+    ($connection:ident, $now:expr) => {
+        &mut crate::sending::Call { now: $now, tcp: &$connection.tcp, trace: &mut $connection.trace }
+    };
+}
+use lend;
 
 /// One TCP connection of an [`Endpoint`](crate::Endpoint).
 ///
@@ -83,28 +78,15 @@ pub struct Connection {
     sack: bool,
     template: HeaderTemplate,
     timers: Timers,
-    timer_granularity_ns: u32,
-    /// Made when a rate first asks for it.
-    pacer: Option<Box<Pacer>>,
-    rtt: RttEstimator,
-    congestion: Box<dyn Controller>,
-    extras: Option<Box<Extras>>,
-    scoreboard: Scoreboard,
-    recovery: RecoveryState,
+    flight: Flight,
     /// Where ECN was agreed on.
     ecn: Option<Box<EcnState>>,
-    /// Of a connection whose window was ever reduced.
-    undo: Option<Box<Undo>>,
     acks: Acks,
     reply: Option<Reply>,
     pending: Pending,
     limiter: Limiter,
     /// Shared with the connections of the same listener until an option is set.
     tcp: Arc<TcpConfig>,
-    corked: bool,
-    /// The application found no room to write.
-    awaiting_room: bool,
-    delivery: Delivery,
     give_up: GiveUp,
     counts: Counts,
     readiness: Readiness,
@@ -113,17 +95,6 @@ pub struct Connection {
     soft_error: Option<IcmpError>,
     orphaned: bool,
     trace: Trace,
-}
-
-/// What only some connections need, made when it is first needed.
-#[derive(Debug, Default)]
-struct Extras {
-    /// What validates the window by use (RFC 7661), once it has grown.
-    validation: Option<Validation>,
-    /// The estimation that may end the first slow start.
-    start_up: Option<Box<StartUp>>,
-    /// What the receiver makes of the peer's slow start.
-    arrivals: Option<Box<bandwidth::Receiver>>,
 }
 
 /// Acknowledgements that are owed.
@@ -157,37 +128,17 @@ struct Pending {
     reset: bool,
     /// A window probe.
     probe: bool,
-    /// A tail loss probe.
-    tail_probe: bool,
     /// A keep-alive probe.
     keepalive: bool,
     /// Less than sender silly-window avoidance asks for may be sent: it has held data back for long enough.
     override_sws: bool,
     /// Corked data may go.
     cork_expired: bool,
-    /// The controller has been told of the pause that the next data ends.
-    restarted: bool,
 }
 
-/// What was delivered, for samples of the delivery rate.
-#[derive(Clone, Copy, Debug, Default)]
-struct Delivery {
-    bytes: u64,
-    at: Instant,
-    rate: u64,
-    /// Sending was limited by the application until this much was delivered.
-    app_limited_until: u64,
-    /// The window was full when data up to here was sent.
-    cwnd_limited_until: Option<Position>,
-}
-
-/// How long the peer has been silent, towards R2 and the user timeout.
+/// How long the peer has been silent, besides what [`Flight`] knows of unanswered data.
 #[derive(Clone, Copy, Debug, Default)]
 struct GiveUp {
-    /// When the first transmission left that has not been answered since; unset: nothing waits.
-    waiting_since: Option<Instant>,
-    /// Expiries of the retransmission timer since then.
-    expiries: u32,
     /// Window probes since the window closed.
     probes: u32,
     /// Keep-alive probes since the peer was last heard of.
@@ -207,10 +158,7 @@ struct Counts {
     segments_sent: u64,
     segments_received: u64,
     retransmits: u64,
-    timeouts: u64,
-    loss_episodes: u64,
     out_of_order: u64,
-    sent_at: Option<Instant>,
     received_at: Option<Instant>,
 }
 
@@ -234,7 +182,7 @@ impl Connection {
     /// When [`Self::handle_timeout`] is due.
     #[inline]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next()
+        self.timers.next(self.flight.next_timeout())
     }
 
     /// Whether the connection is CLOSED with nothing left to send: its place may be used again.
@@ -245,29 +193,11 @@ impl Connection {
     /// What to keep of a connection in TIME-WAIT.
     pub(crate) fn time_wait(&self) -> Option<TimeWaitParams> {
         (self.state == State::TimeWait && self.reply.is_none()).then(|| TimeWaitParams {
-            snd_nxt: self.snd.nxt.seq(),
+            snd_nxt: self.flight.nxt().seq(),
             rcv_nxt: self.rcv.nxt.seq(),
             window: u16::try_from(self.rcv.wnd() >> self.rcv.scale).unwrap_or(u16::MAX),
             timestamps: self.timestamps.map(|timestamps| (timestamps.echo(), timestamps.offset())),
         })
-    }
-
-    /// The largest payload of one segment, all options of a data segment taken off (RFC 5681's SMSS).
-    // RFC 9293 MUST-16: Eff.snd.MSS = min(SendMSS + 20, MMS_S) - TCPhdrsize - IPoptionsize.
-    fn smss(&self) -> u32 {
-        self.payload_max(if self.timestamps.is_some() { 12 } else { 0 })
-    }
-
-    /// The largest payload of a segment with `options_len` bytes of options.
-    fn payload_max(&self, options_len: u32) -> u32 {
-        let ip_and_tcp = u32::from(self.template.transport_offset()) + 20;
-        let fits = self.snd.pmtu.saturating_sub(ip_and_tcp).min(self.snd.peer_mss);
-        fits.saturating_sub(options_len).max(1)
-    }
-
-    /// Bytes in flight, as the recovery policy counts them.
-    fn in_flight(&self) -> u64 {
-        self.scoreboard.pipe().saturating_sub(self.recovery.left_network())
     }
 
     /// The connection is over, for this reason.
@@ -275,7 +205,7 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        self.trace.state(now, self.state, State::Closed);
+        self.trace_state(now, State::Closed);
         if let Some(error) = error {
             self.trace.note(now, Entry::Failed(error.into()));
             self.trace.call(BatchCause::Failed);
@@ -287,8 +217,8 @@ impl Connection {
         self.timers = Timers::new();
         self.pending = Pending::default();
         self.acks = Acks::default();
-        self.snd.clear();
-        self.scoreboard = Scoreboard::default();
+        self.snd.clear(self.flight.una());
+        self.flight.close();
         if error.is_some() {
             self.rcv.buffer.clear();
         }
@@ -304,7 +234,7 @@ impl Connection {
         if state == self.state {
             return;
         }
-        self.trace.state(now, self.state, state);
+        self.trace_state(now, state);
         match state {
             State::Closed => return self.close_with(now, None),
             // RFC 9293 MUST-13: linger for 2 MSL.
@@ -319,13 +249,9 @@ impl Connection {
         let delayed_ack = self.timers.delayed_ack;
         self.timers = Timers::new();
         self.timers.delayed_ack = delayed_ack;
+        self.flight.stop_timers();
         self.timers.close = now + self.tcp.time_wait;
         self.readiness.closed = true;
-    }
-
-    /// The smallest round-trip time seen, or none.
-    fn rtt_min(&self) -> Duration {
-        self.rtt.rtt_min()
     }
 
     /// Flags of a segment that carries an acknowledgement.
@@ -336,12 +262,8 @@ impl Connection {
     fn check_invariants(&self) {
         #[cfg(debug_assertions)]
         {
-            assert!(self.snd.una <= self.snd.nxt, "SND.UNA is not beyond SND.NXT");
             assert!(self.rcv.nxt <= self.rcv.edge + 1, "RCV.NXT is not beyond the offered window and a FIN");
-            if self.state.may_send_data() {
-                assert!(self.congestion.cwnd() >= 1, "the congestion window is never empty");
-            }
-            self.scoreboard.check_invariants();
+            self.flight.check_invariants();
         }
     }
 }

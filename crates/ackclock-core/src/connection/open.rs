@@ -3,24 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_control::congestion::Start;
-use ackclock_control::rtt::RttEstimator;
 use ackclock_control::time::nanos;
 use ackclock_wire::{HeaderTemplate, SeqNum, TcpOptions};
 
 use super::ecn::EcnState;
 use super::ecn::negotiation::Agreement;
 use super::limiter::Limiter;
-use super::loss::RecoveryState;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::timers::Timers;
 use super::timestamps::Timestamps;
-use super::tracing::Trace;
-use super::{Acks, Connection, Counts, Delivery, GiveUp, Pending, State};
+use super::{Acks, Connection, Counts, GiveUp, Pending, State, lend};
 use crate::budget::Budget;
 use crate::position::Position;
-use crate::recovery::Scoreboard;
+use crate::sending::Flight;
+use crate::trace::Trace;
 use crate::{FourTuple, Instant, Readiness, TcpConfig};
 
 /// What the endpoint gives a new connection.
@@ -88,12 +85,9 @@ impl Connection {
     fn new(now: Instant, tuple: FourTuple, tcp: Arc<TcpConfig>, env: &Environment, irs: SeqNum) -> Self {
         let iss = Position::initial(env.iss);
         let mtu = u32::try_from(env.mtu).unwrap_or(u32::MAX);
-        let trace = Trace::new(tcp.trace);
-        let start = Start {
-            smss: u32::from(default_mss(&tuple)),
-            initial_window: u64::from(default_mss(&tuple)),
-            now,
-        };
+        let trace = Trace::new(tcp.trace, iss);
+        let granularity_ns = u32::try_from(nanos(env.timer_granularity)).unwrap_or(u32::MAX);
+        let flight = Flight::new(now, iss, u32::from(default_mss(&tuple)), granularity_ns, &tcp);
         Self {
             tuple,
             state: State::Closed,
@@ -109,23 +103,13 @@ impl Connection {
             sack: false,
             template: HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2),
             timers: Timers::new(),
-            timer_granularity_ns: u32::try_from(nanos(env.timer_granularity)).unwrap_or(u32::MAX),
-            pacer: None,
-            rtt: RttEstimator::new(&tcp.rto),
-            congestion: tcp.congestion.create(&start),
-            extras: None,
-            scoreboard: Scoreboard::default(),
-            recovery: RecoveryState::default(),
+            flight,
             ecn: None,
-            undo: None,
             acks: Acks::default(),
             reply: None,
             pending: Pending::default(),
             limiter: Limiter::new(),
             tcp,
-            corked: false,
-            awaiting_room: false,
-            delivery: Delivery { at: now, ..Delivery::default() },
             give_up: GiveUp { heard_at: now, ..GiveUp::default() },
             counts: Counts::default(),
             readiness: Readiness::default(),
@@ -173,10 +157,9 @@ impl Connection {
         connection.rcv.offer_unscaled();
         connection.set_window_of_syn(handshake.peer_window);
         let una = connection.snd.iss + 1;
-        connection.snd.nxt = una;
-        connection.snd.acknowledge(una);
+        connection.flight.on_syn_acked(una);
         if let Some(rtt) = handshake.rtt {
-            connection.rtt.on_sample(rtt);
+            connection.flight.on_handshake_sample(rtt);
         }
         connection.establish(now, !handshake.retransmitted);
         connection
@@ -235,22 +218,15 @@ impl Connection {
         self.snd.wnd = u32::from(window);
         self.snd.max_wnd = self.snd.wnd;
         self.snd.wl1 = self.rcv.irs;
-        self.snd.wl2 = self.snd.una;
+        self.snd.wl2 = self.flight.una();
     }
 
     /// ESTABLISHED is reached: the controller starts. `clean`: no SYN of ours was lost.
     pub(super) fn establish(&mut self, now: Instant, clean: bool) {
-        // RFC 5681 §3.1: after a lost SYN or SYN,ACK the initial window is one segment. RFC 6928 otherwise.
-        let initial_window = if clean { self.initial_window() } else { u64::from(self.smss()) };
-        self.start_controller(now, initial_window);
-        if !clean {
-            self.rtt.on_handshake_after_expiry();
-        }
-        self.rtt.reset_backoff();
+        let smss = self.effective_mss();
+        self.flight.establish(lend!(self, now), self.sack, smss, clean);
         self.give_up = GiveUp { heard_at: now, ..GiveUp::default() };
-        self.delivery.at = now;
-        self.recovery = RecoveryState::default();
-        self.timers.send = super::timers::SendTimer::Idle;
+        self.timers.persist = Timers::UNSET;
         self.arm_keepalive(now);
         self.established = true;
         self.enter(now, State::Established);

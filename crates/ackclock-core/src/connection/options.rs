@@ -23,7 +23,7 @@ impl Connection {
 
     /// Holds partial segments back until uncorked, or for 200 ms each (RFC 9293 MUST-60: never indefinitely).
     pub fn set_cork(&mut self, now: Instant, cork: bool) {
-        self.corked = cork;
+        self.snd.corked = cork;
         self.pending.cork_expired = false;
         self.timers.cork = Timers::UNSET;
         self.time_cork(now);
@@ -31,7 +31,7 @@ impl Connection {
 
     /// Data that a cork holds back has 200 ms from now, unless its time runs already.
     pub(super) fn time_cork(&mut self, now: Instant) {
-        if self.corked && self.snd.unsent() > 0 && self.timers.cork == Timers::UNSET {
+        if self.snd.corked && self.unsent() > 0 && self.timers.cork == Timers::UNSET {
             self.timers.cork = now + CORK_MAX;
         }
     }
@@ -156,7 +156,7 @@ impl Connection {
             });
         }
         self.own_tcp().pacing_rate_max = rate;
-        self.restart_pacer(now);
+        self.flight.restart_pacing(now);
         Ok(())
     }
 

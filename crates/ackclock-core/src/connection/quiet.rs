@@ -11,13 +11,12 @@ impl Connection {
     #[inline]
     pub(crate) fn is_quiet(&mut self, now: Instant) -> bool {
         let is_quiet = self.state == State::Established
-            && self.snd.una == self.snd.nxt
-            && self.snd.unsent() == 0
+            && self.flight.is_quiet()
+            && self.unsent() == 0
             && !self.snd.closed
             && !self.acks.now
             && self.reply.is_none()
             && !self.pending.sends()
-            && self.pacer.is_none()
             // A trace tells what sending waits for, which is found out on the way.
             && !self.trace.is_on();
         // Each test of anything is a test of this.
@@ -36,6 +35,6 @@ impl Pending {
     /// Whether any of it is a reason to send.
     #[inline]
     fn sends(self) -> bool {
-        self.syn || self.reset || self.probe || self.tail_probe || self.keepalive
+        self.syn || self.reset || self.probe || self.keepalive
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ackclock_control::bandwidth;
+
 use crate::Instant;
 use crate::budget::Budget;
 use crate::buffer::ReceiveBuffer;
@@ -25,6 +27,8 @@ pub(crate) struct Receiver {
     /// Largest payload that the peer was told to send.
     pub(crate) mss: u32,
     pub(crate) buffer: ReceiveBuffer,
+    /// What the arrivals of the peer's slow start tell of the path, if that is asked for.
+    pub(crate) arrivals: Option<Box<bandwidth::Receiver>>,
     /// Bytes that may wait unread at the moment; grows with what the application takes.
     limit: usize,
     limit_max: usize,
@@ -47,6 +51,7 @@ impl Receiver {
             up: None,
             mss: 536,
             buffer: ReceiveBuffer::new(irs + 1, budget),
+            arrivals: None,
             limit: limit_initial.min(limit_max),
             limit_max,
             tuning_started: Instant::ZERO,

@@ -1,18 +1,14 @@
-//! The send sequence space (RFC 9293 §3.3.1) and the send buffer.
+//! The send buffer, and the peer's window over it (RFC 9293 §3.3.1). What was sent is the flight's.
 
 use crate::budget::Budget;
 use crate::buffer::Ring;
 use crate::position::Position;
 
-/// SND.UNA, SND.NXT, SND.WND and the bytes they stand for.
+/// SND.WND and the bytes that wait to be sent, or sent again.
 #[derive(Debug)]
 pub(crate) struct Sender {
     /// ISS.
     pub(crate) iss: Position,
-    /// SND.UNA: oldest unacknowledged.
-    pub(crate) una: Position,
-    /// SND.NXT: next to send.
-    pub(crate) nxt: Position,
     /// SND.WND in bytes, scaled.
     // RFC 9293 REC-1: 32-bit window fields. RFC 9293 MUST-1: unsigned.
     pub(crate) wnd: u32,
@@ -34,6 +30,10 @@ pub(crate) struct Sender {
     pub(crate) peer_mss: u32,
     /// Path MTU in bytes.
     pub(crate) pmtu: u32,
+    /// The application holds partial segments back.
+    pub(crate) corked: bool,
+    /// The application found no room to write.
+    pub(crate) awaiting_room: bool,
     buffer: Ring,
     base: Position,
 }
@@ -42,8 +42,6 @@ impl Sender {
     pub(crate) fn new(iss: Position, budget: &Budget, buffer_max: usize, mtu: u32) -> Self {
         Self {
             iss,
-            una: iss,
-            nxt: iss,
             wnd: 0,
             max_wnd: 0,
             wl1: iss,
@@ -54,6 +52,8 @@ impl Sender {
             buffer_max,
             peer_mss: 0,
             pmtu: mtu,
+            corked: false,
+            awaiting_room: false,
             buffer: Ring::new(budget),
             base: iss + 1,
         }
@@ -74,36 +74,6 @@ impl Sender {
         self.buffer.capacity()
     }
 
-    /// Bytes not sent yet.
-    #[inline]
-    pub(crate) fn unsent(&self) -> u64 {
-        self.data_end().since(self.nxt)
-    }
-
-    /// Whether our FIN has been sent.
-    #[inline]
-    pub(crate) fn fin_sent(&self) -> bool {
-        self.closed && self.nxt > self.data_end()
-    }
-
-    /// Whether our FIN has been acknowledged.
-    #[inline]
-    pub(crate) fn fin_acked(&self) -> bool {
-        self.closed && self.una > self.data_end()
-    }
-
-    /// FlightSize (RFC 5681 §2): sent and not acknowledged cumulatively.
-    #[inline]
-    pub(crate) fn flight_size(&self) -> u64 {
-        self.nxt.since(self.una)
-    }
-
-    /// The right edge of the peer's window.
-    #[inline]
-    pub(crate) fn right_edge(&self) -> Position {
-        self.una + u64::from(self.wnd)
-    }
-
     /// Appends as much of `data` as fits below `limit` bytes in all; returns how much.
     pub(crate) fn append(&mut self, data: &[u8], limit: usize) -> usize {
         let room = limit.saturating_sub(self.buffer.len());
@@ -120,7 +90,6 @@ impl Sender {
     /// SND.UNA advances: acknowledged bytes leave the buffer.
     #[inline]
     pub(crate) fn acknowledge(&mut self, una: Position) {
-        self.una = una;
         let base = una.min(self.data_end());
         if base > self.base {
             self.buffer.advance(base.index_from(self.base));
@@ -138,8 +107,8 @@ impl Sender {
     }
 
     /// Forgets all data.
-    pub(crate) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self, una: Position) {
         self.buffer.release();
-        self.base = self.base.max(self.una);
+        self.base = self.base.max(una);
     }
 }

@@ -4,55 +4,11 @@ use std::time::Duration;
 
 use crate::Instant;
 
-/// What the one timer of the sending side waits for: these exclude each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SendTimer {
-    /// Nothing is outstanding, nothing is held back by the peer's window.
-    Idle,
-    /// An acknowledgement is overdue at this time (RFC 6298).
-    Retransmit(Instant),
-    /// A probe of a window too small to send into is due (RFC 9293 §3.8.6.1).
-    Persist(Instant),
-}
-
-impl SendTimer {
-    #[inline]
-    fn deadline(self) -> Instant {
-        match self {
-            Self::Idle => Instant::FAR_FUTURE,
-            Self::Retransmit(at) | Self::Persist(at) => at,
-        }
-    }
-}
-
-/// What loss recovery waits for before the retransmission timer: these exclude each other (RFC 8985 §8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RecoveryTimer {
-    /// Nothing.
-    Idle,
-    /// The reordering window of a segment closes.
-    Reordering(Instant),
-    /// A probe for a lost tail is due.
-    TailProbe(Instant),
-}
-
-impl RecoveryTimer {
-    #[inline]
-    fn deadline(self) -> Instant {
-        match self {
-            Self::Idle => Instant::FAR_FUTURE,
-            Self::Reordering(at) | Self::TailProbe(at) => at,
-        }
-    }
-}
-
-/// All deadlines.
+/// All deadlines but those of what is in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timers {
-    pub(crate) send: SendTimer,
-    pub(crate) recovery: RecoveryTimer,
-    /// Data that the windows allow waits for the pacing rate until then.
-    pub(crate) pacing: Instant,
+    /// A probe of a window too small to send into is due (RFC 9293 §3.8.6.1). It excludes the retransmission timer.
+    pub(crate) persist: Instant,
     /// An acknowledgement is owed by then (RFC 9293 §3.8.6.3).
     pub(crate) delayed_ack: Instant,
     /// A keep-alive probe, or the verdict, is due.
@@ -71,9 +27,7 @@ impl Timers {
 
     pub(crate) fn new() -> Self {
         Self {
-            send: SendTimer::Idle,
-            recovery: RecoveryTimer::Idle,
-            pacing: Self::UNSET,
+            persist: Self::UNSET,
             delayed_ack: Self::UNSET,
             keepalive: Self::UNSET,
             close: Self::UNSET,
@@ -82,13 +36,11 @@ impl Timers {
         }
     }
 
+    /// The next deadline, `sending` being that of what is in flight.
     #[inline]
-    pub(crate) fn next(&self) -> Option<Instant> {
-        let next = self
-            .send
-            .deadline()
-            .min(self.recovery.deadline())
-            .min(self.pacing)
+    pub(crate) fn next(&self, sending: Instant) -> Option<Instant> {
+        let next = sending
+            .min(self.persist)
             .min(self.delayed_ack)
             .min(self.keepalive)
             .min(self.close)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::Instant;
 use crate::position::Position;
+use crate::sending::{Echo, clock};
 
 /// The state of the timestamps option on one connection.
 #[derive(Clone, Copy, Debug)]
@@ -43,11 +44,10 @@ impl Timestamps {
         self.recent
     }
 
-    /// How long ago we sent a segment with this TSval, in whole milliseconds; `None` for a value that we cannot have sent
-    /// within the last half hour.
-    pub(crate) fn since_echoed(&self, now: Instant, echoed: u32) -> Option<Duration> {
-        let ticks = self.value(now).wrapping_sub(echoed);
-        (echoed != 0 && ticks < 1_800_000).then(|| Duration::from_millis(u64::from(ticks)))
+    /// What a TSecr says on this connection.
+    #[inline]
+    pub(crate) fn echoed(&self, echoed: u32) -> Echo {
+        Echo::new(echoed, self.offset)
     }
 
     /// PAWS (RFC 7323 §5.3 R1): whether a segment with this TSval is an old duplicate.
@@ -69,10 +69,4 @@ impl Timestamps {
         self.recent = value;
         self.recent_at = Some(now);
     }
-}
-
-/// The millisecond clock behind all TSvals, before the offset.
-#[expect(clippy::cast_possible_truncation, reason = "the clock wraps")]
-pub(crate) fn clock(now: Instant) -> u32 {
-    now.as_millis() as u32
 }

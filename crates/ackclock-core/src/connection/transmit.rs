@@ -1,23 +1,14 @@
 //! What to send next, and why: a reply, a SYN, lost data, a probe, new data, an acknowledgement, in this order.
 
-use ackclock_control::congestion::Sent;
 use ackclock_wire::template::HEADER_MAX;
 use ackclock_wire::{Flags, TcpOptions};
 
 use super::header::{Outgoing, Segment};
-use super::{Connection, Reply, State};
+use super::{Connection, Reply, State, lend};
 use crate::position::Position;
-use crate::recovery::SendMoment;
+use crate::sending::{Chosen, Departure, Offer};
 use crate::trace::SendReason;
 use crate::{Instant, Limits};
-
-/// Data chosen to be sent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Chosen {
-    pub(super) start: Position,
-    pub(super) end: Position,
-    pub(super) reason: SendReason,
-}
 
 impl Connection {
     /// The payload of a segment that `poll_transmit` made.
@@ -49,13 +40,13 @@ impl Connection {
         }
         if self.pending.reset {
             self.pending.reset = false;
-            return Some(Segment::bare(self.snd.nxt, Flags::RST | Flags::ACK, SendReason::Reset));
+            return Some(Segment::bare(self.flight.nxt(), Flags::RST | Flags::ACK, SendReason::Reset));
         }
         match self.state {
             State::Closed | State::Listen => return None,
             State::SynSent | State::SynReceived => return self.handshake_segment(now),
             _ if self.owes_handshake_ack() => {
-                return Some(Segment::bare(self.snd.nxt, Self::ACK, SendReason::Ack));
+                return Some(Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack));
             }
             _ => {}
         }
@@ -66,9 +57,9 @@ impl Connection {
         }
         if std::mem::take(&mut self.pending.keepalive) {
             // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. RFC 9293 SHLD-12: no data with it.
-            return Some(Segment::bare(self.snd.nxt.back(1), Self::ACK, SendReason::Keepalive));
+            return Some(Segment::bare(self.flight.nxt().back(1), Self::ACK, SendReason::Keepalive));
         }
-        self.acks.now.then(|| Segment::bare(self.snd.nxt, Self::ACK, SendReason::Ack))
+        self.acks.now.then(|| Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack))
     }
 
     fn reply_segment(&self, now: Instant, reply: Reply) -> Segment {
@@ -76,7 +67,7 @@ impl Connection {
             Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
             // In SYN-RECEIVED the answer is the SYN,ACK, else crossing opens never end (RFC 9293 §3.5).
             Reply::Ack if self.state == State::SynReceived => self.syn_segment(now),
-            Reply::Ack => Segment::bare(self.snd.nxt, Self::ACK, SendReason::Challenge),
+            Reply::Ack => Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Challenge),
         }
     }
 
@@ -84,10 +75,7 @@ impl Connection {
         if !std::mem::take(&mut self.pending.syn) {
             return None;
         }
-        self.snd.nxt = self.snd.nxt.max(self.snd.iss + 1);
-        self.give_up.waiting_since.get_or_insert(now);
-        self.counts.sent_at = Some(now);
-        self.update_send_timer(now);
+        self.flight.on_syn_sent(lend!(self, now), self.snd.iss);
         Some(self.syn_segment(now))
     }
 
@@ -99,105 +87,62 @@ impl Connection {
     }
 
     fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
-        if let Some(chosen) = self.choose_lost(now, limits) {
-            return Some(chosen);
-        }
-        if std::mem::take(&mut self.pending.probe) {
-            return self.choose_probe();
-        }
-        // All may have been acknowledged since the probe was decided on: then new data goes.
-        if std::mem::take(&mut self.pending.tail_probe)
-            && let Some(chosen) = self.choose_tail_probe()
+        if std::mem::take(&mut self.pending.probe)
+            && let Some(chosen) = self.choose_probe()
         {
             return Some(chosen);
         }
-        self.restart_after_idleness(now);
+        let offer = self.offer(limits);
+        if let Some(chosen) = self.flight.next_resend(lend!(self, now), &offer) {
+            return Some(chosen);
+        }
+        let unsent = self.unsent();
+        self.flight.restart_after_idleness(lend!(self, now), unsent);
         let chosen = self.choose_new(now, limits).or_else(|| self.choose_rescue());
         if chosen.is_none() {
-            self.note_nothing_to_send();
+            self.flight.note_nothing_to_send();
         }
         chosen
     }
 
+    /// What may go again at the most.
+    #[inline]
+    fn offer(&self, limits: Limits) -> Offer {
+        Offer {
+            burst_max: self.burst_max(limits),
+            right_edge: self.right_edge(),
+            data_end: self.snd.data_end(),
+        }
+    }
+
     /// What RFC 6675 lets go when nothing is known to be lost and new data cannot.
     fn choose_rescue(&mut self) -> Option<Chosen> {
-        // What waits for its time is known to be lost, or can go then.
-        if self.timers.pacing != super::timers::Timers::UNSET {
-            return None;
-        }
-        let stuck = self.snd.unsent() == 0 || self.snd.right_edge() <= self.snd.nxt;
-        if !stuck || !self.recovery.in_recovery() || self.cwnd_room() < u64::from(self.smss()) {
-            return None;
-        }
-        let rescued = self.next_rescue()?;
-        let (start, end) = self.within_smss(rescued);
-        Some(Chosen { start, end, reason: SendReason::Rescue })
-    }
-
-    /// The end of a segment that was sent when the path took larger ones.
-    fn within_smss(&self, (start, end): (Position, Position)) -> (Position, Position) {
-        (start.max(end.back(u64::from(self.smss()))), end)
-    }
-
-    /// The last segment again, whatever the congestion window says (RFC 8985 §7.3).
-    // Deviation from RFC 8985 §7.3: new data is not preferred. What the probe asks is mostly whether an acknowledgement was
-    // lost; a receiver delays the answer to one new segment by 40 ms and more, that to a repeated one not at all, and
-    // its D-SACK tells that nothing was lost.
-    fn choose_tail_probe(&mut self) -> Option<Chosen> {
-        let (start, end) = self.within_smss(self.scoreboard.last_segment()?);
-        self.recovery.tail_probe = Some(end);
-        Some(Chosen { start, end, reason: SendReason::TailProbe })
-    }
-
-    /// Lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)).
-    fn choose_lost(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
-        if self.scoreboard.lost() == 0 || self.holds_retransmissions() {
-            return None;
-        }
-        let smss = u64::from(self.smss());
-        let room = self.cwnd_room();
-        if room < smss && !self.recovery.first_retransmission {
-            return None;
-        }
-        let most = self.burst_max(limits).min(room.max(smss) / smss * smss);
-        let (start, end) = self.scoreboard.next_lost(most)?;
-        // RFC 9293 SHLD-16: old data within a window that shrank. RFC 9293 MAY-7: not beyond it.
-        let edge = self.snd.right_edge();
-        let end = if end > edge && !self.is_lone_fin(start, end) { edge } else { end };
-        if start >= end {
-            return None;
-        }
-        let chosen = self.pace(now, Chosen { start, end, reason: SendReason::Retransmission })?;
-        self.recovery.first_retransmission = false;
-        Some(chosen)
-    }
-
-    fn is_lone_fin(&self, start: Position, end: Position) -> bool {
-        start >= self.snd.data_end() && start < end
+        let stuck = self.unsent() == 0 || self.right_edge() <= self.flight.nxt();
+        if stuck { self.flight.next_rescue() } else { None }
     }
 
     /// One byte into the closed window (RFC 9293 §3.8.6.1): the first unacknowledged, or the next.
     fn choose_probe(&mut self) -> Option<Chosen> {
-        let start = self.snd.una;
+        let start = self.flight.una();
         let last = self.snd.data_end() + u64::from(self.snd.closed);
         (start < last).then(|| Chosen { start, end: start + 1, reason: SendReason::WindowProbe })
     }
 
     /// Data that was never sent, as far as both windows and the two silly-window rules allow.
     fn choose_new(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
-        let start = self.snd.nxt;
-        let unsent = self.snd.unsent();
+        let start = self.flight.nxt();
+        let unsent = self.unsent();
         if unsent == 0 {
-            let fin_due = self.snd.closed && !self.snd.fin_sent();
+            let fin_due = self.snd.closed && !self.fin_sent();
             return fin_due.then(|| Chosen { start, end: start + 1, reason: SendReason::NewData });
         }
         let smss = u64::from(self.smss());
         // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; RFC 9293 MUST-34: the usable window may be negative.
-        let window = self.snd.right_edge().since(start);
-        let room = self.cwnd_room();
+        let window = self.right_edge().since(start);
+        let room = self.flight.room();
         let full = unsent.min(window).min(room).min(self.burst_max(limits)) / smss * smss;
         if room < unsent.min(window).min(smss) || room < unsent && room < smss {
-            self.delivery.cwnd_limited_until = Some(self.snd.nxt);
+            self.flight.note_cwnd_limited();
             return None;
         }
         let rest = unsent - full;
@@ -211,39 +156,34 @@ impl Connection {
         };
         // RFC 9293 SHLD-27, RFC 9293 SHLD-28: as large as possible, whatever the sizes of the writes.
         let fin = self.snd.closed && end == self.snd.data_end();
-        self.pace(now, Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData })
+        self.flight.pace(
+            now,
+            &self.tcp,
+            Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData },
+        )
     }
 
     /// Nagle's algorithm (RFC 9293 SHLD-7, §3.7.4) and the cork: whether less than a segment may follow `full` bytes.
     fn may_send_tail(&self, full: u64) -> bool {
         // RFC 9293 MAY-16: small writes are put together.
-        if self.corked && !self.pending.cork_expired {
+        if self.snd.corked && !self.pending.cork_expired {
             return self.snd.closed;
         }
         self.tcp.nodelay
             || self.snd.closed
             || self.pending.cork_expired
-            || self.snd.una == self.snd.nxt && full == 0
+            || self.flight.una() == self.flight.nxt() && full == 0
     }
 
     /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the largest that
     /// the peer ever offered, or after the override timeout.
     fn override_silly_window(&self, usable: u64) -> Option<u64> {
-        let limited_by_window = usable < self.snd.unsent();
+        let limited_by_window = usable < self.unsent();
         let half = u64::from(self.snd.max_wnd / 2).max(1);
         if usable == 0 || !limited_by_window {
             return None;
         }
         (self.pending.override_sws || usable >= half).then_some(usable.min(u64::from(self.smss())))
-    }
-
-    /// How much may be sent now, as congestion control and the recovery policy say.
-    pub(super) fn cwnd_room(&self) -> u64 {
-        let in_flight = self.in_flight();
-        let within_window = || self.congestion.cwnd().saturating_sub(in_flight);
-        let room = self.recovery.allowance().unwrap_or_else(within_window);
-        // One segment may always be in flight.
-        if in_flight == 0 { room.max(u64::from(self.smss())) } else { room }
     }
 
     /// The most payload of one call: one segment, or as many as the device cuts.
@@ -283,55 +223,25 @@ impl Connection {
     }
 
     fn note_sent(&mut self, now: Instant, start: Position, end: Position, reason: SendReason) {
-        let bytes = end.since(start);
+        let data_end = self.snd.data_end();
         // A FIN takes a number, and is no payload.
-        let payload = end.min(self.snd.data_end()).since(start);
-        let retransmission = start < self.snd.nxt;
-        let moment = SendMoment {
-            at: now,
-            delivered: self.delivery.bytes,
-            delivered_at: if self.scoreboard.is_empty() { now } else { self.delivery.at },
-            app_limited: self.delivery.app_limited_until > self.delivery.bytes,
-        };
-        if retransmission {
-            if reason == SendReason::WindowProbe {
-                self.scoreboard.on_probe(start, end);
-            } else {
-                self.scoreboard.on_retransmitted(start, end, moment);
-            }
-            self.rtt.on_segment_retransmitted();
-            self.watch_retransmission(now, start, end, reason);
+        let payload = end.min(data_end).since(start);
+        if start < self.flight.nxt() {
             self.counts.bytes_retransmitted += payload;
             self.counts.retransmits += payload.div_ceil(u64::from(self.smss())).max(1);
         } else {
-            self.scoreboard.on_sent(start, end, self.smss(), moment);
-            self.rtt.on_segment_sent(now);
-            self.snd.nxt = end;
             self.pending.override_sws = false;
         }
-        if self.snd.unsent() == 0 && self.in_flight() < self.congestion.cwnd() {
-            self.delivery.app_limited_until = self.delivery.bytes + self.in_flight().max(1);
-        }
-        if self.snd.unsent() == 0 {
+        self.counts.bytes_sent += payload;
+        let drained = end.max(self.flight.nxt()) >= data_end;
+        self.flight.on_sent(lend!(self, now), &Departure { start, end, reason, drained });
+        if drained {
             // The next rest that a cork holds back has its own time.
             self.pending.cork_expired = false;
             self.timers.cork = super::timers::Timers::UNSET;
         }
-        self.pending.restarted = false;
-        if let Some(pacer) = &mut self.pacer {
-            pacer.charge(now, bytes);
-        }
-        self.counts.bytes_sent += payload;
-        self.give_up.waiting_since.get_or_insert(now);
-        self.counts.sent_at = Some(now);
-        self.recovery.on_sent(end, bytes, reason);
-        self.tell_sent(&Sent { now, bytes, in_flight: self.in_flight(), retransmission });
-        if matches!(reason, SendReason::Retransmission | SendReason::Rescue | SendReason::TailProbe) {
-            // The timer measures from the retransmission (RFC 6298 §5.1; 5.6 after a timeout).
-            self.timers.send = super::timers::SendTimer::Idle;
-        }
         self.update_send_timer(now);
-        self.arm_tail_probe(now);
+        self.flight.arm_tail_probe(now);
     }
 
     /// Options of a data segment.

@@ -14,9 +14,11 @@ mod entry;
 mod log;
 mod reason;
 mod record;
+mod writer;
 
 pub use entry::Entry;
 pub(crate) use log::Log;
 pub use log::{Batch, BatchCause, TraceConfig, TraceKeep};
 pub use reason::{Failure, Limit, LossCounts, LossRule, SendReason, Timer, UndoRule, WindowCause};
 pub use record::{Record, TraceClock};
+pub(crate) use writer::{Deadlines, Trace, low, saturated};

@@ -29,7 +29,7 @@ impl Connection {
             // RFC 9293 MUST-11: from an active open, so the user is told.
             State::SynReceived => self.close_with(arrival.now, Some(ConnectionError::Refused)),
             // Both FINs are exchanged but for our last acknowledgement: nothing is lost (§3.10.7.4).
-            State::Closing | State::LastAck if self.snd.unsent() == 0 && self.snd.queued() == 0 => {
+            State::Closing | State::LastAck if self.unsent() == 0 && self.snd.queued() == 0 => {
                 self.close_with(arrival.now, None);
             }
             // RFC 9293 MUST-12: told apart from a normal close.

@@ -100,8 +100,7 @@ impl Connection {
         let smss = (arrival.text.len() as u64).div_ceil(u64::from(arrival.segments.max(1)));
         let initial_window = u64::from(self.tcp.initial_window_segments.max(1)).saturating_mul(smss);
         let arrivals = self
-            .extras
-            .get_or_insert_default()
+            .rcv
             .arrivals
             .get_or_insert_with(|| Box::new(bandwidth::Receiver::new(samples_max, initial_window, smss)));
         if at_gap {

@@ -25,7 +25,7 @@ impl Connection {
         self.acks.now = true;
         // RFC 2525 §2.15: the reader sees the end in the same poll as the last data.
         self.readiness = self.readiness.merged(Readiness { readable: true, ..Readiness::default() });
-        self.enter(arrival.now, self.state.after_fin(self.snd.fin_acked()));
+        self.enter(arrival.now, self.state.after_fin(self.fin_acked()));
         if self.state == State::TimeWait {
             self.acks.now = true;
         }

@@ -10,9 +10,9 @@ use crate::{ConnectionError, Instant};
 impl Connection {
     pub(super) fn arrives_in_syn_sent(&mut self, now: Instant, segment: &Segment<'_>, codepoint: Codepoint) {
         // First, the ACK bit.
-        let ack = segment.flags.contains(Flags::ACK).then(|| self.snd.una.near(segment.ack));
+        let ack = segment.flags.contains(Flags::ACK).then(|| self.flight.una().near(segment.ack));
         if let Some(ack) = ack
-            && (ack <= self.snd.iss || ack > self.snd.nxt)
+            && (ack <= self.snd.iss || ack > self.flight.nxt())
         {
             if !segment.flags.contains(Flags::RST) {
                 self.reply = Some(Reply::Reset(segment.ack));
@@ -38,12 +38,12 @@ impl Connection {
         self.take_syn_options(now, &segment.options);
         self.note_heard(now);
         if let Some(ack) = ack {
-            let clean = self.give_up.expiries == 0;
+            let clean = self.flight.timeouts_in_a_row() == 0;
             // Karn: no sample when the SYN went out more than once.
-            if let Some(sent_at) = self.counts.sent_at.filter(|_| clean) {
-                self.rtt.on_sample(now.saturating_since(sent_at));
+            if let Some(sent_at) = self.flight.sent_at().filter(|_| clean) {
+                self.flight.on_handshake_sample(now.saturating_since(sent_at));
             }
-            self.snd.acknowledge(ack);
+            self.flight.on_syn_acked(ack);
             self.set_window_of_syn(segment.window);
             self.rcv.offer_unscaled();
             self.pending.syn = false;

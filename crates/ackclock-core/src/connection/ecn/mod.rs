@@ -14,18 +14,17 @@ mod accurate;
 mod classic;
 pub(crate) mod negotiation;
 
-use ackclock_control::congestion::{Ect, LossCause, LossEpisode, RecoveryEnd};
+use ackclock_control::congestion::Ect;
 use ackclock_control::profile::Ecn;
 use ackclock_wire::{AccEcn, Codepoint, Flags};
 
 use self::classic::Classic;
 use self::negotiation::{Agreement, answer_of, handshake_ace, handshake_codepoint, syn_flags};
 use super::header::Segment;
-use super::loss::Phase;
-use super::{Connection, State};
+use super::{Connection, State, lend};
 use crate::Instant;
 use crate::info::EcnInfo;
-use crate::position::Position;
+use crate::sending::AckNews;
 use crate::trace::SendReason;
 
 /// What an agreement on ECN makes a connection keep.
@@ -34,10 +33,6 @@ pub(super) struct EcnState {
     feedback: Feedback,
     /// Whether new data leaves as ECN-capable.
     capable: bool,
-    /// An answer to a mark is under way until something beyond this is acknowledged.
-    recover: Option<Position>,
-    /// That answer was as large as one to a loss.
-    answered_in_full: bool,
     totals: Totals,
 }
 
@@ -84,7 +79,7 @@ impl EcnState {
         } else {
             Feedback::Classic(Classic::default())
         };
-        Self { feedback, capable, recover: None, answered_in_full: false, totals: Totals::default() }
+        Self { feedback, capable, totals: Totals::default() }
     }
 
     pub(super) fn passive(agreement: Agreement) -> Self {
@@ -170,7 +165,7 @@ impl Connection {
     /// The ECN flags of our SYN; a SYN,ACK of a crossing open has none.
     pub(super) fn ecn_of_syn(&self) -> Flags {
         match self.state {
-            State::SynSent => syn_flags(self.tcp.ecn, self.give_up.expiries),
+            State::SynSent => syn_flags(self.tcp.ecn, self.flight.timeouts_in_a_row()),
             _ => Flags::NONE,
         }
     }
@@ -179,7 +174,7 @@ impl Connection {
     pub(super) fn take_ecn_answer(&mut self, flags: Flags, codepoint: Codepoint) {
         let Some((form, told)) = answer_of(self.tcp.ecn, flags) else { return };
         // RFC 9768 §3.1.5, RFC 3168 §6.1.1: who has sent a SYN without the flags even once sends nothing ECN-capable.
-        let offered = syn_flags(self.tcp.ecn, self.give_up.expiries) != Flags::NONE;
+        let offered = syn_flags(self.tcp.ecn, self.flight.timeouts_in_a_row()) != Flags::NONE;
         if form == Ecn::Classic && !offered {
             return;
         }
@@ -196,7 +191,7 @@ impl Connection {
     pub(super) fn note_syn_again(&mut self, codepoint: Codepoint) {
         if let Some(Feedback::Accurate(accurate)) = self.ecn.as_mut().map(|ecn| &mut ecn.feedback)
             && accurate.opening == Opening::Over
-            && self.snd.una == self.snd.iss + 1
+            && self.flight.una() == self.snd.iss + 1
         {
             accurate.opening = Opening::Tells(codepoint);
         }
@@ -249,7 +244,7 @@ impl Connection {
     pub(super) fn stamp_ecn(&mut self, segment: &Segment, flags: Flags) -> (Flags, Codepoint) {
         match &mut self.ecn {
             Some(ecn) if !flags.intersects(Flags::SYN | Flags::RST) => {
-                let (marks, codepoint) = ecn.stamp(segment, self.congestion.ect());
+                let (marks, codepoint) = ecn.stamp(segment, self.flight.controller().ect());
                 (flags | marks, codepoint)
             }
             _ => (flags, Codepoint::NotEct),
@@ -283,21 +278,21 @@ impl Connection {
         }
     }
 
-    /// Reads what an acknowledgement of `newly_acked` more bytes says of marks, and answers it. Returns the bytes newly
-    /// marked.
+    /// Reads what an acknowledgement says of marks, and answers it. Returns the bytes newly marked.
     #[inline]
     pub(super) fn take_marks(
         &mut self,
         now: Instant,
         segment: &ackclock_wire::Segment<'_>,
-        newly_acked: u64,
-        prior_in_flight: u64,
+        news: &AckNews,
     ) -> u64 {
         if self.ecn.is_none() {
             return 0;
         }
-        let smss = u64::from(self.smss());
-        self.end_marked_window(now);
+        // A loss that was just found may have reduced the window.
+        self.note_reduction();
+        let (smss, newly_acked) = (u64::from(self.smss()), news.newly_acked());
+        self.flight.end_marked_window(lend!(self, now));
         let Some(ecn) = &mut self.ecn else { return 0 };
         let bytes = match &mut ecn.feedback {
             // RFC 3168 §6.1.2; from data that was not ECN-capable no echo can come.
@@ -314,60 +309,24 @@ impl Connection {
                 marks.bytes
             }
         };
-        if bytes > 0 {
-            self.answer_mark(now, prior_in_flight);
+        if bytes > 0 && self.flight.on_marked(lend!(self, now), news) {
+            if let Some(ecn) = &mut self.ecn {
+                ecn.totals.reductions += 1;
+            }
+            self.note_reduction();
         }
         bytes
     }
 
-    /// RFC 3168 §6.1.2: a mark is answered as a loss is, once a window of data, and not in a window whose loss has been
-    /// answered. Nothing is sent again, and nothing takes the answer back.
-    fn answer_mark(&mut self, now: Instant, flight_size: u64) {
-        let Some(ecn) = &mut self.ecn else { return };
-        if ecn.recover.is_some() || self.recovery.phase != Phase::Open {
-            return;
-        }
-        ecn.recover = Some(self.snd.nxt);
-        ecn.totals.reductions += 1;
-        let before = self.congestion.cwnd();
-        self.let_reduction_stand();
-        let (cause, delivered) = (LossCause::EcnEcho, self.delivery.bytes);
-        self.tell_loss_episode(LossEpisode { now, cause, flight_size, bytes_lost: 0, delivered });
-        let after = self.congestion.cwnd();
-        let Some(ecn) = &mut self.ecn else { return };
-        ecn.answered_in_full = after <= before - before / 4;
-        if let Feedback::Classic(classic) = &mut ecn.feedback {
-            classic.on_reduction();
-        }
-    }
-
-    /// Something sent after the answer to a mark is acknowledged: until then the classic echo tells of the same mark, for
-    /// the receiver has not seen CWR.
-    fn end_marked_window(&mut self, now: Instant) {
-        let una = self.snd.una;
-        let Some(ecn) = &mut self.ecn else { return };
-        if ecn.recover.is_some_and(|point| una > point) {
-            ecn.recover = None;
-            let end = RecoveryEnd { now, in_flight: self.scoreboard.pipe(), delivered: self.delivery.bytes };
-            self.tell_recovery_end(&end);
-        }
-    }
-
-    /// Whether an answer to a mark is under way.
+    /// The sender says so if congestion control has reduced its window, for whatever reason (RFC 3168 §6.1.2).
     #[inline]
-    pub(super) fn answers_mark(&self) -> bool {
-        self.ecn.as_ref().is_some_and(|ecn| ecn.recover.is_some())
-    }
-
-    /// A loss is found, or the timer has expired: the sender reduces its window for it, and says so. Returns whether the
-    /// window has been reduced enough for a mark in the same flight (RFC 3168 §6.1.2: once a window of data). The small
-    /// answer to a fraction of marks does not stand for that to a loss (RFC 8257 §3.5).
-    pub(super) fn note_loss_answer(&mut self) -> bool {
-        let Some(ecn) = &mut self.ecn else { return false };
-        if let Feedback::Classic(classic) = &mut ecn.feedback {
+    pub(super) fn note_reduction(&mut self) {
+        if let Some(ecn) = &mut self.ecn
+            && self.flight.take_reduced()
+            && let Feedback::Classic(classic) = &mut ecn.feedback
+        {
             classic.on_reduction();
         }
-        ecn.recover.take().is_some() && ecn.answered_in_full
     }
 }
 

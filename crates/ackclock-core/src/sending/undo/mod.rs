@@ -30,23 +30,25 @@ mod min_rtt;
 
 use ackclock_control::congestion;
 use ackclock_control::profile::UndoChoice;
+use ackclock_wire::SeqNum;
 
 use self::dsack::Reports;
 use self::eifel::Eifel;
 use self::frto::{Frto, Seen, Verdict};
-use super::Connection;
-use super::arrives::Arrival;
-use super::loss::Phase;
+use super::echo::clock;
+use super::episode::Episode;
+use super::policy::Policy;
+use super::scoreboard::AckOutcome;
+use super::{Acknowledgement, Call, Flight};
 use crate::Instant;
 use crate::info::UndoCounts;
 use crate::position::Position;
-use crate::recovery::{AckOutcome, reported_duplicate};
-use crate::trace::{Entry, SendReason, UndoRule};
+use crate::trace::{Entry, SendReason, UndoRule, WindowCause};
 
-/// So many reductions in a row may be undone; the next one stands.
+/// This many reductions in a row may be undone; the next one stands.
 const IN_A_ROW_MAX: u8 = 8;
 
-/// What undo keeps of a connection whose window was ever reduced.
+/// The last reduction, and how many were taken back.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     counts: UndoCounts,
@@ -61,7 +63,7 @@ struct Reduction {
     /// SND.UNA and SND.NXT when it happened.
     una: Position,
     nxt: Position,
-    /// Our timestamp on the oldest segment outstanding.
+    /// The tick of our clock in which the oldest segment outstanding left.
     oldest: Option<u32>,
     first: Option<Retransmission>,
     /// The first retransmission was acknowledged: by what, has been judged.
@@ -78,8 +80,16 @@ struct Retransmission {
     at: Instant,
     start: Position,
     end: Position,
-    /// Its timestamp.
-    value: Option<u32>,
+}
+
+/// What an acknowledgement reports as received twice. RFC 2883 §4: the first block alone may report it, and lies below
+/// the acknowledgement, or within the second block. Any block may repeat what an earlier acknowledgement said
+/// (RFC 2018 §4).
+pub(super) fn reported_duplicate(ack: Position, blocks: &[(SeqNum, SeqNum)]) -> Option<(Position, Position)> {
+    let mut blocks = blocks.iter().map(|&(left, right)| (ack.near(left), ack.near(right)));
+    let (start, end) = blocks.next().filter(|(start, end)| start < end)?;
+    let within = |(outer_start, outer_end)| outer_start <= start && end <= outer_end;
+    (end <= ack || blocks.next().is_some_and(within)).then_some((start, end))
 }
 
 impl Undo {
@@ -96,17 +106,58 @@ impl Undo {
         }
         !exhausted
     }
+
+    /// A mark was answered: congestion was real, so neither that nor a reduction before it is ever taken back.
+    pub(super) fn let_reduction_stand(&mut self) {
+        if self.reduction.take().is_some() {
+            self.in_a_row = 0;
+        }
+    }
+
+    /// `start..end` went out again.
+    pub(super) fn on_retransmitted(
+        &mut self,
+        now: Instant,
+        start: Position,
+        end: Position,
+        reason: SendReason,
+    ) {
+        let Some(reduction) = &mut self.reduction else { return };
+        let probe = matches!(reason, SendReason::TailProbe | SendReason::WindowProbe);
+        match &mut reduction.reports {
+            Some(reports) if probe => reports.on_probe(start, end),
+            Some(reports) if reduction.until.is_none() => reports.on_retransmitted(start, end),
+            _ => {}
+        }
+        if !probe && reduction.until.is_none() {
+            reduction.first.get_or_insert(Retransmission { at: now, start, end });
+        }
+    }
+
+    /// The episode is over; only reports of duplicates may still undo it.
+    pub(super) fn on_episode_end(&mut self, nxt: Position) {
+        if let Some(reduction) = &mut self.reduction {
+            reduction.frto = None;
+            reduction.answered = true;
+            reduction.until.get_or_insert(nxt);
+        }
+    }
+
+    /// RFC 5682: until the timeout is judged, nothing but its first segment goes out again.
+    pub(super) fn holds_retransmissions(&self) -> bool {
+        self.reduction.as_ref().is_some_and(|reduction| reduction.frto.is_some() && reduction.first.is_some())
+    }
 }
 
-impl Connection {
-    /// The window was reduced just now, before anything is sent again.
-    pub(super) fn watch_reduction(&mut self, by_timer: bool) {
-        let choice = self.tcp.undo;
+impl Flight {
+    /// The window is about to be reduced, before anything is sent again.
+    pub(super) fn watch_reduction(&mut self, call: &Call<'_>, by_timer: bool) {
+        let choice = call.tcp.undo;
         if choice == UndoChoice::default() {
             return;
         }
-        let undo = self.undo.get_or_insert_default();
-        if by_timer && self.give_up.expiries > 1 {
+        let undo = &mut self.history.get_or_insert_default().undo;
+        if by_timer && self.rto.expiries() > 1 {
             // The same reduction still. RFC 5682 §2.1 (1): a second expiry ends F-RTO.
             if let Some(reduction) = &mut undo.reduction {
                 reduction.frto = None;
@@ -117,13 +168,12 @@ impl Connection {
             return;
         }
         // RFC 5682 §2.1 (1): no step 2 when the timer expires during its own recovery.
-        let frto = by_timer && choice.frto && !matches!(self.recovery.phase, Phase::Loss(_));
-        let oldest = self.scoreboard.first_sent_at();
+        let frto = by_timer && choice.frto && !self.episode.in_slow_start();
         undo.reduction = Some(Reduction {
             by_timer,
-            una: self.snd.una,
-            nxt: self.snd.nxt,
-            oldest: self.timestamps.zip(oldest).map(|(timestamps, at)| timestamps.value(at)),
+            una: self.una,
+            nxt: self.nxt,
+            oldest: self.scoreboard.first_sent_at().map(clock),
             first: None,
             answered: false,
             frto: frto.then_some(Frto::First),
@@ -132,123 +182,75 @@ impl Connection {
         });
     }
 
-    /// A mark was answered: congestion was real, so neither that nor a reduction before it is ever taken back.
-    pub(super) fn let_reduction_stand(&mut self) {
-        if let Some(undo) = &mut self.undo
-            && undo.reduction.take().is_some()
-        {
-            undo.in_a_row = 0;
-        }
-    }
-
-    /// `start..end` went out again.
-    pub(super) fn watch_retransmission(
-        &mut self,
-        now: Instant,
-        start: Position,
-        end: Position,
-        reason: SendReason,
-    ) {
-        let value = self.timestamps.map(|timestamps| timestamps.value(now));
-        let Some(reduction) = self.undo.as_mut().and_then(|undo| undo.reduction.as_mut()) else { return };
-        let probe = matches!(reason, SendReason::TailProbe | SendReason::WindowProbe);
-        match &mut reduction.reports {
-            Some(reports) if probe => reports.on_probe(start, end),
-            Some(reports) if reduction.until.is_none() => reports.on_retransmitted(start, end),
-            _ => {}
-        }
-        if !probe && reduction.until.is_none() {
-            reduction.first.get_or_insert(Retransmission { at: now, start, end, value });
-        }
-    }
-
-    /// The episode is over; only reports of duplicates may still undo it.
-    pub(super) fn watch_episode_end(&mut self) {
-        let nxt = self.snd.nxt;
-        let Some(undo) = &mut self.undo else { return };
-        if let Some(reduction) = &mut undo.reduction {
-            reduction.frto = None;
-            reduction.answered = true;
-            reduction.until.get_or_insert(nxt);
-        }
-    }
-
-    /// RFC 5682: until the timeout is judged, nothing but its first segment goes out again.
-    pub(super) fn holds_retransmissions(&self) -> bool {
-        let reduction = self.undo.as_ref().and_then(|undo| undo.reduction.as_ref());
-        reduction.is_some_and(|reduction| reduction.frto.is_some() && reduction.first.is_some())
-    }
-
     /// Looks for a duplicate that the peer reports.
-    pub(super) fn take_duplicate_report(&mut self, arrival: &Arrival<'_>, ack: Position) {
-        if self.undo.is_none() || arrival.segment.options.sack.is_empty() {
-            return;
-        }
-        let blocks = arrival.segment.options.sack.as_slice();
-        let Some((start, end)) = reported_duplicate(ack, blocks) else { return };
+    pub(super) fn take_duplicate_report(&mut self, call: &mut Call<'_>, seen: &Acknowledgement<'_>) {
+        let Some(history) = self.history.as_mut().filter(|_| !seen.sack.is_empty()) else { return };
+        let Some((start, end)) = reported_duplicate(seen.ack, seen.sack) else { return };
         // A window of before a pause is no longer the controller's (RFC 5681 §4.1).
-        let paused = self.counts.sent_at.is_none_or(|at| arrival.now.saturating_since(at) > self.rtt.rto());
+        let rto = self.rto.estimator().rto();
+        let paused = self.sent_at.is_none_or(|at| call.now.saturating_since(at) > rto);
         let all_sent_again = self.scoreboard.lost() == 0;
-        let Some(reduction) = self.undo.as_mut().and_then(|undo| undo.reduction.as_mut()) else { return };
+        let Some(reduction) = &mut history.undo.reduction else { return };
         let Some(reports) = reduction.reports.as_mut().filter(|_| end > reduction.una) else { return };
         if reports.on_report(start, end) && all_sent_again && !paused {
-            self.undo_reduction(arrival.now, UndoRule::Dsack);
+            self.undo_reduction(call, UndoRule::Dsack);
         }
     }
 
     /// Judges the last reduction by an acknowledgement. Says whether it was undone.
     pub(super) fn judge_reduction(
         &mut self,
-        arrival: &Arrival<'_>,
+        call: &mut Call<'_>,
+        seen: &Acknowledgement<'_>,
         prior_una: Position,
         duplicate: bool,
         outcome: &AckOutcome,
     ) -> bool {
         let proof = self
-            .judge_first_answer(arrival)
-            .or_else(|| self.judge_by_new_data(prior_una, duplicate, outcome));
-        proof.map(|rule| self.undo_reduction(arrival.now, rule)).is_some()
+            .judge_first_answer(call, seen)
+            .or_else(|| self.judge_by_new_data(seen, prior_una, duplicate, outcome));
+        proof.map(|rule| self.undo_reduction(call, rule)).is_some()
     }
 
     /// RFC 3522 §3.2 (3): the first acknowledgement that covers the first retransmission decides, and no other.
-    fn judge_first_answer(&mut self, arrival: &Arrival<'_>) -> Option<UndoRule> {
-        let una = self.snd.una;
-        let reduction = self.undo.as_mut()?.reduction.as_mut()?;
+    fn judge_first_answer(&mut self, call: &Call<'_>, seen: &Acknowledgement<'_>) -> Option<UndoRule> {
+        let una = self.una;
+        let reduction = self.history.as_mut()?.undo.reduction.as_mut()?;
         if reduction.until.is_some_and(|until| una > until) {
             reduction.reports = None;
         }
         let first = reduction.first.filter(|first| !reduction.answered && una > first.start)?;
         reduction.answered = true;
-        let eifel = reduction.oldest.zip(first.value);
-        let eifel = eifel.map(|(oldest, retransmission)| Eifel { oldest, retransmission });
-        let echoed = arrival.segment.options.timestamps.map(|(_, echoed)| echoed);
-        let by_stamp = eifel.zip(echoed).is_some_and(|(eifel, echoed)| eifel.answers_original(echoed));
-        let (after, rtt_min) = (arrival.now.saturating_since(first.at), self.rtt.rtt_min());
+        let flight = reduction.oldest.map(|oldest| Eifel { oldest, retransmission: clock(first.at) });
+        let by_stamp =
+            flight.zip(seen.echo).is_some_and(|(flight, echo)| flight.answers_original(echo.ticks()));
+        let (after, rtt_min) = (call.now.saturating_since(first.at), self.rto.estimator().rtt_min());
         let by_time = |quarters| min_rtt::answers_original(after, rtt_min, quarters);
-        if self.tcp.undo.timestamps && by_stamp {
+        if call.tcp.undo.timestamps && by_stamp {
             return Some(UndoRule::Timestamps);
         }
-        self.tcp.undo.min_rtt_quarters.is_some_and(by_time).then_some(UndoRule::MinRtt)
+        call.tcp.undo.min_rtt_quarters.is_some_and(by_time).then_some(UndoRule::MinRtt)
     }
 
     fn judge_by_new_data(
         &mut self,
+        seen: &Acknowledgement<'_>,
         prior_una: Position,
         duplicate: bool,
         outcome: &AckOutcome,
     ) -> Option<UndoRule> {
-        let (smss, sack) = (u64::from(self.smss()), self.heeds_sack());
-        let reduction = self.undo.as_mut()?.reduction.as_mut()?;
+        let sack = self.policy.heeds_sack();
+        let reduction = self.history.as_mut()?.undo.reduction.as_mut()?;
         let (frto, first) = (reduction.frto?, reduction.first?);
         let verdict = frto.on_ack(&Seen {
-            una: self.snd.una,
+            una: self.una,
             prior_una,
             retransmitted: (first.start, first.end),
             recover: reduction.nxt,
             duplicate,
             held_up_to: outcome.newest_any.filter(|_| !outcome.newest_was_repeated).map(|(_, end)| end),
             sack,
-            new_data: self.snd.unsent() >= smss && self.snd.right_edge().since(self.snd.nxt) >= smss,
+            new_data: seen.sendable >= u64::from(self.smss),
         });
         reduction.frto = match verdict {
             Verdict::Wait(frto) => Some(frto),
@@ -258,26 +260,30 @@ impl Connection {
     }
 
     /// The reduction is taken back.
-    fn undo_reduction(&mut self, now: Instant, rule: UndoRule) {
-        let Some(undo) = &mut self.undo else { return };
+    fn undo_reduction(&mut self, call: &mut Call<'_>, rule: UndoRule) {
+        let Some(history) = &mut self.history else { return };
+        let undo = &mut history.undo;
         let Some(reduction) = undo.reduction.take() else { return };
         undo.counts.add(rule);
         undo.in_a_row += 1;
-        if self.recovery.phase != Phase::Open {
+        if !self.episode.is_open() {
             self.scoreboard.on_undo();
         }
-        self.recovery.on_undo(self.snd.una, self.snd.nxt, reduction.by_timer);
+        // RFC 6582's recover is unset: a loss among what is outstanding would be the first.
+        self.episode = Episode::default();
+        self.policy.on_undo(self.una, self.nxt, reduction.by_timer);
         // Deviation from RFC 4015 §3.2: cwnd is what it was, not FlightSize + min(bytes_acked, IW). The flight counts as
         // outstanding again, so that no burst follows; after a report of duplicates one of the difference may.
-        self.trace.note(now, Entry::Undone(rule));
-        self.tell_undo(&congestion::Undo { now });
+        call.trace.note(call.now, Entry::Undone(rule));
+        self.control.on_undo(&congestion::Undo { now: call.now });
+        self.trace_window(call, WindowCause::Undone);
         if reduction.by_timer {
             // Deviation from RFC 4015 §3.3: SRTT and RTTVAR are not set from the late round trip. Where timestamps are in
             // use that round trip is a sample (RFC 7323 §4.3) and widens RTTVAR as any; without them Karn's rule keeps
             // the backed-off timeout until there is a valid one. Estimators that adapt are told.
-            self.rtt.on_spurious_expiry();
+            self.rto.estimator_mut().on_spurious_expiry();
         }
-        self.arm_tail_probe(now);
+        self.arm_tail_probe(call.now);
     }
 }
 

@@ -5,13 +5,16 @@
 
 use std::time::Duration;
 
+use ackclock_control::rtt::RttEstimator;
+use ackclock_control::time::nanos;
+
 use super::AckOutcome;
 use crate::Instant;
 use crate::position::Position;
 
 /// What has been delivered last, and how far the path reorders.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rack {
+pub(super) struct Rack {
     /// RACK.xmit_ts and RACK.end_seq: the transmission that left last of all that were delivered.
     newest: Option<(Instant, Position)>,
     /// RACK.rtt: its round-trip time in nanoseconds.
@@ -31,20 +34,20 @@ const PERSIST: u8 = 16;
 
 impl Rack {
     /// RFC 8985 §6.2 steps 1 to 3: takes note of what an acknowledgement delivered.
-    pub(crate) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome, rtt_min: Duration) {
+    pub(super) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome, estimator: &RttEstimator) {
         self.reordering_seen |= outcome.reordered;
         let Some((moment, end)) = outcome.newest_any else { return };
-        let rtt = now.saturating_since(moment.at);
+        let rtt_ns = now.as_nanos().saturating_sub(moment.at.as_nanos());
         // Step 2: an acknowledgement sooner than the path allows answers the first transmission, not the repetition.
-        if outcome.newest_is_original || outcome.newest_was_repeated && rtt < rtt_min {
+        if outcome.newest_is_original || outcome.newest_was_repeated && rtt_ns < nanos(estimator.rtt_min()) {
             return;
         }
-        self.rtt_ns = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
+        self.rtt_ns = rtt_ns;
         self.newest = self.newest.max(Some((moment.at, end)));
     }
 
     /// Step 4: the peer reported (RFC 2883) that a retransmission was not needed: the window was too small.
-    pub(crate) fn on_duplicate_report(&mut self, una: Position, nxt: Position) {
+    pub(super) fn on_duplicate_report(&mut self, una: Position, nxt: Position) {
         if una >= self.round {
             self.round = nxt;
             self.widened = self.widened.saturating_add(1);
@@ -54,12 +57,12 @@ impl Rack {
     }
 
     /// What was held to be delivered may have been another transmission of it.
-    pub(crate) fn forget_delivery(&mut self) {
+    pub(super) fn forget_delivery(&mut self) {
         self.newest = None;
     }
 
     /// A recovery ended: after enough of them the window narrows again.
-    pub(crate) fn on_recovery_end(&mut self) {
+    pub(super) fn on_recovery_end(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
             self.widened = 0;
@@ -67,13 +70,13 @@ impl Rack {
     }
 
     /// What was sent before this transmission and is still out is late.
-    pub(crate) fn newest(&self) -> Option<(Instant, Position)> {
+    pub(super) fn newest(&self) -> Option<(Instant, Position)> {
         self.newest
     }
 
     /// How long after its sending a segment counts as lost: RACK.rtt and the reordering window. `certain`: recovery is
     /// under way or three segments were SACKed, so that without a sign of reordering none is waited for.
-    pub(crate) fn patience(&self, rtt_min: Duration, srtt: Duration, certain: bool) -> Duration {
+    pub(super) fn patience(&self, rtt_min: Duration, srtt: Duration, certain: bool) -> Duration {
         let rtt = Duration::from_nanos(self.rtt_ns);
         if certain && !self.reordering_seen {
             return rtt;

@@ -23,14 +23,12 @@ use std::time::Duration;
 use ackclock_control::congestion::window_rate;
 use ackclock_control::time::nanos;
 
-use super::Connection;
-use super::timers::Timers;
-use super::transmit::Chosen;
-use crate::Instant;
+use super::{Chosen, Flight};
+use crate::{Instant, TcpConfig};
 
 /// Where a sender stands on its schedule.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pacer {
+struct Pacer {
     /// When what was sent will have taken its time.
     even_at: Instant,
     /// What of it is not in `even_at`: bytes times 10⁹, less than a nanosecond's worth at the rate.
@@ -68,7 +66,7 @@ impl Pacer {
 
     /// These bytes left.
     #[inline]
-    pub(super) fn charge(&mut self, now: Instant, bytes: u64) {
+    fn charge(&mut self, now: Instant, bytes: u64) {
         if self.rate == 0 {
             return;
         }
@@ -79,13 +77,13 @@ impl Pacer {
 
     /// Its timer expired `late` after it was due: a quantum grows to what the rate makes of that at once, and shrinks by an
     /// eighth with each timer that is in time.
-    pub(super) fn on_timer(&mut self, late: Duration) {
+    fn on_timer(&mut self, late: Duration) {
         let late_ns = nanos(late).min(Self::LATE_MAX_NS);
         self.late_ns = late_ns.max(self.late_ns - self.late_ns.div_ceil(8));
     }
 
     /// Whether all that was sent has taken its time.
-    pub(super) fn is_even(&self, now: Instant) -> bool {
+    fn is_even(&self, now: Instant) -> bool {
         self.even_at <= now
     }
 
@@ -103,66 +101,109 @@ impl Pacer {
     }
 }
 
-impl Connection {
-    /// The rate that segments are spaced by, in bytes a second, if any.
-    #[inline]
-    pub(super) fn pacing_rate(&self) -> Option<u64> {
-        self.rate(true)
+/// The schedule of a connection, and when it lets the next data go.
+#[derive(Debug)]
+pub(super) struct Pacing {
+    /// Made when a rate first asks for it.
+    pacer: Option<Box<Pacer>>,
+    /// Data that the windows allow waits for the rate until then; the far future: none does.
+    due: Instant,
+    /// How late timers may be, as the driver says.
+    granularity_ns: u32,
+}
+
+impl Pacing {
+    const UNSET: Instant = Instant::FAR_FUTURE;
+
+    pub(super) fn new(granularity_ns: u32) -> Self {
+        Self { pacer: None, due: Self::UNSET, granularity_ns }
     }
 
-    /// The same, leaving the window's rate aside unless `spreads_window`.
     #[inline]
-    fn rate(&self, spreads_window: bool) -> Option<u64> {
-        let wanted = match self.congestion.pacing_rate() {
-            None if spreads_window && self.tcp.pacing => {
-                let cwnd = self.congestion.cwnd();
-                window_rate(cwnd, nanos(self.rtt.srtt()), cwnd < self.congestion.ssthresh())
-            }
-            wanted => wanted,
-        };
-        match (wanted, self.tcp.pacing_rate_max) {
-            (Some(wanted), Some(max)) => Some(wanted.min(max)),
-            (wanted, max) => wanted.or(max),
+    pub(super) fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Whether data waits for the rate.
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        self.due != Self::UNSET
+    }
+
+    /// Whether there is no schedule.
+    #[inline]
+    pub(super) fn is_absent(&self) -> bool {
+        self.pacer.is_none()
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.due = Self::UNSET;
+    }
+
+    /// These bytes left.
+    #[inline]
+    pub(super) fn charge(&mut self, now: Instant, bytes: u64) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.charge(now, bytes);
         }
     }
 
-    /// What of `chosen` may leave now. If nothing may, it is time for it at `timers.pacing`.
-    #[inline]
-    pub(super) fn pace(&mut self, now: Instant, chosen: Chosen) -> Option<Chosen> {
-        let granularity = u64::from(self.timer_granularity_ns);
-        // The first flight, and windows smaller than a quantum: see the module.
-        let spreads_window = self.delivery.bytes > 0 && nanos(self.rtt.srtt()) > granularity;
-        if self.is_held(now) && spreads_window && self.tcp.pacing {
-            // Whatever the rate: there is one.
-            return None;
+    /// It is time for what waited.
+    pub(super) fn on_timer(&mut self, now: Instant) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.on_timer(now.saturating_since(self.due));
         }
-        match self.rate(spreads_window) {
-            Some(rate) => self.pace_at(now, rate.max(1), chosen),
-            None => {
-                if let Some(pacer) = &mut self.pacer {
-                    pacer.rate = 0;
-                    self.timers.pacing = Timers::UNSET;
-                }
-                Some(chosen)
-            }
+        self.due = Self::UNSET;
+    }
+
+    /// The windows, or the application, hold sending back, if the rate does not.
+    #[inline]
+    pub(super) fn note_nothing_to_send(&mut self) {
+        if let Some(pacer) = &mut self.pacer
+            && self.due == Self::UNSET
+        {
+            pacer.is_owed = false;
         }
     }
 
-    /// Once held, a sender waits until he is even, or each acknowledgement would let a segment go.
+    /// Rates changed altogether: what was sent at the old one is settled.
+    fn restart(&mut self, now: Instant) {
+        if let Some(pacer) = &mut self.pacer {
+            **pacer = Pacer::new(now);
+        }
+        self.due = Self::UNSET;
+    }
+
+    /// A schedule that has nothing left to space gives its memory back.
+    pub(super) fn release(&mut self, now: Instant) {
+        if self.pacer.as_ref().is_some_and(|pacer| pacer.is_even(now)) {
+            self.pacer = None;
+        }
+    }
+
+    /// Once held, a sender waits until it is even, or each acknowledgement would let a segment go.
     #[inline]
     fn is_held(&self, now: Instant) -> bool {
-        self.timers.pacing != Timers::UNSET && self.timers.pacing > now
+        self.is_waiting() && self.due > now
     }
 
-    fn pace_at(&mut self, now: Instant, rate: u64, chosen: Chosen) -> Option<Chosen> {
+    /// Nothing is spaced at present.
+    #[inline]
+    fn let_go(&mut self) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.rate = 0;
+            self.due = Self::UNSET;
+        }
+    }
+
+    fn pace_at(&mut self, now: Instant, rate: u64, smss: u64, chosen: Chosen) -> Option<Chosen> {
         if self.is_held(now) {
             return None;
         }
-        self.timers.pacing = Timers::UNSET;
-        let smss = u64::from(self.smss());
+        self.due = Self::UNSET;
         let pacer = self.pacer.get_or_insert_with(|| Box::new(Pacer::new(now)));
         pacer.set_rate(rate);
-        let granularity_ns = pacer.late_ns.max(u64::from(self.timer_granularity_ns));
+        let granularity_ns = pacer.late_ns.max(u64::from(self.granularity_ns));
         let per_granularity = rate.saturating_mul(granularity_ns) / Pacer::SECOND_NS;
         let allowance = pacer.allowance(now, per_granularity.max(2 * smss));
         let wanted = chosen.end.since(chosen.start);
@@ -173,25 +214,56 @@ impl Connection {
             return Some(Chosen { end: chosen.start + allowance / smss * smss, ..chosen });
         }
         pacer.is_owed = true;
-        self.timers.pacing = pacer.even_at;
+        self.due = pacer.even_at;
         None
     }
+}
 
-    /// The windows, or the application, hold sending back, if the rate does not.
+impl Flight {
+    /// The rate that segments are spaced by, in bytes a second, if any.
     #[inline]
-    pub(super) fn note_nothing_to_send(&mut self) {
-        if let Some(pacer) = &mut self.pacer
-            && self.timers.pacing == Timers::UNSET
-        {
-            pacer.is_owed = false;
+    pub(crate) fn pacing_rate(&self, tcp: &TcpConfig) -> Option<u64> {
+        self.rate(tcp, true)
+    }
+
+    /// The same, leaving the window's rate aside unless `spreads_window`.
+    #[inline]
+    fn rate(&self, tcp: &TcpConfig, spreads_window: bool) -> Option<u64> {
+        let congestion = self.control.controller();
+        let wanted = match congestion.pacing_rate() {
+            None if spreads_window && tcp.pacing => {
+                let cwnd = congestion.cwnd();
+                window_rate(cwnd, nanos(self.rto.estimator().srtt()), cwnd < congestion.ssthresh())
+            }
+            wanted => wanted,
+        };
+        match (wanted, tcp.pacing_rate_max) {
+            (Some(wanted), Some(max)) => Some(wanted.min(max)),
+            (wanted, max) => wanted.or(max),
+        }
+    }
+
+    /// What of `chosen` may leave now. If nothing may, the pacing timer says when it is time for it.
+    #[inline]
+    pub(crate) fn pace(&mut self, now: Instant, tcp: &TcpConfig, chosen: Chosen) -> Option<Chosen> {
+        let granularity = u64::from(self.pacing.granularity_ns);
+        // The first flight, and windows smaller than a quantum: see the module.
+        let spreads_window = self.delivery.bytes() > 0 && nanos(self.rto.estimator().srtt()) > granularity;
+        if self.pacing.is_held(now) && spreads_window && tcp.pacing {
+            // Whatever the rate: there is one.
+            return None;
+        }
+        match self.rate(tcp, spreads_window) {
+            Some(rate) => self.pacing.pace_at(now, rate.max(1), u64::from(self.smss), chosen),
+            None => {
+                self.pacing.let_go();
+                Some(chosen)
+            }
         }
     }
 
     /// Rates changed altogether: what was sent at the old one is settled.
-    pub(super) fn restart_pacer(&mut self, now: Instant) {
-        if let Some(pacer) = &mut self.pacer {
-            **pacer = Pacer::new(now);
-        }
-        self.timers.pacing = Timers::UNSET;
+    pub(crate) fn restart_pacing(&mut self, now: Instant) {
+        self.pacing.restart(now);
     }
 }

@@ -7,23 +7,26 @@
 //!
 //! Deviations: 4.3BSD set SND.NXT forward again after the one segment, so that a second hole waited for the
 //! timer; here, as with Fall and Floyd, sending continues at the hole. Duplicates of data sent before the last
-//! retransmission begin nothing (V2 of the control room's table; RFC 6582 §1 names the defect).
+//! retransmission begin nothing (RFC 6582 §1 names the defect).
 
 use ackclock_control::congestion::LossCause;
 
-use super::{Connection, DUP_THRESH, Phase};
-use crate::Instant;
+use super::{DUP_THRESH, Evidence, LossAnswer, LossFound, Policy};
 use crate::trace::LossRule;
 
-impl Connection {
-    pub(super) fn judge_as_tahoe(&mut self, now: Instant) {
-        let old = self.snd.una <= self.recovery.recover;
-        if self.recovery.phase != Phase::Open || self.recovery.dup_acks < DUP_THRESH || old {
-            return;
+#[derive(Debug)]
+pub(in crate::sending) struct Tahoe;
+
+impl Policy for Tahoe {
+    fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
+        let episode = &evidence.episode;
+        let old = evidence.una <= episode.recover();
+        if !episode.is_open() || episode.dup_acks() < DUP_THRESH || old {
+            return None;
         }
-        let lost = self.scoreboard.mark_all_lost(false);
-        self.declare_lost(now, LossRule::DuplicateAcks, lost);
-        self.begin_episode_if_open(now, u64::from(self.smss()).min(lost.bytes), LossCause::DuplicateAcks);
-        self.recovery.phase = Phase::Loss(self.snd.nxt);
+        let marked = evidence.scoreboard.mark_all_lost(false);
+        let bytes_lost = evidence.smss.min(marked.bytes);
+        let answer = LossAnswer::SlowStart { cause: LossCause::DuplicateAcks, bytes_lost };
+        Some(LossFound { rule: LossRule::DuplicateAcks, marked, answer, left_network: None })
     }
 }

@@ -16,15 +16,15 @@ use crate::position::Position;
 
 /// The connection at the moment when something was sent, for samples of time and rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SendMoment {
+pub(super) struct SendMoment {
     /// When it was sent.
-    pub(crate) at: Instant,
+    pub(super) at: Instant,
     /// Bytes delivered by then.
-    pub(crate) delivered: u64,
+    pub(super) delivered: u64,
     /// When the last of them was delivered.
-    pub(crate) delivered_at: Instant,
+    pub(super) delivered_at: Instant,
     /// Whether the application had too little to send.
-    pub(crate) app_limited: bool,
+    pub(super) app_limited: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Record {
 
 /// Sent and unacknowledged data.
 #[derive(Debug, Default)]
-pub(crate) struct Scoreboard {
+pub(super) struct Scoreboard {
     records: Records,
     /// What the peer holds beyond a gap.
     sacked: RangeSet,
@@ -72,36 +72,36 @@ pub(crate) struct Scoreboard {
 
 /// What one acknowledgement did.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AckOutcome {
+pub(super) struct AckOutcome {
     /// Bytes acknowledged for the first time, cumulatively or selectively.
-    pub(crate) newly_acked: u64,
+    pub(super) newly_acked: u64,
     /// The newest transmission among them that was sent once only: a valid sample (Karn's rule).
-    pub(crate) newest: Option<SendMoment>,
+    pub(super) newest: Option<SendMoment>,
     /// The newest transmission among them at all, retransmissions included, and where it ends.
-    pub(crate) newest_any: Option<(SendMoment, Position)>,
+    pub(super) newest_any: Option<(SendMoment, Position)>,
     /// Whether that one had been sent before.
-    pub(crate) newest_was_repeated: bool,
+    pub(super) newest_was_repeated: bool,
     /// It had, and what was acknowledged is the first transmission.
-    pub(crate) newest_is_original: bool,
+    pub(super) newest_is_original: bool,
     /// Whether something sent once was delivered behind something sent later.
-    pub(crate) reordered: bool,
+    pub(super) reordered: bool,
     /// Bytes acknowledged selectively for the first time.
-    pub(crate) newly_sacked: u64,
+    pub(super) newly_sacked: u64,
     /// Whether the peer reported that something arrived twice (RFC 2883).
-    pub(crate) duplicate_reported: bool,
+    pub(super) duplicate_reported: bool,
     /// Whether something that had been sent again was acknowledged.
-    pub(crate) retransmission_acked: bool,
+    pub(super) retransmission_acked: bool,
 }
 
 /// What was found to be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Marked {
+pub(super) struct Marked {
     /// Bytes that count as lost from now on.
-    pub(crate) bytes: u64,
+    pub(super) bytes: u64,
     /// The newest transmission among them.
-    pub(crate) newest: Option<SendMoment>,
+    pub(super) newest: Option<SendMoment>,
     /// Where the first of them begins and the last ends.
-    pub(crate) span: Option<(Position, Position)>,
+    pub(super) span: Option<(Position, Position)>,
 }
 
 impl Marked {
@@ -133,35 +133,35 @@ impl AckOutcome {
 
 impl Scoreboard {
     /// The most ranges that the peer may hold beyond gaps; blocks that would begin another are ignored.
-    pub(crate) const SACKED_RANGES_MAX: usize = 4096;
+    pub(super) const SACKED_RANGES_MAX: usize = 4096;
     /// The most bytes that share one record.
     const RECORD_MAX: u64 = 1 << 16;
 
     /// Bytes in flight: RFC 6675's pipe.
     #[inline]
-    pub(crate) fn pipe(&self) -> u64 {
+    pub(super) fn pipe(&self) -> u64 {
         self.outstanding
     }
 
     /// Bytes held to be lost and not yet sent again.
-    pub(crate) fn lost(&self) -> u64 {
+    pub(super) fn lost(&self) -> u64 {
         self.lost.bytes()
     }
 
     /// Bytes that the peer holds beyond a gap.
     #[inline]
-    pub(crate) fn sacked(&self) -> u64 {
+    pub(super) fn sacked(&self) -> u64 {
         self.sacked.bytes()
     }
 
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
     /// New data went out at the end, as segments of `segment` bytes.
     #[inline]
-    pub(crate) fn on_sent(&mut self, start: Position, end: Position, segment: u32, moment: SendMoment) {
+    pub(super) fn on_sent(&mut self, start: Position, end: Position, segment: u32, moment: SendMoment) {
         self.outstanding += end.since(start);
         if let Some(last) = self.records.growing_mut() {
             debug_assert!(last.end == start, "data is sent in order");
@@ -189,7 +189,7 @@ impl Scoreboard {
 
     /// The cumulative acknowledgement advanced to `una`.
     #[inline]
-    pub(crate) fn on_cumulative_ack(&mut self, una: Position, outcome: &mut AckOutcome) {
+    pub(super) fn on_cumulative_ack(&mut self, una: Position, outcome: &mut AckOutcome) {
         while let Some(first) = self.records.front_mut() {
             if first.start >= una {
                 break;
@@ -222,7 +222,7 @@ impl Scoreboard {
     }
 
     /// The peer holds `start..end`, which lies in what is outstanding.
-    pub(crate) fn on_sack(&mut self, start: Position, end: Position, outcome: &mut AckOutcome) {
+    pub(super) fn on_sack(&mut self, start: Position, end: Position, outcome: &mut AckOutcome) {
         let mut gaps = [None; 8];
         let mut found = 0;
         self.sacked.for_each_gap(start, end, |from, until| {
@@ -272,7 +272,7 @@ impl Scoreboard {
 
     /// Whether RFC 6675 §4 IsLost holds for what is not SACKed below the result: `dup_thresh` discontiguous
     /// ranges or more than `dup_thresh - 1` segments of `smss` bytes were SACKed above it.
-    pub(crate) fn lost_boundary(&self, dup_thresh: u32, smss: u32) -> Option<Position> {
+    pub(super) fn lost_boundary(&self, dup_thresh: u32, smss: u32) -> Option<Position> {
         let bytes_needed = u64::from(dup_thresh.saturating_sub(1)) * u64::from(smss);
         let mut bytes = 0;
         let mut ranges = 0;
@@ -287,7 +287,7 @@ impl Scoreboard {
     }
 
     /// Marks as lost what is outstanding before `boundary` and was sent once. Each record is judged once.
-    pub(crate) fn mark_lost_before(&mut self, boundary: Position) -> Marked {
+    pub(super) fn mark_lost_before(&mut self, boundary: Position) -> Marked {
         let mut place = self.records.place_at(self.judged);
         let mut marked = Marked::default();
         while let Some(record) = self.records.get(place).copied() {
@@ -307,7 +307,7 @@ impl Scoreboard {
     }
 
     /// Marks the first unacknowledged segment as lost, whatever it went through.
-    pub(crate) fn mark_first_lost(&mut self) -> Marked {
+    pub(super) fn mark_first_lost(&mut self) -> Marked {
         let mut marked = Marked::default();
         if let Some(first) = self.records.front().copied()
             && first.condition == Condition::Outstanding
@@ -321,13 +321,13 @@ impl Scoreboard {
     }
 
     /// When the first unacknowledged segment was last sent.
-    pub(crate) fn first_sent_at(&self) -> Option<Instant> {
+    pub(super) fn first_sent_at(&self) -> Option<Instant> {
         self.records.front().map(|first| first.moment.at)
     }
 
     /// Marks all that the peer is not known to hold as lost (RFC 6675 §5.1: after a timeout). With `reneged`, what
     /// it was known to hold as well (RFC 2018 §8).
-    pub(crate) fn mark_all_lost(&mut self, reneged: bool) -> Marked {
+    pub(super) fn mark_all_lost(&mut self, reneged: bool) -> Marked {
         if reneged {
             self.sacked.clear();
         }
@@ -351,12 +351,12 @@ impl Scoreboard {
     }
 
     /// The lowest bytes that are lost and wait to be sent again: at most `max` of them, contiguous.
-    pub(crate) fn next_lost(&self, max: u64) -> Option<(Position, Position)> {
+    pub(super) fn next_lost(&self, max: u64) -> Option<(Position, Position)> {
         self.lost.first().map(|(start, end)| (start, end.min(start + max)))
     }
 
     /// Lost bytes, as `next_lost` gave them or the front of that, went out again.
-    pub(crate) fn on_retransmitted(&mut self, start: Position, end: Position, moment: SendMoment) {
+    pub(super) fn on_retransmitted(&mut self, start: Position, end: Position, moment: SendMoment) {
         let mut place = self.records.place_at(start);
         while let Some(record) = self.records.get(place).copied() {
             if record.start >= end {
@@ -377,9 +377,15 @@ impl Scoreboard {
         self.extend_order(moment.at, start, end);
     }
 
+    /// Whether a transmission from before `newest` may still be out.
+    #[inline]
+    pub(super) fn was_sent_before(&self, newest: (Instant, Position)) -> bool {
+        self.order.front().is_some_and(|&(at, start, _)| (at, start) < newest)
+    }
+
     /// RFC 8985 §6.2 step 5: marks as lost what was sent before `newest` was, `patience` ago or earlier. Returns also
     /// when the next will be due.
-    pub(crate) fn mark_lost_by_time(
+    pub(super) fn mark_lost_by_time(
         &mut self,
         now: Instant,
         newest: (Instant, Position),
@@ -440,7 +446,7 @@ impl Scoreboard {
 
     /// The first segment from `from` on that lies below something the peer holds and is not held itself (RFC 6675 §4
     /// NextSeg (3)).
-    pub(crate) fn first_below_held(&self, from: Position) -> Option<(Position, Position)> {
+    pub(super) fn first_below_held(&self, from: Position) -> Option<(Position, Position)> {
         let start = self.sacked.containing(from).map_or(from, |(_, end)| end);
         self.sacked.descending().next().filter(|&(highest, _)| start < highest)?;
         let record = self.records.get(self.records.place_at(start))?;
@@ -449,7 +455,7 @@ impl Scoreboard {
     }
 
     /// What the peer was known to hold is outstanding again, for a policy that does not look at SACKs.
-    pub(crate) fn forget_held(&mut self) {
+    pub(super) fn forget_held(&mut self) {
         let outstanding = &mut self.outstanding;
         self.records.for_each_mut(|record| {
             if record.condition == Condition::Sacked {
@@ -462,7 +468,7 @@ impl Scoreboard {
     }
 
     /// The last segment that the peer is not known to hold, for a tail loss probe (RFC 8985 §7.3).
-    pub(crate) fn last_segment(&self) -> Option<(Position, Position)> {
+    pub(super) fn last_segment(&self) -> Option<(Position, Position)> {
         let sent = self.records.back()?.end;
         let end = match self.sacked.descending().next() {
             Some((start, held)) if held == sent => start,
@@ -483,7 +489,7 @@ impl Scoreboard {
     }
 
     /// Data at `start..end` was sent again as a probe, without having been held to be lost.
-    pub(crate) fn on_probe(&mut self, start: Position, end: Position) {
+    pub(super) fn on_probe(&mut self, start: Position, end: Position) {
         let place = self.records.place_at(start);
         if let Some(record) = self.records.get_mut(place).filter(|record| record.start < end) {
             record.retransmitted = true;
@@ -491,12 +497,12 @@ impl Scoreboard {
     }
 
     /// Whether the peer once reported to hold the first unacknowledged byte, which it cannot: it reneged.
-    pub(crate) fn first_is_sacked(&self) -> bool {
+    pub(super) fn first_is_sacked(&self) -> bool {
         self.records.front().is_some_and(|record| record.condition == Condition::Sacked)
     }
 
     /// Nothing was lost: what counts as that is outstanding.
-    pub(crate) fn on_undo(&mut self) {
+    pub(super) fn on_undo(&mut self) {
         while let Some((start, end)) = self.lost.first() {
             let mut place = self.records.place_at(start);
             while let Some(record) = self.records.get_mut(place).filter(|record| record.start < end) {
@@ -515,7 +521,7 @@ impl Scoreboard {
     }
 
     /// A recovery episode is over: what is sent from now on is judged afresh.
-    pub(crate) fn on_recovery_end(&mut self) {
+    pub(super) fn on_recovery_end(&mut self) {
         self.judged = Position::default();
         // The window is smaller than it was, for long: what much larger ones needed is given back.
         self.records.give_back();
@@ -525,7 +531,7 @@ impl Scoreboard {
     }
 
     /// Gives all memory back when nothing is outstanding.
-    pub(crate) fn shrink(&mut self) {
+    pub(super) fn shrink(&mut self) {
         if self.records.is_empty() {
             self.records = Records::default();
             self.order = VecDeque::new();
@@ -543,13 +549,13 @@ impl Scoreboard {
 
     /// Records looked at so far.
     #[cfg(test)]
-    pub(crate) fn visits(&self) -> u64 {
+    pub(super) fn visits(&self) -> u64 {
         self.records.visits()
     }
 
     /// Checks that the sums agree with the records.
     #[cfg(any(test, debug_assertions))]
-    pub(crate) fn check_invariants(&self) {
+    pub(super) fn check_invariants(&self) {
         let sum = |condition| -> u64 {
             self.records.iter().filter(|record| record.condition == condition).map(Record::len).sum()
         };

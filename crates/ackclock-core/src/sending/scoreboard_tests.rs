@@ -6,7 +6,7 @@ use ackclock_control::Instant;
 use ackclock_wire::SeqNum;
 use proptest::prelude::*;
 
-use super::{AckOutcome, Scoreboard, SendMoment};
+use super::scoreboard::{AckOutcome, Scoreboard, SendMoment};
 use crate::position::Position;
 
 const SEGMENT: u64 = 10;

@@ -12,9 +12,7 @@
 //! finds to be lost between acknowledgements buys no transmission. The first retransmission is forced by the
 //! connection, as in every policy.
 
-use ackclock_control::profile::Recovery;
-
-use super::{Connection, Phase};
+use super::Progress;
 use crate::position::Position;
 
 /// PRR's state in one episode.
@@ -32,27 +30,14 @@ pub(super) struct Prr {
     allowance: u64,
 }
 
-/// What an acknowledgement during recovery brought.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
-    /// DeliveredData: bytes newly acknowledged, cumulatively or selectively.
-    pub(super) delivered: u64,
-    /// SafeACK: SND.UNA advanced and nothing more was found to be lost.
-    pub(super) safe: bool,
-    /// Bytes in flight after it.
-    pub(super) in_flight: u64,
-    pub(super) ssthresh: u64,
-    pub(super) smss: u64,
-}
-
 impl Prr {
     pub(super) fn new(episode: Position, recover_fs: u64) -> Self {
         Self { episode, recover_fs: recover_fs.max(1), delivered: 0, out: 0, allowance: 0 }
     }
 
     /// RFC 9937: on every acknowledgement starting or during fast recovery.
-    pub(super) fn on_ack(&mut self, progress: &Progress) {
-        let Progress { delivered, safe, in_flight, ssthresh, smss } = *progress;
+    pub(super) fn on_ack(&mut self, progress: &Progress, in_flight: u64) {
+        let Progress { delivered, safe, ssthresh, smss, .. } = *progress;
         if delivered == 0 {
             return;
         }
@@ -80,39 +65,26 @@ impl Prr {
     pub(super) fn allowance(&self, episode: Position) -> Option<u64> {
         (self.episode == episode).then_some(self.allowance)
     }
-}
 
-impl Connection {
-    /// PRR hears of an acknowledgement that delivered `delivered` bytes; 0 when a timer found the loss.
-    pub(super) fn regulate_recovery(&mut self, delivered: u64, safe: bool) {
-        let ssthresh = self.congestion.ssthresh();
-        let Phase::Recovery(episode) = self.recovery.phase else { return };
-        if self.policy() != Recovery::RackTlp || ssthresh == u64::MAX {
-            return;
-        }
-        let in_flight = self.scoreboard.pipe();
-        let before = in_flight + self.scoreboard.lost() + delivered;
-        let progress = Progress { delivered, safe, in_flight, ssthresh, smss: u64::from(self.smss()) };
-        let prr = &mut self.recovery.details().prr;
-        let prr = match prr {
-            Some(prr) if prr.episode == episode => prr,
-            _ => prr.insert(Prr::new(episode, before)),
-        };
-        prr.on_ack(&progress);
+    /// Whether this is the state of the episode that ends at this recovery point.
+    pub(super) fn is_of(&self, episode: Position) -> bool {
+        self.episode == episode
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Progress, Prr};
+    use super::Prr;
     use crate::position::Position;
+    use crate::sending::policy::Progress;
 
     const SMSS: u64 = 1000;
 
     /// One segment is delivered; sends what may be sent and returns how many segments that is.
     fn deliver(prr: &mut Prr, in_flight: &mut u64, ssthresh: u64, safe: bool) -> u64 {
         *in_flight -= SMSS;
-        prr.on_ack(&Progress { delivered: SMSS, safe, in_flight: *in_flight, ssthresh, smss: SMSS });
+        let episode = Position::default();
+        prr.on_ack(&Progress { episode, delivered: SMSS, safe, ssthresh, smss: SMSS }, *in_flight);
         let sent = prr.allowance(Position::default()).unwrap_or(0) / SMSS * SMSS;
         prr.on_sent(sent);
         *in_flight += sent;

@@ -1,0 +1,315 @@
+//! An acknowledgement arrived: what it delivered, what it says of losses, and what congestion control hears of it.
+
+use std::time::Duration;
+
+use ackclock_control::congestion::{Ack, LossCause, LossEpisode};
+use ackclock_wire::SeqNum;
+
+use super::policy::{Policy, Progress, Seen};
+use super::scoreboard::AckOutcome;
+use super::undo;
+use super::{Call, Echo, Flight, Policies};
+use crate::position::Position;
+use crate::trace::{LossRule, WindowCause};
+
+/// What an acceptable acknowledgement says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledgement<'a> {
+    /// SEG.ACK.
+    pub(crate) ack: Position,
+    /// The SACK blocks, D-SACK first if there is one.
+    pub(crate) sack: &'a [(SeqNum, SeqNum)],
+    /// The timestamp echoed.
+    pub(crate) echo: Option<Echo>,
+    /// Whether the segment has neither text nor FIN.
+    pub(crate) bare: bool,
+    /// SND.WND, which this segment may have set.
+    pub(crate) window: u32,
+    /// Whether the window is what it was before.
+    pub(crate) same_window: bool,
+    /// Whether a closed window that had been probed has opened.
+    pub(crate) reopened: bool,
+    /// How many bytes of new data both the buffer and the peer's window have.
+    pub(crate) sendable: u64,
+}
+
+/// What an acknowledgement brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AckNews {
+    /// Bytes by which SND.UNA advanced.
+    pub(crate) advanced: u64,
+    /// Bytes in flight before it.
+    prior_in_flight: u64,
+    prior_una: Position,
+    outcome: AckOutcome,
+}
+
+impl AckNews {
+    /// Bytes delivered for the first time.
+    #[inline]
+    pub(crate) fn newly_acked(&self) -> u64 {
+        self.outcome.newly_acked
+    }
+}
+
+/// From here on a millisecond more or less does not matter.
+const TICKS_MATTER: Duration = Duration::from_millis(10);
+
+impl Flight {
+    /// Part of the SYN exchange: `ack` is acknowledged, and no data with it.
+    pub(crate) fn on_syn_acked(&mut self, ack: Position) {
+        self.una = ack;
+        self.nxt = self.nxt.max(ack);
+    }
+
+    /// The SYN was answered: a first round-trip sample.
+    pub(crate) fn on_handshake_sample(&mut self, rtt: Duration) {
+        self.rto.estimator_mut().on_sample(rtt);
+    }
+
+    /// Takes an acknowledgement in and judges losses by it. Says whether it brings `news`; the connection then says what it
+    /// reports of marks, with [`Self::on_marked`] and [`Self::tell_ack`].
+    #[inline]
+    pub(crate) fn on_ack(
+        &mut self,
+        call: &mut Call<'_>,
+        seen: &Acknowledgement<'_>,
+        news: &mut AckNews,
+    ) -> bool {
+        let prior_una = self.una;
+        if seen.ack == prior_una && !self.has_data() {
+            // Nothing is outstanding, so there is no news but perhaps a duplicate.
+            self.take_duplicate_report(call, seen);
+            return false;
+        }
+        news.prior_una = prior_una;
+        news.prior_in_flight = self.in_flight();
+        let outcome = &mut news.outcome;
+        let mut advanced = 0;
+        if seen.ack > prior_una {
+            advanced = seen.ack.since(prior_una);
+            self.scoreboard.on_cumulative_ack(seen.ack, outcome);
+            self.una = seen.ack;
+        }
+        let heeds_sack = self.policy.heeds_sack();
+        if heeds_sack && !seen.sack.is_empty() {
+            self.take_sack_blocks(seen, outcome);
+        }
+        if seen.reopened {
+            self.resend_into_opened_window(call);
+        }
+        if self.history.is_some() && !seen.sack.is_empty() {
+            self.take_duplicate_report(call, seen);
+        }
+        // RFC 5681 §2: outstanding data, no text, no SYN or FIN, the same acknowledgement, the same window; with SACK,
+        // news is what makes it count (RFC 6675 §2).
+        let duplicate = seen.ack == prior_una
+            && self.has_data()
+            && seen.bare
+            && if heeds_sack { outcome.newly_sacked > 0 } else { seen.same_window };
+        if advanced == 0 && !duplicate && outcome.newly_acked == 0 && !outcome.duplicate_reported {
+            return false;
+        }
+        news.advanced = advanced;
+        call.trace.acked(call.now, seen.ack, duplicate, seen.window, seen.sack);
+        self.take_samples(call, seen, advanced, outcome);
+        if advanced > 0 {
+            self.restart_timer(call, seen.window > 0);
+        }
+        let undone =
+            self.history.is_some() && self.judge_reduction(call, seen, prior_una, duplicate, outcome);
+        if undone || self.answers_original(seen, outcome) {
+            outcome.newest_is_original = outcome.newest_was_repeated;
+        }
+        self.judge_losses(call, &Seen { advanced, duplicate, outcome });
+        true
+    }
+
+    /// RFC 6298 §5.3: the timer starts anew when new data is acknowledged.
+    pub(crate) fn restart_timer(&mut self, call: &mut Call<'_>, window_open: bool) {
+        self.rto.stop();
+        self.run_timer(call, window_open);
+    }
+
+    /// RFC 8985 §6.2 step 2: of something sent again the echoed timestamp tells that the first transmission arrived.
+    fn answers_original(&self, seen: &Acknowledgement<'_>, outcome: &AckOutcome) -> bool {
+        // What is held beyond a gap is answered with the timestamp of what came before the gap.
+        let repeated = outcome.newest_any.filter(|_| outcome.newest_was_repeated);
+        let Some((moment, _)) = repeated.filter(|&(_, end)| end <= self.una) else { return false };
+        seen.echo.is_some_and(|echo| echo.is_from_before(moment.at))
+    }
+
+    fn take_sack_blocks(&mut self, seen: &Acknowledgement<'_>, outcome: &mut AckOutcome) {
+        outcome.duplicate_reported = undo::reported_duplicate(seen.ack, seen.sack).is_some();
+        for &(left, right) in seen.sack {
+            let (left, right) = (self.una.near(left), self.una.near(right));
+            if self.una < right && left < right && right <= self.nxt && left > self.una {
+                self.scoreboard.on_sack(left, right, outcome);
+            }
+        }
+    }
+
+    /// What was sent into the closed window was not taken: it goes out again at once.
+    fn resend_into_opened_window(&mut self, call: &mut Call<'_>) {
+        if self.has_data() && !self.episode.in_recovery() {
+            let lost = self.scoreboard.mark_first_lost();
+            self.note_loss(call, LossRule::WindowReopened, &lost);
+            if lost.bytes > 0 {
+                self.episode.force();
+            }
+        }
+    }
+
+    #[inline]
+    fn take_samples(
+        &mut self,
+        call: &mut Call<'_>,
+        seen: &Acknowledgement<'_>,
+        advanced: u64,
+        outcome: &AckOutcome,
+    ) {
+        if advanced > 0 {
+            self.rto.on_progress(call.now, self.is_outstanding());
+        }
+        self.sample_round_trip(call, seen, advanced, outcome);
+        self.delivery.on_ack(call.now, outcome);
+    }
+
+    /// RFC 9293 MUST-18: Karn's rule. What was sent once gives a sample; of what was sent more often, only the echoed
+    /// timestamp tells which transmission was answered (RFC 7323 §4.3). It counts milliseconds, so short round trips
+    /// are left to those, unless the path has become slower than was thought.
+    fn sample_round_trip(
+        &mut self,
+        call: &mut Call<'_>,
+        seen: &Acknowledgement<'_>,
+        advanced: u64,
+        outcome: &AckOutcome,
+    ) {
+        let now = call.now;
+        let rtt = self.rto.estimator_mut();
+        if outcome.retransmission_acked {
+            rtt.on_segment_retransmitted();
+        } else if let Some(moment) = outcome.newest {
+            // One timed segment at a time is a matter of cumulative acknowledgements: a selective one does not say
+            // whether it was that segment.
+            let counts = !rtt.times_one_segment() || advanced > 0 && outcome.newly_sacked == 0;
+            if counts && rtt.on_segment_acked(moment.at, now) {
+                call.trace.round_trip(now, rtt);
+            }
+            return;
+        }
+        if advanced > 0
+            && !rtt.times_one_segment()
+            && let Some(age) = seen.echo.and_then(|echo| echo.age(now))
+            && (age >= TICKS_MATTER || age > rtt.srtt())
+        {
+            rtt.on_sample(age);
+            call.trace.round_trip(now, rtt);
+        }
+    }
+
+    /// Judges losses after an acknowledgement that advanced SND.UNA, was a duplicate, or reported either.
+    #[inline]
+    fn judge_losses(&mut self, call: &mut Call<'_>, seen: &Seen<'_>) {
+        self.episode.count(seen.advanced, seen.duplicate);
+        if !self.episode.is_open() {
+            self.end_episode_if_done(call);
+        }
+        if seen.duplicate && !self.policy.heeds_sack() && self.episode.in_slow_start() {
+            self.episode.count_new_data(self.nxt, self.scoreboard.pipe(), u64::from(self.smss));
+        }
+        self.end_tail_probe(call, seen.outcome);
+        let found = self.with_evidence(call.now, seen, Policies::on_ack);
+        let safe = seen.advanced > 0 && found.is_none();
+        if let Some(found) = found {
+            self.take_loss(call, found);
+        }
+        self.regulate(seen.outcome.newly_acked, safe);
+        self.arm_tail_probe(call.now);
+        if seen.advanced > 0 {
+            self.episode.note_advance(seen.advanced);
+        }
+    }
+
+    /// The policy hears how much was delivered, once congestion control has set its threshold.
+    pub(super) fn regulate(&mut self, delivered: u64, safe: bool) {
+        let Some(episode) = self.episode.recovery_point() else { return };
+        let (ssthresh, smss) = (self.control.ssthresh(), u64::from(self.smss));
+        self.policy.regulate(&self.scoreboard, &Progress { episode, delivered, safe, ssthresh, smss });
+    }
+
+    /// The acknowledgement reported marks: answered as a loss is, once a window of data, and not in a window whose loss
+    /// has been answered (RFC 3168 §6.1.2). Nothing is sent again, and nothing takes the answer back. Returns whether
+    /// it is answered now.
+    pub(crate) fn on_marked(&mut self, call: &mut Call<'_>, news: &AckNews) -> bool {
+        if self.mark.is_some() || !self.episode.is_open() {
+            return false;
+        }
+        let before = self.control.cwnd();
+        if let Some(history) = &mut self.history {
+            history.undo.let_reduction_stand();
+        }
+        self.control.on_loss_episode(&LossEpisode {
+            now: call.now,
+            cause: LossCause::EcnEcho,
+            flight_size: news.prior_in_flight,
+            bytes_lost: 0,
+            delivered: self.delivery.bytes(),
+        });
+        self.trace_window(call, WindowCause::Marked);
+        self.mark_in_full = self.control.cwnd() <= before - before / 4;
+        self.mark = Some(self.nxt);
+        self.reduced = true;
+        true
+    }
+
+    /// Something sent after the answer to a mark is acknowledged: until then the classic echo tells of the same mark, for
+    /// the receiver has not seen CWR.
+    pub(crate) fn end_marked_window(&mut self, call: &mut Call<'_>) {
+        if self.mark.is_some_and(|point| self.una > point) {
+            self.mark = None;
+            self.tell_recovery_end(call);
+        }
+    }
+
+    /// Congestion control hears of the acknowledgement, which reported `ecn_marked` bytes as marked.
+    pub(crate) fn tell_ack(&mut self, call: &mut Call<'_>, news: &AckNews, ecn_marked: u64) {
+        let outcome = &news.outcome;
+        let Some((moment, _)) = outcome.newest_any else { return };
+        let now = call.now;
+        let rtt = self.rto.estimator();
+        let ack = Ack {
+            now,
+            bytes_acked: outcome.newly_acked,
+            bytes_cumulative: news.advanced,
+            rtt: outcome
+                .newest
+                .filter(|_| !outcome.retransmission_acked)
+                .map(|sent| now.saturating_since(sent.at)),
+            srtt: rtt.srtt(),
+            rtt_min: rtt.rtt_min(),
+            delivered: self.delivery.bytes(),
+            prior_delivered: moment.delivered,
+            sent_at: moment.at,
+            delivery_interval: now.saturating_since(moment.delivered_at),
+            app_limited: moment.app_limited,
+            prior_in_flight: news.prior_in_flight,
+            in_flight: self.in_flight(),
+            // RFC 5681 §3.2 (1): cwnd does not change by duplicate acknowledgements, whatever they report.
+            cwnd_limited: news.advanced > 0 && self.delivery.was_cwnd_limited(news.prior_una),
+            in_recovery: self.episode.in_recovery() || self.mark.is_some(),
+            ecn_marked,
+        };
+        self.control.on_ack(&ack, call.tcp, self.smss);
+        self.trace_window(call, WindowCause::Acked);
+    }
+
+    /// A router could not carry what is outstanding: it goes out again in smaller segments, which is no sign of congestion.
+    pub(crate) fn on_too_big(&mut self, call: &mut Call<'_>) {
+        if self.has_data() {
+            let lost = self.scoreboard.mark_all_lost(false);
+            self.note_loss(call, LossRule::TooBig, &lost);
+            self.episode.force();
+        }
+    }
+}

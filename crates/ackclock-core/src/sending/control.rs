@@ -1,0 +1,159 @@
+//! The congestion controller of a connection, and what stands between the two: an estimation at the start, the
+//! validation of a window that is not used. Both are made when they are first needed, so that a connection without
+//! either, or that never sends much, does not pay.
+
+use ackclock_control::congestion::{
+    Ack, Controller, IdlePolicy, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent, Start, StartUp,
+    StartUpEstimate, Timeout, Undo, Validation,
+};
+
+use super::{Call, Flight};
+use crate::TcpConfig;
+use crate::trace::WindowCause;
+
+/// The controller and its layers.
+#[derive(Debug)]
+pub(super) struct Control {
+    congestion: Box<dyn Controller>,
+    layers: Option<Box<Layers>>,
+}
+
+#[derive(Debug, Default)]
+struct Layers {
+    /// What validates the window by use (RFC 7661), once it has grown.
+    validation: Option<Validation>,
+    /// The estimation that may end the first slow start.
+    start_up: Option<StartUp>,
+}
+
+impl Control {
+    pub(super) fn new(congestion: Box<dyn Controller>) -> Self {
+        Self { congestion, layers: None }
+    }
+
+    /// ESTABLISHED is reached: the controller starts.
+    pub(super) fn start(&mut self, tcp: &TcpConfig, start: &Start) {
+        self.congestion = tcp.congestion.create(start);
+        if let Some(kind) = tcp.start_up {
+            self.layers.get_or_insert_default().start_up = Some(StartUp::new(kind, start));
+        }
+    }
+
+    pub(super) fn replace(&mut self, congestion: Box<dyn Controller>) {
+        self.congestion = congestion;
+    }
+
+    #[inline]
+    pub(super) fn controller(&self) -> &dyn Controller {
+        &*self.congestion
+    }
+
+    #[inline]
+    pub(super) fn cwnd(&self) -> u64 {
+        self.congestion.cwnd()
+    }
+
+    #[inline]
+    pub(super) fn ssthresh(&self) -> u64 {
+        self.congestion.ssthresh()
+    }
+
+    pub(super) fn start_up_estimate(&self) -> Option<StartUpEstimate> {
+        self.layers.as_ref()?.start_up.as_ref()?.estimate()
+    }
+
+    /// New data was acknowledged.
+    #[inline]
+    pub(super) fn on_ack(&mut self, ack: &Ack, tcp: &TcpConfig, smss: u32) {
+        if let Some(layers) = &mut self.layers {
+            if let Some(start_up) = &mut layers.start_up {
+                start_up.before_ack(self.congestion.as_mut(), ack);
+            }
+            if let Some(validation) = &mut layers.validation {
+                validation.before_ack(self.congestion.as_mut(), ack);
+            }
+        }
+        if tcp.idle == IdlePolicy::Validated
+            && self.layers.as_ref().is_none_or(|layers| layers.validation.is_none())
+        {
+            self.validate_if_grown(&Start { smss, initial_window: initial_window(tcp, smss), now: ack.now });
+        }
+        self.congestion.on_ack(ack);
+    }
+
+    /// RFC 7661 §4.4.3: an unused window falls back to IW and no further, so one that never grew stays as it is.
+    fn validate_if_grown(&mut self, start: &Start) {
+        if self.congestion.cwnd() > start.initial_window {
+            self.layers.get_or_insert_default().validation = Some(Validation::new(start));
+        }
+    }
+
+    /// A loss episode begins, or a mark is answered.
+    pub(super) fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        self.end_start_up();
+        let validation = self.layers.as_ref().and_then(|layers| layers.validation.as_ref());
+        let loss = validation.map_or(*loss, |validation| validation.as_used(self.congestion.cwnd(), *loss));
+        self.congestion.on_loss_episode(&loss);
+    }
+
+    /// The retransmission timer expired.
+    pub(super) fn on_timeout(&mut self, timeout: &Timeout) {
+        self.end_start_up();
+        self.congestion.on_timeout(timeout);
+    }
+
+    /// Bytes were found to be lost.
+    pub(super) fn on_lost(&mut self, lost: &Lost) {
+        self.congestion.on_lost(lost);
+    }
+
+    /// A loss episode, or the answer to a mark, ended.
+    pub(super) fn on_recovery_end(&mut self, end: &RecoveryEnd) {
+        self.congestion.on_recovery_end(end);
+    }
+
+    /// The last reduction was wrong.
+    pub(super) fn on_undo(&mut self, undo: &Undo) {
+        self.congestion.on_undo(undo);
+    }
+
+    /// Something left.
+    #[inline]
+    pub(super) fn on_sent(&mut self, sent: &Sent) {
+        self.congestion.on_sent(sent);
+    }
+
+    pub(super) fn on_mss_change(&mut self, smss: u32) {
+        self.congestion.on_mss_change(smss);
+    }
+
+    fn end_start_up(&mut self) {
+        if let Some(start_up) = self.layers.as_mut().and_then(|layers| layers.start_up.as_mut()) {
+            start_up.end();
+        }
+    }
+}
+
+/// IW in bytes (RFC 6928).
+pub(super) fn initial_window(tcp: &TcpConfig, smss: u32) -> u64 {
+    u64::from(tcp.initial_window_segments.max(1)) * u64::from(smss)
+}
+
+impl Flight {
+    /// RFC 5681 §4.1: a window that was last used more than a timeout ago says little about the path. To be called
+    /// before new data is chosen, of which `unsent` bytes wait.
+    #[inline]
+    pub(crate) fn restart_after_idleness(&mut self, call: &mut Call<'_>, unsent: u64) {
+        let Some(sent_at) = self.sent_at.filter(|_| self.una == self.nxt) else { return };
+        let (idle, rto) = (call.now.saturating_since(sent_at), self.rto.estimator().rto());
+        // Once: data that Nagle's algorithm or a cork holds back comes by here again.
+        if idle > rto && unsent > 0 && !std::mem::replace(&mut self.restarted, true) {
+            let (cwnd, initial, smss) =
+                (self.control.cwnd(), initial_window(call.tcp, self.smss), u64::from(self.smss));
+            let restart_window = call.tcp.idle.restart_window(idle, cwnd, initial, smss);
+            let restart = IdleRestart { now: call.now, idle, rto, restart_window };
+            self.control.congestion.on_idle_restart(&restart);
+            self.trace_window(call, WindowCause::Idle);
+        }
+    }
+}

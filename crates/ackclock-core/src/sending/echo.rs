@@ -1,0 +1,44 @@
+//! The timestamp that an acknowledgement echoes, on the clock of this end.
+
+use std::time::Duration;
+
+use crate::Instant;
+
+/// An echoed timestamp (TSecr of RFC 7323 §3.2), with the connection's own offset taken off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Echo {
+    ticks: u32,
+    /// A zero on the wire is no echo for round-trip samples.
+    is_zero: bool,
+}
+
+impl Echo {
+    /// From TSecr and the offset of the connection's clock.
+    pub(crate) fn new(echoed: u32, offset: u32) -> Self {
+        Self { ticks: echoed.wrapping_sub(offset), is_zero: echoed == 0 }
+    }
+
+    /// The clock's value when the segment left that is answered.
+    pub(super) fn ticks(self) -> u32 {
+        self.ticks
+    }
+
+    /// How long ago that was, in whole milliseconds; `None` for a value that cannot have been sent within the last half
+    /// hour.
+    pub(super) fn age(self, now: Instant) -> Option<Duration> {
+        let ticks = clock(now).wrapping_sub(self.ticks);
+        (!self.is_zero && ticks < 1_800_000).then(|| Duration::from_millis(u64::from(ticks)))
+    }
+
+    /// Whether the segment that is answered left in an earlier tick than `at`.
+    pub(super) fn is_from_before(self, at: Instant) -> bool {
+        let age = clock(at).wrapping_sub(self.ticks);
+        age != 0 && age < 1 << 31
+    }
+}
+
+/// The millisecond clock behind all TSvals, before the offset (RFC 7323 §5.4: 1 ms to 1 s a tick).
+#[expect(clippy::cast_possible_truncation, reason = "the clock wraps")]
+pub(crate) fn clock(now: Instant) -> u32 {
+    now.as_millis() as u32
+}

@@ -1,0 +1,178 @@
+//! Loss episodes: whether one is under way, and what acknowledgement ends it.
+//!
+//! All policies share this. Without SACK, duplicate acknowledgements tell that segments have left the network; their
+//! bytes are taken off what counts as in flight, which is the inflation of the window in RFC 5681 §3.2 (4).
+
+use super::scoreboard::Scoreboard;
+use crate::position::Position;
+
+/// What recovery is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// No loss is known.
+    #[default]
+    Open,
+    /// Fast recovery, until this is acknowledged.
+    Recovery(Position),
+    /// After a timeout, or Tahoe's fast retransmit: slow start, until all that was outstanding is acknowledged.
+    Loss(Position),
+}
+
+/// The present episode, and what outlives the last one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Episode {
+    phase: Phase,
+    /// Duplicate acknowledgements in a row.
+    dup_acks: u16,
+    /// The first retransmission of an episode leaves whatever the window says (RFC 6675 §5 (4.3)).
+    forced: bool,
+    /// By how many bytes SND.UNA advanced last (RFC 6582 §4.1's highest_ack less prev_highest_ack).
+    last_advance: u32,
+    /// Without SACK: bytes that have left the network, as duplicate acknowledgements tell.
+    left_network: u64,
+    /// "recover" of RFC 6582: the end of what was outstanding when the last episode began; below all before the first.
+    recover: Position,
+}
+
+impl Episode {
+    #[inline]
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    #[inline]
+    pub(super) fn in_recovery(&self) -> bool {
+        matches!(self.phase, Phase::Recovery(_))
+    }
+
+    #[inline]
+    pub(super) fn in_slow_start(&self) -> bool {
+        matches!(self.phase, Phase::Loss(_))
+    }
+
+    /// The end of fast recovery, during it.
+    pub(super) fn recovery_point(&self) -> Option<Position> {
+        match self.phase {
+            Phase::Recovery(point) => Some(point),
+            Phase::Open | Phase::Loss(_) => None,
+        }
+    }
+
+    pub(super) fn dup_acks(&self) -> u32 {
+        u32::from(self.dup_acks)
+    }
+
+    pub(super) fn last_advance(&self) -> u32 {
+        self.last_advance
+    }
+
+    pub(super) fn recover(&self) -> Position {
+        self.recover
+    }
+
+    #[inline]
+    pub(super) fn left_network(&self) -> u64 {
+        self.left_network
+    }
+
+    /// Whether the next retransmission leaves whatever the window says.
+    #[inline]
+    pub(super) fn is_forced(&self) -> bool {
+        self.forced
+    }
+
+    /// The next retransmission leaves whatever the window says.
+    pub(super) fn force(&mut self) {
+        self.forced = true;
+    }
+
+    /// Lost data went out again.
+    #[inline]
+    pub(super) fn on_retransmitted(&mut self) {
+        self.forced = false;
+    }
+
+    /// Counts duplicates in a row.
+    #[inline]
+    pub(super) fn count(&mut self, advanced: u64, duplicate: bool) {
+        if duplicate {
+            self.dup_acks = self.dup_acks.saturating_add(1);
+        } else if advanced > 0 {
+            self.dup_acks = 0;
+        }
+    }
+
+    /// SND.UNA advanced, and the policy has judged that.
+    #[inline]
+    pub(super) fn note_advance(&mut self, advanced: u64) {
+        self.last_advance = u32::try_from(advanced).unwrap_or(u32::MAX);
+    }
+
+    /// Fast recovery begins, and lasts until `point` is acknowledged.
+    pub(super) fn enter(&mut self, point: Position, nxt: Position) {
+        self.phase = Phase::Recovery(point);
+        self.recover = nxt;
+        self.forced = true;
+    }
+
+    /// Slow start sends all that is outstanding again, up to `nxt`.
+    pub(super) fn slow_start(&mut self, nxt: Position) {
+        self.phase = Phase::Loss(nxt);
+    }
+
+    /// The retransmission timer expired: all that is outstanding counts as lost, up to `nxt`.
+    pub(super) fn on_timeout(&mut self, nxt: Position) {
+        *self = Self { phase: Phase::Loss(nxt), recover: nxt, ..Self::default() };
+    }
+
+    pub(super) fn end(&mut self) {
+        self.phase = Phase::Open;
+        self.left_network = 0;
+        self.forced = false;
+    }
+
+    /// Another policy judges from now on; fast recovery lasts until `point`.
+    pub(super) fn on_policy_change(&mut self, point: Position) {
+        self.dup_acks = 0;
+        self.left_network = 0;
+        if self.in_recovery() {
+            self.phase = Phase::Recovery(point);
+        }
+    }
+
+    /// Limited transmit (RFC 3042): bytes that the first duplicates let follow.
+    pub(super) fn limit_transmit(&mut self, bytes: u64) {
+        self.left_network = bytes;
+    }
+
+    /// RFC 5681 §3.2 (4): a duplicate tells that a segment has left the network, of those that were out when the loss
+    /// was found: forged ones inflate nothing beyond that (its §6).
+    pub(super) fn inflate(&mut self, una: Position, scoreboard: &Scoreboard, bytes: u64) {
+        let out = self.recover.since(una);
+        let most = out.min(scoreboard.pipe() + scoreboard.lost());
+        self.left_network = (self.left_network + bytes).min(most);
+    }
+
+    /// The same, counted from nothing.
+    pub(super) fn set_left_network(&mut self, una: Position, scoreboard: &Scoreboard, bytes: u64) {
+        self.left_network = 0;
+        self.inflate(una, scoreboard, bytes);
+    }
+
+    /// RFC 6582 §3.2 (3): a partial acknowledgement of `advanced` bytes deflates the window by as much.
+    pub(super) fn deflate(&mut self, advanced: u64) {
+        self.left_network = self.left_network.saturating_sub(advanced);
+    }
+
+    /// Without SACK: a duplicate after a timeout tells that a segment of the new data has arrived, which F-RTO sent before
+    /// the rest of the old; it leaves the pipe, or nothing could follow it.
+    pub(super) fn count_new_data(&mut self, nxt: Position, pipe: u64, smss: u64) {
+        let new_data = nxt.since(self.recover);
+        self.left_network = (self.left_network + smss).min(new_data).min(pipe);
+    }
+}

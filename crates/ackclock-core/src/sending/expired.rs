@@ -1,0 +1,131 @@
+//! Time has passed: the retransmission timer, the reordering window, the probe of the tail, the pacing schedule.
+
+use ackclock_control::congestion::Timeout;
+
+use super::policy::{Policies, Policy, Seen};
+use super::scoreboard::AckOutcome;
+use super::{Call, Flight};
+use crate::Instant;
+use crate::trace::{LossRule, Timer, WindowCause};
+
+/// When each timer of the sending side runs out; the far future if it does not run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expiries {
+    pub(crate) retransmission: Instant,
+    pub(crate) reordering: Instant,
+    pub(crate) tail_probe: Instant,
+    pub(crate) pacing: Instant,
+}
+
+impl Flight {
+    /// When [`Self::on_timer`] is due; the far future if never.
+    #[inline]
+    pub(crate) fn next_timeout(&self) -> Instant {
+        self.rto.deadline().min(self.policy.deadline()).min(self.probe.deadline()).min(self.pacing.due())
+    }
+
+    pub(crate) fn expiries(&self) -> Expiries {
+        Expiries {
+            retransmission: self.rto.deadline(),
+            reordering: self.policy.deadline(),
+            tail_probe: self.probe.deadline(),
+            pacing: self.pacing.due(),
+        }
+    }
+
+    /// Whether the next [`Self::on_timer`] finds the retransmission timer expired.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.rto.deadline() <= now && self.probe.deadline() > now
+    }
+
+    /// Since when the peer owes an answer.
+    pub(crate) fn waiting_since(&self) -> Option<Instant> {
+        self.rto.waiting_since()
+    }
+
+    /// How often the retransmission timer has expired in a row.
+    pub(crate) fn timeouts_in_a_row(&self) -> u32 {
+        self.rto.expiries()
+    }
+
+    /// A probe of the peer's window left, or is about to: it wants an answer.
+    pub(crate) fn note_waiting(&mut self, now: Instant) {
+        self.rto.note_waiting(now);
+    }
+
+    /// The peer opened its window: it lives.
+    pub(crate) fn note_answer(&mut self, now: Instant) {
+        self.rto.note_answer(now);
+    }
+
+    /// Time has come for some deadline; a spurious call does nothing. Says whether the retransmission timer expired.
+    pub(crate) fn on_timer(&mut self, call: &mut Call<'_>, window_open: bool) -> bool {
+        let now = call.now;
+        let probe_at = self.probe.deadline();
+        if probe_at <= now {
+            call.trace.fired(now, Timer::TailProbe, probe_at, 1);
+            // RFC 8985 §7.3: the probe goes in place of a timeout that is due as well, whose timer starts anew.
+            self.probe.fire();
+            self.rto.stop();
+            self.run_timer(call, window_open);
+        }
+        let expired = self.rto.deadline() <= now && self.on_retransmission_timer(call);
+        let reordering_at = self.policy.deadline();
+        if reordering_at <= now {
+            call.trace.fired(now, Timer::Reordering, reordering_at, 1);
+            self.on_reordering_timer(call);
+        }
+        let pacing_at = self.pacing.due();
+        if pacing_at <= now {
+            call.trace.fired(now, Timer::Pacing, pacing_at, 1);
+            self.pacing.on_timer(now);
+        }
+        expired
+    }
+
+    fn on_retransmission_timer(&mut self, call: &mut Call<'_>) -> bool {
+        call.trace.fired(call.now, Timer::Retransmission, self.rto.deadline(), self.rto.expiries() + 1);
+        if self.pacing.is_waiting() && self.in_flight() == 0 {
+            self.rto.postpone(self.pacing.due());
+            return false;
+        }
+        // RFC 9293 MUST-19: slow start, congestion avoidance and the exponential back-off.
+        self.history.get_or_insert_default().timeouts += 1;
+        self.rto.on_expiry(call.now, call.tcp);
+        // RFC 9293 MUST-22: a SYN is sent again like any other segment, and congestion control has not begun.
+        if self.has_data() {
+            self.lose_all(call);
+        }
+        true
+    }
+
+    /// The retransmission timer expired: all that the peer is not known to hold is lost.
+    fn lose_all(&mut self, call: &mut Call<'_>) {
+        self.watch_reduction(call, true);
+        // RFC 2018 §8: a peer that holds the first byte would have acknowledged it; it has thrown its SACKed data away.
+        let lost = self.scoreboard.mark_all_lost(self.scoreboard.first_is_sacked());
+        self.declare_lost(call, LossRule::Timeout, lost);
+        self.mark = None;
+        self.reduced = true;
+        self.control.on_timeout(&Timeout {
+            now: call.now,
+            flight_size: self.flight_size(),
+            expiries: self.rto.expiries(),
+            delivered: self.delivery.bytes(),
+        });
+        self.trace_window(call, WindowCause::Timeout);
+        self.episode.on_timeout(self.nxt);
+        self.policy.stop_timer();
+        self.probe.on_timeout();
+    }
+
+    /// The reordering window of a segment has closed.
+    fn on_reordering_timer(&mut self, call: &mut Call<'_>) {
+        let seen = Seen { advanced: 0, duplicate: false, outcome: &AckOutcome::default() };
+        let found = self.with_evidence(call.now, &seen, Policies::on_timer);
+        if let Some(found) = found {
+            self.take_loss(call, found);
+        }
+        self.regulate(0, false);
+    }
+}

@@ -1,0 +1,448 @@
+//! The sending side's memory: what is outstanding, when more may go, and what is held to be lost.
+//!
+//! A [`Flight`] is what lies between SND.UNA and SND.NXT. It knows no segment, no header and no buffer. The connection
+//! tells it what left ([`Flight::on_sent`]), what an acknowledgement said ([`Flight::on_ack`]) and that time has passed
+//! ([`Flight::on_timer`]); it answers how much may leave ([`Flight::room`]), what must go again
+//! ([`Flight::next_resend`]) and when it wants to be asked again ([`Flight::next_timeout`]).
+//!
+//! | question | file |
+//! |---|---|
+//! | What became of each transmission? | [`scoreboard`], with [`records`] |
+//! | When does the retransmission timer expire? | [`rto`], its only writer |
+//! | Is a loss episode under way, and where does it end? | [`episode`] |
+//! | Which segments are lost? | [`policy`], a file for each |
+//! | Was the tail lost? | [`probe`] |
+//! | Was a reduction wrong? | [`undo`], a file for each proof |
+//! | How fast does data arrive? | [`delivery`] |
+//! | What does congestion control hear? | [`control`] |
+//! | How is what leaves spaced? | [`pacer`] |
+//!
+//! A policy returns the loss it found. Only the flight tells congestion control, undo and the trace.
+
+mod acked;
+mod control;
+mod delivery;
+mod echo;
+mod episode;
+mod expired;
+mod pacer;
+mod policy;
+mod probe;
+mod records;
+mod rto;
+mod scoreboard;
+#[cfg(test)]
+mod scoreboard_tests;
+mod sent;
+mod undo;
+
+use ackclock_control::congestion::{Controller, LossCause, LossEpisode, RecoveryEnd, Start};
+use ackclock_control::profile::Recovery;
+use ackclock_control::rtt::{RtoConfig, RttEstimator};
+
+use self::control::Control;
+use self::delivery::Delivery;
+use self::episode::{Episode, Phase};
+use self::pacer::Pacing;
+use self::policy::{Evidence, LossAnswer, LossFound, Policies, Policy};
+use self::probe::TailProbe;
+use self::rto::Rto;
+use self::scoreboard::{Marked, Scoreboard};
+use self::undo::Undo;
+use crate::info::FlightInfo;
+use crate::position::Position;
+use crate::trace::{Entry, LossCounts, LossRule, Trace, WindowCause};
+use crate::{Instant, TcpConfig};
+
+pub(crate) use self::acked::{AckNews, Acknowledgement};
+pub(crate) use self::echo::{Echo, clock};
+pub(crate) use self::sent::{Chosen, Departure, Offer};
+
+/// DupThresh of RFC 6675 and RFC 5681 §3.2.
+const DUP_THRESH: u32 = 3;
+
+/// What the connection lends the flight for one call.
+pub(crate) struct Call<'a> {
+    pub(crate) now: Instant,
+    pub(crate) tcp: &'a TcpConfig,
+    pub(crate) trace: &'a mut Trace,
+}
+
+/// Everything that was sent and is not acknowledged, and the rules by which more may follow.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    /// SND.UNA: oldest unacknowledged.
+    una: Position,
+    /// SND.NXT: next to send.
+    nxt: Position,
+    /// The sender's maximum segment size in bytes, options excluded (RFC 5681's SMSS).
+    smss: u32,
+    /// Whether the peer sends SACKs.
+    sack: bool,
+    /// Whether congestion control reduced the window since the connection last asked.
+    reduced: bool,
+    /// The last answer to an ECN mark reduced the window as much as a loss would have.
+    mark_in_full: bool,
+    /// The controller has been told of the pause that the next data ends.
+    restarted: bool,
+    scoreboard: Scoreboard,
+    rto: Rto,
+    episode: Episode,
+    policy: Policies,
+    probe: TailProbe,
+    delivery: Delivery,
+    pacing: Pacing,
+    control: Control,
+    /// The answer to an ECN mark is under way until something beyond this is acknowledged.
+    mark: Option<Position>,
+    /// Once something was lost.
+    history: Option<Box<History>>,
+    sent_at: Option<Instant>,
+}
+
+/// What a connection without a loss does without.
+#[derive(Debug, Default)]
+struct History {
+    /// Bytes found to be lost, by rule.
+    losses: LossCounts,
+    episodes: u64,
+    timeouts: u64,
+    undo: Undo,
+}
+
+impl Flight {
+    /// Nothing is outstanding yet; the first number to send is `iss`.
+    pub(crate) fn new(now: Instant, iss: Position, smss: u32, granularity_ns: u32, tcp: &TcpConfig) -> Self {
+        let start = Start { smss, initial_window: u64::from(smss), now };
+        Self {
+            una: iss,
+            nxt: iss,
+            smss,
+            sack: false,
+            reduced: false,
+            mark_in_full: false,
+            restarted: false,
+            scoreboard: Scoreboard::default(),
+            rto: Rto::new(&tcp.rto),
+            episode: Episode::default(),
+            policy: Policies::new(tcp.recovery, false),
+            probe: TailProbe::default(),
+            delivery: Delivery::new(now),
+            pacing: Pacing::new(granularity_ns),
+            control: Control::new(tcp.congestion.create(&start)),
+            mark: None,
+            history: None,
+            sent_at: None,
+        }
+    }
+
+    /// ESTABLISHED is reached: the SYN is acknowledged, and the controller starts. `initial_window` in bytes; `clean`: no
+    /// SYN of ours was lost.
+    pub(crate) fn establish(&mut self, call: &mut Call<'_>, sack: bool, smss: u32, clean: bool) {
+        self.sack = sack;
+        self.smss = smss;
+        // RFC 5681 §3.1: after a lost SYN or SYN,ACK the initial window is one segment. RFC 6928 otherwise.
+        let initial_window = if clean { control::initial_window(call.tcp, smss) } else { u64::from(smss) };
+        self.control.start(call.tcp, &Start { smss, initial_window, now: call.now });
+        self.trace_window(call, WindowCause::Start);
+        self.rto.establish(clean);
+        self.delivery.restart(call.now);
+        self.episode = Episode::default();
+        self.policy = Policies::new(call.tcp.recovery, sack);
+    }
+
+    /// SND.UNA: oldest unacknowledged.
+    #[inline]
+    pub(crate) fn una(&self) -> Position {
+        self.una
+    }
+
+    /// SND.NXT: next to send.
+    #[inline]
+    pub(crate) fn nxt(&self) -> Position {
+        self.nxt
+    }
+
+    /// The sender's maximum segment size in bytes.
+    #[inline]
+    pub(crate) fn smss(&self) -> u32 {
+        self.smss
+    }
+
+    /// FlightSize (RFC 5681 §2): sent and not acknowledged cumulatively.
+    #[inline]
+    pub(crate) fn flight_size(&self) -> u64 {
+        self.nxt.since(self.una)
+    }
+
+    /// Whether something is outstanding, the SYN included.
+    #[inline]
+    pub(crate) fn is_outstanding(&self) -> bool {
+        self.una < self.nxt
+    }
+
+    /// Whether data or a FIN is outstanding.
+    #[inline]
+    pub(crate) fn has_data(&self) -> bool {
+        !self.scoreboard.is_empty()
+    }
+
+    /// Bytes in flight, as the recovery policy counts them.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.scoreboard.pipe().saturating_sub(self.episode.left_network())
+    }
+
+    /// Bytes held to be lost and not yet sent again.
+    pub(crate) fn lost(&self) -> u64 {
+        self.scoreboard.lost()
+    }
+
+    pub(crate) fn in_recovery(&self) -> bool {
+        self.episode.in_recovery()
+    }
+
+    /// The congestion window in bytes.
+    #[inline]
+    pub(crate) fn cwnd(&self) -> u64 {
+        self.control.cwnd()
+    }
+
+    /// The congestion controller.
+    #[inline]
+    pub(crate) fn controller(&self) -> &dyn Controller {
+        self.control.controller()
+    }
+
+    pub(crate) fn rtt(&self) -> &RttEstimator {
+        self.rto.estimator()
+    }
+
+    /// The policy in force: those that live by SACK fall back to RFC 6582 where the peer sends none.
+    pub(crate) fn recovery(&self) -> Recovery {
+        self.policy.name()
+    }
+
+    /// When the last segment left that carried data or a SYN.
+    pub(crate) fn sent_at(&self) -> Option<Instant> {
+        self.sent_at
+    }
+
+    /// Whether congestion control reduced the window since this was last asked.
+    #[inline]
+    pub(crate) fn take_reduced(&mut self) -> bool {
+        std::mem::take(&mut self.reduced)
+    }
+
+    /// What is known of the flight.
+    pub(crate) fn info(&self, tcp: &TcpConfig) -> FlightInfo {
+        let (losses, loss_episodes, timeouts, undone) = match self.history.as_deref() {
+            Some(history) => (history.losses, history.episodes, history.timeouts, history.undo.counts()),
+            None => Default::default(),
+        };
+        FlightInfo {
+            start_up: self.control.start_up_estimate(),
+            cwnd: self.control.cwnd(),
+            pacing_rate: self.pacing_rate(tcp),
+            delivery_rate: self.delivery.rate(),
+            in_flight: self.in_flight(),
+            unacked: self.flight_size(),
+            sacked: self.scoreboard.sacked(),
+            lost: self.scoreboard.lost(),
+            timeouts,
+            loss_episodes,
+            losses,
+            undone,
+        }
+    }
+
+    /// Another segment size holds from now on.
+    pub(crate) fn set_smss(&mut self, call: &mut Call<'_>, smss: u32) {
+        self.smss = smss;
+        self.control.on_mss_change(smss);
+        self.trace_window(call, WindowCause::SegmentSize);
+    }
+
+    /// Replaces the controller by one that starts from the present window.
+    pub(crate) fn replace_controller(&mut self, call: &mut Call<'_>) {
+        let start = Start { smss: self.smss, initial_window: self.control.cwnd(), now: call.now };
+        self.control.replace(call.tcp.congestion.create(&start));
+        self.trace_window(call, WindowCause::Start);
+    }
+
+    /// Replaces the estimator of the retransmission timeout. What was measured stays, as does the backoff.
+    pub(crate) fn set_rto(&mut self, rto: &RtoConfig) {
+        self.rto.set_config(rto);
+    }
+
+    /// Another policy takes over, perhaps during an episode: what is lost stays lost, and the episode ends by the new
+    /// policy's rule.
+    pub(crate) fn set_recovery(&mut self, call: &mut Call<'_>) {
+        let heeded_sack = self.policy.heeds_sack();
+        self.policy = Policies::new(call.tcp.recovery, self.sack);
+        if heeded_sack && !self.policy.heeds_sack() {
+            self.scoreboard.forget_held();
+        }
+        self.probe = TailProbe::default();
+        let point = self.policy.recovery_point(self.una, self.nxt);
+        self.episode.on_policy_change(point);
+        self.arm_tail_probe(call.now);
+    }
+
+    /// The connection is over: nothing is outstanding, and no timer runs.
+    pub(crate) fn close(&mut self) {
+        self.scoreboard = Scoreboard::default();
+        self.probe = TailProbe::default();
+        self.policy.stop_timer();
+        self.rto.stop();
+        self.pacing.stop();
+    }
+
+    /// TIME-WAIT: no timer of the sending side runs.
+    pub(crate) fn stop_timers(&mut self) {
+        self.probe.stop();
+        self.policy.stop_timer();
+        self.rto.stop();
+        self.pacing.stop();
+    }
+
+    /// Memory that an idle connection needs no more is given back.
+    pub(crate) fn release(&mut self, now: Instant) {
+        self.scoreboard.shrink();
+        self.pacing.release(now);
+    }
+
+    /// Whether nothing is outstanding and no schedule runs.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.una == self.nxt && self.pacing.is_absent() && !self.probe.is_due()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_unpaced(&self) -> bool {
+        self.pacing.is_absent()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn owes_tail_probe(&self) -> bool {
+        self.probe.is_due()
+    }
+
+    /// `marked` was found to be lost by `rule`: the trace and congestion control hear of it.
+    fn declare_lost(&mut self, call: &mut Call<'_>, rule: LossRule, marked: Marked) {
+        let Some(newest) = marked.newest.filter(|_| marked.bytes > 0) else { return };
+        self.note_loss(call, rule, &marked);
+        self.control.on_lost(&self.delivery.lost(call.now, marked.bytes, newest));
+        self.trace_window(call, WindowCause::Lost);
+    }
+
+    /// What is marked goes out again because of `rule`.
+    fn note_loss(&mut self, call: &mut Call<'_>, rule: LossRule, marked: &Marked) {
+        if marked.bytes > 0 {
+            self.history.get_or_insert_default().losses.add(rule, marked.bytes);
+            call.trace.lost(call.now, rule, marked.span);
+        }
+    }
+
+    /// A policy found a loss: everybody who must hear of it does.
+    fn take_loss(&mut self, call: &mut Call<'_>, found: LossFound) {
+        self.declare_lost(call, found.rule, found.marked);
+        match found.answer {
+            LossAnswer::Episode { cause, bytes_lost } => self.begin_episode(call, cause, bytes_lost),
+            LossAnswer::SlowStart { cause, bytes_lost } => {
+                self.begin_episode(call, cause, bytes_lost);
+                self.episode.slow_start(self.nxt);
+            }
+            LossAnswer::Retransmission => self.enter_recovery(),
+            LossAnswer::Known => {}
+        }
+        if let Some(bytes) = found.left_network {
+            self.episode.set_left_network(self.una, &self.scoreboard, bytes);
+        }
+    }
+
+    /// Congestion control is told once an episode.
+    fn begin_episode(&mut self, call: &mut Call<'_>, cause: LossCause, bytes_lost: u64) {
+        if self.episode.phase() != Phase::Open {
+            return;
+        }
+        self.history.get_or_insert_default().episodes += 1;
+        self.enter_recovery();
+        self.reduced = true;
+        // One reduction a window of data, whether a mark or a loss asked for it (RFC 3168 §6.1.2).
+        if self.mark.take().is_some() && self.mark_in_full {
+            return;
+        }
+        self.watch_reduction(call, false);
+        let (now, flight_size, delivered) = (call.now, self.flight_size(), self.delivery.bytes());
+        self.control.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
+        self.trace_window(call, WindowCause::LossEpisode);
+    }
+
+    fn enter_recovery(&mut self) {
+        let point = self.policy.recovery_point(self.una, self.nxt);
+        self.episode.enter(point, self.nxt);
+        // A probe that led to an episode has had its answer: another may follow.
+        self.probe.settle();
+    }
+
+    fn end_episode_if_done(&mut self, call: &mut Call<'_>) {
+        let una = self.una;
+        match self.episode.phase() {
+            Phase::Recovery(point) if una >= point => {
+                call.trace.note(call.now, Entry::Recovered);
+                self.tell_recovery_end(call);
+            }
+            Phase::Loss(point) if una >= point => {}
+            _ => return,
+        }
+        if let Some(history) = &mut self.history {
+            history.undo.on_episode_end(self.nxt);
+        }
+        self.episode.end();
+        self.policy.on_episode_end();
+        self.scoreboard.on_recovery_end();
+    }
+
+    fn tell_recovery_end(&mut self, call: &mut Call<'_>) {
+        let (now, in_flight, delivered) = (call.now, self.scoreboard.pipe(), self.delivery.bytes());
+        self.control.on_recovery_end(&RecoveryEnd { now, in_flight, delivered });
+        self.trace_window(call, WindowCause::RecoveryEnd);
+    }
+
+    /// What a policy judges by.
+    fn with_evidence<T>(
+        &mut self,
+        now: Instant,
+        seen: &policy::Seen<'_>,
+        judge: impl FnOnce(&mut Policies, &mut Evidence<'_>) -> T,
+    ) -> T {
+        let mut evidence = Evidence {
+            now,
+            una: self.una,
+            nxt: self.nxt,
+            smss: u64::from(self.smss),
+            cwnd: self.control.cwnd(),
+            seen,
+            scoreboard: &mut self.scoreboard,
+            episode: &mut self.episode,
+            rtt: self.rto.estimator(),
+        };
+        judge(&mut self.policy, &mut evidence)
+    }
+
+    #[inline]
+    fn trace_window(&mut self, call: &mut Call<'_>, cause: WindowCause) {
+        if call.trace.is_on() {
+            call.trace.window(call.now, cause, self.control.controller(), self.rto.estimator().srtt());
+        }
+    }
+
+    /// Checks what must hold between any two calls.
+    #[cfg(debug_assertions)]
+    pub(crate) fn check_invariants(&self) {
+        assert!(self.una <= self.nxt, "SND.UNA is not beyond SND.NXT");
+        assert!(self.control.cwnd() >= 1, "the congestion window is never empty");
+        self.scoreboard.check_invariants();
+    }
+}

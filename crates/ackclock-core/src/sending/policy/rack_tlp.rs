@@ -1,0 +1,117 @@
+//! RACK-TLP: losses found by time, and a probe for lost tails.
+//!
+//! Y. Cheng, N. Cardwell, N. Dukkipati and P. Jha, "The RACK-TLP Loss Detection Algorithm for TCP", RFC 8985, 2021.
+//! The arithmetic of §6.2 is in [`rack`](super::rack), the probe of §7 in [`probe`](super::super::probe); how much is
+//! sent during recovery is [`prr`](super::prr)'s.
+
+use ackclock_control::congestion::LossCause;
+
+use super::prr::Prr;
+use super::rack::Rack;
+use super::{DUP_THRESH, Episode, Evidence, LossAnswer, LossFound, Policy, Progress, Scoreboard};
+use crate::Instant;
+use crate::position::Position;
+use crate::trace::LossRule;
+
+#[derive(Debug)]
+pub(in crate::sending) struct RackTlp {
+    rack: Rack,
+    /// Of the present or the last episode, if the controller has a threshold.
+    prr: Option<Box<Prr>>,
+    /// When the reordering window of the oldest segment closes that may be late.
+    reordering: Instant,
+}
+
+impl Default for RackTlp {
+    fn default() -> Self {
+        Self { rack: Rack::default(), prr: None, reordering: Instant::FAR_FUTURE }
+    }
+}
+
+impl Policy for RackTlp {
+    fn heeds_sack(&self) -> bool {
+        true
+    }
+
+    fn probes_tail(&self) -> bool {
+        true
+    }
+
+    fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
+        let outcome = evidence.seen.outcome;
+        if outcome.duplicate_reported {
+            self.rack.on_duplicate_report(evidence.una, evidence.nxt);
+        }
+        self.rack.on_ack(evidence.now, outcome, evidence.rtt);
+        self.find_late(evidence)
+    }
+
+    /// The reordering window of a segment has closed.
+    fn on_timer(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
+        self.find_late(evidence)
+    }
+
+    fn deadline(&self) -> Instant {
+        self.reordering
+    }
+
+    fn stop_timer(&mut self) {
+        self.reordering = Instant::FAR_FUTURE;
+    }
+
+    fn regulate(&mut self, scoreboard: &Scoreboard, progress: &Progress) {
+        if progress.ssthresh == u64::MAX {
+            return;
+        }
+        let in_flight = scoreboard.pipe();
+        let before = in_flight + scoreboard.lost() + progress.delivered;
+        let prr = self.prr.get_or_insert_with(|| Box::new(Prr::new(progress.episode, before)));
+        if !prr.is_of(progress.episode) {
+            **prr = Prr::new(progress.episode, before);
+        }
+        prr.on_ack(progress, in_flight);
+    }
+
+    fn allowance(&self, episode: &Episode) -> Option<u64> {
+        self.prr.as_ref()?.allowance(episode.recovery_point()?)
+    }
+
+    fn on_sent(&mut self, _: Position, bytes: u64, _: bool) {
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(bytes);
+        }
+    }
+
+    fn on_episode_end(&mut self) {
+        self.rack.on_recovery_end();
+    }
+
+    fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {
+        self.rack.forget_delivery();
+        if !by_timer {
+            // RFC 8985 §6.2 step 4 widens the window for a reported duplicate; this is as good a proof.
+            self.rack.on_duplicate_report(una, nxt);
+        }
+        self.prr = None;
+    }
+}
+
+impl RackTlp {
+    /// RFC 8985 §6.2 step 5.
+    fn find_late(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
+        self.reordering = Instant::FAR_FUTURE;
+        let newest = self.rack.newest().filter(|&newest| evidence.scoreboard.was_sent_before(newest))?;
+        let three_held = evidence.scoreboard.sacked() >= u64::from(DUP_THRESH) * evidence.smss;
+        let certain = three_held || !evidence.episode.is_open();
+        let patience = self.rack.patience(evidence.rtt.rtt_min(), evidence.rtt.srtt(), certain);
+        let (marked, next) = evidence.scoreboard.mark_lost_by_time(evidence.now, newest, patience);
+        self.reordering = next.unwrap_or(Instant::FAR_FUTURE);
+        let answer = LossAnswer::Episode { cause: LossCause::Reordering, bytes_lost: marked.bytes };
+        (marked.bytes > 0).then_some(LossFound {
+            rule: LossRule::LaterDelivered,
+            marked,
+            answer,
+            left_network: None,
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! Vegas: Reno that looks at its clock when an acknowledgement hints at a loss.
+//!
+//! L. Brakmo and L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE JSAC 13(8),
+//! 1995, §III-A. Each segment's time of sending is kept. A duplicate acknowledgement, and the first and second
+//! new one after a retransmission, make the sender compare the first unacknowledged segment's age with a timeout
+//! from a fine-grained estimate; one that is older goes out again at once. The window is decreased only if the
+//! segment was sent after the last decrease.
+//!
+//! Deviations: the paper does not say how the fine timeout is computed; here it is SRTT + 4 * RTTVAR with the
+//! gains of RFC 6298, over every segment sent once, without lower bound or ticks. After a timeout, when
+//! everything is sent again anyway, nothing is checked until all of it is acknowledged.
+
+use std::time::Duration;
+
+use ackclock_control::congestion::LossCause;
+use ackclock_control::rtt::{RtoConfig, RttEstimator};
+
+use super::{DUP_THRESH, Evidence, LossAnswer, LossFound, Policy};
+use crate::Instant;
+use crate::position::Position;
+use crate::trace::LossRule;
+
+/// The fine-grained clock of one connection, made at its first acknowledgement.
+#[derive(Debug, Default)]
+pub(in crate::sending) struct Vegas(Option<Box<FineClock>>);
+
+#[derive(Debug)]
+struct FineClock {
+    rtt: RttEstimator,
+    /// When the window was last decreased for a loss.
+    decreased_at: Option<Instant>,
+    /// New acknowledgements that still are to be looked at after a retransmission.
+    checks_left: u8,
+}
+
+/// The estimator of the fine timeout.
+const FINE: RtoConfig = RtoConfig { rto_min: Duration::ZERO, ..RtoConfig::RFC_6298 };
+
+impl Policy for Vegas {
+    /// As Reno: RFC 5681 §3.2 (6).
+    fn recovery_point(&self, una: Position, _: Position) -> Position {
+        una + 1
+    }
+
+    fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
+        let seen = *evidence.seen;
+        let clock = self.0.get_or_insert_with(|| Box::new(FineClock::new()));
+        if let Some(sent) = seen.outcome.newest.filter(|_| !seen.outcome.retransmission_acked) {
+            clock.rtt.on_sample(evidence.now.saturating_since(sent.at));
+        }
+        if evidence.episode.in_recovery() && seen.duplicate {
+            evidence.inflate(evidence.smss);
+        }
+        if !evidence.episode.is_open() {
+            return None;
+        }
+        if seen.duplicate {
+            return if evidence.episode.dup_acks() >= DUP_THRESH {
+                clock.retransmit(evidence, LossRule::DuplicateAcks)
+            } else if clock.first_is_overdue(evidence) {
+                clock.retransmit(evidence, LossRule::OverdueAtDuplicate)
+            } else {
+                None
+            };
+        }
+        if seen.advanced > 0 && clock.checks_left > 0 {
+            clock.checks_left -= 1;
+            if clock.first_is_overdue(evidence) {
+                return clock.retransmit(evidence, LossRule::OverdueAfterRetransmission);
+            }
+        }
+        None
+    }
+
+    fn on_undo(&mut self, _: Position, _: Position, _: bool) {
+        self.0 = None;
+    }
+}
+
+impl FineClock {
+    fn new() -> Self {
+        Self { rtt: RttEstimator::new(&FINE), decreased_at: None, checks_left: 0 }
+    }
+
+    fn first_is_overdue(&self, evidence: &Evidence<'_>) -> bool {
+        let overdue = |at| evidence.now.saturating_since(at) > self.rtt.rto_unbacked();
+        self.rtt.has_sample() && evidence.scoreboard.first_sent_at().is_some_and(overdue)
+    }
+
+    /// The first unacknowledged segment goes out again; the window is decreased if that segment was sent after the last
+    /// decrease.
+    fn retransmit(&mut self, evidence: &mut Evidence<'_>, rule: LossRule) -> Option<LossFound> {
+        let sent_at = evidence.scoreboard.first_sent_at()?;
+        let duplicates = evidence.episode.dup_acks();
+        let found = evidence.fast_retransmit(duplicates)?;
+        self.checks_left = 2;
+        let mut answer = LossAnswer::Retransmission;
+        if self.decreased_at.is_none_or(|decreased_at| sent_at >= decreased_at) {
+            self.decreased_at = Some(evidence.now);
+            let bytes_lost = found.marked.bytes;
+            answer = LossAnswer::Episode { cause: LossCause::DuplicateAcks, bytes_lost };
+        }
+        Some(LossFound { rule, answer, ..found })
+    }
+}

@@ -1,0 +1,125 @@
+//! The retransmission timer (RFC 6298), and how long the peer has been silent. Nothing else starts or stops this timer.
+//!
+//! The timer runs while something is outstanding, unless the peer's window is closed: then the connection's persist timer
+//! takes its place (RFC 9293 SHLD-17). It has one deadline; how long the timeout is, [`RttEstimator`] knows.
+
+use ackclock_control::rtt::{RtoConfig, RttEstimator};
+
+use crate::{Instant, TcpConfig};
+
+/// The timer, its estimator, and the count towards giving up.
+#[derive(Debug)]
+pub(super) struct Rto {
+    estimator: RttEstimator,
+    deadline: Instant,
+    /// When the first transmission left that has not been answered since; `None`: nothing waits.
+    waiting_since: Option<Instant>,
+    /// Expiries since then.
+    expiries: u32,
+}
+
+/// No deadline.
+const UNSET: Instant = Instant::FAR_FUTURE;
+
+impl Rto {
+    pub(super) fn new(config: &RtoConfig) -> Self {
+        Self { estimator: RttEstimator::new(config), deadline: UNSET, waiting_since: None, expiries: 0 }
+    }
+
+    #[inline]
+    pub(super) fn estimator(&self) -> &RttEstimator {
+        &self.estimator
+    }
+
+    #[inline]
+    pub(super) fn estimator_mut(&mut self) -> &mut RttEstimator {
+        &mut self.estimator
+    }
+
+    pub(super) fn set_config(&mut self, config: &RtoConfig) {
+        self.estimator.set_config(config);
+    }
+
+    /// When the timer expires; the far future if it does not run.
+    #[inline]
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    #[inline]
+    pub(super) fn is_running(&self) -> bool {
+        self.deadline != UNSET
+    }
+
+    /// Expiries in a row.
+    pub(super) fn expiries(&self) -> u32 {
+        self.expiries
+    }
+
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.waiting_since
+    }
+
+    /// Something that wants an answer left.
+    #[inline]
+    pub(super) fn note_waiting(&mut self, now: Instant) {
+        self.waiting_since.get_or_insert(now);
+    }
+
+    /// The peer was heard to live: what still waits, waits since now.
+    pub(super) fn note_answer(&mut self, now: Instant) {
+        self.waiting_since = self.waiting_since.map(|_| now);
+    }
+
+    /// New data was acknowledged; the rest, if any, waits since now.
+    #[inline]
+    pub(super) fn on_progress(&mut self, now: Instant, outstanding: bool) {
+        self.waiting_since = outstanding.then_some(now);
+        self.expiries = 0;
+    }
+
+    /// The handshake is over. `clean`: no SYN of ours was lost.
+    pub(super) fn establish(&mut self, clean: bool) {
+        if !clean {
+            self.estimator.on_handshake_after_expiry();
+        }
+        self.estimator.reset_backoff();
+        self.waiting_since = None;
+        self.expiries = 0;
+        self.deadline = UNSET;
+    }
+
+    /// Starts the timer if it does not run.
+    #[inline]
+    pub(super) fn start(&mut self, now: Instant, tcp: &TcpConfig) {
+        if !self.is_running() {
+            self.deadline = self.expires_at(now, tcp);
+        }
+    }
+
+    #[inline]
+    pub(super) fn stop(&mut self) {
+        self.deadline = UNSET;
+    }
+
+    /// What is lost waits for the pacing rate until `at`: nothing is out whose acknowledgement could be overdue.
+    pub(super) fn postpone(&mut self, at: Instant) {
+        self.deadline = at + self.estimator.rto();
+    }
+
+    /// The timer expired. RFC 9293 MUST-19: the exponential backoff (RFC 6298 §5.5) is this estimator's.
+    pub(super) fn on_expiry(&mut self, now: Instant, tcp: &TcpConfig) {
+        self.expiries = self.expiries.saturating_add(1);
+        self.estimator.on_expiry();
+        self.deadline = self.expires_at(now, tcp);
+    }
+
+    /// RFC 6298 §5: the retransmission timeout from now, the user timeout if that comes first.
+    fn expires_at(&self, now: Instant, tcp: &TcpConfig) -> Instant {
+        let at = self.estimator.expires_at(now);
+        match (tcp.user_timeout, self.waiting_since) {
+            (Some(limit), Some(since)) => at.min((since + limit).max(now)),
+            _ => at,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Something leaves: how much may, what must go again first, and what is noted of it.
+
+use ackclock_control::congestion::Sent;
+
+use super::policy::Policy;
+use super::{Call, Flight};
+use crate::position::Position;
+use crate::trace::{SendReason, WindowCause};
+
+/// Data chosen to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chosen {
+    pub(crate) start: Position,
+    pub(crate) end: Position,
+    pub(crate) reason: SendReason,
+}
+
+/// What limits a retransmission, apart from the congestion window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    /// The most payload of one call.
+    pub(crate) burst_max: u64,
+    /// The right edge of the peer's window.
+    pub(crate) right_edge: Position,
+    /// The end of the data, where a FIN goes.
+    pub(crate) data_end: Position,
+}
+
+/// Data or a FIN that leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Departure {
+    pub(crate) start: Position,
+    pub(crate) end: Position,
+    pub(crate) reason: SendReason,
+    /// Nothing more waits behind it.
+    pub(crate) drained: bool,
+}
+
+impl Flight {
+    /// A SYN leaves: it takes the first sequence number.
+    pub(crate) fn on_syn_sent(&mut self, call: &mut Call<'_>, iss: Position) {
+        self.nxt = self.nxt.max(iss + 1);
+        self.rto.note_waiting(call.now);
+        self.sent_at = Some(call.now);
+        self.rto.start(call.now, call.tcp);
+    }
+
+    /// How much may be sent now, as congestion control and the recovery policy say.
+    #[inline]
+    pub(crate) fn room(&self) -> u64 {
+        let in_flight = self.in_flight();
+        let room = match self.policy.allowance(&self.episode) {
+            Some(allowance) => allowance,
+            None => self.control.cwnd().saturating_sub(in_flight),
+        };
+        // One segment may always be in flight.
+        if in_flight == 0 { room.max(u64::from(self.smss)) } else { room }
+    }
+
+    /// The window is full, and more waits.
+    #[inline]
+    pub(crate) fn note_cwnd_limited(&mut self) {
+        self.delivery.note_cwnd_limited(self.nxt);
+    }
+
+    /// What must go again now: lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)), or a probe for
+    /// a lost tail.
+    #[inline]
+    pub(crate) fn next_resend(&mut self, call: &mut Call<'_>, offer: &Offer) -> Option<Chosen> {
+        if self.scoreboard.lost() > 0
+            && let Some(chosen) = self.choose_lost(call, offer)
+        {
+            return Some(chosen);
+        }
+        // All may have been acknowledged since the probe was decided on: then new data goes.
+        if self.probe.take_due() { self.choose_tail_probe() } else { None }
+    }
+
+    fn choose_lost(&mut self, call: &mut Call<'_>, offer: &Offer) -> Option<Chosen> {
+        if self.history.as_ref().is_some_and(|history| history.undo.holds_retransmissions()) {
+            return None;
+        }
+        let smss = u64::from(self.smss);
+        let room = self.room();
+        if room < smss && !self.episode.is_forced() {
+            return None;
+        }
+        let most = offer.burst_max.min(room.max(smss) / smss * smss);
+        let (start, end) = self.scoreboard.next_lost(most)?;
+        // RFC 9293 SHLD-16: old data within a window that shrank. RFC 9293 MAY-7: not beyond it.
+        let is_lone_fin = start >= offer.data_end;
+        let end = if end > offer.right_edge && !is_lone_fin { offer.right_edge } else { end };
+        if start >= end {
+            return None;
+        }
+        let chosen =
+            self.pace(call.now, call.tcp, Chosen { start, end, reason: SendReason::Retransmission })?;
+        self.episode.on_retransmitted();
+        Some(chosen)
+    }
+
+    /// The last segment again, whatever the congestion window says (RFC 8985 §7.3).
+    // Deviation from RFC 8985 §7.3: new data is not preferred. What the probe asks is mostly whether an acknowledgement was
+    // lost; a receiver delays the answer to one new segment by 40 ms and more, that to a repeated one not at all, and
+    // its D-SACK tells that nothing was lost.
+    fn choose_tail_probe(&mut self) -> Option<Chosen> {
+        let (start, end) = self.within_smss(self.scoreboard.last_segment()?);
+        self.probe.on_sent(end);
+        Some(Chosen { start, end, reason: SendReason::TailProbe })
+    }
+
+    /// What RFC 6675 lets go when nothing is known to be lost and new data cannot.
+    pub(crate) fn next_rescue(&mut self) -> Option<Chosen> {
+        // What waits for its time is known to be lost, or can go then.
+        if self.pacing.is_waiting() || !self.episode.in_recovery() || self.room() < u64::from(self.smss) {
+            return None;
+        }
+        let rescued = self.policy.next_rescue(self.una, &self.episode, &self.scoreboard)?;
+        let (start, end) = self.within_smss(rescued);
+        Some(Chosen { start, end, reason: SendReason::Rescue })
+    }
+
+    /// The end of a segment that was sent when the path took larger ones.
+    fn within_smss(&self, (start, end): (Position, Position)) -> (Position, Position) {
+        (start.max(end.back(u64::from(self.smss))), end)
+    }
+
+    /// Nothing leaves now. The windows, or the application, hold sending back, if the rate does not.
+    #[inline]
+    pub(crate) fn note_nothing_to_send(&mut self) {
+        self.pacing.note_nothing_to_send();
+    }
+
+    /// Data or a FIN left.
+    pub(crate) fn on_sent(&mut self, call: &mut Call<'_>, departure: &Departure) {
+        let Departure { start, end, reason, drained } = *departure;
+        let now = call.now;
+        let bytes = end.since(start);
+        let retransmission = start < self.nxt;
+        let moment = self.delivery.moment(now, self.scoreboard.is_empty());
+        if retransmission {
+            if reason == SendReason::WindowProbe {
+                self.scoreboard.on_probe(start, end);
+            } else {
+                self.scoreboard.on_retransmitted(start, end, moment);
+            }
+            self.rto.estimator_mut().on_segment_retransmitted();
+            if let Some(history) = &mut self.history {
+                history.undo.on_retransmitted(now, start, end, reason);
+            }
+        } else {
+            self.scoreboard.on_sent(start, end, self.smss, moment);
+            self.rto.estimator_mut().on_segment_sent(now);
+            self.nxt = end;
+        }
+        let in_flight = self.in_flight();
+        if drained && in_flight < self.control.cwnd() {
+            self.delivery.note_app_limited(in_flight);
+        }
+        self.pacing.charge(now, bytes);
+        self.rto.note_waiting(now);
+        self.sent_at = Some(now);
+        self.restarted = false;
+        if !self.episode.is_open() {
+            self.policy.on_sent(end, bytes, reason == SendReason::Retransmission);
+        }
+        self.control.on_sent(&Sent { now, bytes, in_flight, retransmission });
+        self.trace_window(call, WindowCause::Sent);
+        if matches!(reason, SendReason::Retransmission | SendReason::Rescue | SendReason::TailProbe) {
+            // The timer measures from the retransmission (RFC 6298 §5.1; 5.6 after a timeout).
+            self.rto.stop();
+        }
+    }
+
+    /// Whether the retransmission timer runs.
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
+        self.rto.is_running()
+    }
+
+    /// Sees to it that the retransmission timer runs if something is outstanding and the peer's window is open, else not
+    /// (RFC 9293 SHLD-17); and the probe's with it.
+    #[inline]
+    pub(crate) fn run_timer(&mut self, call: &mut Call<'_>, window_open: bool) {
+        if self.is_outstanding() && window_open {
+            self.rto.start(call.now, call.tcp);
+        } else {
+            self.rto.stop();
+        }
+    }
+}

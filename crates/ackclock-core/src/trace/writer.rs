@@ -1,0 +1,315 @@
+//! What a traced connection writes down. Whatever is asked for here costs one branch where there is no trace.
+
+use std::time::Duration;
+
+use ackclock_control::congestion::Controller;
+use ackclock_control::rtt::RttEstimator;
+use ackclock_wire::SeqNum;
+
+use super::{BatchCause, Entry, Limit, Log, LossRule, Record, Timer, TraceConfig, WindowCause};
+use crate::Instant;
+use crate::position::Position;
+
+/// The trace of a connection, if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct Trace(Option<Box<Traced>>);
+
+/// When each of [`Timer::ALL`] runs out, in that order; the far future if it does not run.
+pub(crate) type Deadlines = [Instant; Timer::ALL.len()];
+
+/// A log, and what it was told last, so that it hears of changes only.
+#[derive(Debug)]
+struct Traced {
+    log: Log,
+    /// Positions are written relative to it.
+    iss: Position,
+    window: (u64, u64),
+    /// SRTT and RTTVAR in microseconds.
+    smoothed: (u32, u32),
+    /// The last acknowledgement and window told to the peer.
+    told: (u64, u64),
+    limit: Limit,
+    timers: Deadlines,
+    /// The controller's numbers, and when an acknowledgement has them looked at again.
+    numbers_due: Instant,
+    names: Vec<&'static str>,
+    values: Vec<i64>,
+}
+
+/// How often in a round trip an acknowledgement has the controller's own numbers noted.
+const NUMBERS_PER_ROUND: u32 = 8;
+/// The least time between two of these.
+const NUMBERS_EVERY_MIN: Duration = Duration::from_micros(100);
+const UNSET: Instant = Instant::FAR_FUTURE;
+
+impl Trace {
+    /// The trace of a connection whose first sequence number is `iss`.
+    pub(crate) fn new(config: Option<TraceConfig>, iss: Position) -> Self {
+        Self(config.map(|config| {
+            Box::new(Traced {
+                log: Log::new(config),
+                iss,
+                window: (0, 0),
+                smoothed: (0, 0),
+                told: (0, 0),
+                limit: Limit::NotOpen,
+                timers: [UNSET; Timer::ALL.len()],
+                numbers_due: Instant::ZERO,
+                names: Vec::new(),
+                values: Vec::new(),
+            })
+        }))
+    }
+
+    /// Whether anything is written down.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    #[inline]
+    pub(crate) fn note(&mut self, now: Instant, entry: Entry) {
+        if let Some(traced) = &mut self.0 {
+            traced.log.push(now, entry);
+        }
+    }
+
+    /// What is kept is wanted, as soon as the present call is over.
+    pub(crate) fn call(&mut self, cause: BatchCause) {
+        if let Some(traced) = &mut self.0 {
+            traced.log.call(cause);
+        }
+    }
+
+    pub(crate) fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        self.0.iter().flat_map(|traced| traced.log.iter())
+    }
+
+    /// Why records are to leave now.
+    #[inline]
+    pub(crate) fn due(&self) -> Option<BatchCause> {
+        self.0.as_ref()?.log.due()
+    }
+
+    /// Whether records are left that are wanted when the connection is gone.
+    pub(crate) fn has_rest(&self) -> bool {
+        self.0.as_ref().is_some_and(|traced| traced.log.has_rest())
+    }
+
+    /// The names of the controller's numbers, the records, and how many are missing before them.
+    pub(crate) fn take(&mut self) -> (Vec<&'static str>, Vec<Record>, u64) {
+        let Some(traced) = &mut self.0 else { return Default::default() };
+        let (records, missed) = traced.log.take();
+        (traced.names.clone(), records, missed)
+    }
+
+    /// This many records that had left did not reach anyone.
+    pub(crate) fn miss(&mut self, records: u64) {
+        if let Some(traced) = &mut self.0 {
+            traced.log.miss(records);
+        }
+    }
+
+    /// The peer is told `ack`, relative to its first sequence number, and `window`, if it was not told them before.
+    pub(crate) fn told(&mut self, now: Instant, ack: u64, window: u64) {
+        if let Some(traced) = &mut self.0
+            && traced.told != (ack, window)
+        {
+            traced.told = (ack, window);
+            traced.log.push(now, Entry::Told { ack: low(ack), window: saturated(window) });
+        }
+    }
+
+    /// What an acknowledgement said, once it was taken in.
+    #[inline]
+    pub(crate) fn acked(
+        &mut self,
+        now: Instant,
+        ack: Position,
+        duplicate: bool,
+        window: u32,
+        sack: &[(SeqNum, SeqNum)],
+    ) {
+        if let Some(traced) = &mut self.0 {
+            traced.acked(now, ack, duplicate, window, sack);
+        }
+    }
+
+    /// A round trip was timed.
+    #[inline]
+    pub(crate) fn round_trip(&mut self, now: Instant, rtt: &RttEstimator) {
+        if let Some(traced) = &mut self.0 {
+            traced.round_trip(now, rtt);
+        }
+    }
+
+    /// `span` was found to be lost.
+    pub(crate) fn lost(&mut self, now: Instant, rule: LossRule, span: Option<(Position, Position)>) {
+        if let (Some(traced), Some((start, end))) = (&mut self.0, span) {
+            let (start, end) = (low(start.since(traced.iss)), low(end.since(traced.iss)));
+            traced.log.push(now, Entry::Lost { rule, start, end });
+        }
+    }
+
+    /// Something was done that may have moved the windows, or the controller's own numbers.
+    #[inline]
+    pub(crate) fn window(
+        &mut self,
+        now: Instant,
+        cause: WindowCause,
+        controller: &dyn Controller,
+        round: Duration,
+    ) {
+        if let Some(traced) = &mut self.0 {
+            traced.see_controller(now, cause, controller, round);
+        }
+    }
+
+    /// A timer ran out, for the `count`th time in a row.
+    #[inline]
+    pub(crate) fn fired(&mut self, now: Instant, timer: Timer, deadline: Instant, count: u32) {
+        if let Some(traced) = &mut self.0 {
+            let late_us = micros(now.saturating_since(deadline));
+            traced.log.push(now, Entry::TimerFired { timer, late_us, count });
+            if let Some(seen) = traced.timers.get_mut(usize::from(timer.code())) {
+                *seen = UNSET;
+            }
+        }
+    }
+
+    /// Which timers run now?
+    pub(crate) fn timers(&mut self, now: Instant, deadlines: Deadlines) {
+        if let Some(traced) = &mut self.0 {
+            traced.see_timers(now, deadlines);
+        }
+    }
+
+    /// Nothing more leaves now, because of `by`.
+    pub(crate) fn limited(&mut self, now: Instant, by: Limit, in_flight: u64, unsent: u64) {
+        if let Some(traced) = &mut self.0
+            && traced.limit != by
+        {
+            traced.limit = by;
+            let (in_flight, unsent) = (saturated(in_flight), saturated(unsent));
+            traced.log.push(now, Entry::Limited { by, in_flight, unsent });
+        }
+    }
+}
+
+// What only a traced connection does stands apart, so that the others do not carry it along.
+impl Traced {
+    #[cold]
+    #[inline(never)]
+    fn acked(
+        &mut self,
+        now: Instant,
+        ack: Position,
+        duplicate: bool,
+        window: u32,
+        sack: &[(SeqNum, SeqNum)],
+    ) {
+        let relative = low(ack.since(self.iss));
+        self.log.push(now, Entry::Acked { duplicate, ack: relative, window });
+        let iss = self.iss.seq().raw();
+        for &(left, right) in sack {
+            let (left, right) = (left.raw().wrapping_sub(iss), right.raw().wrapping_sub(iss));
+            self.log.push(now, Entry::Sacked { left, right });
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn round_trip(&mut self, now: Instant, rtt: &RttEstimator) {
+        let (sample_us, rto_us) = (micros(rtt.latest()), micros(rtt.rto()));
+        self.log.push(now, Entry::RoundTrip { sample_us, rto_us });
+        let smoothed @ (srtt_us, rttvar_us) = (micros(rtt.srtt()), micros(rtt.rttvar()));
+        if smoothed != self.smoothed {
+            self.smoothed = smoothed;
+            self.log.push(now, Entry::Smoothed { srtt_us, rttvar_us });
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn see_controller(
+        &mut self,
+        now: Instant,
+        cause: WindowCause,
+        controller: &dyn Controller,
+        round: Duration,
+    ) {
+        let window = (controller.cwnd(), controller.ssthresh());
+        if window != self.window {
+            self.window = window;
+            let (cwnd, ssthresh) = (saturated(window.0), saturated(window.1));
+            self.log.push(now, Entry::Window { cause, cwnd, ssthresh });
+        }
+        let due = match cause {
+            WindowCause::Sent => false,
+            WindowCause::Acked => self.numbers_due <= now,
+            _ => true,
+        };
+        if due {
+            self.numbers_due = now + (round / NUMBERS_PER_ROUND).max(NUMBERS_EVERY_MIN);
+            self.see_numbers(now, controller);
+        }
+    }
+
+    /// The controller's own numbers are many, and slow to ask for.
+    fn see_numbers(&mut self, now: Instant, controller: &dyn Controller) {
+        for (index, (name, value)) in controller.snapshot().iter().enumerate() {
+            let index = self.index_of(name, index);
+            if let Some(last) = self.values.get_mut(index)
+                && *last != value
+                && let Ok(name) = u8::try_from(index)
+            {
+                *last = value;
+                self.log.push(now, Entry::Controller { name, value });
+            }
+        }
+    }
+
+    /// The index of a number: mostly what it was before. A controller that takes over may have others.
+    fn index_of(&mut self, name: &'static str, guess: usize) -> usize {
+        if self.names.get(guess).is_some_and(|&known| std::ptr::eq(known, name)) {
+            return guess;
+        }
+        if let Some(index) = self.names.iter().position(|&known| known == name) {
+            return index;
+        }
+        self.names.push(name);
+        // Not a value that a controller has, so that the first is noted.
+        self.values.push(i64::MIN);
+        self.names.len() - 1
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn see_timers(&mut self, now: Instant, deadlines: Deadlines) {
+        for ((seen, deadline), &timer) in self.timers.iter_mut().zip(deadlines).zip(Timer::ALL) {
+            if *seen != deadline {
+                *seen = deadline;
+                let entry = if deadline == UNSET {
+                    Entry::TimerStopped(timer)
+                } else {
+                    Entry::TimerSet { timer, in_us: micros(deadline.saturating_since(now)) }
+                };
+                self.log.push(now, entry);
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "sequence numbers are modulo 2^32")]
+pub(crate) fn low(position: u64) -> u32 {
+    position as u32
+}
+
+pub(crate) fn saturated(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+fn micros(time: Duration) -> u32 {
+    let micros = time.as_secs().saturating_mul(1_000_000).saturating_add(time.subsec_micros().into());
+    u32::try_from(micros).unwrap_or(u32::MAX)
+}
