@@ -270,7 +270,10 @@ impl Connection {
         self.scoreboard.pipe().saturating_sub(self.recovery.left_network())
     }
 
-    /// The connection is over, for this reason.
+    /// The connection is over, for this reason. What was received in order can still be read.
+    // Deviation from RFC 9293 §3.10.7.4 (RST) and §3.10.8 (user timeout): both flush all queues. The bytes in order had
+    // been received, and mostly acknowledged, before the end came, so the application reads them to the last, as from the
+    // kernel's sockets, and then the reason.
     fn close_with(&mut self, now: Instant, error: Option<ConnectionError>) {
         if self.state == State::Closed {
             return;
@@ -289,9 +292,7 @@ impl Connection {
         self.acks = Acks::default();
         self.snd.clear();
         self.scoreboard = Scoreboard::default();
-        if error.is_some() {
-            self.rcv.buffer.clear();
-        }
+        self.rcv.buffer.finish();
         self.readiness = self.readiness.merged(Readiness {
             readable: true,
             writable: true,
