@@ -40,7 +40,8 @@ use crate::{Stack, error};
 ///
 /// Every operation fails with [`io::ErrorKind::NetworkDown`] once the stack is gone ([`StackError`]), and with the
 /// connection's own error once it has ended in one: [`ConnectionReset`], [`TimedOut`], [`HostUnreachable`] and so on,
-/// with the [`ConnectionError`] inside. An error stays: unlike the kernel's sockets, a stream that was reset says so
+/// with the [`ConnectionError`] inside. Reading fails only when all that was received in order before has been read, as with
+/// the kernel's sockets; [`abort`](Self::abort) alone throws it away. An error stays: unlike the kernel's sockets, a stream that was reset says so
 /// each time it is used.
 ///
 /// [`StackError`]: crate::StackError

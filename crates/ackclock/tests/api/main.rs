@@ -12,5 +12,6 @@ mod drops;
 mod failures;
 mod lifetime;
 mod options;
+mod reset;
 mod support;
 mod traces;
