@@ -236,8 +236,11 @@ pub struct ListenOptions {
     pub addr: ListenAddr,
     /// The most established connections that wait to be accepted.
     pub backlog: usize,
-    /// The most half-open connections; beyond it SYN cookies answer.
+    /// The most half-open connections; beyond it SYN cookies answer, or with `deferred` the SYN is dropped.
     pub syn_backlog: usize,
+    /// With `deferred`, the most SYNs that wait for a decision, among those of `syn_backlog`; beyond it a SYN is dropped,
+    /// and its client sends it again.
+    pub decisions_max: usize,
     /// Whether each SYN waits for [`crate::Endpoint::decide`] before it is answered.
     pub deferred: bool,
     /// Settings of the connections it accepts; `None`: the endpoint's.
@@ -248,6 +251,6 @@ impl ListenOptions {
     /// The defaults for this address.
     #[must_use]
     pub fn new(addr: ListenAddr) -> Self {
-        Self { addr, backlog: 1024, syn_backlog: 1024, deferred: false, tcp: None }
+        Self { addr, backlog: 1024, syn_backlog: 1024, decisions_max: 1024, deferred: false, tcp: None }
     }
 }

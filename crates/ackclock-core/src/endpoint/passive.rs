@@ -16,7 +16,7 @@ use crate::connection::{
     Environment, Handshake, advertised_mss, default_mss, initial_receive_window, option_of_syn_ack,
     window_scale_for,
 };
-use crate::{Connection, FourTuple, Instant, ListenerId, TcpConfig};
+use crate::{Connection, FourTuple, IncomingId, Instant, ListenerId, TcpConfig};
 
 impl Endpoint {
     /// A segment in LISTEN. `old_snd_nxt`: SND.NXT of the connection in TIME-WAIT that gave way to it.
@@ -60,7 +60,7 @@ impl Endpoint {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let tuple = arrival.tuple;
         let peer = PeerSyn::new(arrival.segment, arrival.codepoint, &listener.tcp);
-        let room = listener.half_open < listener.syn_backlog.max(1)
+        let room = listener.has_room_for_syn()
             && self.half_open.has_room(id, tuple.remote_addr, listener.per_source_max());
         if !room && listener.deferred {
             return self.counters.dropped_syn_backlog += 1;
@@ -70,8 +70,9 @@ impl Endpoint {
             return self.send_cookie(now, id, &tuple, &peer);
         }
 
-        listener.half_open += 1;
         let deferred = listener.deferred;
+        listener.half_open += 1;
+        listener.undecided += usize::from(deferred);
         let window = initial_receive_window(&listener.tcp);
         let phase = if deferred { Phase::Undecided } else { Phase::Answered { retransmits: 0, window } };
         let iss = self.isn_after(now, &tuple, old_snd_nxt);
@@ -109,8 +110,9 @@ impl Endpoint {
                 let Some(handshake) = self.handshake_of(now, &record) else { return };
                 let may = self.may_establish(record.listener);
                 if may {
-                    self.forget_half_open(index);
-                    self.establish(now, record.listener, record.iss, handshake, arrival);
+                    let told = self.half_open.told_id(index);
+                    self.remove_half_open(index);
+                    self.establish(now, record.listener, record.iss, handshake, arrival, told);
                 }
             }
         }
@@ -179,6 +181,7 @@ impl Endpoint {
         iss: SeqNum,
         handshake: Handshake,
         arrival: &Arrival<'_>,
+        incoming: Option<IncomingId>,
     ) {
         let Some(listener) = self.listeners.get(id) else { return };
         let tcp = listener.tcp.clone();
@@ -187,19 +190,43 @@ impl Endpoint {
         let connection = Connection::passive(now, arrival.tuple, tcp, &environment, handshake);
         let connection = self.add_connection(connection, arrival.tuple, time_wait, Owner::Listener(id));
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.accept_queue.push_back(connection);
+            listener.accept_queue.push_back((connection, incoming));
         }
         self.events.acceptable.push(id.index);
         self.counters.opened_passively += 1;
         self.deliver(now, connection.index, arrival);
     }
 
-    /// Removes a half-open record: the connection returns to LISTEN.
+    /// A half-open connection returns to LISTEN. An application that was told of its SYN hears of that: until then the
+    /// record keeps its place, without a name, so that those who come and go are bounded as those who stay.
     pub(super) fn forget_half_open(&mut self, index: u32) {
-        let Some(record) = self.half_open.remove(index) else { return };
+        let Some(record) = self.half_open.at(index).copied().filter(|record| record.told) else {
+            return self.remove_half_open(index);
+        };
         self.demux.remove(self.demux.tag(&record.tuple), Target::HalfOpen(index));
+        self.note_decided(&record);
+        self.half_open.end(index);
+        self.events.incoming.push(index);
+    }
+
+    /// Takes a half-open record out of its place; no one need hear of it.
+    pub(super) fn remove_half_open(&mut self, index: u32) {
+        let Some(record) = self.half_open.remove(index) else { return };
+        if record.phase != Phase::Gone {
+            self.demux.remove(self.demux.tag(&record.tuple), Target::HalfOpen(index));
+        }
+        self.note_decided(&record);
         if let Some(listener) = self.listeners.get_mut(record.listener) {
             listener.half_open = listener.half_open.saturating_sub(1);
+        }
+    }
+
+    /// A record no longer waits for a decision, if it did.
+    pub(super) fn note_decided(&mut self, record: &HalfOpen) {
+        if record.phase == Phase::Undecided
+            && let Some(listener) = self.listeners.get_mut(record.listener)
+        {
+            listener.undecided = listener.undecided.saturating_sub(1);
         }
     }
 

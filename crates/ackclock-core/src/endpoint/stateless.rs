@@ -69,7 +69,7 @@ impl Endpoint {
         };
         if self.may_establish(id) {
             self.counters.cookies_accepted += 1;
-            self.establish(now, id, iss, handshake, arrival);
+            self.establish(now, id, iss, handshake, arrival, None);
         }
         true
     }
