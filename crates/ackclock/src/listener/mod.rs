@@ -13,7 +13,7 @@ use std::time::Duration;
 use ackclock_core::profile::Profile;
 use ackclock_core::{ListenAddr, ListenOptions, ListenerId, TcpConfig};
 
-pub(crate) use self::calls::{HandshakeToken, ListenerSlot};
+pub(crate) use self::calls::ListenerSlot;
 pub use self::incoming::{DeferredListener, Incoming};
 use crate::choices::IntoController;
 use crate::shared::{Handle, Place};
@@ -144,6 +144,14 @@ impl ListenerBuilder {
     /// The most half-open connections (default 1,024); beyond it SYN cookies answer.
     pub fn syn_backlog(mut self, syn_backlog: usize) -> Self {
         self.options.syn_backlog = syn_backlog;
+        self
+    }
+
+    /// With [`deferred`](Self::deferred), the most SYNs that wait for a decision (default 1,024); beyond it a SYN is dropped
+    /// without an answer, and its client sends it again. All that are half-open are bounded by
+    /// [`syn_backlog`](Self::syn_backlog), and there are no cookies.
+    pub fn decisions_max(mut self, decisions_max: usize) -> Self {
+        self.options.decisions_max = decisions_max;
         self
     }
 

@@ -7,6 +7,7 @@ mod accept;
 mod cancel;
 mod choices;
 mod data;
+mod deferred;
 mod detached;
 mod drops;
 mod failures;
