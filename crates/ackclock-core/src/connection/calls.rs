@@ -224,7 +224,8 @@ impl Connection {
                 | State::TimeWait
         ) || self.state == State::LastAck && self.snd.queued() > 0;
         self.close_with(now, Some(error));
-        self.pending.reset = tell;
+        // A reset that has not left yet still will, whatever comes after it.
+        self.pending.reset |= tell;
     }
 
     /// The application will not look at the connection again. RFC 9293 SHLD-3 (RFC 2525 §2.17): unread data is a

@@ -234,6 +234,17 @@ fn a_release_with_unread_data_after_the_reset_sends_nothing_and_leaves_nothing()
     assert_eq!((s.host.endpoint.connections().count(), memory(&s)), (0, 0));
 }
 
+#[test]
+fn an_abort_that_is_repeated_before_its_reset_has_left_takes_nothing_back() {
+    let mut s = with_ten_bytes(TcpConfig::default());
+    s.update(|connection, now| {
+        connection.abort(now);
+        connection.abort(now);
+    });
+    assert!(s.sent().has(RST));
+    s.nothing();
+}
+
 fn write(s: &mut Script) -> Result<usize, WriteError> {
     s.update(|connection, now| connection.write(now, b"x"))
 }
