@@ -340,7 +340,8 @@ impl State {
         if matches!(self.phase, Phase::Down(_)) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn abort_all(&mut self, now: Instant) {
+    /// Resets every connection that a handle owns.
+    pub(crate) fn abort_all(&mut self, now: Instant) {
         for id in self.connection_ids() {
             self.endpoint.update(now, id, Connection::abort);
         }

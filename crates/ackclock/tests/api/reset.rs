@@ -223,3 +223,21 @@ async fn the_memory_of_what_was_not_read_goes_with_the_stream() {
     let listener = hosts.server.listen(addr("10.0.0.2:81")).unwrap();
     drop(accepted(&hosts.client, &listener).await);
 }
+
+#[tokio::test]
+async fn a_stack_that_aborts_resets_each_peer_and_goes_on() {
+    let hosts = hosts();
+    let listener = hosts.server.listen(addr("10.0.0.2:80")).unwrap();
+    let (client, mut first) = accepted(&hosts.client, &listener).await;
+    let (_other, mut second) = accepted(&hosts.client, &listener).await;
+    hosts.client.abort();
+    for peer in [&mut first, &mut second] {
+        assert_eq!(kind(peer.read(&mut [0; 1]).await), ErrorKind::ConnectionReset);
+    }
+    assert_eq!(kind(client.try_read(&mut [0; 1])), ErrorKind::ConnectionAborted);
+    let (mut client, mut server) = accepted(&hosts.client, &listener).await;
+    client.write_all(TEXT).await.unwrap();
+    let mut seen = vec![0; TEXT.len()];
+    server.read_exact(&mut seen).await.unwrap();
+    assert_eq!(seen, TEXT);
+}
