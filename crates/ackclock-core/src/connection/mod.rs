@@ -38,7 +38,7 @@ use std::time::Duration;
 use ackclock_control::bandwidth;
 use ackclock_control::congestion::{Controller, StartUp, Validation};
 use ackclock_control::rtt::RttEstimator;
-use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
+use ackclock_wire::{Experiment, Flags, HeaderTemplate, SeqNum};
 
 use self::ecn::EcnState;
 use self::limiter::Limiter;
@@ -59,8 +59,8 @@ pub(crate) use self::ecn::negotiation::{Agreement, Offer};
 pub(crate) use self::ecn::option_of_syn_ack;
 pub(crate) use self::header::Outgoing;
 pub(crate) use self::open::{
-    Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss, initial_receive_window,
-    window_scale_for,
+    EXPERIMENT_SYNS, Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss,
+    initial_receive_window, window_scale_for,
 };
 pub use self::state::State;
 pub(crate) use self::timestamps::clock as timestamp_clock;
@@ -124,6 +124,8 @@ struct Extras {
     start_up: Option<Box<StartUp>>,
     /// What the receiver makes of the peer's slow start.
     arrivals: Option<Box<bandwidth::Receiver>>,
+    /// What the peer's SYN or SYN-ACK said in an experimental option.
+    experiment: Option<Experiment>,
 }
 
 /// Acknowledgements that are owed.

@@ -15,6 +15,7 @@
 //! | the same with deferred accept, until the application has heard of their end | `syn_backlog`, a quarter of it for one source | the SYN is dropped, its client repeats it |
 //! | SYNs that wait for a decision | `decisions_max`, and 60 s | the SYN is dropped, its client repeats it |
 //! | half-open records of all | 131,072 | SYN cookies |
+//! | experiments that SYNs brought | one for each half-open record, where the listener takes part | none: they go with the record |
 //! | orphans: released, not yet finished | `orphans_max` | the oldest is reset |
 //! | accept queue | `backlog` | a last ACK is dropped, its peer repeats it |
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |

@@ -13,8 +13,8 @@ use super::syn_queue::{Expiry, HalfOpen, PeerSyn, Phase, Verdict};
 use super::time_wait::is_plain_syn;
 use crate::connection::Offer;
 use crate::connection::{
-    Environment, Handshake, advertised_mss, default_mss, initial_receive_window, option_of_syn_ack,
-    window_scale_for,
+    EXPERIMENT_SYNS, Environment, Handshake, advertised_mss, default_mss, initial_receive_window,
+    option_of_syn_ack, window_scale_for,
 };
 use crate::{Connection, FourTuple, IncomingId, Instant, ListenerId, TcpConfig};
 
@@ -75,9 +75,13 @@ impl Endpoint {
         listener.undecided += usize::from(deferred);
         let window = initial_receive_window(&listener.tcp);
         let phase = if deferred { Phase::Undecided } else { Phase::Answered { retransmits: 0, window } };
+        let experiment = listener.tcp.shared_experiment(&arrival.segment.options);
         let iss = self.isn_after(now, &tuple, old_snd_nxt);
         let index = self.half_open.insert(HalfOpen::new(tuple, id, peer, iss, phase, now));
         self.demux.insert(self.demux.tag(&tuple), Target::HalfOpen(index));
+        if let Some(experiment) = experiment {
+            self.half_open.keep_experiment(index, experiment);
+        }
         if deferred {
             self.events.incoming.push(index);
         } else {
@@ -107,7 +111,8 @@ impl Endpoint {
             Verdict::Acknowledge => self.acknowledge_half_open(now, &record),
             Verdict::Reset => self.refuse(arrival),
             Verdict::Establish => {
-                let Some(handshake) = self.handshake_of(now, &record) else { return };
+                let Some(mut handshake) = self.handshake_of(now, &record) else { return };
+                handshake.experiment = self.half_open.experiment(index);
                 let may = self.may_establish(record.listener);
                 if may {
                     let told = self.half_open.told_id(index);
@@ -135,6 +140,8 @@ impl Endpoint {
         let mut fields = syn_ack(&record.tuple, record.iss, &record.peer, &listener.tcp, self.config.mtu);
         fields.options.timestamps = self.timestamps(now, &record.tuple, record.peer.timestamps);
         let repetitions = record.phase.repetitions();
+        fields.options.experiment =
+            fields.options.experiment.filter(|_| u32::from(repetitions) < EXPERIMENT_SYNS);
         fields.flags = fields.flags | record.peer.ecn.answer(repetitions);
         // RFC 9768 §3.2.3.2.2: a SYN,ACK that is repeated does without the option.
         fields.options.accecn =
@@ -159,6 +166,7 @@ impl Endpoint {
             retransmitted: retransmits > 0,
             peer_window: window,
             ecn: ecn.agreement(retransmits),
+            experiment: None,
         })
     }
 
@@ -267,6 +275,7 @@ pub(super) fn syn_ack(tuple: &FourTuple, iss: SeqNum, peer: &PeerSyn, tcp: &TcpC
         mss: Some(advertised_mss(tcp, mtu, ip_header)),
         window_scale: peer.window_scale.map(|_| window_scale_for(tcp.receive_buffer_max)),
         sack_permitted: peer.sack,
+        experiment: tcp.experiment,
         ..TcpOptions::default()
     };
     // RFC 7323 §2.2: the window of a SYN-ACK is never shifted.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ackclock_wire::{Codepoint, Flags, Segment, SeqNum};
+use ackclock_wire::{Codepoint, Experiment, Flags, Segment, SeqNum};
 
 use super::compact::{Limiter, acceptable, is_old_timestamp};
 use super::keys::KeyedState;
@@ -24,6 +24,8 @@ pub(super) struct SynQueue {
     records: Slots<HalfOpen>,
     /// How many of them are gone.
     gone: usize,
+    /// What SYNs said beside TCP's own, at listeners that take part in the experiment. At most one for each record.
+    experiments: HashMap<u32, Experiment, KeyedState>,
     by_source: HashMap<Source, usize, KeyedState>,
 }
 
@@ -108,6 +110,7 @@ impl SynQueue {
             records: Slots::default(),
             gone: 0,
             timers: TimerWheel::new(now),
+            experiments: HashMap::with_hasher(state.clone()),
             by_source: HashMap::with_hasher(state),
         }
     }
@@ -129,6 +132,7 @@ impl SynQueue {
         let record = self.records.remove(index)?;
         self.timers.disarm(index);
         self.gone -= usize::from(record.phase == Phase::Gone);
+        self.experiments.remove(&index);
         let source = record.source();
         if let Some(count) = self.by_source.get_mut(&source) {
             *count -= 1;
@@ -164,6 +168,15 @@ impl SynQueue {
 
     pub(super) fn generation(&self, index: u32) -> Option<u32> {
         self.records.generation(index)
+    }
+
+    /// Keeps what a SYN said beside TCP's own.
+    pub(super) fn keep_experiment(&mut self, index: u32, experiment: Experiment) {
+        self.experiments.insert(index, experiment);
+    }
+
+    pub(super) fn experiment(&self, index: u32) -> Option<Experiment> {
+        self.experiments.get(&index).copied()
     }
 
     /// The name by which the application knows the record, if it was told of it.

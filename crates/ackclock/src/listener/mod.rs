@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ackclock_core::profile::Profile;
-use ackclock_core::{ListenAddr, ListenOptions, ListenerId, TcpConfig};
+use ackclock_core::{Experiment, ListenAddr, ListenOptions, ListenerId, TcpConfig};
 
 pub(crate) use self::calls::ListenerSlot;
 pub use self::incoming::{DeferredListener, Incoming};
@@ -184,6 +184,14 @@ impl ListenerBuilder {
         let (choices, default) = self.shared.look(|state| (state.choices(), state.tcp.clone()));
         self.options.tcp.get_or_insert(default).congestion = choices.controller(controller)?;
         Ok(self)
+    }
+
+    /// Takes part in an experiment (RFC 6994): its option goes on each SYN-ACK, and what clients say in theirs is kept. See
+    /// [`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment).
+    pub fn experiment(mut self, experiment: Option<Experiment>) -> Self {
+        let default = self.shared.look(|state| state.tcp.clone());
+        self.options.tcp.get_or_insert(default).experiment = experiment;
+        self
     }
 
     /// What dropping an accepted stream does: see [`TcpStream::set_linger`].
