@@ -3,7 +3,8 @@
 
 A requirement is met in code where a comment `// RFC 9293 MUST-n: ...` stands above the line that does it, and proved where
 a test carries `// Tests: RFC 9293 MUST-n`. The rows come from docs/rfc9293-rows.tsv, and what this stack does not do, or
-does on purpose otherwise, from docs/rfc9293-exceptions.toml with its reason.
+does on purpose otherwise, from docs/rfc9293-exceptions.toml with its reason. A deviation from a section that has no row
+for it stands there under the section, and in code as `// Deviation from RFC 9293 §n: ...`.
 
     scripts/requirements.py            writes the table
     scripts/requirements.py --check    fails when a row has neither code and test nor an exception, a citation names
@@ -21,6 +22,7 @@ TABLE = ROOT / "docs/rfc9293.md"
 ID = r"(?:MUST|SHLD|MAY|REC)-\d+"
 # A citation may name several rows: `// RFC 9293 MUST-58, MUST-59: ...`, and may stand in a doc comment.
 CITATION = re.compile(rf"//.*?\bRFC 9293\b(.*)")
+DEVIATION = re.compile(r"// Deviation from RFC 9293 (§[\d.]*\d)")
 TEST = re.compile(rf"//[/!]? ?Tests: RFC 9293 ((?:{ID},? ?)+)")
 
 
@@ -28,15 +30,21 @@ def main() -> int:
     rows = [line.split("\t") for line in (ROOT / "docs/rfc9293-rows.tsv").read_text().splitlines()[1:]]
     exceptions = tomllib.loads((ROOT / "docs/rfc9293-exceptions.toml").read_text())
     code, tests = citations()
+    departures = deviations()
     known = {row[0] for row in rows}
     problems = [f"{name}: no such requirement, in {where}" for name, where in unknown(known, code, tests)]
-    problems += [f"{name}: an exception for no requirement" for name in exceptions if name not in known]
+    numbered = [name for name in exceptions if not name.startswith("§")]
+    problems += [f"{name}: an exception for no requirement" for name in numbered if name not in known]
+    problems += [
+        f"{name}: a deviation in code or in docs/rfc9293-exceptions.toml, and not in the other"
+        for name in sorted(departures.keys() ^ (exceptions.keys() - set(numbered)))
+    ]
     problems += [
         f"{name} (§{section}, {meaning}): {what_is_missing(name, code, tests)}"
         for name, section, meaning in rows
         if name not in exceptions and what_is_missing(name, code, tests)
     ]
-    table = render(rows, exceptions, code, tests)
+    table = render(rows, exceptions, code, tests) + render_deviations(exceptions, departures)
     if "--check" not in sys.argv[1:]:
         TABLE.write_text(table)
         report(rows, exceptions, problems)
@@ -56,6 +64,15 @@ def citations():
                 continue
             scan(path, code, tests)
     return code, tests
+
+
+def deviations():
+    """Where the code departs from a section: {section: [file]}."""
+    found = collections.defaultdict(set)
+    for path in sorted((ROOT / "crates").rglob("*.rs")):
+        for section in DEVIATION.findall(path.read_text()):
+            found[section].add(path.relative_to(ROOT).as_posix())
+    return found
 
 
 def scan(path, code, tests) -> None:
@@ -116,6 +133,15 @@ def render(rows, exceptions, code, tests) -> str:
         proofs = "<br>".join(f"`{test}`" for test in sorted({test for _, test in tests.get(name, [])}))
         reason = exceptions.get(name, {}).get("reason", "").strip().replace("\n", " ")
         out.append(f"| {name} | {section} | {meaning} | {places} | {proofs} | {reason} |")
+    return "\n".join(out) + "\n"
+
+
+def render_deviations(exceptions, departures) -> str:
+    out = ["", "## Deviations that belong to no row", "", "| § | What is done instead, and why | Code |", "|---|---|---|"]
+    for section in sorted(departures, key=lambda section: [int(part) for part in section[1:].split(".")]):
+        places = "<br>".join(f"[{short(file)}](../{file})" for file in sorted(departures[section]))
+        reason = exceptions.get(section, {}).get("reason", "").strip().replace("\n", " ")
+        out.append(f"| {section[1:]} | {reason} | {places} |")
     return "\n".join(out) + "\n"
 
 

@@ -133,7 +133,10 @@ pub fn check_frame(packet: &[u8], mtu: usize) -> Result<Frame, String> {
         return Err("an option that belongs on SYN segments only".to_owned());
     }
     // RFC 9768 §3.2.3: up to three counters of three bytes.
-    let known = |kind: u8, data: &[u8]| matches!(kind, 172 | 174) && matches!(data.len(), 3 | 6 | 9);
+    let counters = |kind: u8, data: &[u8]| matches!(kind, 172 | 174) && matches!(data.len(), 3 | 6 | 9);
+    // RFC 6994: an experiment's identifier and, as this stack has them, eight bytes; in the handshake only.
+    let experiment = |kind: u8, data: &[u8]| kind == 254 && data.len() == 12 && seg.has(SYN);
+    let known = |kind: u8, data: &[u8]| counters(kind, data) || experiment(kind, data);
     if let Some(kind) = seg.options.iter().find_map(|option| match option {
         Opt::Other(kind, data) if !known(*kind, data) => Some(kind),
         _ => None,

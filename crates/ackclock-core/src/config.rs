@@ -9,6 +9,7 @@ use ackclock_control::bandwidth::SenderEstimatorKind;
 use ackclock_control::congestion::{ControllerFactory, IdlePolicy, Registry, UnknownController};
 use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
+use ackclock_wire::{Experiment, TcpOptions};
 
 use crate::ListenAddr;
 use crate::trace::TraceConfig;
@@ -114,6 +115,10 @@ pub struct TcpConfig {
     pub receiver_bandwidth: Option<usize>,
     /// Explicit congestion notification.
     pub ecn: Ecn,
+    /// An experimental option (RFC 6994) of the application's, put on the SYN or the SYN-ACK where there is room; `None`
+    /// (the default): none. Only who takes part hears what the peer said in the same experiment:
+    /// [`Connection::peer_experiment`](crate::Connection::peer_experiment).
+    pub experiment: Option<Experiment>,
     /// What is written down of what the connection does and why; `None` (the default): nothing.
     pub trace: Option<TraceConfig>,
     /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
@@ -172,6 +177,11 @@ impl TcpConfig {
         self.initial_window_segments = profile.initial_window_segments;
         Ok(())
     }
+
+    /// What a peer said in the experiment that this end takes part in.
+    pub(crate) fn shared_experiment(&self, options: &TcpOptions) -> Option<Experiment> {
+        options.experiment.filter(|theirs| self.experiment.is_some_and(|ours| ours.id == theirs.id))
+    }
 }
 
 impl Default for TcpConfig {
@@ -191,6 +201,7 @@ impl Default for TcpConfig {
             acks: profile.acks,
             receiver_bandwidth: None,
             ecn: profile.options.ecn,
+            experiment: None,
             trace: None,
             nodelay: false,
             keepalive: None,
@@ -236,8 +247,11 @@ pub struct ListenOptions {
     pub addr: ListenAddr,
     /// The most established connections that wait to be accepted.
     pub backlog: usize,
-    /// The most half-open connections; beyond it SYN cookies answer.
+    /// The most half-open connections; beyond it SYN cookies answer, or with `deferred` the SYN is dropped.
     pub syn_backlog: usize,
+    /// With `deferred`, the most SYNs that wait for a decision, among those of `syn_backlog`; beyond it a SYN is dropped,
+    /// and its client sends it again.
+    pub decisions_max: usize,
     /// Whether each SYN waits for [`crate::Endpoint::decide`] before it is answered.
     pub deferred: bool,
     /// Settings of the connections it accepts; `None`: the endpoint's.
@@ -248,6 +262,6 @@ impl ListenOptions {
     /// The defaults for this address.
     #[must_use]
     pub fn new(addr: ListenAddr) -> Self {
-        Self { addr, backlog: 1024, syn_backlog: 1024, deferred: false, tcp: None }
+        Self { addr, backlog: 1024, syn_backlog: 1024, decisions_max: 1024, deferred: false, tcp: None }
     }
 }

@@ -27,6 +27,10 @@ pub enum Event {
     Acceptable(ListenerId),
     /// A SYN waits for a decision at a listener with deferred accept.
     Incoming(ListenerId, IncomingId),
+    /// No connection will come of a SYN that [`Event::Incoming`] told of: its client took it back or started afresh, the
+    /// network refused the answer, or its time is over. Told once, whether the SYN had been decided on or not; never of
+    /// one that the application itself refused or dropped.
+    IncomingGone(ListenerId, IncomingId),
 }
 
 /// What became possible, or happened, on a connection.

@@ -23,6 +23,7 @@ pub mod trace;
 mod tuple;
 
 pub use ackclock_control::{Instant, bandwidth, congestion, profile, rtt};
+pub use ackclock_wire::Experiment;
 pub use config::{EndpointConfig, Keepalive, ListenOptions, TcpConfig};
 pub use connection::{Connection, State};
 pub use endpoint::{Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId};

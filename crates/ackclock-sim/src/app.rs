@@ -107,7 +107,8 @@ impl AppContext<'_> {
         written.unwrap_or(Err(WriteError::Shutdown))
     }
 
-    /// Takes all that has arrived, without looking at it: how many bytes, and whether that was the end.
+    /// Takes all that has arrived, without looking at it: how many bytes, and whether that was the end. An error comes
+    /// only when nothing is left to take: bytes that came before it are told first.
     ///
     /// # Errors
     /// As of [`Connection::read`], but for there being nothing yet, which is 0 bytes.
@@ -118,6 +119,7 @@ impl AppContext<'_> {
             match connection.peek(&mut [0]) {
                 Ok(_) => Ok((bytes as u64, true)),
                 Err(ReadError::WouldBlock | ReadError::NotConnected) => Ok((bytes as u64, false)),
+                Err(_) if bytes > 0 => Ok((bytes as u64, false)),
                 Err(error) => Err(error),
             }
         });

@@ -1,4 +1,4 @@
-//! TCP options: parsed and written (RFC 9293 §3.1 and §3.2, RFC 7323, RFC 2018, RFC 9768).
+//! TCP options: parsed and written (RFC 9293 §3.1 and §3.2, RFC 7323, RFC 2018, RFC 9768, RFC 6994).
 //!
 //! The first option of a kind counts, later ones are skipped. An option of a known kind whose length is not
 //! that kind's is skipped like an unknown one. A length that cannot be (below 2, or beyond the header) makes
@@ -23,6 +23,18 @@ pub struct TcpOptions {
     pub sack: SackBlocks,
     /// Counters of Accurate ECN, in either order.
     pub accecn: Option<AccEcn>,
+    /// An experimental option of the application's.
+    pub experiment: Option<Experiment>,
+}
+
+/// An experimental option with a 32-bit experiment identifier and eight bytes (RFC 6994). A peer that does not know
+/// experiments, or not this one, skips it like any option that it does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Experiment {
+    /// The experiment identifier (ExID).
+    pub id: u32,
+    /// What the option says.
+    pub value: [u8; 8],
 }
 
 /// Up to four SACK blocks: (left edge, right edge), right edge exclusive.
@@ -88,6 +100,10 @@ impl TcpOptions {
             (KIND_ECT0_FIRST | KIND_ECT1_FIRST, counters) if self.accecn.is_none() => {
                 self.accecn = Some(AccEcn::parse(kind, counters));
             }
+            (EXPERIMENT, &[i0, i1, i2, i3, ref value @ ..]) if self.experiment.is_none() => {
+                let id = u32::from_be_bytes([i0, i1, i2, i3]);
+                self.experiment = value.try_into().ok().map(|value| Experiment { id, value });
+            }
             // RFC 9293 MUST-6: options that are not understood are ignored; they have a length.
             _ => {}
         }
@@ -101,6 +117,7 @@ impl TcpOptions {
             && !self.sack_permitted
             && self.sack.is_empty()
             && self.accecn.is_none()
+            && self.experiment.is_none()
     }
 
     /// Writes the options over zeroes and returns their length.
@@ -133,7 +150,26 @@ impl TcpOptions {
         if let Some(accecn) = self.accecn {
             at += accecn.write(out, at);
         }
+        at += self.write_experiment(out, at);
         at + self.sack.write(out, at)
+    }
+}
+
+impl TcpOptions {
+    /// The bytes that the experiment takes behind `used` of the others: none if it does not fit.
+    fn experiment_len(&self, used: usize) -> usize {
+        let fits = self.experiment.is_some() && used + EXPERIMENT_LEN <= OPTIONS_MAX;
+        if fits { EXPERIMENT_LEN } else { 0 }
+    }
+
+    fn write_experiment(&self, out: &mut [u8; OPTIONS_MAX], at: usize) -> usize {
+        let len = self.experiment_len(at);
+        if let Some(experiment) = self.experiment.filter(|_| len > 0) {
+            put(out, at, [NOP, NOP, EXPERIMENT, 14]);
+            put(out, at + 4, experiment.id.to_be_bytes());
+            put(out, at + 8, experiment.value);
+        }
+        len
     }
 }
 
@@ -194,8 +230,8 @@ impl SackBlocks {
     }
 }
 
-/// The length of the options as they are written, a multiple of 4; SACK blocks for which there is no room do
-/// not count.
+/// The length of the options as they are written, a multiple of 4; an experiment and SACK blocks for which there is no
+/// room do not count.
 #[must_use]
 #[inline]
 pub fn options_len(options: &TcpOptions) -> usize {
@@ -211,6 +247,7 @@ pub fn options_len(options: &TcpOptions) -> usize {
         + if options.window_scale.is_some() { 4 } else { 0 };
     // Without SACK blocks the others take 20 bytes at most, so this one always fits.
     let fixed = fixed + options.accecn.map_or(0, |accecn| accecn.written_len());
+    let fixed = fixed + options.experiment_len(fixed);
     match options.sack.fitting(fixed) {
         0 => fixed,
         count => fixed + 4 + 8 * count,
@@ -227,6 +264,10 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 pub(crate) const TIMESTAMPS: u8 = 8;
+/// RFC 6994: one of the two kinds for experiments.
+const EXPERIMENT: u8 = 254;
+/// An experiment with the two NOPs in front of it.
+const EXPERIMENT_LEN: usize = 16;
 
 #[cfg(test)]
 mod tests;

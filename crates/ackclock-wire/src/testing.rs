@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use proptest::prelude::*;
 
 use crate::{
-    AccEcn, AccEcnOrder, Codepoint, Fields, Flags, HEADER_MAX, HeaderTemplate, SackBlocks, SeqNum,
-    TcpOptions, TxChecksum,
+    AccEcn, AccEcnOrder, Codepoint, Experiment, Fields, Flags, HEADER_MAX, HeaderTemplate, SackBlocks,
+    SeqNum, TcpOptions, TxChecksum,
 };
 
 /// Two sockets of the same family.
@@ -27,14 +27,16 @@ pub(crate) fn options() -> impl Strategy<Value = TcpOptions> {
         any::<Option<(u32, u32)>>(),
         sack,
         accecn(),
+        any::<Option<(u32, [u8; 8])>>(),
     )
-        .prop_map(|(mss, window_scale, sack_permitted, timestamps, sack, accecn)| TcpOptions {
+        .prop_map(|(mss, window_scale, sack_permitted, timestamps, sack, accecn, experiment)| TcpOptions {
             mss,
             window_scale,
             sack_permitted,
             timestamps,
             sack,
             accecn,
+            experiment: experiment.map(|(id, value)| Experiment { id, value }),
         });
     let fast =
         any::<Option<(u32, u32)>>().prop_map(|timestamps| TcpOptions { timestamps, ..Default::default() });

@@ -71,8 +71,9 @@ mod stream;
 mod waiters;
 
 pub use ackclock_core::{
-    ConnectError, ConnectionError, ConnectionInfo, Counters, FourTuple, IcmpError, Instant, Keepalive,
-    Limits, ListenError, OptionError, State, TcpConfig, bandwidth, congestion, profile, rtt, trace,
+    ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError, Instant,
+    Keepalive, Limits, ListenError, OptionError, State, TcpConfig, bandwidth, congestion, profile, rtt,
+    trace,
 };
 pub use ackclock_device::configure::{Cidr, CidrError};
 

@@ -247,7 +247,7 @@ impl Drop for Seat<'_> {
     fn drop(&mut self) {
         let Some(key) = self.key else { return };
         let mut locked = self.shared.lock();
-        let waker = locked.stack.list(self.queue).and_then(|list| list.leave(key));
+        let waker = locked.stack.leave(self.queue, key);
         drop(locked);
         drop(waker);
     }

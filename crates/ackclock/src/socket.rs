@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ackclock_core::{Keepalive, TcpConfig};
+use ackclock_core::{Experiment, Keepalive, TcpConfig};
 
 use crate::choices::Choices;
 use crate::shared::Handle;
@@ -318,6 +318,16 @@ impl TcpSocket {
     /// None.
     pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.settings().tcp.user_timeout = timeout;
+        Ok(())
+    }
+
+    /// Takes part in an experiment (RFC 6994): its option goes on the SYN, a word to the peer's application beside the
+    /// stream, which a peer that does not take part ignores. The peer reads it with [`TcpStream::peer_experiment`].
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_experiment(&self, experiment: Option<Experiment>) -> io::Result<()> {
+        self.settings().tcp.experiment = experiment;
         Ok(())
     }
 

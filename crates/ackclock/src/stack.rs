@@ -202,6 +202,12 @@ impl Stack {
         });
     }
 
+    /// Resets every connection, as [`TcpStream::abort`](crate::TcpStream::abort) does: each peer learns that what it has is
+    /// not all. The stack itself goes on.
+    pub fn abort(&self) {
+        self.shared.control(State::abort_all);
+    }
+
     /// Closes the stack and waits until it is closed: listeners end, the sending side of every connection is
     /// closed after what was written, and once all connections have finished, or the builder's
     /// [`close_timeout`](StackBuilder::close_timeout) has passed, the device is dropped. Meanwhile streams can be

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use ackclock_core::trace::Batch;
 use ackclock_core::{
-    Connection, ConnectionId, Endpoint, Event, FourTuple, Instant, Limits, ListenerId, Readiness,
-    State as Tcp, TcpConfig,
+    Connection, ConnectionId, Endpoint, Event, Instant, Limits, ListenerId, Readiness, State as Tcp,
+    TcpConfig,
 };
 
 use crate::choices::{self, Choices};
-use crate::listener::{HandshakeToken, ListenerSlot};
-use crate::waiters::{StreamTable, WaitList};
+use crate::listener::ListenerSlot;
+use crate::waiters::{StreamTable, WaitKey, WaitList};
 use crate::{Cidr, NoRoute, StackError, error};
 
 /// The state of a stack.
@@ -41,8 +41,9 @@ pub(crate) struct State {
     choices: Arc<Choices>,
     routes: Option<Vec<Cidr>>,
     close_timeout: Duration,
-    deadlines: BTreeMap<(Instant, u64), Deadline>,
-    deadlines_made: u64,
+    /// Dropped streams whose linger time runs, by its end.
+    lingering: BTreeMap<(Instant, u64), ConnectionId>,
+    lingerings_made: u64,
 }
 
 /// What a stack is told at its making.
@@ -78,15 +79,6 @@ pub(crate) enum Queue {
     Shutdown,
 }
 
-/// What the stack itself, not the endpoint, has to do at some time.
-#[derive(Clone, Copy, Debug)]
-enum Deadline {
-    /// A dropped stream's linger time is over.
-    Linger(ConnectionId),
-    /// The handshake of an accepted SYN has had its time.
-    Handshake(ListenerId, FourTuple, HandshakeToken),
-}
-
 impl State {
     pub(crate) fn new(endpoint: Endpoint, limits: Limits, settings: Settings) -> Self {
         let Settings { tcp, choices, addresses, routes, mtu, close_timeout } = settings;
@@ -105,8 +97,8 @@ impl State {
             phase: Phase::Up,
             routes,
             close_timeout,
-            deadlines: BTreeMap::new(),
-            deadlines_made: 0,
+            lingering: BTreeMap::new(),
+            lingerings_made: 0,
         }
     }
 
@@ -165,18 +157,29 @@ impl State {
     /// The list to wait in; `None` when what was waited for is gone.
     pub(crate) fn list(&mut self, queue: Queue) -> Option<&mut WaitList> {
         match queue {
-            Queue::Read(id) => Some(&mut self.streams.get_or_insert(id).read),
-            Queue::Write(id) => Some(&mut self.streams.get_or_insert(id).write),
-            Queue::Notice(id) => Some(&mut self.streams.get_or_insert(id).notice),
+            Queue::Read(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).read),
+            Queue::Write(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).write),
+            Queue::Notice(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).notice),
             Queue::Accept(id) => self.listeners.get_mut(&id).map(|slot| &mut slot.accept),
             Queue::Traces => Some(&mut self.traces),
             Queue::Shutdown => Some(&mut self.shutdown),
         }
     }
 
+    /// Gives a place in a list up; returns its waker, to be dropped outside the lock. What is gone has woken all of its
+    /// lists, and gets none back.
+    pub(crate) fn leave(&mut self, queue: Queue, key: WaitKey) -> Option<Waker> {
+        match queue {
+            Queue::Read(id) | Queue::Write(id) | Queue::Notice(id) if self.streams.get_mut(id).is_none() => {
+                None
+            }
+            _ => self.list(queue)?.leave(key),
+        }
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is to be called next, at the latest.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let own = self.deadlines.first_key_value().map(|((at, _), _)| *at);
+        let own = self.lingering.first_key_value().map(|((at, _), _)| *at);
         let closing = match self.phase {
             Phase::Closing { until } => Some(until),
             Phase::Up | Phase::Down(_) => None,
@@ -189,14 +192,9 @@ impl State {
         if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
             self.endpoint.handle_timeout(now);
         }
-        while let Some(entry) = self.deadlines.first_entry() {
-            if entry.key().0 > now {
-                break;
-            }
-            match entry.remove() {
-                Deadline::Linger(id) => self.end_linger(now, id),
-                Deadline::Handshake(listener, tuple, token) => self.expire_handshake(listener, tuple, token),
-            }
+        while let Some(entry) = self.lingering.first_entry().filter(|entry| entry.key().0 <= now) {
+            let id = entry.remove();
+            self.end_linger(now, id);
         }
         if matches!(self.phase, Phase::Closing { until } if until <= now) {
             self.abort_all(now);
@@ -210,6 +208,7 @@ impl State {
                 Event::Connection(id, readiness) => self.on_connection(now, id, readiness),
                 Event::Acceptable(id) => self.on_acceptable(now, id),
                 Event::Incoming(id, incoming) => self.on_incoming(id, incoming),
+                Event::IncomingGone(id, incoming) => self.on_incoming_gone(id, incoming),
                 _ => {}
             }
         }
@@ -228,7 +227,7 @@ impl State {
 
     fn on_connection(&mut self, now: Instant, id: ConnectionId, readiness: Readiness) {
         if readiness.urgent || readiness.soft_error {
-            let slot = self.streams.get_or_insert(id);
+            let slot = self.streams.get_or_insert(id, &mut self.woken);
             slot.urgent |= readiness.urgent;
             slot.soft_error |= readiness.soft_error;
             slot.notice.wake(&mut self.woken);
@@ -259,8 +258,9 @@ impl State {
             }
             Some(time) if self.can_linger(id) => {
                 self.endpoint.update(now, id, |connection, now| connection.shutdown(now).ok());
-                self.streams.get_or_insert(id).lingers = true;
-                self.schedule(now + time, Deadline::Linger(id));
+                self.streams.get_or_insert(id, &mut self.woken).lingers = true;
+                self.lingerings_made += 1;
+                self.lingering.insert((now + time, self.lingerings_made), id);
                 return;
             }
             _ => {}
@@ -286,22 +286,6 @@ impl State {
         }
         self.streams.remove(id, &mut self.woken);
         self.endpoint.release(now, id);
-    }
-
-    /// Notes when the handshake of an accepted SYN has had its time.
-    pub(crate) fn schedule_handshake(
-        &mut self,
-        at: Instant,
-        listener: ListenerId,
-        tuple: FourTuple,
-        token: HandshakeToken,
-    ) {
-        self.schedule(at, Deadline::Handshake(listener, tuple, token));
-    }
-
-    fn schedule(&mut self, at: Instant, deadline: Deadline) {
-        self.deadlines_made += 1;
-        self.deadlines.insert((at, self.deadlines_made), deadline);
     }
 
     /// Begins to close: nothing new is taken, what exists may finish within the close timeout.
@@ -348,7 +332,7 @@ impl State {
         }
         self.shutdown.wake(&mut self.woken);
         self.traces.wake(&mut self.woken);
-        self.deadlines.clear();
+        self.lingering.clear();
     }
 
     /// Ready once the stack is down.
@@ -356,7 +340,8 @@ impl State {
         if matches!(self.phase, Phase::Down(_)) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn abort_all(&mut self, now: Instant) {
+    /// Resets every connection that a handle owns.
+    pub(crate) fn abort_all(&mut self, now: Instant) {
         for id in self.connection_ids() {
             self.endpoint.update(now, id, Connection::abort);
         }

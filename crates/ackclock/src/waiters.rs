@@ -91,15 +91,15 @@ impl StreamTable {
     }
 
     /// The slot of a connection, made if it has none. The caller owns the connection, so no other one can have
-    /// its index; a slot of an earlier generation is a leftover and replaced.
-    pub(crate) fn get_or_insert(&mut self, id: ConnectionId) -> &mut StreamSlot {
+    /// its index; a slot of an earlier generation is a leftover and replaced, and who waits there is woken.
+    pub(crate) fn get_or_insert(&mut self, id: ConnectionId, woken: &mut Vec<Waker>) -> &mut StreamSlot {
         let index = id.index();
         if self.slots.len() <= index {
             self.slots.resize_with(index + 1, || None);
         }
         let slot = &mut self.slots[index];
-        if slot.as_ref().is_some_and(|slot| slot.id != id) {
-            *slot = None;
+        if let Some(mut leftover) = slot.take_if(|slot| slot.id != id) {
+            leftover.wake_all(woken);
         }
         slot.get_or_insert_with(|| Box::new(StreamSlot::new(id)))
     }

@@ -44,7 +44,7 @@ pub(crate) struct Moved {
 
 /// Serves measurements until interrupted.
 pub(crate) async fn run_server(args: BenchServerArgs, target: Target) -> Exit {
-    let kind = Kind { name: "bench server", data_on_stdout: false, summary: false };
+    let kind = Kind { name: "bench server", data_on_stdout: false, summary: false, file: false };
     let common = args.common.clone();
     Session::run(kind, &common, None, |session| serve(session, args, target)).await
 }
@@ -90,7 +90,7 @@ async fn serve_one(session: &'static Session, mut stream: Stream) -> Result<(), 
 
 /// Runs a measurement.
 pub(crate) async fn run_client(args: BenchClientArgs, target: Target) -> Exit {
-    let kind = Kind { name: "bench client", data_on_stdout: false, summary: true };
+    let kind = Kind { name: "bench client", data_on_stdout: false, summary: true, file: false };
     let common = args.common.clone();
     let moves = args.move_.clone();
     Session::run(kind, &common, Some(&moves), |session| measure(session, args, target)).await

@@ -12,7 +12,7 @@ use ackclock_device::{OpenError, configure::ConfigureError, explain};
 pub(crate) enum Exit {
     /// All was done.
     Done = 0,
-    /// The connection was reset, closed early or interrupted.
+    /// The connection was reset or closed early, or did not bring all.
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
@@ -26,6 +26,10 @@ pub(crate) enum Exit {
     File = 6,
     /// What arrived is not what was sent.
     Verification = 7,
+    /// SIGINT ended `send` or `recv`: 128 and the signal's number, as shells have it.
+    Interrupted = 130,
+    /// SIGTERM ended `send` or `recv`.
+    Terminated = 143,
 }
 
 impl Exit {
@@ -55,6 +59,16 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// Puts what had been done by then in front of the cause.
+    pub(crate) fn after(self, done: &str) -> Self {
+        Self { message: format!("{done}: {}", self.message), ..self }
+    }
+
+    /// The same cause under another code.
+    pub(crate) fn with_exit(self, exit: Exit) -> Self {
+        Self { exit, ..self }
     }
 
     /// A failure of a connection or listener while `doing` something; `device` is what the stack stands on.
@@ -193,8 +207,10 @@ mod tests {
             Exit::Device,
             Exit::File,
             Exit::Verification,
+            Exit::Interrupted,
+            Exit::Terminated,
         ];
-        assert_eq!(all.map(Exit::code), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(all.map(Exit::code), [0, 1, 2, 3, 4, 5, 6, 7, 130, 143]);
     }
 
     #[test]

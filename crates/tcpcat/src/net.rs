@@ -3,12 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ackclock::{ConnectionInfo, FourTuple, Stack, State};
+use ackclock::{ConnectionInfo, Experiment, FourTuple, Keepalive, Stack, State};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::exit::Failure;
@@ -19,6 +20,8 @@ pub(crate) struct Net {
     kind: Kind,
     /// Set when streams are to be reset rather than closed.
     abort: Arc<AtomicBool>,
+    /// What the handshakes of files tell.
+    length: Arc<OnceLock<Option<u64>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,6 +35,8 @@ enum Kind {
 pub(crate) struct Stream {
     inner: Inner,
     abort: Arc<AtomicBool>,
+    /// A part must not be taken for the whole: dropped now, the connection is reset.
+    is_part: bool,
 }
 
 #[derive(Debug)]
@@ -49,11 +54,15 @@ pub(crate) enum Listener {
 
 impl Net {
     pub(crate) fn user(stack: Stack, device: &str) -> Self {
-        Self { kind: Kind::User { stack, device: device.to_owned() }, abort: Arc::default() }
+        Self {
+            kind: Kind::User { stack, device: device.to_owned() },
+            abort: Arc::default(),
+            length: Arc::default(),
+        }
     }
 
     pub(crate) fn kernel() -> Self {
-        Self { kind: Kind::Kernel, abort: Arc::default() }
+        Self { kind: Kind::Kernel, abort: Arc::default(), length: Arc::default() }
     }
 
     /// What the connections stand on, for messages.
@@ -69,23 +78,43 @@ impl Net {
         Failure::network(doing, error, self.device())
     }
 
+    /// Connections from now on carry a file, of this length if it is known, and tell a tcpcat at the other end so.
+    pub(crate) fn carry_file(&self, length: Option<u64>) {
+        // A process carries one file.
+        let _ = self.length.set(length);
+    }
+
+    /// The option that tells it. The kernel's sockets have none.
+    fn experiment(&self) -> Option<Experiment> {
+        let length = self.length.get()?.unwrap_or(LENGTH_UNKNOWN);
+        Some(Experiment { id: FILE_EXPERIMENT, value: length.to_be_bytes() })
+    }
+
+    fn stream(&self, inner: Inner) -> Stream {
+        Stream { inner, abort: Arc::clone(&self.abort), is_part: false }
+    }
+
     /// Opens a connection from `local`, whose address may be unspecified and whose port 0.
     pub(crate) async fn connect(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Stream> {
         let inner = match &self.kind {
             Kind::User { stack, .. } => {
                 let socket = stack.socket();
                 socket.bind(local)?;
+                socket.set_experiment(self.experiment())?;
                 Inner::User(socket.connect(remote).await?)
             }
             Kind::Kernel => Inner::Kernel(kernel_socket(local)?.connect(remote).await?),
         };
-        Ok(Stream { inner, abort: Arc::clone(&self.abort) })
+        Ok(self.stream(inner))
     }
 
     /// Listens on an address, which may be unspecified, and a port.
     pub(crate) fn listen(&self, local: SocketAddr) -> io::Result<Listener> {
         match &self.kind {
-            Kind::User { stack, .. } => Ok(Listener::User(stack.listen(local)?, self.clone())),
+            Kind::User { stack, .. } => {
+                let listener = stack.listener().addr(local).experiment(self.experiment());
+                Ok(Listener::User(listener.bind()?, self.clone()))
+            }
             Kind::Kernel => Ok(Listener::Kernel(kernel_socket(local)?.listen(BACKLOG)?, self.clone())),
         }
     }
@@ -98,9 +127,12 @@ impl Net {
         }
     }
 
-    /// From now on, streams that are dropped are reset.
+    /// Resets all connections of the stack, and from now on streams that are dropped.
     pub(crate) fn abort(&self) {
         self.abort.store(true, Ordering::Relaxed);
+        if let Kind::User { stack, .. } = &self.kind {
+            stack.abort();
+        }
     }
 
     pub(crate) fn is_aborted(&self) -> bool {
@@ -122,11 +154,11 @@ impl Listener {
         match self {
             Self::User(listener, net) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((Stream { inner: Inner::User(stream), abort: Arc::clone(&net.abort) }, peer))
+                Ok((net.stream(Inner::User(stream)), peer))
             }
             Self::Kernel(listener, net) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((Stream { inner: Inner::Kernel(stream), abort: Arc::clone(&net.abort) }, peer))
+                Ok((net.stream(Inner::Kernel(stream)), peer))
             }
         }
     }
@@ -154,6 +186,49 @@ impl Stream {
         }
     }
 
+    /// From now until [`finish`](Self::finish) the connection carries a part: it is reset if it is dropped, also by the
+    /// kernel for a process that is killed. A peer that vanishes without a word is found out by probes.
+    pub(crate) fn guard(&mut self) -> io::Result<()> {
+        self.is_part = true;
+        match &self.inner {
+            Inner::User(stream) => stream.set_keepalive(Some(Keepalive {
+                idle: PROBE_AFTER,
+                interval: PROBE_EVERY,
+                probes: PROBES,
+            })),
+            Inner::Kernel(stream) => {
+                let socket = SockRef::from(stream);
+                let keepalive = TcpKeepalive::new()
+                    .with_time(PROBE_AFTER)
+                    .with_interval(PROBE_EVERY)
+                    .with_retries(PROBES);
+                socket.set_tcp_keepalive(&keepalive)?;
+                socket.set_linger(Some(Duration::ZERO))
+            }
+        }
+    }
+
+    /// All has been written: the end of the stream may say so, and what the kernel has taken, it delivers.
+    pub(crate) fn all_written(&self) -> io::Result<()> {
+        match &self.inner {
+            Inner::User(_) => Ok(()),
+            Inner::Kernel(stream) => SockRef::from(stream).set_linger(None),
+        }
+    }
+
+    /// The peer has all, or we have: the connection may close in order.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.is_part = false;
+        self.all_written()
+    }
+
+    /// How long the file is that the peer sends, if it is a tcpcat that knows it.
+    pub(crate) fn announced_length(&self) -> Option<u64> {
+        let Inner::User(stream) = &self.inner else { return None };
+        let experiment = stream.peer_experiment().ok()??;
+        Some(u64::from_be_bytes(experiment.value)).filter(|&length| length != LENGTH_UNKNOWN)
+    }
+
     /// Whether the peer has acknowledged all, the end of the stream included. The kernel sees to that by itself, also
     /// after the process has ended.
     pub(crate) fn is_acknowledged(&self) -> bool {
@@ -173,7 +248,8 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let (true, Inner::User(stream)) = (self.abort.load(Ordering::Relaxed), &self.inner) {
+        let aborts = self.is_part || self.abort.load(Ordering::Relaxed);
+        if let (true, Inner::User(stream)) = (aborts, &self.inner) {
             stream.abort();
         }
     }
@@ -220,6 +296,18 @@ fn kernel_socket(local: SocketAddr) -> io::Result<tokio::net::TcpSocket> {
 }
 
 const BACKLOG: u32 = 1024;
+
+/// "tcpc": what tcpcats tell each other in the handshake, beside the stream (RFC 6994; the number is not registered).
+const FILE_EXPERIMENT: u32 = u32::from_be_bytes(*b"tcpc");
+
+/// A length that is not known, or a receiver's word.
+const LENGTH_UNKNOWN: u64 = u64::MAX;
+
+/// A peer that is silent while it owes nothing is probed after this long, and given up after this long and all probes: a
+/// killed peer whose device has gone sends no reset.
+const PROBE_AFTER: Duration = Duration::from_secs(10);
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+const PROBES: u32 = 4;
 
 /// How long connections may take to finish after the last byte.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);

@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ackclock::ConnectionInfo;
+
 use crate::args::{Common, MoveArgs, Place, Target};
 use crate::exit::{Exit, Failure};
 use crate::host::{self, Host};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{First, Interrupt};
 use crate::net::{Listener, Net, Stream};
 use crate::observe::{self, Observer};
 
@@ -20,6 +22,7 @@ pub(crate) struct Session {
     pub(crate) interrupt: Interrupt,
     pub(crate) observer: Observer,
     pub(crate) verbose: bool,
+    file: bool,
     pub(crate) started: Instant,
 }
 
@@ -31,6 +34,9 @@ pub(crate) struct Kind {
     pub(crate) data_on_stdout: bool,
     /// Whether the end is worth a line even if nobody asked.
     pub(crate) summary: bool,
+    /// Whether a file is moved: then a transfer that does not reach its end resets its connections, so that no part is
+    /// taken for the whole, and a signal that ended it is the exit code.
+    pub(crate) file: bool,
 }
 
 /// How much data has been moved.
@@ -66,7 +72,7 @@ impl Session {
     where
         F: Future<Output = Result<Outcome, Failure>>,
     {
-        let (host, interrupt) = match Self::prepare(common).await {
+        let (host, interrupt) = match Self::prepare(kind, common).await {
             Ok(ready) => ready,
             Err(failure) => return observe::fail_early(kind, &common.observe, &failure),
         };
@@ -82,6 +88,7 @@ impl Session {
                 moves.is_some_and(|moves| moves.progress),
             ),
             verbose: common.verbose,
+            file: kind.file,
             started: Instant::now(),
         }));
         let watcher = tokio::spawn(session.observer.watch(&session.meter, &session.net));
@@ -89,10 +96,15 @@ impl Session {
             biased;
             () = session.interrupt.second() => {
                 session.net.abort();
-                Err(Failure::interrupted("connections were reset"))
+                Err(session.interrupted("connections were reset"))
             }
             result = body(session) => result,
         };
+        // Tasks that were cut off may not have dropped their streams yet, and none of these may end in order.
+        let broke_off = |failure: &Failure| kind.file && failure.exit() != Exit::Verification;
+        if result.as_ref().is_err_and(broke_off) {
+            session.net.abort();
+        }
         watcher.abort();
         let exit = session.observer.finish(&session.meter, session.started, &result);
         let interrupt = session.interrupt.clone();
@@ -105,14 +117,67 @@ impl Session {
         exit
     }
 
-    async fn prepare(common: &Common) -> Result<(Host, Interrupt), Failure> {
-        let interrupt = Interrupt::install()
+    async fn prepare(kind: Kind, common: &Common) -> Result<(Host, Interrupt), Failure> {
+        let interrupt = Interrupt::install(if kind.file { First::Aborts } else { First::Closes })
             .map_err(|error| Failure::new(Exit::Failed, format!("signals cannot be taken: {error}")))?;
         let host = tokio::select! {
             host = Host::start(common) => host?,
-            () = interrupt.first() => return Err(Failure::interrupted("nothing was done")),
+            () = interrupt.first() => {
+                let failure = Failure::interrupted("nothing was done");
+                return Err(if kind.file { failure.with_exit(interrupt.exit()) } else { failure });
+            }
         };
         Ok((host, interrupt))
+    }
+
+    /// The user's interrupt, under the code that this kind of transfer has for it.
+    pub(crate) fn interrupted(&self, what: &str) -> Failure {
+        let failure = Failure::interrupted(what);
+        if self.file { failure.with_exit(self.interrupt.exit()) } else { failure }
+    }
+
+    /// Completes when a transfer cannot go on: the user interrupts, nothing moves for as long as `-w` says, or a peer that
+    /// owes an answer is silent.
+    pub(crate) async fn breaks_off(&self, wait: Option<Duration>) -> Failure {
+        tokio::select! {
+            () = self.interrupt.first() => self.interrupted("the transfer was not complete"),
+            wait = self.idle(wait) => {
+                Failure::new(Exit::Unreachable, format!("nothing moved for {wait:?}, as -w asks"))
+            }
+            () = self.silence() => Failure::new(Exit::Unreachable, "the peer has stopped answering")
+                .remedy("see whether it still runs and the way is open"),
+        }
+    }
+
+    /// Completes when nothing has moved for as long as `-w` says.
+    pub(crate) async fn idle(&self, wait: Option<Duration>) -> Duration {
+        let Some(wait) = wait else { return std::future::pending().await };
+        let moved = || {
+            let acknowledged: u64 = self.net.connections().iter().map(|(_, info)| info.bytes_acked).sum();
+            self.meter.sent() + self.meter.received() + acknowledged
+        };
+        let (mut last, mut since) = (moved(), tokio::time::Instant::now());
+        loop {
+            tokio::time::sleep(IDLE_POLL.min(wait)).await;
+            let now = moved();
+            if now != last {
+                (last, since) = (now, tokio::time::Instant::now());
+            } else if since.elapsed() >= wait {
+                return wait;
+            }
+        }
+    }
+
+    /// Completes when a peer has sent nothing for long though it should have acknowledged something. While its window is
+    /// closed it need only answer a probe a minute.
+    async fn silence(&self) {
+        let is_silent = |info: &ConnectionInfo| {
+            let limit = if info.snd_wnd == 0 { SILENCE_CLOSED_MAX } else { SILENCE_MAX };
+            info.unacked > 0 && info.last_received.is_some_and(|ago| ago >= limit)
+        };
+        while !self.net.connections().iter().any(|(_, info)| is_silent(info)) {
+            tokio::time::sleep(SILENCE_POLL).await;
+        }
     }
 
     /// Opens a connection, or fails as the user can understand.
@@ -127,7 +192,7 @@ impl Session {
         let connecting = self.net.connect(SocketAddr::new(source, *local_port), remote);
         let stream = tokio::select! {
             connected = connecting => connected.map_err(|error| self.net.failure(&doing, &error))?,
-            () = self.interrupt.first() => return Err(Failure::interrupted("no connection was made")),
+            () = self.interrupt.first() => return Err(self.interrupted("no connection was made")),
             () = patience(place.wait, remote) => {
                 return Err(self.net.failure(&doing, &std::io::ErrorKind::TimedOut.into()));
             }
@@ -170,14 +235,23 @@ impl Session {
             return self.connect(target, place).await;
         }
         let listener = self.listen(target, place).await?;
-        let accepting = self.accept(&listener);
-        let accepted = match place.wait {
+        self.accept_within(&listener, place.wait).await
+    }
+
+    /// The next connection, if one comes within the time of `-w`.
+    pub(crate) async fn accept_within(
+        &self,
+        listener: &Listener,
+        wait: Option<Duration>,
+    ) -> Result<Stream, Failure> {
+        let accepting = self.accept(listener);
+        let accepted = match wait {
             Some(wait) => tokio::time::timeout(wait, accepting).await.unwrap_or_else(|_| {
                 Err(Failure::new(Exit::Unreachable, format!("nobody connected within {wait:?}")))
             }),
             None => accepting.await,
         };
-        accepted?.ok_or_else(|| Failure::interrupted("nobody had connected"))
+        accepted?.ok_or_else(|| self.interrupted("nobody had connected"))
     }
 
     /// Says something if the user wants to hear it.
@@ -247,6 +321,14 @@ fn unspecified(remote: SocketAddr) -> std::net::IpAddr {
 fn any(ipv6: bool) -> std::net::IpAddr {
     if ipv6 { std::net::Ipv6Addr::UNSPECIFIED.into() } else { std::net::Ipv4Addr::UNSPECIFIED.into() }
 }
+
+/// How often is looked whether anything has moved.
+const IDLE_POLL: Duration = Duration::from_millis(20);
+
+/// How long a peer may leave what was sent without an answer; while its window is closed, and it is probed once a minute.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+const SILENCE_CLOSED_MAX: Duration = Duration::from_secs(75);
+const SILENCE_POLL: Duration = Duration::from_secs(1);
 
 /// After this long without an answer the user is told that there is none.
 const NOTICE_AFTER: Duration = Duration::from_secs(3);

@@ -8,7 +8,7 @@ use ackclock_device::OffloadMode;
 use ackclock_tests::kernel::payload::{Digest, receive, send};
 use ackclock_tests::kernel::scene::{Family, stack, within};
 use ackclock_tests::netns::in_namespace;
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net;
 
 #[test]
@@ -72,6 +72,75 @@ fn reset_by_the_kernel_fails_the_stacks_read_and_write() {
         assert!(ours.write(b"x").await.is_err());
         drop(ours);
         wait_until_empty(&stack).await;
+    });
+}
+
+#[test]
+fn what_the_kernel_sent_before_its_reset_is_read_to_the_last_byte() {
+    each_scene(|stack, family| async move {
+        let (mut ours, mut theirs) = joined(&stack, family).await;
+        theirs.write_all(LAST_WORDS).await.unwrap();
+        within(LIMIT, &stack, async { while ours.peek(&mut [0; 64]).await.unwrap() < LAST_WORDS.len() {} })
+            .await;
+        theirs.set_zero_linger().unwrap();
+        drop(theirs);
+        until_reset(&stack, &ours).await;
+        let read = read_on_after_reset(&stack, &mut ours).await;
+        assert_eq!(read, text_and_reset());
+    });
+}
+
+/// The same with the kernel as the one who reads: the sequence of results is the one asked of the stack above.
+#[test]
+fn the_kernel_reads_what_the_stack_sent_before_its_reset() {
+    each_scene(|stack, family| async move {
+        let (mut ours, mut theirs) = joined(&stack, family).await;
+        ours.write_all(LAST_WORDS).await.unwrap();
+        within(LIMIT, &stack, async { while theirs.peek(&mut [0; 64]).await.unwrap() < LAST_WORDS.len() {} })
+            .await;
+        ours.abort();
+        // An error shows in the kernel once its readiness does.
+        within(LIMIT, &stack, async {
+            while !theirs.ready(Interest::READABLE).await.unwrap().is_read_closed() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        let read = read_on_after_reset(&stack, &mut theirs).await;
+        assert_eq!(read, text_and_reset());
+    });
+}
+
+#[test]
+fn an_end_of_stream_before_the_reset_stays_one_on_both_sides() {
+    each_scene(|stack, family| async move {
+        // The kernel sends its FIN, and resets later: data arrives that nobody will read.
+        let (mut ours, mut theirs) = joined(&stack, family).await;
+        theirs.write_all(LAST_WORDS).await.unwrap();
+        theirs.shutdown().await.unwrap();
+        wait_for_state(&stack, &[State::CloseWait]).await;
+        theirs.set_zero_linger().unwrap();
+        drop(theirs);
+        until_reset(&stack, &ours).await;
+        let mut mine = Vec::new();
+        let stacks = within(LIMIT, &stack, ours.read_to_end(&mut mine)).await.map_err(|error| error.kind());
+        drop(ours);
+
+        let (mut ours, mut theirs) = joined(&stack, family).await;
+        ours.write_all(LAST_WORDS).await.unwrap();
+        ours.shutdown().await.unwrap();
+        wait_for_state(&stack, &[State::FinWait2]).await;
+        ours.abort();
+        within(LIMIT, &stack, async {
+            while theirs.write(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        let mut kernels = Vec::new();
+        let read = within(LIMIT, &stack, theirs.read_to_end(&mut kernels)).await;
+        assert_eq!((stacks, mine), (read.map_err(|error| error.kind()), kernels));
+        assert_eq!(stacks, Ok(LAST_WORDS.len()));
     });
 }
 
@@ -145,6 +214,36 @@ fn dropped_stream_still_delivers_what_was_written() {
     });
 }
 
+/// What a reader with a small buffer is given: each result, and after the text the error.
+async fn read_on_after_reset(
+    stack: &Stack,
+    reader: &mut (impl AsyncRead + Unpin),
+) -> Vec<Result<Vec<u8>, ErrorKind>> {
+    let mut seen = Vec::new();
+    while seen.last().is_none_or(Result::is_ok) && seen.len() < 10 {
+        let mut buf = [0; 6];
+        let read = within(LIMIT, stack, reader.read(&mut buf)).await;
+        seen.push(read.map(|len| buf[..len].to_vec()).map_err(|error| error.kind()));
+    }
+    seen
+}
+
+/// The kernel's answer, to which the stack is held, too.
+fn text_and_reset() -> Vec<Result<Vec<u8>, ErrorKind>> {
+    let text = LAST_WORDS.chunks(6).map(|part| Ok(part.to_vec()));
+    text.chain([Err(ErrorKind::ConnectionReset)]).collect()
+}
+
+/// Waits until the stack has taken the reset.
+async fn until_reset(stack: &Stack, stream: &TcpStream) {
+    within(LIMIT, stack, async {
+        while stream.info().unwrap().state != State::Closed {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
 /// Runs `scene` over IPv4 and IPv6, and packet by packet and with offload.
 fn each_scene<F>(scene: impl Fn(Stack, Family) -> F + Send + Sync + 'static)
 where
@@ -201,5 +300,6 @@ async fn wait_until_empty(stack: &Stack) {
     wait_for_state(stack, &[]).await;
 }
 
+const LAST_WORDS: &[u8] = b"the last words before the reset";
 const LEN: u64 = 4 << 20;
 const LIMIT: Duration = Duration::from_secs(30);

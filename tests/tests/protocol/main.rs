@@ -2,6 +2,7 @@
 
 mod controllers;
 mod ecn;
+mod experiment;
 mod fuzz;
 mod pacing;
 mod profiles;

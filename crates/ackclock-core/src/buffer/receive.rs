@@ -172,6 +172,14 @@ impl ReceiveBuffer {
         }
     }
 
+    /// Nothing more will come: what is in order can still be read, what waits ahead of a gap never will be, and its
+    /// memory is given back.
+    pub(crate) fn finish(&mut self) {
+        self.ahead.clear();
+        self.recent = [None; 4];
+        self.ring.shrink();
+    }
+
     /// Forgets what waits ahead and what could be read.
     pub(crate) fn clear(&mut self) {
         self.ahead.clear();

@@ -50,17 +50,34 @@ impl Ring {
 
     #[cold]
     fn grow(&mut self, total: usize) -> bool {
-        let Some(capacity) = total.max(CAPACITY_MIN).checked_next_power_of_two() else { return false };
+        let Some(capacity) = capacity_for(total) else { return false };
         if !self.lease.resize(capacity) {
             return false;
         }
+        self.reallocate(capacity, self.capacity);
+        true
+    }
+
+    /// Gives back what the counted bytes do not need. What was written ahead is lost.
+    pub(crate) fn shrink(&mut self) {
+        if self.len == 0 {
+            return self.release();
+        }
+        if let Some(capacity) = capacity_for(self.len).filter(|&capacity| capacity < self.capacity) {
+            self.reallocate(capacity, self.len);
+            self.lease.resize(capacity);
+        }
+    }
+
+    /// Moves the first `kept` bytes to the front of an allocation of another size.
+    fn reallocate(&mut self, capacity: usize, kept: usize) {
         if !self.lease.budget().keeps_bytes() {
             self.capacity = capacity;
             self.start = 0;
-            return true;
+            return;
         }
         let mut bytes = vec![0; capacity].into_boxed_slice();
-        let [head, tail] = self.slices(0, self.capacity());
+        let [head, tail] = self.slices(0, kept);
         let (first, rest) = bytes.split_at_mut(head.len());
         first.copy_from_slice(head);
         if let Some(second) = rest.get_mut(..tail.len()) {
@@ -69,7 +86,6 @@ impl Ring {
         self.bytes = bytes;
         self.capacity = capacity;
         self.start = 0;
-        true
     }
 
     /// Appends `data`; `false`, and nothing appended, when there is no memory for it.
@@ -179,6 +195,11 @@ impl Ring {
     }
 }
 
+/// The size of an allocation that holds `total` bytes.
+fn capacity_for(total: usize) -> Option<usize> {
+    total.max(CAPACITY_MIN).checked_next_power_of_two()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
@@ -187,14 +208,19 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a `VecDeque`, through growth and wrap-around.
+        /// Against a `VecDeque`, through growth, wrap-around and shrinking.
         #[test]
-        fn behaves_as_a_queue_of_bytes(steps in prop::collection::vec((any::<bool>(), 1usize..6000), 1..60)) {
+        fn behaves_as_a_queue_of_bytes(steps in prop::collection::vec((0u8..5, 1usize..6000), 1..60)) {
             let mut ring = Ring::new(&Budget::new(1 << 20));
             let mut model = VecDeque::new();
             let mut next = 0u8;
-            for (append, len) in steps {
-                if append {
+            for (what, len) in steps {
+                if what == 0 {
+                    ring.shrink();
+                    let least = if model.is_empty() { 0 } else { CAPACITY_MIN };
+                    prop_assert!(ring.capacity() < 2 * model.len().max(1) || ring.capacity() == least);
+                    prop_assert_eq!(ring.budget().used(), ring.capacity());
+                } else if what < 3 {
                     let data: Vec<u8> = (0..len).map(|_| { next = next.wrapping_add(1); next }).collect();
                     prop_assert!(ring.append(&data));
                     model.extend(data);
@@ -212,7 +238,7 @@ mod tests {
         /// A ring that keeps no bytes has the length, the room and the lease of one that does.
         #[test]
         fn one_that_only_counts_does_all_but_keep(
-            steps in prop::collection::vec((0u8..4, 1usize..6000), 1..60), limit in 1usize..40_000,
+            steps in prop::collection::vec((0u8..5, 1usize..6000), 1..60), limit in 1usize..40_000,
         ) {
             let budgets = [true, false].map(|keeps| Budget::with(limit, keeps));
             let [mut keeping, mut counting] = [&budgets[0], &budgets[1]].map(Ring::new);
@@ -221,6 +247,10 @@ mod tests {
                 let did = [&mut keeping, &mut counting].map(|ring| match what {
                     0 | 1 => ring.append(&data),
                     2 => ring.write_at(ring.len(), &data),
+                    3 => {
+                        ring.shrink();
+                        true
+                    }
                     _ => {
                         ring.advance(len);
                         true

@@ -79,6 +79,9 @@ impl Connection {
 
     /// Copies received bytes into `into` and returns how many; `Ok(0)` for a non-empty `into` is the end of the stream.
     ///
+    /// However the connection ended, what was received in order is read first; only an [`abort`](Self::abort) of this end
+    /// throws it away.
+    ///
     /// # Errors
     /// [`ReadError::WouldBlock`] when there is nothing yet; the others are final.
     pub fn read(&mut self, now: Instant, into: &mut [u8]) -> Result<usize, ReadError> {
@@ -95,12 +98,13 @@ impl Connection {
         if self.rcv.buffer.readable() > 0 {
             return Ok(self.rcv.buffer.peek(into));
         }
-        if self.rcv.fin_taken() {
+        match self.error {
+            // What our own abort threw away was not the end of the stream.
+            Some(ConnectionError::Aborted) => return Err(ReadError::Connection(ConnectionError::Aborted)),
             // RFC 9293 MUST-12: a normal end, never confused with an abort.
-            return Ok(0);
-        }
-        if let Some(error) = self.error {
-            return Err(ReadError::Connection(error));
+            _ if self.rcv.fin_taken() => return Ok(0),
+            Some(error) => return Err(ReadError::Connection(error)),
+            None => {}
         }
         match self.state {
             State::SynSent | State::SynReceived | State::Listen => Err(ReadError::NotConnected),
@@ -130,7 +134,9 @@ impl Connection {
         self.rcv.buffer.consume(len);
         self.rcv.on_read(now, len, self.flight.rtt().rtt_min());
         self.trace_read(now, len);
-        if self.rcv.buffer.readable() == 0 {
+        if self.rcv.buffer.readable() == 0 && self.state == State::Closed {
+            self.rcv.buffer.release_if_empty();
+        } else if self.rcv.buffer.readable() == 0 {
             self.timers.buffers = self.timers.buffers.min(now + BUFFERS_KEPT);
         }
         if self.state.takes_text() && (self.rcv.update_is_due() || self.share_is_due()) {
@@ -202,6 +208,7 @@ impl Connection {
 
     /// Resets the connection (RFC 9293 §3.10.5, ABORT): what is buffered in either direction is lost.
     pub fn abort(&mut self, now: Instant) {
+        self.rcv.buffer.clear();
         self.reset(now, ConnectionError::Aborted);
     }
 
@@ -216,9 +223,9 @@ impl Connection {
                 | State::LastAck
                 | State::TimeWait
         ) || self.state == State::LastAck && self.snd.queued() > 0;
-        self.rcv.buffer.clear();
         self.close_with(now, Some(error));
-        self.pending.reset = tell;
+        // A reset that has not left yet still will, whatever comes after it.
+        self.pending.reset |= tell;
     }
 
     /// The application will not look at the connection again. RFC 9293 SHLD-3 (RFC 2525 §2.17): unread data is a

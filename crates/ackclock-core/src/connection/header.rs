@@ -123,7 +123,7 @@ impl Connection {
         self.acks = Acks { duplicate, repeats, now: self.acks.repeats > 0, ..Acks::default() };
         self.timers.delayed_ack = Timers::UNSET;
         self.ecn_was_told(fields.options.accecn.is_some());
-        if let Some(arrivals) = &mut self.rcv.arrivals {
+        if let Some(arrivals) = self.rcv.extras.as_mut().and_then(|extras| extras.arrivals.as_mut()) {
             arrivals.on_ack_sent();
         }
         if let Some(timestamps) = &mut self.timestamps {

@@ -29,8 +29,9 @@ mod timestamps;
 mod tracing;
 mod transmit;
 
-use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
 use std::sync::Arc;
+
+use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
 
 use self::ecn::EcnState;
 use self::limiter::Limiter;
@@ -46,8 +47,8 @@ pub(crate) use self::ecn::negotiation::{Agreement, Offer};
 pub(crate) use self::ecn::option_of_syn_ack;
 pub(crate) use self::header::Outgoing;
 pub(crate) use self::open::{
-    Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss, initial_receive_window,
-    window_scale_for,
+    EXPERIMENT_SYNS, Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss,
+    initial_receive_window, window_scale_for,
 };
 pub use self::state::State;
 pub(crate) use crate::sending::clock as timestamp_clock;
@@ -200,7 +201,10 @@ impl Connection {
         })
     }
 
-    /// The connection is over, for this reason.
+    /// The connection is over, for this reason. What was received in order can still be read.
+    // Deviation from RFC 9293 §3.10.7.4 (RST) and §3.10.8 (user timeout): both flush all queues. The bytes in order had
+    // been received, and mostly acknowledged, before the end came, so the application reads them to the last, as from the
+    // kernel's sockets, and then the reason.
     fn close_with(&mut self, now: Instant, error: Option<ConnectionError>) {
         if self.state == State::Closed {
             return;
@@ -219,9 +223,7 @@ impl Connection {
         self.acks = Acks::default();
         self.snd.clear(self.flight.una());
         self.flight.close();
-        if error.is_some() {
-            self.rcv.buffer.clear();
-        }
+        self.rcv.buffer.finish();
         self.readiness = self.readiness.merged(Readiness {
             readable: true,
             writable: true,

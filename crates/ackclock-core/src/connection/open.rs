@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::time::nanos;
-use ackclock_wire::{HeaderTemplate, SeqNum, TcpOptions};
+use ackclock_wire::{Experiment, HeaderTemplate, SeqNum, TcpOptions};
 
 use super::ecn::EcnState;
 use super::ecn::negotiation::Agreement;
@@ -48,7 +48,12 @@ pub(crate) struct Handshake {
     /// The window of the SYN.
     pub(crate) peer_window: u16,
     pub(crate) ecn: Option<Agreement>,
+    pub(crate) experiment: Option<Experiment>,
 }
+
+/// How many SYNs, or SYN-ACKs, carry an experiment: one that is sent a third time goes without, for a middlebox on the way
+/// may drop what it does not know.
+pub(crate) const EXPERIMENT_SYNS: u32 = 2;
 
 /// The largest shift count (RFC 7323 §2.3).
 pub(crate) const WINDOW_SCALE_MAX: u8 = 14;
@@ -143,6 +148,7 @@ impl Connection {
         let mut connection = Self::new(now, tuple, tcp, env, handshake.irs);
         connection.set_peer_mss(Some(handshake.peer_mss));
         connection.sack = handshake.sack;
+        connection.note_experiment(handshake.experiment);
         connection.ecn = handshake.ecn.map(|agreement| Box::new(EcnState::passive(agreement)));
         if let Some((peers, ours)) = handshake.window_scale {
             connection.snd.scale = peers;
@@ -180,13 +186,22 @@ impl Connection {
             .then(|| window_scale_for(self.tcp.receive_buffer_max)),
             sack_permitted: if answering { self.sack } else { self.tcp.sack },
             timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
+            experiment: self.tcp.experiment.filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS),
             ..TcpOptions::default()
+        }
+    }
+
+    /// Keeps what the peer's SYN said beside TCP's own.
+    pub(super) fn note_experiment(&mut self, experiment: Option<Experiment>) {
+        if experiment.is_some() {
+            self.rcv.extras.get_or_insert_default().experiment = experiment;
         }
     }
 
     /// Takes the options of the peer's SYN or SYN,ACK, which answers our offer.
     pub(super) fn take_syn_options(&mut self, now: Instant, options: &TcpOptions) {
         self.set_peer_mss(options.mss);
+        self.note_experiment(self.tcp.shared_experiment(options));
         match options.window_scale.filter(|_| self.tcp.window_scaling) {
             Some(shift) => {
                 // RFC 7323 §2.3: a larger count is taken as 14.

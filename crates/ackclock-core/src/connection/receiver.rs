@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ackclock_control::bandwidth;
+use ackclock_wire::Experiment;
 
 use crate::Instant;
 use crate::budget::Budget;
@@ -27,13 +28,22 @@ pub(crate) struct Receiver {
     /// Largest payload that the peer was told to send.
     pub(crate) mss: u32,
     pub(crate) buffer: ReceiveBuffer,
-    /// What the arrivals of the peer's slow start tell of the path, if that is asked for.
-    pub(crate) arrivals: Option<Box<bandwidth::Receiver>>,
+    /// What only some connections need, made when it is first needed.
+    pub(crate) extras: Option<Box<Extras>>,
     /// Bytes that may wait unread at the moment; grows with what the application takes.
     limit: usize,
     limit_max: usize,
     tuning_started: Instant,
     tuning_taken: usize,
+}
+
+/// What only some receivers keep.
+#[derive(Debug, Default)]
+pub(crate) struct Extras {
+    /// What the arrivals of the peer's slow start tell of the path.
+    pub(crate) arrivals: Option<bandwidth::Receiver>,
+    /// What the peer's SYN or SYN-ACK said in an experimental option.
+    pub(crate) experiment: Option<Experiment>,
 }
 
 impl Receiver {
@@ -51,7 +61,7 @@ impl Receiver {
             up: None,
             mss: 536,
             buffer: ReceiveBuffer::new(irs + 1, budget),
-            arrivals: None,
+            extras: None,
             limit: limit_initial.min(limit_max),
             limit_max,
             tuning_started: Instant::ZERO,

@@ -1,5 +1,7 @@
 //! STATUS (RFC 9293 §3.10.6): what is known of a connection.
 
+use ackclock_wire::Experiment;
+
 use super::{Connection, State};
 use crate::{ConnectionError, ConnectionInfo, FourTuple, IcmpError, Instant};
 
@@ -20,6 +22,13 @@ impl Connection {
     #[must_use]
     pub fn is_established(&self) -> bool {
         self.established
+    }
+
+    /// What the peer's application said in its SYN or SYN-ACK in the experiment (RFC 6994) that this end takes part in
+    /// ([`TcpConfig::experiment`](crate::TcpConfig::experiment)), if it reached us. A handshake by cookie does not keep it.
+    #[must_use]
+    pub fn peer_experiment(&self) -> Option<Experiment> {
+        self.rcv.extras.as_ref()?.experiment
     }
 
     /// How the connection ended, if it ended in error. Stays set.
@@ -59,7 +68,7 @@ impl Connection {
             rto_config: self.tcp.rto,
             acks: self.tcp.acks,
             start_up: sending.start_up,
-            bandwidth: self.rcv.arrivals.as_ref().and_then(|arrivals| arrivals.estimates()),
+            bandwidth: self.rcv.extras.as_ref().and_then(|extras| extras.arrivals.as_ref()?.estimates()),
             timestamps: self.timestamps.is_some(),
             sack: self.sack,
             window_scale: scaled.then_some((self.snd.scale, self.rcv.scale)),

@@ -1,4 +1,8 @@
 //! SYNs that wait for the application's decision (listeners with deferred accept).
+//!
+//! Of each SYN that it was told of the application hears once more, unless it refused the SYN itself: a connection comes
+//! of it ([`Endpoint::accept_decided`] names the SYN), or [`Event::IncomingGone`](crate::Event::IncomingGone) says
+//! that none will. No clock of the application's own is needed.
 
 use ackclock_wire::{Flags, SeqNum};
 
@@ -44,7 +48,8 @@ impl Endpoint {
     }
 
     /// Decides on a SYN that waited: `Accept` answers it, `Reset` refuses it, `Drop` forgets it silently. Not
-    /// deciding holds it, for 60 s at most. Returns whether it was still there.
+    /// deciding holds it, for 60 s at most. Returns whether it was still there. After `Accept`, either a connection comes of
+    /// it or [`Event::IncomingGone`](crate::Event::IncomingGone).
     pub fn decide(&mut self, now: Instant, id: IncomingId, decision: Decision) -> bool {
         let now = self.advance(now);
         let Some(record) = self.half_open.undecided(id.index, id.generation).copied() else { return false };
@@ -52,16 +57,17 @@ impl Endpoint {
             Decision::Accept => {
                 let Some(listener) = self.listeners.get(record.listener) else { return false };
                 let window = initial_receive_window(&listener.tcp);
+                self.note_decided(&record);
                 self.half_open.answer(id.index, now, record.iss, window);
                 self.send_syn_ack(now, id.index);
             }
             Decision::Reset => {
-                self.forget_half_open(id.index);
+                self.remove_half_open(id.index);
                 self.counters.resets_sent += 1;
                 let reset = bare(SeqNum::default(), record.peer.irs + 1, Flags::RST | Flags::ACK);
                 self.reply(&record.tuple, self.config.tcp.ttl, reset);
             }
-            Decision::Drop => self.forget_half_open(id.index),
+            Decision::Drop => self.remove_half_open(id.index),
         }
         self.check_invariants();
         true

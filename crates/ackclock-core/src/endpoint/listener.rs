@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::cookies::COOKIE_LIFETIME;
 use super::keys::KeyedState;
 use super::slots::Slots;
-use crate::{ConnectionId, Instant, ListenAddr, ListenError, ListenerId, TcpConfig};
+use crate::{ConnectionId, IncomingId, Instant, ListenAddr, ListenError, ListenerId, TcpConfig};
 
 /// All listeners of an endpoint.
 #[derive(Debug)]
@@ -25,11 +25,14 @@ pub(super) struct Listener {
     pub(super) tcp: Arc<TcpConfig>,
     pub(super) backlog: usize,
     pub(super) syn_backlog: usize,
+    pub(super) decisions_max: usize,
     pub(super) deferred: bool,
-    /// Established connections that wait, the oldest first.
-    pub(super) accept_queue: VecDeque<ConnectionId>,
-    /// Half-open records, those that wait for a decision included.
+    /// Established connections that wait, the oldest first; with deferred accept, which SYN each came of.
+    pub(super) accept_queue: VecDeque<(ConnectionId, Option<IncomingId>)>,
+    /// Half-open records, those that wait for a decision or whose end the application has not heard of included.
     pub(super) half_open: usize,
+    /// Those that wait for a decision.
+    pub(super) undecided: usize,
     /// When a SYN last found the queue full.
     pub(super) overflowed: Option<Instant>,
 }
@@ -98,6 +101,12 @@ impl Listener {
         self.accept_queue.len() < self.backlog.max(1)
     }
 
+    /// Whether one more SYN has room, as far as this listener goes.
+    pub(super) fn has_room_for_syn(&self) -> bool {
+        let undecided = self.deferred && self.undecided >= self.decisions_max.max(1);
+        self.half_open < self.syn_backlog.max(1) && !undecided
+    }
+
     /// Whether an ACK may be a cookie that comes back.
     pub(super) fn recently_overflowed(&self, now: Instant) -> bool {
         self.overflowed.is_some_and(|at| now.saturating_since(at) <= COOKIE_LIFETIME)
@@ -124,9 +133,11 @@ mod tests {
             tcp: Arc::new(super::super::tests::tcp_config()),
             backlog: 1,
             syn_backlog: 1,
+            decisions_max: 1,
             deferred: false,
             accept_queue: VecDeque::new(),
             half_open: 0,
+            undecided: 0,
             overflowed: None,
         }
     }

@@ -12,8 +12,10 @@
 //! |---|---|---|
 //! | connections | `connections_max` | `connect` fails; a last ACK is dropped, its peer repeats it |
 //! | half-open records of a listener | `syn_backlog`, a quarter of it for one source | SYN cookies |
-//! | SYNs that wait for a decision | the same, and 60 s | the SYN is dropped |
+//! | the same with deferred accept, until the application has heard of their end | `syn_backlog`, a quarter of it for one source | the SYN is dropped, its client repeats it |
+//! | SYNs that wait for a decision | `decisions_max`, and 60 s | the SYN is dropped, its client repeats it |
 //! | half-open records of all | 131,072 | SYN cookies |
+//! | experiments that SYNs brought | one for each half-open record, where the listener takes part | none: they go with the record |
 //! | orphans: released, not yet finished | `orphans_max` | the oldest is reset |
 //! | accept queue | `backlog` | a last ACK is dropped, its peer repeats it |
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
@@ -212,7 +214,7 @@ impl Endpoint {
     /// The address is not ours or in use, or there are too many listeners.
     pub fn listen(&mut self, now: Instant, options: ListenOptions) -> Result<ListenerId, ListenError> {
         self.advance(now);
-        let ListenOptions { mut addr, backlog, syn_backlog, deferred, tcp } = options;
+        let ListenOptions { mut addr, backlog, syn_backlog, decisions_max, deferred, tcp } = options;
         if let Some(addr) = addr.addr.filter(|&addr| !self.addresses.is_own(addr)) {
             return Err(ListenError::NotLocal(addr));
         }
@@ -228,9 +230,11 @@ impl Endpoint {
             tcp,
             backlog,
             syn_backlog,
+            decisions_max,
             deferred,
             accept_queue: VecDeque::new(),
             half_open: 0,
+            undecided: 0,
             overflowed: None,
         })
     }
@@ -246,9 +250,9 @@ impl Endpoint {
         let now = self.advance(now);
         let Some(listener) = self.listeners.remove(id) else { return };
         for index in self.half_open.of_listener(id) {
-            self.forget_half_open(index);
+            self.remove_half_open(index);
         }
-        for id in listener.accept_queue {
+        for (id, _) in listener.accept_queue {
             if let Some(live) = self.connections.get_mut(id.index, id.generation) {
                 live.owner = Owner::Nobody;
                 live.connection.abort(now);
@@ -260,14 +264,23 @@ impl Endpoint {
 
     /// The next established connection of a listener. The caller owns it until `release`.
     pub fn accept(&mut self, now: Instant, id: ListenerId) -> Option<ConnectionId> {
+        self.accept_decided(now, id).map(|(connection, _)| connection)
+    }
+
+    /// The same, with the SYN that a listener with deferred accept had told of.
+    pub fn accept_decided(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+    ) -> Option<(ConnectionId, Option<IncomingId>)> {
         self.advance(now);
-        let connection = self.listeners.get_mut(id)?.accept_queue.pop_front()?;
+        let (connection, incoming) = self.listeners.get_mut(id)?.accept_queue.pop_front()?;
         let live = self.connections.get_mut(connection.index, connection.generation)?;
         live.owner = Owner::Application;
         if !live.readiness.is_empty() {
             self.events.connections.push(connection.index);
         }
-        Some(connection)
+        Some((connection, incoming))
     }
 
     /// A connection that the caller owns, or `None` after `release`.
@@ -401,7 +414,7 @@ impl Endpoint {
     fn check_invariants(&self) {
         debug_assert_eq!(
             self.demux.len(),
-            self.bound + self.half_open.len() + self.time_wait.len(),
+            self.bound + self.half_open.named() + self.time_wait.len(),
             "every name belongs to exactly one connection or record"
         );
         debug_assert!(self.bound <= self.connections.len(), "a bound connection has a slot");

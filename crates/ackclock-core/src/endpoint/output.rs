@@ -114,11 +114,8 @@ impl Endpoint {
             }
         }
         while let Some(index) = self.events.incoming.pop() {
-            if let (Some(record), Some(generation)) =
-                (self.half_open.at(index), self.half_open.generation(index))
-                && record.phase == Phase::Undecided
-            {
-                return Some(Event::Incoming(record.listener, IncomingId { index, generation }));
+            if let Some(event) = self.event_of_half_open(index) {
+                return Some(event);
             }
         }
         while let Some(index) = self.events.connections.pop() {
@@ -132,6 +129,24 @@ impl Endpoint {
             }
         }
         None
+    }
+
+    /// What the application is to hear of a half-open record.
+    fn event_of_half_open(&mut self, index: u32) -> Option<Event> {
+        let generation = self.half_open.generation(index)?;
+        let record = self.half_open.at_mut(index)?;
+        let (listener, id) = (record.listener, IncomingId { index, generation });
+        match record.phase {
+            Phase::Undecided => {
+                record.told = true;
+                Some(Event::Incoming(listener, id))
+            }
+            Phase::Gone => {
+                self.remove_half_open(index);
+                Some(Event::IncomingGone(listener, id))
+            }
+            Phase::Answered { .. } => None,
+        }
     }
 
     /// Queues a reply that belongs to no connection.

@@ -13,10 +13,10 @@ use super::syn_queue::{Expiry, HalfOpen, PeerSyn, Phase, Verdict};
 use super::time_wait::is_plain_syn;
 use crate::connection::Offer;
 use crate::connection::{
-    Environment, Handshake, advertised_mss, default_mss, initial_receive_window, option_of_syn_ack,
-    window_scale_for,
+    EXPERIMENT_SYNS, Environment, Handshake, advertised_mss, default_mss, initial_receive_window,
+    option_of_syn_ack, window_scale_for,
 };
-use crate::{Connection, FourTuple, Instant, ListenerId, TcpConfig};
+use crate::{Connection, FourTuple, IncomingId, Instant, ListenerId, TcpConfig};
 
 impl Endpoint {
     /// A segment in LISTEN. `old_snd_nxt`: SND.NXT of the connection in TIME-WAIT that gave way to it.
@@ -60,7 +60,7 @@ impl Endpoint {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let tuple = arrival.tuple;
         let peer = PeerSyn::new(arrival.segment, arrival.codepoint, &listener.tcp);
-        let room = listener.half_open < listener.syn_backlog.max(1)
+        let room = listener.has_room_for_syn()
             && self.half_open.has_room(id, tuple.remote_addr, listener.per_source_max());
         if !room && listener.deferred {
             return self.counters.dropped_syn_backlog += 1;
@@ -70,13 +70,18 @@ impl Endpoint {
             return self.send_cookie(now, id, &tuple, &peer);
         }
 
-        listener.half_open += 1;
         let deferred = listener.deferred;
+        listener.half_open += 1;
+        listener.undecided += usize::from(deferred);
         let window = initial_receive_window(&listener.tcp);
         let phase = if deferred { Phase::Undecided } else { Phase::Answered { retransmits: 0, window } };
+        let experiment = listener.tcp.shared_experiment(&arrival.segment.options);
         let iss = self.isn_after(now, &tuple, old_snd_nxt);
         let index = self.half_open.insert(HalfOpen::new(tuple, id, peer, iss, phase, now));
         self.demux.insert(self.demux.tag(&tuple), Target::HalfOpen(index));
+        if let Some(experiment) = experiment {
+            self.half_open.keep_experiment(index, experiment);
+        }
         if deferred {
             self.events.incoming.push(index);
         } else {
@@ -106,11 +111,13 @@ impl Endpoint {
             Verdict::Acknowledge => self.acknowledge_half_open(now, &record),
             Verdict::Reset => self.refuse(arrival),
             Verdict::Establish => {
-                let Some(handshake) = self.handshake_of(now, &record) else { return };
+                let Some(mut handshake) = self.handshake_of(now, &record) else { return };
+                handshake.experiment = self.half_open.experiment(index);
                 let may = self.may_establish(record.listener);
                 if may {
-                    self.forget_half_open(index);
-                    self.establish(now, record.listener, record.iss, handshake, arrival);
+                    let told = self.half_open.told_id(index);
+                    self.remove_half_open(index);
+                    self.establish(now, record.listener, record.iss, handshake, arrival, told);
                 }
             }
         }
@@ -133,6 +140,8 @@ impl Endpoint {
         let mut fields = syn_ack(&record.tuple, record.iss, &record.peer, &listener.tcp, self.config.mtu);
         fields.options.timestamps = self.timestamps(now, &record.tuple, record.peer.timestamps);
         let repetitions = record.phase.repetitions();
+        fields.options.experiment =
+            fields.options.experiment.filter(|_| u32::from(repetitions) < EXPERIMENT_SYNS);
         fields.flags = fields.flags | record.peer.ecn.answer(repetitions);
         // RFC 9768 §3.2.3.2.2: a SYN,ACK that is repeated does without the option.
         fields.options.accecn =
@@ -157,6 +166,7 @@ impl Endpoint {
             retransmitted: retransmits > 0,
             peer_window: window,
             ecn: ecn.agreement(retransmits),
+            experiment: None,
         })
     }
 
@@ -179,6 +189,7 @@ impl Endpoint {
         iss: SeqNum,
         handshake: Handshake,
         arrival: &Arrival<'_>,
+        incoming: Option<IncomingId>,
     ) {
         let Some(listener) = self.listeners.get(id) else { return };
         let tcp = listener.tcp.clone();
@@ -187,19 +198,43 @@ impl Endpoint {
         let connection = Connection::passive(now, arrival.tuple, tcp, &environment, handshake);
         let connection = self.add_connection(connection, arrival.tuple, time_wait, Owner::Listener(id));
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.accept_queue.push_back(connection);
+            listener.accept_queue.push_back((connection, incoming));
         }
         self.events.acceptable.push(id.index);
         self.counters.opened_passively += 1;
         self.deliver(now, connection.index, arrival);
     }
 
-    /// Removes a half-open record: the connection returns to LISTEN.
+    /// A half-open connection returns to LISTEN. An application that was told of its SYN hears of that: until then the
+    /// record keeps its place, without a name, so that those who come and go are bounded as those who stay.
     pub(super) fn forget_half_open(&mut self, index: u32) {
-        let Some(record) = self.half_open.remove(index) else { return };
+        let Some(record) = self.half_open.at(index).copied().filter(|record| record.told) else {
+            return self.remove_half_open(index);
+        };
         self.demux.remove(self.demux.tag(&record.tuple), Target::HalfOpen(index));
+        self.note_decided(&record);
+        self.half_open.end(index);
+        self.events.incoming.push(index);
+    }
+
+    /// Takes a half-open record out of its place; no one need hear of it.
+    pub(super) fn remove_half_open(&mut self, index: u32) {
+        let Some(record) = self.half_open.remove(index) else { return };
+        if record.phase != Phase::Gone {
+            self.demux.remove(self.demux.tag(&record.tuple), Target::HalfOpen(index));
+        }
+        self.note_decided(&record);
         if let Some(listener) = self.listeners.get_mut(record.listener) {
             listener.half_open = listener.half_open.saturating_sub(1);
+        }
+    }
+
+    /// A record no longer waits for a decision, if it did.
+    pub(super) fn note_decided(&mut self, record: &HalfOpen) {
+        if record.phase == Phase::Undecided
+            && let Some(listener) = self.listeners.get_mut(record.listener)
+        {
+            listener.undecided = listener.undecided.saturating_sub(1);
         }
     }
 
@@ -240,6 +275,7 @@ pub(super) fn syn_ack(tuple: &FourTuple, iss: SeqNum, peer: &PeerSyn, tcp: &TcpC
         mss: Some(advertised_mss(tcp, mtu, ip_header)),
         window_scale: peer.window_scale.map(|_| window_scale_for(tcp.receive_buffer_max)),
         sack_permitted: peer.sack,
+        experiment: tcp.experiment,
         ..TcpOptions::default()
     };
     // RFC 7323 §2.2: the window of a SYN-ACK is never shifted.

@@ -66,10 +66,11 @@ impl Endpoint {
             ecn: extras
                 .filter(|extras| extras.ecn)
                 .and_then(|_| ecn_of_cookie(listener.tcp.ecn, segment.flags)),
+            experiment: None,
         };
         if self.may_establish(id) {
             self.counters.cookies_accepted += 1;
-            self.establish(now, id, iss, handshake, arrival);
+            self.establish(now, id, iss, handshake, arrival, None);
         }
         true
     }

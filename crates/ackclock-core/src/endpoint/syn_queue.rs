@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ackclock_wire::{Codepoint, Flags, Segment, SeqNum};
+use ackclock_wire::{Codepoint, Experiment, Flags, Segment, SeqNum};
 
 use super::compact::{Limiter, acceptable, is_old_timestamp};
 use super::keys::KeyedState;
 use super::slots::{Slot, Slots};
 use super::timers::{TIMER_BYTES, TimerWheel};
 use crate::connection::{Offer, WINDOW_SCALE_MAX, default_mss};
-use crate::{FourTuple, Instant, ListenerId, TcpConfig};
+use crate::{FourTuple, IncomingId, Instant, ListenerId, TcpConfig};
 
 /// All half-open connections of an endpoint. Each turn of a driver asks for the timers, which come first.
 #[derive(Debug)]
@@ -22,6 +22,10 @@ use crate::{FourTuple, Instant, ListenerId, TcpConfig};
 pub(super) struct SynQueue {
     timers: TimerWheel,
     records: Slots<HalfOpen>,
+    /// How many of them are gone.
+    gone: usize,
+    /// What SYNs said beside TCP's own, at listeners that take part in the experiment. At most one for each record.
+    experiments: HashMap<u32, Experiment, KeyedState>,
     by_source: HashMap<Source, usize, KeyedState>,
 }
 
@@ -35,6 +39,8 @@ pub(super) struct HalfOpen {
     pub(super) peer: PeerSyn,
     pub(super) iss: SeqNum,
     pub(super) phase: Phase,
+    /// Whether the application has heard of it, and is to hear how it ends.
+    pub(super) told: bool,
     /// When the SYN arrived or, later, when the first SYN-ACK was sent.
     pub(super) since: Instant,
     limiter: Limiter,
@@ -60,6 +66,8 @@ pub(super) enum Phase {
     Undecided,
     /// For the acknowledgement of the SYN-ACK.
     Answered { retransmits: u8, window: u16 },
+    /// For the application to hear that it is over: it has no name and no timer any more.
+    Gone,
 }
 
 /// What is to be done about a segment for a half-open connection.
@@ -100,7 +108,9 @@ impl SynQueue {
     pub(super) fn new(now: Instant, state: KeyedState) -> Self {
         Self {
             records: Slots::default(),
+            gone: 0,
             timers: TimerWheel::new(now),
+            experiments: HashMap::with_hasher(state.clone()),
             by_source: HashMap::with_hasher(state),
         }
     }
@@ -110,7 +120,7 @@ impl SynQueue {
         *self.by_source.entry(record.source()).or_default() += 1;
         let patience = match record.phase {
             Phase::Undecided => DECISION_MAX,
-            Phase::Answered { .. } => SYN_ACK_TIMEOUT,
+            Phase::Answered { .. } | Phase::Gone => SYN_ACK_TIMEOUT,
         };
         let deadline = record.since + patience;
         let (index, _) = self.records.insert(record);
@@ -121,6 +131,8 @@ impl SynQueue {
     pub(super) fn remove(&mut self, index: u32) -> Option<HalfOpen> {
         let record = self.records.remove(index)?;
         self.timers.disarm(index);
+        self.gone -= usize::from(record.phase == Phase::Gone);
+        self.experiments.remove(&index);
         let source = record.source();
         if let Some(count) = self.by_source.get_mut(&source) {
             *count -= 1;
@@ -129,6 +141,15 @@ impl SynQueue {
             }
         }
         Some(record)
+    }
+
+    /// The record is over and waits only for the application to hear of that.
+    pub(super) fn end(&mut self, index: u32) {
+        if let Some(record) = self.records.at_mut(index) {
+            record.phase = Phase::Gone;
+            self.gone += 1;
+            self.timers.disarm(index);
+        }
     }
 
     /// Whether this source may have one more of at most `per_source_max`, and the endpoint one more at all.
@@ -147,6 +168,21 @@ impl SynQueue {
 
     pub(super) fn generation(&self, index: u32) -> Option<u32> {
         self.records.generation(index)
+    }
+
+    /// Keeps what a SYN said beside TCP's own.
+    pub(super) fn keep_experiment(&mut self, index: u32, experiment: Experiment) {
+        self.experiments.insert(index, experiment);
+    }
+
+    pub(super) fn experiment(&self, index: u32) -> Option<Experiment> {
+        self.experiments.get(&index).copied()
+    }
+
+    /// The name by which the application knows the record, if it was told of it.
+    pub(super) fn told_id(&self, index: u32) -> Option<IncomingId> {
+        let generation = self.generation(index)?;
+        self.at(index).filter(|record| record.told).map(|_| IncomingId { index, generation })
     }
 
     /// The record of this generation, if it waits for a decision.
@@ -192,13 +228,18 @@ impl SynQueue {
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }
+
+    /// How many have a name in the demultiplexer.
+    pub(super) fn named(&self) -> usize {
+        self.records.len() - self.gone
+    }
 }
 
 impl Phase {
     /// How often the SYN-ACK was sent again.
     pub(super) fn repetitions(self) -> u8 {
         match self {
-            Self::Undecided => 0,
+            Self::Undecided | Self::Gone => 0,
             Self::Answered { retransmits, .. } => retransmits,
         }
     }
@@ -213,7 +254,7 @@ impl HalfOpen {
         phase: Phase,
         now: Instant,
     ) -> Self {
-        Self { tuple, listener, peer, iss, phase, since: now, limiter: Limiter::default() }
+        Self { tuple, listener, peer, iss, phase, told: false, since: now, limiter: Limiter::default() }
     }
 
     /// RFC 9293 §3.10.7.4 in SYN-RECEIVED after a passive OPEN, in the order of its steps.

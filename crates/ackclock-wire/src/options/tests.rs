@@ -14,6 +14,10 @@ fn written(options: &TcpOptions) -> Vec<u8> {
 fn fitting(options: &TcpOptions) -> TcpOptions {
     let mut fixed = *options;
     fixed.sack = SackBlocks::default();
+    fixed.experiment = None;
+    if options_len(&fixed) + EXPERIMENT_LEN <= OPTIONS_MAX {
+        fixed.experiment = options.experiment;
+    }
     let room = (OPTIONS_MAX - options_len(&fixed)).saturating_sub(4) / 8;
     for (left, right) in options.sack.as_slice().iter().take(room) {
         fixed.sack.push(*left, *right);
@@ -48,8 +52,8 @@ proptest! {
     #[test]
     fn etherparse_reads_what_is_written(mut options in options()) {
         use etherparse::TcpOptionElement as E;
-        // It knows none of Accurate ECN's.
-        options.accecn = None;
+        // It knows none of Accurate ECN's, and no experiments.
+        (options.accecn, options.experiment) = (None, None);
         let theirs = etherparse::TcpOptions::try_from_slice(&written(&options)).unwrap();
         let mut read = TcpOptions::default();
         for element in theirs.elements_iter() {
@@ -111,7 +115,8 @@ fn every_kind_and_length_at_every_offset_is_skipped_or_refused() {
             let parsed = TcpOptions::parse(&bytes);
             assert_eq!(parsed.is_ok(), legal, "kind {kind} length {len} at {at}");
             let accecn = [KIND_ECT0_FIRST, KIND_ECT1_FIRST].contains(&kind);
-            if !(MSS..=SACK).contains(&kind) && kind != TIMESTAMPS && !accecn && legal {
+            let known = (MSS..=SACK).contains(&kind) || kind == TIMESTAMPS || kind == EXPERIMENT;
+            if !known && !accecn && legal {
                 assert_eq!(parsed, Ok(TcpOptions::default()), "kind {kind} length {len} at {at}");
             }
         }
@@ -167,6 +172,46 @@ fn known_kind_with_another_length_is_skipped() {
         let bytes = [&[SACK, len][..], &vec![9; usize::from(len) - 2]].concat();
         assert_eq!(TcpOptions::parse(&bytes), Ok(TcpOptions::default()), "SACK of {len} bytes");
     }
+}
+
+#[test]
+fn an_experiment_is_the_last_of_a_syns_options() {
+    let experiment = Some(Experiment { id: 0x7463_7063, value: 0x0102_0304_0506_0708_u64.to_be_bytes() });
+    let (mss, window_scale, timestamps) = (Some(1460), Some(7), Some((1, 0)));
+    let syn =
+        TcpOptions { mss, window_scale, sack_permitted: true, timestamps, experiment, ..Default::default() };
+    let bytes = written(&syn);
+    assert_eq!(bytes.len(), 36);
+    assert_eq!(bytes[20..], [1, 1, 254, 14, 0x74, 0x63, 0x70, 0x63, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(TcpOptions::parse(&bytes), Ok(syn));
+}
+
+#[test]
+fn an_experiment_of_another_length_is_skipped_and_the_first_one_counts() {
+    for len in (2..=30u8).filter(|len| *len != 14) {
+        let bytes = [&[254, len][..], &vec![9; usize::from(len) - 2]].concat();
+        assert_eq!(TcpOptions::parse(&bytes), Ok(TcpOptions::default()), "{len} bytes");
+    }
+    let one = |byte| [&[254, 14][..], &[byte; 12]].concat();
+    let parsed = TcpOptions::parse(&[one(1), one(2)].concat()).unwrap();
+    assert_eq!(parsed.experiment, Some(Experiment { id: 0x0101_0101, value: [1; 8] }));
+}
+
+#[test]
+fn an_experiment_without_room_is_left_out() {
+    let accecn = Some(AccEcn::new(crate::AccEcnOrder::Ect0First, 1, 2, 3));
+    let experiment = Some(Experiment { id: 1, value: [0; 8] });
+    let options = TcpOptions {
+        mss: Some(1460),
+        window_scale: Some(7),
+        sack_permitted: true,
+        timestamps: Some((1, 2)),
+        accecn,
+        experiment,
+        ..Default::default()
+    };
+    let parsed = TcpOptions::parse(&written(&options)).unwrap();
+    assert_eq!(parsed, TcpOptions { experiment: None, ..options });
 }
 
 #[test]

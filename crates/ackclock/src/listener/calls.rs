@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ackclock_core::{
-    ConnectionId, Decision, FourTuple, Incoming, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId,
+    ConnectionId, Decision, Incoming, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId,
 };
 
 use crate::state::State;
@@ -23,21 +23,18 @@ pub(crate) struct ListenerSlot {
     deferred: Option<Box<Deferred>>,
 }
 
-/// Tells handshakes of the same four-tuple apart.
-pub(crate) type HandshakeToken = u64;
-
 /// SYNs that wait for a decision, and handshakes that followed one.
 #[derive(Debug)]
 struct Deferred {
     arrived: VecDeque<IncomingId>,
     arrived_max: usize,
-    handshakes: BTreeMap<FourTuple, Handshake>,
-    tokens_made: HandshakeToken,
+    /// Each belongs to the future that accepted the SYN, and goes with it. The endpoint never gives a name twice, so a
+    /// client that comes again takes no one's place.
+    handshakes: BTreeMap<IncomingId, Handshake>,
 }
 
 #[derive(Debug)]
 struct Handshake {
-    token: HandshakeToken,
     waker: Option<Waker>,
     outcome: Outcome,
 }
@@ -46,7 +43,7 @@ struct Handshake {
 enum Outcome {
     Pending,
     Established(ConnectionId),
-    TimedOut,
+    Gone,
 }
 
 impl ListenerSlot {
@@ -68,7 +65,7 @@ impl State {
     ) -> io::Result<ListenerId> {
         self.check_up()?;
         self.check_tcp(options.tcp.as_ref())?;
-        let deferred = options.deferred.then(|| Box::new(Deferred::new(options.syn_backlog)));
+        let deferred = options.deferred.then(|| Box::new(Deferred::new(2 * options.decisions_max)));
         let asked = options.addr;
         let id = self.endpoint.listen(now, options).map_err(error::listen)?;
         let addr = self.endpoint.listener_addr(id).unwrap_or(asked);
@@ -92,13 +89,22 @@ impl State {
 
     /// The next connection of a listener.
     pub(crate) fn accept(&mut self, now: Instant, id: ListenerId) -> Poll<io::Result<ConnectionId>> {
+        self.accept_decided(now, id).map_ok(|(connection, _)| connection)
+    }
+
+    /// The same, with the SYN that it came of at a listener with deferred accept.
+    fn accept_decided(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+    ) -> Poll<io::Result<(ConnectionId, Option<IncomingId>)>> {
         self.check_alive()?;
         let linger = self.listeners.get(&id).ok_or_else(listener_closed)?.linger;
-        let Some(connection) = self.endpoint.accept(now, id) else { return Poll::Pending };
+        let Some(accepted) = self.endpoint.accept_decided(now, id) else { return Poll::Pending };
         if linger.is_some() {
-            self.streams.get_or_insert(connection).linger = linger;
+            self.streams.get_or_insert(accepted.0, &mut self.woken).linger = linger;
         }
-        Poll::Ready(Ok(connection))
+        Poll::Ready(Ok(accepted))
     }
 
     /// The next SYN that waits for a decision.
@@ -121,76 +127,58 @@ impl State {
         now: Instant,
         listener: ListenerId,
         id: IncomingId,
-        tuple: FourTuple,
-    ) -> io::Result<HandshakeToken> {
+    ) -> io::Result<()> {
         self.check_up()?;
-        let slot = self.listeners.get_mut(&listener).ok_or_else(listener_closed)?;
-        let deferred = slot.deferred.as_mut().ok_or_else(listener_closed)?;
+        let slot = self.listeners.get_mut(&listener).ok_or_else(listener_dropped)?;
+        let deferred = slot.deferred.as_mut().ok_or_else(listener_dropped)?;
         if !self.endpoint.decide(now, id, Decision::Accept) {
             return Err(client_gone());
         }
-        deferred.tokens_made += 1;
-        let token = deferred.tokens_made;
-        deferred.handshakes.insert(tuple, Handshake { token, waker: None, outcome: Outcome::Pending });
-        self.schedule_handshake(now + HANDSHAKE_TIME_MAX, listener, tuple, token);
-        Ok(token)
+        deferred.handshakes.insert(id, Handshake { waker: None, outcome: Outcome::Pending });
+        Ok(())
     }
 
-    /// The connection that an accepted SYN led to.
+    /// The connection that an accepted SYN led to. A waker that another replaces is `replaced`, to be dropped outside the
+    /// lock.
     pub(crate) fn poll_handshake(
         &mut self,
         cx: &Context<'_>,
         listener: ListenerId,
-        tuple: FourTuple,
-        token: HandshakeToken,
+        id: IncomingId,
+        replaced: &mut Option<Waker>,
     ) -> Poll<io::Result<ConnectionId>> {
         self.check_alive()?;
-        let handshakes = self.handshakes(listener).ok_or_else(listener_closed)?;
-        let handshake = handshakes.get_mut(&tuple).filter(|handshake| handshake.token == token);
-        let handshake = handshake.ok_or_else(client_gone)?;
+        let handshakes = self.handshakes(listener).ok_or_else(listener_dropped)?;
+        let handshake = handshakes.get_mut(&id).ok_or_else(client_gone)?;
         match handshake.outcome {
             Outcome::Pending => {
-                handshake.waker = Some(cx.waker().clone());
+                *replaced = handshake.waker.replace(cx.waker().clone());
                 Poll::Pending
             }
-            Outcome::Established(id) => {
-                handshakes.remove(&tuple);
-                Poll::Ready(Ok(id))
+            Outcome::Established(connection) => {
+                handshakes.remove(&id);
+                Poll::Ready(Ok(connection))
             }
-            Outcome::TimedOut => {
-                handshakes.remove(&tuple);
+            Outcome::Gone => {
+                handshakes.remove(&id);
                 Poll::Ready(Err(client_gone()))
             }
         }
     }
 
-    /// Nobody waits for this handshake any more; a connection that came of it is given up.
+    /// No one waits for this handshake any more; a connection that came of it is given up. Returns the waker, to be
+    /// dropped outside the lock.
     pub(crate) fn forget_handshake(
         &mut self,
         now: Instant,
         listener: ListenerId,
-        tuple: FourTuple,
-        token: HandshakeToken,
-    ) {
-        let Some(handshakes) = self.handshakes(listener) else { return };
-        if handshakes.get(&tuple).is_none_or(|handshake| handshake.token != token) {
-            return;
+        id: IncomingId,
+    ) -> Option<Waker> {
+        let Handshake { waker, outcome } = self.handshakes(listener)?.remove(&id)?;
+        if let Outcome::Established(connection) = outcome {
+            self.release(now, connection);
         }
-        if let Some(Handshake { outcome: Outcome::Established(id), .. }) = handshakes.remove(&tuple) {
-            self.release(now, id);
-        }
-    }
-
-    pub(crate) fn expire_handshake(&mut self, listener: ListenerId, tuple: FourTuple, token: HandshakeToken) {
-        let handshake = self.handshakes(listener).and_then(|handshakes| handshakes.get_mut(&tuple));
-        if let Some(handshake) = handshake
-            && handshake.token == token
-            && matches!(handshake.outcome, Outcome::Pending)
-        {
-            handshake.outcome = Outcome::TimedOut;
-            let waker = handshake.waker.take();
-            self.woken.extend(waker);
-        }
+        waker
     }
 
     pub(crate) fn on_acceptable(&mut self, now: Instant, id: ListenerId) {
@@ -198,24 +186,24 @@ impl State {
         if slot.deferred.is_none() {
             return slot.accept.wake(&mut self.woken);
         }
-        while let Poll::Ready(Ok(connection)) = self.accept(now, id) {
-            if !self.establish(id, connection) {
+        while let Poll::Ready(Ok((connection, incoming))) = self.accept_decided(now, id) {
+            let outcome = Outcome::Established(connection);
+            if !incoming.is_some_and(|incoming| self.conclude(id, incoming, outcome)) {
                 self.release(now, connection);
             }
         }
     }
 
-    /// Hands a connection to the one who accepted its SYN, if they still wait.
-    fn establish(&mut self, listener: ListenerId, id: ConnectionId) -> bool {
-        let Some(tuple) = self.endpoint.connection(id).map(|connection| connection.tuple()) else {
-            return false;
-        };
-        let handshake = self.handshakes(listener).and_then(|handshakes| handshakes.get_mut(&tuple));
+    /// No connection will come of a SYN. One that has not been taken from `arrived` is skipped there.
+    pub(crate) fn on_incoming_gone(&mut self, listener: ListenerId, id: IncomingId) {
+        self.conclude(listener, id, Outcome::Gone);
+    }
+
+    /// Tells the one who accepted a SYN what came of it; whether they still wait.
+    fn conclude(&mut self, listener: ListenerId, id: IncomingId, outcome: Outcome) -> bool {
+        let handshake = self.handshakes(listener).and_then(|handshakes| handshakes.get_mut(&id));
         let Some(handshake) = handshake else { return false };
-        if let Outcome::Established(_) = handshake.outcome {
-            return false;
-        }
-        handshake.outcome = Outcome::Established(id);
+        handshake.outcome = outcome;
         let waker = handshake.waker.take();
         self.woken.extend(waker);
         true
@@ -225,14 +213,14 @@ impl State {
         let Some(slot) = self.listeners.get_mut(&id) else { return };
         let Some(deferred) = &mut slot.deferred else { return };
         if deferred.arrived.len() >= deferred.arrived_max {
-            // The endpoint bounds those that still wait; the rest of the queue has gone.
+            // The endpoint bounds those that still wait to half of this; the rest of the queue has gone.
             deferred.arrived.retain(|&waiting| self.endpoint.incoming(waiting).is_some());
         }
         deferred.arrived.push_back(incoming);
         slot.accept.wake(&mut self.woken);
     }
 
-    fn handshakes(&mut self, id: ListenerId) -> Option<&mut BTreeMap<FourTuple, Handshake>> {
+    fn handshakes(&mut self, id: ListenerId) -> Option<&mut BTreeMap<IncomingId, Handshake>> {
         let slot = self.listeners.get_mut(&id)?;
         slot.deferred.as_mut().map(|deferred| &mut deferred.handshakes)
     }
@@ -240,7 +228,7 @@ impl State {
 
 impl Deferred {
     fn new(arrived_max: usize) -> Self {
-        Self { arrived: VecDeque::new(), arrived_max, handshakes: BTreeMap::new(), tokens_made: 0 }
+        Self { arrived: VecDeque::new(), arrived_max, handshakes: BTreeMap::new() }
     }
 }
 
@@ -249,10 +237,14 @@ fn listener_closed() -> io::Error {
     StackError::Shutdown.into()
 }
 
+/// The listener of a SYN was dropped, or the stack shuts down.
+fn listener_dropped() -> io::Error {
+    io::Error::new(
+        ErrorKind::ConnectionAborted,
+        "the listener was dropped before the connection was established",
+    )
+}
+
 fn client_gone() -> io::Error {
     io::Error::new(ErrorKind::ConnectionAborted, "the client gave up before its connection was established")
 }
-
-/// The longest that an accepted handshake may take: the SYN-ACK and its five retransmissions, backed off from
-/// one second, have all been waited for after 63 s.
-const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(64);

@@ -6,9 +6,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use ackclock_core::{Decision, FourTuple, IncomingId, Instant, ListenerId};
+use ackclock_core::{Decision, IncomingId, Instant, ListenerId};
 
-use super::calls::HandshakeToken;
 use super::socket_addr;
 use crate::TcpStream;
 use crate::shared::{Handle, Place};
@@ -135,12 +134,12 @@ impl Incoming {
     /// as it is established.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ConnectionAborted`] if the client gave up; the listener or the stack is gone.
+    /// [`io::ErrorKind::ConnectionAborted`] as soon as the client has taken its SYN back, a minute after it stopped
+    /// answering, or when the listener was dropped; the stack is gone.
     pub async fn accept(mut self) -> io::Result<TcpStream> {
         self.decided = true;
-        let (listener, tuple) = (self.listener, self.incoming.tuple);
-        let token = self.shared.control(|state, now| state.accept_incoming(now, listener, self.id, tuple))?;
-        let handshake = Handshake { shared: &self.shared, listener, tuple, token };
+        self.shared.control(|state, now| state.accept_incoming(now, self.listener, self.id))?;
+        let handshake = Handshake { shared: &self.shared, listener: self.listener, id: self.id };
         let id = poll_fn(|cx| handshake.poll(cx)).await?;
         Ok(TcpStream::new(id, self.shared.clone()))
     }
@@ -174,18 +173,18 @@ impl fmt::Debug for Incoming {
 struct Handshake<'a> {
     shared: &'a Handle,
     listener: ListenerId,
-    tuple: FourTuple,
-    token: HandshakeToken,
+    id: IncomingId,
 }
 
 impl Handshake<'_> {
     fn poll(&self, cx: &Context<'_>) -> Poll<io::Result<ackclock_core::ConnectionId>> {
-        self.shared.call(|state, _| state.poll_handshake(cx, self.listener, self.tuple, self.token))
+        let mut replaced = None;
+        self.shared.call(|state, _| state.poll_handshake(cx, self.listener, self.id, &mut replaced))
     }
 }
 
 impl Drop for Handshake<'_> {
     fn drop(&mut self) {
-        self.shared.control(|state, now| state.forget_handshake(now, self.listener, self.tuple, self.token));
+        let _waker = self.shared.control(|state, now| state.forget_handshake(now, self.listener, self.id));
     }
 }

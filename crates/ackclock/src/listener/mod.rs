@@ -11,9 +11,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ackclock_core::profile::Profile;
-use ackclock_core::{ListenAddr, ListenOptions, ListenerId, TcpConfig};
+use ackclock_core::{Experiment, ListenAddr, ListenOptions, ListenerId, TcpConfig};
 
-pub(crate) use self::calls::{HandshakeToken, ListenerSlot};
+pub(crate) use self::calls::ListenerSlot;
 pub use self::incoming::{DeferredListener, Incoming};
 use crate::choices::IntoController;
 use crate::shared::{Handle, Place};
@@ -147,6 +147,14 @@ impl ListenerBuilder {
         self
     }
 
+    /// With [`deferred`](Self::deferred), the most SYNs that wait for a decision (default 1,024); beyond it a SYN is dropped
+    /// without an answer, and its client sends it again. All that are half-open are bounded by
+    /// [`syn_backlog`](Self::syn_backlog), and there are no cookies.
+    pub fn decisions_max(mut self, decisions_max: usize) -> Self {
+        self.options.decisions_max = decisions_max;
+        self
+    }
+
     /// Settings of the connections accepted; the stack's if this is not called.
     pub fn tcp(mut self, tcp: TcpConfig) -> Self {
         self.options.tcp = Some(tcp);
@@ -176,6 +184,14 @@ impl ListenerBuilder {
         let (choices, default) = self.shared.look(|state| (state.choices(), state.tcp.clone()));
         self.options.tcp.get_or_insert(default).congestion = choices.controller(controller)?;
         Ok(self)
+    }
+
+    /// Takes part in an experiment (RFC 6994): its option goes on each SYN-ACK, and what clients say in theirs is kept. See
+    /// [`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment).
+    pub fn experiment(mut self, experiment: Option<Experiment>) -> Self {
+        let default = self.shared.look(|state| state.tcp.clone());
+        self.options.tcp.get_or_insert(default).experiment = experiment;
+        self
     }
 
     /// What dropping an accepted stream does: see [`TcpStream::set_linger`].

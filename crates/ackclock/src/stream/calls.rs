@@ -112,10 +112,12 @@ impl State {
         }
     }
 
-    /// Ready once the handshake is complete or has failed.
+    /// Ready once the handshake is complete or has failed. A connection that was made, brought data and was reset before
+    /// anyone looked was made: its data waits to be read.
     pub(crate) fn poll_connected(&mut self, now: Instant, id: ConnectionId) -> Poll<io::Result<()>> {
         let connection = self.connection(id)?;
-        if connection.error().is_some() {
+        let has_data = connection.is_established() && connection.readable() > 0;
+        if connection.error().is_some() && !has_data {
             let error = self.update(now, id, |connection, _| connection.take_error())?;
             return Poll::Ready(Err(error.map_or_else(error::not_connected, error::connection)));
         }

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use ackclock_core::{Connection, ConnectionId, FourTuple, Instant};
+use ackclock_core::{Connection, ConnectionId, Experiment, FourTuple, Instant};
 use bytes::BufMut;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
@@ -40,7 +40,8 @@ use crate::{Stack, error};
 ///
 /// Every operation fails with [`io::ErrorKind::NetworkDown`] once the stack is gone ([`StackError`]), and with the
 /// connection's own error once it has ended in one: [`ConnectionReset`], [`TimedOut`], [`HostUnreachable`] and so on,
-/// with the [`ConnectionError`] inside. An error stays: unlike the kernel's sockets, a stream that was reset says so
+/// with the [`ConnectionError`] inside. Reading fails only when all that was received in order before has been read, as with
+/// the kernel's sockets; [`abort`](Self::abort) alone throws it away. An error stays: unlike the kernel's sockets, a stream that was reset says so
 /// each time it is used.
 ///
 /// [`StackError`]: crate::StackError
@@ -112,6 +113,15 @@ impl TcpStream {
     fn tuple(&self) -> io::Result<FourTuple> {
         let tuple = |state: &State| state.endpoint.connection(self.id).map(|connection| connection.tuple());
         self.shared.look(tuple).ok_or_else(error::not_connected)
+    }
+
+    /// What the peer's application said in its SYN or SYN-ACK in the experiment (RFC 6994) that this end takes part in
+    /// ([`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment)), if it did and nothing on the way took it out.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn peer_experiment(&self) -> io::Result<Option<Experiment>> {
+        self.look(Connection::peer_experiment)
     }
 
     /// The error with which the connection ended, given once.

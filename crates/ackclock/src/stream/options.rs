@@ -58,7 +58,7 @@ impl TcpStream {
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         self.shared.control(|state, _| {
             state.check_alive()?;
-            state.streams.get_or_insert(self.id).linger = linger;
+            state.streams.get_or_insert(self.id, &mut state.woken).linger = linger;
             Ok(())
         })
     }

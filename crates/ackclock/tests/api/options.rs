@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use ackclock::{Cidr, Keepalive, Notice, State, TcpConfig, TcpSocket};
+use ackclock::{Cidr, Experiment, Keepalive, Notice, State, TcpConfig, TcpSocket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{addr, between, connection, hosts, hosts_with_network, kind, settle};
@@ -210,4 +210,22 @@ async fn addresses_can_be_added_and_removed_while_the_stack_runs() {
     hosts.client.remove_address("10.0.0.1".parse().unwrap());
     client.write_all(b"x").await.unwrap();
     assert_eq!(server.read_u8().await.unwrap(), b'x');
+}
+
+#[tokio::test]
+async fn what_applications_say_in_their_handshake_reaches_those_who_take_part() {
+    let hosts = hosts();
+    let said = |value: &[u8; 8]| Some(Experiment { id: 0x1234_5678, value: *value });
+    for (ours, theirs, heard) in [
+        (said(b"client's"), said(b"server's"), (said(b"server's"), said(b"client's"))),
+        (None, said(b"server's"), (None, None)),
+        (said(b"client's"), None, (None, None)),
+    ] {
+        let listener = hosts.server.listener().addr(addr("10.0.0.2:90")).experiment(theirs).bind().unwrap();
+        let socket = hosts.client.socket();
+        socket.set_experiment(ours).unwrap();
+        let (client, server) = tokio::join!(socket.connect(addr("10.0.0.2:90")), listener.accept());
+        let (client, server) = (client.unwrap(), server.unwrap().0);
+        assert_eq!((client.peer_experiment().unwrap(), server.peer_experiment().unwrap()), heard);
+    }
 }

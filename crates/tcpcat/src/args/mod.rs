@@ -20,7 +20,8 @@ use crate::units;
 /// Moves data between TUN hosts over a TCP in user space.
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 reset or failed, 2 usage, 3 refused,
-/// 4 timeout or unreachable, 5 device or permission, 6 local file, 7 verification.
+/// 4 timeout or unreachable, 5 device or permission, 6 local file, 7 verification; 130 and 143: SIGINT or SIGTERM ended
+/// send or recv.
 #[derive(Debug, Parser)]
 #[command(name = "tcpcat", version, args_conflicts_with_subcommands = true, override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -33,12 +34,12 @@ pub(crate) struct Cli {
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Send a file (`-` for stdin) to a peer
+    /// Send a file (`-` for stdin) to a peer; a transfer that is not complete ends in a reset, never as if it were
     #[command(
         override_usage = "tcpcat send [OPTIONS] FILE HOST PORT\n       tcpcat send [OPTIONS] FILE -l [HOST] PORT"
     )]
     Send(FileArgs),
-    /// Receive a file (`-` for stdout); it takes its name when it is complete
+    /// Receive a file (`-` for stdout); it takes its name when it is complete, a part stays .NAME.PID.part
     #[command(
         override_usage = "tcpcat recv [OPTIONS] FILE -l [HOST] PORT\n       tcpcat recv [OPTIONS] FILE HOST PORT"
     )]

@@ -1,7 +1,8 @@
 //! A file that takes its name only when it is complete.
 //!
-//! Data goes to a file of another name in the same directory, which is renamed over the target at the end. Until then
-//! whatever has the target's name stays as it was; a transfer that fails removes only its own file.
+//! Data goes to a file of another name in the same directory, `.NAME.PID.part`, which is renamed over the target at the
+//! end. Until then whatever has the target's name stays as it was. A transfer that breaks off keeps its part under that
+//! name; one whose part is of no use, because nothing came, the disk is full or the data is wrong, removes it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, SeekFrom};
@@ -65,6 +66,20 @@ impl PartFile {
     /// Whether several writers can write to different places.
     pub(super) fn is_seekable(&self) -> bool {
         matches!(self.place, Place::Beside(_))
+    }
+
+    /// How much has been written, where that is known.
+    pub(super) fn len(&self) -> Option<u64> {
+        let Place::Beside(path) = &self.place else { return None };
+        fs::metadata(path).ok().map(|metadata| metadata.len())
+    }
+
+    /// Leaves the part where it is; its name, if it has one of its own.
+    pub(super) fn keep(mut self) -> Option<PathBuf> {
+        match std::mem::replace(&mut self.place, Place::Direct) {
+            Place::Beside(path) => Some(path),
+            Place::Stdout | Place::Direct => None,
+        }
     }
 
     /// Gives the complete file its name.
@@ -143,6 +158,23 @@ mod tests {
         part.commit().unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"12345678");
         assert_eq!(scratch.names(), ["file"]);
+    }
+
+    #[tokio::test]
+    async fn a_part_that_is_kept_stays_under_its_own_name() {
+        let scratch = Scratch::new("keep");
+        let target = scratch.0.join("file");
+        fs::write(&target, "old").unwrap();
+        let part = PartFile::create(&target).unwrap();
+        assert_eq!(part.len(), Some(0));
+        write(&part, 0, b"a part").await;
+        assert_eq!(part.len(), Some(6));
+        let kept = part.keep().unwrap();
+        assert_eq!(kept, scratch.0.join(format!(".file.{}.part", std::process::id())));
+        assert_eq!(
+            (fs::read(&kept).unwrap(), fs::read(&target).unwrap()),
+            (b"a part".to_vec(), b"old".to_vec())
+        );
     }
 
     #[tokio::test]

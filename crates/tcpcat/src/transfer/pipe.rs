@@ -25,7 +25,8 @@ enum Ended {
 
 /// Joins a connection with stdin and stdout.
 pub(crate) async fn run(args: PipeArgs, target: Target) -> Exit {
-    let kind = Kind { name: "pipe", data_on_stdout: !args.zero_io, summary: args.common.verbose };
+    let kind =
+        Kind { name: "pipe", data_on_stdout: !args.zero_io, summary: args.common.verbose, file: false };
     let common = args.common.clone();
     let moves = args.move_.clone();
     Session::run(kind, &common, Some(&moves), |session| pipe(session, args, target)).await
@@ -72,7 +73,7 @@ async fn join(session: &'static Session, args: &PipeArgs, stream: Stream) -> Res
     let ended = tokio::select! {
         ended = ends.both() => ended,
         () = quit_after(args.quit_after, &stdin_ended) => Ok(Ended::Quit),
-        idle = idle(session, args.place.wait) => Ok(Ended::Idle(idle)),
+        idle = session.idle(args.place.wait) => Ok(Ended::Idle(idle)),
     };
     match ended {
         Err(None) => ends.close(CLOSE_TIME_MAX).await,
@@ -196,21 +197,6 @@ async fn quit_after(wait: Option<Duration>, stdin_ended: &AtomicBool) {
         tokio::time::sleep(POLL).await;
     }
     tokio::time::sleep(wait).await;
-}
-
-/// Completes when nothing has moved for as long as `-w` says.
-async fn idle(session: &Session, wait: Option<Duration>) -> Duration {
-    let Some(wait) = wait else { return std::future::pending().await };
-    let moved = || session.meter.sent() + session.meter.received();
-    let (mut last, mut since) = (moved(), tokio::time::Instant::now());
-    loop {
-        tokio::time::sleep(POLL.min(wait)).await;
-        if moved() != last {
-            (last, since) = (moved(), tokio::time::Instant::now());
-        } else if since.elapsed() >= wait {
-            return wait;
-        }
-    }
 }
 
 /// How long the peer may take to close after the user has interrupted.

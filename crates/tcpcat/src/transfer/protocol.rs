@@ -1,5 +1,10 @@
 //! What two tcpcats say to each other when data is verified.
 //!
+//! Without verification the stream carries the file and nothing else, in both directions, since a plain peer would take
+//! any other byte for data. What a part is, TCP itself says: the end of the stream means that the file is whole, a
+//! reset that it is not. The file's length is told beside the stream, in an experimental option of the handshake
+//! (RFC 6994, `Net::carry_file`), which a peer that does not know it skips; the kernel's sockets (`--kernel`) have none.
+//!
 //! The receiver greets with a nonce. A sender that knows the protocol repeats the nonce in its header, which no file
 //! could begin with; the data follows in frames (a length of four bytes, then as many bytes), a length of zero
 //! and the BLAKE3 hash of it all. The receiver answers with its verdict. A plain peer such as nc does not greet, or

@@ -3,7 +3,8 @@
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use blake3::Hash;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -29,11 +30,15 @@ struct Store {
     file: Arc<PartFile>,
     path: PathBuf,
     rate: Option<u64>,
+    /// `-w`.
+    wait: Option<Duration>,
+    /// Whether several connections write to different places.
+    in_pieces: Arc<AtomicBool>,
 }
 
 /// Receives the file.
 pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
-    let kind = Kind { name: "recv", data_on_stdout: args.file == Path::new("-"), summary: true };
+    let kind = Kind { name: "recv", data_on_stdout: args.file == Path::new("-"), summary: true, file: true };
     let common = args.common.clone();
     let moves = args.move_.clone();
     Session::run(kind, &common, Some(&moves), |session| recv(session, args, target)).await
@@ -41,31 +46,109 @@ pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
 
 async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Result<Outcome, Failure> {
     let file = PartFile::create(&args.file).map_err(|error| Failure::file("write", &args.file, &error))?;
-    let store = Store { file: Arc::new(file), path: args.file.clone(), rate: args.move_.rate };
+    let store = Store {
+        file: Arc::new(file),
+        path: args.file.clone(),
+        rate: args.move_.rate,
+        wait: args.place.wait,
+        in_pieces: Arc::default(),
+    };
+    session.net.carry_file(None);
+    match receive(session, &args, &target, &store).await {
+        Ok(received) => commit(session, &args, store, received).await,
+        Err(failure) => Err(broken_off(session, store, failure)),
+    }
+}
+
+/// All that was sent has been written.
+struct Received {
+    /// One part's, if there was one.
+    copied: Option<Copied>,
+    verified: Option<bool>,
+    took: Duration,
+    /// The connection of a plain transfer, which is closed in order only when the file has its name.
+    stream: Option<Stream>,
+}
+
+async fn receive(
+    session: &'static Session,
+    args: &FileArgs,
+    target: &Target,
+    store: &Store,
+) -> Result<Received, Failure> {
     let verify = args.move_.verify || args.streams > 1;
-    let source = Source::open(session, &args, &target).await?;
-    let first = open(session, source.next(session, &args, &target).await?, verify).await?;
+    let source = Source::open(session, args, target).await?;
+    let first = open(session, source.next(session, args, target).await?, verify, args.place.wait).await?;
     let started = Instant::now();
-    let (copied, verified) = match first.opening {
-        Opening::Plain(seen) => (plain(session, first.stream, seen, &store, &args).await?, None),
+    let (copied, verified, stream) = match first.opening {
+        Opening::Plain(seen) => {
+            let (copied, stream) = plain(session, first.stream, seen, store, args).await?;
+            (Some(copied), None, Some(stream))
+        }
         Opening::Header(header) => {
-            let all = parts(session, &source, &args, &target, &store, (first.stream, header)).await?;
-            (all, Some(true))
+            let copied = parts(session, &source, args, target, store, (first.stream, header)).await?;
+            (copied, Some(true), None)
         }
     };
+    Ok(Received { copied, verified, took: started.elapsed(), stream })
+}
+
+/// Gives the file its name and closes the connection in order.
+async fn commit(
+    session: &Session,
+    args: &FileArgs,
+    store: Store,
+    received: Received,
+) -> Result<Outcome, Failure> {
     let Store { file, path, .. } = store;
     let file =
         Arc::into_inner(file).ok_or_else(|| Failure::new(Exit::File, "the file is still being written"))?;
     let committed = tokio::task::spawn_blocking(move || file.commit()).await.map_err(io::Error::other);
     committed.and_then(|result| result).map_err(|error| Failure::file("write", &path, &error))?;
-    let mut outcome = Outcome { verified, took: Some(started.elapsed()), ..Outcome::default() };
-    outcome.blake3 = copied.filter(|_| verify).map(|copied| copied.hash);
-    if verify && verified.is_none() {
+    if let Some(mut stream) = received.stream {
+        session.observer.ended(&stream);
+        stream.finish().map_err(|error| session.net.failure("closing", &error))?;
+        // The file is whole and has its name: a sender that is gone by now changes nothing.
+        let _ = stream.shutdown().await;
+    }
+    let verify = args.move_.verify || args.streams > 1;
+    let mut outcome =
+        Outcome { verified: received.verified, took: Some(received.took), ..Outcome::default() };
+    outcome.blake3 = received.copied.filter(|_| verify).map(|copied| copied.hash);
+    if verify && received.verified.is_none() {
         outcome.notes.push(
             "the sender does not verify (tcpcat send --verify does): compare the hash by hand".to_owned(),
         );
     }
     Ok(outcome)
+}
+
+/// Says how much came, and what became of it: a part is kept unless it is of no use.
+fn broken_off(session: &Session, store: Store, failure: Failure) -> Failure {
+    let received = session.meter.received();
+    let useless = matches!(failure.exit(), Exit::File | Exit::Verification | Exit::Usage);
+    if useless || received == 0 && session.meter.total().is_none() {
+        return failure;
+    }
+    // What was written in one piece is counted where it lies.
+    let in_pieces = store.in_pieces.load(Ordering::Relaxed);
+    let bytes = store.file.len().filter(|_| !in_pieces).unwrap_or(received);
+    let of = session
+        .meter
+        .total()
+        .map_or_else(|| " of an unknown number of".to_owned(), |total| format!(" of {total}"));
+    let kept = if bytes > 0 { Arc::into_inner(store.file).and_then(PartFile::keep) } else { None };
+    let kept = match kept {
+        Some(path) if in_pieces => format!(", and are with gaps in {}", path.display()),
+        Some(path) => format!(", and are in {}", path.display()),
+        None => String::new(),
+    };
+    let exit = match failure.exit() {
+        // Whichever way the sender was lost, the file is a part.
+        Exit::Unreachable | Exit::Refused if bytes > 0 => Exit::Failed,
+        exit => exit,
+    };
+    failure.after(&format!("{bytes}{of} bytes came{kept}")).with_exit(exit)
 }
 
 /// Where connections come from.
@@ -84,19 +167,21 @@ impl Source {
 
     async fn next(&self, session: &Session, args: &FileArgs, target: &Target) -> Result<Stream, Failure> {
         let Self::Listener(listener) = self else { return session.connect(target, &args.place).await };
-        let accepting = session.accept(listener);
-        let accepted = match args.place.wait {
-            Some(wait) => tokio::time::timeout(wait, accepting).await.unwrap_or_else(|_| {
-                Err(Failure::new(Exit::Unreachable, format!("nobody connected within {wait:?}")))
-            })?,
-            None => accepting.await?,
-        };
-        accepted.ok_or_else(|| Failure::interrupted("nobody had connected"))
+        session.accept_within(listener, args.place.wait).await
     }
 }
 
 /// Greets the sender if the transfer is to be verified, and reads how it begins.
-async fn open(session: &Session, mut stream: Stream, verify: bool) -> Result<Opened, Failure> {
+async fn open(
+    session: &Session,
+    mut stream: Stream,
+    verify: bool,
+    wait: Option<Duration>,
+) -> Result<Opened, Failure> {
+    stream.guard().map_err(|error| session.net.failure("receiving", &error))?;
+    if let Some(length) = stream.announced_length() {
+        session.meter.expect(length);
+    }
     if !verify {
         return Ok(Opened { stream, opening: Opening::Plain(Vec::new()) });
     }
@@ -107,35 +192,29 @@ async fn open(session: &Session, mut stream: Stream, verify: bool) -> Result<Ope
     };
     let opening = tokio::select! {
         opening = opening => opening.map_err(|error| session.net.failure("receiving", &error))?,
-        () = session.interrupt.first() => return Err(Failure::interrupted("nothing had been sent")),
+        failure = session.breaks_off(wait) => return Err(failure),
     };
     Ok(Opened { stream, opening })
 }
 
-/// Receives what a plain peer sends: all until it closes.
+/// Receives what a plain peer sends: all until it closes. A close says that it was all, a reset that it was not.
 async fn plain(
     session: &Session,
     mut stream: Stream,
     seen: Vec<u8>,
     store: &Store,
     args: &FileArgs,
-) -> Result<Option<Copied>, Failure> {
+) -> Result<(Copied, Stream), Failure> {
     let limit = args.move_.bytes.unwrap_or(u64::MAX);
-    if let Some(bytes) = args.move_.bytes {
-        session.meter.expect(bytes);
-    }
+    let expected = args.move_.bytes.or(stream.announced_length());
+    session.meter.expect(expected.unwrap_or(0));
     let mut reader = Cursor::new(seen).chain(&mut stream).take(limit);
     let verify = args.move_.verify;
     let copied = store.copy(session, &mut reader, 0, verify).await?;
-    if args.move_.bytes.is_some_and(|expected| copied.bytes < expected) {
-        return Err(Failure::new(
-            Exit::Failed,
-            format!("the sender closed after {} of {limit} bytes", copied.bytes),
-        ));
+    if expected.is_some_and(|expected| copied.bytes != expected) {
+        return Err(Failure::new(Exit::Failed, "the sender closed before the end of the data"));
     }
-    session.observer.ended(&stream);
-    stream.shutdown().await.map_err(|error| session.net.failure("closing", &error))?;
-    Ok(Some(copied))
+    Ok((copied, stream))
 }
 
 /// Receives all parts of a verified transfer, of which the first connection has told its own.
@@ -153,7 +232,7 @@ async fn parts(
     session.meter.expect(header.total.unwrap_or(0));
     let mut opened = vec![first];
     while opened.len() < usize::from(count) {
-        let next = open(session, source.next(session, args, target).await?, true).await?;
+        let next = open(session, source.next(session, args, target).await?, true, store.wait).await?;
         match next.opening {
             Opening::Header(other) if other.fits(&header) => opened.push((next.stream, other)),
             _ => {
@@ -161,18 +240,28 @@ async fn parts(
             }
         }
     }
+    store.in_pieces.store(count > 1, Ordering::Relaxed);
     let mut receiving = JoinSet::new();
     for (stream, header) in opened {
         let store = store.clone();
         receiving.spawn(async move { store.receive_part(session, stream, header).await });
     }
-    let mut received = Vec::new();
-    while let Some(ended) = receiving.join_next().await {
-        received.push(ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??);
-    }
+    let received = all(&mut receiving).await;
+    // The others' streams are reset, and the file is theirs no more.
+    receiving.shutdown().await;
+    let received = received?;
     let extents = received.iter().map(|(offset, copied)| (*offset, copied.bytes)).collect();
     check_whole(extents, header.total)?;
     Ok(received.first().map(|(_, copied)| *copied).filter(|_| count == 1))
+}
+
+/// Waits for all parts, or for the first that fails.
+async fn all(receiving: &mut JoinSet<Result<(u64, Copied), Failure>>) -> Result<Vec<(u64, Copied)>, Failure> {
+    let mut all = Vec::new();
+    while let Some(ended) = receiving.join_next().await {
+        all.push(ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??);
+    }
+    Ok(all)
 }
 
 fn check_count(count: u16, store: &Store) -> Result<(), Failure> {
@@ -223,6 +312,7 @@ impl Store {
         let lost = |error: io::Error| session.net.failure("confirming", &error);
         verdict.write(&mut stream).await.map_err(lost)?;
         session.observer.ended(&stream);
+        stream.finish().map_err(lost)?;
         stream.shutdown().await.map_err(lost)?;
         if told != Some(copied.hash) {
             return Err(Failure::verification(format!(
@@ -243,18 +333,23 @@ impl Store {
     ) -> Result<Copied, Failure> {
         let write_failed = |error: &io::Error| Failure::file("write", &self.path, error);
         let mut writer = self.file.writer(offset).await.map_err(|error| write_failed(&error))?;
-        let copier = Copier::new(|len| session.meter.add_received(len))
-            .hashing(hash)
-            .paced(self.rate)
-            .until(&session.interrupt);
-        copier.copy(reader, &mut *writer, Framing::Plain).await.map_err(|broken| match broken {
-            Broken::Read(error) => session.net.failure("receiving", &error),
-            Broken::Write(error) => write_failed(&error),
-            Broken::Interrupted => Failure::interrupted(&format!(
-                "the file was not complete; {} is not touched",
-                self.path.display()
-            )),
-        })
+        let copier = Copier::new(|len| session.meter.add_received(len)).hashing(hash).paced(self.rate);
+        let copied = tokio::select! {
+            biased;
+            copied = copier.copy(reader, &mut *writer, Framing::Plain) => {
+                copied.map_err(|broken| match broken {
+                    Broken::Read(error) => session.net.failure("receiving", &error),
+                    Broken::Write(error) => write_failed(&error),
+                    Broken::Interrupted => session.interrupted("the transfer was not complete"),
+                })
+            }
+            failure = session.breaks_off(self.wait) => Err(failure),
+        };
+        if copied.is_err() {
+            // What came is to be found in the part. If it cannot be written, less of it is.
+            let _ = writer.flush().await;
+        }
+        copied
     }
 }
 

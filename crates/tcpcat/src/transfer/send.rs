@@ -36,7 +36,7 @@ struct Sent {
 
 /// Sends the file.
 pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
-    let kind = Kind { name: "send", data_on_stdout: false, summary: true };
+    let kind = Kind { name: "send", data_on_stdout: false, summary: true, file: true };
     let common = args.common.clone();
     let moves = args.move_.clone();
     Session::run(kind, &common, Some(&moves), |session| send(session, args, target)).await
@@ -44,9 +44,9 @@ pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
 
 async fn send(session: &'static Session, args: FileArgs, target: Target) -> Result<Outcome, Failure> {
     let parts = plan(&args).await.map_err(|error| Failure::file("read", &args.file, &error))?;
-    if let Some(total) = parts.first().and_then(|part| part.header.total) {
-        session.meter.expect(total);
-    }
+    let total = parts.first().and_then(|part| part.header.total);
+    session.meter.expect(total.unwrap_or(0));
+    session.net.carry_file(total);
     let streams = connections(session, &args, &target, parts.len()).await?;
     let started = Instant::now();
     let mut sending = JoinSet::new();
@@ -54,11 +54,40 @@ async fn send(session: &'static Session, args: FileArgs, target: Target) -> Resu
         let file = args.file.clone();
         sending.spawn(async move { send_part(session, stream, &file, part).await });
     }
+    let sent = tokio::select! {
+        biased;
+        sent = all(&mut sending) => sent,
+        failure = session.breaks_off(args.place.wait) => Err(failure),
+    };
+    match sent {
+        Ok(sent) => Ok(outcome(&args, &sent, started.elapsed())),
+        Err(failure) => {
+            // Each stream that is dropped before its end is reset.
+            sending.shutdown().await;
+            Err(broken_off(session, total, failure))
+        }
+    }
+}
+
+/// Waits for all parts, or for the first that fails.
+async fn all(sending: &mut JoinSet<Result<Sent, Failure>>) -> Result<Vec<Sent>, Failure> {
     let mut all = Vec::new();
     while let Some(ended) = sending.join_next().await {
         all.push(ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??);
     }
-    Ok(outcome(&args, &all, started.elapsed()))
+    Ok(all)
+}
+
+/// Says how far the file had come.
+fn broken_off(session: &Session, total: Option<u64>, failure: Failure) -> Failure {
+    match failure.exit() {
+        Exit::Failed | Exit::Unreachable | Exit::Interrupted | Exit::Terminated => {
+            let sent = session.meter.sent();
+            let of = total.map_or_else(String::new, |total| format!(" of {total}"));
+            failure.after(&format!("{sent}{of} bytes were sent"))
+        }
+        _ => failure,
+    }
 }
 
 fn outcome(args: &FileArgs, all: &[Sent], took: Duration) -> Outcome {
@@ -97,8 +126,7 @@ async fn connections(
     }
     let listener = session.listen(target, &args.place).await?;
     for _ in 0..count {
-        let accepted = session.accept(&listener).await?;
-        streams.push(accepted.ok_or_else(|| Failure::interrupted("nobody had connected"))?);
+        streams.push(session.accept_within(&listener, args.place.wait).await?);
     }
     Ok(streams)
 }
@@ -153,8 +181,9 @@ async fn open(file: &Path, part: &Part) -> io::Result<Box<dyn AsyncRead + Send +
 }
 
 async fn send_part(session: &Session, mut stream: Stream, file: &Path, part: Part) -> Result<Sent, Failure> {
-    let mut source = open(file, &part).await.map_err(|error| Failure::file("read", file, &error))?;
     let lost = |error: &io::Error| session.net.failure("sending", error);
+    stream.guard().map_err(|error| lost(&error))?;
+    let mut source = open(file, &part).await.map_err(|error| Failure::file("read", file, &error))?;
     let nonce = if part.verify {
         protocol::await_greeting(&mut stream).await.map_err(|error| lost(&error))?
     } else {
@@ -166,8 +195,9 @@ async fn send_part(session: &Session, mut stream: Stream, file: &Path, part: Par
                 .remedy("receive with tcpcat recv --verify, or send without -P"));
         }
         let copied = copy(session, &mut *source, &mut stream, file, &part, Framing::Plain).await?;
-        finish_plain(session, &mut stream).await?;
+        acknowledged(session, &mut stream).await?;
         session.observer.ended(&stream);
+        stream.finish().map_err(|error| lost(&error))?;
         return Ok(Sent { hash: copied.hash, confirmed: false });
     };
     part.header.write(&mut stream, nonce).await.map_err(|error| lost(&error))?;
@@ -175,6 +205,7 @@ async fn send_part(session: &Session, mut stream: Stream, file: &Path, part: Par
     protocol::write_end(&mut stream, &copied.hash).await.map_err(|error| lost(&error))?;
     let verdict = verdict(session, &mut stream).await?;
     session.observer.ended(&stream);
+    stream.finish().map_err(|error| lost(&error))?;
     stream.shutdown().await.map_err(|error| lost(&error))?;
     let expected = Verdict { bytes: copied.bytes, hash: copied.hash };
     if verdict != expected {
@@ -187,14 +218,11 @@ async fn send_part(session: &Session, mut stream: Stream, file: &Path, part: Par
 }
 
 async fn verdict(session: &Session, stream: &mut Stream) -> Result<Verdict, Failure> {
-    tokio::select! {
-        verdict = Verdict::read(stream) => verdict.map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => Failure::new(Exit::Failed, "the receiver closed without confirming")
-                .remedy("its own message says why"),
-            _ => session.net.failure("waiting for the receiver's confirmation", &error),
-        }),
-        () = session.interrupt.first() => Err(Failure::interrupted("the receiver had not confirmed yet")),
-    }
+    Verdict::read(stream).await.map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => Failure::new(Exit::Failed, "the receiver closed without confirming")
+            .remedy("its own message says why"),
+        _ => session.net.failure("waiting for the receiver's confirmation", &error),
+    })
 }
 
 async fn copy(
@@ -205,10 +233,7 @@ async fn copy(
     part: &Part,
     framing: Framing,
 ) -> Result<Copied, Failure> {
-    let copier = Copier::new(|len| session.meter.add_sent(len))
-        .hashing(part.verify)
-        .paced(part.rate)
-        .until(&session.interrupt);
+    let copier = Copier::new(|len| session.meter.add_sent(len)).hashing(part.verify).paced(part.rate);
     match copier.copy(source, stream, framing).await {
         Ok(copied) if part.header.total.is_some() && Some(copied.bytes) != part.len => {
             Err(Failure::new(Exit::File, format!("{} was cut while it was read", file.display())))
@@ -216,25 +241,14 @@ async fn copy(
         Ok(copied) => Ok(copied),
         Err(Broken::Read(error)) => Err(Failure::file("read", file, &error)),
         Err(Broken::Write(error)) => Err(session.net.failure("sending", &error)),
-        Err(Broken::Interrupted) => {
-            // The peer learns of the end in order; that it came early it learns only from a verified transfer.
-            let _ = tokio::time::timeout(CLOSE_TIME_MAX, acknowledged(session, stream)).await;
-            session.observer.ended(stream);
-            Err(Failure::interrupted("the file was not sent to its end"))
-        }
+        Err(Broken::Interrupted) => Err(session.interrupted("the transfer was not complete")),
     }
 }
 
-/// Closes the sending side and waits until the peer has acknowledged all of it, or the user interrupts.
-async fn finish_plain(session: &Session, stream: &mut Stream) -> Result<(), Failure> {
-    tokio::select! {
-        acknowledged = acknowledged(session, stream) => acknowledged,
-        () = session.interrupt.first() => Err(Failure::interrupted("not all was acknowledged")),
-    }
-}
-
+/// Closes the sending side, which says that the file is whole, and waits until the peer has acknowledged all of it.
 async fn acknowledged(session: &Session, stream: &mut Stream) -> Result<(), Failure> {
     let lost = |error: io::Error| session.net.failure("waiting for the last acknowledgement", &error);
+    stream.all_written().map_err(lost)?;
     stream.shutdown().await.map_err(lost)?;
     let mut ignored = vec![0; 64 << 10];
     loop {
@@ -252,8 +266,5 @@ async fn acknowledged(session: &Session, stream: &mut Stream) -> Result<(), Fail
         }
     }
 }
-
-/// How long the peer may take to acknowledge all after the user has interrupted.
-const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
 
 const ACKNOWLEDGED_POLL: Duration = Duration::from_millis(20);

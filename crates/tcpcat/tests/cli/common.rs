@@ -207,6 +207,21 @@ impl Scratch {
         self.0.join(name)
     }
 
+    /// Waits until a part has so many bytes; gives its name.
+    pub(crate) fn await_part(&self, least: u64) -> PathBuf {
+        let deadline = Instant::now() + TIME_MAX;
+        while Instant::now() < deadline {
+            let part = self.names().into_iter().find(|name| name.starts_with('.') && name.ends_with(".part"));
+            if let Some(part) = part.map(|name| self.path(&name))
+                && fs::metadata(&part).is_ok_and(|metadata| metadata.len() >= least)
+            {
+                return part;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no part of {least} bytes in {:?}", self.names());
+    }
+
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("a scratch directory");
         let mut names: Vec<String> = entries
@@ -223,6 +238,20 @@ impl Drop for Scratch {
     }
 }
 
+/// A file of bytes that look random.
+pub(crate) fn random_file(scratch: &Scratch, name: &str, len: usize) -> PathBuf {
+    let path = scratch.path(name);
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let byte = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    fs::write(&path, (0..len).map(byte).collect::<Vec<u8>>()).expect("a scratch file");
+    path
+}
+
 /// Asserts the exit code and gives what was said.
 pub(crate) fn said(output: &Output, code: i32) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -235,3 +264,6 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A host on tun1: the kernel's end is 10.9.1.1.
 pub(crate) const HOST1: &str = "--configure --tun tun1 --addr 10.9.1.2/24";
+
+/// A second host, on tun2: the kernel's end is 10.9.2.1.
+pub(crate) const HOST2: &str = "--configure --tun tun2 --addr 10.9.2.2/24";

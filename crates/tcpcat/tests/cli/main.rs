@@ -2,5 +2,6 @@
 
 mod common;
 mod failures;
+mod parts;
 mod traces;
 mod transfers;

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use ackclock_tests::kernel::program::have;
 
-use crate::common::{HOST1, Netns, Process, Scratch, TCPCAT, said};
+use crate::common::{HOST1, HOST2, Netns, Process, Scratch, TCPCAT, random_file, said};
 
 #[test]
 fn a_file_crosses_between_two_user_space_hosts() {
@@ -271,26 +271,9 @@ fn await_listener(netns: &Netns, port: u16) {
     ));
 }
 
-/// A file of bytes that look random.
-fn random_file(scratch: &Scratch, name: &str, len: usize) -> PathBuf {
-    let path = scratch.path(name);
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let byte = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    fs::write(&path, (0..len).map(byte).collect::<Vec<u8>>()).expect("a scratch file");
-    path
-}
-
 fn assert_same(one: &Path, other: &Path) {
     assert!(
         fs::read(one).expect("the first file") == fs::read(other).expect("the second file"),
         "they differ"
     );
 }
-
-/// A second host, on tun2: the kernel's end is 10.9.2.1.
-const HOST2: &str = "--configure --tun tun2 --addr 10.9.2.2/24";

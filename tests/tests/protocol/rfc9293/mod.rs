@@ -7,6 +7,7 @@ mod header;
 mod ip;
 mod keepalive;
 mod opening;
+mod received;
 mod receiving;
 mod retransmission;
 mod sending;

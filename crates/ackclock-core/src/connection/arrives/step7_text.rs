@@ -6,7 +6,6 @@ use ackclock_control::profile::AckPolicy;
 use super::super::Connection;
 use super::super::timers::ACK_DELAY_MAX;
 use super::{Arrival, Verdict};
-use crate::ConnectionError;
 
 impl Connection {
     pub(super) fn step7_text(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
@@ -20,7 +19,7 @@ impl Connection {
         }
         if self.orphaned {
             // RFC 9293 SHLD-3, RFC 2525 §2.16: nobody will read this; the peer must learn that it is lost.
-            self.reset(arrival.now, ConnectionError::Aborted);
+            self.abort(arrival.now);
             return Verdict::Drop;
         }
         // Bytes beyond the peer's own FIN cannot be.
@@ -101,8 +100,10 @@ impl Connection {
         let initial_window = u64::from(self.tcp.initial_window_segments.max(1)).saturating_mul(smss);
         let arrivals = self
             .rcv
+            .extras
+            .get_or_insert_default()
             .arrivals
-            .get_or_insert_with(|| Box::new(bandwidth::Receiver::new(samples_max, initial_window, smss)));
+            .get_or_insert_with(|| bandwidth::Receiver::new(samples_max, initial_window, smss));
         if at_gap {
             arrivals.on_loss();
         } else {

@@ -6,6 +6,11 @@ fn deferred() -> (Host, ListenerId) {
     Host::listening(ListenOptions { deferred: true, ..on_port(PORT) })
 }
 
+/// The reset that is exact for a client whose SYN had this number.
+fn take_back(seq: u32) -> Fields {
+    fields(Flags::RST, seq + 1, SeqNum::new(0))
+}
+
 fn incoming(host: &mut Host) -> crate::endpoint::IncomingId {
     match host.events()[..] {
         [Event::Incoming(_, id)] => id,
@@ -111,4 +116,157 @@ fn sec_b1_more_syns_than_may_wait_are_dropped_not_answered() {
         (host.endpoint.counters().dropped_syn_backlog, host.endpoint.counters().cookies_sent),
         (12, 0)
     );
+}
+
+#[test]
+fn a_reset_before_and_after_the_decision_is_told_at_once_and_once() {
+    for accepts in [false, true] {
+        let (mut host, listener) = deferred();
+        host.from(4000, syn(1000));
+        let id = incoming(&mut host);
+        if accepts {
+            assert!(host.endpoint.decide(host.now, id, Decision::Accept));
+            host.sent();
+        }
+        host.from(4000, take_back(1000));
+        assert_eq!(host.events(), [Event::IncomingGone(listener, id)], "accepted: {accepts}");
+        assert!(!host.endpoint.decide(host.now, id, Decision::Accept));
+        host.wait(Duration::from_secs(200));
+        assert_eq!(host.events(), []);
+        assert_eq!(host.endpoint.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn a_client_that_resets_and_comes_again_is_another_one() {
+    let (mut host, listener) = deferred();
+    host.from(4000, syn(1000));
+    let first = incoming(&mut host);
+    host.endpoint.decide(host.now, first, Decision::Accept);
+    host.sent();
+    host.from(4000, take_back(1000));
+    host.from(4000, syn(5000));
+    let events = host.events();
+    let [Event::IncomingGone(_, gone), Event::Incoming(_, second)] = events[..] else { panic!("{events:?}") };
+    assert_eq!(gone, first);
+    assert_ne!(second, first);
+    host.endpoint.decide(host.now, second, Decision::Accept);
+    let iss = host.sent()[0].seq;
+    host.from(4000, ack(5001, iss + 1));
+    assert_eq!(host.events(), [Event::Acceptable(listener)]);
+    let (_, came_of) = host.endpoint.accept_decided(host.now, listener).unwrap();
+    assert_eq!(came_of, Some(second));
+    host.wait(Duration::from_secs(200));
+    assert!(!host.events().iter().any(|event| matches!(event, Event::IncomingGone(..))));
+}
+
+#[test]
+fn a_syn_that_starts_afresh_within_the_window_is_told_as_an_end() {
+    let (mut host, listener) = deferred();
+    host.from(4000, syn(1000));
+    let id = incoming(&mut host);
+    host.endpoint.decide(host.now, id, Decision::Accept);
+    host.sent();
+    host.from(4000, syn(1500));
+    assert_eq!(host.events(), [Event::IncomingGone(listener, id)]);
+}
+
+#[test]
+fn what_was_never_told_is_never_told_to_be_gone() {
+    let (mut host, _) = deferred();
+    host.from(4000, syn(1000));
+    host.from(4000, take_back(1000));
+    assert_eq!(host.events(), []);
+    assert_eq!(host.endpoint.counters().half_open_ended, 1);
+}
+
+#[test]
+fn who_refused_or_dropped_a_syn_does_not_hear_of_it_again() {
+    for decision in [Decision::Reset, Decision::Drop] {
+        let (mut host, _) = deferred();
+        host.from(4000, syn(1000));
+        let id = incoming(&mut host);
+        assert!(host.endpoint.decide(host.now, id, decision));
+        host.wait(Duration::from_secs(200));
+        assert_eq!(host.events(), [], "{decision:?}");
+    }
+}
+
+#[test]
+fn the_end_of_a_syns_time_is_told_when_it_comes() {
+    for (accepts, seconds) in [(false, 60), (true, 63)] {
+        let (mut host, listener) = deferred();
+        host.from(4000, syn(1000));
+        let id = incoming(&mut host);
+        if accepts {
+            host.endpoint.decide(host.now, id, Decision::Accept);
+        }
+        host.wait(Duration::from_millis(seconds * 1000 - 1));
+        assert_eq!(host.events(), []);
+        host.wait(Duration::from_millis(2));
+        assert_eq!(host.events(), [Event::IncomingGone(listener, id)], "accepted: {accepts}");
+    }
+}
+
+#[test]
+fn a_closed_listener_tells_nothing_of_those_who_went_before() {
+    let (mut host, listener) = deferred();
+    for (seq, port) in [(1000, 4000), (2000, 4001)] {
+        host.from(port, syn(seq));
+    }
+    assert_eq!(host.events().len(), 2);
+    host.from(4000, take_back(1000));
+    host.endpoint.close_listener(host.now, listener);
+    assert_eq!(host.events(), []);
+    assert_eq!(host.endpoint.poll_timeout(), None);
+}
+
+#[test]
+fn sec_b1_those_who_come_and_go_are_bounded_as_those_who_stay() {
+    let (mut host, _) = Host::listening(ListenOptions { deferred: true, syn_backlog: 8, ..on_port(PORT) });
+    let from = |n| SocketAddr::new(IpAddr::from([10, 0, 1, n]), 4000);
+    for n in 0..8 {
+        host.give(from(n), server(), syn(1000), &[]);
+    }
+    assert_eq!(host.events().len(), 8);
+    for n in 0..8 {
+        host.give(from(n), server(), take_back(1000), &[]);
+    }
+    // They keep their places until the application has heard of them; those that it never heard of keep none.
+    for n in 8..200 {
+        host.give(from(n), server(), syn(1000), &[]);
+        host.give(from(n), server(), take_back(1000), &[]);
+    }
+    assert_eq!(host.endpoint.counters().dropped_syn_backlog, 192);
+    let waiting = host.events();
+    assert_eq!(waiting.len(), 8);
+    assert!(waiting.iter().all(|event| matches!(event, Event::IncomingGone(..))), "{waiting:?}");
+    host.give(from(201), server(), syn(1000), &[]);
+    assert!(matches!(host.events()[..], [Event::Incoming(..)]), "there is room again");
+}
+
+#[test]
+fn sec_b1_syns_beyond_the_decisions_that_may_be_pending_are_dropped_until_one_is_made() {
+    let (mut host, _) = Host::listening(ListenOptions { deferred: true, decisions_max: 3, ..on_port(PORT) });
+    for port in 0..10 {
+        assert_eq!(host.from(4000 + port, syn(1000)), []);
+    }
+    let ids: Vec<_> = host
+        .events()
+        .into_iter()
+        .map(|event| match event {
+            Event::Incoming(_, id) => id,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!((ids.len(), host.endpoint.counters().dropped_syn_backlog), (3, 7));
+    // Each way to decide, and the client's own, makes room for one.
+    host.endpoint.decide(host.now, ids[0], Decision::Accept);
+    host.endpoint.decide(host.now, ids[1], Decision::Drop);
+    host.from(4002, take_back(1000));
+    for port in 0..10 {
+        host.from(5000 + port, syn(1000));
+    }
+    let fresh = host.events().iter().filter(|event| matches!(event, Event::Incoming(..))).count();
+    assert_eq!((fresh, host.endpoint.counters().dropped_syn_backlog), (3, 14));
 }

@@ -103,6 +103,17 @@ fn a_hard_error_about_the_syn_ack_returns_to_listen_and_a_soft_one_does_not() {
 }
 
 #[test]
+fn a_hard_error_about_an_accepted_syn_is_told_to_its_deferred_listener() {
+    let (mut host, listener) = Host::listening(ListenOptions { deferred: true, ..on_port(PORT) });
+    host.from(4000, syn(1000));
+    let [Event::Incoming(_, id)] = host.events()[..] else { panic!("a SYN that waits") };
+    host.endpoint.decide(host.now, id, Decision::Accept);
+    let iss = host.sent()[0].seq;
+    give(&mut host, &error(PORT_UNREACHABLE, 0, names(4000), iss));
+    assert_eq!(host.events(), [Event::IncomingGone(listener, id)]);
+}
+
+#[test]
 fn sec_a10_a_half_open_connection_believes_only_errors_that_quote_its_syn_ack() {
     let (mut host, _) = Host::listening(on_port(PORT));
     let iss = host.from(4000, syn(1000))[0].seq;
