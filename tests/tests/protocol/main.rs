@@ -5,6 +5,7 @@ mod ecn;
 mod fuzz;
 mod pacing;
 mod profiles;
+mod receiver;
 mod recovery;
 mod rfc2525;
 mod rfc9293;

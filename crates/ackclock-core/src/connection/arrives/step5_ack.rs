@@ -33,7 +33,7 @@ impl Connection {
             }
             return Verdict::Drop;
         }
-        self.note_heard(arrival.now);
+        self.note_valid(arrival);
         if self.state == State::TimeWait {
             return Verdict::Continue;
         }
@@ -48,6 +48,12 @@ impl Connection {
     fn is_believable(&self, ack: Position) -> bool {
         let oldest = self.snd.una.back(u64::from(self.snd.max_wnd)).max(self.snd.iss + 1);
         oldest <= ack && ack <= self.snd.nxt
+    }
+
+    /// Whether the segment acknowledges what can be: a blind one does so by luck only.
+    pub(super) fn has_believable_ack(&self, arrival: &Arrival<'_>) -> bool {
+        let ack = self.snd.una.near(arrival.segment.ack);
+        arrival.segment.flags.contains(Flags::ACK) && self.is_believable(ack)
     }
 
     fn complete_crossing_open(&mut self, arrival: &Arrival<'_>, ack: Position) {

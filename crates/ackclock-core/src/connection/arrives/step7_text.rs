@@ -13,6 +13,7 @@ impl Connection {
         if arrival.segment.payload.is_empty() || !self.state.takes_text() {
             return Verdict::Continue;
         }
+        self.counts.bytes_duplicate += arrival.cut;
         if arrival.text.is_empty() {
             // A probe of our closed window, or repeated data: both wait for an answer.
             self.acks.now = true;

@@ -1,0 +1,3 @@
+//! What a receiver takes from a segment, what it reports, and what its headers say.
+
+mod discarded;
