@@ -6,7 +6,7 @@ use std::time::Duration;
 use ackclock_core::profile::Ecn;
 use ackclock_core::{Keepalive, State, TcpConfig};
 use ackclock_tests::script::{Script, Setup, modern_options, pattern, peer_syn};
-use ackclock_tests::segment::{ACK, FIN, Opt, PSH, SYN, Seg, seg};
+use ackclock_tests::segment::{ACK, FIN, Opt, PSH, RST, SYN, Seg, seg};
 
 /// Acknowledges what was never sent.
 const IMPOSSIBLE: u32 = 1_000_000;
@@ -138,4 +138,16 @@ fn blind_fin_does_not_prolong_time_wait() {
         let expected = if again { State::TimeWait } else { State::Closed };
         assert_eq!(s.state(), expected, "FIN at {seq} that acknowledges {ack}");
     }
+}
+
+/// RFC 7323 §5.2: a reset is not judged by its timestamp, in SYN-RECEIVED either.
+#[test]
+fn old_timestamp_does_not_keep_a_reset_from_a_half_open_connection() {
+    let setup = Setup { peer_options: modern_options(7), ..Setup::default() };
+    let mut s = Script::listening(&setup);
+    s.peer(peer_syn(&setup));
+    s.take_sent();
+    s.peer(seg(RST).seq(1).opt(Opt::Timestamps(1, 0)));
+    s.nothing();
+    assert_eq!(s.host.next_timeout(), None, "nothing of it is left");
 }
