@@ -91,7 +91,9 @@ impl Connection {
     /// RFC 8985 §7.4.2: the probe was answered. If nobody says that it was not needed, what it repeated had been lost.
     fn end_tail_probe(&mut self, now: Instant, outcome: &AckOutcome) {
         let Some(end) = self.recovery.tail_probe else { return };
-        if self.snd.una < end && !outcome.duplicate_reported {
+        // A duplicate reported beyond a gap tells that the probe arrived, and nothing of what is below it: another probe
+        // would learn no more, and put the timeout off.
+        if self.snd.una < end {
             return;
         }
         self.recovery.tail_probe = None;
