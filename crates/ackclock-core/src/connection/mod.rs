@@ -2,10 +2,11 @@
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
 //! (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; that there is nothing, in [`quiet`]; how it is spaced in [`pacer`]; deadlines are in [`timeouts`];
+//! bytes in [`header`]; what acknowledgements report, in [`acks`]; that there is nothing, in [`quiet`]; how it is spaced in [`pacer`]; deadlines are in [`timeouts`];
 //! losses are judged in [`loss`], and that judgement in [`undo`]; what of all this a trace tells, in [`tracing`]; marks are negotiated, told and answered in [`ecn`]; what the congestion controller is told
 //! is in [`controller`].
 
+mod acks;
 mod arrives;
 mod calls;
 mod choices;
@@ -40,6 +41,7 @@ use ackclock_control::congestion::{Controller, StartUp, Validation};
 use ackclock_control::rtt::RttEstimator;
 use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
 
+use self::acks::Acks;
 use self::ecn::EcnState;
 use self::limiter::Limiter;
 use self::loss::RecoveryState;
@@ -124,19 +126,6 @@ struct Extras {
     start_up: Option<Box<StartUp>>,
     /// What the receiver makes of the peer's slow start.
     arrivals: Option<Box<bandwidth::Receiver>>,
-}
-
-/// Acknowledgements that are owed.
-#[derive(Clone, Copy, Debug, Default)]
-struct Acks {
-    /// Full-sized segments, or their worth, received since the last acknowledgement was sent.
-    segments: u32,
-    /// One is to leave at once.
-    now: bool,
-    /// Without SACK, the peer counts duplicates: so many more are to leave, one for each segment beyond the gap.
-    repeats: u8,
-    /// The next reports this as received twice (RFC 2883).
-    duplicate: Option<(SeqNum, SeqNum)>,
 }
 
 /// A segment that answers one that was not accepted.

@@ -8,6 +8,7 @@ use ackclock_control::rtt::RttEstimator;
 use ackclock_control::time::nanos;
 use ackclock_wire::{HeaderTemplate, SeqNum, TcpOptions};
 
+use super::acks::Acks;
 use super::ecn::EcnState;
 use super::ecn::negotiation::Agreement;
 use super::limiter::Limiter;
@@ -17,7 +18,7 @@ use super::sender::Sender;
 use super::timers::Timers;
 use super::timestamps::Timestamps;
 use super::tracing::Trace;
-use super::{Acks, Connection, Counts, Delivery, GiveUp, Pending, State};
+use super::{Connection, Counts, Delivery, GiveUp, Pending, State};
 use crate::budget::Budget;
 use crate::position::Position;
 use crate::recovery::Scoreboard;

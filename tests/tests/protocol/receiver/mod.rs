@@ -1,3 +1,4 @@
 //! What a receiver takes from a segment, what it reports, and what its headers say.
 
 mod discarded;
+mod reports;

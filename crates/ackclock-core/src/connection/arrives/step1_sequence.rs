@@ -93,9 +93,8 @@ impl Connection {
         }
         if repeated {
             self.counts.bytes_duplicate += arrival.segment.payload.len() as u64;
-            if self.sack && !arrival.segment.payload.is_empty() {
-                // RFC 2883 §4.1: the next acknowledgement reports what came twice.
-                self.acks.duplicate = Some((arrival.start.seq(), end.seq()));
+            if self.state.is_synchronized() && !arrival.segment.payload.is_empty() {
+                self.report_duplicate(arrival.start, end);
             }
         }
         if repeated || self.limiter.allow(arrival.now, Provocation::Unacceptable) {
