@@ -43,11 +43,14 @@ impl Timestamps {
         self.recent
     }
 
-    /// How long ago we sent a segment with this TSval, in whole milliseconds; `None` for a value that we cannot have sent
-    /// within the last half hour.
-    pub(crate) fn since_echoed(&self, now: Instant, echoed: u32) -> Option<Duration> {
+    /// How long ago, at least and at most, we sent a segment with this TSval: the clock has ticked once between the two.
+    /// `None` for a value that we cannot have sent within the last half hour.
+    pub(crate) fn age(&self, now: Instant, echoed: u32) -> Option<(Duration, Duration)> {
         let ticks = self.value(now).wrapping_sub(echoed);
-        (echoed != 0 && ticks < 1_800_000).then(|| Duration::from_millis(u64::from(ticks)))
+        let since_tick = Duration::from_nanos(now.as_nanos() % NANOS_PER_TICK);
+        let most = Duration::from_millis(u64::from(ticks)) + since_tick;
+        let least = most.saturating_sub(Duration::from_nanos(NANOS_PER_TICK));
+        (echoed != 0 && ticks < 1_800_000).then_some((least, most))
     }
 
     /// PAWS (RFC 7323 §5.3 R1): whether a segment with this TSval is an old duplicate.
@@ -70,6 +73,8 @@ impl Timestamps {
         self.recent_at = Some(now);
     }
 }
+
+const NANOS_PER_TICK: u64 = 1_000_000;
 
 /// The millisecond clock behind all TSvals, before the offset.
 #[expect(clippy::cast_possible_truncation, reason = "the clock wraps")]

@@ -2,3 +2,4 @@
 
 mod discarded;
 mod reports;
+mod stamps;

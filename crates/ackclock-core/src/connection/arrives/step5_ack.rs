@@ -206,10 +206,14 @@ impl Connection {
     }
 
     /// RFC 9293 MUST-18: Karn's rule. What was sent once gives a sample; of what was sent more often, only the echoed
-    /// timestamp tells which transmission was answered (RFC 7323 §4.3). It counts milliseconds, so short round trips
-    /// are left to those, unless the path has become slower than was thought.
+    /// timestamp tells which transmission was answered (RFC 7323 §4.3).
     fn sample_round_trip(&mut self, arrival: &Arrival<'_>, advanced: u64, outcome: &AckOutcome) {
         let now = arrival.now;
+        if self.reports_duplicate(arrival) {
+            // What it acknowledges had arrived before, and its stamp is older than that: the duplicate drew the answer.
+            self.rtt.on_segment_retransmitted();
+            return;
+        }
         if outcome.retransmission_acked {
             self.rtt.on_segment_retransmitted();
         } else if let Some(moment) = outcome.newest {
@@ -221,15 +225,34 @@ impl Connection {
             }
             return;
         }
-        if let (Some(timestamps), Some((_, echoed))) = (self.timestamps, arrival.segment.options.timestamps)
-            && advanced > 0
+        // RFC 7323 §4.1: only an acknowledgement that advances SND.UNA. Short round trips are left to what was sent once,
+        // unless the path has become slower than was thought.
+        if advanced > 0
             && !self.rtt.times_one_segment()
-            && let Some(rtt) = timestamps.since_echoed(now, echoed)
+            && let Some(rtt) = self.round_trip_by_stamp(arrival, outcome)
             && (rtt >= TICKS_MATTER || rtt > self.rtt.srtt())
         {
             self.rtt.on_sample(rtt);
             self.trace_round_trip(now);
         }
+    }
+
+    /// The shortest round trip that the echoed timestamp allows, and the times of sending of what is acknowledged: a stamp
+    /// counts milliseconds, which may be many round trips.
+    fn round_trip_by_stamp(&self, arrival: &Arrival<'_>, outcome: &AckOutcome) -> Option<Duration> {
+        let (_, echoed) = arrival.segment.options.timestamps?;
+        let (least, most) = self.timestamps?.age(arrival.now, echoed)?;
+        let since = |at| arrival.now.saturating_since(at);
+        // What was answered left no later than the newest transmission; and it took no longer than what was sent once.
+        let (newest, _) = outcome.newest_any?;
+        let once = outcome.newest.map_or(most, |moment| since(moment.at));
+        Some(least.max(since(newest.at)).min(most).min(once))
+    }
+
+    /// Whether the segment reports something received twice (RFC 2883).
+    fn reports_duplicate(&self, arrival: &Arrival<'_>) -> bool {
+        let ack = self.snd.una.near(arrival.segment.ack);
+        reported_duplicate(ack, arrival.segment.options.sack.as_slice()).is_some()
     }
 
     fn tell_controller(
@@ -249,7 +272,7 @@ impl Connection {
             bytes_cumulative: advanced,
             rtt: outcome
                 .newest
-                .filter(|_| !outcome.retransmission_acked)
+                .filter(|_| !outcome.retransmission_acked && !self.reports_duplicate(arrival))
                 .map(|sent| now.saturating_since(sent.at)),
             srtt: self.rtt.srtt(),
             rtt_min: self.rtt.rtt_min(),
