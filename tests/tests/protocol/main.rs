@@ -6,6 +6,7 @@ mod experiment;
 mod fuzz;
 mod pacing;
 mod profiles;
+mod receiver;
 mod recovery;
 mod rfc2525;
 mod rfc9293;

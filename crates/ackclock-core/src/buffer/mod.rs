@@ -1,5 +1,6 @@
 //! Buffers of one connection: taken on demand, bounded, given back when idle.
 
+mod block_order;
 mod ranges;
 mod receive;
 mod ring;

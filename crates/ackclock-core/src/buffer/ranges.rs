@@ -121,6 +121,15 @@ impl RangeSet {
         self.ends.range(..=at).next_back().map(|(&start, &end)| (start, end)).filter(|&(_, end)| at < end)
     }
 
+    /// The first stretch of `start..end` that the set covers.
+    pub(crate) fn first_overlap(&self, start: Position, end: Position) -> Option<(Position, Position)> {
+        let (from, until) = match self.containing(start) {
+            Some((_, until)) => (start, until),
+            None => self.ends.range(start..end).next().map(|(&from, &until)| (from, until))?,
+        };
+        (from < end).then(|| (from, until.min(end)))
+    }
+
     /// The lowest range.
     pub(crate) fn first(&self) -> Option<(Position, Position)> {
         self.ends.first_key_value().map(|(&start, &end)| (start, end))

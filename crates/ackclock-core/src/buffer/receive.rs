@@ -1,7 +1,8 @@
 //! Reassembly: bytes in order to read, bytes ahead of a gap to keep (RFC 9293 SHLD-31).
 
-use ackclock_wire::SackBlocks;
+use ackclock_wire::{SackBlocks, SeqNum};
 
+use super::block_order::BlockOrder;
 use super::{RangeSet, Ring};
 use crate::budget::Budget;
 use crate::position::Position;
@@ -15,8 +16,8 @@ pub(crate) struct ReceiveBuffer {
     ring: Ring,
     next: Position,
     ahead: RangeSet,
-    /// Places in the ranges ahead that were touched last, newest first: the order of SACK blocks.
-    recent: [Option<Position>; 4],
+    /// Made at the first gap.
+    order: Option<Box<BlockOrder>>,
 }
 
 /// What became of a segment's text.
@@ -26,6 +27,8 @@ pub(crate) struct Received {
     pub(crate) advanced: u64,
     /// Bytes that had been received before.
     pub(crate) duplicate: u64,
+    /// The first stretch of them.
+    pub(crate) repeated: Option<(Position, Position)>,
     /// Whether the text lies beyond a gap.
     pub(crate) out_of_order: bool,
     /// Whether it was dropped for want of memory or of room in the list of ranges.
@@ -38,7 +41,7 @@ impl ReceiveBuffer {
 
     /// A buffer whose first byte will be at `next`.
     pub(crate) fn new(next: Position, budget: &Budget) -> Self {
-        Self { ring: Ring::new(budget), next, ahead: RangeSet::default(), recent: [None; 4] }
+        Self { ring: Ring::new(budget), next, ahead: RangeSet::default(), order: None }
     }
 
     /// Nothing was received yet and the first byte will be at `next`.
@@ -83,8 +86,13 @@ impl ReceiveBuffer {
         let end = start + data.len() as u64;
         let from = start.max(self.next);
         if from >= end {
-            return Received { duplicate: data.len() as u64, ..Received::default() };
+            return Received {
+                duplicate: data.len() as u64,
+                repeated: (start < end).then_some((start, end)),
+                ..Received::default()
+            };
         }
+        let repeated = self.ahead.first_overlap(from, end);
         let touches = |at| self.ahead.containing(at).is_some();
         let begins_range = || from > self.next && !touches(from.back(1)) && !touches(from) && !touches(end);
         if self.ahead.len() >= Self::RANGES_MAX && begins_range() {
@@ -104,10 +112,18 @@ impl ReceiveBuffer {
         }
         self.ahead.insert(from, end);
         let advanced = self.take_in_order();
-        if advanced == 0 {
-            self.remember(from);
+        let order = self.order.get_or_insert_default();
+        match self.ahead.containing(from) {
+            Some(range) => order.touch(range, from),
+            None => order.remove_before(self.next),
         }
-        Received { advanced, duplicate: data.len() as u64 - fresh, out_of_order: from > next, dropped: false }
+        Received {
+            advanced,
+            duplicate: data.len() as u64 - fresh,
+            repeated,
+            out_of_order: from > next,
+            dropped: false,
+        }
     }
 
     /// Makes readable what no gap precedes any more.
@@ -120,25 +136,26 @@ impl ReceiveBuffer {
         advanced
     }
 
-    fn remember(&mut self, place: Position) {
-        let range = self.ahead.containing(place);
-        let ahead = &self.ahead;
-        let mut kept = self
-            .recent
-            .into_iter()
-            .flatten()
-            .filter(|&other| ahead.containing(other).is_some() && ahead.containing(other) != range);
-        self.recent = [Some(place), kept.next(), kept.next(), kept.next()];
+    /// The SACK blocks of the next segment, at most `max`: the one that holds `first`, if any does, then those that were
+    /// not reported yet, then others, the most recently received first in each case (RFC 2018 §4).
+    pub(crate) fn sack_blocks(&self, first: Option<Position>, max: usize) -> SackBlocks {
+        self.order.as_ref().map(|order| order.blocks(&self.ahead, first, max)).unwrap_or_default()
     }
 
-    /// SACK blocks, the most recently received first (RFC 2018 §4), at most `max`.
-    pub(crate) fn sack_blocks(&self, max: usize) -> SackBlocks {
-        let mut blocks = SackBlocks::default();
-        let ranges = self.recent.iter().flatten().filter_map(|&place| self.ahead.containing(place));
-        for (start, end) in ranges.take(max) {
-            blocks.push(start.seq(), end.seq());
+    /// These blocks left on a segment.
+    #[inline]
+    pub(crate) fn on_reported(&mut self, blocks: &[(SeqNum, SeqNum)]) {
+        if let Some(order) = &mut self.order
+            && !blocks.is_empty()
+        {
+            order.on_reported(blocks);
         }
-        blocks
+    }
+
+    /// Whether a block waits to be reported for the first time.
+    #[inline]
+    pub(crate) fn owes_report(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| order.has_fresh())
     }
 
     /// Copies readable bytes out without taking them.
@@ -169,6 +186,7 @@ impl ReceiveBuffer {
     pub(crate) fn release_if_empty(&mut self) {
         if self.ring.len() == 0 && self.ahead.is_empty() {
             self.ring.release();
+            self.order = None;
         }
     }
 
@@ -176,13 +194,14 @@ impl ReceiveBuffer {
     /// memory is given back.
     pub(crate) fn finish(&mut self) {
         self.ahead.clear();
-        self.recent = [None; 4];
+        self.order = None;
         self.ring.shrink();
     }
 
     /// Forgets what waits ahead and what could be read.
     pub(crate) fn clear(&mut self) {
         self.ahead.clear();
+        self.order = None;
         self.ring.release();
     }
 }
@@ -214,7 +233,8 @@ mod tests {
         let mut buffer = buffer();
         buffer.insert(at(4), b"EFGH");
         let received = buffer.insert(at(0), b"abcdefghij");
-        assert_eq!(received, Received { advanced: 10, duplicate: 4, out_of_order: false, dropped: false });
+        let repeated = Some((at(4), at(8)));
+        assert_eq!(received, Received { advanced: 10, duplicate: 4, repeated, ..Received::default() });
         assert_eq!(read_all(&mut buffer), b"abcdEFGHij");
     }
 
@@ -224,11 +244,11 @@ mod tests {
         for start in [10, 30, 20] {
             buffer.insert(at(start), b"xx");
         }
-        let blocks = buffer.sack_blocks(3);
+        let blocks = buffer.sack_blocks(None, 3);
         let starts: Vec<_> = blocks.as_slice().iter().map(|&(left, _)| left).collect();
         assert_eq!(starts, [at(20).seq(), at(30).seq(), at(10).seq()]);
         buffer.insert(at(12), &[0; 8]);
-        let blocks = buffer.sack_blocks(3);
+        let blocks = buffer.sack_blocks(None, 3);
         assert_eq!(blocks.as_slice(), [(at(10).seq(), at(22).seq()), (at(30).seq(), at(32).seq())]);
     }
 

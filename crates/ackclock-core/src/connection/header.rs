@@ -1,4 +1,4 @@
-//! The header of a segment, and what sending it settles: acknowledgements, the window offered.
+//! The header of a segment.
 
 use std::num::NonZeroU16;
 
@@ -6,8 +6,7 @@ use ackclock_wire::packet::ChecksumState;
 use ackclock_wire::template::{Fields, HEADER_MAX, TxChecksum};
 use ackclock_wire::{Flags, TcpOptions};
 
-use super::timers::Timers;
-use super::{Acks, Connection};
+use super::Connection;
 use crate::position::Position;
 use crate::trace::SendReason;
 use crate::{Instant, Limits};
@@ -70,7 +69,8 @@ impl Connection {
         self.counts.segments_sent += segments;
         self.trace_sent(now, segment, &fields);
         if fields.flags.contains(Flags::ACK) {
-            self.ack_was_sent(&fields);
+            let pure_ack = segment.payload_len == 0 && !fields.flags.intersects(Flags::SYN | Flags::RST);
+            self.ack_was_sent(&fields, pure_ack);
         }
         Outgoing {
             header_len,
@@ -91,9 +91,7 @@ impl Connection {
         } else if flags.contains(Flags::RST) {
             TcpOptions::default()
         } else {
-            let mut options = self.data_options(now);
-            options.accecn = self.ecn_option(true, !options.sack.is_empty());
-            options
+            self.ack_options(now)
         };
         let window = if syn { self.rcv.offer_unscaled() } else { self.rcv.offer() };
         let mut urgent = 0;
@@ -112,22 +110,6 @@ impl Connection {
             urgent,
             ecn,
             options,
-        }
-    }
-
-    /// An acknowledgement left, on whatever segment: none is owed any more (RFC 9293 MUST-58).
-    fn ack_was_sent(&mut self, fields: &Fields) {
-        let reported = fields.options.sack.as_slice().first().copied() == self.acks.duplicate;
-        let duplicate = self.acks.duplicate.filter(|_| !reported);
-        let repeats = self.acks.repeats.saturating_sub(1);
-        self.acks = Acks { duplicate, repeats, now: self.acks.repeats > 0, ..Acks::default() };
-        self.timers.delayed_ack = Timers::UNSET;
-        self.ecn_was_told(fields.options.accecn.is_some());
-        if let Some(arrivals) = self.rcv.extras.as_mut().and_then(|extras| extras.arrivals.as_mut()) {
-            arrivals.on_ack_sent();
-        }
-        if let Some(timestamps) = &mut self.timestamps {
-            timestamps.last_ack_sent = self.rcv.nxt;
         }
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4; the user's calls
 //! (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; [`quiet`] finds that nothing does; deadlines are in [`timeouts`]; what a trace tells is in
-//! [`tracing`]; ECN marks are negotiated, echoed and read in [`ecn`]. What is outstanding, lost, or may be sent is the
-//! business of [`Flight`].
+//! bytes in [`header`]; what acknowledgements report, in [`acks`]; [`quiet`] finds that nothing leaves; deadlines are in
+//! [`timeouts`]; what a trace tells is in [`tracing`]; ECN marks are negotiated, echoed and read in [`ecn`]. What is
+//! outstanding, lost, or may be sent is the business of [`Flight`].
 
+mod acks;
 mod arrives;
 mod calls;
 mod choices;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 
 use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
 
+use self::acks::Acks;
 use self::ecn::EcnState;
 use self::limiter::Limiter;
 use self::receiver::Receiver;
@@ -96,19 +98,6 @@ pub struct Connection {
     soft_error: Option<IcmpError>,
     orphaned: bool,
     trace: Trace,
-}
-
-/// Acknowledgements that are owed.
-#[derive(Clone, Copy, Debug, Default)]
-struct Acks {
-    /// Full-sized segments, or their worth, received since the last acknowledgement was sent.
-    segments: u32,
-    /// One is to leave at once.
-    now: bool,
-    /// Without SACK, the peer counts duplicates: so many more are to leave, one for each segment beyond the gap.
-    repeats: u8,
-    /// The next reports this as received twice (RFC 2883).
-    duplicate: Option<(SeqNum, SeqNum)>,
 }
 
 /// A segment that answers one that was not accepted.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ackclock_control::time::nanos;
 use ackclock_wire::{Experiment, HeaderTemplate, SeqNum, TcpOptions};
 
+use super::acks::Acks;
 use super::ecn::EcnState;
 use super::ecn::negotiation::Agreement;
 use super::limiter::Limiter;
@@ -13,7 +14,7 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::timers::Timers;
 use super::timestamps::Timestamps;
-use super::{Acks, Connection, Counts, GiveUp, Pending, State, lend};
+use super::{Connection, Counts, GiveUp, Pending, State, lend};
 use crate::budget::Budget;
 use crate::position::Position;
 use crate::sending::Flight;

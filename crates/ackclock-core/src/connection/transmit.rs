@@ -1,7 +1,7 @@
 //! What to send next, and why: a reply, a SYN, lost data, a probe, new data, an acknowledgement, in this order.
 
+use ackclock_wire::Flags;
 use ackclock_wire::template::HEADER_MAX;
-use ackclock_wire::{Flags, TcpOptions};
 
 use super::header::{Outgoing, Segment};
 use super::{Connection, Reply, State, lend};
@@ -45,7 +45,7 @@ impl Connection {
         match self.state {
             State::Closed | State::Listen => return None,
             State::SynSent | State::SynReceived => return self.handshake_segment(now),
-            _ if self.owes_handshake_ack() => {
+            _ if self.owes_handshake_ack() || self.owes_pure_ack() => {
                 return Some(Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack));
             }
             _ => {}
@@ -242,25 +242,5 @@ impl Connection {
         }
         self.update_send_timer(now);
         self.flight.arm_tail_probe(now);
-    }
-
-    /// Options of a data segment.
-    pub(super) fn data_options(&self, now: Instant) -> TcpOptions {
-        let mut options = TcpOptions {
-            timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
-            ..TcpOptions::default()
-        };
-        if self.sack && (self.rcv.buffer.has_gap() || self.acks.duplicate.is_some()) {
-            let max = if options.timestamps.is_some() { 3 } else { 4 };
-            if let Some((left, right)) = self.acks.duplicate {
-                options.sack.push(left, right);
-            }
-            let room = max - options.sack.as_slice().len();
-            for &(left, right) in self.rcv.buffer.sack_blocks(room).as_slice() {
-                options.sack.push(left, right);
-            }
-        }
-        options.accecn = self.ecn_option(false, !options.sack.is_empty());
-        options
     }
 }

@@ -271,8 +271,8 @@ impl HalfOpen {
             return Verdict::Repeat;
         }
 
-        // First, the sequence number; RFC 7323 §5.3 R1 puts the timestamp before it.
-        let old = self.has_old_timestamp(segment);
+        // First, the sequence number; RFC 7323 §5.3 R1 puts the timestamp before it, of all but a reset (§5.2).
+        let old = self.has_old_timestamp(segment) && !flags.contains(Flags::RST);
         if old || !acceptable(segment.seq, segment.seq_len(), rcv_nxt, u32::from(window)) {
             return if flags.contains(Flags::RST) { Verdict::Drop } else { self.acknowledge(now) };
         }

@@ -9,6 +9,7 @@ use super::policy::{Policy, Progress, Seen};
 use super::scoreboard::AckOutcome;
 use super::undo;
 use super::{Call, Echo, Flight, Policies};
+use crate::Instant;
 use crate::position::Position;
 use crate::trace::{LossRule, WindowCause};
 
@@ -41,7 +42,16 @@ pub(crate) struct AckNews {
     /// Bytes in flight before it.
     prior_in_flight: u64,
     prior_una: Position,
+    reports_duplicate: bool,
     outcome: AckOutcome,
+}
+
+impl Acknowledgement<'_> {
+    /// Whether it reports something received twice (RFC 2883).
+    #[inline]
+    fn reports_duplicate(&self) -> bool {
+        !self.sack.is_empty() && undo::reported_duplicate(self.ack, self.sack).is_some()
+    }
 }
 
 impl AckNews {
@@ -111,6 +121,7 @@ impl Flight {
             return false;
         }
         news.advanced = advanced;
+        news.reports_duplicate = seen.reports_duplicate();
         call.trace.acked(call.now, seen.ack, duplicate, seen.window, seen.sack);
         self.take_samples(call, seen, advanced, outcome);
         if advanced > 0 {
@@ -140,7 +151,7 @@ impl Flight {
     }
 
     fn take_sack_blocks(&mut self, seen: &Acknowledgement<'_>, outcome: &mut AckOutcome) {
-        outcome.duplicate_reported = undo::reported_duplicate(seen.ack, seen.sack).is_some();
+        outcome.duplicate_reported = seen.reports_duplicate();
         for &(left, right) in seen.sack {
             let (left, right) = (self.una.near(left), self.una.near(right));
             if self.una < right && left < right && right <= self.nxt && left > self.una {
@@ -176,8 +187,7 @@ impl Flight {
     }
 
     /// RFC 9293 MUST-18: Karn's rule. What was sent once gives a sample; of what was sent more often, only the echoed
-    /// timestamp tells which transmission was answered (RFC 7323 §4.3). It counts milliseconds, so short round trips
-    /// are left to those, unless the path has become slower than was thought.
+    /// timestamp tells which transmission was answered (RFC 7323 §4.3).
     fn sample_round_trip(
         &mut self,
         call: &mut Call<'_>,
@@ -187,6 +197,11 @@ impl Flight {
     ) {
         let now = call.now;
         let rtt = self.rto.estimator_mut();
+        if seen.reports_duplicate() {
+            // What it acknowledges had arrived before, and its stamp is older than that: the duplicate drew the answer.
+            rtt.on_segment_retransmitted();
+            return;
+        }
         if outcome.retransmission_acked {
             rtt.on_segment_retransmitted();
         } else if let Some(moment) = outcome.newest {
@@ -198,12 +213,14 @@ impl Flight {
             }
             return;
         }
+        // RFC 7323 §4.1: only an acknowledgement that advances SND.UNA. Short round trips are left to what was sent once,
+        // unless the path has become slower than was thought.
         if advanced > 0
             && !rtt.times_one_segment()
-            && let Some(age) = seen.echo.and_then(|echo| echo.age(now))
-            && (age >= TICKS_MATTER || age > rtt.srtt())
+            && let Some(sample) = round_trip_by_stamp(now, seen, outcome)
+            && (sample >= TICKS_MATTER || sample > rtt.srtt())
         {
-            rtt.on_sample(age);
+            rtt.on_sample(sample);
             call.trace.round_trip(now, rtt);
         }
     }
@@ -284,7 +301,7 @@ impl Flight {
             bytes_cumulative: news.advanced,
             rtt: outcome
                 .newest
-                .filter(|_| !outcome.retransmission_acked)
+                .filter(|_| !outcome.retransmission_acked && !news.reports_duplicate)
                 .map(|sent| now.saturating_since(sent.at)),
             srtt: rtt.srtt(),
             rtt_min: rtt.rtt_min(),
@@ -312,4 +329,15 @@ impl Flight {
             self.episode.force();
         }
     }
+}
+
+/// The shortest round trip that the echoed timestamp allows, and the times of sending of what is acknowledged: a stamp
+/// counts milliseconds, which may be many round trips.
+fn round_trip_by_stamp(now: Instant, seen: &Acknowledgement<'_>, outcome: &AckOutcome) -> Option<Duration> {
+    let (least, most) = seen.echo?.age(now)?;
+    let since = |at| now.saturating_since(at);
+    // What was answered left no later than the newest transmission; and it took no longer than what was sent once.
+    let (newest, _) = outcome.newest_any?;
+    let once = outcome.newest.map_or(most, |moment| since(moment.at));
+    Some(least.max(since(newest.at)).min(most).min(once))
 }

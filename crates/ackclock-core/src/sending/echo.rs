@@ -23,11 +23,14 @@ impl Echo {
         self.ticks
     }
 
-    /// How long ago that was, in whole milliseconds; `None` for a value that cannot have been sent within the last half
-    /// hour.
-    pub(super) fn age(self, now: Instant) -> Option<Duration> {
+    /// How long ago that was, at least and at most: the clock has ticked once between the two. `None` for a value that
+    /// cannot have been sent within the last half hour.
+    pub(super) fn age(self, now: Instant) -> Option<(Duration, Duration)> {
         let ticks = clock(now).wrapping_sub(self.ticks);
-        (!self.is_zero && ticks < 1_800_000).then(|| Duration::from_millis(u64::from(ticks)))
+        let since_tick = Duration::from_nanos(now.as_nanos() % NANOS_PER_TICK);
+        let most = Duration::from_millis(u64::from(ticks)) + since_tick;
+        let least = most.saturating_sub(Duration::from_nanos(NANOS_PER_TICK));
+        (!self.is_zero && ticks < 1_800_000).then_some((least, most))
     }
 
     /// Whether the segment that is answered left in an earlier tick than `at`.
@@ -36,6 +39,8 @@ impl Echo {
         age != 0 && age < 1 << 31
     }
 }
+
+const NANOS_PER_TICK: u64 = 1_000_000;
 
 /// The millisecond clock behind all TSvals, before the offset (RFC 7323 §5.4: 1 ms to 1 s a tick).
 #[expect(clippy::cast_possible_truncation, reason = "the clock wraps")]

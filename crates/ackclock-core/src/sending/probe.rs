@@ -130,7 +130,9 @@ impl Flight {
     #[inline]
     pub(super) fn end_tail_probe(&mut self, call: &mut Call<'_>, outcome: &AckOutcome) {
         let Some(end) = self.probe.end_seq else { return };
-        if self.una < end && !outcome.duplicate_reported {
+        // A duplicate reported beyond a gap tells that the probe arrived, and nothing of what is below it: another probe
+        // would learn no more, and put the timeout off.
+        if self.una < end {
             return;
         }
         self.probe.end_seq = None;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ackclock_core::TcpConfig;
 use ackclock_core::profile::{Recovery, UndoChoice};
-use ackclock_tests::script::{Script, Setup};
+use ackclock_tests::script::{Script, Setup, pattern};
 use ackclock_tests::segment::{ACK, Opt, seg};
 
 use super::path::{MSS, Path, tcp};
@@ -132,4 +132,31 @@ fn recovery_by_the_timer_goes_on_when_new_data_proved_nothing() {
         let info = path.transfer(48);
         assert_eq!(info.timeouts, 1, "{policy:?}: {:?}", path.again());
     }
+}
+
+#[test]
+fn probe_that_is_reported_as_a_duplicate_beyond_a_gap_does_not_put_the_timeout_off() {
+    let mut s = accepted(Recovery::RackTlp, 11);
+    s.update(|connection, now| {
+        connection.write(now, &pattern(1, 10 * SMSS + 700)).expect("there is room");
+        connection.shutdown(now).expect("it is open");
+    });
+    s.take_sent();
+    s.advance(Duration::from_millis(5));
+    s.peer_ack(1, at(2));
+    // The second segment is lost, and lost again. The peer holds the rest, but its blocks do not cover the FIN.
+    let held = (at(3), at(11) + 700);
+    s.peer(sack(at(2), &[held]));
+    let start = s.now();
+    let mut probes = 0;
+    while s.info().timeouts == 0 {
+        assert!(s.now().saturating_since(start) < Duration::from_millis(300), "{probes} probes, no timeout");
+        for segment in s.take_sent().iter().filter(|segment| segment.seq >= at(11)) {
+            probes += 1;
+            let repeated = (segment.seq, segment.seq + segment.payload.len() as u32);
+            s.peer(sack(at(2), &[repeated, held]));
+        }
+        s.advance(Duration::from_millis(1));
+    }
+    assert!((1..=2).contains(&probes), "{probes}");
 }

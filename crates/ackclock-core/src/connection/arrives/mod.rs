@@ -28,9 +28,13 @@ pub(super) struct Arrival<'a> {
     codepoint: Codepoint,
     /// SEG.SEQ.
     start: Position,
+    /// Whether its sequence number lies where it may.
+    acceptable: bool,
     /// The text left after trimming to the window, and where it begins.
     text: &'a [u8],
     text_start: Position,
+    /// Bytes cut off in front of it: they had been received before.
+    cut: u64,
     /// Whether the FIN lies within the window.
     fin: bool,
 }
@@ -80,8 +84,10 @@ impl Connection {
             segments,
             codepoint,
             start,
+            acceptable: false,
             text: segment.payload,
             text_start,
+            cut: 0,
             fin: false,
         };
         // The order is the RFC's; any other is a bug. Its third step, security, has no content here.
@@ -98,6 +104,22 @@ impl Connection {
                 return;
             }
         }
+    }
+
+    /// The segment has passed the check of its ACK field: from here on it is the peer's, and what its headers say counts.
+    // Deviation from RFC 7323 §5.3 R3, which takes the timestamp before the ACK field is looked at: a blind segment at
+    // RCV.NXT could set TS.Recent so far ahead that PAWS drops all that the peer sends. RFC 5961 §5.2 discards such a
+    // segment, and what is discarded leaves nothing behind.
+    fn note_valid(&mut self, arrival: &Arrival<'_>) {
+        if arrival.acceptable {
+            if let (Some(timestamps), Some((value, _))) =
+                (&mut self.timestamps, arrival.segment.options.timestamps)
+            {
+                timestamps.update(arrival.now, value, arrival.start);
+            }
+            self.note_codepoint(arrival.segment, arrival.segments, arrival.codepoint);
+        }
+        self.note_heard(arrival.now);
     }
 
     /// The peer was heard of: its silence begins anew.

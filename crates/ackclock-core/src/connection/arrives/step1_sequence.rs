@@ -21,12 +21,7 @@ impl Connection {
         if !self.is_acceptable(arrival) {
             return self.unacceptable(arrival);
         }
-        if let (Some(timestamps), Some((value, _)), false) =
-            (&mut self.timestamps, arrival.segment.options.timestamps, reset)
-        {
-            timestamps.update(arrival.now, value, arrival.start);
-        }
-        self.note_codepoint(arrival.segment, arrival.segments, arrival.codepoint);
+        arrival.acceptable = true;
         self.trim_to_window(arrival);
         Verdict::Continue
     }
@@ -87,18 +82,19 @@ impl Connection {
     /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`, at a limited rate unless the peer plainly repeats data, which it does
     /// until it hears that the data is here.
     fn answer_unacceptable(&mut self, arrival: &Arrival<'_>) {
-        if self.state == State::TimeWait {
-            self.answer_in_time_wait(arrival);
-        }
         let len = u64::from(arrival.segment.seq_len());
         let end = arrival.start + len;
-        let repeated =
-            len > 0 && end <= self.rcv.nxt && self.rcv.nxt.since(arrival.start) <= self.repeat_reach();
+        let repeated = len > 0
+            && end <= self.rcv.nxt
+            && self.rcv.nxt.since(arrival.start) <= self.repeat_reach()
+            && self.has_believable_ack(arrival);
+        if repeated && self.state == State::TimeWait {
+            self.answer_in_time_wait(arrival, end);
+        }
         if repeated {
             self.counts.bytes_duplicate += arrival.segment.payload.len() as u64;
-            if self.sack && !arrival.segment.payload.is_empty() {
-                // RFC 2883 §4.1: the next acknowledgement reports what came twice.
-                self.acks.duplicate = Some((arrival.start.seq(), end.seq()));
+            if self.state.is_synchronized() && !arrival.segment.payload.is_empty() {
+                self.report_duplicate(arrival.start, end);
             }
         }
         if repeated || self.limiter.allow(arrival.now, Provocation::Unacceptable) {
@@ -112,8 +108,9 @@ impl Connection {
     }
 
     /// RFC 9293 §3.10.7.4: in TIME-WAIT a repeated FIN restarts the 2 MSL timer.
-    fn answer_in_time_wait(&mut self, arrival: &Arrival<'_>) {
-        if arrival.segment.flags.contains(Flags::FIN) && !self.is_old_duplicate(arrival) {
+    fn answer_in_time_wait(&mut self, arrival: &Arrival<'_>, end: Position) {
+        let is_fin = arrival.segment.flags.contains(Flags::FIN) && end == self.rcv.nxt;
+        if is_fin && !self.is_old_duplicate(arrival) {
             self.timers.close = arrival.now + self.tcp.time_wait;
         }
     }
@@ -124,9 +121,9 @@ impl Connection {
         arrival.fin = arrival.segment.flags.contains(Flags::FIN) && end <= self.rcv.edge;
         if arrival.text_start < self.rcv.nxt {
             let cut = self.rcv.nxt.index_from(arrival.text_start).min(arrival.text.len());
-            self.counts.bytes_duplicate += cut as u64;
             arrival.text = arrival.text.get(cut..).unwrap_or_default();
             arrival.text_start += cut as u64;
+            arrival.cut = cut as u64;
         }
         let room = self.rcv.edge.index_from(arrival.text_start);
         arrival.text = arrival.text.get(..room).unwrap_or(arrival.text);

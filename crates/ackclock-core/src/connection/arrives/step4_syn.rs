@@ -17,7 +17,10 @@ impl Connection {
         // RFC 5961 §4.2: whatever the sequence number, a challenge; a peer that lost its state answers with a reset.
         if self.limiter.allow(arrival.now, Provocation::Syn) {
             self.reply = Some(Reply::Ack);
-            self.note_syn_again(arrival.codepoint);
+            let again = arrival.start == self.rcv.irs && self.has_believable_ack(arrival);
+            if again {
+                self.note_syn_again(arrival.codepoint);
+            }
         }
         Verdict::Drop
     }

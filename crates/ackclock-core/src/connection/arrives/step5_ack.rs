@@ -28,7 +28,7 @@ impl Connection {
             }
             return Verdict::Drop;
         }
-        self.note_heard(arrival.now);
+        self.note_valid(arrival);
         if self.state == State::TimeWait {
             return Verdict::Continue;
         }
@@ -43,6 +43,12 @@ impl Connection {
     fn is_believable(&self, ack: Position) -> bool {
         let oldest = self.flight.una().back(u64::from(self.snd.max_wnd)).max(self.snd.iss + 1);
         oldest <= ack && ack <= self.flight.nxt()
+    }
+
+    /// Whether the segment acknowledges what can be: a blind one does so by luck only.
+    pub(super) fn has_believable_ack(&self, arrival: &Arrival<'_>) -> bool {
+        let ack = self.flight.una().near(arrival.segment.ack);
+        arrival.segment.flags.contains(Flags::ACK) && self.is_believable(ack)
     }
 
     fn complete_crossing_open(&mut self, arrival: &Arrival<'_>, ack: Position) {

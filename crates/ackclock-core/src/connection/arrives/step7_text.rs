@@ -6,11 +6,18 @@ use ackclock_control::profile::AckPolicy;
 use super::super::Connection;
 use super::super::timers::ACK_DELAY_MAX;
 use super::{Arrival, Verdict};
+use crate::position::Position;
 
 impl Connection {
     pub(super) fn step7_text(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
         if arrival.segment.payload.is_empty() || !self.state.takes_text() {
             return Verdict::Continue;
+        }
+        self.counts.bytes_duplicate += arrival.cut;
+        // RFC 2883 §4.2: of several stretches that came twice the first is reported.
+        let cut = (arrival.cut > 0).then(|| (arrival.text_start.back(arrival.cut), arrival.text_start));
+        if let Some((start, end)) = cut {
+            self.report_duplicate(start, end);
         }
         if arrival.text.is_empty() {
             // A probe of our closed window, or repeated data: both wait for an answer.
@@ -38,6 +45,9 @@ impl Connection {
             // As if lost on the way: not acknowledged, so it comes again.
             self.acks.now = true;
             return Verdict::Drop;
+        }
+        if let Some((start, end)) = received.repeated.filter(|_| cut.is_none()) {
+            self.report_duplicate(start, end);
         }
         if received.advanced > 0 && !was_readable {
             self.readiness.readable = true;
@@ -81,7 +91,14 @@ impl Connection {
             // RFC 9293 MAY-13 (RFC 5681 §4.2): a duplicate for each, though the batch is processed before the first leaves.
             self.acks.repeats = self.acks.repeats.saturating_add(1);
         }
-        at_gap || self.acks.segments >= 2
+        at_gap || self.acks.owes_duplicate() || self.acks.segments >= 2
+    }
+
+    /// RFC 2883 §4: an acknowledgement of its own reports that `start..end` was received twice.
+    pub(super) fn report_duplicate(&mut self, start: Position, end: Position) {
+        if self.sack {
+            self.acks.on_duplicate(start, end);
+        }
     }
 
     /// After a read: whether the window has opened by the share that the policy waits for.

@@ -68,8 +68,10 @@ impl Connection {
             segments: 1,
             codepoint,
             start: irs,
+            acceptable: true,
             text: segment.payload,
             text_start: irs + 1,
+            cut: 0,
             fin: segment.flags.contains(Flags::FIN),
         };
         self.trim_to_window(&mut arrival);

@@ -1,0 +1,5 @@
+//! What a receiver takes from a segment, what it reports, and what its headers say.
+
+mod discarded;
+mod reports;
+mod stamps;
