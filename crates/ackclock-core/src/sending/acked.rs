@@ -47,10 +47,10 @@ pub(crate) struct AckNews {
 }
 
 impl Acknowledgement<'_> {
-    /// Whether it reports something received twice (RFC 2883).
+    /// What it reports as received twice (RFC 2883).
     #[inline]
-    fn reports_duplicate(&self) -> bool {
-        !self.sack.is_empty() && undo::reported_duplicate(self.ack, self.sack).is_some()
+    fn reported(&self) -> Option<(Position, Position)> {
+        if self.sack.is_empty() { None } else { undo::reported_duplicate(self.ack, self.sack) }
     }
 }
 
@@ -89,6 +89,9 @@ impl Flight {
         let prior_una = self.una;
         if seen.ack == prior_una && !self.has_data() {
             // Nothing is outstanding, so there is no news but perhaps a duplicate.
+            if seen.bare && seen.same_window {
+                self.probe.on_duplicate(seen.ack, seen.reported(), !seen.sack.is_empty());
+            }
             self.take_duplicate_report(call, seen);
             return false;
         }
@@ -121,7 +124,8 @@ impl Flight {
             return false;
         }
         news.advanced = advanced;
-        news.reports_duplicate = seen.reports_duplicate();
+        let reported = seen.reported();
+        news.reports_duplicate = reported.is_some();
         call.trace.acked(call.now, seen.ack, duplicate, seen.window, seen.sack);
         self.take_samples(call, seen, advanced, outcome);
         if advanced > 0 {
@@ -132,7 +136,7 @@ impl Flight {
         if undone || self.answers_original(seen, outcome) {
             outcome.newest_is_original = outcome.newest_was_repeated;
         }
-        self.judge_losses(call, &Seen { advanced, duplicate, outcome });
+        self.judge_losses(call, &Seen { advanced, duplicate, reported, outcome });
         true
     }
 
@@ -151,7 +155,7 @@ impl Flight {
     }
 
     fn take_sack_blocks(&mut self, seen: &Acknowledgement<'_>, outcome: &mut AckOutcome) {
-        outcome.duplicate_reported = seen.reports_duplicate();
+        outcome.duplicate_reported = seen.reported().is_some();
         for &(left, right) in seen.sack {
             let (left, right) = (self.una.near(left), self.una.near(right));
             if self.una < right && left < right && right <= self.nxt && left > self.una {
@@ -197,7 +201,7 @@ impl Flight {
     ) {
         let now = call.now;
         let rtt = self.rto.estimator_mut();
-        if seen.reports_duplicate() {
+        if seen.reported().is_some() {
             // What it acknowledges had arrived before, and its stamp is older than that: the duplicate drew the answer.
             rtt.on_segment_retransmitted();
             return;
@@ -235,11 +239,13 @@ impl Flight {
         if seen.duplicate && !self.policy.heeds_sack() && self.episode.in_slow_start() {
             self.episode.count_new_data(self.nxt, self.scoreboard.pipe(), u64::from(self.smss));
         }
-        self.end_tail_probe(call, seen.outcome);
+        // RFC 5681 §3.1 (4): FlightSize is what was outstanding when the loss showed itself, before this acknowledgement.
+        let flight_size = self.flight_size() + seen.advanced;
+        self.end_tail_probe(call, seen, flight_size);
         let found = self.with_evidence(call.now, seen, Policies::on_ack);
         let safe = seen.advanced > 0 && found.is_none();
         if let Some(found) = found {
-            self.take_loss(call, found);
+            self.take_loss(call, found, flight_size);
         }
         self.regulate(seen.outcome.newly_acked, safe);
         self.arm_tail_probe(call.now);

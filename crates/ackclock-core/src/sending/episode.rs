@@ -125,9 +125,10 @@ impl Episode {
         self.phase = Phase::Loss(nxt);
     }
 
-    /// The retransmission timer expired: all that is outstanding counts as lost, up to `nxt`.
+    /// The retransmission timer expired: slow start lasts until all that is outstanding, up to `nxt`, is acknowledged.
     pub(super) fn on_timeout(&mut self, nxt: Position) {
-        *self = Self { phase: Phase::Loss(nxt), recover: nxt, ..Self::default() };
+        // What was sent a moment ago may fill the window of one segment, and the first lost one goes all the same.
+        *self = Self { phase: Phase::Loss(nxt), recover: nxt, forced: true, ..Self::default() };
     }
 
     pub(super) fn end(&mut self) {

@@ -99,11 +99,16 @@ impl Flight {
         true
     }
 
-    /// The retransmission timer expired: all that the peer is not known to hold is lost.
+    /// The retransmission timer expired: what the policy says is lost, as a rule all that the peer is not known to hold.
     fn lose_all(&mut self, call: &mut Call<'_>) {
         self.watch_reduction(call, true);
-        // RFC 2018 §8: a peer that holds the first byte would have acknowledged it; it has thrown its SACKed data away.
-        let lost = self.scoreboard.mark_all_lost(self.scoreboard.first_is_sacked());
+        let lost = if self.scoreboard.first_is_sacked() {
+            // RFC 2018 §8: a peer that holds the first byte would have acknowledged it; it has thrown its SACKed data away.
+            self.scoreboard.mark_all_lost(true)
+        } else {
+            let (una, rtt) = (self.una, self.rto.estimator());
+            self.policy.mark_at_timeout(call.now, una, rtt, &mut self.scoreboard)
+        };
         self.declare_lost(call, LossRule::Timeout, lost);
         self.mark = None;
         self.reduced = true;
@@ -121,11 +126,11 @@ impl Flight {
 
     /// The reordering window of a segment has closed.
     fn on_reordering_timer(&mut self, call: &mut Call<'_>) {
-        let seen = Seen { advanced: 0, duplicate: false, outcome: &AckOutcome::default() };
+        let seen = Seen { advanced: 0, duplicate: false, reported: None, outcome: &AckOutcome::default() };
         let found = self.with_evidence(call.now, &seen, Policies::on_timer);
         if let Some(found) = found {
-            self.take_loss(call, found);
+            self.take_loss(call, found, self.flight_size());
+            self.regulate(0, false);
         }
-        self.regulate(0, false);
     }
 }

@@ -34,6 +34,8 @@ mod scoreboard;
 #[cfg(test)]
 mod scoreboard_tests;
 mod sent;
+#[cfg(test)]
+mod tests;
 mod undo;
 
 use ackclock_control::congestion::{Controller, LossCause, LossEpisode, RecoveryEnd, Start};
@@ -344,13 +346,15 @@ impl Flight {
         }
     }
 
-    /// A policy found a loss: everybody who must hear of it does.
-    fn take_loss(&mut self, call: &mut Call<'_>, found: LossFound) {
+    /// A policy found a loss, of which all hear that must. `flight_size`: FlightSize before what led to it.
+    fn take_loss(&mut self, call: &mut Call<'_>, found: LossFound, flight_size: u64) {
         self.declare_lost(call, found.rule, found.marked);
         match found.answer {
-            LossAnswer::Episode { cause, bytes_lost } => self.begin_episode(call, cause, bytes_lost),
+            LossAnswer::Episode { cause, bytes_lost } => {
+                self.begin_episode(call, cause, bytes_lost, flight_size);
+            }
             LossAnswer::SlowStart { cause, bytes_lost } => {
-                self.begin_episode(call, cause, bytes_lost);
+                self.begin_episode(call, cause, bytes_lost, flight_size);
                 self.episode.slow_start(self.nxt);
             }
             LossAnswer::Retransmission => self.enter_recovery(),
@@ -362,7 +366,7 @@ impl Flight {
     }
 
     /// Congestion control is told once an episode.
-    fn begin_episode(&mut self, call: &mut Call<'_>, cause: LossCause, bytes_lost: u64) {
+    fn begin_episode(&mut self, call: &mut Call<'_>, cause: LossCause, bytes_lost: u64, flight_size: u64) {
         if self.episode.phase() != Phase::Open {
             return;
         }
@@ -374,7 +378,7 @@ impl Flight {
             return;
         }
         self.watch_reduction(call, false);
-        let (now, flight_size, delivered) = (call.now, self.flight_size(), self.delivery.bytes());
+        let (now, delivered) = (call.now, self.delivery.bytes());
         self.control.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
         self.trace_window(call, WindowCause::LossEpisode);
     }

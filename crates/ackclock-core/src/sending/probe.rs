@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ackclock_control::congestion::LossCause;
 
-use super::policy::{LossAnswer, LossFound, Policy};
+use super::policy::{LossAnswer, LossFound, Policy, Seen};
 use super::scoreboard::{AckOutcome, Marked};
 use super::{Call, Flight};
 use crate::Instant;
@@ -89,6 +89,26 @@ impl TailProbe {
         due
     }
 
+    /// Case 1 of RFC 8985 §7.4.2: the copy that the probe was is reported as a duplicate.
+    fn is_settled_by(&self, end: Position, reported: Option<(Position, Position)>) -> bool {
+        reported.is_some_and(|(start, until)| start < end && end <= until)
+    }
+
+    /// A duplicate acknowledgement of `ack` while nothing is outstanding. Cases 1 and 2 of RFC 8985 §7.4.2: with a report of
+    /// the probe's copy, or without any SACK option, both the original and the copy arrived.
+    pub(super) fn on_duplicate(
+        &mut self,
+        ack: Position,
+        reported: Option<(Position, Position)>,
+        has_sack: bool,
+    ) {
+        if let Some(end) = self.end_seq.filter(|&end| ack >= end)
+            && (!has_sack || self.is_settled_by(end, reported))
+        {
+            self.settle();
+        }
+    }
+
     pub(super) fn on_sent(&mut self, end: Position) {
         self.end_seq = Some(end);
     }
@@ -126,23 +146,42 @@ impl Flight {
         (now + (srtt + srtt + slack)).min(self.rto.deadline())
     }
 
-    /// RFC 8985 §7.4.2: the probe was answered. If nobody says that it was not needed, what it repeated had been lost.
+    /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says of the probe that is out. One of just what the probe
+    /// repeated leaves it undecided whether that had been lost.
     #[inline]
-    pub(super) fn end_tail_probe(&mut self, call: &mut Call<'_>, outcome: &AckOutcome) {
-        let Some(end) = self.probe.end_seq else { return };
-        // A duplicate reported beyond a gap tells that the probe arrived, and nothing of what is below it: another probe
-        // would learn no more, and put the timeout off.
-        if self.una < end {
+    pub(super) fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, flight_size: u64) {
+        let Some(end) = self.probe.end_seq.filter(|&end| self.una >= end) else { return };
+        if self.probe.is_settled_by(end, seen.reported) {
+            self.probe.settle();
+        } else if self.una > end {
+            self.probe.settle();
+            self.take_repaired_loss(call, seen.outcome, end, flight_size);
+        }
+    }
+
+    /// What lies before `end` was lost, and the probe repaired it: congestion control hears of it as of any loss.
+    fn take_repaired_loss(
+        &mut self,
+        call: &mut Call<'_>,
+        outcome: &AckOutcome,
+        end: Position,
+        flight_size: u64,
+    ) {
+        if !self.episode.is_open() {
             return;
         }
-        self.probe.end_seq = None;
-        if self.episode.is_open() && !outcome.duplicate_reported {
-            let bytes = u64::from(self.smss);
-            let newest = outcome.newest_any.map(|(moment, _)| moment);
-            let marked = Marked { bytes, newest, span: Some((end.back(bytes), end)) };
-            let answer = LossAnswer::Episode { cause: LossCause::Reordering, bytes_lost: bytes };
-            self.take_loss(call, LossFound { rule: LossRule::TailProbe, marked, answer, left_network: None });
-            self.end_episode_if_done(call);
-        }
+        let bytes = u64::from(self.smss);
+        let newest = outcome.newest_any.map(|(moment, _)| moment);
+        let marked = Marked { bytes, newest, span: Some((end.back(bytes), end)) };
+        let answer = LossAnswer::Episode { cause: LossCause::Reordering, bytes_lost: bytes };
+        let found = LossFound { rule: LossRule::TailProbe, marked, answer, left_network: None };
+        self.take_loss(call, found, flight_size);
+        self.end_episode_if_done(call);
+    }
+
+    /// Whether a probe is out whose answer is awaited.
+    #[inline]
+    pub(crate) fn awaits_probe_answer(&self) -> bool {
+        self.probe.end_seq.is_some()
     }
 }

@@ -350,6 +350,23 @@ impl Scoreboard {
         marked
     }
 
+    /// RFC 8985 §6.3: marks as lost what is outstanding and was sent `patience` ago or earlier, and whatever lies at `una`.
+    pub(super) fn mark_lost_at_timeout(&mut self, now: Instant, una: Position, patience: Duration) -> Marked {
+        let mut marked = Marked::default();
+        let (lost, outstanding) = (&mut self.lost, &mut self.outstanding);
+        self.records.for_each_mut(|record| {
+            let late = record.start <= una || record.moment.at + patience <= now;
+            if record.condition == Condition::Outstanding && late {
+                record.condition = Condition::Lost;
+                *outstanding -= record.len();
+                marked.add(record);
+                lost.insert(record.start, record.end);
+            }
+        });
+        self.judged = Position::default();
+        marked
+    }
+
     /// The lowest bytes that are lost and wait to be sent again: at most `max` of them, contiguous.
     pub(super) fn next_lost(&self, max: u64) -> Option<(Position, Position)> {
         self.lost.first().map(|(start, end)| (start, end.min(start + max)))

@@ -83,6 +83,8 @@ impl Flight {
         let smss = u64::from(self.smss);
         let room = self.room();
         if room < smss && !self.episode.is_forced() {
+            // What waits to go again fills the window as new data would.
+            self.delivery.note_cwnd_limited(self.nxt);
             return None;
         }
         let most = offer.burst_max.min(room.max(smss) / smss * smss);

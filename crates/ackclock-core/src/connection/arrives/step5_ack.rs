@@ -65,7 +65,8 @@ impl Connection {
     fn take_ack(&mut self, arrival: &Arrival<'_>, ack: Position) {
         let (prior_una, prior_wnd) = (self.flight.una(), self.snd.wnd);
         let reopened = ack >= prior_una && self.update_window(arrival, ack, prior_una);
-        if ack == prior_una && !self.flight.has_data() && arrival.segment.options.sack.is_empty() {
+        let quiet = !self.flight.has_data() && !self.flight.awaits_probe_answer();
+        if ack == prior_una && quiet && arrival.segment.options.sack.is_empty() {
             // Nothing is outstanding, so there is no news but the window.
             return;
         }

@@ -14,7 +14,8 @@
 //! is sent during recovery is limited by the congestion window less what is in flight, so the inflation of a window is
 //! here a smaller count of bytes in flight. What one acknowledgement costs is in proportion to what it changes.
 //!
-//! After a timeout every policy sends again what the peer is not known to hold (RFC 6675 §5.1, RFC 6582 §3.2 (4)).
+//! After a timeout every policy but RACK-TLP, which goes by time there too, sends again what the peer is not known to hold
+//! (RFC 6675 §5.1, RFC 6582 §3.2 (4)).
 
 mod go_back_n;
 mod newreno;
@@ -73,6 +74,8 @@ pub(super) struct Seen<'a> {
     /// Bytes by which SND.UNA advanced.
     pub(super) advanced: u64,
     pub(super) duplicate: bool,
+    /// What it reports as received twice (RFC 2883).
+    pub(super) reported: Option<(Position, Position)>,
     pub(super) outcome: &'a AckOutcome,
 }
 
@@ -147,6 +150,19 @@ pub(super) trait Policy {
     fn on_timer(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         let _ = evidence;
         None
+    }
+
+    /// The retransmission timer expired: marks what is lost. RFC 6675 §5.1, RFC 6582 §3.2 (4): all that the peer is not known
+    /// to hold.
+    fn mark_at_timeout(
+        &mut self,
+        now: Instant,
+        una: Position,
+        rtt: &RttEstimator,
+        scoreboard: &mut Scoreboard,
+    ) -> Marked {
+        let _ = (now, una, rtt);
+        scoreboard.mark_all_lost(false)
     }
 
     /// When [`Self::on_timer`] is due; the far future if never.
@@ -269,6 +285,16 @@ impl Policy for Policies {
 
     fn on_timer(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         in_force!(self, policy => policy.on_timer(evidence))
+    }
+
+    fn mark_at_timeout(
+        &mut self,
+        now: Instant,
+        una: Position,
+        rtt: &RttEstimator,
+        scoreboard: &mut Scoreboard,
+    ) -> Marked {
+        in_force!(self, policy => policy.mark_at_timeout(now, una, rtt, scoreboard))
     }
 
     #[inline]

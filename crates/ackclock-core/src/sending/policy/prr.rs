@@ -8,9 +8,9 @@
 //!
 //! It serves controllers that have a threshold. One without (BBR) manages its own window during recovery.
 //!
-//! Deviations: the bytes that may be sent are kept, not a window of the pipe and those bytes; so what a timer
-//! finds to be lost between acknowledgements buys no transmission. The first retransmission is forced by the
-//! connection, as in every policy.
+//! Deviations: the bytes that may be sent are kept, not a window of the pipe and those bytes. The RFC computes on
+//! acknowledgements; where RACK's timer finds a loss, at the start of an episode or during it, one segment may leave
+//! for it, however much was found. The first retransmission is forced by the flight, as in every policy.
 
 use super::Progress;
 use crate::position::Position;
@@ -39,6 +39,8 @@ impl Prr {
     pub(super) fn on_ack(&mut self, progress: &Progress, in_flight: u64) {
         let Progress { delivered, safe, ssthresh, smss, .. } = *progress;
         if delivered == 0 {
+            // A timer found the loss. No acknowledgement may be left to come, so a segment follows for what has left the network.
+            self.allowance = self.allowance.max(smss);
             return;
         }
         self.delivered += delivered;

@@ -8,7 +8,9 @@ use ackclock_control::congestion::LossCause;
 
 use super::prr::Prr;
 use super::rack::Rack;
-use super::{DUP_THRESH, Episode, Evidence, LossAnswer, LossFound, Policy, Progress, Scoreboard};
+use super::{
+    DUP_THRESH, Episode, Evidence, LossAnswer, LossFound, Marked, Policy, Progress, RttEstimator, Scoreboard,
+};
 use crate::Instant;
 use crate::position::Position;
 use crate::trace::LossRule;
@@ -49,6 +51,19 @@ impl Policy for RackTlp {
     /// The reordering window of a segment has closed.
     fn on_timer(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         self.find_late(evidence)
+    }
+
+    /// RFC 8985 §6.3, RACK_mark_losses_on_RTO: the first segment, and what is older than a round trip and the reordering
+    /// window.
+    fn mark_at_timeout(
+        &mut self,
+        now: Instant,
+        una: Position,
+        rtt: &RttEstimator,
+        scoreboard: &mut Scoreboard,
+    ) -> Marked {
+        let patience = self.rack.patience(rtt.rtt_min(), rtt.srtt(), false);
+        scoreboard.mark_lost_at_timeout(now, una, patience)
     }
 
     fn deadline(&self) -> Instant {

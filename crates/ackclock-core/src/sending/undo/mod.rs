@@ -189,8 +189,9 @@ impl Flight {
         // A window of before a pause is no longer the controller's (RFC 5681 §4.1).
         let rto = self.rto.estimator().rto();
         let paused = self.sent_at.is_none_or(|at| call.now.saturating_since(at) > rto);
-        let all_sent_again = self.scoreboard.lost() == 0;
         let Some(reduction) = &mut history.undo.reduction else { return };
+        // A timeout held everything to be lost at once: if all that went again so far is reported, the rest arrived as well.
+        let all_sent_again = self.scoreboard.lost() == 0 || reduction.by_timer;
         let Some(reports) = reduction.reports.as_mut().filter(|_| end > reduction.una) else { return };
         if reports.on_report(start, end) && all_sent_again && !paused {
             self.undo_reduction(call, UndoRule::Dsack);

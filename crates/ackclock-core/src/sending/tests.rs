@@ -1,0 +1,131 @@
+//! A flight alone: what it is told, what it answers, in virtual time. There is no packet and no connection.
+
+mod corrections;
+
+use std::time::Duration;
+
+use ackclock_wire::SeqNum;
+
+use super::{AckNews, Acknowledgement, Call, Departure, Flight, Offer};
+use crate::info::FlightInfo;
+use crate::position::Position;
+use crate::trace::{SendReason, Trace};
+use crate::{Instant, TcpConfig};
+
+const SMSS: u64 = 1000;
+
+/// A flight, and what a connection would lend it.
+struct Sender {
+    flight: Flight,
+    tcp: TcpConfig,
+    trace: Trace,
+    now: Instant,
+}
+
+/// Where the `segment`th segment begins; they are counted from 0.
+fn at(segment: u64) -> Position {
+    Position::initial(SeqNum::new(u32::MAX - 5000)) + 1 + segment * SMSS
+}
+
+impl Sender {
+    /// A connection is established whose peer sends SACKs.
+    fn new(tcp: TcpConfig) -> Self {
+        let now = Instant::from_millis(1000);
+        let iss = Position::initial(SeqNum::new(u32::MAX - 5000));
+        let flight = Flight::new(now, iss, SMSS as u32, 1_000_000, &tcp);
+        let mut sender = Self { flight, tcp, trace: Trace::default(), now };
+        sender.call(|flight, call| {
+            flight.on_syn_sent(call, iss);
+            flight.on_syn_acked(iss + 1);
+            flight.on_handshake_sample(Duration::from_millis(20));
+            flight.establish(call, true, SMSS as u32, true);
+        });
+        sender
+    }
+
+    fn call<T>(&mut self, act: impl FnOnce(&mut Flight, &mut Call<'_>) -> T) -> T {
+        let mut call = Call { now: self.now, tcp: &self.tcp, trace: &mut self.trace };
+        let result = act(&mut self.flight, &mut call);
+        self.flight.check_invariants();
+        result
+    }
+
+    fn wait(&mut self, millis: u64) -> &mut Self {
+        self.now += Duration::from_millis(millis);
+        self
+    }
+
+    fn leaves(&mut self, start: Position, end: Position, reason: SendReason) {
+        self.call(|flight, call| {
+            flight.on_sent(call, &Departure { start, end, reason, drained: false });
+            flight.run_timer(call, true);
+            flight.arm_tail_probe(call.now);
+        });
+    }
+
+    /// `segments` new ones leave, one by one.
+    fn send(&mut self, segments: u64) -> &mut Self {
+        for _ in 0..segments {
+            let start = self.flight.nxt();
+            self.leaves(start, start + SMSS, SendReason::NewData);
+        }
+        self
+    }
+
+    /// What must go again leaves, at most `segments` of it; each by its number and reason.
+    fn resend(&mut self, segments: usize) -> Vec<(u64, SendReason)> {
+        let offer =
+            Offer { burst_max: SMSS, right_edge: at(1_000_000), data_end: self.flight.nxt() + 1_000_000 };
+        let mut left = Vec::new();
+        while left.len() < segments
+            && let Some(chosen) = self.call(|flight, call| flight.next_resend(call, &offer))
+        {
+            self.leaves(chosen.start, chosen.end, chosen.reason);
+            left.push((chosen.start.since(at(0)) / SMSS, chosen.reason));
+        }
+        left
+    }
+
+    /// Everything before segment `una` is acknowledged, and these ranges of segments are reported, a duplicate first.
+    fn ack(&mut self, una: u64, sack: &[(u64, u64)]) -> &mut Self {
+        let sack: Vec<_> = sack.iter().map(|&(start, end)| (at(start).seq(), at(end).seq())).collect();
+        self.call(|flight, call| {
+            let acknowledgement = Acknowledgement {
+                ack: at(una),
+                sack: &sack,
+                echo: None,
+                bare: true,
+                window: u32::MAX,
+                same_window: true,
+                reopened: false,
+                sendable: 1 << 30,
+            };
+            let mut news = AckNews::default();
+            if flight.on_ack(call, &acknowledgement, &mut news) {
+                flight.tell_ack(call, &news, 0);
+            }
+        });
+        self
+    }
+
+    /// The next timer expires.
+    fn expire(&mut self) -> &mut Self {
+        self.now = self.flight.next_timeout();
+        assert!(self.now != Instant::FAR_FUTURE, "a timer runs");
+        self.call(|flight, call| flight.on_timer(call, true));
+        self
+    }
+
+    fn info(&self) -> FlightInfo {
+        self.flight.info(&self.tcp)
+    }
+
+    fn ssthresh(&self) -> u64 {
+        self.flight.controller().ssthresh()
+    }
+}
+
+fn reno() -> TcpConfig {
+    let congestion = crate::congestion::Registry::builtin().find("reno").unwrap();
+    TcpConfig { congestion, pacing: false, initial_window_segments: 20, ..TcpConfig::default() }
+}

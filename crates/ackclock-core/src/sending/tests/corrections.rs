@@ -1,0 +1,144 @@
+//! What a reviewer found: each a case in which a loss-free path was held to lose, or a window fell too far.
+
+use super::*;
+
+// RFC 8985 §7.4.2: an acknowledgement of just what the probe repeated says neither that it was needed nor that it was
+// not.
+#[test]
+fn late_answer_to_a_probe_is_no_loss() {
+    let mut sender = Sender::new(reno());
+    sender.send(4).expire();
+    assert_eq!(sender.resend(2), [(3, SendReason::TailProbe)]);
+    // The answer to the original was only late.
+    sender.wait(5).ack(4, &[]);
+    assert_eq!((sender.info().loss_episodes, sender.ssthresh()), (0, u64::MAX));
+    // Case 1: the answer to the probe says so.
+    sender.wait(5).ack(4, &[(3, 4)]);
+    sender.send(4).wait(20).ack(8, &[]);
+    assert_eq!((sender.info().loss_episodes, sender.ssthresh()), (0, u64::MAX));
+}
+
+#[test]
+fn probe_whose_copy_nobody_reports_repaired_a_loss() {
+    let mut sender = Sender::new(reno());
+    sender.send(4).expire();
+    assert_eq!(sender.resend(2).len(), 1);
+    sender.wait(20).ack(4, &[]);
+    sender.send(4).wait(20);
+    assert_eq!(sender.info().loss_episodes, 0, "undecided until something later is acknowledged");
+    sender.ack(8, &[]);
+    assert_eq!(sender.info().loss_episodes, 1);
+    assert!(sender.ssthresh() < u64::MAX);
+}
+
+#[test]
+fn duplicate_without_sack_settles_a_probe() {
+    let mut sender = Sender::new(reno());
+    sender.send(4).expire();
+    sender.resend(2);
+    // Case 2: a receiver without D-SACK.
+    sender.wait(20).ack(4, &[]).ack(4, &[]);
+    sender.send(4).wait(20).ack(8, &[]);
+    assert_eq!(sender.info().loss_episodes, 0);
+}
+
+#[test]
+fn report_of_another_segment_does_not_settle_a_probe() {
+    let mut sender = Sender::new(reno());
+    sender.send(4).expire();
+    sender.resend(2);
+    sender.wait(20).ack(4, &[(0, 1)]);
+    sender.send(4).wait(20).ack(8, &[]);
+    assert_eq!(sender.info().loss_episodes, 1);
+}
+
+// RFC 5681 §3.1 (4): FlightSize is what was outstanding when the loss was found, not what the same acknowledgement left.
+#[test]
+fn acknowledgement_of_most_of_a_window_halves_the_whole_window() {
+    let mut sender = Sender::new(reno());
+    sender.send(20).wait(20);
+    // One acknowledgement for 16 segments, with a hole behind them, as a coalescing receiver sends it.
+    sender.ack(16, &[(17, 20)]);
+    assert_eq!(sender.info().loss_episodes, 1);
+    assert_eq!(sender.ssthresh(), 10 * SMSS);
+}
+
+#[test]
+fn repaired_tail_halves_the_window_it_was_part_of() {
+    let mut sender = Sender::new(reno());
+    sender.send(10).wait(20).ack(9, &[]).expire();
+    assert_eq!(sender.resend(2), [(9, SendReason::TailProbe)]);
+    sender.wait(20).ack(10, &[]);
+    sender.send(12).wait(20).ack(22, &[]);
+    assert_eq!((sender.info().loss_episodes, sender.ssthresh()), (1, 6 * SMSS));
+}
+
+// RFC 5681 §3.1: slow start after a timeout grows by what is acknowledged, whether or not new data waits.
+#[test]
+fn slow_start_after_a_timeout_grows_while_only_lost_data_waits() {
+    let mut sender = Sender::new(TcpConfig { undo: Default::default(), ..reno() });
+    sender.send(16).wait(20);
+    while sender.info().timeouts == 0 {
+        sender.expire();
+        if sender.info().timeouts == 0 {
+            sender.resend(1);
+        }
+    }
+    let mut una = 0;
+    let mut rounds = Vec::new();
+    while una < 16 {
+        let flight = sender.resend(16).len() as u64;
+        assert!(flight > 0, "after {una}");
+        rounds.push(flight);
+        for _ in 0..flight {
+            una += 1;
+            sender.wait(1).ack(una, &[]);
+        }
+        sender.wait(20);
+    }
+    assert_eq!(rounds, [1, 2, 4, 8, 1]);
+}
+
+// What the reordering timer finds is answered at once: nothing else may come to answer it.
+#[test]
+fn loss_found_by_the_timer_during_recovery_is_sent_again() {
+    let mut sender = Sender::new(reno());
+    // Segment 0 arrives behind segment 1, so the path reorders, and a timer finds what is lost.
+    sender.send(3).wait(20).ack(0, &[(1, 2)]).ack(3, &[]);
+    sender.send(20).wait(20).ack(3, &[(4, 7)]);
+    assert_eq!(sender.info().lost, 0, "the reordering window is open");
+    sender.expire();
+    assert_eq!(sender.resend(5), [(3, SendReason::Retransmission)]);
+    // Recovery has sent more than it may by now when the timer finds another.
+    sender.wait(1).ack(3, &[(8, 9), (4, 7)]);
+    assert_eq!((sender.info().lost, sender.flight.room()), (0, 0));
+    sender.expire();
+    assert_eq!(sender.info().lost, SMSS);
+    assert_eq!(sender.resend(5), [(7, SendReason::Retransmission)]);
+}
+
+// RFC 8985 §6.3: after a timeout only what is old enough counts as lost.
+#[test]
+fn timeout_spares_what_was_sent_a_moment_ago() {
+    let mut sender = Sender::new(TcpConfig { undo: Default::default(), ..reno() });
+    sender.send(4).wait(20);
+    // A probe or two may come first.
+    let deadline = loop {
+        let next = sender.flight.next_timeout();
+        sender.expire();
+        if sender.info().timeouts > 0 {
+            break next;
+        }
+        sender.resend(1);
+        // New data leaves a millisecond before the timeout.
+        if sender.flight.nxt() == at(4) {
+            let timeout = sender.flight.expiries().retransmission;
+            sender.now = timeout - Duration::from_millis(1);
+            let start = sender.flight.nxt();
+            sender.leaves(start, start + SMSS, SendReason::NewData);
+        }
+    };
+    assert_eq!(sender.now, deadline);
+    assert_eq!(sender.info().lost, 4 * SMSS, "all but the last");
+    assert_eq!(sender.resend(1), [(0, SendReason::Retransmission)]);
+}
