@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
-use ackclock_core::{ConnectionId, Instant};
+use ackclock_core::{ConnectionError, ConnectionId, Instant, ReadError};
 use ackclock_sim::observe::{Pcapng, Series};
 use ackclock_sim::scenario::{Arrivals, Corruption, SizeOf, TcplibMix, TimeOf};
 use ackclock_sim::units::{Bytes, Rate, Share, Span};
@@ -169,6 +170,56 @@ fn applications_of_ones_own_exchange_real_bytes() {
     assert_eq!(read.len(), SAID);
     assert!(read.iter().enumerate().all(|(n, said)| *said == byte(n)));
     assert_eq!(report.flow("listener").unwrap().back.bytes, SAID as u64);
+}
+
+/// Writes, and resets what it opened a tenth of a second later.
+#[derive(Debug)]
+struct Breaker(SocketAddr, Option<ConnectionId>);
+
+/// Looks at a connection only when it is over, and notes what it takes.
+#[derive(Debug)]
+struct Taker(Rc<RefCell<Vec<Taken>>>);
+
+type Taken = Result<(u64, bool), ReadError>;
+
+impl App for Breaker {
+    fn on_event(&mut self, event: AppEvent, cx: &mut AppContext<'_>) {
+        match event {
+            AppEvent::Start => self.1 = cx.connect(self.0, None).ok(),
+            AppEvent::Ready(id, readiness) if readiness.connected => {
+                assert_eq!(cx.write_any(id, 3000), Ok(3000));
+                cx.set_timer(Duration::from_millis(100), 0);
+            }
+            AppEvent::Timer(_) => _ = cx.update(self.1.unwrap(), |connection, now| connection.abort(now)),
+            _ => {}
+        }
+    }
+}
+
+impl App for Taker {
+    fn on_event(&mut self, event: AppEvent, cx: &mut AppContext<'_>) {
+        match event {
+            AppEvent::Start => _ = cx.listen(PORT, None).unwrap(),
+            AppEvent::Ready(id, readiness) if readiness.closed => {
+                let taken = [cx.read_any(id), cx.read_any(id)];
+                self.0.borrow_mut().extend(taken);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn what_came_before_a_reset_is_counted_and_then_the_reset() {
+    let mut simulation = Simulation::new(&dumbbell(Span::seconds(2), bottleneck())).unwrap();
+    let to = SocketAddr::new(simulation.node("b").unwrap().addr, PORT);
+    let taken = Rc::new(RefCell::new(Vec::new()));
+    assert!(simulation.add_app("b", "taker", Instant::ZERO, Box::new(Taker(taken.clone()))));
+    assert!(simulation.add_app("a", "breaker", Instant::from_millis(1), Box::new(Breaker(to, None))));
+    let report = simulation.run();
+    let reset = Err(ReadError::Connection(ConnectionError::Reset));
+    assert_eq!(taken.take(), [Ok((3000, false)), reset]);
+    assert_eq!(report.flow("taker").unwrap().back.bytes, 3000);
 }
 
 #[test]
