@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ackclock::{ConnectionInfo, FourTuple, Stack, State};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::exit::Failure;
@@ -160,6 +161,17 @@ impl Stream {
         let over =
             |info: ConnectionInfo| matches!(info.state, State::FinWait2 | State::TimeWait | State::Closed);
         matches!(self.inner, Inner::Kernel(_)) || self.info().is_some_and(over)
+    }
+
+    /// The name of the congestion controller.
+    pub(crate) fn congestion(&self) -> io::Result<String> {
+        match &self.inner {
+            Inner::User(stream) => Ok(stream.info()?.congestion.to_owned()),
+            Inner::Kernel(stream) => {
+                let name = SockRef::from(stream).tcp_congestion()?;
+                Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
+            }
+        }
     }
 
     /// What is known of the connection; nothing of the kernel's.
