@@ -36,7 +36,7 @@ struct Args {
     /// Receivers.
     #[arg(long, value_delimiter = ',', default_value = "linux")]
     receiver: Vec<Whose>,
-    /// Senders, in turn; `both` send at the same time through the same bottleneck.
+    /// Senders, in turn; `both` send at the same time through the same bottleneck, and take turns in beginning.
     #[arg(long, value_delimiter = ',', default_value = "linux,ackclock")]
     sender: Vec<Sending>,
     /// Rounds; in each every sender has its turn, and other packets are lost.
@@ -92,6 +92,7 @@ fn main() -> anyhow::Result<()> {
                 outcome.flows.iter().for_each(|flow| tell(&cell, flow, &outcome));
                 goodputs.extend(outcome.flows.iter().map(|flow| (flow.party, flow.goodput_bps)));
             }
+            goodputs.sort_by_key(|(party, _)| *party == Party::Ackclock);
             if let [(Party::Linux, linux), (Party::Ackclock, ours)] = goodputs[..] {
                 eprintln!("  ackclock : linux = {:.3}", ours / linux);
             }
@@ -130,6 +131,7 @@ fn run(args: &Args, cell: &Cell, seed: u64, sending: Sending) -> anyhow::Result<
     let (senders, name) = match sending {
         Sending::Linux => (vec![Party::Linux], "linux"),
         Sending::Ackclock => (vec![Party::Ackclock], "ackclock"),
+        Sending::Both if seed % 2 == 0 => (vec![Party::Ackclock, Party::Linux], "both"),
         Sending::Both => (vec![Party::Linux, Party::Ackclock], "both"),
     };
     let pcap = args.pcap.as_deref().map(|folder: &Path| folder.join(format!("{name}.pcapng")));
@@ -152,7 +154,7 @@ fn tell(cell: &Cell, flow: &Flow, outcome: &Outcome) {
     };
     eprintln!(
         "{:>5} ms {:>4} %{rate} to {:?}: {sender} {:<6} {:>9.2} Mbit/s, again {again:.2} % (loss {:.2} %, full {}), \
-         silence {:.0} ms, {} RTOs{probes}, rtt {}/{} us, cwnd {}, late {}/{}/{} us, write {} ns{dropped}",
+         silence {:.0} ms, {} pauses, {} RTOs{probes}, rtt {}/{} us, cwnd {}, late {}/{}/{} us, write {} ns{dropped}",
         cell.rtt_us as f64 / 1000.0,
         cell.loss * 100.0,
         cell.receiver,
@@ -161,6 +163,7 @@ fn tell(cell: &Cell, flow: &Flow, outcome: &Outcome) {
         100.0 * outcome.path.there.lost as f64 / outcome.path.there.drawn.max(1) as f64,
         outcome.path.there.queue_full,
         seen.silence_max_ns as f64 / 1e6,
+        seen.pauses,
         says.timeouts,
         says.rtt_min_us,
         says.srtt_us,

@@ -50,8 +50,10 @@ impl Emulator {
     pub fn start(ends: [Tun; 2], lanes: [LaneSpec; 2], recording: Option<Recording>) -> io::Result<Self> {
         let epoch = Instant::now();
         let stops = Arc::new([AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)]);
+        let rtt = lanes.iter().map(|lane| lane.delay).sum();
         let mut path = Path {
             ends,
+            rtt,
             lanes: lanes.map(Lane::new),
             meters: Vec::new(),
             late: vec![0; LATE_BINS],
@@ -89,6 +91,8 @@ impl Emulator {
 struct Path {
     ends: [Tun; 2],
     lanes: [Lane; 2],
+    /// Of both directions, without what waits at bottlenecks.
+    rtt: Duration,
     meters: Vec<Meter>,
     /// Packets by how many microseconds late they came out.
     late: Vec<u64>,
@@ -130,7 +134,7 @@ impl Path {
 
     /// Takes in what is there at one end, but not so much that the other waits; whether there was anything.
     fn take_in(&mut self, side: usize) -> io::Result<bool> {
-        let Self { ends, lanes, meters, recording, epoch, .. } = self;
+        let Self { ends, lanes, rtt, meters, recording, epoch, .. } = self;
         for round in 0..READS {
             let now = nanos(epoch.elapsed());
             let took = ends[side].read(|packet| {
@@ -143,7 +147,7 @@ impl Path {
                     && is_data
                     && let Some(glance) = &glance
                 {
-                    meter_of(meters, now, glance).see(now, glance);
+                    meter_of(meters, now, glance, *rtt).see(now, glance);
                 }
                 let fate = lanes[side].offer(now, packet, at_risk);
                 if let Some(recording) = recording
@@ -216,21 +220,70 @@ impl Path {
     }
 }
 
-fn meter_of<'a>(meters: &'a mut Vec<Meter>, now: u64, glance: &Glance) -> &'a mut Meter {
+fn meter_of<'a>(meters: &'a mut Vec<Meter>, now: u64, glance: &Glance, rtt: Duration) -> &'a mut Meter {
     let at = meters.iter().position(|meter| meter.from == glance.from).unwrap_or_else(|| {
-        meters.push(Meter::new(now, glance));
+        meters.push(Meter::new(now, glance, rtt));
         meters.len() - 1
     });
     &mut meters[at]
 }
 
 /// Packets, of up to 64 KB each, that are taken in at one end before the other has its turn.
-const READS: usize = 4;
+const READS: usize = 2;
 /// Packets that are let out in one direction before the other has its turn.
-const WRITES: usize = 64;
+const WRITES: usize = 256;
 /// Waking up takes up to this long.
 const SPIN: Duration = Duration::from_micros(60);
 /// How often it is looked whether the emulation is to end.
 const LOOK_UP: Duration = Duration::from_millis(5);
 /// Lateness is counted in microseconds up to this one.
 const LATE_BINS: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use ackclock_tests::netns::{Namespace, in_namespaces};
+
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(10);
+    const PINGS: usize = 50;
+
+    fn end(namespace: &Namespace, own: &str, other: &str) -> Tun {
+        let tun = namespace.run(async { Tun::open("path0") }).unwrap();
+        namespace.ip(&format!("addr add {own} peer {other} dev path0"));
+        namespace.ip("link set path0 up");
+        tun
+    }
+
+    #[test]
+    fn a_packet_takes_as_long_as_the_path_says() {
+        in_namespaces(|[near, far]| {
+            let ends = [end(&near, "10.1.0.1", "10.1.0.2"), end(&far, "10.1.0.2", "10.1.0.1")];
+            let lane = LaneSpec { delay: RTT / 2, rate_bps: None, queue_bytes: 0, loss: 0.0, seed: 1 };
+            let path = Emulator::start(ends, [lane; 2], None).unwrap();
+            let listener = far.run(async { TcpListener::bind("10.1.0.2:7") }).unwrap();
+            let mut pinging = near.run(async { TcpStream::connect("10.1.0.2:7") }).unwrap();
+            let (mut ponging, _) = listener.accept().unwrap();
+            let mut byte = [0];
+            let mut took = [(); PINGS].map(|()| {
+                let began = Instant::now();
+                pinging.write_all(&byte).unwrap();
+                ponging.read_exact(&mut byte).unwrap();
+                ponging.write_all(&byte).unwrap();
+                pinging.read_exact(&mut byte).unwrap();
+                began.elapsed()
+            });
+            took.sort();
+            let report = path.finish().unwrap();
+            assert!(report.there.delivered > PINGS as u64 && report.back.delivered > PINGS as u64);
+            assert_eq!((report.there.lost, report.senders[0].1.data_bytes), (0, PINGS as u64));
+            assert!(took[0] >= RTT, "{took:?}");
+            // The best says what the path adds, whatever else the machine does; the median that it is no accident.
+            assert!(took[0] < RTT + Duration::from_micros(300), "{took:?}");
+            assert!(took[PINGS / 2] < RTT + Duration::from_millis(2), "{took:?}");
+        });
+    }
+}

@@ -147,3 +147,79 @@ pub(super) fn nanos(duration: Duration) -> u64 {
 
 /// Packets whose memory is kept.
 const SPARE_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: LaneSpec =
+        LaneSpec { delay: Duration::from_millis(5), rate_bps: None, queue_bytes: 3000, loss: 0.0, seed: 1 };
+
+    /// Which of the first packets are lost.
+    fn losses(spec: LaneSpec, count: u64, packet: &[u8], apart_ns: u64) -> Vec<u64> {
+        let mut lane = Lane::new(spec);
+        (0..count).filter(|number| lane.offer(number * apart_ns, packet, true) == Fate::Lost).collect()
+    }
+
+    #[test]
+    fn the_number_of_a_packet_decides_whether_it_is_lost() {
+        let spec = LaneSpec { loss: 0.01, ..FREE };
+        let some = losses(spec, 10_000, &[0; 1500], 1000);
+        assert_eq!(some, losses(spec, 10_000, &[0; 60], 7));
+        assert_ne!(some, losses(LaneSpec { seed: 2, ..spec }, 10_000, &[0; 1500], 1000));
+        // A higher loss takes others besides, never others instead.
+        let more = losses(LaneSpec { loss: 0.03, ..spec }, 10_000, &[0; 1500], 1000);
+        assert!(some.iter().all(|number| more.contains(number)));
+    }
+
+    #[test]
+    fn as_many_are_lost_as_asked_for() {
+        // Five standard deviations of 100,000 draws.
+        for (loss, within) in [(0.001, 32.0_f64), (0.01, 158.0), (0.03, 270.0)] {
+            let lost = losses(LaneSpec { loss, ..FREE }, 100_000, &[0; 60], 1).len() as f64;
+            assert!((lost - loss * 1e5).abs() <= within, "{lost} at {loss}");
+        }
+        assert_eq!(losses(FREE, 100_000, &[0; 60], 1).len(), 0);
+        assert_eq!(losses(LaneSpec { loss: 1.0, ..FREE }, 100, &[0; 60], 1).len(), 100);
+    }
+
+    #[test]
+    fn packets_that_are_not_at_risk_pass_and_are_not_counted() {
+        let spec = LaneSpec { loss: 0.5, ..FREE };
+        let (mut plain, mut mixed) = (Lane::new(spec), Lane::new(spec));
+        for now in 0..1000 {
+            assert_eq!(mixed.offer(now, &[0; 60], false), Fate::Delivered);
+            assert_eq!(plain.offer(now, &[0; 60], true), mixed.offer(now, &[0; 60], true));
+        }
+        assert_eq!((mixed.counts().offered, mixed.counts().drawn), (2000, 1000));
+    }
+
+    #[test]
+    fn packets_come_out_in_order_after_the_delay_and_not_before() {
+        let mut lane = Lane::new(FREE);
+        lane.offer(10, &[1], true);
+        lane.offer(20, &[2], true);
+        assert_eq!(lane.next_release(), Some(5_000_010));
+        assert_eq!(lane.pop_due(5_000_009), None);
+        assert_eq!(lane.pop_due(9_000_000), Some((5_000_010, vec![1])));
+        assert_eq!(lane.pop_due(9_000_000), Some((5_000_020, vec![2])));
+        assert_eq!(lane.pop_due(9_000_000), None);
+        assert_eq!(lane.counts().delivered, 2);
+    }
+
+    #[test]
+    fn a_bottleneck_spaces_packets_and_drops_what_its_queue_does_not_hold() {
+        // 1,500 bytes at 12 Mbit/s take a millisecond; two of them fit.
+        let mut lane = Lane::new(LaneSpec { rate_bps: Some(12_000_000), delay: Duration::ZERO, ..FREE });
+        let packet = [0; 1500];
+        let fates = [0; 3].map(|now| lane.offer(now, &packet, true));
+        assert_eq!(fates, [Fate::Delivered, Fate::Delivered, Fate::QueueFull]);
+        // Half of the first one has left: there is no room for a whole one yet, but for a small one.
+        assert_eq!(lane.offer(500_000, &packet, true), Fate::QueueFull);
+        assert_eq!(lane.offer(500_000, &packet[..750], true), Fate::Delivered);
+        assert_eq!(lane.offer(1_000_000, &packet[..750], true), Fate::Delivered);
+        let out: Vec<u64> = std::iter::from_fn(|| lane.pop_due(u64::MAX).map(|(at, _)| at)).collect();
+        assert_eq!(out, [1_000_000, 2_000_000, 2_500_000, 3_000_000]);
+        assert_eq!(lane.counts().queue_full, 2);
+    }
+}

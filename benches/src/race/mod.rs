@@ -22,7 +22,7 @@ mod tun;
 pub use cell::{Cell, Party};
 pub use emulator::{Emulator, PathReport};
 pub use lane::{Fate, Lane, LaneCounts, LaneSpec};
-pub use meter::Seen;
+pub use meter::{PAUSE, Seen};
 pub use party::SenderReport;
 pub use record::Recording;
 pub use run::{Flow, Outcome, Run};

@@ -35,3 +35,42 @@ impl Glance {
 const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A segment with 12 bytes of options and 8 of payload.
+    fn segment(flags: u8) -> Vec<u8> {
+        let mut packet = vec![0; 60];
+        packet[0] = 0x45;
+        packet[2..4].copy_from_slice(&60_u16.to_be_bytes());
+        packet[9] = 6;
+        packet[12..16].copy_from_slice(&[10, 10, 1, 1]);
+        packet[20..22].copy_from_slice(&4000_u16.to_be_bytes());
+        packet[24..28].copy_from_slice(&77_u32.to_be_bytes());
+        packet[32] = 8 << 4;
+        packet[33] = flags;
+        packet
+    }
+
+    #[test]
+    fn a_segment_is_read() {
+        let from = SocketAddrV4::new(Ipv4Addr::new(10, 10, 1, 1), 4000);
+        let glance = |flags| Glance::at(&segment(flags)).unwrap();
+        assert_eq!(glance(0x10), Glance { from, seq: 77, payload: 8, is_handshake_or_end: false });
+        for flags in [FIN, SYN, RST] {
+            assert!(glance(flags | 0x10).is_handshake_or_end);
+        }
+    }
+
+    #[test]
+    fn what_is_no_segment_is_not_looked_at() {
+        let mut udp = segment(0);
+        udp[9] = 17;
+        assert_eq!(Glance::at(&udp), None);
+        for len in 0..34 {
+            assert_eq!(Glance::at(&segment(0)[..len]), None, "{len}");
+        }
+    }
+}

@@ -41,6 +41,8 @@ pub struct SenderReport {
     pub bytes_again: u64,
     /// Expiries of its retransmission timer.
     pub timeouts: u64,
+    /// Episodes of loss, if it counts them.
+    pub loss_episodes: Option<u64>,
     /// Its smallest round trip in microseconds.
     pub rtt_min_us: u64,
     /// Its smoothed round trip in microseconds.
@@ -133,6 +135,7 @@ impl Sender {
                     bytes_sent: info.bytes_sent,
                     bytes_again: info.bytes_retransmitted,
                     timeouts: info.timeouts,
+                    loss_episodes: Some(info.loss_episodes),
                     rtt_min_us: micros(info.rtt_min),
                     srtt_us: micros(info.srtt),
                     cwnd_segments: segments(info.cwnd),
@@ -171,6 +174,7 @@ fn linux_report(socket: &TcpStream) -> io::Result<SenderReport> {
         bytes_sent: long(200),
         bytes_again: long(208),
         timeouts: u64::from(u16::from_ne_bytes([info[TOTAL_RTO], info[TOTAL_RTO + 1]])),
+        loss_episodes: None,
         rtt_min_us: word(148),
         srtt_us: word(68),
         cwnd_segments: word(80),

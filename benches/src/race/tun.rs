@@ -1,4 +1,6 @@
 //! An end of the emulated path: a TUN device whose packets are whole, and cut into those of a wire here.
+//!
+//! It is for TCP over IPv4: of other packets the kernel's unfinished checksums stay unfinished.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
