@@ -131,7 +131,7 @@ fn run(args: &Args, cell: &Cell, seed: u64, sending: Sending) -> anyhow::Result<
     let (senders, name) = match sending {
         Sending::Linux => (vec![Party::Linux], "linux"),
         Sending::Ackclock => (vec![Party::Ackclock], "ackclock"),
-        Sending::Both if seed % 2 == 0 => (vec![Party::Ackclock, Party::Linux], "both"),
+        Sending::Both if seed.is_multiple_of(2) => (vec![Party::Ackclock, Party::Linux], "both"),
         Sending::Both => (vec![Party::Linux, Party::Ackclock], "both"),
     };
     let pcap = args.pcap.as_deref().map(|folder: &Path| folder.join(format!("{name}.pcapng")));
