@@ -3,8 +3,8 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ackclock::Stack;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,8 +19,17 @@ use super::trace::Tracing;
 pub(super) struct Receiver {
     pub(super) addr: SocketAddr,
     received: Arc<AtomicU64>,
-    /// Lives as long as the receiver.
-    _stack: Option<Stack>,
+    end: End,
+}
+
+/// What ends with a receiver.
+#[derive(Debug)]
+enum End {
+    /// A thread that reads from this connection, once there is one.
+    Linux(Arc<OnceLock<TcpStream>>),
+    Ackclock {
+        _stack: Stack,
+    },
 }
 
 /// A sender that sends until it is dropped.
@@ -59,13 +68,15 @@ impl Receiver {
         let received = Arc::new(AtomicU64::new(0));
         let addr = host.listens_at(party, port);
         let count = Arc::clone(&received);
-        let stack = match party {
+        let end = match party {
             Party::Linux => {
                 let listener = host.namespace.run(async move { TcpListener::bind(addr) })?;
+                let stream = Arc::new(OnceLock::new());
+                let accepted = Arc::clone(&stream);
                 host.namespace.run(async move {
-                    drop(tokio::task::spawn_blocking(move || swallow(&listener, &count)))
+                    drop(tokio::task::spawn_blocking(move || swallow(&listener, &accepted, &count)))
                 });
-                None
+                End::Linux(stream)
             }
             Party::Ackclock => {
                 let stack = host.stack(None, None);
@@ -77,15 +88,26 @@ impl Receiver {
                         count.fetch_add(len as u64, Ordering::Relaxed);
                     }
                 });
-                Some(stack)
+                End::Ackclock { _stack: stack }
             }
         };
-        Ok(Self { addr, received, _stack: stack })
+        Ok(Self { addr, received, end })
     }
 
     /// Bytes that its application has read so far.
     pub(super) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // Its path is gone, or about to be: no end of the stream would ever come, and the thread would keep its namespace.
+        if let End::Linux(stream) = &self.end
+            && let Some(stream) = stream.get()
+        {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -182,8 +204,11 @@ fn linux_report(socket: &TcpStream) -> io::Result<SenderReport> {
     })
 }
 
-fn swallow(listener: &TcpListener, count: &AtomicU64) {
+fn swallow(listener: &TcpListener, accepted: &OnceLock<TcpStream>, count: &AtomicU64) {
     let Ok((mut stream, _)) = listener.accept() else { return };
+    if let Ok(same) = stream.try_clone() {
+        let _ = accepted.set(same);
+    }
     let mut buffer = vec![0; CHUNK];
     while let Ok(len @ 1..) = stream.read(&mut buffer) {
         count.fetch_add(len as u64, Ordering::Relaxed);
