@@ -143,9 +143,9 @@ fn tell(cell: &Cell, flow: &Flow, outcome: &Outcome) {
     let Flow { party, goodput_bps, says, seen, probes, .. } = flow;
     let again = 100.0 * seen.bytes_again as f64 / seen.data_bytes.max(1) as f64;
     let rate = cell.rate_bps.map_or_else(String::new, |bps| format!(" {} Mbit/s", bps / 1_000_000));
-    let dropped = match outcome.dropped_before {
+    let dropped = match outcome.dropped_besides {
         0 => String::new(),
-        count => format!(", {count} DROPPED BEFORE THE PATH"),
+        count => format!(", {count} DROPPED BESIDES"),
     };
     let probes = probes.map_or_else(String::new, |count| format!(" {count} probes"));
     let sender = match party {

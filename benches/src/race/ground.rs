@@ -7,11 +7,12 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use ackclock::trace::TraceConfig;
 use ackclock::{Stack, TcpConfig};
 use ackclock_device::{OffloadMode, configure, open};
-use ackclock_tests::netns::Namespace;
+use ackclock_tests::netns::{Namespace, ip};
 
 use super::cell::{Cell, Party};
 use super::emulator::{Emulator, PathReport};
@@ -31,6 +32,8 @@ pub(super) struct Ground {
 pub(super) struct Host {
     pub(super) namespace: Namespace,
     side: u8,
+    /// Started when first asked for.
+    stack: OnceLock<Stack>,
 }
 
 impl Ground {
@@ -56,15 +59,14 @@ impl Host {
         for (name, value) in SETTINGS {
             namespace.sysctl(name, value);
         }
-        Ok(Self { namespace, side })
+        Ok(Self { namespace, side, stack: OnceLock::new() })
     }
 
     /// Makes this host's end of the path, which leads to all addresses of `other`.
     fn connect(&self, other: &Self, controller: Option<&str>) -> io::Result<Tun> {
         let tun = self.namespace.run(async { Tun::open(PATH) })?;
         self.namespace.ip(&format!("addr add {}/24 dev {PATH}", self.address(Party::Linux)));
-        // Long enough that the kernel never drops what the emulator has not read yet.
-        self.namespace.ip(&format!("link set {PATH} mtu 1500 txqueuelen 50000 up"));
+        self.namespace.ip(&format!("link set {PATH} mtu 1500 txqueuelen {QUEUE} up"));
         let chosen = controller.map_or_else(String::new, |name| format!(" congctl {name}"));
         self.namespace.ip(&format!("route add 10.{}.0.0/16 dev {PATH}{chosen}", other.side * 10));
         Ok(tun)
@@ -82,13 +84,18 @@ impl Host {
         SocketAddr::new(self.address(party).into(), port)
     }
 
-    /// Starts the stack behind this host.
+    /// The stack behind this host; who asks first says what it is like.
     pub(super) fn stack(&self, controller: Option<&str>, trace: Option<TraceConfig>) -> Stack {
+        self.stack.get_or_init(|| self.start_stack(controller, trace)).clone()
+    }
+
+    fn start_stack(&self, controller: Option<&str>, trace: Option<TraceConfig>) -> Stack {
         let address = format!("{}/24", self.address(Party::Ackclock)).parse().expect("an address");
         let gateway = format!("10.{}.2.1/24", self.side * 10).parse().expect("an address");
         let controller = controller.map(str::to_owned);
         self.namespace.run(async move {
             let (device, _) = open(STACK, OffloadMode::On).expect("a TUN device with offload");
+            ip(&format!("link set {STACK} txqueuelen {QUEUE}"));
             configure::configure(STACK, gateway, None, Some(1500)).expect("an address for it");
             let tcp =
                 TcpConfig { send_buffer_max: BUFFER, receive_buffer_max: BUFFER, ..TcpConfig::default() };
@@ -103,13 +110,17 @@ impl Host {
         })
     }
 
-    /// What the kernel of this host drops in front of the path, because the emulator is too slow.
+    /// What the kernel of this host drops in front of its devices, because emulator or stack are too slow.
     pub(super) fn dropped(&self) -> u64 {
         let read = async { std::fs::read_to_string("/proc/thread-self/net/dev") };
         let table = self.namespace.run(read).unwrap_or_default();
-        let line = table.lines().find_map(|line| line.trim().strip_prefix(PATH)?.strip_prefix(':'));
-        // Twelfth: dropped when sending.
-        line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
+        let dropped = |line: &str| {
+            let (name, counts) = line.trim().split_once(':')?;
+            // The twelfth: dropped when sending.
+            let count: u64 = counts.split_whitespace().nth(11)?.parse().ok()?;
+            [PATH, STACK].contains(&name).then_some(count)
+        };
+        table.lines().filter_map(dropped).sum()
     }
 
     /// Counters of the kernel's TCP on this host: `TcpExt` of `/proc/net/netstat`.
@@ -128,6 +139,8 @@ impl Host {
 
 const PATH: &str = "path0";
 const STACK: &str = "tun0";
+/// Packets that wait in front of each device: so many that the kernel drops none, and losses are the path's alone.
+const QUEUE: u32 = 50_000;
 /// Of the stack, in each direction; as much as the kernel may take.
 const BUFFER: usize = 64 << 20;
 /// The kernel's settings: room for the longest path, and nothing remembered from one connection to the next.

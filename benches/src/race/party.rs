@@ -19,17 +19,8 @@ use super::trace::Tracing;
 pub(super) struct Receiver {
     pub(super) addr: SocketAddr,
     received: Arc<AtomicU64>,
-    end: End,
-}
-
-/// What ends with a receiver.
-#[derive(Debug)]
-enum End {
-    /// A thread that reads from this connection, once there is one.
-    Linux(Arc<OnceLock<TcpStream>>),
-    Ackclock {
-        _stack: Stack,
-    },
+    /// Of the kernel's: the connection that a thread reads from, once there is one.
+    accepted: Arc<OnceLock<TcpStream>>,
 }
 
 /// A sender that sends until it is dropped.
@@ -68,19 +59,17 @@ impl Receiver {
         let received = Arc::new(AtomicU64::new(0));
         let addr = host.listens_at(party, port);
         let count = Arc::clone(&received);
-        let end = match party {
+        let accepted = Arc::new(OnceLock::new());
+        match party {
             Party::Linux => {
                 let listener = host.namespace.run(async move { TcpListener::bind(addr) })?;
-                let stream = Arc::new(OnceLock::new());
-                let accepted = Arc::clone(&stream);
+                let accepted = Arc::clone(&accepted);
                 host.namespace.run(async move {
                     drop(tokio::task::spawn_blocking(move || swallow(&listener, &accepted, &count)))
                 });
-                End::Linux(stream)
             }
             Party::Ackclock => {
-                let stack = host.stack(None, None);
-                let listener = stack.listen(addr)?;
+                let listener = host.stack(None, None).listen(addr)?;
                 host.namespace.handle().spawn(async move {
                     let Ok((mut stream, _)) = listener.accept().await else { return };
                     let mut buffer = vec![0; CHUNK];
@@ -88,10 +77,9 @@ impl Receiver {
                         count.fetch_add(len as u64, Ordering::Relaxed);
                     }
                 });
-                End::Ackclock { _stack: stack }
             }
-        };
-        Ok(Self { addr, received, end })
+        }
+        Ok(Self { addr, received, accepted })
     }
 
     /// Bytes that its application has read so far.
@@ -103,9 +91,7 @@ impl Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         // Its path is gone, or about to be: no end of the stream would ever come, and the thread would keep its namespace.
-        if let End::Linux(stream) = &self.end
-            && let Some(stream) = stream.get()
-        {
+        if let Some(stream) = self.accepted.get() {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }

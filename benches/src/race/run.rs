@@ -35,8 +35,8 @@ pub struct Outcome {
     pub flows: Vec<Flow>,
     /// What the path did.
     pub path: PathReport,
-    /// Packets that the sender's kernel dropped in front of the path. More than none: the emulator was too slow.
-    pub dropped_before: u64,
+    /// Packets that the two kernels dropped in front of the path or of a stack, and which no dice have lost.
+    pub dropped_besides: u64,
     /// Seconds measured.
     pub seconds: f64,
 }
@@ -80,7 +80,7 @@ impl Run {
         let seconds = began.elapsed().as_secs_f64();
         let received: Vec<u64> = flows.iter().map(|(_, _, receiver)| receiver.received()).collect();
         let says: Vec<SenderReport> = flows.iter().map(|(_, s, _)| s.report()).collect::<io::Result<_>>()?;
-        let dropped_before = ground.near.dropped();
+        let dropped_besides = ground.near.dropped() + ground.far.dropped();
         let probes = ground.near.netstat(&["TCPLossProbes"]);
         let mut parties = Vec::new();
         for (party, sender, receiver) in flows {
@@ -103,7 +103,7 @@ impl Run {
                 probes: (*party == Party::Linux).then_some(probes[0]),
             }
         });
-        Ok(Outcome { flows: flows.collect(), path, dropped_before, seconds })
+        Ok(Outcome { flows: flows.collect(), path, dropped_besides, seconds })
     }
 }
 
