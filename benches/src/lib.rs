@@ -1,6 +1,8 @@
-//! Support code shared by the benchmarks: two endpoints of the core joined by memory, on one thread.
+//! Support code shared by the benchmarks: two endpoints of the core joined by memory, on one thread; scenarios of the
+//! simulator; two senders over an emulated path.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod pair;
+pub mod race;
 pub mod scenarios;

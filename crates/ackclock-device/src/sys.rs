@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use libc::{Ioctl, c_char, c_int, c_short, ifreq};
 
@@ -59,6 +60,25 @@ pub(crate) fn control_socket() -> io::Result<OwnedFd> {
 /// A routing netlink socket; `write` sends a request to the kernel, `read` takes its answer.
 pub(crate) fn route_socket() -> io::Result<File> {
     socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE).map(File::from)
+}
+
+/// A timer that becomes readable when it expires, to the microsecond.
+pub(crate) fn timer() -> io::Result<File> {
+    // SAFETY: timerfd_create(2) takes integers only.
+    let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
+    check(fd)?;
+    // SAFETY: the descriptor was just made, is valid and has no other owner.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Has a timer of [`timer`] expire after `delay`, which must not be zero; what it was set to before no longer counts.
+pub(crate) fn set_timer(timer: BorrowedFd<'_>, delay: Duration) -> io::Result<()> {
+    let seconds = libc::time_t::try_from(delay.as_secs()).unwrap_or(libc::time_t::MAX);
+    let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let once = libc::timespec { tv_sec: seconds, tv_nsec: delay.subsec_nanos() as libc::c_long }; // below 10^9
+    let setting = libc::itimerspec { it_interval: never, it_value: once };
+    // SAFETY: timerfd_settime(2) reads one itimerspec, which is live, and writes none.
+    check(unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut()) })
 }
 
 /// The MTU of the interface `name`.

@@ -117,5 +117,11 @@ fn configuring_says_what_is_wrong() {
         assert!(matches!(error, ConfigureError::Families { .. }), "{error}");
         let error = ackclock_device::configure::set_mtu(NAME, 10).unwrap_err();
         assert!(error.to_string().contains("ip link set tun0 mtu 10"), "{error}");
+        for name in ["nosuchcontrol", "a-name-longer-than-any"] {
+            let to = "10.9.0.2/32".parse().unwrap();
+            let error = ackclock_device::configure::add_controlled_route(NAME, to, name).unwrap_err();
+            let command = format!("ip route add 10.9.0.2/32 dev tun0 congctl {name}");
+            assert!(error.to_string().contains(&command), "{error}");
+        }
     });
 }

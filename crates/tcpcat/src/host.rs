@@ -15,6 +15,7 @@ use crate::args::{Common, DeviceArgs, ImpairArgs, TcpArgs};
 use crate::exit::{Exit, Failure};
 use crate::net::Net;
 use crate::trace::{Recorder, Wanted};
+use crate::units::Queue;
 
 /// A host, and what hangs on its device.
 #[derive(Debug)]
@@ -239,8 +240,16 @@ fn buffer(flag: &str, bytes: u64) -> Result<usize, Failure> {
 }
 
 fn impairment_settings(args: &ImpairArgs) -> Option<Settings> {
+    let plain = Settings::default();
+    let (queue_packets, queue_bytes) = match args.rate_limit.and_then(|limit| limit.queue) {
+        None => (plain.queue_packets, plain.queue_bytes),
+        Some(Queue::Packets(packets)) => (packets, None),
+        Some(Queue::Bytes(bytes)) => (usize::MAX, Some(bytes)),
+    };
     let settings = Settings {
-        rate_bps: args.rate_limit,
+        rate_bps: args.rate_limit.map(|limit| limit.rate_bps),
+        queue_packets,
+        queue_bytes,
         delay: args.delay.unwrap_or_default(),
         loss: args.loss.unwrap_or_default(),
         duplicate: args.dup.unwrap_or_default(),
@@ -248,9 +257,9 @@ fn impairment_settings(args: &ImpairArgs) -> Option<Settings> {
         reorder: args.reorder.unwrap_or_default(),
         mark: args.mark.unwrap_or_default(),
         mark_above: args.mark_above,
-        ..Settings::default()
+        ..plain
     };
-    (settings != Settings::default()).then_some(settings)
+    (settings != plain).then_some(settings)
 }
 
 /// What `io::Error` a name that stands for no address gives, in words.

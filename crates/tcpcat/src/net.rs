@@ -237,6 +237,17 @@ impl Stream {
         matches!(self.inner, Inner::Kernel(_)) || self.info().is_some_and(over)
     }
 
+    /// The name of the congestion controller.
+    pub(crate) fn congestion(&self) -> io::Result<String> {
+        match &self.inner {
+            Inner::User(stream) => Ok(stream.info()?.congestion.to_owned()),
+            Inner::Kernel(stream) => {
+                let name = SockRef::from(stream).tcp_congestion()?;
+                Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
+            }
+        }
+    }
+
     /// What is known of the connection; nothing of the kernel's.
     pub(crate) fn info(&self) -> Option<ConnectionInfo> {
         match &self.inner {

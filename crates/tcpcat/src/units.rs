@@ -2,17 +2,39 @@
 //!
 //! A size counts in powers of 1024 as `ls -h`, `dd` and iperf3 do (`1G` is 1,073,741,824 bytes) unless it says `B`
 //! (`1GB` is 1,000,000,000). A rate counts bits in powers of 1000, as networks do (`10M` is 10,000,000 bit/s), unless
-//! it says `B` (`10MB` or `10MB/s` is 80,000,000 bit/s).
+//! it says `B` (`10MB` or `10MB/s` is 80,000,000 bit/s). A time says its unit; only what nc and iperf3 count in seconds
+//! (`-w`, `-q`, `-t`) may leave it out.
 
 use std::time::Duration;
 
 /// A number with a unit that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no {what}: write {example}")]
-pub(crate) struct UnitError {
-    text: String,
-    what: &'static str,
-    example: &'static str,
+pub(crate) enum UnitError {
+    /// No such number, or no such unit.
+    #[error("{text:?} is no {what}: write {example}")]
+    Unknown { text: String, what: &'static str, example: &'static str },
+    /// A number that could mean several things.
+    #[error("`{text}` has no unit; write `{text}{}` or `{text}{}`", or[0], or[1])]
+    Bare { text: String, or: [&'static str; 2] },
+    /// What stands behind the rate of a bottleneck.
+    #[error(
+        "{text:?} is nothing that a bottleneck has: write RATE,queue=SIZE as in 10Mbit/s,queue=64KiB, or 10Mbit/s,queue=100packets"
+    )]
+    Bottleneck { text: String },
+}
+
+/// A bottleneck and the queue in front of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bottleneck {
+    pub(crate) rate_bps: u64,
+    pub(crate) queue: Option<Queue>,
+}
+
+/// How much a queue holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    Packets(usize),
+    Bytes(usize),
 }
 
 /// Parses a number of bytes.
@@ -42,9 +64,46 @@ pub(crate) fn rate(text: &str) -> Result<u64, UnitError> {
     scaled(number * factor, prefix, 1000).filter(|&bits| bits > 0).ok_or_else(wrong)
 }
 
-/// Parses a duration; a number without a unit counts seconds.
+/// Parses a rate and, perhaps, the queue in front of it.
+pub(crate) fn bottleneck(text: &str) -> Result<Bottleneck, UnitError> {
+    let Some((rate_text, rest)) = text.split_once(',') else {
+        return Ok(Bottleneck { rate_bps: rate(text)?, queue: None });
+    };
+    let holds = rest.trim().strip_prefix("queue=");
+    let holds = holds.ok_or_else(|| UnitError::Bottleneck { text: rest.to_owned() })?;
+    Ok(Bottleneck { rate_bps: rate(rate_text)?, queue: Some(queue(holds)?) })
+}
+
+fn queue(text: &str) -> Result<Queue, UnitError> {
+    let wrong = || error(text, "queue", "packets as in 100packets, or bytes as in 64KiB or 1500B");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let queue = match unit.as_str() {
+        "" => return Err(UnitError::Bare { text: text.trim().to_owned(), or: ["packets", "KiB"] }),
+        "packet" | "packets" => {
+            let whole = (number.fract() == 0.0).then_some(number).and_then(|number| scaled(number, "", 1000));
+            Queue::Packets(whole.and_then(|packets| packets.try_into().ok()).ok_or_else(wrong)?)
+        }
+        _ => Queue::Bytes(size(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or_else(wrong)?),
+    };
+    match queue {
+        Queue::Packets(0) | Queue::Bytes(0) => Err(wrong()),
+        queue => Ok(queue),
+    }
+}
+
+/// Parses a time, which says its unit.
 pub(crate) fn duration(text: &str) -> Result<Duration, UnitError> {
-    let wrong = || error(text, "duration", "seconds, or a number with us, ms, s, m or h, as in 20ms");
+    match split(text) {
+        Some((number, unit)) if unit.is_empty() && number > 0.0 => {
+            Err(UnitError::Bare { text: text.trim().to_owned(), or: ["ms", "s"] })
+        }
+        _ => seconds(text),
+    }
+}
+
+/// Parses a time; a number without a unit counts seconds, as it does after the letters of nc and iperf3.
+pub(crate) fn seconds(text: &str) -> Result<Duration, UnitError> {
+    let wrong = || error(text, "time", "a number with us, ms, s, m or h, as in 20ms");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let seconds = match unit.as_str() {
         "us" | "µs" => number / 1e6,
@@ -111,7 +170,7 @@ fn scaled(number: f64, prefix: &str, base: u32) -> Option<u64> {
 }
 
 fn error(text: &str, what: &'static str, example: &'static str) -> UnitError {
-    UnitError { text: text.to_owned(), what, example }
+    UnitError::Unknown { text: text.to_owned(), what, example }
 }
 
 #[cfg(test)]
@@ -153,12 +212,45 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_without_unit_is_seconds() {
-        assert_eq!(duration("20ms"), Ok(Duration::from_millis(20)));
-        assert_eq!(duration("5"), Ok(Duration::from_secs(5)));
-        assert_eq!(duration("0.25s"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("150us"), Ok(Duration::from_micros(150)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+    fn a_time_says_its_unit() {
+        for (text, time) in [
+            ("20ms", Duration::from_millis(20)),
+            ("1.5ms", Duration::from_micros(1500)),
+            ("0.25s", Duration::from_millis(250)),
+            ("150us", Duration::from_micros(150)),
+            ("2m", Duration::from_secs(120)),
+        ] {
+            assert_eq!((duration(text), seconds(text)), (Ok(time), Ok(time)), "{text}");
+        }
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        for bare in ["20", "1.5", " 20 "] {
+            let message = duration(bare).unwrap_err().to_string();
+            let bare = bare.trim();
+            assert_eq!(message, format!("`{bare}` has no unit; write `{bare}ms` or `{bare}s`"));
+        }
+    }
+
+    #[test]
+    fn what_nc_and_iperf3_count_in_seconds_needs_no_unit() {
+        assert_eq!(seconds("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(seconds("0.2"), Ok(Duration::from_millis(200)));
+    }
+
+    #[test]
+    fn a_bottleneck_is_a_rate_and_perhaps_a_queue() {
+        let with = |queue| Ok(Bottleneck { rate_bps: 10_000_000, queue });
+        assert_eq!(bottleneck("10M"), with(None));
+        assert_eq!(bottleneck("10Mbit/s,queue=64KiB"), with(Some(Queue::Bytes(65_536))));
+        assert_eq!(bottleneck("10Mbit/s,queue=1500B"), with(Some(Queue::Bytes(1500))));
+        assert_eq!(bottleneck("10Mbit/s, queue=100packets"), with(Some(Queue::Packets(100))));
+        assert_eq!(bottleneck("10Mbit/s,queue=1packet"), with(Some(Queue::Packets(1))));
+        let refused = |text| bottleneck(text).unwrap_err().to_string();
+        assert_eq!(refused("10M,queue=100"), "`100` has no unit; write `100packets` or `100KiB`");
+        assert!(refused("10M,queue=0packets").contains("as in 100packets"));
+        assert!(refused("10M,queue=1.5packets").contains("as in 100packets"));
+        assert!(refused("10M,queue=").contains("as in 100packets"));
+        assert!(refused("10M,64KiB").contains("queue=64KiB"));
+        assert!(refused("fast,queue=64KiB").contains("10MB/s"));
     }
 
     #[test]

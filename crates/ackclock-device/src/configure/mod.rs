@@ -90,6 +90,25 @@ pub fn set_up(name: &str, up: bool) -> Result<(), ConfigureError> {
 /// # Errors
 /// See [`ConfigureError`].
 pub fn add_route(name: &str, destination: Cidr) -> Result<(), ConfigureError> {
+    let command = format!("ip route add {} dev {name}", destination.network());
+    finish(route(name, destination)?, name, command)
+}
+
+/// Routes `destination` through the interface `name`, and has the kernel's TCP use the congestion controller `controller`
+/// on connections that it opens or accepts over this route. Sockets that choose one for themselves keep theirs.
+///
+/// # Errors
+/// See [`ConfigureError`]; also when the kernel has no such controller.
+pub fn add_controlled_route(name: &str, destination: Cidr, controller: &str) -> Result<(), ConfigureError> {
+    let command = format!("ip route add {} dev {name} congctl {controller}", destination.network());
+    if controller.len() > CONTROLLER_NAME_MAX {
+        return Err(ConfigureError::Refused { command, source: io::ErrorKind::InvalidInput.into() });
+    }
+    let text: Vec<u8> = controller.bytes().chain([0]).collect();
+    finish(route(name, destination)?.nested(libc::RTA_METRICS, &[(RTAX_CC_ALGO, &text)]), name, command)
+}
+
+fn route(name: &str, destination: Cidr) -> Result<Request, ConfigureError> {
     let network = destination.network();
     let fixed = [
         family(network.addr()),
@@ -105,10 +124,9 @@ pub fn add_route(name: &str, destination: Cidr) -> Result<(), ConfigureError> {
         0,
         0,
     ];
-    let request = Request::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &fixed)
+    Ok(Request::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &fixed)
         .attribute(libc::RTA_DST, &octets(network.addr()))
-        .attribute(libc::RTA_OIF, &link_index(name)?.to_ne_bytes());
-    finish(request, name, format!("ip route add {network} dev {name}"))
+        .attribute(libc::RTA_OIF, &link_index(name)?.to_ne_bytes()))
 }
 
 /// Deletes the interface `name`.
@@ -224,6 +242,12 @@ fn octets(addr: IpAddr) -> Vec<u8> {
         IpAddr::V6(addr) => addr.octets().to_vec(),
     }
 }
+
+/// The congestion controller among the metrics of a route: `include/uapi/linux/rtnetlink.h`.
+const RTAX_CC_ALGO: libc::c_ushort = 16;
+
+/// Of a controller, without the zero at its end: `TCP_CA_NAME_MAX` of `include/net/tcp.h`.
+const CONTROLLER_NAME_MAX: usize = 15;
 
 /// No one else is on the link who could have a duplicate address; without this an IPv6 address is of no use for the
 /// first second or two.

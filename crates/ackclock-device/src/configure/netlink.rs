@@ -27,12 +27,15 @@ impl Request {
 
     /// Appends an attribute.
     pub(super) fn attribute(mut self, kind: libc::c_ushort, value: &[u8]) -> Self {
-        let len = ATTRIBUTE_HEADER_LEN + value.len() as u16; // an address at most
-        self.bytes.extend(len.to_ne_bytes());
-        self.bytes.extend(kind.to_ne_bytes());
-        self.bytes.extend_from_slice(value);
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        append(&mut self.bytes, kind, value);
         self
+    }
+
+    /// Appends an attribute that consists of attributes.
+    pub(super) fn nested(self, kind: libc::c_ushort, inner: &[(libc::c_ushort, &[u8])]) -> Self {
+        let mut value = Vec::new();
+        inner.iter().for_each(|(kind, of)| append(&mut value, *kind, of));
+        self.attribute(kind, &value)
     }
 
     /// Sends the request and waits for the kernel's answer.
@@ -45,6 +48,15 @@ impl Request {
         let len = socket.read(&mut answer)?;
         acknowledged(&answer[..len])
     }
+}
+
+/// Appends an attribute, up to a multiple of four bytes.
+fn append(bytes: &mut Vec<u8>, kind: libc::c_ushort, value: &[u8]) {
+    let len = ATTRIBUTE_HEADER_LEN + value.len() as u16; // an address or a name at most
+    bytes.extend(len.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend_from_slice(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
 /// Reads an acknowledgement: a netlink header of 16 bytes, then the negated error code or 0.
@@ -69,6 +81,14 @@ mod tests {
         let request = Request::new(libc::RTM_NEWLINK, 0, &[0; 16]).attribute(libc::IFLA_MTU, &[1; 5]);
         assert_eq!(request.bytes.len(), 16 + 16 + 4 + 8);
         assert_eq!(request.bytes[32..34], 9u16.to_ne_bytes());
+    }
+
+    #[test]
+    fn a_nested_attribute_holds_whole_ones() {
+        let request = Request::new(libc::RTM_NEWROUTE, 0, &[0; 12]).nested(8, &[(16, b"bbr\0"), (1, &[7])]);
+        let inner = [8, 0, 16, 0, b'b', b'b', b'r', 0, 5, 0, 1, 0, 7, 0, 0, 0];
+        assert_eq!(request.bytes[16 + 12..16 + 12 + 4], [20, 0, 8, 0]);
+        assert_eq!(request.bytes[16 + 12 + 4..], inner);
     }
 
     #[test]

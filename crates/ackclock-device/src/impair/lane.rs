@@ -15,8 +15,10 @@ pub(super) struct Lane {
     settings: Settings,
     blackout: bool,
     rng: SplitMix64,
-    /// When each packet that waits for the bottleneck, or is on it, has left it.
-    departures: VecDeque<Instant>,
+    /// When each packet that waits for the bottleneck, or is on it, has left it, and its length.
+    departures: VecDeque<(Instant, usize)>,
+    /// Bytes of these.
+    departing_bytes: usize,
     /// When the last packet on the delay line comes out.
     last_release: Option<Instant>,
     /// Packets on the delay line by release time, those of equal time in order of entry.
@@ -75,6 +77,7 @@ impl Lane {
             blackout: false,
             rng: SplitMix64::new(seed),
             departures: VecDeque::new(),
+            departing_bytes: 0,
             last_release: None,
             line: BinaryHeap::new(),
             entries: 0,
@@ -179,18 +182,24 @@ impl Lane {
             return None;
         }
         let Some(rate_bps) = self.settings.rate_bps else { return Some(now) };
-        while self.departures.front().is_some_and(|&departure| departure <= now) {
+        while let Some(&(_, gone)) = self.departures.front().filter(|(departure, _)| *departure <= now) {
+            self.departing_bytes -= gone;
             self.departures.pop_front();
         }
         // The one that is being transmitted does not wait any more.
-        if self.departures.len() > self.settings.queue_packets {
-            return None;
+        if let Some((_, transmitted)) = self.departures.front() {
+            let waiting_bytes = self.departing_bytes - transmitted + len;
+            let full = self.departures.len() > self.settings.queue_packets;
+            if full || self.settings.queue_bytes.is_some_and(|most| waiting_bytes > most) {
+                return None;
+            }
         }
         let duration_ns = (len as u128 * 8 * 1_000_000_000).div_ceil(u128::from(rate_bps));
         let duration =
             Duration::from_nanos(u64::try_from(duration_ns).unwrap_or(u64::MAX)).min(TRANSMISSION_MAX);
-        let departure = self.departures.back().copied().unwrap_or(now) + duration;
-        self.departures.push_back(departure);
+        let departure = self.departures.back().map_or(now, |(last, _)| *last) + duration;
+        self.departures.push_back((departure, len));
+        self.departing_bytes += len;
         Some(departure)
     }
 

@@ -5,23 +5,25 @@
 //! the device receives is cut into segments first, as a network would see them. For that reason the wrapped device
 //! shows no offload capability.
 //!
-//! Delays run on tokio's clock, so that a test may pause it.
+//! Delays run on tokio's clock, so that a test may pause it, and are kept to a tenth of a millisecond, which tokio's timers
+//! are not.
 
 mod lane;
 mod rng;
 mod settings;
+mod timer;
 
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
 use crate::{Capabilities, Counters, Device, ReceiveBatch};
 use lane::Lane;
 use rng::SplitMix64;
+use timer::Timer;
 
 pub use settings::{Settings, SettingsError, Statistics};
 
@@ -46,7 +48,7 @@ pub struct Impaired<D> {
     /// A packet that is due and found no room in the batch of the caller.
     waiting: Option<Vec<u8>>,
     /// Wakes at the next release; made when first needed, since it needs a runtime.
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Option<Timer>,
     /// The task that receives: it is woken for releases that a send has brought about, too.
     receiver: Waker,
 }
@@ -63,6 +65,8 @@ struct Lanes {
 
 impl<D: Device> Impaired<D> {
     /// Puts `device` behind a network that does to packets sent and received what the two settings say.
+    ///
+    /// The first packet that is delayed needs a tokio runtime with its time and I/O drivers.
     ///
     /// # Errors
     /// A probability that is none, or a rate of zero.
@@ -131,17 +135,17 @@ impl<D: Device> Impaired<D> {
     }
 
     /// Sees to it that the receiving task is woken at the next release; ready when that is now.
-    fn poll_timer(&mut self, cx: &mut Context<'_>, with_sent: bool) -> Poll<()> {
+    fn poll_timer(&mut self, cx: &mut Context<'_>, with_sent: bool) -> Poll<io::Result<()>> {
         let lanes = self.network.lanes();
         let sent = if with_sent { lanes.sent.next_release() } else { None };
         let next = sent.into_iter().chain(lanes.received.next_release()).min();
         drop(lanes);
         let Some(next) = next else { return Poll::Pending };
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(next)));
-        if timer.deadline() != next {
-            timer.as_mut().reset(next);
-        }
-        timer.as_mut().poll(cx)
+        let timer = match &mut self.timer {
+            Some(timer) => timer,
+            none => none.insert(Timer::new()?),
+        };
+        timer.poll(next, cx)
     }
 }
 
@@ -156,6 +160,9 @@ impl<D: Device> Device for Impaired<D> {
         let mut received = 0;
         loop {
             let now = Instant::now();
+            if let Some(timer) = &mut self.timer {
+                timer.woken(now);
+            }
             let sends_flow = self.release_sent(now, cx)?;
             let (released, had_room) = self.release_received(now, batch);
             received += released;
@@ -169,8 +176,7 @@ impl<D: Device> Device for Impaired<D> {
                 // The error comes again with the next call.
                 Poll::Ready(Err(_)) => return Poll::Ready(Ok(received)),
                 Poll::Pending if received > 0 => return Poll::Ready(Ok(received)),
-                Poll::Pending if self.poll_timer(cx, sends_flow).is_pending() => return Poll::Pending,
-                Poll::Pending => {}
+                Poll::Pending => ready!(self.poll_timer(cx, sends_flow))?,
             }
         }
     }
@@ -191,8 +197,9 @@ impl<D: Device> Device for Impaired<D> {
         let receiver = self.receiver.clone();
         let cx = &mut Context::from_waker(&receiver);
         let sends_flow = self.release_sent(now, cx)?;
-        if self.poll_timer(cx, sends_flow).is_ready() {
+        if let Poll::Ready(now_due) = self.poll_timer(cx, sends_flow) {
             receiver.wake();
+            now_due?;
         }
         Ok(())
     }

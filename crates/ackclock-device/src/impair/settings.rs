@@ -12,6 +12,8 @@ pub struct Settings {
     pub rate_bps: Option<u64>,
     /// How many packets may wait for the bottleneck; what comes on top is dropped.
     pub queue_packets: usize,
+    /// How many bytes of packets may wait for the bottleneck; `None`: as many as those packets have.
+    pub queue_bytes: Option<usize>,
     /// A packet that finds at least so many waiting for the bottleneck is marked with Congestion Experienced, if its
     /// transport takes marks (ECN); `None`: none is.
     pub mark_above: Option<usize>,
@@ -38,6 +40,7 @@ impl Default for Settings {
         Self {
             rate_bps: None,
             queue_packets: 1000,
+            queue_bytes: None,
             mark_above: None,
             mark: 0.0,
             delay: Duration::ZERO,

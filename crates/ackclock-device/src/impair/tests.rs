@@ -136,3 +136,65 @@ const TCP_HEADER: [u8; 40] = [
     0x45, 0, 0x0d, 0xd4, 0, 1, 0x40, 0, 64, 6, 0x19, 0x21, 10, 0, 0, 1, 10, 0, 0, 2, // IPv4
     0, 80, 4, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0, // TCP
 ];
+
+/// By how much packets come back later than `delay` each way says, at the median, the clock of the machine running.
+async fn lateness(delay: Duration) -> Duration {
+    let each_way = Settings { delay, ..Settings::default() };
+    let (mut near, mut far) = impaired(each_way, each_way);
+    let echo = tokio::spawn(async move {
+        loop {
+            for packet in receive(&mut far).await {
+                far.send(&whole_packet(&packet)).unwrap();
+            }
+        }
+    });
+    let mut late = Vec::new();
+    for _ in 0..SERIES {
+        let began = std::time::Instant::now();
+        near.send(&whole_packet(&[0x45; 100])).unwrap();
+        assert_eq!(receive(&mut near).await, [[0x45; 100]]);
+        let took = began.elapsed();
+        assert!(took >= 2 * delay, "{took:?} is too early");
+        late.push(took - 2 * delay);
+    }
+    echo.abort();
+    median(late)
+}
+
+/// By how much a thread that sleeps is woken later than it asked for, at the median.
+fn lateness_of_sleep(delay: Duration) -> Duration {
+    let late = |_| {
+        let began = std::time::Instant::now();
+        std::thread::sleep(delay);
+        began.elapsed() - delay
+    };
+    median((0..SERIES).map(late).collect())
+}
+
+fn median(mut values: Vec<Duration>) -> Duration {
+    values.sort();
+    values[values.len() / 2]
+}
+
+#[tokio::test]
+async fn a_delay_is_kept_to_a_tenth_of_a_millisecond() {
+    // Halves of milliseconds, which tokio's timers do not count.
+    for delay in [Duration::from_micros(1500), Duration::from_micros(50), Duration::from_micros(10_250)] {
+        let mut measured = Vec::new();
+        loop {
+            // A machine that does other things wakes whoever sleeps late: that is not the device's lateness.
+            let machine = lateness_of_sleep(delay).saturating_sub(LATE_MAX);
+            let late = lateness(delay).await;
+            measured.push((late, machine));
+            if late <= 2 * (LATE_MAX + machine) {
+                break;
+            }
+            assert!(measured.len() < ATTEMPTS, "{delay:?} each way, late and by the machine: {measured:?}");
+        }
+    }
+}
+
+/// Each way.
+const LATE_MAX: Duration = Duration::from_micros(100);
+const SERIES: usize = 31;
+const ATTEMPTS: usize = 10;

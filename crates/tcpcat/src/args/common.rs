@@ -85,7 +85,7 @@ pub(crate) struct TcpArgs {
     /// Send small segments at once (switches Nagle's algorithm off)
     #[arg(long)]
     pub(crate) nodelay: bool,
-    /// Give up when the peer has acknowledged nothing for this long
+    /// Give up when the peer has acknowledged nothing for this long, as in 30s
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub(crate) user_timeout: Option<Duration>,
 }
@@ -120,12 +120,13 @@ pub(crate) struct ImpairArgs {
     /// Lose packets with this probability: 1% or 0.01
     #[arg(long, value_name = "P", value_parser = units::probability)]
     pub(crate) loss: Option<f64>,
-    /// Delay packets
+    /// Delay packets by this long, as in 1.5ms
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub(crate) delay: Option<Duration>,
-    /// A bottleneck of this rate, with room for 1000 packets in front of it
-    #[arg(long, value_name = "RATE", value_parser = units::rate)]
-    pub(crate) rate_limit: Option<u64>,
+    /// A bottleneck of this rate, and how much may wait in front of it: 10Mbit/s,queue=64KiB or 10Mbit/s,queue=100packets
+    /// [default queue: 1000packets]
+    #[arg(long, value_name = "RATE[,queue=SIZE]", value_parser = units::bottleneck)]
+    pub(crate) rate_limit: Option<units::Bottleneck>,
     /// Mark packets with Congestion Experienced with this probability, if their transport takes marks (ECN)
     #[arg(long, value_name = "P", value_parser = units::probability)]
     pub(crate) mark: Option<f64>,
@@ -166,7 +167,7 @@ fn host(word: &str) -> Result<Cidr, String> {
 }
 
 fn interval(word: &str) -> Result<Duration, String> {
-    let time = units::duration(word).map_err(|error| error.to_string())?;
+    let time = units::seconds(word).map_err(|error| error.to_string())?;
     let shortest = Duration::from_millis(10);
     if time < shortest { Err("the shortest interval is 10ms".to_owned()) } else { Ok(time) }
 }

@@ -86,7 +86,7 @@ pub(crate) struct PipeArgs {
     #[arg(long)]
     pub(crate) no_shutdown: bool,
     /// Quit this long after the end of stdin, whatever the peer does
-    #[arg(short = 'q', value_name = "SECS", value_parser = units::duration)]
+    #[arg(short = 'q', value_name = "SECS", value_parser = units::seconds)]
     pub(crate) quit_after: Option<Duration>,
     /// Do not read stdin
     #[arg(short = 'd')]
@@ -150,7 +150,7 @@ pub(crate) struct BenchClientArgs {
     #[arg(default_value = BENCH_PORT)]
     pub(crate) port: String,
     /// How long to run [default: 10, or as long as --bytes take]
-    #[arg(short = 't', long, value_name = "SECS", value_parser = units::duration)]
+    #[arg(short = 't', long, value_name = "SECS", value_parser = units::seconds)]
     pub(crate) time: Option<Duration>,
     /// The server sends
     #[arg(short = 'R', long)]
@@ -218,7 +218,7 @@ pub(crate) struct Place {
     #[arg(short = 's', value_name = "ADDR")]
     pub(crate) source: Option<IpAddr>,
     /// Give up after this long without a connection, or without data
-    #[arg(short = 'w', value_name = "SECS", value_parser = units::duration)]
+    #[arg(short = 'w', value_name = "SECS", value_parser = units::seconds)]
     pub(crate) wait: Option<Duration>,
     /// Take addresses only, ask no name server
     #[arg(short = 'n')]

@@ -83,6 +83,10 @@ fn what_is_missing_is_named() {
 fn units_in_flags_explain_themselves() {
     assert!(error("h 1 --rate fast").contains("10MB/s"));
     assert!(error("h 1 --loss 2").contains("1%"));
+    for flag in ["--delay", "--user-timeout"] {
+        assert!(error(&format!("h 1 {flag} 20")).contains("`20` has no unit; write `20ms` or `20s`"));
+    }
+    assert!(error("h 1 --rate-limit 1M,queue=9").contains("`9packets` or `9KiB`"));
     assert!(error("h 1 --addr 10.0.0.1").contains("the prefix is missing"));
     assert!(error("send f h 1 -P 0").contains("connections"));
 }

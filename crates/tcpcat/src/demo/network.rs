@@ -89,6 +89,7 @@ impl Hosts {
             Ground::Namespace { .. } => {
                 configure::set_up("lo", true)?;
                 let devices = (tun(TUN_A, KERNEL_A)?, tun(TUN_B, KERNEL_B)?);
+                choose_kernels_controller();
                 forward()?;
                 devices
             }
@@ -137,6 +138,14 @@ fn tun(name: &str, kernel: IpAddr) -> Result<Box<dyn Device>, Failure> {
     Ok(device)
 }
 
+/// Has the kernel's TCP send to host A with the same controller as host A to it. Where the kernel has none of that name, the
+/// table names the one that it used.
+fn choose_kernels_controller() {
+    if let Err(error) = configure::add_controlled_route(TUN_A, ADDR_A.into(), CONTROLLER) {
+        say!("The kernel's TCP sends with a controller of its own: {error}");
+    }
+}
+
 /// Has the kernel forward between the devices of this namespace.
 fn forward() -> Result<(), Failure> {
     std::fs::write(IP_FORWARD, "1").map_err(|error| {
@@ -149,7 +158,9 @@ fn forward() -> Result<(), Failure> {
 
 fn host(device: Box<dyn Device>, addr: IpAddr, trace: Option<&Trace>) -> Result<Stack, Failure> {
     let address = Cidr::new(addr, PREFIX).map_err(|error| Failure::usage(error.to_string()))?;
-    let mut builder = Stack::builder().device(device).address(address);
+    let builder = Stack::builder().device(device).address(address);
+    let mut builder =
+        builder.congestion_control(CONTROLLER).map_err(|error| Failure::usage(error.to_string()))?;
     if let Some(trace) = trace {
         builder = builder.trace(trace.file.config()).epoch(trace.epoch);
     }
@@ -162,6 +173,8 @@ pub(super) const ADDR_B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 2, 2));
 pub(super) const KERNEL_A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 1, 1));
 const KERNEL_B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 2, 1));
 const PREFIX: u8 = 24;
+/// Of every sender: what each of them uses unless told otherwise is not the same on every machine.
+const CONTROLLER: &str = "cubic";
 const TUN_A: &str = "tun-a";
 const TUN_B: &str = "tun-b";
 const IP_FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";

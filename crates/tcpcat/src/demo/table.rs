@@ -14,6 +14,8 @@ use crate::units::{bits_per_second, show_bytes, show_rate};
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     transfer: &'static str,
+    /// The sender's congestion controller.
+    controller: Option<String>,
     loss: f64,
     bytes: u64,
     seconds: Option<f64>,
@@ -42,11 +44,12 @@ impl Row {
         Self {
             transfer: route.name(),
             loss,
-            bytes: done.map_or(bytes, |done| done.bytes),
-            seconds: done.map(|done| done.took.as_secs_f64()),
-            bits_per_second: done.map(|done| bits_per_second(done.bytes, done.took)),
-            retransmits: done.map(|done| done.retransmits),
+            bytes: done.as_ref().map_or(bytes, |done| done.bytes),
+            seconds: done.as_ref().map(|done| done.took.as_secs_f64()),
+            bits_per_second: done.as_ref().map(|done| bits_per_second(done.bytes, done.took)),
+            retransmits: done.as_ref().map(|done| done.retransmits),
             verified: done.is_some(),
+            controller: done.map(|done| done.controller),
             failure,
         }
     }
@@ -55,10 +58,11 @@ impl Row {
         self.verified && self.bytes < bytes
     }
 
-    fn cells(&self) -> [String; 7] {
+    fn cells(&self) -> [String; 8] {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
         [
             self.transfer.to_owned(),
+            or_dash(self.controller.clone()),
             percent(self.loss),
             show_bytes(self.bytes),
             or_dash(self.seconds.map(|seconds| format!("{seconds:.2}"))),
@@ -116,7 +120,7 @@ impl Table {
 }
 
 /// A row's cells in their columns: the first to the left, the others to the right.
-fn line(cells: &[String; 7]) -> String {
+fn line(cells: &[String; 8]) -> String {
     let cells = cells.iter().zip(WIDTHS).enumerate().map(|(column, (cell, width))| {
         if column == 0 { format!(" {cell:<width$} ") } else { format!(" {cell:>width$} ") }
     });
@@ -133,8 +137,8 @@ pub(super) fn percent(loss: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-const HEAD: [&str; 7] = ["transfer", "loss", "bytes", "seconds", "rate", "resent", "verified"];
-const WIDTHS: [usize; 7] = [23, 6, 11, 7, 14, 8, 8];
+const HEAD: [&str; 8] = ["transfer", "controller", "loss", "bytes", "seconds", "rate", "resent", "verified"];
+const WIDTHS: [usize; 8] = [23, 10, 6, 11, 7, 13, 7, 8];
 
 #[cfg(test)]
 mod tests {
@@ -147,8 +151,12 @@ mod tests {
 
     #[test]
     fn lines_are_as_wide_as_the_rules() {
-        let done =
-            row(Ok(Done { bytes: 256 << 20, took: Duration::from_millis(12_345), retransmits: 1_234_567 }));
+        let done = row(Ok(Done {
+            controller: "dctcp-reno".to_owned(),
+            bytes: 256 << 20,
+            took: Duration::from_millis(12_345),
+            retransmits: 1_234_567,
+        }));
         let failed = row(Err(Failure::new(Exit::Failed, "why")));
         let width = rule('┌', '┬', '┐').chars().count();
         for row in [done, failed] {
@@ -160,7 +168,8 @@ mod tests {
     #[test]
     fn a_failed_row_has_no_figures() {
         let failed = row(Err(Failure::new(Exit::Failed, "why")));
-        assert_eq!(failed.cells()[3..], ["–", "–", "–", "✗ failed"].map(str::to_owned));
+        assert_eq!(failed.cells()[1], "–");
+        assert_eq!(failed.cells()[4..], ["–", "–", "–", "✗ failed"].map(str::to_owned));
     }
 
     #[test]

@@ -21,8 +21,10 @@ pub(super) enum Route {
 }
 
 /// How a transfer went.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Done {
+    /// The sender's congestion controller, as the sender says.
+    pub(super) controller: String,
     pub(super) bytes: u64,
     pub(super) took: Duration,
     pub(super) retransmits: u64,
@@ -74,7 +76,9 @@ pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done,
         Some(info) => info.retransmits,
         None => kernel_retransmits().saturating_sub(resent_before),
     };
-    Ok(Done { bytes, took, retransmits })
+    let controller =
+        sender.congestion().map_err(|error| from.failure("asking for the controller", &error))?;
+    Ok(Done { controller, bytes, took, retransmits })
 }
 
 /// One end's part; the stream is given back so that it can be asked how it fared.

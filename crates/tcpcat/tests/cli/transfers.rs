@@ -251,6 +251,7 @@ fn the_demo_verifies_each_row() {
     assert_eq!(rows.len(), 6);
     for row in rows {
         assert_eq!((&row["verified"], &row["bytes"]), (&true.into(), &(2 << 20).into()), "{row}");
+        assert_eq!(row["controller"], "cubic", "{row}");
     }
 }
 

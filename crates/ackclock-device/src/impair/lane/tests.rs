@@ -144,6 +144,25 @@ fn a_full_queue_drops_its_tail() {
 }
 
 #[test]
+fn a_queue_of_bytes_holds_what_fits_and_no_more() {
+    let now = Instant::now();
+    // 100 bytes take a millisecond.
+    let settings = Settings { rate_bps: Some(800_000), queue_bytes: Some(250), ..settings() };
+    let mut lane = Lane::new(settings, 1);
+    let mut queue_full = |at: Instant, lens: &[usize]| {
+        lens.iter().for_each(|len| lane.offer(at, vec![0; *len]));
+        lane.statistics().queue_full
+    };
+    // The first is on its way at once; two wait, and there is room for 50 bytes.
+    assert_eq!(queue_full(now, &[100, 100, 100]), 0);
+    assert_eq!(queue_full(now, &[51, 50, 1]), 2);
+    // When the second is on its way, 150 bytes wait.
+    assert_eq!(queue_full(now + Duration::from_millis(1), &[101, 100, 1]), 4);
+    // An empty queue takes any packet, as it is on its way at once.
+    assert_eq!(queue_full(now + Duration::from_secs(1), &[1000]), 4);
+}
+
+#[test]
 fn corruption_flips_exactly_one_bit() {
     let now = Instant::now();
     let mut lane = Lane::new(Settings { corrupt: 1.0, ..settings() }, 1);

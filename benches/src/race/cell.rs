@@ -1,0 +1,58 @@
+//! What is compared: a path, a controller, a receiver.
+
+use std::time::Duration;
+
+use super::lane::LaneSpec;
+
+/// Whose TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Party {
+    /// The kernel's.
+    Linux,
+    /// This one.
+    Ackclock,
+}
+
+/// A cell of the table: on which path, with which controller, to which receiver.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Cell {
+    /// The round trip of the path in microseconds, half of it each way.
+    pub rtt_us: u64,
+    /// Probability that a data packet is lost.
+    pub loss: f64,
+    /// Probability that a pure acknowledgement is lost.
+    pub loss_back: f64,
+    /// Bits a second, each way; `None`: what the machine can do.
+    pub rate_bps: Option<u64>,
+    /// The controller of both senders.
+    pub controller: String,
+    /// The receiver of both.
+    pub receiver: Party,
+}
+
+impl Cell {
+    /// Bytes in front of the bottleneck: one product of bandwidth and delay, and no less than a hundred packets, so that
+    /// the 64 KB that a sender with segmentation offload sends in one go find room.
+    #[must_use]
+    pub fn queue_bytes(&self) -> u64 {
+        let product = u128::from(self.rate_bps.unwrap_or(0)) * u128::from(self.rtt_us) / 8_000_000;
+        u64::try_from(product).unwrap_or(u64::MAX).max(QUEUE_MIN)
+    }
+
+    /// The path there and back.
+    #[must_use]
+    pub fn lanes(&self, seed: u64) -> [LaneSpec; 2] {
+        let lane = |loss, seed| LaneSpec {
+            delay: Duration::from_micros(self.rtt_us) / 2,
+            rate_bps: self.rate_bps,
+            queue_bytes: self.queue_bytes(),
+            loss,
+            seed,
+        };
+        [lane(self.loss, seed), lane(self.loss_back, !seed)]
+    }
+}
+
+/// A hundred packets of 1,500 bytes.
+const QUEUE_MIN: u64 = 150_000;

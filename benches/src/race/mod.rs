@@ -1,0 +1,29 @@
+//! Two senders over the same emulated path: this stack's, and the Linux kernel's with the same controller.
+//!
+//! A path is a thread between two TUN devices in two namespaces ([`Emulator`]); it sees packets of the MTU's size, since
+//! it cuts those of 64 KB. Each direction has a delay, perhaps a bottleneck, and loses packets by their number
+//! ([`Lane::offer`]). Both senders are measured by the same instruments: what the receiving application has read, and
+//! what enters the path ([`Seen`]).
+
+mod cell;
+mod emulator;
+mod ground;
+mod lane;
+mod meter;
+mod packet;
+mod party;
+mod record;
+mod run;
+#[expect(unsafe_code, reason = "system calls")]
+mod sys;
+mod trace;
+mod tun;
+
+pub use cell::{Cell, Party};
+pub use emulator::{Emulator, PathReport};
+pub use lane::{Fate, Lane, LaneCounts, LaneSpec};
+pub use meter::{PAUSE, Seen};
+pub use party::SenderReport;
+pub use record::Recording;
+pub use run::{Flow, Outcome, Run};
+pub use tun::Tun;

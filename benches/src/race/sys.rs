@@ -1,0 +1,64 @@
+//! The system calls that have no safe face: a TUN device, precise sleep, what the kernel knows of a connection.
+//!
+//! Source: Linux `Documentation/networking/tuntap.rst`, `include/uapi/linux/tcp.h`, ppoll(2), prctl(2).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use libc::{c_char, c_int, c_short, c_uint};
+
+/// Opens the TUN device `name` of this thread's network namespace, with a virtio-net header in front of each packet and
+/// packets of 64 KB whole.
+pub(super) fn open_tun(name: &str) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = libc::O_NONBLOCK;
+    let file = File::options().read(true).write(true).custom_flags(flags).open("/dev/net/tun")?;
+    // SAFETY: `ifreq` is plain integers and a union of such; all zeros are a valid value of each.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(room)) {
+        *to = from as c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short;
+    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives until the call returns.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
+    let offloads: c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4;
+    // SAFETY: TUNSETOFFLOAD takes its argument by value and touches no memory of this process.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })?;
+    Ok(file)
+}
+
+/// Lets the calling thread's timers end on the microsecond, not 50 of them later.
+pub(super) fn precise_timers() -> io::Result<()> {
+    // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory of this process.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) })
+}
+
+/// Waits until one of the two can be read, or for `timeout`.
+pub(super) fn wait_readable(files: [BorrowedFd<'_>; 2], timeout: Duration) -> io::Result<()> {
+    let mut polled =
+        files.map(|file| libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    let timeout =
+        libc::timespec { tv_sec: timeout.as_secs() as libc::time_t, tv_nsec: timeout.subsec_nanos().into() };
+    let count = polled.len() as libc::nfds_t;
+    // SAFETY: the array and the timeout live until the call returns; no signal mask is given.
+    match check(unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const timeout, std::ptr::null()) }) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Reads an option of IPPROTO_TCP into `value`; how many bytes of it the kernel has filled in.
+pub(super) fn tcp_option(socket: BorrowedFd<'_>, name: c_int, value: &mut [u8]) -> io::Result<usize> {
+    let mut len = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    let to = value.as_mut_ptr().cast();
+    // SAFETY: the kernel writes at most `len` bytes to the slice, and the length to `len`; both are live.
+    check(unsafe { libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, name, to, &raw mut len) })?;
+    usize::try_from(len).map_err(io::Error::other)
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

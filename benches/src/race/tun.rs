@@ -1,0 +1,80 @@
+//! An end of the emulated path: a TUN device whose packets are whole, and cut into those of a wire here.
+//!
+//! It is for TCP over IPv4: of other packets the kernel's unfinished checksums stay unfinished.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::num::NonZeroU16;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use ackclock_wire::{ChecksumState, RxMeta, gso};
+
+use super::sys;
+
+/// One TUN device.
+#[derive(Debug)]
+pub struct Tun {
+    file: File,
+    buffer: Box<[u8]>,
+}
+
+impl Tun {
+    /// Makes the device `name` in the network namespace of the calling thread; it lives as long as this value.
+    ///
+    /// # Errors
+    /// The kernel refuses, or has no TUN.
+    pub fn open(name: &str) -> io::Result<Self> {
+        Ok(Self { file: sys::open_tun(name)?, buffer: vec![0; HEADER + PACKET_MAX].into() })
+    }
+
+    /// Reads what the kernel has sent and hands each packet, as it is on the wire, to `each`; `false` when there was
+    /// nothing.
+    pub(super) fn read(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<bool> {
+        let len = match (&self.file).read(&mut self.buffer) {
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let Some((header, packet)) = self.buffer.get(..len).and_then(|read| read.split_at_checked(HEADER))
+        else {
+            return Ok(true);
+        };
+        gso::cut_contiguous(packet, meta(header), &mut each);
+        Ok(true)
+    }
+
+    /// Hands a packet to the kernel.
+    pub(super) fn write(&mut self, packet: &[u8]) -> io::Result<()> {
+        // One buffer: with two, the kernel makes a packet of fragments, which costs more than copying these bytes.
+        self.buffer[..HEADER].fill(0);
+        let whole = &mut self.buffer[..HEADER + packet.len()];
+        whole[HEADER..].copy_from_slice(packet);
+        match (&self.file).write(whole) {
+            // Not a packet that the kernel wants: so it is lost, as everywhere.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            result => result.map(drop),
+        }
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// What the virtio-net header says of its packet: OASIS Virtual I/O Device Version 1.2 §5.1.6.
+fn meta(header: &[u8]) -> RxMeta {
+    let field = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+    let is_cut = header[1] & !GSO_ECN == GSO_TCPV4;
+    RxMeta {
+        checksum: if header[0] & NEEDS_CSUM != 0 { ChecksumState::Partial } else { ChecksumState::Complete },
+        segment_size: if is_cut { NonZeroU16::new(field(4)) } else { None },
+    }
+}
+
+const HEADER: usize = 10;
+const PACKET_MAX: usize = 65_535;
+const NEEDS_CSUM: u8 = 1;
+const GSO_TCPV4: u8 = 1;
+const GSO_ECN: u8 = 0x80;
