@@ -3,4 +3,5 @@
 mod discarded;
 mod edge;
 mod reports;
+mod resets;
 mod stamps;
