@@ -2,7 +2,7 @@
 //!
 //! The stack under test was not looked at. Where the RFCs leave a choice, the oracle lists every outcome that they allow;
 //! where a project decision departs from RFC 9293 (a SYN that carries FIN opens nothing; RFC 1337: a reset in TIME-WAIT
-//! is ignored), the oracle says so. Sequence numbers are those on the wire.
+//! is ignored; a bare ACK at the window's edge is heard), the oracle says so. Sequence numbers are those on the wire.
 
 use crate::segment::{ACK, FIN, RST, SYN, Seg};
 
@@ -405,11 +405,13 @@ impl View {
     }
 }
 
-/// RFC 9293 §3.4, Table 6.
+/// RFC 9293 §3.4, Table 6, and one number more for an acknowledgement without text: a peer that has filled the window sends
+/// it from the window's edge, and may wait for what it acknowledges to go on.
 fn acceptable(view: &View, seg: &Seg) -> bool {
+    let bare_ack = seg.has(ACK) && !seg.has(RST);
     match (seg.len(), view.rcv_wnd) {
         (0, 0) => seg.seq == view.rcv_nxt,
-        (0, _) => in_window(view, seg.seq),
+        (0, wnd) => in_window(view, seg.seq) || bare_ack && seg.seq == view.rcv_nxt.wrapping_add(wnd),
         (_, 0) => false,
         _ => in_window(view, seg.seq) || in_window(view, seg.end().wrapping_sub(1)),
     }

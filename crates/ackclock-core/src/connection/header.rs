@@ -82,6 +82,13 @@ impl Connection {
         }
     }
 
+    /// RFC 7323 §3.2: once timestamps are agreed on, they SHOULD be on a reset as well. One without ACK belongs to no agreement.
+    fn reset_options(&self, now: Instant, ack: bool) -> TcpOptions {
+        let agreed = self.timestamps.filter(|_| ack);
+        let timestamps = agreed.map(|timestamps| (timestamps.value(now), timestamps.echo()));
+        TcpOptions { timestamps, ..TcpOptions::default() }
+    }
+
     fn fields(&mut self, now: Instant, segment: &Segment) -> Fields {
         let mut flags = segment.flags;
         let syn = flags.contains(Flags::SYN);
@@ -89,7 +96,7 @@ impl Connection {
         let options = if syn || segment.payload_len > 0 {
             segment.options
         } else if flags.contains(Flags::RST) {
-            TcpOptions::default()
+            self.reset_options(now, ack)
         } else {
             self.ack_options(now)
         };

@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
-use ackclock_wire::SeqNum;
+use ackclock_wire::{Flags, Segment, SeqNum};
 
 use crate::Instant;
 
+/// Whether a segment is acceptable: RFC 9293 §3.4, and an acknowledgement without text at the window's edge, as in a
+/// connection.
+pub(super) fn is_acceptable(segment: &Segment<'_>, rcv_nxt: SeqNum, rcv_wnd: u32) -> bool {
+    let len = segment.seq_len();
+    let bare_ack = len == 0 && segment.flags.contains(Flags::ACK) && !segment.flags.contains(Flags::RST);
+    acceptable(segment.seq, len, rcv_nxt, rcv_wnd) || bare_ack && segment.seq == rcv_nxt + rcv_wnd
+}
+
 /// RFC 9293 §3.4: whether a segment of `len` sequence numbers from `seq` on has any inside the window.
-pub(super) fn acceptable(seq: SeqNum, len: u32, rcv_nxt: SeqNum, rcv_wnd: u32) -> bool {
+fn acceptable(seq: SeqNum, len: u32, rcv_nxt: SeqNum, rcv_wnd: u32) -> bool {
     match (len, rcv_wnd) {
         (0, 0) => seq == rcv_nxt,
         (0, _) => seq.in_window(rcv_nxt, rcv_wnd),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ackclock_wire::{Codepoint, Experiment, Flags, Segment, SeqNum};
 
-use super::compact::{Limiter, acceptable, is_old_timestamp};
+use super::compact::{Limiter, is_acceptable, is_old_timestamp};
 use super::keys::KeyedState;
 use super::slots::{Slot, Slots};
 use super::timers::{TIMER_BYTES, TimerWheel};
@@ -273,7 +273,7 @@ impl HalfOpen {
 
         // First, the sequence number; RFC 7323 §5.3 R1 puts the timestamp before it, of all but a reset (§5.2).
         let old = self.has_old_timestamp(segment) && !flags.contains(Flags::RST);
-        if old || !acceptable(segment.seq, segment.seq_len(), rcv_nxt, u32::from(window)) {
+        if old || !is_acceptable(segment, rcv_nxt, u32::from(window)) {
             return if flags.contains(Flags::RST) { Verdict::Drop } else { self.acknowledge(now) };
         }
         // Second, RST. RFC 5961 §3.2: only the exact number resets; RFC 9293: a passive open returns to LISTEN.

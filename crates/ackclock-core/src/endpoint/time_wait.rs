@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ackclock_wire::{Flags, Segment, SeqNum};
 
-use super::compact::{Limiter, acceptable, is_old_timestamp};
+use super::compact::{Limiter, is_acceptable, is_old_timestamp};
 use super::slots::{Slot, Slots};
 use crate::connection::TimeWaitParams;
 use crate::{FourTuple, Instant};
@@ -141,8 +141,7 @@ impl TimeWaitTable {
             self.append(index, now);
             return Verdict::Acknowledge;
         }
-        let unacceptable =
-            is_old || !acceptable(segment.seq, segment.seq_len(), last.rcv_nxt, u32::from(last.window));
+        let unacceptable = is_old || !is_acceptable(segment, last.rcv_nxt, u32::from(last.window));
         // RFC 5961 §4.2: any other SYN is challenged.
         let is_syn = segment.flags.contains(Flags::SYN);
         if (unacceptable || is_syn) && record.limiter.allow(now) {

@@ -1,5 +1,7 @@
 //! What a receiver takes from a segment, what it reports, and what its headers say.
 
 mod discarded;
+mod edge;
 mod reports;
+mod resets;
 mod stamps;

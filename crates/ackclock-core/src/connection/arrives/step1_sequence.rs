@@ -45,7 +45,11 @@ impl Connection {
             return arrival.start == self.rcv.nxt;
         }
         if len == 0 {
-            return in_window(arrival.start);
+            // Deviation from RFC 9293 §3.4, Table 6: an acknowledgement without text is heard one number beyond the window.
+            // A peer that has filled the window sends it from there, and what it acknowledges must not wait. Linux does so.
+            let flags = arrival.segment.flags;
+            let bare_ack = flags.contains(Flags::ACK) && !flags.contains(Flags::RST);
+            return in_window(arrival.start) || bare_ack && arrival.start == self.rcv.edge;
         }
         in_window(arrival.start) || in_window(arrival.start + (len - 1))
     }
