@@ -46,7 +46,7 @@ impl Connection {
     }
 
     fn check_writable(&self) -> Result<(), WriteError> {
-        if let Some(error) = self.error {
+        if let Some(error) = self.errors.hard() {
             return Err(WriteError::Connection(error));
         }
         match self.state {
@@ -98,7 +98,7 @@ impl Connection {
         if self.rcv.buffer.readable() > 0 {
             return Ok(self.rcv.buffer.peek(into));
         }
-        match self.error {
+        match self.errors.hard() {
             // What our own abort threw away was not the end of the stream.
             Some(ConnectionError::Aborted) => return Err(ReadError::Connection(ConnectionError::Aborted)),
             // RFC 9293 MUST-12: a normal end, never confused with an abort.
@@ -187,7 +187,7 @@ impl Connection {
     /// # Errors
     /// The connection is not established, or ended in error.
     pub fn shutdown(&mut self, now: Instant) -> Result<(), WriteError> {
-        if let Some(error) = self.error {
+        if let Some(error) = self.errors.hard() {
             return Err(WriteError::Connection(error));
         }
         match self.state {

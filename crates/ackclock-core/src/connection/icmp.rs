@@ -30,7 +30,7 @@ impl Connection {
     fn on_unreachable(&mut self, now: Instant, kind: IcmpKind) {
         let Some(error) = soft_error(kind) else { return };
         // RFC 9293 MUST-54, RFC 9293 MUST-47, RFC 9293 SHLD-25: noted, and the application may ask.
-        self.soft_error = Some(error);
+        self.errors.note_soft(error);
         self.readiness.soft_error = true;
         // Deviation from RFC 9293 SHLD-26: hard errors end a connection only while it is being opened, since they can be
         // forged (RFC 5927 §5.2); later they are as soft as the others (RFC 9293 MUST-56).

@@ -11,6 +11,7 @@ mod arrives;
 mod calls;
 mod choices;
 mod ecn;
+mod errors;
 mod header;
 mod icmp;
 mod limiter;
@@ -36,6 +37,7 @@ use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
 
 use self::acks::Acks;
 use self::ecn::EcnState;
+use self::errors::Errors;
 use self::limiter::Limiter;
 use self::receiver::Receiver;
 use self::sender::Sender;
@@ -43,7 +45,7 @@ use self::timers::Timers;
 use self::timestamps::Timestamps;
 use crate::sending::Flight;
 use crate::trace::{BatchCause, Entry, Trace};
-use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
+use crate::{ConnectionError, FourTuple, Instant, Readiness, TcpConfig};
 
 pub(crate) use self::ecn::negotiation::{Agreement, Offer};
 pub(crate) use self::ecn::option_of_syn_ack;
@@ -93,9 +95,7 @@ pub struct Connection {
     give_up: GiveUp,
     counts: Counts,
     readiness: Readiness,
-    error: Option<ConnectionError>,
-    error_taken: bool,
-    soft_error: Option<IcmpError>,
+    errors: Errors,
     orphaned: bool,
     trace: Trace,
 }
@@ -204,9 +204,7 @@ impl Connection {
             self.trace.call(BatchCause::Failed);
         }
         self.state = State::Closed;
-        if self.error.is_none() {
-            self.error = error;
-        }
+        self.errors.end(error);
         self.timers = Timers::new();
         self.pending = Pending::default();
         self.acks = Acks::default();

@@ -9,6 +9,7 @@ use ackclock_wire::{Experiment, HeaderTemplate, SeqNum, TcpOptions};
 use super::acks::Acks;
 use super::ecn::EcnState;
 use super::ecn::negotiation::Agreement;
+use super::errors::Errors;
 use super::limiter::Limiter;
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -119,9 +120,7 @@ impl Connection {
             give_up: GiveUp { heard_at: now, ..GiveUp::default() },
             counts: Counts::default(),
             readiness: Readiness::default(),
-            error: None,
-            error_taken: false,
-            soft_error: None,
+            errors: Errors::default(),
             orphaned: false,
             trace,
         }

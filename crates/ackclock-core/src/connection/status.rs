@@ -34,18 +34,18 @@ impl Connection {
     /// How the connection ended, if it ended in error. Stays set.
     #[must_use]
     pub fn error(&self) -> Option<ConnectionError> {
-        self.error
+        self.errors.hard()
     }
 
     /// The error, given once.
     pub fn take_error(&mut self) -> Option<ConnectionError> {
-        self.error.filter(|_| !std::mem::replace(&mut self.error_taken, true))
+        self.errors.take_hard()
     }
 
     /// The last soft error that ICMP reported (RFC 9293 MUST-47, RFC 9293 SHLD-25), given once. An application that does not
     /// ask is not bothered (RFC 9293 SHLD-20).
     pub fn take_soft_error(&mut self) -> Option<IcmpError> {
-        self.soft_error.take()
+        self.errors.take_soft()
     }
 
     /// Bytes allocated for the buffers.
