@@ -12,6 +12,7 @@ mod calls;
 mod choices;
 mod controller;
 mod ecn;
+mod flow_labels;
 mod header;
 mod icmp;
 mod limiter;
@@ -59,6 +60,7 @@ use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig
 
 pub(crate) use self::ecn::negotiation::{Agreement, Offer};
 pub(crate) use self::ecn::option_of_syn_ack;
+pub(crate) use self::flow_labels::FlowLabels;
 pub(crate) use self::header::Outgoing;
 pub(crate) use self::open::{
     Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss, initial_receive_window,
@@ -84,6 +86,7 @@ pub struct Connection {
     timestamps: Option<Timestamps>,
     sack: bool,
     template: HeaderTemplate,
+    flow_labels: FlowLabels,
     timers: Timers,
     timer_granularity_ns: u32,
     /// Made when a rate first asks for it.
@@ -212,6 +215,8 @@ pub(crate) struct TimeWaitParams {
     pub(crate) window: u16,
     /// TS.Recent, and our offset, where timestamps are in use.
     pub(crate) timestamps: Option<(u32, u32)>,
+    /// How often its flow label has changed.
+    pub(crate) label_changes: u8,
 }
 
 impl Connection {
@@ -238,6 +243,7 @@ impl Connection {
             rcv_nxt: self.rcv.nxt.seq(),
             window: u16::try_from(self.rcv.wnd() >> self.rcv.scale).unwrap_or(u16::MAX),
             timestamps: self.timestamps.map(|timestamps| (timestamps.echo(), timestamps.offset())),
+            label_changes: self.flow_labels.changes(),
         })
     }
 

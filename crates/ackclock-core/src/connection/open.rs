@@ -6,11 +6,12 @@ use std::time::Duration;
 use ackclock_control::congestion::Start;
 use ackclock_control::rtt::RttEstimator;
 use ackclock_control::time::nanos;
-use ackclock_wire::{HeaderTemplate, SeqNum, TcpOptions};
+use ackclock_wire::{SeqNum, TcpOptions};
 
 use super::acks::Acks;
 use super::ecn::EcnState;
 use super::ecn::negotiation::Agreement;
+use super::flow_labels::FlowLabels;
 use super::limiter::Limiter;
 use super::loss::RecoveryState;
 use super::receiver::Receiver;
@@ -29,6 +30,7 @@ use crate::{FourTuple, Instant, Readiness, TcpConfig};
 pub(crate) struct Environment {
     pub(crate) iss: SeqNum,
     pub(crate) timestamp_offset: u32,
+    pub(crate) flow_labels: FlowLabels,
     pub(crate) mtu: usize,
     pub(crate) budget: Budget,
     pub(crate) timer_granularity: Duration,
@@ -47,8 +49,8 @@ pub(crate) struct Handshake {
     pub(crate) timestamps: Option<u32>,
     /// From SYN,ACK to its acknowledgement; `None` when retransmitted (Karn) or unknown.
     pub(crate) rtt: Option<Duration>,
-    /// Whether the SYN,ACK had to be sent again.
-    pub(crate) retransmitted: bool,
+    /// How often the SYN,ACK had to be sent again.
+    pub(crate) repetitions: u8,
     /// The window of the SYN.
     pub(crate) peer_window: u16,
     pub(crate) ecn: Option<Agreement>,
@@ -108,7 +110,8 @@ impl Connection {
             ),
             timestamps: None,
             sack: false,
-            template: HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2),
+            template: env.flow_labels.template(&tuple, &tcp),
+            flow_labels: env.flow_labels,
             timers: Timers::new(),
             timer_granularity_ns: u32::try_from(nanos(env.timer_granularity)).unwrap_or(u32::MAX),
             pacer: None,
@@ -179,7 +182,7 @@ impl Connection {
         if let Some(rtt) = handshake.rtt {
             connection.rtt.on_sample(rtt);
         }
-        connection.establish(now, !handshake.retransmitted);
+        connection.establish(now, handshake.repetitions == 0);
         connection
     }
 

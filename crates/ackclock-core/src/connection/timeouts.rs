@@ -83,6 +83,7 @@ impl Connection {
         }
         self.give_up.expiries = self.give_up.expiries.saturating_add(1);
         self.counts.timeouts += 1;
+        self.change_flow_label();
         if self.give_up.expiries == R1 {
             self.trace.call(BatchCause::Stalled);
         }
