@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 
 use ackclock_wire::{
-    ChecksumState, Codepoint, ControlSegment, Fields, Flags, HEADER_MAX, HeaderTemplate, IpPacket, IpPayload,
-    Segment, SeqNum, TcpOptions, TxChecksum, checksum, write_control,
+    ChecksumState, Codepoint, ControlSegment, Fields, Flags, FlowLabel, HEADER_MAX, HeaderTemplate, IpPacket,
+    IpPayload, Segment, SeqNum, TcpOptions, TxChecksum, checksum, write_control,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use etherparse::checksum::Sum16BitWords;
@@ -68,7 +68,8 @@ fn writing(c: &mut Criterion) {
         b.iter(|| template.write(&mut out, black_box(&fields), [&PAYLOAD, &[]], TxChecksum::Full));
     });
     group.bench_function("control segment", |b| {
-        let segment = ControlSegment { src, dst, ttl: 64, traffic_class: 0, fields };
+        let segment =
+            ControlSegment { src, dst, ttl: 64, traffic_class: 0, flow_label: FlowLabel::NONE, fields };
         b.iter(|| write_control(&mut out, black_box(&segment)));
     });
     group.bench_function("etherparse PacketBuilder", |b| {

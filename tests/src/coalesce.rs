@@ -50,8 +50,14 @@ impl Train {
 
     fn takes(&self, next: &Frame) -> bool {
         let (first, seg) = (&self.frame.seg, &next.seg);
-        let same_header = (next.src, next.dst, next.ttl, next.traffic_class)
-            == (self.frame.src, self.frame.dst, self.frame.ttl, self.frame.traffic_class);
+        let same_header = (next.src, next.dst, next.ttl, next.traffic_class, next.flow_label)
+            == (
+                self.frame.src,
+                self.frame.dst,
+                self.frame.ttl,
+                self.frame.traffic_class,
+                self.frame.flow_label,
+            );
         !self.ended
             && same_header
             && (seg.flags & !(PSH | FIN), seg.ae) == (first.flags, first.ae)

@@ -8,7 +8,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{
-    IpDscp, IpEcn, IpNumber, Ipv4Header, Ipv4HeaderSlice, Ipv6Header, Ipv6HeaderSlice, TcpHeader, TcpSlice,
+    IpDscp, IpEcn, IpNumber, Ipv4Header, Ipv4HeaderSlice, Ipv6FlowLabel, Ipv6Header, Ipv6HeaderSlice,
+    TcpHeader, TcpSlice,
 };
 
 pub use flag::*;
@@ -86,6 +87,8 @@ pub struct Frame {
     pub ttl: u8,
     /// TOS or traffic class.
     pub traffic_class: u8,
+    /// Flow label of IPv6; 0 in IPv4.
+    pub flow_label: u32,
     /// The segment.
     pub seg: Seg,
 }
@@ -230,7 +233,7 @@ impl Frame {
     /// The segment on its way between two sockets.
     #[must_use]
     pub fn new(src: SocketAddr, dst: SocketAddr, seg: Seg) -> Self {
-        Self { src, dst, ttl: 64, traffic_class: 0, seg }
+        Self { src, dst, ttl: 64, traffic_class: 0, flow_label: 0, seg }
     }
 
     /// The IP packet.
@@ -265,6 +268,7 @@ impl Frame {
                 };
                 ip.set_dscp(dscp);
                 ip.set_ecn(ecn);
+                ip.flow_label = Ipv6FlowLabel::try_new(self.flow_label).expect("twenty bits");
                 out.extend_from_slice(&ip.to_bytes());
             }
             _ => panic!("both ends of one family"),
@@ -332,7 +336,7 @@ impl Frame {
             sum,
             (ip.source_addr().into(), ip.destination_addr().into()),
             ip.ttl(),
-            traffic_class,
+            (traffic_class, 0),
         )
     }
 
@@ -346,7 +350,8 @@ impl Frame {
         let tcp = TcpSlice::from_slice(&bytes[40..]).map_err(|e| format!("TCP header: {e}"))?;
         let sum = tcp.calc_checksum_ipv6(ip.source(), ip.destination()).map_err(|e| e.to_string())?;
         let addrs = (ip.source_addr().into(), ip.destination_addr().into());
-        Self::finish(&tcp, sum, addrs, ip.hop_limit(), ip.traffic_class())
+        let flow_label = ip.flow_label().value();
+        Self::finish(&tcp, sum, addrs, ip.hop_limit(), (ip.traffic_class(), flow_label))
     }
 
     fn finish(
@@ -354,7 +359,7 @@ impl Frame {
         sum: u16,
         (src, dst): (IpAddr, IpAddr),
         ttl: u8,
-        traffic_class: u8,
+        (traffic_class, flow_label): (u8, u32),
     ) -> Result<Self, String> {
         ensure(tcp.checksum() == sum, "TCP checksum")?;
         let options = decode_options(tcp.options())?;
@@ -363,6 +368,7 @@ impl Frame {
             dst: SocketAddr::new(dst, tcp.destination_port()),
             ttl,
             traffic_class,
+            flow_label,
             seg: Seg {
                 seq: tcp.sequence_number(),
                 ack: tcp.acknowledgment_number(),

@@ -44,6 +44,9 @@ pub struct EndpointConfig {
     /// How late a driver's timer may be: what pacing lets go at one time is at least what its rate makes of this
     /// span. A millisecond unless told otherwise, as tokio's timers count; less where time is exact. At most 4.29 s.
     pub timer_granularity: Duration,
+    /// Whether IPv6 packets carry flow labels (RFC 6437): one for each connection, and another after each of its timeouts.
+    /// Where routers choose by the label between several servers of one address, `false` keeps a connection at its own.
+    pub flow_labels: bool,
     /// Settings of connections that name none; endpoints may share them.
     pub tcp: Arc<TcpConfig>,
 }
@@ -66,6 +69,7 @@ impl EndpointConfig {
             // RFC 6056 §3.2: as large a range as the system can spare.
             ephemeral_ports: (1024, 65_535),
             timer_granularity: Duration::from_millis(1),
+            flow_labels: true,
             tcp: Arc::default(),
         }
     }

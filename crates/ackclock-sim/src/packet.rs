@@ -340,8 +340,8 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     use ackclock_wire::{
-        Codepoint, ControlSegment, Fields, Flags, IpPacket, IpPayload, Segment, SeqNum, TcpOptions,
-        write_control,
+        Codepoint, ControlSegment, Fields, Flags, FlowLabel, IpPacket, IpPayload, Segment, SeqNum,
+        TcpOptions, write_control,
     };
 
     use super::*;
@@ -369,6 +369,7 @@ mod tests {
             dst: (addrs[1], 2).into(),
             ttl: 64,
             traffic_class,
+            flow_label: FlowLabel::NONE,
             fields,
         };
         let mut bytes = [0; ackclock_wire::HEADER_MAX];

@@ -5,11 +5,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use etherparse::{IpDscp, IpEcn, IpHeaders, Ipv4Header, Ipv6Header, PacketBuilder, TcpHeader, ip_number};
+use etherparse::{
+    IpDscp, IpEcn, IpHeaders, Ipv4Header, Ipv6FlowLabel, Ipv6Header, PacketBuilder, TcpHeader, ip_number,
+};
 
-use crate::Flags;
 use crate::options::OPTIONS_MAX;
 use crate::template::{Fields, HEADER_MAX};
+use crate::{Flags, FlowLabel};
 
 /// A whole segment without payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct ControlSegment {
     pub ttl: u8,
     /// Type of service, or traffic class; its ECN field is left to `fields`.
     pub traffic_class: u8,
+    /// Flow label; IPv4 has none.
+    pub flow_label: FlowLabel,
     /// The segment.
     pub fields: Fields,
 }
@@ -57,6 +61,7 @@ fn ip_header(segment: &ControlSegment) -> IpHeaders {
             };
             let header = Ipv6Header {
                 traffic_class: segment.traffic_class & !3 | segment.fields.ecn.bits(),
+                flow_label: Ipv6FlowLabel::try_new(segment.flow_label.bits()).unwrap_or_default(),
                 next_header: ip_number::TCP,
                 hop_limit: segment.ttl,
                 source: octets(src),
@@ -102,11 +107,14 @@ mod tests {
         /// The template itself is held against etherparse in its own tests; both writers must agree.
         #[test]
         fn control_segment_is_what_the_template_writes(
-            (src, dst) in sockets(), ttl: u8, traffic_class: u8, fields in fields(),
+            (src, dst) in sockets(), ttl: u8, traffic_class: u8, label: u32, fields in fields(),
         ) {
             let (mut control, mut data) = ([0; HEADER_MAX], [0; HEADER_MAX]);
-            let len = write_control(&mut control, &ControlSegment { src, dst, ttl, traffic_class, fields });
-            let template = HeaderTemplate::new(src, dst, ttl, traffic_class);
+            let flow_label = FlowLabel::new(label);
+            let segment = ControlSegment { src, dst, ttl, traffic_class, flow_label, fields };
+            let len = write_control(&mut control, &segment);
+            let mut template = HeaderTemplate::new(src, dst, ttl, traffic_class);
+            template.set_flow_label(flow_label);
             prop_assert_eq!(len, template.write(&mut data, &fields, [&[], &[]], TxChecksum::Full));
             prop_assert_eq!(&control[..len], &data[..len]);
         }

@@ -16,6 +16,7 @@ mod bytes;
 pub mod checksum;
 pub mod control;
 pub mod ecn;
+pub mod flow_label;
 pub mod gso;
 pub mod icmp;
 pub mod ip;
@@ -30,6 +31,7 @@ mod testing;
 
 pub use control::{ControlSegment, write_control};
 pub use ecn::{AccEcn, AccEcnOrder, Codepoint};
+pub use flow_label::FlowLabel;
 pub use icmp::{IcmpKind, IcmpParseError, IcmpReport, parse_icmp4, parse_icmp6};
 pub use ip::{IpError, IpPacket, IpPayload};
 pub use options::{Experiment, SackBlocks, TcpOptions, options_len};

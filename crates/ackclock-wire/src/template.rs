@@ -10,7 +10,7 @@ use crate::bytes::put;
 use crate::checksum::{Sum, pseudo_header, sum};
 use crate::options::{NOP, OPTIONS_MAX, TIMESTAMPS, TcpOptions};
 use crate::tcp::PROTOCOL;
-use crate::{Codepoint, Flags, SeqNum};
+use crate::{Codepoint, Flags, FlowLabel, SeqNum};
 
 /// The header of one connection's segments, but for what differs from one segment to the next.
 #[derive(Clone, Copy, Debug)]
@@ -109,10 +109,19 @@ impl HeaderTemplate {
             Version::V4 => self.ip[1] = traffic_class,
             Version::V6 => {
                 self.ip[0] = 0x60 | traffic_class >> 4;
-                self.ip[1] = traffic_class << 4;
+                self.ip[1] = traffic_class << 4 | self.ip[1] & 0x0f;
             }
         }
         self.sum_ip();
+    }
+
+    /// Sets the flow label; IPv4 has none.
+    pub fn set_flow_label(&mut self, label: FlowLabel) {
+        if self.version == Version::V6 {
+            let [_, high, middle, low] = label.bits().to_be_bytes();
+            self.ip[1] = self.ip[1] & 0xf0 | high;
+            put(&mut self.ip, 2, [middle, low]);
+        }
     }
 
     /// Where the TCP header starts: 20 for IPv4, 40 for IPv6.

@@ -60,6 +60,7 @@ struct Limited {
     connections_max: Option<usize>,
     ephemeral_ports: Option<(u16, u16)>,
     timer_granularity: Option<Duration>,
+    flow_labels: Option<bool>,
 }
 
 /// Why a stack could not be started.
@@ -223,6 +224,14 @@ impl StackBuilder {
         self
     }
 
+    /// Whether IPv6 packets carry flow labels (RFC 6437; default `true`): one for each connection, and another after each
+    /// of its timeouts. Where routers choose by the label between several servers of one address, `false` keeps a
+    /// connection at its own.
+    pub fn flow_labels(mut self, wanted: bool) -> Self {
+        self.adjust.flow_labels = Some(wanted);
+        self
+    }
+
     /// For how long after the last packet the driver asks the device again and again instead of sleeping (default
     /// zero). Trades a processor for latency.
     pub fn busy_poll(mut self, duration: Duration) -> Self {
@@ -311,11 +320,13 @@ impl StackBuilder {
         // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
         config.broadcast = self.addresses.iter().filter_map(Cidr::broadcast).collect();
         config.tcp = self.tcp.clone().into();
-        let Limited { memory_budget, connections_max, ephemeral_ports, timer_granularity } = self.adjust;
+        let Limited { memory_budget, connections_max, ephemeral_ports, timer_granularity, flow_labels } =
+            self.adjust;
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);
         config.connections_max = connections_max.unwrap_or(config.connections_max);
         config.ephemeral_ports = ephemeral_ports.unwrap_or(config.ephemeral_ports);
         config.timer_granularity = timer_granularity.unwrap_or(config.timer_granularity);
+        config.flow_labels = flow_labels.unwrap_or(config.flow_labels);
         Ok(config)
     }
 

@@ -12,6 +12,7 @@ mod calls;
 mod choices;
 mod ecn;
 mod errors;
+mod flow_labels;
 mod header;
 mod icmp;
 mod limiter;
@@ -33,11 +34,12 @@ mod transmit;
 
 use std::sync::Arc;
 
-use ackclock_wire::{Flags, HeaderTemplate, SeqNum};
+use ackclock_wire::{Flags, SeqNum};
 
 use self::acks::Acks;
 use self::ecn::EcnState;
 use self::errors::Errors;
+use self::flow_labels::LabelledTemplate;
 use self::limiter::Limiter;
 use self::receiver::Receiver;
 use self::sender::Sender;
@@ -49,6 +51,7 @@ use crate::{ConnectionError, FourTuple, Instant, Readiness, TcpConfig};
 
 pub(crate) use self::ecn::negotiation::{Agreement, Offer};
 pub(crate) use self::ecn::option_of_syn_ack;
+pub(crate) use self::flow_labels::FlowLabels;
 pub(crate) use self::header::Outgoing;
 pub(crate) use self::open::{
     EXPERIMENT_SYNS, Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss,
@@ -81,7 +84,7 @@ pub struct Connection {
     rcv: Receiver,
     timestamps: Option<Timestamps>,
     sack: bool,
-    template: HeaderTemplate,
+    template: LabelledTemplate,
     timers: Timers,
     flight: Flight,
     /// Where ECN was agreed on.
@@ -161,6 +164,8 @@ pub(crate) struct TimeWaitParams {
     pub(crate) window: u16,
     /// TS.Recent, and our offset, where timestamps are in use.
     pub(crate) timestamps: Option<(u32, u32)>,
+    /// How often its flow label has changed.
+    pub(crate) label_changes: u8,
 }
 
 impl Connection {
@@ -187,6 +192,7 @@ impl Connection {
             rcv_nxt: self.rcv.nxt.seq(),
             window: u16::try_from(self.rcv.wnd() >> self.rcv.scale).unwrap_or(u16::MAX),
             timestamps: self.timestamps.map(|timestamps| (timestamps.echo(), timestamps.offset())),
+            label_changes: self.template.label_changes(),
         })
     }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::time::nanos;
-use ackclock_wire::{Experiment, HeaderTemplate, SeqNum, TcpOptions};
+use ackclock_wire::{Experiment, SeqNum, TcpOptions};
 
 use super::acks::Acks;
 use super::ecn::EcnState;
 use super::ecn::negotiation::Agreement;
 use super::errors::Errors;
+use super::flow_labels::{FlowLabels, LabelledTemplate};
 use super::limiter::Limiter;
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -27,6 +28,7 @@ use crate::{FourTuple, Instant, Readiness, TcpConfig};
 pub(crate) struct Environment {
     pub(crate) iss: SeqNum,
     pub(crate) timestamp_offset: u32,
+    pub(crate) flow_labels: FlowLabels,
     pub(crate) mtu: usize,
     pub(crate) budget: Budget,
     pub(crate) timer_granularity: Duration,
@@ -45,8 +47,8 @@ pub(crate) struct Handshake {
     pub(crate) timestamps: Option<u32>,
     /// From SYN,ACK to its acknowledgement; `None` when retransmitted (Karn) or unknown.
     pub(crate) rtt: Option<Duration>,
-    /// Whether the SYN,ACK had to be sent again.
-    pub(crate) retransmitted: bool,
+    /// How often the SYN,ACK had to be sent again.
+    pub(crate) repetitions: u8,
     /// The window of the SYN.
     pub(crate) peer_window: u16,
     pub(crate) ecn: Option<Agreement>,
@@ -108,7 +110,7 @@ impl Connection {
             ),
             timestamps: None,
             sack: false,
-            template: HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2),
+            template: LabelledTemplate::new(&tuple, &tcp, env.flow_labels),
             timers: Timers::new(),
             flight,
             ecn: None,
@@ -167,7 +169,7 @@ impl Connection {
         if let Some(rtt) = handshake.rtt {
             connection.flight.on_handshake_sample(rtt);
         }
-        connection.establish(now, !handshake.retransmitted);
+        connection.establish(now, handshake.repetitions == 0);
         connection
     }
 

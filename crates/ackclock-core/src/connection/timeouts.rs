@@ -57,6 +57,7 @@ impl Connection {
     }
 
     fn on_retransmission_timeout(&mut self) {
+        self.template.change_label();
         let expiries = self.flight.timeouts_in_a_row();
         if expiries == R1 {
             self.trace.call(BatchCause::Stalled);

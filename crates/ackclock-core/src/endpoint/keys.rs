@@ -24,6 +24,7 @@ pub(super) enum Purpose {
     Ports = 5,
     Cookies = 6,
     CookieMask = 7,
+    FlowLabels = 8,
 }
 
 impl Key {

@@ -147,7 +147,8 @@ impl Endpoint {
         ack.options.timestamps =
             last.timestamps.map(|(recent, offset)| (timestamp_clock(now).wrapping_add(offset), recent));
         self.counters.challenges_sent += 1;
-        self.reply(&tuple, self.config.tcp.ttl, ack);
+        let label = self.flow_labels.of(&tuple).after(last.label_changes).current();
+        self.reply_labelled(&tuple, self.config.tcp.ttl, label, ack);
     }
 
     pub(super) fn time_wait_timeouts(&mut self, now: Instant) {

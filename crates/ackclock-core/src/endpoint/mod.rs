@@ -28,6 +28,7 @@ mod cookies;
 mod counters;
 mod deferred;
 mod demux;
+mod flow_labels;
 mod icmp;
 mod input;
 mod isn;
@@ -60,6 +61,7 @@ use ackclock_wire::HEADER_MAX;
 
 use self::cookies::Cookies;
 use self::demux::{Demux, Target};
+use self::flow_labels::FlowLabeller;
 use self::isn::IsnGenerator;
 use self::keys::{Key, KeyedState, Purpose};
 use self::listener::{Listener, Listeners};
@@ -125,6 +127,7 @@ pub struct Endpoint {
     listeners: Listeners,
     cookies: Cookies,
     isn: IsnGenerator,
+    flow_labels: FlowLabeller,
     ports: Ports,
     /// The secret in it is wiped once the keys are derived.
     config: EndpointConfig,
@@ -153,6 +156,7 @@ impl Endpoint {
             time_wait: TimeWaitTable::new(config.time_wait_max),
             cookies: Cookies::new(&secret),
             isn: IsnGenerator::new(&secret),
+            flow_labels: FlowLabeller::new(&secret, config.flow_labels),
             ports: Ports::new(&secret, config.ephemeral_ports),
             replies: Replies::default(),
             transmit: IndexQueue::default(),
@@ -403,6 +407,7 @@ impl Endpoint {
         Environment {
             iss: self.isn.iss(now, tuple),
             timestamp_offset: self.isn.timestamp_offset(tuple),
+            flow_labels: self.flow_labels.of(tuple),
             mtu: self.config.mtu,
             budget: self.budget.clone(),
             timer_granularity: self.config.timer_granularity,

@@ -1,6 +1,6 @@
 //! What leaves an endpoint: packets, deadlines and events.
 
-use ackclock_wire::{ChecksumState, Fields, TxPacket, write_control};
+use ackclock_wire::{ChecksumState, Fields, FlowLabel, TxPacket, write_control};
 
 use super::Endpoint;
 use super::live::Owner;
@@ -151,7 +151,13 @@ impl Endpoint {
 
     /// Queues a reply that belongs to no connection.
     pub(super) fn reply(&mut self, tuple: &FourTuple, ttl: u8, fields: Fields) {
-        if !self.replies.push(control(tuple, ttl, fields)) {
+        let label = self.flow_labels.of(tuple).current();
+        self.reply_labelled(tuple, ttl, label, fields);
+    }
+
+    /// Queues a reply that has this flow label.
+    pub(super) fn reply_labelled(&mut self, tuple: &FourTuple, ttl: u8, label: FlowLabel, fields: Fields) {
+        if !self.replies.push(control(tuple, ttl, label, fields)) {
             self.counters.dropped_replies += 1;
         }
     }

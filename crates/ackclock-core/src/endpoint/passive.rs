@@ -130,7 +130,8 @@ impl Endpoint {
         let mut ack = Fields { window, ..bare(record.iss + 1, record.peer.irs + 1, Flags::ACK) };
         ack.options.timestamps = self.timestamps(now, &record.tuple, record.peer.timestamps);
         self.counters.challenges_sent += 1;
-        self.reply(&record.tuple, ttl, ack);
+        let label = self.flow_labels.of(&record.tuple).after(record.phase.repetitions()).current();
+        self.reply_labelled(&record.tuple, ttl, label, ack);
     }
 
     /// Sends the SYN-ACK of a half-open connection, for the first time or again.
@@ -147,7 +148,8 @@ impl Endpoint {
         fields.options.accecn =
             record.peer.ecn.agreement(0).filter(|_| repetitions == 0).and_then(option_of_syn_ack);
         let ttl = listener.tcp.ttl;
-        self.reply(&record.tuple, ttl, fields);
+        let label = self.flow_labels.of(&record.tuple).after(repetitions).current();
+        self.reply_labelled(&record.tuple, ttl, label, fields);
     }
 
     /// What the exchange of SYNs of this record settled.
@@ -163,7 +165,7 @@ impl Endpoint {
             timestamps,
             // RFC 6298 §3 (Karn): no sample from a SYN-ACK that was sent more than once.
             rtt: (retransmits == 0).then(|| now.saturating_since(record.since)),
-            retransmitted: retransmits > 0,
+            repetitions: retransmits,
             peer_window: window,
             ecn: ecn.agreement(retransmits),
             experiment: None,
@@ -193,7 +195,9 @@ impl Endpoint {
     ) {
         let Some(listener) = self.listeners.get(id) else { return };
         let tcp = listener.tcp.clone();
-        let environment = Environment { iss, ..self.environment(now, &arrival.tuple) };
+        let environment = self.environment(now, &arrival.tuple);
+        let flow_labels = environment.flow_labels.after(handshake.repetitions);
+        let environment = Environment { iss, flow_labels, ..environment };
         let time_wait = tcp.time_wait;
         let connection = Connection::passive(now, arrival.tuple, tcp, &environment, handshake);
         let connection = self.add_connection(connection, arrival.tuple, time_wait, Owner::Listener(id));

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use ackclock_wire::{ControlSegment, Fields, Flags, Segment, SeqNum};
+use ackclock_wire::{ControlSegment, Fields, Flags, FlowLabel, Segment, SeqNum};
 
 use crate::FourTuple;
 
@@ -35,8 +35,8 @@ impl Replies {
 }
 
 /// A control segment on the connection `tuple` with these fields.
-pub(super) fn control(tuple: &FourTuple, ttl: u8, fields: Fields) -> ControlSegment {
-    ControlSegment { src: tuple.local(), dst: tuple.remote(), ttl, traffic_class: 0, fields }
+pub(super) fn control(tuple: &FourTuple, ttl: u8, flow_label: FlowLabel, fields: Fields) -> ControlSegment {
+    ControlSegment { src: tuple.local(), dst: tuple.remote(), ttl, traffic_class: 0, flow_label, fields }
 }
 
 /// The reset that answers a segment for which there is no connection (RFC 9293 §3.5.2, group 1, and §3.10.7.1).
@@ -112,7 +112,8 @@ mod tests {
         let tuple = FourTuple::new("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());
         let mut replies = Replies::default();
         let reply = |n: usize| {
-            control(&tuple, 64, bare(SeqNum::new(u32::try_from(n).unwrap()), SeqNum::new(0), Flags::RST))
+            let reset = bare(SeqNum::new(u32::try_from(n).unwrap()), SeqNum::new(0), Flags::RST);
+            control(&tuple, 64, FlowLabel::NONE, reset)
         };
         assert!((0..REPLIES_MAX).all(|n| replies.push(reply(n))));
         assert!(!replies.push(reply(REPLIES_MAX)));

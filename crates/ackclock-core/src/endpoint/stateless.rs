@@ -61,7 +61,7 @@ impl Endpoint {
             timestamps: extras.and(segment.options.timestamps).map(|(value, _)| value),
             rtt: None,
             // A cookie does not tell; a first window as after a clean handshake is what the client would see without cookies.
-            retransmitted: false,
+            repetitions: 0,
             peer_window: segment.window,
             ecn: extras
                 .filter(|extras| extras.ecn)

@@ -42,6 +42,8 @@ pub(super) struct LastNumbers {
     pub(super) window: u16,
     /// TS.Recent and the offset of our clock, if timestamps were in use.
     pub(super) timestamps: Option<(u32, u32)>,
+    /// How often the flow label had changed.
+    pub(super) label_changes: u8,
 }
 
 /// What is to be done about a segment for a connection in TIME-WAIT.
@@ -205,8 +207,8 @@ impl TimeWaitTable {
 
 impl From<&TimeWaitParams> for LastNumbers {
     fn from(params: &TimeWaitParams) -> Self {
-        let &TimeWaitParams { snd_nxt, rcv_nxt, window, timestamps, .. } = params;
-        Self { snd_nxt, rcv_nxt, window, timestamps }
+        let &TimeWaitParams { snd_nxt, rcv_nxt, window, timestamps, label_changes } = params;
+        Self { snd_nxt, rcv_nxt, window, timestamps, label_changes }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::testing::{bytes, data_fields, data_sockets, fields, sockets};
 fn built_by_etherparse(
     (src, dst): (SocketAddr, SocketAddr),
     ttl: u8,
-    traffic_class: u8,
+    (traffic_class, label): (u8, FlowLabel),
     fields: &Fields,
     payload: &[u8],
 ) -> Vec<u8> {
@@ -23,6 +23,7 @@ fn built_by_etherparse(
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
             let header = Ipv6Header {
                 traffic_class,
+                flow_label: etherparse::Ipv6FlowLabel::try_new(label.bits()).unwrap(),
                 next_header: ip_number::TCP,
                 hop_limit: ttl,
                 source: src.octets(),
@@ -62,10 +63,13 @@ proptest! {
     // Tests: RFC 9293 SHLD-22
     #[test]
     fn template_writes_what_etherparse_builds(
-        sockets in sockets(), ttl: u8, traffic_class: u8, fields in fields(), payload in bytes(300), at in 0usize..300,
+        sockets in sockets(), ttl: u8, traffic_class: u8, label: u32, fields in fields(), payload in bytes(300),
+        at in 0usize..300,
     ) {
         // Set afterwards, over other values.
         let mut template = HeaderTemplate::new(sockets.0, sockets.1, !ttl, !traffic_class);
+        template.set_flow_label(FlowLabel::new(!label));
+        template.set_flow_label(FlowLabel::new(label));
         template.set_ttl(ttl);
         template.set_traffic_class(traffic_class);
         let (first, second) = payload.split_at(at.min(payload.len()));
@@ -73,7 +77,7 @@ proptest! {
         let len = template.write(&mut out, &fields, [first, second], TxChecksum::Full);
         let packet = [&out[..len], &payload].concat();
         let traffic_class = traffic_class & !3 | fields.ecn.bits();
-        prop_assert_eq!(packet, built_by_etherparse(sockets, ttl, traffic_class, &fields, &payload));
+        prop_assert_eq!(packet, built_by_etherparse(sockets, ttl, (traffic_class, FlowLabel::new(label)), &fields, &payload));
         let transport = usize::from(template.transport_offset());
         prop_assert_eq!(len, transport + 20 + options_len(&fields.options));
     }

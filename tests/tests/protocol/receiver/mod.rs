@@ -2,6 +2,7 @@
 
 mod discarded;
 mod edge;
+mod labels;
 mod reports;
 mod resets;
 mod stamps;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ackclock_wire::{ChecksumState, HEADER_MAX, IpPacket, IpPayload, RxMeta, Segment, SeqNum};
 
-use super::{Connection, Environment, State};
+use super::{Connection, Environment, FlowLabels, State};
 use crate::budget::Budget;
 use crate::trace::{Entry, TraceClock, TraceConfig, TraceKeep};
 use crate::{FourTuple, Instant, Limits, TcpConfig};
@@ -72,6 +72,7 @@ impl Pair {
             let env = Environment {
                 iss: SeqNum::new(iss),
                 timestamp_offset: iss / 3,
+                flow_labels: FlowLabels::NONE,
                 mtu: 1500,
                 budget: Budget::new(64 << 20),
                 timer_granularity: Duration::from_millis(1),

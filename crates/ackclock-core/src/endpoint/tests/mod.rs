@@ -13,8 +13,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ackclock_wire::{
-    ChecksumState, ControlSegment, Fields, Flags, HEADER_MAX, IpPacket, IpPayload, RxMeta, Segment, SeqNum,
-    TcpOptions, write_control,
+    ChecksumState, ControlSegment, Fields, Flags, FlowLabel, HEADER_MAX, IpPacket, IpPayload, RxMeta,
+    Segment, SeqNum, TcpOptions, write_control,
 };
 
 use crate::{
@@ -208,7 +208,9 @@ impl Pair {
 
 fn packet(src: SocketAddr, dst: SocketAddr, fields: Fields, payload: &[u8]) -> Vec<u8> {
     let mut header = [0; HEADER_MAX];
-    let len = write_control(&mut header, &ControlSegment { src, dst, ttl: 64, traffic_class: 0, fields });
+    let flow_label = FlowLabel::NONE;
+    let segment = ControlSegment { src, dst, ttl: 64, traffic_class: 0, flow_label, fields };
+    let len = write_control(&mut header, &segment);
     let mut packet = header[..len].to_vec();
     packet.extend_from_slice(payload);
     let total = u16::try_from(packet.len()).unwrap();

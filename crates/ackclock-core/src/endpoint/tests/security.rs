@@ -1,6 +1,8 @@
 //! The rows of the attack catalogue that an endpoint answers for.
 
 use super::*;
+use crate::FourTuple;
+use crate::endpoint::reply::control;
 
 /// A sequence of numbers that looks random and is always the same.
 fn noise() -> impl FnMut() -> u32 {
@@ -305,9 +307,8 @@ fn sec_c19_martians_are_neither_answered_nor_remembered() {
 #[test]
 fn sec_d6_a_segment_with_any_bit_wrong_is_dropped_and_counted() {
     let mut header = [0; HEADER_MAX];
-    let segment =
-        ControlSegment { src: client(4000), dst: server(), ttl: 64, traffic_class: 0, fields: syn(1000) };
-    let len = write_control(&mut header, &segment);
+    let tuple = FourTuple::new(client(4000), server());
+    let len = write_control(&mut header, &control(&tuple, 64, FlowLabel::NONE, syn(1000)));
     for bit in 0..(len - 20) * 8 {
         let (mut host, _) = Host::listening(on_port(PORT));
         let mut damaged = header[..len].to_vec();

@@ -8,8 +8,13 @@ fn tuple(port: u16) -> FourTuple {
     FourTuple::new("10.0.0.1:80".parse().unwrap(), ([10, 0, 0, 2], port).into())
 }
 
-const PLAIN: LastNumbers =
-    LastNumbers { snd_nxt: SeqNum::new(7000), rcv_nxt: SeqNum::new(5), window: 1000, timestamps: None };
+const PLAIN: LastNumbers = LastNumbers {
+    snd_nxt: SeqNum::new(7000),
+    rcv_nxt: SeqNum::new(5),
+    window: 1000,
+    timestamps: None,
+    label_changes: 0,
+};
 
 fn with_timestamps(recent: u32) -> LastNumbers {
     LastNumbers { timestamps: Some((recent, 0)), ..PLAIN }

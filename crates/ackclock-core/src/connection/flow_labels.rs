@@ -1,0 +1,113 @@
+//! The flow labels of one connection's IPv6 packets (RFC 6437): one for all of them, and another after each timeout.
+//!
+//! Routers that share a load among several ways choose by the label. If the way of the present one loses everything, the
+//! next may not, so a timeout changes it, as in Linux. That is why there is an off switch
+//! ([`EndpointConfig::flow_labels`](crate::EndpointConfig::flow_labels)): where the label also chooses between servers of
+//! one address, a change takes the connection to one that does not know it.
+
+use std::ops::{Deref, DerefMut};
+
+use ackclock_wire::{FlowLabel, HeaderTemplate};
+
+use crate::{FourTuple, TcpConfig};
+
+/// The labels of one connection, and which of them is the present one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FlowLabels {
+    first: FlowLabel,
+    /// From one label to the next on the circle of all but 0; 0 where there are none.
+    step: u32,
+    changes: u8,
+}
+
+impl FlowLabels {
+    /// Of IPv4, and where none are wanted.
+    pub(crate) const NONE: Self = Self { first: FlowLabel::NONE, step: 0, changes: 0 };
+
+    /// The labels that a keyed hash of the connection's name gives, which nobody else can compute.
+    // RFC 6437 §3: uniformly distributed, and hard to guess.
+    pub(crate) fn from_hash(hash: u64) -> Self {
+        let below = |bits: u64, bound: u32| u32::try_from(bits % u64::from(bound)).unwrap_or(0);
+        let first = FlowLabel::new(1 + below(hash & 0xffff_ffff, FlowLabel::MAX));
+        Self { first, step: 1 + below(hash >> 32, FlowLabel::MAX - 1), changes: 0 }
+    }
+
+    /// The present label.
+    pub(crate) fn current(self) -> FlowLabel {
+        if self.step == 0 {
+            return FlowLabel::NONE;
+        }
+        let ahead = u64::from(self.step) * u64::from(self.changes);
+        let place = (u64::from(self.first.bits()) - 1 + ahead) % u64::from(FlowLabel::MAX);
+        FlowLabel::new(1 + u32::try_from(place).unwrap_or(0))
+    }
+
+    /// The same after so many more changes.
+    pub(crate) fn after(self, changes: u8) -> Self {
+        Self { changes: self.changes.wrapping_add(changes), ..self }
+    }
+}
+
+/// The header of a connection's segments, with its present label.
+#[derive(Debug)]
+pub(super) struct LabelledTemplate {
+    template: HeaderTemplate,
+    labels: FlowLabels,
+}
+
+impl LabelledTemplate {
+    pub(super) fn new(tuple: &FourTuple, tcp: &TcpConfig, labels: FlowLabels) -> Self {
+        let mut template = HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2);
+        template.set_flow_label(labels.current());
+        Self { template, labels }
+    }
+
+    /// The retransmission timer expired: the way of the present label may be the one that loses.
+    pub(super) fn change_label(&mut self) {
+        self.labels = self.labels.after(1);
+        self.template.set_flow_label(self.labels.current());
+    }
+
+    /// How often the label has changed.
+    pub(super) fn label_changes(&self) -> u8 {
+        self.labels.changes
+    }
+}
+
+impl Deref for LabelledTemplate {
+    type Target = HeaderTemplate;
+
+    #[inline]
+    fn deref(&self) -> &HeaderTemplate {
+        &self.template
+    }
+}
+
+impl DerefMut for LabelledTemplate {
+    fn deref_mut(&mut self) -> &mut HeaderTemplate {
+        &mut self.template
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn labels_are_never_zero_and_each_change_gives_another(hash: u64, changes: u8) {
+            let first = FlowLabels::from_hash(hash);
+            let (mut one_by_one, mut previous) = (first, None);
+            for _ in 0..changes {
+                prop_assert_ne!(one_by_one.current().bits(), 0);
+                prop_assert_ne!(previous, Some(one_by_one.current()));
+                previous = Some(one_by_one.current());
+                one_by_one = one_by_one.after(1);
+            }
+            prop_assert_eq!(first.after(changes), one_by_one);
+            prop_assert_eq!(FlowLabels::NONE.after(changes).current(), FlowLabel::NONE);
+        }
+    }
+}
