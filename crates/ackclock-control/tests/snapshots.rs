@@ -130,6 +130,8 @@ impl Driven {
                     sent_at,
                     delivery_interval: rtt,
                     app_limited: false,
+                    tx_in_flight: before * 1000,
+                    lost: 0,
                     prior_in_flight: before * 1000,
                     in_flight: before * 1000,
                     cwnd_limited: true,
@@ -152,6 +154,8 @@ impl Driven {
                 delivered,
                 prior_delivered,
                 app_limited,
+                tx_in_flight: flight_size,
+                lost: bytes_lost,
             });
         }
         self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });

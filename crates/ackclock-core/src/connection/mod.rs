@@ -51,7 +51,7 @@ use self::timestamps::Timestamps;
 use self::tracing::Trace;
 use self::undo::Undo;
 use crate::position::Position;
-use crate::recovery::Scoreboard;
+use crate::recovery::{Scoreboard, SendMoment};
 use crate::trace::{BatchCause, Entry};
 use crate::{ConnectionError, FourTuple, IcmpError, Instant, Readiness, TcpConfig};
 
@@ -175,10 +175,27 @@ struct Delivery {
     bytes: u64,
     at: Instant,
     rate: u64,
+    /// When what was delivered last had been sent (C.first_send_time).
+    sent_at: Instant,
     /// Sending was limited by the application until this much was delivered.
     app_limited_until: u64,
     /// The window was full when data up to here was sent.
     cwnd_limited_until: Option<Position>,
+    /// Bytes found to be lost (C.lost), modulo 2^32.
+    lost: u32,
+}
+
+impl Delivery {
+    /// The longer of the times over which what was delivered since `moment` was sent and delivered (draft-ietf-ccwg-bbr
+    /// §4.1.2.3): acknowledgements that were held up and arrive together do not make a path look fast.
+    fn interval(&self, now: Instant, moment: &SendMoment) -> Duration {
+        now.saturating_since(moment.delivered_at).max(Duration::from_micros(u64::from(moment.sending_us)))
+    }
+
+    /// Bytes found to be lost since `moment`.
+    fn lost_since(&self, moment: &SendMoment) -> u64 {
+        u64::from(self.lost.wrapping_sub(moment.lost))
+    }
 }
 
 /// How long the peer has been silent, towards R2 and the user timeout.

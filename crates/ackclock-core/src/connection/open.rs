@@ -248,7 +248,7 @@ impl Connection {
         }
         self.rtt.reset_backoff();
         self.give_up = GiveUp { heard_at: now, ..GiveUp::default() };
-        self.delivery.at = now;
+        (self.delivery.at, self.delivery.sent_at) = (now, now);
         self.recovery = RecoveryState::default();
         self.timers.send = super::timers::SendTimer::Idle;
         self.arm_keepalive(now);

@@ -287,12 +287,7 @@ impl Connection {
         // A FIN takes a number, and is no payload.
         let payload = end.min(self.snd.data_end()).since(start);
         let retransmission = start < self.snd.nxt;
-        let moment = SendMoment {
-            at: now,
-            delivered: self.delivery.bytes,
-            delivered_at: if self.scoreboard.is_empty() { now } else { self.delivery.at },
-            app_limited: self.delivery.app_limited_until > self.delivery.bytes,
-        };
+        let moment = self.send_moment(now, bytes);
         if retransmission {
             if reason == SendReason::WindowProbe {
                 self.scoreboard.on_probe(start, end);
@@ -332,6 +327,25 @@ impl Connection {
         }
         self.update_send_timer(now);
         self.arm_tail_probe(now);
+    }
+
+    /// What samples of `bytes` that leave now will need.
+    fn send_moment(&mut self, now: Instant, bytes: u64) -> SendMoment {
+        let in_flight = self.in_flight();
+        if in_flight == 0 {
+            // Time in which nothing was out says nothing about the path.
+            (self.delivery.at, self.delivery.sent_at) = (now, now);
+        }
+        let sending = now.saturating_since(self.delivery.sent_at).as_micros();
+        SendMoment {
+            at: now,
+            delivered: self.delivery.bytes,
+            delivered_at: self.delivery.at,
+            sending_us: u32::try_from(sending).unwrap_or(u32::MAX),
+            in_flight: u32::try_from(in_flight + bytes).unwrap_or(u32::MAX),
+            lost: self.delivery.lost,
+            app_limited: self.delivery.app_limited_until > self.delivery.bytes,
+        }
     }
 
     /// Options of a data segment.

@@ -113,6 +113,8 @@ fn loss_while_cruising_lowers_the_model_by_at_most_three_tenths() {
         delivered: 0,
         prior_delivered: 0,
         app_limited: false,
+        tx_in_flight: 100 * SMSS,
+        lost: SMSS,
     });
     bbr.on_ack(&Ack { delivered: SMSS, delivery_interval: SECOND, app_limited: true, ..ack(100, SMSS) });
     assert_eq!((bbr.model.bw_shortterm, bbr.model.inflight_shortterm), (700_000, 70 * SMSS));

@@ -187,7 +187,8 @@ impl Connection {
         }
         self.sample_round_trip(arrival, advanced, outcome);
         if let Some((moment, _)) = outcome.newest_any {
-            let interval = now.saturating_since(moment.delivered_at);
+            let interval = self.delivery.interval(now, &moment);
+            self.delivery.sent_at = moment.at;
             let bytes = self.delivery.bytes - moment.delivered;
             let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
             if let Some(rate) = bytes.saturating_mul(1_000_000_000).checked_div(nanos) {
@@ -250,13 +251,13 @@ impl Connection {
             delivered: self.delivery.bytes,
             prior_delivered: moment.delivered,
             sent_at: moment.at,
-            delivery_interval: now.saturating_since(moment.delivered_at),
+            delivery_interval: self.delivery.interval(now, &moment),
             app_limited: moment.app_limited,
+            tx_in_flight: u64::from(moment.in_flight),
+            lost: self.delivery.lost_since(&moment),
             prior_in_flight,
             in_flight: self.in_flight(),
-            // RFC 5681 §3.2 (1): cwnd does not change by duplicate acknowledgements, whatever they report.
-            cwnd_limited: advanced > 0
-                && self.delivery.cwnd_limited_until.is_some_and(|until| prior_una <= until),
+            cwnd_limited: self.delivery.cwnd_limited_until.is_some_and(|until| prior_una <= until),
             in_recovery: self.recovery.in_recovery() || self.answers_mark(),
             ecn_marked,
         });

@@ -273,11 +273,15 @@ impl Connection {
     fn declare_lost(&mut self, now: Instant, rule: LossRule, marked: Marked) {
         let Some(newest) = marked.newest.filter(|_| marked.bytes > 0) else { return };
         self.note_loss(now, rule, &marked);
+        let bytes = u32::try_from(marked.bytes).unwrap_or(u32::MAX);
+        self.delivery.lost = self.delivery.lost.wrapping_add(bytes);
         self.tell_lost(&Lost {
             now,
             bytes: marked.bytes,
             delivered: self.delivery.bytes,
             prior_delivered: newest.delivered,
+            tx_in_flight: u64::from(newest.in_flight),
+            lost: self.delivery.lost_since(&newest).max(marked.bytes),
             app_limited: newest.app_limited,
         });
     }
