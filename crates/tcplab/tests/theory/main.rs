@@ -2,3 +2,4 @@
 
 mod bbr;
 mod paths;
+mod slow_start;

@@ -6,6 +6,7 @@ use ackclock_sim::Simulation;
 use ackclock_sim::scenario::EcnSetting;
 use ackclock_sim::units::{Rate, Share, Span};
 use tcplab::grid::{Buffer, Cell, QueueKind};
+use tcplab::net::BOTTLENECK;
 
 /// A bottleneck with a queue of one bandwidth-delay product and independent loss behind it.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,21 @@ impl Path {
 
     /// Bytes delivered at each of these seconds.
     pub(crate) fn delivered(self, cc: &str, seed: u64, seconds: &[u64]) -> Vec<u64> {
+        let mut simulation = self.simulation(cc, seed, *seconds.last().unwrap());
+        let at = |&second| {
+            simulation.run_until(Instant::from_millis(second * 1000));
+            simulation.report().flows[0].there.bytes
+        };
+        seconds.iter().map(at).collect()
+    }
+
+    /// Packets that the queue had no room for within these seconds.
+    pub(crate) fn dropped(self, cc: &str, seed: u64, seconds: u64) -> u64 {
+        let report = self.simulation(cc, seed, seconds).run();
+        report.link(BOTTLENECK).unwrap().dropped()
+    }
+
+    fn simulation(self, cc: &str, seed: u64, seconds: u64) -> Simulation {
         let cell = Cell {
             cc: cc.to_owned(),
             rate: Rate::mbit(self.mbit),
@@ -36,15 +52,10 @@ impl Path {
             queue: QueueKind::DropTail,
             ecn: EcnSetting::Off,
             flows: 1,
-            duration: Span::seconds(*seconds.last().unwrap()),
+            duration: Span::seconds(seconds),
             seed,
         };
-        let mut simulation = Simulation::with_registry(&cell.scenario(), &Registry::builtin()).unwrap();
-        let at = |&second| {
-            simulation.run_until(Instant::from_millis(second * 1000));
-            simulation.report().flows[0].there.bytes
-        };
-        seconds.iter().map(at).collect()
+        Simulation::with_registry(&cell.scenario(), &Registry::builtin()).unwrap()
     }
 }
 
