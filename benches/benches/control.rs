@@ -38,6 +38,8 @@ fn acks() -> Vec<Ack> {
                 sent_at: now - rtt,
                 delivery_interval: rtt,
                 app_limited: false,
+                tx_in_flight: window,
+                lost: 0,
                 prior_in_flight: window,
                 in_flight: window - smss,
                 cwnd_limited: true,

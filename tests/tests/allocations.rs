@@ -59,6 +59,8 @@ fn ack(n: u64) -> Ack {
         sent_at: Instant::from_micros(n * 100) - rtt,
         delivery_interval: rtt,
         app_limited: false,
+        tx_in_flight: 144_800,
+        lost: 0,
         prior_in_flight: 144_800,
         in_flight: 143_352,
         cwnd_limited: true,
@@ -76,7 +78,9 @@ fn seldom(controller: &mut dyn Controller, n: u64) {
     match n % 500 {
         100 => controller.on_timeout(&Timeout { now, flight_size, expiries: 1, delivered }),
         200 | 300 => {
-            controller.on_lost(&Lost { now, bytes, delivered, prior_delivered, app_limited });
+            let (tx_in_flight, lost) = (flight_size, bytes);
+            let lost = Lost { now, bytes, delivered, prior_delivered, app_limited, tx_in_flight, lost };
+            controller.on_lost(&lost);
             controller.on_loss_episode(&LossEpisode {
                 now,
                 cause,

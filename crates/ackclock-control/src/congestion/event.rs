@@ -37,16 +37,22 @@ pub struct Ack {
     pub prior_delivered: u64,
     /// When the newest segment acknowledged here was sent.
     pub sent_at: Instant,
-    /// Time over which the bytes `delivered - prior_delivered` were delivered; zero when unknown.
+    /// Time over which the bytes `delivered - prior_delivered` were delivered, or over which they had been sent, if that
+    /// was longer; zero when unknown.
     pub delivery_interval: Duration,
     /// Whether the newest segment acknowledged here was sent while the application had too little to send.
     pub app_limited: bool,
+    /// Bytes in flight just after that segment was sent.
+    pub tx_in_flight: u64,
+    /// Bytes found to be lost since it was sent.
+    pub lost: u64,
     /// Bytes in flight before this acknowledgement arrived.
     pub prior_in_flight: u64,
     /// Bytes in flight after it.
     pub in_flight: u64,
     /// Whether the congestion window was what limited sending when the acknowledged data was in flight
-    /// (RFC 7661 §4.1); a window that is not used must not grow.
+    /// (RFC 7661 §4.1); a window that is not used must not grow. It is told with duplicate acknowledgements, too, by which
+    /// most windows do not grow either (RFC 5681 §3.2): those have no `bytes_cumulative`.
     pub cwnd_limited: bool,
     /// Whether a loss episode is under way: the window must not grow but by the controller's own rule.
     pub in_recovery: bool,
@@ -105,6 +111,10 @@ pub struct Lost {
     pub prior_delivered: u64,
     /// Whether that segment was sent while the application had too little to send.
     pub app_limited: bool,
+    /// Bytes in flight just after it was sent.
+    pub tx_in_flight: u64,
+    /// Bytes found to be lost since it was sent, `bytes` included.
+    pub lost: u64,
 }
 
 /// The retransmission timer expired.

@@ -4,6 +4,11 @@
 //!
 //! A part that controllers hold. It says by how much slow start may grow; [`Cubic`](super::Cubic) uses it.
 //! As §4.3 recommends, it is for the first slow start of a connection alone.
+//!
+//! Deviations. The RFC asks whether the smallest of all samples of a round is late; here N_RTT_SAMPLE in a row that are
+//! late suffice. A queue grows within a round, whose first samples saw none of it, so that the RFC finds it a round later,
+//! with twice the window out. A sample of an acknowledgement that stands for more than two segments counts for each two:
+//! where segments are coalesced, a round of hundreds of them has fewer than eight acknowledgements.
 
 use super::Ack;
 use super::round::Rounds;
@@ -19,6 +24,9 @@ pub struct HyStart {
     /// The smallest round trip when Conservative Slow Start began; infinite outside it.
     css_baseline_min_rtt: u64,
     rtt_sample_count: u32,
+    /// Samples in a row that were late, and the smallest of them.
+    late_count: u32,
+    late_min_rtt: u64,
     css_rounds: u32,
 }
 
@@ -32,6 +40,8 @@ impl HyStart {
             current_round_min_rtt: INFINITE,
             css_baseline_min_rtt: INFINITE,
             rtt_sample_count: 0,
+            late_count: 0,
+            late_min_rtt: INFINITE,
             css_rounds: 0,
         }
     }
@@ -44,8 +54,7 @@ impl HyStart {
             self.begin_round();
         }
         if let Some(rtt) = ack.rtt {
-            self.current_round_min_rtt = self.current_round_min_rtt.min(nanos(rtt));
-            self.rtt_sample_count = self.rtt_sample_count.saturating_add(1);
+            self.take_sample(nanos(rtt), ack.bytes_acked / (2 * window.smss()));
         }
         if self.is_conservative() {
             // RFC 9406 §4.2: in CSS, cwnd += min (N, L * SMSS) / CSS_GROWTH_DIVISOR.
@@ -72,19 +81,32 @@ impl HyStart {
         self.last_round_min_rtt = self.current_round_min_rtt;
         self.current_round_min_rtt = INFINITE;
         self.rtt_sample_count = 0;
+        (self.late_count, self.late_min_rtt) = (0, INFINITE);
     }
 
-    fn look_for_delay(&mut self) {
-        let known = self.last_round_min_rtt != INFINITE && self.current_round_min_rtt != INFINITE;
-        if !known || self.rtt_sample_count < N_RTT_SAMPLE {
-            return;
-        }
+    /// A round trip that stands for `pairs` of segments.
+    fn take_sample(&mut self, rtt: u64, pairs: u64) {
+        let samples = u32::try_from(pairs).unwrap_or(u32::MAX).max(1);
+        self.current_round_min_rtt = self.current_round_min_rtt.min(rtt);
+        self.rtt_sample_count = self.rtt_sample_count.saturating_add(samples);
         // RFC 9406 §4.2: RttThresh = max (MIN_RTT_THRESH, min (lastRoundMinRTT / MIN_RTT_DIVISOR,
         // MAX_RTT_THRESH)).
         let threshold = (self.last_round_min_rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
-        if self.current_round_min_rtt >= self.last_round_min_rtt.saturating_add(threshold) {
-            self.css_baseline_min_rtt = self.current_round_min_rtt;
+        if rtt >= self.last_round_min_rtt.saturating_add(threshold) {
+            self.late_count = self.late_count.saturating_add(samples);
+            self.late_min_rtt = self.late_min_rtt.min(rtt);
+        } else {
+            (self.late_count, self.late_min_rtt) = (0, INFINITE);
+        }
+    }
+
+    // Deviation from RFC 9406 §4.2: eight samples in a row, not all of the round.
+    fn look_for_delay(&mut self) {
+        if self.late_count >= N_RTT_SAMPLE && self.last_round_min_rtt != INFINITE {
+            self.css_baseline_min_rtt = self.late_min_rtt;
             self.css_rounds = 0;
+            // Those before them must not look like relief.
+            (self.current_round_min_rtt, self.rtt_sample_count) = (INFINITE, 0);
         }
     }
 
@@ -140,10 +162,15 @@ mod tests {
 
         /// A round trip of `rtt_ms`, in which every segment of the window is acknowledged on its own.
         fn round(&mut self, rtt_ms: u64) -> u64 {
+            self.round_of(|_| rtt_ms)
+        }
+
+        /// The same, with a round trip for each segment.
+        fn round_of(&mut self, rtt_ms: impl Fn(u64) -> u64) -> u64 {
             let prior_delivered = self.delivered;
-            for _ in 0..self.window.cwnd() / SMSS {
+            for segment in 0..self.window.cwnd() / SMSS {
                 self.delivered += SMSS;
-                let rtt = Some(Duration::from_millis(rtt_ms));
+                let rtt = Some(Duration::from_millis(rtt_ms(segment)));
                 let ack = Ack { rtt, delivered: self.delivered, prior_delivered, ..ack(0, SMSS) };
                 self.hystart.slow_start(&mut self.window, &ack);
             }
@@ -163,6 +190,38 @@ mod tests {
         let mut sender = Sender::new();
         sender.round(100);
         assert_eq!(sender.round(113), 20 + 8 + 12 / 4, "eight samples at full speed, then a quarter");
+        assert!(sender.hystart.is_conservative());
+    }
+
+    #[test]
+    fn delay_that_begins_within_a_round_is_found_in_that_round() {
+        let mut sender = Sender::new();
+        (0..3).for_each(|_| _ = sender.round(100));
+        sender.round_of(|segment| if segment < 20 { 100 } else { 113 });
+        assert!(sender.hystart.is_conservative());
+    }
+
+    #[test]
+    fn seven_late_samples_in_a_row_are_a_spike() {
+        let mut sender = Sender::new();
+        (0..3).for_each(|_| _ = sender.round(100));
+        sender.round_of(|segment| if segment % 8 == 0 { 100 } else { 200 });
+        assert!(!sender.hystart.is_conservative());
+    }
+
+    #[test]
+    fn coalesced_acknowledgements_count_for_the_segments_that_they_stand_for() {
+        let mut sender = Sender::new();
+        sender.window.set_cwnd(160 * SMSS);
+        for (rtt_ms, acks) in [(100, 4), (120, 1)] {
+            let prior_delivered = sender.delivered;
+            for _ in 0..acks {
+                sender.delivered += 40 * SMSS;
+                let rtt = Some(Duration::from_millis(rtt_ms));
+                let acked = Ack { rtt, delivered: sender.delivered, prior_delivered, ..ack(0, 40 * SMSS) };
+                sender.hystart.slow_start(&mut sender.window, &acked);
+            }
+        }
         assert!(sender.hystart.is_conservative());
     }
 

@@ -97,7 +97,7 @@ mod window;
 use std::fmt;
 
 pub use about::{About, Exception, Signal};
-pub use bbr::Bbr;
+pub use bbr::{Bbr, BbrLoss, DraftRow, Standing};
 pub use bfa::{Bfa, BfaConfig, BfaThresholds};
 pub use card::Card;
 pub use cubic::Cubic;

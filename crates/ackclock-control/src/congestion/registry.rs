@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    About, Bbr, Bfa, BfaConfig, Card, Controller, Cubic, Dctcp, Dual, NewReno, Parameter, Reno, Settings,
-    Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar,
+    About, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Cubic, Dctcp, Dual, NewReno, Parameter, Reno,
+    Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar,
 };
 use crate::InvalidParameter;
 
@@ -327,8 +327,15 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
             Thresholds::from_settings,
             |start, thresholds| Box::new(VegasStar::with_thresholds(start, thresholds)),
         ),
+        configurable(
+            Bbr::NAME,
+            Bbr::ABOUT,
+            Bbr::PARAMETERS,
+            BbrLoss::Certain,
+            BbrLoss::from_settings,
+            |start, loss| Box::new(Bbr::with_loss(start, loss)),
+        ),
         default_factory(),
-        described(Bbr::NAME, Bbr::ABOUT, |start| Box::new(Bbr::new(start))),
         described(Card::NAME, Card::ABOUT, |start| Box::new(Card::new(start))),
         described(Cubic::NAME_PLAIN, Cubic::ABOUT, |start| Box::new(Cubic::plain(start))),
         described(Dctcp::NAME, Dctcp::ABOUT, |start| Box::new(Dctcp::new(start))),

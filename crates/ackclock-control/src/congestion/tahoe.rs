@@ -44,7 +44,7 @@ impl Controller for Tahoe {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        if !ack.cwnd_limited {
+        if !ack.cwnd_limited || ack.bytes_cumulative == 0 {
             return;
         }
         // Appendix B: if (cwnd < ssthresh) cwnd += 1; else cwnd += 1/cwnd.

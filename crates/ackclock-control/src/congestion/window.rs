@@ -77,11 +77,11 @@ impl Window {
     }
 
     /// Whether an acknowledgement may make the window grow at all: a window that was not full, or one in
-    /// recovery, must not.
+    /// recovery, must not, nor any by a duplicate, whatever that reports (RFC 5681 §3.2 (1)).
     #[must_use]
     #[inline]
     pub fn may_grow(ack: &Ack) -> bool {
-        ack.cwnd_limited && !ack.in_recovery
+        ack.cwnd_limited && !ack.in_recovery && ack.bytes_cumulative > 0
     }
 
     /// Slow start: grows by what is acknowledged, within `limit` and up to ssthresh. Returns the bytes that

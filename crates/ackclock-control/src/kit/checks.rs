@@ -70,6 +70,8 @@ fn ack(now_ms: u64, bytes: u64, delivered: u64, prior_delivered: u64) -> Ack {
         sent_at: Instant::from_millis(now_ms.saturating_sub(100)),
         delivery_interval: rtt,
         app_limited: false,
+        tx_in_flight: bytes,
+        lost: 0,
         prior_in_flight: bytes,
         in_flight: 0,
         cwnd_limited: true,

@@ -66,6 +66,8 @@ impl Operation {
                     delivered,
                     prior_delivered,
                     app_limited,
+                    tx_in_flight: flight_size,
+                    lost: flight_size,
                 });
                 let cause = if ecn { LossCause::EcnEcho } else { LossCause::Reordering };
                 controller.on_loss_episode(&LossEpisode {
@@ -143,6 +145,8 @@ fn hostile_ack(now: Instant, bytes: u64, rtt_ns: u64, delivered: u64, in_flight:
         sent_at: now - rtt,
         delivery_interval: if flag(4) { rtt } else { Duration::ZERO },
         app_limited: flag(5),
+        tx_in_flight: in_flight,
+        lost: if flag(7) { in_flight / 16 } else { 0 },
         prior_in_flight: in_flight.saturating_add(bytes),
         in_flight,
         cwnd_limited: flag(6),

@@ -72,6 +72,8 @@ pub struct Flow {
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
+    /// Bytes found to be lost.
+    lost: u64,
     /// When the bottleneck has sent all that it holds.
     bottleneck_free_at: Instant,
     /// When pacing lets the next segment go.
@@ -131,6 +133,7 @@ impl Flow {
             delivered: 0,
             delivered_at: now,
             first_sent_at: now,
+            lost: 0,
             bottleneck_free_at: now,
             paced_until: now,
             next_number: 0,
@@ -266,6 +269,8 @@ impl Flow {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             app_limited: self.application_limit < self.controller.cwnd(),
+            in_flight: self.bytes_in_flight,
+            lost: self.lost,
         });
         self.next_number += 1;
         self.totals.sent += bytes;
@@ -305,12 +310,18 @@ impl Flow {
         self.expiries = 0;
         let lost = self.declare_lost(newest.number);
         self.end_episode(newest.number);
-        if let Some(prior_delivered) = lost.newest_prior_delivered {
-            let (now, bytes, delivered) = (self.now, lost.bytes, self.delivered);
-            let app_limited = newest.app_limited;
-            self.controller.on_lost(&Lost { now, bytes, delivered, prior_delivered, app_limited });
+        if let Some(newest_lost) = &lost.newest {
+            self.controller.on_lost(&Lost {
+                now: self.now,
+                bytes: lost.bytes,
+                delivered: self.delivered,
+                prior_delivered: newest_lost.prior_delivered,
+                app_limited: newest_lost.app_limited,
+                tx_in_flight: newest_lost.in_flight,
+                lost: self.lost - newest_lost.lost,
+            });
         }
-        if lost.bytes > 0 && lost.newest >= self.episode_from {
+        if lost.newest.is_some_and(|newest_lost| newest_lost.number >= self.episode_from) {
             self.begin_episode(LossCause::DuplicateAcks, prior_in_flight, lost.bytes);
         } else if marked > 0 && newest.number >= self.episode_from {
             self.begin_episode(LossCause::EcnEcho, prior_in_flight, 0);
@@ -327,6 +338,8 @@ impl Flow {
             sent_at: newest.sent_at,
             delivery_interval: interval,
             app_limited: newest.app_limited,
+            tx_in_flight: newest.in_flight,
+            lost: self.lost - newest.lost,
             prior_in_flight,
             in_flight: self.bytes_in_flight,
             cwnd_limited: self.cwnd_limited,
@@ -356,11 +369,10 @@ impl Flow {
                 break;
             }
             lost.bytes += front.bytes;
-            lost.newest = front.number;
-            lost.newest_prior_delivered = Some(front.prior_delivered);
-            self.in_flight.pop_front();
+            lost.newest = self.in_flight.pop_front();
         }
         self.bytes_in_flight -= lost.bytes;
+        self.lost += lost.bytes;
         lost
     }
 
@@ -404,8 +416,7 @@ impl Flow {
 #[derive(Clone, Copy, Debug, Default)]
 struct DeclaredLost {
     bytes: u64,
-    newest: u64,
-    newest_prior_delivered: Option<u64>,
+    newest: Option<Segment>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -420,6 +431,10 @@ struct Segment {
     delivered_at: Instant,
     first_sent_at: Instant,
     app_limited: bool,
+    /// Bytes in flight, these included.
+    in_flight: u64,
+    /// Bytes found to be lost by then.
+    lost: u64,
 }
 
 #[cfg(test)]

@@ -48,6 +48,8 @@ fn ack(now: Instant, rtt: Duration, delivered: u64, prior_delivered: u64) -> Ack
         sent_at: now - rtt,
         delivery_interval: rtt,
         app_limited: false,
+        tx_in_flight: SMSS,
+        lost: 0,
         prior_in_flight: SMSS,
         in_flight: 0,
         cwnd_limited: true,

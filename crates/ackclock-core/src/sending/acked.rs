@@ -5,6 +5,7 @@ use std::time::Duration;
 use ackclock_control::congestion::{Ack, LossCause, LossEpisode};
 use ackclock_wire::SeqNum;
 
+use super::delivery::interval_ns;
 use super::policy::{Policy, Progress, Seen};
 use super::scoreboard::AckOutcome;
 use super::undo;
@@ -314,12 +315,13 @@ impl Flight {
             delivered: self.delivery.bytes(),
             prior_delivered: moment.delivered,
             sent_at: moment.at,
-            delivery_interval: now.saturating_since(moment.delivered_at),
+            delivery_interval: Duration::from_nanos(interval_ns(now, &moment)),
             app_limited: moment.app_limited,
+            tx_in_flight: u64::from(moment.in_flight),
+            lost: self.delivery.lost_since(&moment),
             prior_in_flight: news.prior_in_flight,
             in_flight: self.in_flight(),
-            // RFC 5681 §3.2 (1): cwnd does not change by duplicate acknowledgements, whatever they report.
-            cwnd_limited: news.advanced > 0 && self.delivery.was_cwnd_limited(news.prior_una),
+            cwnd_limited: self.delivery.was_cwnd_limited(news.prior_una),
             in_recovery: self.episode.in_recovery() || self.mark.is_some(),
             ecn_marked,
         };

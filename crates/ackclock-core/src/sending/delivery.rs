@@ -14,20 +14,32 @@ pub(super) struct Delivery {
     bytes: u64,
     at: Instant,
     rate: u64,
+    /// When what was delivered last had been sent (C.first_send_time).
+    sent_at: Instant,
     /// Sending was limited by the application until this much was delivered.
     app_limited_until: u64,
     /// The window was full when data up to here was sent.
     cwnd_limited_until: Option<Position>,
+    /// Bytes found to be lost (C.lost), modulo 2^32.
+    lost: u32,
 }
 
 impl Delivery {
     pub(super) fn new(now: Instant) -> Self {
-        Self { bytes: 0, at: now, rate: 0, app_limited_until: 0, cwnd_limited_until: None }
+        Self {
+            bytes: 0,
+            at: now,
+            rate: 0,
+            sent_at: now,
+            app_limited_until: 0,
+            cwnd_limited_until: None,
+            lost: 0,
+        }
     }
 
     /// ESTABLISHED is reached.
     pub(super) fn restart(&mut self, now: Instant) {
-        self.at = now;
+        (self.at, self.sent_at) = (now, now);
     }
 
     /// Bytes delivered since the connection began.
@@ -41,13 +53,21 @@ impl Delivery {
         self.rate
     }
 
-    /// What is noted of a segment that leaves now.
+    /// What samples of `bytes` that leave now will need, while `in_flight` bytes are out.
     #[inline]
-    pub(super) fn moment(&self, now: Instant, nothing_out: bool) -> SendMoment {
+    pub(super) fn moment(&mut self, now: Instant, in_flight: u64, bytes: u64) -> SendMoment {
+        if in_flight == 0 {
+            // Time in which nothing was out says nothing about the path.
+            (self.at, self.sent_at) = (now, now);
+        }
+        let sending_us = now.as_nanos().saturating_sub(self.sent_at.as_nanos()) / 1000;
         SendMoment {
             at: now,
             delivered: self.bytes,
-            delivered_at: if nothing_out { now } else { self.at },
+            delivered_at: self.at,
+            sending_us: u32::try_from(sending_us).unwrap_or(u32::MAX),
+            in_flight: u32::try_from(in_flight + bytes).unwrap_or(u32::MAX),
+            lost: self.lost,
             app_limited: self.app_limited_until > self.bytes,
         }
     }
@@ -57,8 +77,9 @@ impl Delivery {
     pub(super) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome) {
         self.bytes += outcome.newly_acked;
         if let Some((moment, _)) = outcome.newest_any {
+            self.sent_at = moment.at;
             let bytes = self.bytes - moment.delivered;
-            let nanos = now.as_nanos().saturating_sub(moment.delivered_at.as_nanos());
+            let nanos = interval_ns(now, &moment);
             if let Some(rate) = bytes.saturating_mul(1_000_000_000).checked_div(nanos) {
                 self.rate = rate;
             }
@@ -86,14 +107,29 @@ impl Delivery {
         self.cwnd_limited_until.is_some_and(|until| una <= until)
     }
 
-    /// What congestion control hears of a loss.
-    pub(super) fn lost(&self, now: Instant, bytes: u64, newest: SendMoment) -> Lost {
+    /// Bytes found to be lost since `moment`.
+    pub(super) fn lost_since(&self, moment: &SendMoment) -> u64 {
+        u64::from(self.lost.wrapping_sub(moment.lost))
+    }
+
+    /// `bytes` were found to be lost, the newest of which left at `newest`: what congestion control hears of it.
+    pub(super) fn on_lost(&mut self, now: Instant, bytes: u64, newest: SendMoment) -> Lost {
+        self.lost = self.lost.wrapping_add(u32::try_from(bytes).unwrap_or(u32::MAX));
         Lost {
             now,
             bytes,
             delivered: self.bytes,
             prior_delivered: newest.delivered,
+            tx_in_flight: u64::from(newest.in_flight),
+            lost: self.lost_since(&newest).max(bytes),
             app_limited: newest.app_limited,
         }
     }
+}
+
+/// The longer of the times over which what was delivered since `moment` was sent and delivered (draft-ietf-ccwg-bbr-05
+/// §4.1.2.3): acknowledgements that were held up and arrive together do not make a path look fast.
+pub(super) fn interval_ns(now: Instant, moment: &SendMoment) -> u64 {
+    let delivering = now.as_nanos().saturating_sub(moment.delivered_at.as_nanos());
+    delivering.max(u64::from(moment.sending_us) * 1000)
 }

@@ -334,7 +334,7 @@ impl Flight {
     fn declare_lost(&mut self, call: &mut Call<'_>, rule: LossRule, marked: Marked) {
         let Some(newest) = marked.newest.filter(|_| marked.bytes > 0) else { return };
         self.note_loss(call, rule, &marked);
-        self.control.on_lost(&self.delivery.lost(call.now, marked.bytes, newest));
+        self.control.on_lost(&self.delivery.on_lost(call.now, marked.bytes, newest));
         self.trace_window(call, WindowCause::Lost);
     }
 

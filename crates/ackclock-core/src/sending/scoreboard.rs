@@ -23,8 +23,21 @@ pub(super) struct SendMoment {
     pub(super) delivered: u64,
     /// When the last of them was delivered.
     pub(super) delivered_at: Instant,
+    /// Microseconds since what was then the last to be delivered had been sent.
+    pub(super) sending_us: u32,
+    /// Bytes in flight, those sent included.
+    pub(super) in_flight: u32,
+    /// Bytes found to be lost by then, modulo 2^32.
+    pub(super) lost: u32,
     /// Whether the application had too little to send.
     pub(super) app_limited: bool,
+}
+
+impl SendMoment {
+    /// Whether both are one moment, and samples of what was sent in both would be the same but for what is in flight.
+    fn is_same(&self, other: &Self) -> bool {
+        *self == Self { in_flight: self.in_flight, ..*other }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,13 +178,14 @@ impl Scoreboard {
         self.outstanding += end.since(start);
         if let Some(last) = self.records.growing_mut() {
             debug_assert!(last.end == start, "data is sent in order");
-            let same = last.moment == moment
+            let same = last.moment.is_same(&moment)
                 && last.condition == Condition::Outstanding
                 && !last.retransmitted
                 && last.segment == segment
                 && last.len() % u64::from(segment.max(1)) == 0;
             if same && end.since(last.start) <= Self::RECORD_MAX {
                 last.end = end;
+                last.moment = moment;
                 self.extend_order(moment.at, start, end);
                 return;
             }

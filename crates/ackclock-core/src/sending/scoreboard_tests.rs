@@ -17,7 +17,15 @@ fn at(offset: u64) -> Position {
 
 fn moment(millis: u64) -> SendMoment {
     let at = Instant::from_millis(millis);
-    SendMoment { at, delivered: 0, delivered_at: at, app_limited: false }
+    SendMoment {
+        at,
+        delivered: 0,
+        delivered_at: at,
+        sending_us: 0,
+        in_flight: 0,
+        lost: 0,
+        app_limited: false,
+    }
 }
 
 fn sent(segments: u64) -> Scoreboard {

@@ -139,7 +139,7 @@ impl Flight {
         let now = call.now;
         let bytes = end.since(start);
         let retransmission = start < self.nxt;
-        let moment = self.delivery.moment(now, self.scoreboard.is_empty());
+        let moment = self.delivery.moment(now, self.in_flight(), bytes);
         if retransmission {
             if reason == SendReason::WindowProbe {
                 self.scoreboard.on_probe(start, end);

@@ -76,8 +76,14 @@ impl Server {
         let (seq, ack) = (SeqNum::new(seq), SeqNum::new(ack));
         let fields = Fields { seq, ack, flags, window: 65_535, ..Fields::default() };
         let mut packet = [0; HEADER_MAX];
-        let control =
-            ControlSegment { src: addr(client), dst: addr(SERVER), ttl: 64, traffic_class: 0, fields };
+        let control = ControlSegment {
+            src: addr(client),
+            dst: addr(SERVER),
+            ttl: 64,
+            traffic_class: 0,
+            flow_label: ackclock_wire::FlowLabel::NONE,
+            fields,
+        };
         let len = write_control(&mut packet, &control);
         self.port.handle_packet(self.clock.now(), &packet[..len], Default::default());
         self.sent()

@@ -1,33 +1,39 @@
 //! BBR, version 3: sends at the bandwidth that a model of the path gives, and probes for more.
 //!
-//! N. Cardwell, I. Swett and J. Beshay (editors), "BBR Congestion Control", draft-ietf-ccwg-bbr, as of August
+//! N. Cardwell, I. Swett and J. Beshay (editors), "BBR Congestion Control", draft-ietf-ccwg-bbr-05, March
 //! 2026; section numbers and names in small print are its own. `model.rs` is §5.5, `probe.rs` §5.3, this file
 //! §5.2 and §5.6.
 //!
-//! Deviations: what was in flight when a segment was sent is counted as what was delivered and lost since,
-//! and losses since then as those of the present round trip, so that no per-segment state is needed; chance
-//! is the time and the connection's seed; a mark of congestion counts as a loss of nothing (the draft asks
-//! for a response and gives none).
+//! `draft.rs` lists the draft's functions and where this departs from each; `docs/control.md` prints it. The departure
+//! that matters most is [`BbrLoss`].
 
+mod draft;
+mod max_filter;
 mod model;
 mod probe;
+mod state;
 
 use std::time::Duration;
 
 use super::round::per_second;
 use super::snapshot::signed;
 use super::{
-    About, Ack, Controller, Exception, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent, Signal, Snapshot,
-    Start, Timeout, Undo,
+    About, Ack, Controller, Exception, IdleRestart, LossCause, LossEpisode, Lost, Parameter, RecoveryEnd,
+    Sent, Signal, Snapshot, Start, Timeout, Undo, Values,
 };
 use crate::Instant;
 use crate::time::nanos;
-use model::{INFINITY, Model, RateSample, scale};
+use model::{INFINITY, Model, RateSample, inflight_at_loss, is_inflight_too_high, scale};
+use state::{AckPhase, State, UndoState};
+
+pub use draft::{DraftRow, Standing};
+pub use state::BbrLoss;
 
 /// The controller of the draft.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     smss: u64,
+    loss: BbrLoss,
     initial_window: u64,
     cwnd: u64,
     prior_cwnd: u64,
@@ -43,7 +49,10 @@ pub struct Bbr {
     round_count: u64,
     round_start: bool,
     drain_start_round: u64,
+    /// InLossRecovery().
     in_recovery: bool,
+    /// After a timeout: recovery ends when this much has been delivered.
+    timeout_until: Option<u64>,
     app_limited: bool,
     /// Samples of segments sent before this much was delivered are application-limited.
     app_limited_until: u64,
@@ -56,8 +65,6 @@ pub struct Bbr {
 
     ack_phase: AckPhase,
     is_bw_probe_sample: bool,
-    prev_probe_too_high: bool,
-    prev_probe_precautionary: bool,
     bw_probe_up_rounds: u32,
     bw_probe_up_acked: u64,
     probe_up_acked_per_inc: u64,
@@ -80,11 +87,11 @@ impl Bbr {
         source: "Cardwell, Swett and Beshay, BBR Congestion Control (version 3), draft-ietf-ccwg-bbr",
         signal: Signal::Rate,
         keeps_in_queue: "nothing while it cruises; up to one bandwidth-delay product while it probes",
-        deviations: "counts what was in flight at its arrival; a mark is a loss of nothing; chance is the time",
+        deviations: "losses count where more than chance takes them above 2 %, unless loss=draft; a mark counts as a loss; chance is the time",
         exceptions: &[
             Exception {
                 check: "reduces on loss",
-                why: "it answers the rate of loss: while it starts, only more than 2 % in a round trip",
+                why: "it answers the rate of loss: only clearly more than 2 % in a round trip",
             },
             Exception {
                 check: "halves on loss",
@@ -113,13 +120,24 @@ impl Bbr {
         ],
     };
 
+    /// Its parameters in the registry's words.
+    pub(super) const PARAMETERS: &[Parameter] =
+        &[Parameter { name: "loss", values: Values::Words(&["certain", "draft"]), default: 0 }];
+
     /// A controller for one connection.
     #[must_use]
     pub fn new(start: &Start) -> Self {
+        Self::with_loss(start, BbrLoss::Certain)
+    }
+
+    /// A controller that heeds losses by this rule.
+    #[must_use]
+    pub fn with_loss(start: &Start, loss: BbrLoss) -> Self {
         let smss = u64::from(start.smss.max(1));
         let initial_window = start.initial_window.max(smss);
         Self {
             smss,
+            loss,
             initial_window,
             cwnd: initial_window,
             prior_cwnd: 0,
@@ -135,6 +153,7 @@ impl Bbr {
             round_start: false,
             drain_start_round: 0,
             in_recovery: false,
+            timeout_until: None,
             app_limited: false,
             app_limited_until: 0,
             idle_restart: false,
@@ -144,8 +163,6 @@ impl Bbr {
             full_bw_reached: false,
             ack_phase: AckPhase::Init,
             is_bw_probe_sample: false,
-            prev_probe_too_high: false,
-            prev_probe_precautionary: false,
             bw_probe_up_rounds: 0,
             bw_probe_up_acked: 0,
             probe_up_acked_per_inc: INFINITY,
@@ -164,7 +181,10 @@ impl Bbr {
         self.model.update_latest_delivery_signals(rs);
         self.update_round(rs);
         self.model.update_max_bw(rs);
-        self.model.adapt_to_congestion(self.state.is_probing(), self.cwnd);
+        if self.model.loss_round_start {
+            let adapts = !self.state.is_probing() && self.heeds_losses_of_round(rs);
+            self.model.adapt_to_congestion(adapts, self.cwnd.max(self.prior_cwnd_of_timeout()));
+        }
         self.model.update_ack_aggregation(rs, self.cwnd, self.round_count, self.full_bw_reached);
         self.check_full_bw_reached(rs);
         self.check_startup_and_drain(rs);
@@ -172,6 +192,25 @@ impl Bbr {
         self.check_probe_rtt(rs);
         self.model.advance_latest_delivery_signals(rs);
         self.model.bound_bw();
+    }
+
+    /// IsInflightTooHigh().
+    fn is_inflight_too_high(&self, lost: u64, tx_in_flight: u64) -> bool {
+        is_inflight_too_high(lost, tx_in_flight, self.loss, self.smss)
+    }
+
+    /// Whether the losses of the round trip that ends make the short-term model smaller.
+    // Deviation from the draft's BBRAdaptLowerBoundsFromCongestion(): see `BbrLoss`.
+    fn heeds_losses_of_round(&self, rs: &RateSample) -> bool {
+        self.loss == BbrLoss::Draft
+            || self.model.is_mark_in_round
+            || self.is_inflight_too_high(rs.lost, rs.tx_in_flight)
+    }
+
+    /// What cwnd was before a timeout that is not repaired yet; 0 without one.
+    // Deviation from the draft's BBRInitLowerBounds(): after a timeout cwnd is one segment, which says nothing of the path.
+    fn prior_cwnd_of_timeout(&self) -> u64 {
+        self.timeout_until.map_or(0, |_| self.prior_cwnd)
     }
 
     /// UpdateRound().
@@ -280,9 +319,15 @@ impl Bbr {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }
 
+    /// All that was lost has been repaired, or had not been lost.
+    fn end_recovery(&mut self) {
+        self.in_recovery = false;
+        self.timeout_until = None;
+        self.restore_cwnd();
+    }
+
     /// SaveStateUponLoss().
     fn save_state_upon_loss(&mut self) {
-        self.save_cwnd();
         self.undo = UndoState {
             state: None,
             bw_shortterm: self.model.bw_shortterm,
@@ -305,46 +350,51 @@ impl Controller for Bbr {
         self.update_model_and_state(&rs);
         self.set_pacing_rate(self.state.pacing_gain());
         self.set_cwnd(&rs);
+        if self.timeout_until.is_some_and(|until| rs.total_delivered >= until) {
+            self.end_recovery();
+            self.bound_cwnd_for_model();
+        }
     }
 
     fn on_lost(&mut self, lost: &Lost) {
         if self.model.note_loss(lost.delivered) {
             self.save_state_upon_loss();
         }
-        self.model.lost_in_round = self.model.lost_in_round.saturating_add(lost.bytes);
         self.model.loss_events_in_round = self.model.loss_events_in_round.saturating_add(1);
         if !self.is_bw_probe_sample {
             return;
         }
         // HandleLostPacket().
-        let tx_in_flight = self.model.tx_in_flight(lost.delivered.saturating_sub(lost.prior_delivered));
-        if self.model.is_loss_too_high(tx_in_flight) {
-            let inflight = self.model.inflight_at_loss(lost);
-            self.handle_inflight_too_high(inflight, lost.app_limited, lost.now, lost.delivered);
+        if self.is_inflight_too_high(lost.lost, lost.tx_in_flight) {
+            let app_limited = lost.app_limited || lost.prior_delivered < self.app_limited_until;
+            self.handle_inflight_too_high(inflight_at_loss(lost), app_limited, lost.now, lost.delivered);
         }
     }
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
         // OnEnterFastRecovery().
+        self.save_cwnd();
         if self.model.note_loss(loss.delivered) {
             self.save_state_upon_loss();
         }
+        self.model.is_mark_in_round |= loss.cause == LossCause::EcnEcho;
         self.in_recovery = true;
+        self.timeout_until = None;
     }
 
     fn on_recovery_end(&mut self, _: &RecoveryEnd) {
-        self.in_recovery = false;
-        self.restore_cwnd();
+        self.end_recovery();
         self.bound_cwnd_for_model();
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
         // OnEnterRTO(): everything in flight counts as lost, so that one segment is left.
-        if timeout.expiries <= 1 {
+        self.save_cwnd();
+        if self.model.note_loss(timeout.delivered) {
             self.save_state_upon_loss();
         }
-        self.model.note_loss(timeout.delivered);
-        self.in_recovery = false;
+        self.in_recovery = true;
+        self.timeout_until.get_or_insert(timeout.delivered.saturating_add(timeout.flight_size));
         self.cwnd = self.smss;
     }
 
@@ -368,8 +418,7 @@ impl Controller for Bbr {
 
     fn on_undo(&mut self, _: &Undo) {
         // HandleSpuriousLossDetection().
-        self.in_recovery = false;
-        self.restore_cwnd();
+        self.end_recovery();
         self.model.is_loss_in_round = false;
         self.reset_full_bw(0);
         let undo = std::mem::take(&mut self.undo);
@@ -417,68 +466,6 @@ impl Controller for Bbr {
             .with("inflight_shortterm", signed(self.model.inflight_shortterm))
             .with("extra_acked", signed(self.model.extra_acked))
     }
-}
-
-/// BBR.state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Startup,
-    Drain,
-    ProbeBwDown,
-    ProbeBwCruise,
-    ProbeBwRefill,
-    ProbeBwUp,
-    ProbeRtt,
-}
-
-/// The table of §5.6.1, in hundredths.
-impl State {
-    fn pacing_gain(self) -> u64 {
-        match self {
-            Self::Startup => STARTUP_PACING_GAIN,
-            Self::Drain => 50,
-            Self::ProbeBwDown => 90,
-            Self::ProbeBwCruise | Self::ProbeBwRefill | Self::ProbeRtt => 100,
-            Self::ProbeBwUp => 125,
-        }
-    }
-
-    fn cwnd_gain(self) -> u64 {
-        match self {
-            Self::ProbeBwUp => 225,
-            Self::ProbeRtt => PROBE_RTT_CWND_GAIN,
-            _ => 200,
-        }
-    }
-
-    /// IsInAProbeBWState().
-    fn is_probe_bw(self) -> bool {
-        matches!(self, Self::ProbeBwDown | Self::ProbeBwCruise | Self::ProbeBwRefill | Self::ProbeBwUp)
-    }
-
-    /// IsProbingBW().
-    fn is_probing(self) -> bool {
-        matches!(self, Self::Startup | Self::ProbeBwRefill | Self::ProbeBwUp)
-    }
-}
-
-/// BBR.ack_phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AckPhase {
-    Init,
-    Refilling,
-    ProbeStarting,
-    ProbeFeedback,
-    ProbeStopping,
-}
-
-/// What an undone recovery restores (§2.16).
-#[derive(Clone, Copy, Debug, Default)]
-struct UndoState {
-    state: Option<State>,
-    bw_shortterm: u64,
-    inflight_shortterm: u64,
-    inflight_longterm: u64,
 }
 
 /// BBR.StartupPacingGain: 2.77.

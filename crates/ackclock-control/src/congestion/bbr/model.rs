@@ -2,6 +2,8 @@
 
 use super::super::round::per_second;
 use super::super::{Ack, Lost};
+use super::BbrLoss;
+use super::max_filter::MaxFilter;
 use crate::Instant;
 use crate::time::nanos;
 
@@ -13,8 +15,10 @@ pub(super) struct RateSample {
     pub(super) rtt: Option<u64>,
     /// Bytes a second; zero: unknown.
     pub(super) delivery_rate: u64,
-    /// Bytes delivered since the newest segment acknowledged was sent.
+    /// Bytes delivered, and bytes lost, since the newest segment acknowledged was sent, and what was in flight then.
     pub(super) delivered: u64,
+    pub(super) lost: u64,
+    pub(super) tx_in_flight: u64,
     pub(super) prior_delivered: u64,
     /// Bytes delivered since the connection began (C.delivered).
     pub(super) total_delivered: u64,
@@ -27,11 +31,15 @@ pub(super) struct RateSample {
 impl RateSample {
     pub(super) fn new(ack: &Ack) -> Self {
         let delivered = ack.delivered.saturating_sub(ack.prior_delivered);
+        // GenerateRateSample(): an interval shorter than any round trip is of what was sent again needlessly.
+        let interval = Some(ack.delivery_interval).filter(|&interval| interval >= ack.rtt_min);
         Self {
             now: ack.now,
             rtt: ack.rtt.map(nanos),
-            delivery_rate: per_second(delivered, nanos(ack.delivery_interval)),
+            delivery_rate: interval.map_or(0, |interval| per_second(delivered, nanos(interval))),
             delivered,
+            lost: ack.lost,
+            tx_in_flight: ack.tx_in_flight,
             prior_delivered: ack.prior_delivered,
             total_delivered: ack.delivered,
             newly_acked: ack.bytes_acked,
@@ -62,12 +70,12 @@ pub(super) struct Model {
     loss_round_delivered: u64,
     pub(super) loss_round_start: bool,
     pub(super) is_loss_in_round: bool,
-    /// Bytes lost, and times that losses were found, in this round trip.
-    pub(super) lost_in_round: u64,
+    /// Times that losses were found in this round trip.
     pub(super) loss_events_in_round: u32,
+    /// A mark of congestion arrived in this round trip.
+    pub(super) is_mark_in_round: bool,
     pub(super) extra_acked: u64,
-    extra_acked_filter: [u64; 2],
-    extra_acked_round: u64,
+    extra_acked_filter: MaxFilter,
     extra_acked_interval_start: Instant,
     extra_acked_delivered: u64,
 }
@@ -89,11 +97,10 @@ impl Model {
             loss_round_delivered: 0,
             loss_round_start: false,
             is_loss_in_round: false,
-            lost_in_round: 0,
+            is_mark_in_round: false,
             loss_events_in_round: 0,
             extra_acked: 0,
-            extra_acked_filter: [0; 2],
-            extra_acked_round: 0,
+            extra_acked_filter: MaxFilter::default(),
             extra_acked_interval_start: now,
             extra_acked_delivered: 0,
         }
@@ -118,13 +125,13 @@ impl Model {
     pub(super) fn advance_latest_delivery_signals(&mut self, rs: &RateSample) {
         if self.loss_round_start {
             (self.bw_latest, self.inflight_latest) = (rs.delivery_rate, rs.delivered);
-            (self.lost_in_round, self.loss_events_in_round) = (0, 0);
+            self.loss_events_in_round = 0;
         }
     }
 
     /// ResetCongestionSignals().
     pub(super) fn reset_congestion_signals(&mut self) {
-        self.is_loss_in_round = false;
+        (self.is_loss_in_round, self.is_mark_in_round) = (false, false);
         (self.bw_latest, self.inflight_latest) = (0, 0);
     }
 
@@ -145,19 +152,17 @@ impl Model {
         }
     }
 
-    /// UpdateCongestionSignals(), after the bandwidth: AdaptLowerBoundsFromCongestion() once a round trip.
-    pub(super) fn adapt_to_congestion(&mut self, is_probing: bool, cwnd: u64) {
-        if !self.loss_round_start {
-            return;
-        }
-        if self.is_loss_in_round && !is_probing {
+    /// UpdateCongestionSignals(), after the bandwidth: AdaptLowerBoundsFromCongestion() once a round trip. `adapts`: the
+    /// flow is not probing, and the losses of the round trip count.
+    pub(super) fn adapt_to_congestion(&mut self, adapts: bool, cwnd: u64) {
+        if self.is_loss_in_round && adapts {
             // InitLowerBounds(), LossLowerBounds().
             let bw = if self.bw_shortterm == INFINITY { self.max_bw } else { self.bw_shortterm };
             let inflight = if self.inflight_shortterm == INFINITY { cwnd } else { self.inflight_shortterm };
             self.bw_shortterm = self.bw_latest.max(scale(bw, BETA));
             self.inflight_shortterm = self.inflight_latest.max(scale(inflight, BETA));
         }
-        self.is_loss_in_round = false;
+        (self.is_loss_in_round, self.is_mark_in_round) = (false, false);
     }
 
     /// ResetShortTermModel().
@@ -180,31 +185,12 @@ impl Model {
         first
     }
 
-    /// What was in flight when a segment was sent: all that has been delivered or lost since.
-    pub(super) fn tx_in_flight(&self, delivered_since: u64) -> u64 {
-        delivered_since.saturating_add(self.lost_in_round)
-    }
-
-    /// IsInflightTooHigh().
-    pub(super) fn is_loss_too_high(&self, tx_in_flight: u64) -> bool {
-        self.lost_in_round.saturating_mul(100) > tx_in_flight.saturating_mul(LOSS_THRESH_PERCENT)
-    }
-
-    /// InflightAtLoss(): what was in flight when losses crossed the threshold.
-    pub(super) fn inflight_at_loss(&self, lost: &Lost) -> u64 {
-        let tx_in_flight = self.tx_in_flight(lost.delivered.saturating_sub(lost.prior_delivered));
-        let inflight_prev = tx_in_flight.saturating_sub(lost.bytes);
-        let lost_prev = self.lost_in_round.saturating_sub(lost.bytes);
-        let allowed = inflight_prev / 100 * LOSS_THRESH_PERCENT;
-        inflight_prev.saturating_add(allowed.saturating_sub(lost_prev) / (100 - LOSS_THRESH_PERCENT) * 100)
-    }
-
     /// CheckStartupHighLoss(): a safe volume, which is max(bdp, inflight_latest).
     pub(super) fn safe_inflight(&self) -> u64 {
         self.bdp_multiple(self.bw, 100).unwrap_or(0).max(self.inflight_latest)
     }
 
-    /// UpdateACKAggregation(), with the filter's windows being the present and the previous ten round trips.
+    /// UpdateACKAggregation().
     pub(super) fn update_ack_aggregation(
         &mut self,
         rs: &RateSample,
@@ -221,14 +207,7 @@ impl Model {
         self.extra_acked_delivered = self.extra_acked_delivered.saturating_add(rs.newly_acked);
         let extra = self.extra_acked_delivered.saturating_sub(expected).min(cwnd);
         let length = if full_bw_reached { EXTRA_ACKED_FILTER_ROUNDS } else { 1 };
-        if round.saturating_sub(self.extra_acked_round) >= length {
-            let [current, _] = self.extra_acked_filter;
-            self.extra_acked_filter = [0, current];
-            self.extra_acked_round = round;
-        }
-        let [current, previous] = &mut self.extra_acked_filter;
-        *current = (*current).max(extra);
-        self.extra_acked = (*current).max(*previous);
+        self.extra_acked = self.extra_acked_filter.update(extra, round, length);
     }
 
     pub(super) fn restart_ack_aggregation(&mut self, now: Instant) {
@@ -245,6 +224,24 @@ impl Model {
             self.min_rtt_fixed = fixed_seconds(sample);
         }
     }
+}
+
+/// IsInflightTooHigh(): of what was in flight when a segment was sent, and of what has been lost since.
+pub(super) fn is_inflight_too_high(lost: u64, tx_in_flight: u64, rule: BbrLoss, smss: u64) -> bool {
+    let allowed = scale(tx_in_flight, LOSS_THRESH_PERCENT);
+    // Of as many losses as are allowed, twice their square root more are mere chance.
+    let chance = || CHANCE_DEVIATIONS * allowed.saturating_mul(smss).isqrt();
+    lost > allowed && (rule == BbrLoss::Draft || lost - allowed > chance())
+}
+
+/// InflightAtLoss(): what was in flight when losses crossed the threshold.
+pub(super) fn inflight_at_loss(lost: &Lost) -> u64 {
+    let inflight_prev = lost.tx_in_flight.saturating_sub(lost.bytes);
+    let lost_prev = lost.lost.saturating_sub(lost.bytes);
+    let allowed = scale(inflight_prev, LOSS_THRESH_PERCENT);
+    // Losses before this one may have crossed it already.
+    let lost_prefix = allowed.saturating_sub(lost_prev).saturating_mul(100) / (100 - LOSS_THRESH_PERCENT);
+    inflight_prev.saturating_add(lost_prefix)
 }
 
 /// `gain` hundredths of `value`.
@@ -269,5 +266,7 @@ pub(super) const BETA: u64 = 70;
 const LOSS_THRESH_PERCENT: u64 = 2;
 /// BBR.MinRTTFilterLen: 10 s.
 const MIN_RTT_FILTER_NS: u64 = 10_000_000_000;
+/// How many standard deviations above the threshold a count of losses must be to tell of the path.
+const CHANCE_DEVIATIONS: u64 = 2;
 /// BBR.ExtraAckedFilterLen.
 const EXTRA_ACKED_FILTER_ROUNDS: u64 = 10;

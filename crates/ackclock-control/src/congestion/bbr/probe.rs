@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::model::{BETA, INFINITY, RateSample, scale};
-use super::{AckPhase, Bbr, State};
+use super::{AckPhase, Bbr, BbrLoss, State};
 use crate::Instant;
 use crate::time::nanos;
 
@@ -51,8 +51,16 @@ impl Bbr {
     /// is a round trip spent in recovery.
     fn check_startup_high_loss(&mut self, rs: &RateSample) {
         let enough = self.model.loss_events_in_round >= STARTUP_FULL_LOSS_COUNT;
-        let too_high = self.model.is_loss_too_high(self.model.tx_in_flight(rs.delivered));
-        if self.model.loss_round_start && self.in_recovery && enough && too_high {
+        let in_fast_recovery = self.in_recovery && self.timeout_until.is_none();
+        // Deviation from the draft's BBRCheckStartupHighLoss(): losses end Startup only where the bandwidth does not grow either,
+        // so that they are the bottleneck's; see `BbrLoss`.
+        let may_be_full = self.loss == BbrLoss::Draft || self.full_bw_count > 0;
+        if self.model.loss_round_start
+            && in_fast_recovery
+            && may_be_full
+            && enough
+            && self.is_inflight_too_high(rs.lost, rs.tx_in_flight)
+        {
             self.undo.state = Some(State::Startup);
             self.full_bw_reached = true;
             self.model.inflight_longterm = self.model.safe_inflight();
@@ -61,9 +69,10 @@ impl Bbr {
 
     /// UpdateProbeBWCyclePhase().
     pub(super) fn update_probe_bw(&mut self, rs: &RateSample) {
-        if !self.full_bw_reached || self.adapt_long_term_model(rs) {
+        if !self.full_bw_reached {
             return;
         }
+        self.adapt_long_term_model(rs);
         match self.state {
             State::ProbeBwDown => {
                 if !self.is_time_to_probe_bw(rs) && self.is_time_to_cruise(rs) {
@@ -80,7 +89,6 @@ impl Bbr {
             }
             State::ProbeBwUp => {
                 if self.is_time_to_go_down(rs) {
-                    self.prev_probe_too_high = false;
                     self.start_probe_bw_down(rs.now, rs.total_delivered);
                 }
             }
@@ -102,7 +110,6 @@ impl Bbr {
         self.model.reset_short_term();
         self.bw_probe_up_rounds = 0;
         self.bw_probe_up_acked = 0;
-        self.prev_probe_precautionary = false;
         self.ack_phase = AckPhase::Refilling;
         self.next_round_delivered = delivered;
         self.state = State::ProbeBwRefill;
@@ -116,8 +123,8 @@ impl Bbr {
         self.raise_inflight_longterm_slope();
     }
 
-    /// AdaptLongTermModel(). Says whether it decided a transition.
-    fn adapt_long_term_model(&mut self, rs: &RateSample) -> bool {
+    /// AdaptLongTermModel().
+    fn adapt_long_term_model(&mut self, rs: &RateSample) {
         if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
             self.ack_phase = AckPhase::ProbeFeedback;
         }
@@ -127,20 +134,14 @@ impl Bbr {
             if self.state.is_probe_bw() && !rs.is_app_limited {
                 self.model.advance_max_bw_filter();
             }
-            if self.state.is_probe_bw() && self.prev_probe_precautionary && !self.prev_probe_too_high {
-                self.start_probe_bw_refill(rs.total_delivered);
-                return true;
-            }
         }
-        let tx_in_flight = self.model.tx_in_flight(rs.delivered);
-        if self.model.is_loss_too_high(tx_in_flight) || self.model.inflight_longterm == INFINITY {
-            return false;
+        if self.is_inflight_too_high(rs.lost, rs.tx_in_flight) || self.model.inflight_longterm == INFINITY {
+            return;
         }
-        self.model.inflight_longterm = self.model.inflight_longterm.max(tx_in_flight);
+        self.model.inflight_longterm = self.model.inflight_longterm.max(rs.tx_in_flight);
         if self.state == State::ProbeBwUp {
             self.probe_inflight_longterm_upward(rs);
         }
-        false
     }
 
     /// ProbeInflightLongtermUpward().
@@ -195,10 +196,6 @@ impl Bbr {
 
     /// IsTimeToGoDown().
     fn is_time_to_go_down(&mut self, rs: &RateSample) -> bool {
-        if self.prev_probe_too_high && rs.in_flight >= self.model.inflight_longterm {
-            self.prev_probe_precautionary = true;
-            return true;
-        }
         if rs.is_cwnd_limited && self.cwnd >= self.model.inflight_longterm {
             self.reset_full_bw(rs.delivery_rate);
             return false;
@@ -214,7 +211,6 @@ impl Bbr {
         now: Instant,
         delivered: u64,
     ) {
-        self.prev_probe_too_high = true;
         self.is_bw_probe_sample = false;
         if !app_limited {
             self.model.inflight_longterm = tx_in_flight.max(scale(self.target_inflight(), BETA));

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use super::{Bbr, State};
+use super::{Bbr, BbrLoss, State, inflight_at_loss};
 use crate::Instant;
 use crate::congestion::testing::{SMSS, START, ack, loss};
-use crate::congestion::{Ack, Controller, Lost, Undo, described};
+use crate::congestion::{Ack, Controller, LossCause, LossEpisode, Lost, Timeout, Undo, described};
 use crate::kit::{Flow, Path};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -101,21 +101,116 @@ fn undone_loss_returns_to_startup() {
 
 #[test]
 fn loss_while_cruising_lowers_the_model_by_at_most_three_tenths() {
-    let mut bbr = Bbr::new(&START);
+    let mut bbr = cruising(BbrLoss::Certain);
+    lose(&mut bbr, 20);
+    end_round(&mut bbr, 20);
+    assert_eq!((bbr.model.bw_shortterm, bbr.model.inflight_shortterm), (700_000, 70 * SMSS));
+}
+
+/// BBR in ProbeBW_CRUISE at 1 MB/s with 100 segments in flight.
+fn cruising(loss: BbrLoss) -> Bbr {
+    let mut bbr = Bbr::with_loss(&START, loss);
     bbr.state = State::ProbeBwCruise;
     bbr.bw_probe_wait = 10 * SECOND;
     bbr.full_bw_reached = true;
     bbr.model.max_bw = 1_000_000;
     bbr.cwnd = 100 * SMSS;
-    bbr.on_lost(&Lost {
+    bbr
+}
+
+/// Of 100 segments in flight, this many are found to be lost.
+fn lose(bbr: &mut Bbr, segments: u64) {
+    let (tx_in_flight, lost) = (100 * SMSS, segments * SMSS);
+    let (now, bytes, delivered, prior_delivered, app_limited) = (Instant::ZERO, lost, 0, 0, false);
+    bbr.on_lost(&Lost { now, bytes, delivered, prior_delivered, app_limited, tx_in_flight, lost });
+}
+
+/// A round trip ends in which this many of 100 segments were lost.
+fn end_round(bbr: &mut Bbr, segments: u64) {
+    let (tx_in_flight, lost) = (100 * SMSS, segments * SMSS);
+    let rate = Ack { delivered: SMSS, delivery_interval: SECOND, app_limited: true, ..ack(100, SMSS) };
+    bbr.on_ack(&Ack { tx_in_flight, lost, ..rate });
+}
+
+#[test]
+fn losses_that_chance_explains_leave_the_model_as_it_is() {
+    // Two of 100 are allowed; two standard deviations of that count, 2.8, are chance.
+    for (lost, heeded) in [(1, false), (4, false), (5, true)] {
+        let mut bbr = cruising(BbrLoss::Certain);
+        lose(&mut bbr, lost);
+        end_round(&mut bbr, lost);
+        assert_eq!(bbr.model.bw_shortterm == 700_000, heeded, "{lost} lost");
+    }
+}
+
+#[test]
+fn every_loss_lowers_the_model_by_the_letter_of_the_draft() {
+    let mut bbr = cruising(BbrLoss::Draft);
+    lose(&mut bbr, 1);
+    end_round(&mut bbr, 1);
+    assert_eq!(bbr.model.bw_shortterm, 700_000);
+}
+
+#[test]
+fn mark_lowers_the_model_without_a_loss() {
+    let mut bbr = cruising(BbrLoss::Certain);
+    bbr.on_loss_episode(&LossEpisode { cause: LossCause::EcnEcho, bytes_lost: 0, ..loss(0, 100 * SMSS) });
+    end_round(&mut bbr, 0);
+    assert_eq!(bbr.model.bw_shortterm, 700_000);
+}
+
+#[test]
+fn threshold_of_loss_is_a_share_of_what_was_in_flight_when_the_segment_left() {
+    for (rule, segments) in [(BbrLoss::Draft, [2, 3]), (BbrLoss::Certain, [4, 5])] {
+        let longterm = segments.map(|segments| {
+            let mut bbr = cruising(rule);
+            bbr.is_bw_probe_sample = true;
+            lose(&mut bbr, segments);
+            bbr.model.inflight_longterm
+        });
+        assert_eq!(longterm[0], u64::MAX, "{rule:?}: {segments:?}");
+        assert!((90 * SMSS..=100 * SMSS).contains(&longterm[1]), "{rule:?}: {longterm:?}");
+    }
+}
+
+#[test]
+fn inflight_at_loss_is_where_losses_crossed_the_threshold() {
+    // §5.5.10.2: 80 segments before this aggregate of 20, one of them lost; 0.02 * 80 - 1 = 0.6 more
+    // were allowed, which 0.6 / 0.98 of the aggregate's segments use up.
+    let lost = |bytes, lost| Lost {
         now: Instant::ZERO,
-        bytes: SMSS,
+        bytes,
         delivered: 0,
         prior_delivered: 0,
         app_limited: false,
-    });
-    bbr.on_ack(&Ack { delivered: SMSS, delivery_interval: SECOND, app_limited: true, ..ack(100, SMSS) });
-    assert_eq!((bbr.model.bw_shortterm, bbr.model.inflight_shortterm), (700_000, 70 * SMSS));
+        tx_in_flight: 100 * SMSS,
+        lost,
+    };
+    assert_eq!(inflight_at_loss(&lost(20 * SMSS, 21 * SMSS)), 80 * SMSS + 612);
+    // Those before it had crossed it.
+    assert_eq!(inflight_at_loss(&lost(SMSS, 30 * SMSS)), 99 * SMSS);
+}
+
+#[test]
+fn sample_shorter_than_any_round_trip_says_nothing_of_the_bandwidth() {
+    let mut bbr = Bbr::new(&START);
+    let delivery_interval = Duration::from_millis(99);
+    bbr.on_ack(&Ack { delivery_interval, ..ack(100, SMSS) });
+    assert_eq!(bbr.model.max_bw, 0);
+    bbr.on_ack(&ack(100, SMSS));
+    assert_eq!(bbr.model.max_bw, 10 * SMSS);
+}
+
+#[test]
+fn window_before_a_timeout_returns_when_all_of_it_has_been_delivered() {
+    let mut bbr = cruising(BbrLoss::Certain);
+    (bbr.model.min_rtt, bbr.probe_rtt_min_delay) = (100_000_000, 100_000_000);
+    bbr.on_timeout(&Timeout { now: Instant::ZERO, flight_size: 10 * SMSS, expiries: 1, delivered: 0 });
+    assert_eq!(bbr.cwnd(), SMSS);
+    bbr.on_ack(&Ack { delivered: 9 * SMSS, ..ack(100, SMSS) });
+    assert!(bbr.in_recovery && bbr.cwnd() < 10 * SMSS, "{}", bbr.cwnd());
+    bbr.on_ack(&Ack { delivered: 10 * SMSS, ..ack(100, SMSS) });
+    assert!(!bbr.in_recovery && bbr.prior_cwnd == 100 * SMSS);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Two connections joined directly, in virtual time.
 
 mod acks;
+mod events;
 mod pacing;
 mod timeout;
 mod traces;

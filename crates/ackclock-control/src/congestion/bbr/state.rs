@@ -1,0 +1,89 @@
+//! What BBR can be at, what it does there, and what it may be told of losses.
+
+use super::super::Settings;
+use super::{PROBE_RTT_CWND_GAIN, STARTUP_PACING_GAIN};
+use crate::InvalidParameter;
+
+/// When BBR takes losses as a sign that too much is in flight.
+///
+/// The draft compares the losses of a round trip with 2 % of what was in flight, packet by packet, where it probes for
+/// bandwidth; where it does not, it heeds every loss, and sends less by the share that was lost in each round trip. It
+/// says of itself that 1 % of loss leaves `0.99^n` after n round trips (§5.3.3.5.3), and a few hundred packets in flight
+/// exceed 2 % by chance where 1 % is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BbrLoss {
+    /// In every state, losses count that are more than 2 % of what was in flight by more than chance explains: two
+    /// standard deviations of a count of independent losses. They end Startup only where the bandwidth has stopped to grow.
+    #[default]
+    Certain,
+    /// To the letter.
+    Draft,
+}
+
+impl BbrLoss {
+    pub(in crate::congestion) fn from_settings(settings: &Settings) -> Result<Self, InvalidParameter> {
+        Ok(if settings.value("loss") == 0 { Self::Certain } else { Self::Draft })
+    }
+}
+
+/// BBR.state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Startup,
+    Drain,
+    ProbeBwDown,
+    ProbeBwCruise,
+    ProbeBwRefill,
+    ProbeBwUp,
+    ProbeRtt,
+}
+
+/// The table of §5.6.1, in hundredths.
+impl State {
+    pub(super) fn pacing_gain(self) -> u64 {
+        match self {
+            Self::Startup => STARTUP_PACING_GAIN,
+            Self::Drain => 50,
+            Self::ProbeBwDown => 90,
+            Self::ProbeBwCruise | Self::ProbeBwRefill | Self::ProbeRtt => 100,
+            Self::ProbeBwUp => 125,
+        }
+    }
+
+    pub(super) fn cwnd_gain(self) -> u64 {
+        match self {
+            Self::ProbeBwUp => 225,
+            Self::ProbeRtt => PROBE_RTT_CWND_GAIN,
+            _ => 200,
+        }
+    }
+
+    /// IsInAProbeBWState().
+    pub(super) fn is_probe_bw(self) -> bool {
+        matches!(self, Self::ProbeBwDown | Self::ProbeBwCruise | Self::ProbeBwRefill | Self::ProbeBwUp)
+    }
+
+    /// IsProbingBW().
+    pub(super) fn is_probing(self) -> bool {
+        matches!(self, Self::Startup | Self::ProbeBwRefill | Self::ProbeBwUp)
+    }
+}
+
+/// BBR.ack_phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AckPhase {
+    Init,
+    Refilling,
+    ProbeStarting,
+    ProbeFeedback,
+    ProbeStopping,
+}
+
+/// What an undone recovery restores (§2.16).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct UndoState {
+    pub(super) state: Option<State>,
+    pub(super) bw_shortterm: u64,
+    pub(super) inflight_shortterm: u64,
+    pub(super) inflight_longterm: u64,
+}

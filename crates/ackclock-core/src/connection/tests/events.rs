@@ -1,0 +1,89 @@
+//! What a congestion controller is told.
+
+use std::sync::{Arc, Mutex};
+
+use ackclock_control::congestion::{Ack, Controller, LossEpisode, Lost, Timeout, factory};
+
+use super::Pair;
+use super::transfer::losing;
+use crate::TcpConfig;
+
+const SMSS: u64 = 1448;
+const WINDOW: u64 = 20 * SMSS;
+
+#[derive(Debug, Default)]
+struct Told {
+    acks: Vec<Ack>,
+    losses: Vec<Lost>,
+}
+
+/// A window that never changes, and what it is told.
+#[derive(Debug)]
+struct Fixed(Arc<Mutex<Told>>);
+
+impl Controller for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        self.0.lock().unwrap().acks.push(*ack);
+    }
+
+    fn on_lost(&mut self, lost: &Lost) {
+        self.0.lock().unwrap().losses.push(*lost);
+    }
+
+    fn on_loss_episode(&mut self, _: &LossEpisode) {}
+
+    fn on_timeout(&mut self, _: &Timeout) {}
+
+    fn on_mss_change(&mut self, _: u32) {}
+
+    fn cwnd(&self) -> u64 {
+        WINDOW
+    }
+
+    fn ssthresh(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+/// What is told of a transfer that loses packet 60, always with a full window.
+fn told() -> Told {
+    let told = Arc::new(Mutex::new(Told::default()));
+    let record = Arc::clone(&told);
+    let congestion = factory("fixed", move |_| Box::new(Fixed(Arc::clone(&record))));
+    let sender = TcpConfig { congestion, ..TcpConfig::default() };
+    let mut pair = Pair::established([sender, TcpConfig::default()], losing(&[60]));
+    pair.transfer(200 * SMSS as usize);
+    drop(pair);
+    std::mem::take(&mut *told.lock().unwrap())
+}
+
+#[test]
+fn loss_is_told_with_what_was_in_flight_when_the_segment_left() {
+    let told = told();
+    let [lost] = told.losses[..] else { panic!("{:?}", told.losses) };
+    assert_eq!((lost.bytes, lost.lost, lost.tx_in_flight), (SMSS, SMSS, WINDOW));
+}
+
+#[test]
+fn acknowledgements_tell_what_was_lost_since_their_newest_segment_left() {
+    let told = told();
+    let found = told.losses[0].now;
+    for ack in &told.acks {
+        let spans_loss = ack.sent_at < found && found <= ack.now;
+        assert_eq!(ack.lost, if spans_loss { SMSS } else { 0 }, "{ack:?}");
+        assert!((SMSS..=WINDOW).contains(&ack.tx_in_flight), "{ack:?}");
+    }
+    assert!(told.acks.iter().filter(|ack| ack.lost > 0).count() >= 5);
+}
+
+#[test]
+fn window_that_is_full_is_said_to_be_so_by_selective_acknowledgements_too() {
+    let told = told();
+    let selective = || told.acks.iter().filter(|ack| ack.bytes_cumulative == 0 && ack.bytes_acked > 0);
+    assert!(selective().count() >= 5);
+    assert!(selective().all(|ack| ack.cwnd_limited), "{:?}", selective().collect::<Vec<_>>());
+}

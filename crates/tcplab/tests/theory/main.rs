@@ -1,0 +1,5 @@
+//! Controllers on lossy paths against what their sources predict: simulated transfers, many seeds, both bounds.
+
+mod bbr;
+mod paths;
+mod slow_start;

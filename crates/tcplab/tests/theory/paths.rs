@@ -1,0 +1,64 @@
+//! A path that loses packets by chance, and what a flow makes of it.
+
+use ackclock_control::congestion::Registry;
+use ackclock_core::Instant;
+use ackclock_sim::Simulation;
+use ackclock_sim::scenario::EcnSetting;
+use ackclock_sim::units::{Rate, Share, Span};
+use tcplab::grid::{Buffer, Cell, QueueKind};
+use tcplab::net::BOTTLENECK;
+
+/// A bottleneck with a queue of one bandwidth-delay product and independent loss behind it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    pub(crate) mbit: u64,
+    pub(crate) rtt_ms: u64,
+    /// In hundredths of a percent.
+    pub(crate) loss: u32,
+}
+
+impl Path {
+    /// The share of the payload that the link can carry which `cc` delivers between `from` and `to` seconds.
+    pub(crate) fn share(self, cc: &str, seed: u64, from: u64, to: u64) -> f64 {
+        let delivered = self.delivered(cc, seed, &[from, to]);
+        let capacity = self.mbit as f64 * 1e6 / 8.0 * (to - from) as f64 * SMSS / PACKET;
+        (delivered[1] - delivered[0]) as f64 / capacity
+    }
+
+    /// Bytes delivered at each of these seconds.
+    pub(crate) fn delivered(self, cc: &str, seed: u64, seconds: &[u64]) -> Vec<u64> {
+        let mut simulation = self.simulation(cc, seed, *seconds.last().unwrap());
+        let at = |&second| {
+            simulation.run_until(Instant::from_millis(second * 1000));
+            simulation.report().flows[0].there.bytes
+        };
+        seconds.iter().map(at).collect()
+    }
+
+    /// Packets that the queue had no room for within these seconds.
+    pub(crate) fn dropped(self, cc: &str, seed: u64, seconds: u64) -> u64 {
+        let report = self.simulation(cc, seed, seconds).run();
+        report.link(BOTTLENECK).unwrap().dropped()
+    }
+
+    fn simulation(self, cc: &str, seed: u64, seconds: u64) -> Simulation {
+        let cell = Cell {
+            cc: cc.to_owned(),
+            rate: Rate::mbit(self.mbit),
+            delay: Span::millis(self.rtt_ms / 2),
+            buffer: Buffer::Bdp(1000),
+            loss: Share::per_million(self.loss * 100),
+            profile: "modern".to_owned(),
+            queue: QueueKind::DropTail,
+            ecn: EcnSetting::Off,
+            flows: 1,
+            duration: Span::seconds(seconds),
+            seed,
+        };
+        Simulation::with_registry(&cell.scenario(), &Registry::builtin()).unwrap()
+    }
+}
+
+/// Payload of a full segment with timestamps, and the packet that it takes.
+pub(crate) const SMSS: f64 = 1448.0;
+const PACKET: f64 = 1500.0;
