@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use ackclock::TcpConfig;
 use ackclock_device::OffloadMode;
-use ackclock_device::impair::Settings;
-use ackclock_tests::kernel::scene::{Family, impaired_stack, report, within};
+use ackclock_device::impair::{Impaired, Settings};
+use ackclock_tests::kernel::scene::{Family, impaired_stack, open_tun, report, stack_on, within};
 use ackclock_tests::kernel::transfer;
 use ackclock_tests::netns::in_namespace;
 
@@ -35,6 +35,27 @@ fn loss_reordering_duplication_and_corruption_together() {
         assert!(sent.reordered > 100 && received.reordered > 100);
         assert!(sent.duplicated > 100 && received.duplicated > 100);
         assert!(sent.corrupted > 5 && received.corrupted > 5);
+    });
+}
+
+/// Data comes in batches, and the kernel's sender repeats what no acknowledgement reports: with BBR that was a tenth of it.
+#[test]
+fn kernel_repeats_what_was_lost_and_little_else() {
+    in_namespace(|| async {
+        for (family, mode) in [(Family::V4, OffloadMode::Off), (Family::V6, OffloadMode::On)] {
+            let device = Impaired::new(open_tun(mode), SEED, network(), Settings { loss: 0.05, ..network() })
+                .expect("valid settings");
+            let lossy = device.handle();
+            let stack = stack_on(device, TcpConfig::default());
+            let addr = family.stack(7);
+            let listener = stack.listen(addr).unwrap();
+            let transfer = transfer::from_the_kernel(&listener, addr, LEN, 3);
+            let duplicate = within(LIMIT, &stack, transfer).await.info().unwrap().bytes_duplicate;
+            println!("{duplicate} bytes of {LEN} came twice, {:?}", lossy.statistics_received());
+            assert!(lossy.statistics_received().lost > 100);
+            assert!(duplicate <= LEN / 50, "{duplicate} bytes of {LEN} came twice");
+            stack.shutdown().await;
+        }
     });
 }
 
