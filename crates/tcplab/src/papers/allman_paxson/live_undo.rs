@@ -22,8 +22,7 @@ const SENDERS: [(&str, bool); 5] =
 const COMPARED: [(usize, usize); 3] = [(1, 0), (2, 0), (4, 3)];
 
 /// Found in the traces of single runs, and counted in the table.
-pub(super) const NOTE: &str = "Live connections gain no time by undo, though each of the six undos that were traced restored the window and went on \
-    with new data at once. The handshake shows a round trip without a delayed acknowledgement, so a timeout without a minimum \
+pub(super) const NOTE: &str = "Live connections gain no time by undo, though it restores the window and goes on with new data at once. The handshake shows a round trip without a delayed acknowledgement, so a timeout without a minimum \
     expires while the receiver delays that of the first segment. If that is taken back, ssthresh has no bound again: slow start \
     goes on until it overflows a queue, and several times as much is sent again as without undo, where the window then grows by \
     a segment a round trip. What later undos bring back the loaded paths do not carry for long: good timeouts are a tenth more frequent, and more. Where timestamps \

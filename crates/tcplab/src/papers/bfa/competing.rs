@@ -223,14 +223,13 @@ fn sampled(
 }
 
 /// Why BFA has less than Reno with 75 buffers and more.
-const NOTE: &str = "With 75 buffers and more BFA has less than Reno over the 1000 s, against the paper, and it is the start that \
-                    decides. Both begin in slow start. Reno's overflows the queue first; until its timeout has run out, 25 s \
-                    later, it sends next to nothing and the queue empties. BFA takes that as leave to grow, doubles to 128 \
-                    packets, overflows the queue in its turn and times out as well, at 80 s with 75 buffers; after another \
-                    loss and timeout its threshold is three packets, and with a round trip of 8 s it has gained thirty by the \
-                    end. With fewer buffers losses are frequent enough to level this out. So is time: over 4000 and 10,000 s \
-                    (second table) BFA has more than Reno with each of these numbers of buffers, as the paper says, since its \
-                    window is reduced more rarely.";
+const NOTE: &str = "With the largest numbers of buffers BFA has less than Reno over the 1000 s, against the paper, and it is the \
+                    start that decides. Both begin in slow start. Reno's overflows the queue first; until its timeout has run \
+                    out it sends next to nothing and the queue empties. BFA takes that as leave to grow, overflows the queue in \
+                    its turn and times out as well, more than once; that leaves it a threshold of a few packets, from which it \
+                    grows by one in a round trip of seconds. With fewer buffers losses are frequent enough to level this out. \
+                    So is time: over 4000 and 10,000 s (second table) BFA has more than Reno with each of these numbers of \
+                    buffers, as the paper says, since its window is reduced more rarely.";
 const SECONDS: u64 = 1000;
 const RUNS: u64 = 5;
 const TICK_MS: u64 = 500;

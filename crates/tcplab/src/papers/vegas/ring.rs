@@ -10,6 +10,7 @@ use ackclock_sim::scenario::TcplibMix;
 use ackclock_sim::units::{Rate, Span};
 use ackclock_sim::{Direction, Scenario, Simulation, TrafficConfig, TrafficKind};
 use ackclock_trace::chart::{Figure, Style};
+use anyhow::Context;
 
 use super::network::Sender;
 use crate::papers::Table;
@@ -155,12 +156,17 @@ pub(super) fn figure_12(sender: Sender, seconds: u64) -> anyhow::Result<Network>
     let scenario = network(sender, seconds);
     let mut simulation = Simulation::new(&scenario)?;
     let counted_from = Instant::ZERO + Span::seconds(seconds / 3).duration();
-    let directions = BULK_SITES.map(|site| {
-        let (gate, far) = (format!("gate{site}"), far_side(site));
-        let (core, far_gate, far_core) =
-            (format!("core{}", site % 4), format!("gate{far}"), format!("core{}", far % 4));
-        [(gate, core), (far_core, far_gate)].map(|(from, to)| simulation.link(&from, &to).unwrap_or_default())
-    });
+    let link = |from: String, to: String| {
+        simulation.link(&from, &to).with_context(|| format!("there is no link from {from} to {to}"))
+    };
+    let mut directions = Vec::new();
+    for site in BULK_SITES {
+        let far = far_side(site);
+        directions.push([
+            link(format!("gate{site}"), format!("core{}", site % 4))?,
+            link(format!("core{}", far % 4), format!("gate{far}"))?,
+        ]);
+    }
     let links = directions.iter().flatten().map(|direction| (*direction, Carried::default())).collect();
     let watch = Rc::new(RefCell::new(Watch { from: counted_from, links, passed: BTreeMap::new() }));
     simulation.observe(watch.clone());
