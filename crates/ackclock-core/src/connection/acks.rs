@@ -21,7 +21,7 @@ pub(super) struct Acks {
     pub(super) segments: u32,
     /// One is to leave at once.
     pub(super) now: bool,
-    /// Without SACK, the peer counts duplicates: so many more are to leave, one for each segment beyond the gap.
+    /// Without SACK, the peer counts duplicates: this many more are to leave, one for each segment beyond the gap.
     pub(super) repeats: u8,
     /// While something received twice waits to be reported.
     duplicates: Option<Box<Duplicates>>,

@@ -24,7 +24,7 @@ impl FlowLabels {
     /// Of IPv4, and where none are wanted.
     pub(crate) const NONE: Self = Self { first: FlowLabel::NONE, step: 0, changes: 0 };
 
-    /// The labels that a keyed hash of the connection's name gives, which nobody else can compute.
+    /// The labels that a keyed hash of the connection's name gives, which only this endpoint can compute.
     // RFC 6437 §3: uniformly distributed, and hard to guess.
     pub(crate) fn from_hash(hash: u64) -> Self {
         let below = |bits: u64, bound: u32| u32::try_from(bits % u64::from(bound)).unwrap_or(0);
@@ -42,7 +42,7 @@ impl FlowLabels {
         FlowLabel::new(1 + u32::try_from(place).unwrap_or(0))
     }
 
-    /// The same after so many more changes.
+    /// The same after this many more changes.
     pub(crate) fn after(self, changes: u8) -> Self {
         Self { changes: self.changes.wrapping_add(changes), ..self }
     }

@@ -1,4 +1,4 @@
-//! The send sequence space (RFC 9293 §3.3.1), of which the flight has SND.UNA and SND.NXT and the sender the rest.
+//! The send sequence space (RFC 9293 §3.3.1), split in two: the flight has SND.UNA and SND.NXT, the sender has the rest.
 
 use super::Connection;
 use crate::position::Position;

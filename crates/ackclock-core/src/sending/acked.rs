@@ -141,7 +141,7 @@ impl Flight {
         true
     }
 
-    /// RFC 6298 §5.3: the timer starts anew when new data is acknowledged.
+    /// RFC 6298 §5.3: the timer restarts when new data is acknowledged.
     pub(crate) fn restart_timer(&mut self, call: &mut Call<'_>, window_open: bool) {
         self.rto.stop();
         self.run_timer(call, window_open);

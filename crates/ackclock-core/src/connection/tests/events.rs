@@ -49,7 +49,7 @@ impl Controller for Fixed {
     }
 }
 
-/// What is told of a transfer that loses packet 60, always with a full window.
+/// What the controller hears during a transfer that loses packet 60, always with a full window.
 fn told() -> Told {
     let told = Arc::new(Mutex::new(Told::default()));
     let record = Arc::clone(&told);
