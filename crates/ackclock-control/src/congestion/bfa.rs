@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::round::RoundTimes;
-use super::window::{SlowStart, Window, window_methods};
+use super::window::{Counting, Window, window_methods};
 use super::{
     About, Ack, Controller, IdleRestart, LossEpisode, Parameter, Settings, Signal, Snapshot, Start, Timeout,
     Undo, Values,
@@ -248,10 +248,9 @@ impl Controller for Bfa {
             if self.config.decreasing && round.is_some() {
                 self.shrink();
             }
-        } else if self.window.in_slow_start() {
-            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
         } else {
-            self.window.reno_step(ack.bytes_acked);
+            // Reno, as it was then: an acknowledgement counts for one segment.
+            self.window.grow(ack.bytes_acked, Counting::Acks);
         }
     }
 

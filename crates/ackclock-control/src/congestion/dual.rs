@@ -5,17 +5,21 @@
 //! JSAC 13(8), 1995, §III-B).
 //!
 //! Deviations: the check applies in slow start too, and ends it; a round trip is the smallest that was
-//! measured within it. On losses, Reno.
+//! measured within it. On losses, Reno. As in 4.3BSD, an acknowledgement counts for one segment,
+//! unless `count=bytes`.
 
 use super::round::RoundTimes;
 use super::snapshot::signed;
-use super::window::{SlowStart, Window, window_methods};
-use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Snapshot, Start, Timeout, Undo};
+use super::window::{Counting, Window, window_methods};
+use super::{
+    About, Ack, Controller, IdleRestart, LossEpisode, Parameter, Signal, Snapshot, Start, Timeout, Undo,
+};
 
 /// The controller of 1992.
 #[derive(Clone, Debug)]
 pub struct Dual {
     window: Window,
+    counting: Counting,
     rounds: RoundTimes,
     /// The smallest and the largest round trip so far (of the smallest of each), in nanoseconds.
     rtt_min: u64,
@@ -35,10 +39,24 @@ impl Dual {
         exceptions: &[],
     };
 
+    pub(super) const PARAMETERS: &[Parameter] = &[Counting::Acks.parameter()];
+
     /// A controller for one connection.
     #[must_use]
     pub fn new(start: &Start) -> Self {
-        Self { window: Window::new(start), rounds: RoundTimes::new(), rtt_min: u64::MAX, rtt_max: 0 }
+        Self::with_counting(start, Counting::Acks)
+    }
+
+    /// A controller to which an acknowledgement counts for this.
+    #[must_use]
+    pub fn with_counting(start: &Start, counting: Counting) -> Self {
+        Self {
+            window: Window::new(start),
+            counting,
+            rounds: RoundTimes::new(),
+            rtt_min: u64::MAX,
+            rtt_max: 0,
+        }
     }
 
     /// Every two round trips: is the delay above the average of the smallest and the largest?
@@ -64,11 +82,7 @@ impl Controller for Dual {
         if !Window::may_grow(ack) {
             return;
         }
-        if self.window.in_slow_start() {
-            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
-        } else {
-            self.window.reno_step(ack.bytes_acked);
-        }
+        self.window.grow(ack.bytes_acked, self.counting);
         if let (Some(Some(rtt)), true) = (round, self.rounds.count().is_multiple_of(2)) {
             self.decide(rtt);
         }

@@ -124,7 +124,7 @@ pub use tri_s::TriS;
 pub use uncontrolled::Uncontrolled;
 pub use vegas::{Thresholds, Vegas};
 pub use vegas_star::VegasStar;
-pub use window::{SlowStart, Window};
+pub use window::{Counting, SlowStart, Window};
 
 /// A congestion controller: one per connection.
 ///

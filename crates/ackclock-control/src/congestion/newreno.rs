@@ -5,15 +5,18 @@
 //! its start is acknowledged and sending a hole for each partial acknowledgement, is the recovery policy's
 //! part; so is the inflation and deflation of the window during it.
 //!
-//! Deviations: growth in congestion avoidance as in Reno, by bytes.
+//! It grows by acknowledgements, as RFC 2581 did when NewReno was new, unless `count=bytes`.
 
-use super::window::{SlowStart, Window, window_methods};
-use super::{About, Ack, Controller, IdleRestart, LossEpisode, RecoveryEnd, Signal, Start, Timeout, Undo};
+use super::window::{Counting, Window, window_methods};
+use super::{
+    About, Ack, Controller, IdleRestart, LossEpisode, Parameter, RecoveryEnd, Signal, Start, Timeout, Undo,
+};
 
 /// The controller of RFC 6582.
 #[derive(Clone, Debug)]
 pub struct NewReno {
     window: Window,
+    counting: Counting,
 }
 
 impl NewReno {
@@ -25,14 +28,22 @@ impl NewReno {
         source: "Henderson, Floyd, Gurtov and Nishida, NewReno, RFC 6582 (first RFC 2582)",
         signal: Signal::Loss,
         keeps_in_queue: "up to the whole buffer, half of the window after a loss",
-        deviations: "counts bytes in congestion avoidance",
+        deviations: "none known; counts acknowledgements, as RFC 2581 did, unless count=bytes",
         exceptions: &[],
     };
+
+    pub(super) const PARAMETERS: &[Parameter] = &[Counting::Acks.parameter()];
 
     /// A controller for one connection.
     #[must_use]
     pub fn new(start: &Start) -> Self {
-        Self { window: Window::new(start) }
+        Self::with_counting(start, Counting::Acks)
+    }
+
+    /// A controller to which an acknowledgement counts for this.
+    #[must_use]
+    pub fn with_counting(start: &Start, counting: Counting) -> Self {
+        Self { window: Window::new(start), counting }
     }
 }
 
@@ -42,13 +53,8 @@ impl Controller for NewReno {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        if !Window::may_grow(ack) {
-            return;
-        }
-        if self.window.in_slow_start() {
-            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
-        } else {
-            self.window.reno_step(ack.bytes_acked);
+        if Window::may_grow(ack) {
+            self.window.grow(ack.bytes_acked, self.counting);
         }
     }
 

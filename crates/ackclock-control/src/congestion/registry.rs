@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    About, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Cubic, Dctcp, Dual, NewReno, Parameter, Reno,
-    Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar,
+    About, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, NewReno, Parameter,
+    Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar,
 };
 use crate::InvalidParameter;
 
@@ -340,9 +340,30 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
         described(Cubic::NAME_PLAIN, Cubic::ABOUT, |start| Box::new(Cubic::plain(start))),
         described(Dctcp::NAME, Dctcp::ABOUT, |start| Box::new(Dctcp::new(start))),
         described(Dctcp::NAME_PRAGUE, Dctcp::ABOUT_PRAGUE, |start| Box::new(Dctcp::prague(start))),
-        described(Dual::NAME, Dual::ABOUT, |start| Box::new(Dual::new(start))),
-        described(NewReno::NAME, NewReno::ABOUT, |start| Box::new(NewReno::new(start))),
-        described(Reno::NAME, Reno::ABOUT, |start| Box::new(Reno::new(start))),
+        configurable(
+            Dual::NAME,
+            Dual::ABOUT,
+            Dual::PARAMETERS,
+            Counting::Acks,
+            Counting::from_settings,
+            |start, counting| Box::new(Dual::with_counting(start, counting)),
+        ),
+        configurable(
+            NewReno::NAME,
+            NewReno::ABOUT,
+            NewReno::PARAMETERS,
+            Counting::Acks,
+            Counting::from_settings,
+            |start, counting| Box::new(NewReno::with_counting(start, counting)),
+        ),
+        configurable(
+            Reno::NAME,
+            Reno::ABOUT,
+            Reno::PARAMETERS,
+            Counting::Bytes,
+            Counting::from_settings,
+            |start, counting| Box::new(Reno::with_counting(start, counting)),
+        ),
         described(Tahoe::NAME, Tahoe::ABOUT, |start| Box::new(Tahoe::new(start))),
         described(TriS::NAME, TriS::ABOUT, |start| Box::new(TriS::new(start))),
         described(Vegas::NAME_2_4, Vegas::ABOUT_2_4, |start| Box::new(Vegas::two_four(start))),
@@ -403,7 +424,8 @@ mod tests {
             ("vegas:alpha=3", "alpha below beta"),
             ("bfa:on=0ms", "on (1ms to 10000ms), off (-10000ms to -1ms)"),
             ("bfa:gain=1", "gain (0 or 1/4 or 1/2 or 3/4)"),
-            ("reno:alpha=1", "it takes no parameters"),
+            ("tahoe:alpha=1", "it takes no parameters"),
+            ("reno:count=segments", "count (acks or bytes)"),
         ] {
             let message = registry_error(words);
             assert!(

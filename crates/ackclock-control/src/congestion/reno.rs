@@ -6,13 +6,14 @@
 //! The window alone is here. What is sent during an episode (inflation by duplicate acknowledgements,
 //! RFC 5681 §3.2, or RFC 6675's pipe) is the recovery policy's.
 
-use super::window::{SlowStart, Window, window_methods};
-use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
+use super::window::{Counting, Window, window_methods};
+use super::{About, Ack, Controller, IdleRestart, LossEpisode, Parameter, Signal, Start, Timeout, Undo};
 
 /// The controller of RFC 5681.
 #[derive(Clone, Debug)]
 pub struct Reno {
     window: Window,
+    counting: Counting,
 }
 
 impl Reno {
@@ -24,14 +25,22 @@ impl Reno {
         source: "Allman, Paxson and Blanton, TCP Congestion Control, RFC 5681",
         signal: Signal::Loss,
         keeps_in_queue: "up to the whole buffer, half of the window after a loss",
-        deviations: "none known; counts bytes as RFC 3465 with L = 2",
+        deviations: "none known; counts bytes as RFC 3465 with L = 2 unless count=acks",
         exceptions: &[],
     };
+
+    pub(super) const PARAMETERS: &[Parameter] = &[Counting::Bytes.parameter()];
 
     /// A controller for one connection.
     #[must_use]
     pub fn new(start: &Start) -> Self {
-        Self { window: Window::new(start) }
+        Self::with_counting(start, Counting::Bytes)
+    }
+
+    /// A controller to which an acknowledgement counts for this.
+    #[must_use]
+    pub fn with_counting(start: &Start, counting: Counting) -> Self {
+        Self { window: Window::new(start), counting }
     }
 }
 
@@ -41,15 +50,8 @@ impl Controller for Reno {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        if !Window::may_grow(ack) {
-            return;
-        }
-        let mut bytes = ack.bytes_acked;
-        if self.window.in_slow_start() {
-            bytes = self.window.slow_start(bytes, SlowStart::Counted);
-        }
-        if !self.window.in_slow_start() {
-            self.window.reno_step(bytes);
+        if Window::may_grow(ack) {
+            self.window.grow(ack.bytes_acked, self.counting);
         }
     }
 

@@ -11,6 +11,11 @@
 //! was sent in it is at least what is in transit at its end (below); the linear change of a round trip is made at its
 //! start, at once; on a loss the window is halved, as in the Reno that Vegas was made from (the paper does not say).
 //!
+//! After slow start the window falls to what is not queued, and one segment, until no more than β is queued. The paper changes to linear decrease with the window as it is; on its paths of a dozen segments that is a few
+//! round trips. Where thousands of segments fill the path, a quarter as many stand in the queue then, and a segment a
+//! round trip takes minutes to drain them. Linux's Vegas falls once; but the smallest round trip of the round in
+//! which the queue began saw little of it.
+//!
 //! Where each segment is acknowledged, "how many bytes are transmitted between the time that segment is sent and its
 //! acknowledgment is received" is what is in transit when that acknowledgement comes, and both are the window. An
 //! acknowledgement of two segments may cover one that left before the distinguished one: of an odd window one segment
@@ -42,6 +47,18 @@ pub struct Vegas {
     compared: Comparison,
     /// In slow start: whether the window doubles in this round or stands still to be measured.
     doubling: bool,
+    overshoot: Overshoot,
+}
+
+/// What slow start has queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overshoot {
+    /// The window has just fallen by it.
+    Shed,
+    /// The next comparison tells whether all of it has gone.
+    Judged,
+    /// There is none: linear increase and decrease.
+    Gone,
 }
 
 /// What §III-B compares at the end of a round trip.
@@ -124,7 +141,7 @@ impl Vegas {
         source: "Brakmo and Peterson, TCP Vegas, IEEE JSAC 13(8)",
         signal: Signal::Delay,
         keeps_in_queue: "one to three segments",
-        deviations: "BaseRTT is that of data unless base=any; compares the smallest round trip and what is in transit at its end, as acknowledgements may be delayed; a round trip's linear change is made at its start; halves on loss, as Reno",
+        deviations: "BaseRTT is that of data unless base=any; compares the smallest round trip and what is in transit at its end, as acknowledgements may be delayed; a round trip's linear change is made at its start; leaves slow start without what is queued; halves on loss, as Reno",
         exceptions: &[],
     };
     /// What it is with thresholds of 2 and 4.
@@ -149,6 +166,7 @@ impl Vegas {
             compared: Comparison::default(),
             // The first window is a fixed one: what its acknowledgements tell is valid.
             doubling: false,
+            overshoot: Overshoot::Gone,
         }
     }
 
@@ -173,13 +191,27 @@ impl Vegas {
         if self.window.in_slow_start() {
             // §III-C: exponential growth only every other round trip, so that the comparison is valid; when
             // the actual rate falls below the expected by one buffer, linear increase and decrease begin.
-            if !self.doubling && extra.is_some_and(|extra| extra > u64::from(gamma) * 100) {
+            if let Some(extra) = extra.filter(|&extra| !self.doubling && extra > u64::from(gamma) * 100) {
                 self.window.set_ssthresh(self.window.cwnd());
+                self.overshoot = Overshoot::Judged;
+                self.shed_beyond_beta(extra);
             }
             self.doubling = !self.doubling;
             return;
         }
         let Some(extra) = extra else { return };
+        match self.overshoot {
+            // What is acknowledged in this round trip left before the window fell.
+            Overshoot::Shed => self.overshoot = Overshoot::Judged,
+            Overshoot::Judged => {
+                self.overshoot = Overshoot::Gone;
+                self.shed_beyond_beta(extra);
+            }
+            Overshoot::Gone => {}
+        }
+        if self.overshoot != Overshoot::Gone {
+            return;
+        }
         let (cwnd, smss) = (self.window.cwnd(), self.window.smss());
         if extra < u64::from(alpha) * 100 {
             self.window.set_cwnd(cwnd + smss);
@@ -187,6 +219,17 @@ impl Vegas {
             // Two segments stay, so that a round trip always has something to measure.
             self.window.ease(cwnd.saturating_sub(smss).max(2 * smss));
         }
+    }
+
+    // Deviation from §III-C: what slow start has queued does not stay in the window, but for a segment.
+    fn shed_beyond_beta(&mut self, extra: u64) {
+        if extra <= u64::from(self.thresholds.beta) * 100 {
+            return;
+        }
+        let (cwnd, smss) = (self.window.cwnd(), self.window.smss());
+        let queued = extra.saturating_mul(smss) / 100;
+        self.window.ease(cwnd.saturating_sub(queued).saturating_add(smss).max(2 * smss));
+        self.overshoot = Overshoot::Shed;
     }
 
     fn compare(&self, rtt: u64, in_transit: u64) -> Option<Comparison> {
@@ -237,11 +280,13 @@ impl Controller for Vegas {
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
         self.window.reduce(self.window.half_of(loss.flight_size));
+        self.overshoot = Overshoot::Gone;
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
         self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
         self.doubling = false;
+        self.overshoot = Overshoot::Gone;
     }
 
     fn on_undo(&mut self, _: &Undo) {

@@ -2,7 +2,8 @@
 //! undoing, as M. Allman, V. Paxson and E. Blanton give them ("TCP Congestion Control", RFC 5681, 2009) with
 //! the byte counting of RFC 3465.
 
-use super::{Ack, IdleRestart, Start, Timeout};
+use super::{Ack, IdleRestart, Parameter, Settings, Start, Timeout, Values};
+use crate::InvalidParameter;
 
 /// A congestion window with its threshold, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,30 @@ pub enum SlowStart {
     Counted,
     /// What it acknowledges (RFC 9406 §4.3: L is infinite for a sender that paces).
     Unlimited,
+}
+
+/// What an acknowledgement counts for in standard growth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// One segment, however many it acknowledges, as in 4.3BSD and RFC 2581: where every second segment is acknowledged the
+    /// window grows by half as much. One of less than a segment counts for what it acknowledges.
+    Acks,
+    /// The bytes that it acknowledges, in slow start up to two segments (RFC 3465, L = 2).
+    Bytes,
+}
+
+impl Counting {
+    /// Its names behind `count=`.
+    pub(super) const PARAMETER: Values = Values::Words(&["acks", "bytes"]);
+
+    /// The parameter with this default.
+    pub(super) const fn parameter(self) -> Parameter {
+        Parameter { name: "count", values: Self::PARAMETER, default: self as i64 }
+    }
+
+    pub(super) fn from_settings(settings: &Settings) -> Result<Self, InvalidParameter> {
+        Ok(if settings.value("count") == Self::Acks as i64 { Self::Acks } else { Self::Bytes })
+    }
 }
 
 impl Window {
@@ -82,6 +107,22 @@ impl Window {
     #[inline]
     pub fn may_grow(ack: &Ack) -> bool {
         ack.cwnd_limited && !ack.in_recovery && ack.bytes_cumulative > 0
+    }
+
+    /// Slow start or congestion avoidance, as RFC 5681 §3.1 has them.
+    #[inline]
+    pub fn grow(&mut self, bytes_acked: u64, counting: Counting) {
+        let (mut bytes, limit) = match counting {
+            // 4.3BSD's tcp_input: one segment for each acknowledgement, or its share of the window.
+            Counting::Acks => (bytes_acked.min(self.smss()), SlowStart::PerAck),
+            Counting::Bytes => (bytes_acked, SlowStart::Counted),
+        };
+        if self.in_slow_start() {
+            bytes = self.slow_start(bytes, limit);
+        }
+        if !self.in_slow_start() {
+            self.reno_step(bytes);
+        }
     }
 
     /// Slow start: grows by what is acknowledged, within `limit` and up to ssthresh. Returns the bytes that
@@ -243,7 +284,7 @@ pub(super) const CWND_MAX: u64 = 1 << 32;
 
 #[cfg(test)]
 mod tests {
-    use super::{CWND_MAX, SlowStart, Window};
+    use super::{CWND_MAX, Counting, SlowStart, Window};
     use crate::congestion::testing::{SMSS, START, timeout};
 
     fn window(cwnd: u64, ssthresh: u64) -> Window {
@@ -303,6 +344,21 @@ mod tests {
         assert_eq!(w.cwnd(), 10 * SMSS);
         w.reno_step(SMSS);
         assert_eq!(w.cwnd(), 11 * SMSS);
+    }
+
+    #[test]
+    fn ack_of_two_segments_counts_for_one_or_for_two() {
+        for (counting, after_five, acks_for_one) in [(Counting::Acks, 15, 10), (Counting::Bytes, 20, 5)] {
+            let mut w = window(10, u64::MAX);
+            (0..5).for_each(|_| w.grow(2 * SMSS, counting));
+            assert_eq!(w.cwnd(), after_five * SMSS, "{counting:?}, slow start");
+            let mut w = window(10, 10);
+            let acks = (1..).find(|_| {
+                w.grow(2 * SMSS, counting);
+                w.cwnd() > 10 * SMSS
+            });
+            assert_eq!((acks, w.cwnd()), (Some(acks_for_one), 11 * SMSS), "{counting:?}, avoidance");
+        }
     }
 
     #[test]

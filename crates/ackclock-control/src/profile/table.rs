@@ -71,7 +71,7 @@ const SACK_2003: Profile = Profile {
     name: "sack-2003",
     summary: "Reno's window, selective acknowledgements",
     source: "RFC 2018, 3517 (6675), 2988 (6298), 3390",
-    congestion: "reno",
+    congestion: "reno:count=acks",
     recovery: Recovery::Sack,
     rto: RtoConfig {
         initial: Duration::from_secs(3),
@@ -146,7 +146,7 @@ const RENO_1990: Profile = Profile {
     name: "reno-1990",
     summary: "fast retransmit and fast recovery, ticks of 500 ms",
     source: "4.3BSD-Reno; Jacobson 1990",
-    congestion: "reno",
+    congestion: "reno:count=acks",
     recovery: Recovery::Reno,
     initial_window_segments: 1,
     options: NO_OPTIONS,

@@ -66,6 +66,19 @@ fn slow_start_ends_when_one_segment_is_queued() {
 }
 
 #[test]
+fn what_slow_start_queued_leaves_the_window_at_once() {
+    let mut vegas = started();
+    let mut delivered = 0;
+    round(&mut vegas, &mut delivered, 100);
+    // 20 segments at 200 ms: half of them are queued, and one may stay.
+    (0..2).for_each(|_| _ = round(&mut vegas, &mut delivered, 200));
+    assert_eq!((vegas.cwnd(), vegas.ssthresh()), (11 * SMSS, 11 * SMSS));
+    // What is acknowledged next left before that; then the window grows by a segment a round trip.
+    let windows: Vec<u64> = [200, 100, 100, 100].map(|rtt| round(&mut vegas, &mut delivered, rtt)).into();
+    assert_eq!(windows, [11, 12, 13, 14]);
+}
+
+#[test]
 fn round_trip_of_the_handshake_counts_for_base_rtt_where_it_is_told_to() {
     // Tests: V3
     let thresholds =
