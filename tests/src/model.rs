@@ -45,7 +45,11 @@ pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Pat
     // What the path and the peer's window take, and slow start from one segment.
     let both = |choice: fn(&Options) -> bool| choice(&sender.options) && choice(&receiver.options);
     let window = if both(|options| options.window_scaling) { WINDOW_SCALED } else { WINDOW_UNSCALED };
-    let most = if sender.congestion == "card" { CARD_WINDOW } else { f64::INFINITY };
+    let most = match sender.congestion {
+        "card" => CARD_WINDOW,
+        "dual" => DUAL_WINDOW,
+        _ => f64::INFINITY,
+    };
     let on_the_wire = path.rate_bps.map_or(0.0, |rate| bytes as f64 * 8.0 * 1.05 / rate as f64);
     let in_windows = segments / (window / path.segment_bytes as f64).min(most) * rtt;
     let opening = 2.0 * segments.log2() * rtt + 2.0 * sender.rto.initial.as_secs_f64();
@@ -79,3 +83,6 @@ const WINDOW_SCALED: f64 = (6 << 20) as f64;
 /// CARD sits where delay begins to rise with the window; a segment more is enough for that behind a bottleneck, so it stays
 /// near the smallest windows.
 const CARD_WINDOW: f64 = 4.0;
+/// DUAL gives up an eighth every two round trips while the delay is above its middle, and gains half a segment in each where
+/// every second one is acknowledged: without a queue the delay is above it by chance, and eight is where both are even.
+const DUAL_WINDOW: f64 = 8.0;

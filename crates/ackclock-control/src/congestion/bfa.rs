@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::round::RoundTimes;
-use super::window::{Counting, Window, window_methods};
+use super::window::{SlowStart, Window, window_methods};
 use super::{
     About, Ack, Controller, IdleRestart, LossEpisode, Parameter, Settings, Signal, Snapshot, Start, Timeout,
     Undo, Values,
@@ -143,7 +143,7 @@ impl Bfa {
         source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance",
         signal: Signal::Delay,
         keeps_in_queue: "what is there when growth is noticed",
-        deviations: "measures the smallest of each round trip",
+        deviations: "measures the smallest of each round trip; counts bytes in congestion avoidance",
         exceptions: &[],
     };
     /// What the variants of §6 are.
@@ -248,9 +248,10 @@ impl Controller for Bfa {
             if self.config.decreasing && round.is_some() {
                 self.shrink();
             }
+        } else if self.window.in_slow_start() {
+            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
         } else {
-            // Reno, as it was then: an acknowledgement counts for one segment.
-            self.window.grow(ack.bytes_acked, Counting::Acks);
+            self.window.reno_step(ack.bytes_acked);
         }
     }
 

@@ -340,14 +340,16 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
         described(Cubic::NAME_PLAIN, Cubic::ABOUT, |start| Box::new(Cubic::plain(start))),
         described(Dctcp::NAME, Dctcp::ABOUT, |start| Box::new(Dctcp::new(start))),
         described(Dctcp::NAME_PRAGUE, Dctcp::ABOUT_PRAGUE, |start| Box::new(Dctcp::prague(start))),
-        configurable(
-            Dual::NAME,
-            Dual::ABOUT,
-            Dual::PARAMETERS,
-            Counting::Acks,
-            Counting::from_settings,
-            |start, counting| Box::new(Dual::with_counting(start, counting)),
-        ),
+        described(Tahoe::NAME, Tahoe::ABOUT, |start| Box::new(Tahoe::new(start))),
+        described(TriS::NAME, TriS::ABOUT, |start| Box::new(TriS::new(start))),
+        described(Vegas::NAME_2_4, Vegas::ABOUT_2_4, |start| Box::new(Vegas::two_four(start))),
+    ];
+    bfa.into_iter().chain(counting_factories()).chain(others).collect()
+}
+
+/// Those that can be told what an acknowledgement counts for.
+fn counting_factories() -> [Arc<dyn ControllerFactory>; 3] {
+    [
         configurable(
             NewReno::NAME,
             NewReno::ABOUT,
@@ -364,11 +366,15 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
             Counting::from_settings,
             |start, counting| Box::new(Reno::with_counting(start, counting)),
         ),
-        described(Tahoe::NAME, Tahoe::ABOUT, |start| Box::new(Tahoe::new(start))),
-        described(TriS::NAME, TriS::ABOUT, |start| Box::new(TriS::new(start))),
-        described(Vegas::NAME_2_4, Vegas::ABOUT_2_4, |start| Box::new(Vegas::two_four(start))),
-    ];
-    bfa.into_iter().chain(others).collect()
+        configurable(
+            Dual::NAME,
+            Dual::ABOUT,
+            Dual::PARAMETERS,
+            Counting::Acks,
+            Counting::from_settings,
+            |start, counting| Box::new(Dual::with_counting(start, counting)),
+        ),
+    ]
 }
 
 #[cfg(test)]

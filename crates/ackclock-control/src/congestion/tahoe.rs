@@ -6,7 +6,7 @@
 //! Deviations: the window grows by whole segments, after as many acknowledgements as make one (Appendix B's
 //! 1/cwnd each); an acknowledgement of less than a segment counts for what it acknowledges.
 
-use super::window::{Counting, Window, window_methods};
+use super::window::{SlowStart, Window, window_methods};
 use super::{About, Ack, Controller, Exception, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};
 
 /// The controller of 1988.
@@ -48,7 +48,11 @@ impl Controller for Tahoe {
             return;
         }
         // Appendix B: if (cwnd < ssthresh) cwnd += 1; else cwnd += 1/cwnd.
-        self.window.grow(ack.bytes_acked, Counting::Acks);
+        if self.window.in_slow_start() {
+            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
+        } else {
+            self.window.reno_step(ack.bytes_acked.min(self.window.smss()));
+        }
     }
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
