@@ -56,21 +56,37 @@ impl Connection {
         }
     }
 
-    /// How many bytes may wait: what two windows can use, so that a slow path does not hide seconds of data.
+    /// How many bytes may be buffered: what is outstanding, and a window of data to follow it. A slow path hides no seconds
+    /// of data. While a hole keeps SND.UNA where it is, what is outstanding exceeds the window, and more must follow all
+    /// the same.
     fn send_limit(&self) -> usize {
         const LEAST: usize = 64 << 10;
+        let cwnd = self.flight.cwnd();
         // What is outstanding counts even if the window has just been halved: its place is not free yet.
-        let window = self.flight.cwnd().max(self.flight.flight_size());
-        let two_windows = usize::try_from(window.saturating_mul(2)).unwrap_or(usize::MAX);
-        two_windows.max(LEAST).min(self.snd.buffer_max)
+        let limit = cwnd.saturating_add(cwnd.max(self.flight.flight_size()));
+        usize::try_from(limit).unwrap_or(usize::MAX).max(LEAST).min(self.snd.buffer_max)
     }
 
-    /// The application is woken when a third of the buffer is free, not for each segment's worth.
+    /// The application is woken when a third of the buffer is free, or at least a third of a window while less than
+    /// that is left to send: not for each segment's worth.
+    #[inline]
     pub(super) fn note_write_room(&mut self) {
-        if self.snd.awaiting_room && self.snd.queued() <= self.send_limit() / 3 * 2 {
+        if self.snd.awaiting_room && self.is_write_due() {
             self.snd.awaiting_room = false;
             self.readiness.writable = true;
         }
+    }
+
+    fn is_write_due(&self) -> bool {
+        let limit = self.send_limit();
+        let room = limit.saturating_sub(self.snd.queued()) as u64;
+        let piece = self.flight.cwnd() / 3;
+        room >= limit as u64 / 3 || room >= piece && self.unsent() <= piece
+    }
+
+    /// The peer acknowledged data, or our FIN.
+    pub(super) fn note_acknowledged(&mut self) {
+        self.note_write_room();
         if self.snd.queued() == 0 {
             self.timers.buffers = self.timers.buffers.min(self.give_up.heard_at + BUFFERS_KEPT);
             self.readiness.writable |= self.snd.closed;

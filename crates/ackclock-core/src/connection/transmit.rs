@@ -240,6 +240,7 @@ impl Connection {
             self.pending.cork_expired = false;
             self.timers.cork = super::timers::Timers::UNSET;
         }
+        self.note_write_room();
         self.update_send_timer(now);
         self.flight.arm_tail_probe(now);
     }

@@ -104,7 +104,7 @@ impl Connection {
         let ecn_marked = self.take_marks(now, arrival.segment, news);
         self.flight.tell_ack(lend!(self, now), news, ecn_marked);
         if news.advanced > 0 {
-            self.note_write_room();
+            self.note_acknowledged();
         }
     }
 

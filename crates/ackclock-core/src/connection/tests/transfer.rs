@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::profile::Recovery;
+use crate::trace::Limit;
 
 pub(super) fn losing(numbers: &'static [u64]) -> Path {
     Box::new(
@@ -57,6 +58,27 @@ fn one_lost_segment_is_sent_again_once_and_without_a_timeout() {
         pair.transfer(1 << 20);
         let info = pair.ends[0].info(pair.now);
         assert_eq!((info.retransmits, info.timeouts, info.loss_episodes), (1, 0, 1));
+    }
+}
+
+#[test]
+fn a_writer_that_always_has_more_is_the_limit_at_no_time_of_a_recovery() {
+    // SND.UNA stands still for a round trip, so nothing that was written leaves the buffer: what may be sent beyond the
+    // hole must find room behind it.
+    let offers_much = TcpConfig { receive_buffer_initial: 4 << 20, ..TcpConfig::default() };
+    for lost in (50..400).step_by(10) {
+        let path = move |side, number| {
+            if side == 0 && number == lost { Fate::Drop } else { Fate::Deliver(DELAY) }
+        };
+        let mut pair = Pair::established([TcpConfig::default(), offers_much.clone()], Box::new(path));
+        pair.trace(0);
+        pair.transfer(4 << 20);
+        let traced = pair.traced(0);
+        let begins = traced.iter().position(|(_, entry)| matches!(entry, Entry::Lost { .. })).unwrap();
+        let ends = traced.iter().position(|(_, entry)| matches!(entry, Entry::Recovered)).unwrap();
+        let starved = |entry: &Entry| matches!(entry, Entry::Limited { by: Limit::Application, .. });
+        let starved: Vec<_> = traced[begins..ends].iter().filter(|(_, entry)| starved(entry)).collect();
+        assert!(starved.is_empty(), "packet {lost}: {starved:?}");
     }
 }
 
