@@ -5,9 +5,11 @@
 //! rate, and who is a quantum ahead of the schedule waits until he is even with it.
 //!
 //! A quantum is two segments, so that a receiver which acknowledges every second one is not kept waiting, or what the
-//! rate makes of the timers' granularity, the driver's word for it or what it turns out to be: a finer spacing than
-//! the timers' is not to be had, and a window of which the round trip is no longer than that needs no pacing at all.
-//! Large segments are no larger than a quantum.
+//! rate makes of the timers' granularity (the driver's word for it, or what it turns out to be) if that is more: no finer
+//! spacing is to be had. A timer that waits for the schedule is set earlier by that granularity, and may be later by as
+//! much; what is sent ahead of the schedule meanwhile comes on top of the quantum. Without that each wait would cost up to
+//! a granularity: a third of the throughput where the round trip is 2 ms and timers tick by 1 ms. A window whose round
+//! trip is no longer than two granularities needs no pacing at all. Large segments are no larger than what one wait allows.
 //!
 //! Deviations from the paper: not every segment has an instant of its own (above). The first flight leaves at once even where
 //! the handshake gave a round trip: RFC 6928 has made ten segments the burst that a path is to bear, and spread over half a
@@ -181,7 +183,7 @@ impl Pacing {
         }
     }
 
-    /// Once held, a sender waits until it is even, or each acknowledgement would let a segment go.
+    /// Once held, a sender waits for its timer, or each acknowledgement would let a segment go.
     #[inline]
     fn is_held(&self, now: Instant) -> bool {
         self.is_waiting() && self.due > now
@@ -205,7 +207,8 @@ impl Pacing {
         pacer.set_rate(rate);
         let granularity_ns = pacer.late_ns.max(u64::from(self.granularity_ns));
         let per_granularity = rate.saturating_mul(granularity_ns) / Pacer::SECOND_NS;
-        let allowance = pacer.allowance(now, per_granularity.max(2 * smss));
+        let quantum = per_granularity.max(2 * smss);
+        let allowance = pacer.allowance(now, quantum.saturating_add(per_granularity));
         let wanted = chosen.end.since(chosen.start);
         if wanted <= allowance {
             return Some(chosen);
@@ -214,7 +217,7 @@ impl Pacing {
             return Some(Chosen { end: chosen.start + allowance / smss * smss, ..chosen });
         }
         pacer.is_owed = true;
-        self.due = pacer.even_at;
+        self.due = Instant::from_nanos(pacer.even_at.as_nanos().saturating_sub(granularity_ns)).max(now);
         None
     }
 }
@@ -246,9 +249,10 @@ impl Flight {
     /// What of `chosen` may leave now. If nothing may, the pacing timer says when it is time for it.
     #[inline]
     pub(crate) fn pace(&mut self, now: Instant, tcp: &TcpConfig, chosen: Chosen) -> Option<Chosen> {
-        let granularity = u64::from(self.pacing.granularity_ns);
-        // The first flight, and windows smaller than a quantum: see the module.
-        let spreads_window = self.delivery.bytes() > 0 && nanos(self.rto.estimator().srtt()) > granularity;
+        let two_granularities = 2 * u64::from(self.pacing.granularity_ns);
+        // The first flight, and windows that one wait lets go: see the module.
+        let spreads_window =
+            self.delivery.bytes() > 0 && nanos(self.rto.estimator().srtt()) > two_granularities;
         if self.pacing.is_held(now) && spreads_window && tcp.pacing {
             // Whatever the rate: there is one.
             return None;

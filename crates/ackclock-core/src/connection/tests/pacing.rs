@@ -150,7 +150,7 @@ fn acknowledgements_and_a_lone_fin_do_not_wait() {
 }
 
 #[test]
-fn large_segments_are_no_larger_than_a_quantum() {
+fn large_segments_are_no_larger_than_what_one_wait_lets_go() {
     let size_max = |tcp: &TcpConfig| {
         let mut pair = established(tcp);
         pair.limits = Limits { gso_max_v4: 65_536, gso_max_v6: 65_536, tx_checksum: true };
@@ -158,8 +158,31 @@ fn large_segments_are_no_larger_than_a_quantum() {
         sent.iter().map(|&(_, _, len)| len).max()
     };
     let slow = TcpConfig { pacing_rate_max: Some(10_000_000), ..TcpConfig::default() };
-    assert_eq!(size_max(&slow), Some(6 * 1448), "10 MB/s: 10,000 bytes in a millisecond");
+    assert_eq!(size_max(&slow), Some(13 * 1448), "10 MB/s: 20,000 bytes in two granularities");
     assert_eq!(size_max(&unpaced()), Some(65_160 / 1448 * 1448));
+}
+
+#[test]
+fn a_window_keeps_its_throughput_where_timers_tick_by_a_good_part_of_its_round_trip() {
+    // Losses keep the window small, so that a wait too long is not made up for by a larger one. Slow start, whose losses
+    // meet different windows, is over when the clock starts.
+    let took = |tcp: TcpConfig, late: Duration, rtt: Duration| {
+        let path = move |side, number| {
+            if side == 0 && number % 200 == 199 { Fate::Drop } else { Fate::Deliver(rtt / 2) }
+        };
+        let mut pair = Pair::established([tcp.clone(), tcp], Box::new(path));
+        pair.late = late;
+        pair.transfer(2 << 20);
+        pair.transfer(4 << 20)
+    };
+    for rtt in [3_000, 5_000].map(Duration::from_micros) {
+        for late in [0, 500, 1_000].map(Duration::from_micros) {
+            let paced = took(TcpConfig::default(), late, rtt);
+            let unpaced = took(unpaced(), late, rtt);
+            let ratio = paced.as_secs_f64() / unpaced.as_secs_f64();
+            assert!((0.95..1.05).contains(&ratio), "{rtt:?}, timers {late:?} late: {ratio}");
+        }
+    }
 }
 
 #[test]
