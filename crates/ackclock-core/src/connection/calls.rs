@@ -56,18 +56,27 @@ impl Connection {
         }
     }
 
-    /// How many bytes may be buffered: what is outstanding, and a window of data to follow it. A slow path hides no seconds
-    /// of data. While a hole keeps SND.UNA where it is, what is outstanding exceeds the window, and more must follow all
-    /// the same.
+    /// How many bytes may be buffered: what is outstanding, and a supply to follow it. A slow path hides no seconds of data.
+    /// While a hole keeps SND.UNA where it is, what is outstanding exceeds the window, and more must follow all the same.
     fn send_limit(&self) -> usize {
         const LEAST: usize = 64 << 10;
-        let cwnd = self.flight.cwnd();
         // What is outstanding counts even if the window has just been halved: its place is not free yet.
-        let limit = cwnd.saturating_add(cwnd.max(self.flight.flight_size()));
+        let outstanding = self.flight.cwnd().max(self.flight.flight_size());
+        let limit = outstanding.saturating_add(self.supply());
         usize::try_from(limit).unwrap_or(usize::MAX).max(LEAST).min(self.snd.buffer_max)
     }
 
-    /// The application is woken when a third of the buffer is free, or at least a third of a window while less than
+    /// How many bytes should be there to be sent: a window of them, or what leaves while the application is woken and runs.
+    fn supply(&self) -> u64 {
+        const TO_WAKE_US: u64 = 1_000;
+        let (cwnd, srtt) = (self.flight.cwnd(), self.flight.rtt().srtt());
+        match u64::try_from(srtt.as_micros()) {
+            Ok(srtt_us @ 1..TO_WAKE_US) => cwnd.saturating_mul(TO_WAKE_US) / srtt_us,
+            _ => cwnd,
+        }
+    }
+
+    /// The application is woken when a third of the buffer is free, or at least a third of the supply while less than
     /// that is left to send: not for each segment's worth.
     #[inline]
     pub(super) fn note_write_room(&mut self) {
@@ -80,7 +89,7 @@ impl Connection {
     fn is_write_due(&self) -> bool {
         let limit = self.send_limit();
         let room = limit.saturating_sub(self.snd.queued()) as u64;
-        let piece = self.flight.cwnd() / 3;
+        let piece = self.supply() / 3;
         room >= limit as u64 / 3 || room >= piece && self.unsent() <= piece
     }
 
