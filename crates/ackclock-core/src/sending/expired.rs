@@ -35,7 +35,7 @@ impl Flight {
 
     /// Whether the next [`Self::on_timer`] finds the retransmission timer expired.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        self.rto.deadline() <= now && self.probe.deadline() > now
+        self.rto.deadline() <= now && !self.is_probe_due(now)
     }
 
     /// Since when the peer owes an answer.
@@ -61,13 +61,9 @@ impl Flight {
     /// Time has come for some deadline; a spurious call does nothing. Says whether the retransmission timer expired.
     pub(crate) fn on_timer(&mut self, call: &mut Call<'_>, window_open: bool) -> bool {
         let now = call.now;
-        let probe_at = self.probe.deadline();
-        if probe_at <= now {
-            call.trace.fired(now, Timer::TailProbe, probe_at, 1);
-            // RFC 8985 §7.3: the probe goes in place of a timeout that is due as well, whose timer starts anew.
-            self.probe.fire();
-            self.rto.stop();
-            self.run_timer(call, window_open);
+        if self.is_probe_due(now) {
+            call.trace.fired(now, Timer::TailProbe, self.probe.deadline(), self.probe.number());
+            self.on_probe_timer(call, window_open);
         }
         let expired = self.rto.deadline() <= now && self.on_retransmission_timer(call);
         let reordering_at = self.policy.deadline();

@@ -1,6 +1,15 @@
 //! The tail loss probe (RFC 8985 §7): one segment that draws an acknowledgement where a lost tail would draw none.
 //!
 //! The probe's timer and RACK's reordering timer exclude each other (RFC 8985 §8).
+//!
+//! Deviations from RFC 8985, all for the same reason: where one acknowledgement answers a whole flight, as behind a
+//! receiver that coalesces segments, the loss of that one segment is the loss of all that keeps the connection going.
+//! - §7.3 has one probe, and then the retransmission timer. Here a probe without an answer is followed by another after
+//!   twice the time, as a probe of QUIC is (RFC 9002 §6.2.1), for as long as that is before the timer. Only the first
+//!   restarts the timer, and nothing but an acknowledgement resets the count, so an outage is met by a number of
+//!   probes that grows with the logarithm of its length.
+//! - §7.2 leaves recovery to RACK, and the phase after a timeout to F-RTO. Here both are probed, too.
+//! - While data is known to be lost, the probe is its first segment, which leaves whatever the window says.
 
 use std::time::Duration;
 
@@ -8,10 +17,10 @@ use ackclock_control::congestion::LossCause;
 
 use super::policy::{LossAnswer, LossFound, Policy, Seen};
 use super::scoreboard::{AckOutcome, Marked};
-use super::{Call, Flight};
+use super::{Call, Chosen, Flight};
 use crate::Instant;
 use crate::position::Position;
-use crate::trace::LossRule;
+use crate::trace::{LossRule, SendReason};
 
 /// TLP.max_ack_delay (RFC 8985 §7.2).
 const PEER_ACK_DELAY_MAX: Duration = Duration::from_millis(200);
@@ -21,118 +30,150 @@ const PROBE_SLACK: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TailProbe {
     /// When a probe is to leave; the far future if none is.
-    deadline: ProbeTime,
-    /// TLP.end_seq: a probe is out, which repeated what lies before this.
-    end_seq: Option<Position>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ProbeTime {
-    At(Instant),
+    deadline: Instant,
     /// The deadline has passed, and the probe has not left yet.
-    Due,
-}
-
-impl ProbeTime {
-    const NEVER: Self = Self::At(Instant::FAR_FUTURE);
+    is_due: bool,
+    /// Probes in a row without an acknowledgement that brought news.
+    unanswered: u8,
+    /// Probes of which it is open whether what they repeated had been lost.
+    undecided: u8,
+    /// TLP.end_seq: the end of what these repeated.
+    end: Position,
 }
 
 impl Default for TailProbe {
     fn default() -> Self {
-        Self { deadline: ProbeTime::NEVER, end_seq: None }
+        Self {
+            deadline: Instant::FAR_FUTURE,
+            is_due: false,
+            unanswered: 0,
+            undecided: 0,
+            end: Position::default(),
+        }
     }
 }
 
 impl TailProbe {
     #[inline]
     pub(super) fn deadline(&self) -> Instant {
-        match self.deadline {
-            ProbeTime::At(deadline) => deadline,
-            ProbeTime::Due => Instant::FAR_FUTURE,
-        }
+        self.deadline
     }
 
     /// Whether a probe is to leave.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        self.deadline == ProbeTime::Due
+        self.is_due
     }
 
     /// The deadline has passed.
     pub(super) fn fire(&mut self) {
-        self.deadline = ProbeTime::Due;
+        self.deadline = Instant::FAR_FUTURE;
+        self.is_due = true;
     }
 
     /// No probe is wanted for now.
     #[inline]
     pub(super) fn stop(&mut self) {
-        self.deadline = ProbeTime::NEVER;
+        self.deadline = Instant::FAR_FUTURE;
+        self.is_due = false;
     }
 
-    /// A probe that is out has had its answer.
+    /// Whether no probe has left since the last acknowledgement that brought news.
+    pub(super) fn is_first(&self) -> bool {
+        self.unanswered == 0
+    }
+
+    /// The number of the next probe in a row without an answer, from 1.
+    pub(super) fn number(&self) -> u32 {
+        u32::from(self.unanswered) + 1
+    }
+
+    /// Whether the probe that has just left is the first.
+    pub(super) fn was_first(&self) -> bool {
+        self.unanswered == 1
+    }
+
+    /// An acknowledgement brought news.
+    #[inline]
+    pub(super) fn on_answer(&mut self) {
+        self.unanswered = 0;
+    }
+
+    /// Whether it is open of a probe that is out whether it repaired a loss.
+    #[inline]
+    fn is_undecided(&self) -> bool {
+        self.undecided > 0
+    }
+
+    /// The probes that are out have had their answers.
     pub(super) fn settle(&mut self) {
-        self.end_seq = None;
+        self.undecided = 0;
     }
 
     /// The retransmission timer expired: it asks more than a probe would.
     pub(super) fn on_timeout(&mut self) {
-        *self = Self::default();
+        *self = Self { unanswered: self.unanswered, ..Self::default() };
     }
 
     /// The probe leaves, if one is due.
     #[inline]
     pub(super) fn take_due(&mut self) -> bool {
-        let due = self.is_due();
+        let due = self.is_due;
         if due {
-            self.deadline = ProbeTime::NEVER;
+            self.stop();
         }
         due
     }
 
-    /// Case 1 of RFC 8985 §7.4.2: the copy that the probe was is reported as a duplicate.
-    fn is_settled_by(&self, end: Position, reported: Option<(Position, Position)>) -> bool {
-        reported.is_some_and(|(start, until)| start < end && end <= until)
+    /// Case 1 of RFC 8985 §7.4.2: a copy that a probe was is reported as a duplicate.
+    fn take_report(&mut self, reported: Option<(Position, Position)>) {
+        if reported.is_some_and(|(start, until)| start < self.end && self.end <= until) {
+            self.undecided = self.undecided.saturating_sub(1);
+        }
     }
 
     /// A duplicate acknowledgement of `ack` while nothing is outstanding. Cases 1 and 2 of RFC 8985 §7.4.2: with a report of
-    /// the probe's copy, or without any SACK option, both the original and the copy arrived.
+    /// a probe's copy, or without any SACK option, both the original and the copy arrived.
     pub(super) fn on_duplicate(
         &mut self,
         ack: Position,
         reported: Option<(Position, Position)>,
         has_sack: bool,
     ) {
-        if let Some(end) = self.end_seq.filter(|&end| ack >= end)
-            && (!has_sack || self.is_settled_by(end, reported))
-        {
-            self.settle();
+        if ack < self.end {
+            return;
         }
+        if has_sack { self.take_report(reported) } else { self.settle() }
     }
 
-    pub(super) fn on_sent(&mut self, end: Position) {
-        self.end_seq = Some(end);
+    /// A probe left that repeated what lies before `end`.
+    fn on_sent(&mut self, end: Position) {
+        self.end = end;
+        self.undecided = self.undecided.saturating_add(1);
+        self.count();
+    }
+
+    /// A segment left in place of a probe.
+    pub(super) fn count(&mut self) {
+        self.unanswered = self.unanswered.saturating_add(1);
     }
 }
 
 impl Flight {
     /// RFC 8985 §7.2: a probe goes out if no acknowledgement comes for two round trips.
-    // Deviation from RFC 8985 §7.2: during recovery as well. Where one acknowledgement stands for a whole flight, as with
-    // coalesced segments, its loss would else cost a retransmission timeout.
     #[inline]
     pub(crate) fn arm_tail_probe(&mut self, now: Instant) {
         let wanted = self.policy.probes_tail()
             && self.policy.deadline() == Instant::FAR_FUTURE
-            && !self.episode.in_slow_start()
-            && self.probe.end_seq.is_none()
             && self.is_outstanding()
-            && self.scoreboard.lost() == 0
             && self.rto.is_running();
         if self.probe.is_due() {
             return;
         }
-        self.probe.deadline = if wanted { ProbeTime::At(self.tail_probe_at(now)) } else { ProbeTime::NEVER };
+        self.probe.deadline = if wanted { self.tail_probe_at(now) } else { Instant::FAR_FUTURE };
     }
 
+    /// When the next probe leaves; the far future if the retransmission timer expires before.
     #[inline]
     fn tail_probe_at(&self, now: Instant) -> Instant {
         let srtt = self.rto.estimator().srtt();
@@ -140,20 +181,59 @@ impl Flight {
             // Without a sample the timeout of both is the initial one.
             return self.rto.deadline();
         }
-        // A single segment may wait for the peer's delayed acknowledgement.
-        let single = self.flight_size() <= u64::from(self.smss);
-        let slack = if single { PEER_ACK_DELAY_MAX } else { PROBE_SLACK };
-        (now + (srtt + srtt + slack)).min(self.rto.deadline())
+        if self.probe.is_first() {
+            // A single segment may wait for the peer's delayed acknowledgement.
+            let single = self.flight_size() <= u64::from(self.smss);
+            let slack = if single { PEER_ACK_DELAY_MAX } else { PROBE_SLACK };
+            return (now + (srtt + srtt + slack)).min(self.rto.deadline());
+        }
+        let doubled = (srtt + srtt + PROBE_SLACK).saturating_mul(1 << self.probe.unanswered.min(31));
+        let at = now + doubled;
+        if at < self.rto.deadline() { at } else { Instant::FAR_FUTURE }
     }
 
-    /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says of the probe that is out. One of just what the probe
+    /// Whether the probe's time has come. The first goes in place of a timeout that is due as well (RFC 8985 §7.3), a
+    /// later one does not.
+    pub(super) fn is_probe_due(&self, now: Instant) -> bool {
+        self.probe.deadline() <= now && (self.probe.is_first() || self.rto.deadline() > now)
+    }
+
+    /// The probe's time has come.
+    pub(super) fn on_probe_timer(&mut self, call: &mut Call<'_>, window_open: bool) {
+        self.probe.fire();
+        if self.probe.is_first() {
+            // RFC 8985 §7.3: the retransmission timer starts again.
+            self.rto.stop();
+            self.run_timer(call, window_open);
+        }
+    }
+
+    /// The probe, if one is due: the last segment again, whatever the congestion window says (RFC 8985 §7.3).
+    // Deviation from RFC 8985 §7.3: new data is not preferred. What the probe asks is mostly whether an acknowledgement was
+    // lost; a receiver delays the answer to one new segment by 40 ms and more, that to a repeated one not at all, and
+    // its D-SACK tells that nothing was lost.
+    pub(super) fn choose_tail_probe(&mut self) -> Option<Chosen> {
+        if !self.probe.take_due() {
+            return None;
+        }
+        let held = self.holds_retransmissions();
+        let segment = if held { self.scoreboard.first_segment() } else { self.scoreboard.last_segment() };
+        let (start, end) = self.within_smss(segment?);
+        self.probe.on_sent(end);
+        Some(Chosen { start, end, reason: SendReason::TailProbe })
+    }
+
+    /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says of the probes that are out. One of just what they
     /// repeated leaves it undecided whether that had been lost.
     #[inline]
     pub(super) fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, flight_size: u64) {
-        let Some(end) = self.probe.end_seq.filter(|&end| self.una >= end) else { return };
-        if self.probe.is_settled_by(end, seen.reported) {
-            self.probe.settle();
-        } else if self.una > end {
+        self.probe.on_answer();
+        let end = self.probe.end;
+        if !self.probe.is_undecided() || self.una < end {
+            return;
+        }
+        self.probe.take_report(seen.reported);
+        if self.una > end && self.probe.is_undecided() {
             self.probe.settle();
             self.take_repaired_loss(call, seen.outcome, end, flight_size);
         }
@@ -179,9 +259,9 @@ impl Flight {
         self.end_episode_if_done(call);
     }
 
-    /// Whether a probe is out whose answer is awaited.
+    /// Whether a probe is out of which it is open whether it repaired a loss.
     #[inline]
     pub(crate) fn awaits_probe_answer(&self) -> bool {
-        self.probe.end_seq.is_some()
+        self.probe.is_undecided()
     }
 }

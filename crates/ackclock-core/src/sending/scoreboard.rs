@@ -510,6 +510,13 @@ impl Scoreboard {
             .then(|| (last.start.max(end.back(u64::from(last.segment))), end))
     }
 
+    /// The first segment, if it is neither held by the peer nor waits to be sent again.
+    pub(super) fn first_segment(&self) -> Option<(Position, Position)> {
+        let first = self.records.front()?;
+        (first.condition == Condition::Outstanding)
+            .then(|| (first.start, first.end.min(first.start + u64::from(first.segment))))
+    }
+
     fn extend_order(&mut self, at: Instant, start: Position, end: Position) {
         match self.order.back_mut() {
             Some(last) if last.0 == at && last.2 == start && end.since(last.1) <= Self::RECORD_MAX => {

@@ -67,19 +67,21 @@ impl Flight {
     /// a lost tail.
     #[inline]
     pub(crate) fn next_resend(&mut self, call: &mut Call<'_>, offer: &Offer) -> Option<Chosen> {
-        if self.scoreboard.lost() > 0
-            && let Some(chosen) = self.choose_lost(call, offer)
-        {
-            return Some(chosen);
+        if self.scoreboard.lost() == 0 || self.holds_retransmissions() {
+            // All may have been acknowledged since the probe was decided on: then new data goes.
+            return self.choose_tail_probe();
         }
-        // All may have been acknowledged since the probe was decided on: then new data goes.
-        if self.probe.take_due() { self.choose_tail_probe() } else { None }
+        if self.probe.is_due() {
+            self.episode.force();
+        }
+        let chosen = self.choose_lost(call, offer)?;
+        if self.probe.take_due() {
+            self.probe.count();
+        }
+        Some(chosen)
     }
 
     fn choose_lost(&mut self, call: &mut Call<'_>, offer: &Offer) -> Option<Chosen> {
-        if self.history.as_ref().is_some_and(|history| history.undo.holds_retransmissions()) {
-            return None;
-        }
         let smss = u64::from(self.smss);
         let room = self.room();
         if room < smss && !self.episode.is_forced() {
@@ -101,14 +103,10 @@ impl Flight {
         Some(chosen)
     }
 
-    /// The last segment again, whatever the congestion window says (RFC 8985 §7.3).
-    // Deviation from RFC 8985 §7.3: new data is not preferred. What the probe asks is mostly whether an acknowledgement was
-    // lost; a receiver delays the answer to one new segment by 40 ms and more, that to a repeated one not at all, and
-    // its D-SACK tells that nothing was lost.
-    fn choose_tail_probe(&mut self) -> Option<Chosen> {
-        let (start, end) = self.within_smss(self.scoreboard.last_segment()?);
-        self.probe.on_sent(end);
-        Some(Chosen { start, end, reason: SendReason::TailProbe })
+    /// While F-RTO judges a timeout, nothing but its first segment goes out again (RFC 5682).
+    #[inline]
+    pub(super) fn holds_retransmissions(&self) -> bool {
+        self.history.as_ref().is_some_and(|history| history.undo.holds_retransmissions())
     }
 
     /// What RFC 6675 lets go when nothing is known to be lost and new data cannot.
@@ -123,7 +121,7 @@ impl Flight {
     }
 
     /// The end of a segment that was sent when the path took larger ones.
-    fn within_smss(&self, (start, end): (Position, Position)) -> (Position, Position) {
+    pub(super) fn within_smss(&self, (start, end): (Position, Position)) -> (Position, Position) {
         (start.max(end.back(u64::from(self.smss))), end)
     }
 
@@ -168,7 +166,8 @@ impl Flight {
         }
         self.control.on_sent(&Sent { now, bytes, in_flight, retransmission });
         self.trace_window(call, WindowCause::Sent);
-        if matches!(reason, SendReason::Retransmission | SendReason::Rescue | SendReason::TailProbe) {
+        let first_probe = reason == SendReason::TailProbe && self.probe.was_first();
+        if first_probe || matches!(reason, SendReason::Retransmission | SendReason::Rescue) {
             // The timer measures from the retransmission (RFC 6298 §5.1; 5.6 after a timeout).
             self.rto.stop();
         }
