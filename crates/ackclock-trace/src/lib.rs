@@ -11,3 +11,4 @@ pub mod graphs;
 pub mod report;
 #[cfg(test)]
 mod testing;
+pub mod theory;
