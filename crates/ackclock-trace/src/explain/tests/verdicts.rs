@@ -136,6 +136,25 @@ fn where_packets_are_lost_no_verdict_is_refuted() {
 }
 
 #[test]
+fn repetitions_that_no_report_refutes_are_those_of_what_was_lost() {
+    let reorder = Some(Reordering { share: Share::per_million(2000), by: Span::millis(60) });
+    let there = Direction { reorder, ..path().loss(Loss::Independent(Share::per_million(5000))) };
+    let mut traffic = TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(10_000_000)));
+    traffic.tcp = TcpSettings::default().traced();
+    let scenario = Scenario::new(Span::seconds(600)).host("a").host("b");
+    let scenario = scenario.asymmetric("a", "b", there, path()).traffic(traffic);
+    let (report, trace) = crate::testing::traced(&scenario, None);
+    let account = account(&trace.sources[0]);
+    let lost = report.link("a-b:there").expect("the link").dropped();
+    let (verdicts, bytes) = refuted(&account);
+    assert!(lost >= 20 && verdicts >= 4, "{lost} lost, {verdicts} refuted");
+    // All of them are full segments. Where the repetition of an earlier one brought a newer timestamp, PAWS drops what comes
+    // late, and its repetition was needed after all.
+    let needed = (account.again.bytes - bytes) / 1448;
+    assert!((lost..=lost + lost / 8).contains(&needed), "{needed} segments for {lost} lost: {account:#?}");
+}
+
+#[test]
 fn losses_of_a_paced_sender_wait_for_their_turn_after_a_timer() {
     let tcp = TcpSettings::default().traced();
     let lossy = path().loss(Loss::Independent(Share::percent(2)));
