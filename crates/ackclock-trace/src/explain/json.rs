@@ -21,7 +21,10 @@ impl Account {
         let waiting: BTreeMap<&str, f64> =
             self.waits.time.iter().map(|(what, time)| (what.name(), time.as_secs_f64())).collect();
         let round_trip = self.round_trips.range.map(|(least, mean, most)| {
-            json!({ "min": least.as_secs_f64(), "mean": mean.as_secs_f64(), "max": most.as_secs_f64() })
+            json!({
+                "min": least.as_secs_f64(), "mean": mean.as_secs_f64(), "max": most.as_secs_f64(),
+                "samples": self.round_trips.count,
+            })
         });
         let (late, latest) = self.waits.late;
         json!({

@@ -43,6 +43,8 @@ pub enum SetRate {
 /// The samples of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct RoundTrips {
+    /// How many there are.
+    pub count: u64,
     /// The smallest, the mean and the largest.
     pub range: Option<(Duration, Duration, Duration)>,
     /// Those far from the others, in the order of time.
@@ -144,7 +146,7 @@ impl Walk {
         };
         let mean = samples.sum::<Duration>().div_f64(self.samples.len() as f64);
         let far = (0..self.samples.len()).filter_map(|index| self.judge(index)).collect();
-        RoundTrips { range: Some((least, mean, most)), far }
+        RoundTrips { count: self.samples.len() as u64, range: Some((least, mean, most)), far }
     }
 
     /// The sample, if it is far from those around it.

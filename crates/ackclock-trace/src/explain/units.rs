@@ -20,6 +20,15 @@ pub(super) fn counted(counts: &BTreeMap<&'static str, u64>) -> String {
     words.join(", ")
 }
 
+/// One, one and another, one, another and a third.
+pub(super) fn listed(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 pub(super) fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
@@ -66,7 +75,7 @@ pub(super) fn rate(bytes_per_second: f64) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::{percent, span};
+    use super::{listed, percent, span};
 
     #[test]
     fn share_that_would_round_to_nothing_is_none() {
@@ -82,5 +91,11 @@ mod tests {
         for (time, shown) in [(1, "1 ns"), (999, "999 ns"), (1000, "1 µs"), (1_000_000, "1.0 ms")] {
             assert_eq!(span(Duration::from_nanos(time)), shown);
         }
+    }
+
+    #[test]
+    fn list_has_an_and_before_its_last() {
+        let items = ["x", "y", "z"].map(str::to_owned);
+        assert_eq!([0, 1, 2, 3].map(|count| listed(&items[..count])), ["", "x", "x and y", "x, y and z"]);
     }
 }

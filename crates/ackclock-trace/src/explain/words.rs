@@ -6,7 +6,7 @@ use super::account::{Account, account};
 use super::acks::STRETCHED;
 use super::allowed::Allowed;
 use super::samples::{FarSample, RoundTrips, SetRate};
-use super::units::{clock, counted, percent, plural, rate, size, span, times};
+use super::units::{clock, counted, listed, percent, plural, rate, size, span, times};
 use super::verdicts::{Held, Verdicts};
 use super::waits::{Silence, Waiting};
 use crate::file::{Source, TracedSource};
@@ -85,7 +85,7 @@ fn wait_words(what: Waiting) -> &'static str {
         Waiting::Cwnd => "the congestion window was full: it waited for acknowledgements",
         Waiting::Recovery => "it recovered from losses, and was allowed no more than it sent",
         Waiting::Timeout => "it waited in silence for a retransmission timer to run out",
-        Waiting::TailProbe => "it waited in silence for the time of a tail probe (RFC 8985 §7)",
+        Waiting::TailProbe => "it waited in silence until a tail probe was due (RFC 8985 §7)",
         Waiting::Pacing => "it waited for its turn at the pacing rate",
         Waiting::SmallSegment => "it held a small segment back (Nagle's algorithm, or a cork)",
         Waiting::Closing => {
@@ -202,30 +202,31 @@ fn round_trips(round_trips: &RoundTrips) -> Vec<String> {
     };
     let far = &round_trips.far;
     if let Some(farthest) = far.iter().max_by(|one, other| times_off(one).total_cmp(&times_off(other))) {
-        let lie = plural(
-            far.len() as u64,
-            "round-trip sample lies far from those around it",
-            "round-trip samples lie far from those around them; the farthest",
-        );
+        let (far, count) = (far.len(), round_trips.count);
+        let lie = match far {
+            1 => format!("1 of {count} round-trip samples lies far from those around it"),
+            _ => format!("{far} of {count} round-trip samples lie far from those around them; the farthest"),
+        };
         said.push(format!("{lie}: {}.", far_words(farthest)));
     }
     said
 }
 
 fn far_words(far: &FarSample) -> String {
-    let srtt = far.srtt.map_or(String::new(), |srtt| format!(" a smoothed round trip of {},", span(srtt)));
-    let speed = match far.rate {
-        Some(SetRate::Pacing(speed)) => format!(" and a pacing rate of {}", rate(speed as f64)),
-        Some(SetRate::Bandwidth(speed)) => format!(" and a bandwidth estimate of {}", rate(speed as f64)),
-        None => String::new(),
-    };
+    let srtt = far.srtt.map(|srtt| format!("a smoothed round trip of {}", span(srtt)));
+    let rto = format!("a timeout of {}", span(far.rto));
+    let speed = far.rate.map(|speed| match speed {
+        SetRate::Pacing(speed) => format!("a pacing rate of {}", rate(speed as f64)),
+        SetRate::Bandwidth(speed) => format!("a bandwidth estimate of {}", rate(speed as f64)),
+    });
+    let left: Vec<String> = [srtt, Some(rto), speed].into_iter().flatten().collect();
     format!(
-        "{} at {}, from the acknowledgement of all before byte {}, where {} was usual; it left{srtt} a timeout of {}{speed}",
+        "{} at {}, from the acknowledgement of all before byte {}, where {} was usual; it left {}",
         span(far.sample),
         clock(far.at),
         far.ack,
         span(far.usual),
-        span(far.rto),
+        listed(&left),
     )
 }
 

@@ -44,7 +44,7 @@ fn silence_before_a_probe_is_apart_from_that_before_a_timeout() {
     assert_eq!(account.to_json()["tail_probes"]["silences"][0]["silence"], 0.08);
     let said = sentence(&probed(), "tail probe was sent");
     assert!(said.starts_with("1 tail probe was sent after 80.0 ms of silence altogether"), "{said}");
-    let said = sentence(&probed(), "for the time of a tail probe");
+    let said = sentence(&probed(), "until a tail probe was due");
     assert!(said.starts_with("26.7 % of the time (80.0 ms)"), "{said}");
 }
 
