@@ -1,6 +1,6 @@
 //! Goal: what theory allows stands beside what was reached, for controllers and connections that the theory is about.
 
-use ackclock_sim::scenario::Loss;
+use ackclock_sim::scenario::{Loss, Reordering};
 use ackclock_sim::units::Share;
 
 use super::*;
@@ -56,6 +56,37 @@ fn nothing_is_said_after_few_losses_or_where_the_peer_sets_the_pace() {
     assert!(rare.allowed.is_none() && rare.episodes < REDUCTIONS_MIN && rare.again.bytes > 0, "{rare:?}");
     let narrow = account(&through("reno", 8_000, 100));
     assert!(narrow.allowed.is_none() && narrow.episodes >= REDUCTIONS_MIN, "{narrow:?}");
+}
+
+#[test]
+fn timeouts_are_reductions_whose_silence_no_formula_counts() {
+    let tcp = TcpSettings::profile("reno-1990").traced();
+    let lossy = path().loss(Loss::Independent(Share::percent(8)));
+    let source = transfer(2_000_000, tcp, TcpSettings::default(), [lossy, path()]).remove(0);
+    let account = account(&source);
+    let allowed = account.allowed.unwrap_or_else(|| panic!("{account:#?}"));
+    let in_a_row = account.waits.timeouts.iter().filter(|silence| silence.count > 1).count() as u64;
+    assert!(in_a_row > 0, "{account:#?}");
+    assert_eq!(allowed.timeouts + in_a_row, account.waits.timeouts.len() as u64);
+    assert!(
+        allowed.timeouts > 3 && allowed.reductions == account.episodes + allowed.timeouts,
+        "{account:#?}"
+    );
+    assert!(allowed.reached < allowed.own(), "{allowed:?}");
+    let said = sentence(&source, "In theory");
+    assert!(said.ends_with("timeouts are among the reductions; their silence is in no formula."), "{said}");
+}
+
+#[test]
+fn reductions_that_were_taken_back_do_not_count() {
+    let reorder = Some(Reordering { share: Share::percent(1), by: Span::millis(60) });
+    let there = Direction { reorder, ..path().loss(Loss::Independent(Share::percent(1))) };
+    let tcp = TcpSettings::default();
+    let account = account(&transfer(5_000_000, tcp.clone().traced(), tcp, [there, path()]).remove(0));
+    let undone: u64 = account.verdicts.undone.values().sum();
+    let allowed = account.allowed.unwrap_or_else(|| panic!("{account:#?}"));
+    assert!(undone > 3, "{account:#?}");
+    assert_eq!(allowed.reductions, account.episodes + allowed.timeouts - undone);
 }
 
 #[test]

@@ -44,6 +44,7 @@ fn loss_that_a_timer_found_waits_for_what_the_trace_names() {
 fn loss_that_goes_out_at_once_has_not_waited() {
     let again = sent(SendReason::Retransmission, 1, 1000);
     assert_eq!(found(&[(100, again), (100, limited(Limit::Recovery)), (140, acked(2001))]), Held::default());
+    assert_eq!(found(&[(100, limited(Limit::Pacing)), (100, again)]), Held::default(), "no time has passed");
     // One that an acknowledgement finds is no timer's.
     let entries = [(at(0), acked(1)), (at(0), sent(SendReason::NewData, 1, 1000)), (at(90), LOST)];
     let rest = [(at(90), limited(Limit::Pacing)), (at(99), again)];
@@ -79,6 +80,32 @@ fn verdict_that_a_dsack_refutes_is_charged_to_its_rule_once() {
     // What is reported a second time, the network doubled.
     assert_eq!(rule(&reported(&[first, first])), Some(Refuted { verdicts: 1, bytes: 1000 }));
     assert_eq!(rule(&reported(&[middle, first, second])), Some(Refuted { verdicts: 1, bytes: 2000 }));
+}
+
+#[test]
+fn bytes_declared_lost_twice_are_charged_to_the_last_verdict_first() {
+    let lost = |rule, start, end| Entry::Lost { rule, start, end };
+    let begin = [
+        (at(0), acked(1)),
+        (at(0), sent(SendReason::NewData, 1, 3000)),
+        (at(50), lost(LossRule::LaterDelivered, 1, 3001)),
+        (at(50), sent(SendReason::Retransmission, 1, 3000)),
+        (at(300), lost(LossRule::Timeout, 1001, 2001)),
+        (at(300), sent(SendReason::Retransmission, 1001, 1000)),
+    ];
+    let bytes = |reports: &[(u32, u32)]| {
+        let mut entries = begin.to_vec();
+        for &(left, right) in reports {
+            entries.extend([(at(400), acked(3001)), (at(400), sacked(left, right))]);
+        }
+        let refuted = account(&traced("cubic", &[], &entries)).verdicts.refuted;
+        ["later-delivered", "timeout"].map(|rule| refuted.get(rule).map_or(0, |refuted| refuted.bytes))
+    };
+    let all = (1, 3001);
+    assert_eq!(bytes(&[all]), [2000, 1000]);
+    assert_eq!(bytes(&[all, (2001, 3001)]), [2000, 1000], "both copies of it are accounted for");
+    assert_eq!(bytes(&[all, (1001, 2001)]), [3000, 1000]);
+    assert_eq!(bytes(&[all, all, all]), [3000, 1000]);
 }
 
 #[test]
