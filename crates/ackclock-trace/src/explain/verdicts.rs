@@ -149,7 +149,9 @@ impl Walk {
 
     /// Nothing more leaves in this turn: what a timer found waits.
     fn hold_back(&mut self) {
-        let by = self.limit.unwrap_or(Limit::Recovery);
+        // A connection that holds data to be lost and may not send it says one of these. Where another limit stands, it was
+        // not asked yet for what it has to send: packets were waiting that the driver took in first.
+        let Some(by @ (Limit::Recovery | Limit::Pacing)) = self.limit else { return };
         for found in &mut self.found {
             found.held_by.get_or_insert(by);
         }

@@ -33,11 +33,25 @@ fn loss_that_a_timer_found_waits_for_what_the_trace_names() {
     let held = found(&[(100, limited(Limit::Pacing)), (107, again)]);
     assert_eq!((held.losses(), held.by.get("pacing"), held.never), (1, Some(&1), 0));
     assert_eq!((held.time, held.longest), (7 * MS, Some((at(100), 7 * MS))));
-    // Nothing new is said of what limits: it is what it was.
-    let held = found(&[(103, Entry::Received { flags: 0x10, seq: 1, len: 0 }), (103, again)]);
-    assert_eq!((held.losses(), held.by.get("cwnd"), held.time), (1, Some(&1), 3 * MS));
+    let held = found(&[(100, limited(Limit::Recovery)), (120, again)]);
+    assert_eq!((held.losses(), held.by.get("recovery"), held.time), (1, Some(&1), 20 * MS));
     let held = found(&[(100, limited(Limit::Recovery)), (120, acked(2001))]);
     assert_eq!((held.losses(), held.never, held.longest), (1, 1, None));
+}
+
+#[test]
+fn limit_that_stands_already_is_not_said_again() {
+    let entries = [
+        (at(0), acked(1)),
+        (at(0), sent(SendReason::NewData, 1, 1000)),
+        (at(0), limited(Limit::Recovery)),
+        (at(100), fired(Timer::Reordering)),
+        (at(100), LOST),
+        (at(103), Entry::Received { flags: 0x10, seq: 1, len: 0 }),
+        (at(103), sent(SendReason::Retransmission, 1, 1000)),
+    ];
+    let held = account(&traced("cubic", &[], &entries)).verdicts.held;
+    assert_eq!((held.by.get("recovery"), held.time), (Some(&1), 3 * MS));
 }
 
 #[test]
@@ -45,6 +59,9 @@ fn loss_that_goes_out_at_once_has_not_waited() {
     let again = sent(SendReason::Retransmission, 1, 1000);
     assert_eq!(found(&[(100, again), (100, limited(Limit::Recovery)), (140, acked(2001))]), Held::default());
     assert_eq!(found(&[(100, limited(Limit::Pacing)), (100, again)]), Held::default(), "no time has passed");
+    // The driver takes in what has arrived before it asks for what is to leave: the window's limit still stands.
+    let received = Entry::Received { flags: 0x10, seq: 1, len: 0 };
+    assert_eq!(found(&[(101, received), (101, again)]), Held::default());
     // One that an acknowledgement finds is no timer's.
     let entries = [(at(0), acked(1)), (at(0), sent(SendReason::NewData, 1, 1000)), (at(90), LOST)];
     let rest = [(at(90), limited(Limit::Pacing)), (at(99), again)];
