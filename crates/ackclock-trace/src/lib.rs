@@ -9,5 +9,7 @@ pub mod export;
 pub mod file;
 pub mod graphs;
 pub mod report;
+mod stream;
 #[cfg(test)]
 mod testing;
+pub mod theory;

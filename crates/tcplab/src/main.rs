@@ -49,6 +49,11 @@ enum Command {
     /// Examine congestion controllers: the checks of the kit, and a fixed list of simulated situations
     Kit(kit_command::Args),
     /// Say where the time of traced connections went, and why a byte was sent again
+    ///
+    /// For each connection: what it waited for, timeouts and tail probes apart; which rules declared losses, what held the
+    /// repair back, and which verdicts the peer refuted; round-trip samples far from the others and what they set; how many
+    /// segments an acknowledgement covers; and, for Reno, NewReno and CUBIC, what loss and round trip allow in theory beside
+    /// what was reached.
     Explain(explain::Args),
     /// Turn a trace into graphs (a page, SVG, PNG), a packet capture, CSV or JSON lines
     Convert(convert::Args),

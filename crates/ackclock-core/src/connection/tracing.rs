@@ -14,6 +14,7 @@ impl Connection {
     pub fn set_trace(&mut self, now: Instant, config: Option<TraceConfig>) {
         self.own_tcp().trace = config;
         self.trace = Trace::new(config, self.snd.iss);
+        self.trace.note(now, Entry::SegmentSize { bytes: self.flight.smss() });
         self.trace.window(now, WindowCause::Start, self.flight.controller(), self.flight.rtt().srtt());
         self.trace_timers(now);
     }

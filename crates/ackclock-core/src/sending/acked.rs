@@ -93,6 +93,10 @@ impl Flight {
             if seen.bare && seen.same_window {
                 self.probe.on_duplicate(seen.ack, seen.reported(), !seen.sack.is_empty());
             }
+            if seen.reported().is_some() {
+                // The last of a stream is reported as received twice when nothing is outstanding any more.
+                call.trace.acked(call.now, seen.ack, false, seen.window, seen.sack);
+            }
             self.take_duplicate_report(call, seen);
             return false;
         }

@@ -146,6 +146,7 @@ impl Flight {
         // RFC 5681 §3.1: after a lost SYN or SYN,ACK the initial window is one segment. RFC 6928 otherwise.
         let initial_window = if clean { control::initial_window(call.tcp, smss) } else { u64::from(smss) };
         self.control.start(call.tcp, &Start { smss, initial_window, now: call.now });
+        call.trace.note(call.now, Entry::SegmentSize { bytes: smss });
         self.trace_window(call, WindowCause::Start);
         self.rto.establish(clean);
         self.delivery.restart(call.now);
@@ -260,6 +261,9 @@ impl Flight {
 
     /// Another segment size holds from now on.
     pub(crate) fn set_smss(&mut self, call: &mut Call<'_>, smss: u32) {
+        if smss != self.smss {
+            call.trace.note(call.now, Entry::SegmentSize { bytes: smss });
+        }
         self.smss = smss;
         self.control.on_mss_change(smss);
         self.trace_window(call, WindowCause::SegmentSize);

@@ -115,6 +115,11 @@ pub enum Entry {
         /// The byte after the last.
         end: u32,
     },
+    /// The segment size is known, or changed.
+    SegmentSize {
+        /// Payload of a full segment (RFC 5681's SMSS less the options of every segment).
+        bytes: u32,
+    },
     /// The last reduction of the window was taken back.
     Undone(UndoRule),
     /// A loss episode ended.
@@ -192,6 +197,7 @@ impl Entry {
             Self::Limited { by, in_flight, unsent } => (kind::LIMITED, by.code(), pair(in_flight, unsent)),
             Self::Window { cause, cwnd, ssthresh } => (kind::WINDOW, cause.code(), pair(cwnd, ssthresh)),
             Self::Lost { rule, start, end } => (kind::LOST, rule.code(), pair(start, end)),
+            Self::SegmentSize { bytes } => (kind::SEGMENT_SIZE, 0, pair(bytes, 0)),
             Self::Undone(rule) => (kind::UNDONE, rule.code(), 0),
             Self::Recovered => (kind::RECOVERED, 0, 0),
             Self::Controller { name, value } => (kind::CONTROLLER, name, value.cast_unsigned()),
@@ -236,6 +242,7 @@ impl Entry {
                 Self::Window { cause: WindowCause::from_code(detail)?, cwnd: first, ssthresh: second }
             }
             kind::LOST => Self::Lost { rule: LossRule::from_code(detail)?, start: first, end: second },
+            kind::SEGMENT_SIZE => Self::SegmentSize { bytes: first },
             kind::UNDONE => Self::Undone(UndoRule::from_code(detail)?),
             kind::RECOVERED => Self::Recovered,
             kind::CONTROLLER => Self::Controller { name: detail, value: record.body().cast_signed() },
@@ -288,6 +295,7 @@ mod kind {
     pub(super) const QUEUE: u8 = 21;
     pub(super) const DROPPED: u8 = 22;
     pub(super) const TOLD: u8 = 23;
+    pub(super) const SEGMENT_SIZE: u8 = 24;
 }
 
 #[cfg(test)]
@@ -312,6 +320,7 @@ mod tests {
             Entry::Limited { by: Limit::NotOpen, in_flight: a, unsent: b },
             Entry::Window { cause: WindowCause::SegmentSize, cwnd: a, ssthresh: b },
             Entry::Lost { rule: LossRule::WindowReopened, start: a, end: b },
+            Entry::SegmentSize { bytes: b },
             Entry::Undone(UndoRule::MinRtt),
             Entry::Recovered,
             Entry::Controller { name: 3, value: i64::MIN },
@@ -330,7 +339,7 @@ mod tests {
         // A kind that is added to one list is missed here if it is not in the other.
         let kinds: std::collections::BTreeSet<u8> =
             entries.iter().map(|entry| entry.encode(Instant::ZERO).kind().0).collect();
-        assert_eq!(kinds, (kind::STATE..=kind::TOLD).collect());
+        assert_eq!(kinds, (kind::STATE..=kind::SEGMENT_SIZE).collect());
     }
 
     #[test]

@@ -1,12 +1,35 @@
 //! Where the time of a connection went, and why single bytes were sent again, in sentences.
+//!
+//! | question | file |
+//! |---|---|
+//! | What did it wait for? | `waits` |
+//! | What was declared lost, what held the repair back, and which verdicts were wrong? | `verdicts` |
+//! | Which round-trip samples are far from the others, and what did they set? | `samples` |
+//! | How many segments does an acknowledgement stand for? | `acks` |
+//! | What do loss and round trip allow in theory? | `allowed`, with [`theory`](crate::theory) |
+//! | What became of one byte? | `byte` |
 
 mod account;
+mod acks;
+mod allowed;
 mod byte;
+mod byte_words;
+mod json;
+mod samples;
+mod units;
+mod verdicts;
+mod waits;
 mod words;
 
-pub use account::{Account, Retransmissions, Waiting, account};
+pub use account::{Account, Retransmissions, account};
+pub use acks::{Acks, OwnAcks, PeerAcks, STRETCHED};
+pub use allowed::{Allowed, GOVERNED_MIN_PERCENT, REDUCTIONS_MIN};
 pub use byte::{Event, history};
-pub use words::{byte_sentences, sentences};
+pub use byte_words::byte_sentences;
+pub use samples::{AROUND, FAR_RANGES, FAR_TIMES, FarSample, RoundTrips, SetRate};
+pub use verdicts::{Held, Refuted, Verdicts};
+pub use waits::{Silence, Waiting, Waits};
+pub use words::sentences;
 
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,14 @@
-//! Accounts and histories in sentences.
+//! Accounts in sentences.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ackclock_core::Instant;
-use ackclock_core::trace::{LossRule, SendReason, UndoRule};
-
-use super::account::{Account, Waiting, account};
-use super::byte::{Event, history};
+use super::account::{Account, account};
+use super::acks::STRETCHED;
+use super::allowed::Allowed;
+use super::samples::{FarSample, RoundTrips, SetRate};
+use super::units::{clock, counted, listed, percent, plural, rate, size, span, times};
+use super::verdicts::{Held, Verdicts};
+use super::waits::{Silence, Waiting};
 use crate::file::{Source, TracedSource};
 
 /// Where the time of a connection went, a sentence each.
@@ -24,40 +25,16 @@ pub fn sentences(source: &TracedSource) -> Vec<String> {
     if source.unknown > 0 {
         said.push(format!("{} records are of kinds that this version does not know.", source.unknown));
     }
-    let mut waits: Vec<(Waiting, Duration)> =
-        account.waiting.iter().map(|(&what, &time)| (what, time)).collect();
-    waits.sort_by_key(|&(_, time)| std::cmp::Reverse(time));
-    said.extend(waits.iter().map(|&(what, time)| wait(what, time, account.duration)));
+    said.extend(waits(&account));
     said.extend(losses(&account));
+    said.extend(held(&account.verdicts.held));
+    said.extend(refuted(&account.verdicts));
     said.extend(timeouts(&account));
-    said.extend(others(&account));
-    said
-}
-
-/// What happened to one byte, a sentence each; none if it was never sent.
-#[must_use]
-pub fn byte_sentences(source: &TracedSource, seq: u32) -> Vec<String> {
-    let events = history(source, seq);
-    let mut said = Vec::new();
-    let mut last_sent: Option<Instant> = None;
-    for (at, event) in events {
-        let when = clock(at);
-        said.push(match event {
-            Event::Sent(reason) => {
-                let since = last_sent.replace(at).map(|before| at.saturating_since(before));
-                let after =
-                    since.map_or(String::new(), |time| format!(", {} after it was sent last", span(time)));
-                format!("{when}: sent{after}: {}.", sent_words(reason))
-            }
-            Event::Lost(rule) => format!("{when}: declared lost: {}.", rule_words(rule)),
-            Event::Sacked => format!("{when}: the peer reports that it holds it, beyond a gap."),
-            Event::Undone(rule) => format!("{when}: the reduction is taken back: {}.", undo_words(rule)),
-            Event::Acked => {
-                let since = last_sent.map_or(Duration::ZERO, |before| at.saturating_since(before));
-                format!("{when}: acknowledged, {} after it was sent last.", span(since))
-            }
-        });
-    }
+    said.extend(probes(&account));
+    said.extend(round_trips(&account.round_trips));
+    said.extend(acks(&account));
+    said.extend(account.allowed.as_ref().map(theory));
+    said.extend(late(account.waits.late));
     said
 }
 
@@ -79,30 +56,50 @@ fn life(source: &TracedSource, account: &Account) -> String {
     )
 }
 
-fn wait(what: Waiting, time: Duration, whole: Duration) -> String {
-    let share = time.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE) * 100.0;
-    let words = match what {
+/// The waits, longest first. Those that would read 0.0 % are one line together, or none.
+fn waits(account: &Account) -> Vec<String> {
+    let whole = account.duration.as_secs_f64();
+    let mut waits: Vec<(Waiting, Duration)> =
+        account.waits.time.iter().map(|(&what, &time)| (what, time)).collect();
+    waits.sort_by_key(|&(_, time)| std::cmp::Reverse(time));
+    let (mut said, mut short) = (Vec::new(), Vec::new());
+    for (what, time) in waits {
+        match percent(time.as_secs_f64(), whole) {
+            Some(share) => said.push(format!("{share} of the time ({}) {}.", span(time), wait_words(what))),
+            None => short.push((what, time)),
+        }
+    }
+    let rest: Duration = short.iter().map(|&(_, time)| time).sum();
+    if let Some(share) = percent(rest.as_secs_f64(), whole) {
+        let names: Vec<&str> = short.iter().map(|(what, _)| what.name()).collect();
+        said.push(format!("{share} of the time ({}) went to other waits: {}.", span(rest), names.join(", ")));
+    }
+    said
+}
+
+fn wait_words(what: Waiting) -> &'static str {
+    match what {
         Waiting::Handshake => "it waited for the handshake",
         Waiting::Application => "it had nothing to send: it waited for the application",
         Waiting::PeerWindow => "the peer's window kept it from sending more",
         Waiting::Cwnd => "the congestion window was full: it waited for acknowledgements",
         Waiting::Recovery => "it recovered from losses, and was allowed no more than it sent",
         Waiting::Timeout => "it waited in silence for a retransmission timer to run out",
+        Waiting::TailProbe => "it waited in silence until a tail probe was due (RFC 8985 §7)",
         Waiting::Pacing => "it waited for its turn at the pacing rate",
         Waiting::SmallSegment => "it held a small segment back (Nagle's algorithm, or a cork)",
         Waiting::Closing => {
             "all had been sent, and it waited for the last acknowledgements or the peer's close"
         }
-    };
-    format!("{share:.1} % of the time ({}) {words}.", span(time))
+    }
 }
 
 fn losses(account: &Account) -> Vec<String> {
     let mut said = Vec::new();
-    if !account.again.rules.is_empty() {
+    if !account.verdicts.declared.is_empty() {
         said.push(format!(
             "Losses were declared by {}; {}, each of which reduced the congestion window.",
-            counted(&account.again.rules),
+            counted(&account.verdicts.declared),
             plural(account.episodes, "loss episode", "loss episodes"),
         ));
     }
@@ -114,114 +111,177 @@ fn losses(account: &Account) -> Vec<String> {
             plural(account.marks, "Congestion Experienced mark was", "Congestion Experienced marks were");
         said.push(format!("{marks} answered as losses are, without one."));
     }
-    if !account.undone.is_empty() {
-        said.push(format!("Reductions that had been wrong were taken back: {}.", counted(&account.undone)));
+    if !account.verdicts.undone.is_empty() {
+        let undone = counted(&account.verdicts.undone);
+        said.push(format!("Reductions that had been wrong were taken back: {undone}."));
     }
     said
 }
 
-fn timeouts(account: &Account) -> Vec<String> {
-    let Some(&(at, silence, count)) = account.timeouts.iter().max_by_key(|(_, silence, _)| *silence) else {
-        return Vec::new();
+fn held(held: &Held) -> Option<String> {
+    let found = plural(
+        held.losses(),
+        "loss that a timer found could not be repaired at once",
+        "losses that timers found could not be repaired at once",
+    );
+    let by = counted(&held.by);
+    let waited = held.longest.map_or(String::new(), |(at, longest)| match held.losses() - held.never {
+        1 => format!("; its first retransmission left {} later (found at {})", span(longest), clock(at)),
+        _ => format!(
+            "; until the first retransmission of each {} passed altogether, {} at most (found at {})",
+            span(held.time),
+            span(longest),
+            clock(at)
+        ),
+    });
+    let never = match held.never {
+        0 => String::new(),
+        never => format!(
+            "; {never} never went, because the data was acknowledged or the verdict taken back before"
+        ),
     };
-    let total: Duration = account.timeouts.iter().map(|(_, silence, _)| *silence).sum();
-    let number = account.timeouts.len() as u64;
-    vec![format!(
-        "{} after {} of silence altogether; the longest at {} after {}, number {count} in a row.",
+    (held.losses() > 0).then(|| format!("{found}, held back by {by}{waited}{never}."))
+}
+
+fn refuted(verdicts: &Verdicts) -> Option<String> {
+    let all = &verdicts.refuted;
+    let count: u64 = all.values().map(|refuted| refuted.verdicts).sum();
+    let rules: Vec<String> = all
+        .iter()
+        .map(|(rule, refuted)| format!("{rule} ({}, {})", times(refuted.verdicts), size(refuted.bytes)))
+        .collect();
+    let verdicts = plural(
+        count,
+        "verdict was wrong, as the peer's D-SACK",
+        "verdicts were wrong, as the peer's D-SACKs",
+    );
+    let told = if count == 1 { "tells" } else { "tell" };
+    (count > 0).then(|| format!("{verdicts} {told}: {}.", rules.join(", ")))
+}
+
+fn timeouts(account: &Account) -> Option<String> {
+    let (number, total, longest) = silences(&account.waits.timeouts)?;
+    Some(format!(
+        "{} after {} of silence altogether; the longest at {} after {}, number {} in a row.",
         plural(number, "retransmission timer ran out", "retransmission timers ran out"),
         span(total),
-        clock(at),
-        span(silence),
-    )]
+        clock(longest.at),
+        span(longest.lasted),
+        longest.count,
+    ))
 }
 
-fn others(account: &Account) -> Vec<String> {
-    let mut said = Vec::new();
-    if let Some((least, mean, most)) = account.round_trip {
-        let (least, mean, most) = (span(least), span(mean), span(most));
-        said.push(format!("Round trips took {least} at least, {mean} on average, {most} at most."));
-    }
-    if account.late.0 > 0 {
-        let late = plural(account.late.0, "timer ran out", "timers ran out");
-        said.push(format!("{late} more than a millisecond late, by up to {}.", span(account.late.1)));
+fn probes(account: &Account) -> Option<String> {
+    let (number, total, longest) = silences(&account.waits.probes)?;
+    let needless = match account.verdicts.needless_probes {
+        0 => String::new(),
+        needless => format!("; {needless} repeated what had arrived, as the peer reported"),
+    };
+    Some(format!(
+        "{} after {} of silence altogether; the longest silence ended at {} after {}{needless}.",
+        plural(number, "tail probe was sent", "tail probes were sent"),
+        span(total),
+        clock(longest.at),
+        span(longest.lasted),
+    ))
+}
+
+/// How many there are, how long they lasted together, and the longest.
+fn silences(silences: &[Silence]) -> Option<(u64, Duration, Silence)> {
+    let longest = silences.iter().max_by_key(|silence| silence.lasted)?;
+    Some((silences.len() as u64, silences.iter().map(|silence| silence.lasted).sum(), *longest))
+}
+
+fn round_trips(round_trips: &RoundTrips) -> Vec<String> {
+    let Some((least, mean, most)) = round_trips.range else { return Vec::new() };
+    let (least, mean, most) = (span(least), span(mean), span(most));
+    let mut said = vec![format!("Round trips took {least} at least, {mean} on average, {most} at most.")];
+    let times_off = |far: &&FarSample| {
+        let ratio = far.sample.as_secs_f64() / far.usual.as_secs_f64().max(1e-9);
+        if ratio < 1.0 { 1.0 / ratio.max(1e-9) } else { ratio }
+    };
+    let far = &round_trips.far;
+    if let Some(farthest) = far.iter().max_by(|one, other| times_off(one).total_cmp(&times_off(other))) {
+        let (far, count) = (far.len(), round_trips.count);
+        let lie = match far {
+            1 => format!("1 of {count} round-trip samples lies far from those around it"),
+            _ => format!("{far} of {count} round-trip samples lie far from those around them; the farthest"),
+        };
+        said.push(format!("{lie}: {}.", far_words(farthest)));
     }
     said
 }
 
-fn sent_words(reason: SendReason) -> &'static str {
-    match reason {
-        SendReason::NewData => "new data",
-        SendReason::Retransmission => "a retransmission of what had been declared lost",
-        SendReason::Rescue => {
-            "a rescue, since nothing else could be sent during recovery (RFC 6675, NextSeg (3) and (4))"
-        }
-        SendReason::TailProbe => "a probe for a lost tail (RFC 8985 §7)",
-        SendReason::WindowProbe => "a probe of a window too small to send into",
-        other => other.name(),
+fn far_words(far: &FarSample) -> String {
+    let srtt = far.srtt.map(|srtt| format!("a smoothed round trip of {}", span(srtt)));
+    let rto = format!("a timeout of {}", span(far.rto));
+    let speed = far.rate.map(|speed| match speed {
+        SetRate::Pacing(speed) => format!("a pacing rate of {}", rate(speed as f64)),
+        SetRate::Bandwidth(speed) => format!("a bandwidth estimate of {}", rate(speed as f64)),
+    });
+    let left: Vec<String> = [srtt, Some(rto), speed].into_iter().flatten().collect();
+    format!(
+        "{} at {}, from the acknowledgement of all before byte {}, where {} was usual; it left {}",
+        span(far.sample),
+        clock(far.at),
+        far.ack,
+        span(far.usual),
+        listed(&left),
+    )
+}
+
+fn acks(account: &Account) -> Vec<String> {
+    let mut said = Vec::new();
+    let (acks, peer) = (&account.acks, &account.acks.peer);
+    if let Some(mean) = acks.covered() {
+        let stretched = match (peer.stretched, percent(peer.stretched as f64, peer.acks as f64)) {
+            (0, _) => format!("none covered more than {STRETCHED}"),
+            (_, Some(share)) => format!("{share} covered more than {STRETCHED}"),
+            (few, None) => format!("{few} of {} covered more than {STRETCHED}", peer.acks),
+        };
+        said.push(format!(
+            "An acknowledgement of the peer covered {mean:.1} segments on average, {} at most; {stretched}.",
+            peer.most
+        ));
     }
-}
-
-fn rule_words(rule: LossRule) -> &'static str {
-    match rule {
-        LossRule::DuplicateAcks => "three duplicate acknowledgements (RFC 5681 §3.2)",
-        LossRule::SackEvidence => "the peer holds enough that was sent after it (RFC 6675 §4)",
-        LossRule::LaterDelivered => {
-            "something sent later was delivered a reordering window before (RFC 8985 §6)"
-        }
-        LossRule::TailProbe => "the probe of the tail was answered as the only copy (RFC 8985 §7.4)",
-        LossRule::PartialAck => "an acknowledgement during recovery ended before it (RFC 6582 §3.2)",
-        LossRule::OverdueAtDuplicate => {
-            "it was older than the fine timeout when a duplicate acknowledgement came (Vegas)"
-        }
-        LossRule::OverdueAfterRetransmission => {
-            "it was older than the fine timeout at one of the two acknowledgements after a retransmission (Vegas)"
-        }
-        LossRule::Timeout => "the retransmission timer ran out (RFC 6298 §5)",
-        LossRule::WindowReopened => "it had been sent beyond a window that was closed, and the window opened",
-        LossRule::TooBig => {
-            "a router reported that it could not carry packets of that size (RFC 1191, RFC 8201)"
-        }
-        _ => rule.name(),
+    if let Some(mean) = acks.answered() {
+        said.push(format!(
+            "This end acknowledged {mean:.1} segments at a time on average, counted as the device gave them."
+        ));
     }
+    said
 }
 
-fn undo_words(rule: UndoRule) -> &'static str {
-    match rule {
-        UndoRule::Timestamps => "an echoed timestamp is older than the retransmission (RFC 3522)",
-        UndoRule::Dsack => "all that was sent again is reported as received twice (RFC 3708)",
-        UndoRule::Frto => "acknowledgements came for what the timer had not sent again (RFC 5682)",
-        UndoRule::MinRtt => "the acknowledgement came sooner than the path allows",
-        _ => rule.name(),
-    }
+fn theory(allowed: &Allowed) -> String {
+    let reno = rate(allowed.reno);
+    let allows = match (allowed.cubic, allowed.reno_by_acks) {
+        (Some(cubic), _) => {
+            format!("CUBIC {} (RFC 9438 §5), and Reno {reno} (Mathis et al. 1997)", rate(cubic))
+        }
+        (None, Some((by_acks, per_ack))) => format!(
+            "Reno {reno} if it counts bytes, {} if it counts acknowledgements of {per_ack:.1} segments (Mathis et al. 1997)",
+            rate(by_acks)
+        ),
+        (None, None) => format!("Reno {reno} (Mathis et al. 1997)"),
+    };
+    let timeouts = match allowed.timeouts {
+        0 => String::new(),
+        timeouts => format!(
+            " {} among the reductions; their silence is in no formula.",
+            plural(timeouts, "timeout is", "timeouts are")
+        ),
+    };
+    format!(
+        "In theory {} in {} segments and a round trip of {} allow {allows}; {} was reached, {:.2} times the first.{timeouts}",
+        plural(allowed.reductions, "reduction", "reductions"),
+        allowed.segments,
+        span(allowed.round_trip),
+        rate(allowed.reached),
+        allowed.reached / allowed.own(),
+    )
 }
 
-fn counted(counts: &BTreeMap<&'static str, u64>) -> String {
-    let words: Vec<String> = counts.iter().map(|(name, count)| format!("{name} ({count} times)")).collect();
-    words.join(", ").replace("(1 times)", "(once)")
-}
-
-fn plural(count: u64, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
-}
-
-fn clock(at: Instant) -> String {
-    format!("{:.6} s", at.as_nanos() as f64 / 1e9)
-}
-
-/// A time with the unit that suits it.
-fn span(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    match seconds {
-        _ if seconds >= 1.0 => format!("{seconds:.2} s"),
-        _ if seconds >= 1e-3 => format!("{:.1} ms", seconds * 1e3),
-        _ => format!("{:.0} µs", seconds * 1e6),
-    }
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..10_000 => format!("{bytes} bytes"),
-        10_000..10_000_000 => format!("{:.1} KB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
-    }
+fn late((count, most): (u64, Duration)) -> Option<String> {
+    let late = plural(count, "timer ran out", "timers ran out");
+    (count > 0).then(|| format!("{late} more than a millisecond late, by up to {}.", span(most)))
 }

@@ -64,6 +64,7 @@ pub fn fields(source: &Source, entry: &Entry) -> (&'static str, Vec<(&'static st
         Entry::Lost { rule, start, end } => {
             ("lost", vec![("what", text(rule.name())), ("seq", number(start)), ("end", number(end))])
         }
+        Entry::SegmentSize { bytes } => ("segment-size", vec![("bytes", number(bytes))]),
         Entry::Undone(rule) => ("undone", vec![("what", text(rule.name()))]),
         Entry::Recovered => ("recovered", vec![]),
         Entry::Controller { name, value } => {

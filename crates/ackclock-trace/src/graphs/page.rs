@@ -57,8 +57,10 @@ fn overview(trace: &Trace, page: &mut Html) {
 fn row(number: usize, source: &TracedSource) -> Vec<String> {
     let account = explain::account(source);
     let kilobytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e3);
-    let round_trip =
-        account.round_trip.map_or(String::new(), |(_, mean, _)| format!("{:.1}", mean.as_secs_f64() * 1e3));
+    let round_trip = account
+        .round_trips
+        .range
+        .map_or(String::new(), |(_, mean, _)| format!("{:.1}", mean.as_secs_f64() * 1e3));
     let (most, share) = longest_wait(&account);
     vec![
         number.to_string(),
@@ -66,7 +68,7 @@ fn row(number: usize, source: &TracedSource) -> Vec<String> {
         format!("{:.3}", account.duration.as_secs_f64()),
         kilobytes(account.bytes_sent),
         kilobytes(account.again.bytes),
-        account.timeouts.len().to_string(),
+        account.waits.timeouts.len().to_string(),
         round_trip,
         most,
         share,
@@ -74,7 +76,7 @@ fn row(number: usize, source: &TracedSource) -> Vec<String> {
 }
 
 fn longest_wait(account: &Account) -> (String, String) {
-    let Some((what, time)) = account.waiting.iter().max_by_key(|(_, time)| **time) else {
+    let Some((what, time)) = account.waits.time.iter().max_by_key(|(_, time)| **time) else {
         return (String::new(), String::new());
     };
     let share = time.as_secs_f64() / account.duration.as_secs_f64().max(f64::MIN_POSITIVE);

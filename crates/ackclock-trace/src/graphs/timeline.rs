@@ -6,6 +6,7 @@ use ackclock_core::Instant;
 use ackclock_core::trace::{Entry, LossRule, SendReason, Timer, WindowCause};
 
 use crate::file::TracedSource;
+use crate::stream::{extend, most_common};
 
 /// Data that left: a segment, or a train of them.
 #[derive(Clone, Copy, Debug)]
@@ -104,15 +105,8 @@ impl Timeline {
 
     /// The most common length of what was sent first, in bytes: the segment size, unless trains left.
     pub(super) fn segment_bytes(&self) -> u32 {
-        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-        self.sent
-            .iter()
-            .filter(|sent| !sent.again)
-            .for_each(|sent| *counts.entry(sent.len).or_default() += 1);
-        counts
-            .into_iter()
-            .max_by_key(|&(len, count)| (count, std::cmp::Reverse(len)))
-            .map_or(1, |(len, _)| len.max(1))
+        let lengths = self.sent.iter().filter(|sent| !sent.again).map(|sent| sent.len);
+        most_common(lengths).map_or(1, |len| len.max(1))
     }
 }
 
@@ -181,9 +175,7 @@ impl Walk {
 
     /// Bytes of the stream before a sequence number: it is less than 2^31 from what is acknowledged. The SYN is 0.
     fn extend(&self, seq: u32) -> u64 {
-        let near = self.una + 1;
-        let by = i64::from(seq.wrapping_sub(near as u32).cast_signed());
-        near.saturating_add_signed(by).saturating_sub(1)
+        extend(self.una + 1, seq).saturating_sub(1)
     }
 
     fn sent(&mut self, at: f64, reason: SendReason, seq: u32, len: u32) {

@@ -75,6 +75,34 @@ fn time_is_accounted_for_to_the_last_hundredth() {
     );
 }
 
+/// A long transfer with losses in bursts: each kind of fact is in its account, as a sentence and as JSON.
+#[test]
+fn sentences_and_json_tell_the_same_facts() {
+    let scratch = Scratch::new();
+    let scenario = repository("examples/scenarios/satellite.toml");
+    let trace = scratch.text("satellite.trace");
+    run(&["run", scenario.to_str().unwrap(), "--trace", &trace]).done();
+    let said = run(&["explain", &trace, "--connection", "0"]).done();
+    let list: Vec<Value> = serde_json::from_str(&run(&["explain", &trace, "--json"]).done()).unwrap();
+    let account = &list[0]["account"];
+
+    let (theory, acks) = (&account["theory"], &account["acks"]["of_sent"]);
+    let ratio = theory["ratio"].as_f64().expect("CUBIC has a theory");
+    assert!((0.5..=1.5).contains(&ratio), "{theory}");
+    let counts = format!("In theory {} reductions in {} segments", theory["reductions"], theory["segments"]);
+    let covered = format!("covered {:.1} segments on average", acks["mean"].as_f64().unwrap());
+    let held = format!("{} losses that timers found", account["held_losses"]["count"]);
+    for expected in [counts, covered, held, format!("{ratio:.2} times the first")] {
+        assert!(said.contains(&expected), "no {expected} in {said}");
+    }
+    let probes = account["tail_probes"]["silences"].as_array().unwrap();
+    let silent: f64 = probes.iter().map(|probe| probe["silence"].as_f64().unwrap()).sum();
+    assert!((account["waiting"]["tail-probe"].as_f64().unwrap_or(0.0) - silent).abs() < 1e-6, "{account}");
+
+    let nothing = |line: &&str| line.trim_start().starts_with("0.0 %") || line.contains(" 0.0 %");
+    assert_eq!(run(&["explain", &trace]).done().lines().find(nothing), None);
+}
+
 #[test]
 fn a_capture_made_of_a_trace_opens_elsewhere() {
     let (scratch, trace) = traced();

@@ -5,12 +5,13 @@
 //! whatever the receiver acknowledges at once, because it counts bytes; the constant for delayed acknowledgements
 //! does not apply.
 //!
-//! The response function of CUBIC (RFC 9438 §5.2), or Reno's where that is larger, takes a loss at equal intervals. Where
+//! The response function of CUBIC (RFC 9438 §5), or Reno's where that is larger, takes a loss at equal intervals. Where
 //! each packet is lost by chance, the mean of Reno's window is a few hundredths larger than at equal intervals, and that of
 //! CUBIC's by up to a quarter: it is held against its own recursion (§4), drawn by chance.
 
 use ackclock_sim::rng::Rng;
 use ackclock_sim::units::Share;
+use ackclock_trace::theory::{CUBIC_BETA as BETA, CUBIC_C as C, reno_window};
 
 use crate::paths::{Path, SMSS};
 
@@ -32,10 +33,6 @@ fn mean_window(path: Path, cc: &str, seeds: u64, seconds: u64) -> (f64, f64) {
     let mean = windows.iter().sum::<f64>() / count;
     let variance = windows.iter().map(|window| (window - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
     (mean, (variance / count).sqrt())
-}
-
-fn reno(p: f64) -> f64 {
-    (1.5 / p).sqrt()
 }
 
 /// The mean of CUBIC's window by the recursion of RFC 9438 §4.2 to §4.7, a round trip a step, where each packet is lost
@@ -68,9 +65,6 @@ fn cubic_by_chance(p: f64, rtt: f64) -> f64 {
     sum / f64::from(ROUNDS)
 }
 
-const C: f64 = 0.4;
-const BETA: f64 = 0.7;
-
 fn hold_against(cc: &str, theory: impl Fn(f64, f64) -> f64) {
     let mut misses = Vec::new();
     for (rtt_ms, loss, seeds, seconds) in CASES {
@@ -88,7 +82,7 @@ fn hold_against(cc: &str, theory: impl Fn(f64, f64) -> f64) {
 
 #[test]
 fn reno_sends_what_its_response_function_gives_where_losses_fall_by_chance() {
-    hold_against("reno", |p, _| reno(p));
+    hold_against("reno", |p, _| reno_window(p, 1.0));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ackclock_wire::icmp::IcmpKind;
 
 use super::{Fate, Pair};
-use crate::trace::{Entry, Limit, LossRule, SendReason, Timer, WindowCause};
+use crate::trace::{Entry, Limit, LossRule, SendReason, Timer, TraceConfig, WindowCause};
 use crate::{Instant, TcpConfig};
 
 const MS: Duration = Duration::from_millis(1);
@@ -183,4 +183,50 @@ fn what_a_router_could_not_carry_goes_out_again_for_that_reason() {
     assert!(entries(&pair, 0).position(|entry| again(&entry)).is_some_and(|sent| sent > declared));
     assert!(pair.ends[0].info(pair.now).losses.of(LossRule::TooBig) == outstanding);
     assert!(outstanding > 1000);
+}
+
+/// The segment sizes that an end wrote down.
+fn segment_sizes(pair: &Pair, end: usize) -> Vec<u32> {
+    let size = |entry| match entry {
+        Entry::SegmentSize { bytes } => Some(bytes),
+        _ => None,
+    };
+    entries(pair, end).filter_map(size).collect()
+}
+
+#[test]
+fn the_segment_size_is_written_down_and_again_when_it_changes() {
+    let traced = TcpConfig { trace: Some(TraceConfig::FULL), ..TcpConfig::default() };
+    let mut pair = Pair::established([traced.clone(), traced], Box::new(|_, _| Fate::Deliver(10 * MS)));
+    // 1,500 bytes less 20 of IP, 20 of TCP and 12 of timestamps.
+    assert_eq!((segment_sizes(&pair, 0), segment_sizes(&pair, 1)), (vec![1448], vec![1448]));
+    pair.ends[0].set_mtu(pair.now, 1500);
+    assert_eq!(segment_sizes(&pair, 0), [1448], "nothing has changed");
+    pair.ends[0].set_mtu(pair.now, 1000);
+    assert_eq!(segment_sizes(&pair, 0), [1448, 948]);
+    // A trace that begins in the middle begins with it.
+    pair.trace(0);
+    assert_eq!(segment_sizes(&pair, 0), [948]);
+}
+
+#[test]
+fn a_duplicate_reported_when_nothing_is_outstanding_is_written_down() {
+    // The first segment is slower than the repetition that a timer sends.
+    let path = |side, n| Fate::Deliver(if side == 0 && n == 0 { 3000 * MS } else { 10 * MS });
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], Box::new(path));
+    pair.trace(0);
+    let reports = |pair: &Pair| {
+        let entries: Vec<Entry> = entries(pair, 0).collect();
+        let is_report = |window: &&[Entry]| match **window {
+            [Entry::Acked { ack, .. }, Entry::Sacked { left, right }] => left < right && right <= ack,
+            _ => false,
+        };
+        entries.windows(2).filter(is_report).count()
+    };
+    pair.ends[0].write(pair.now, &[0; 1000]).expect("there is room");
+    pair.run_for(2900 * MS);
+    let info = pair.ends[0].info(pair.now);
+    assert_eq!((info.unacked, info.bytes_retransmitted, reports(&pair)), (0, 1000, 0));
+    pair.run_for(200 * MS);
+    assert_eq!(reports(&pair), 1);
 }

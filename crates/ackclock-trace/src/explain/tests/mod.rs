@@ -8,6 +8,12 @@ use ackclock_core::{FourTuple, Instant, State};
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, Scenario, TcpSettings, TrafficConfig};
 
+mod acks;
+mod allowed;
+mod samples;
+mod verdicts;
+mod waits;
+
 use super::*;
 use crate::file::{Origin, Source, Trace, TracedSource, Writer};
 
@@ -21,8 +27,7 @@ fn at(millis: u64) -> Instant {
 /// until a timer runs out, recovers for 40, and ends.
 fn scripted() -> TracedSource {
     let window = |cause, cwnd| Entry::Window { cause, cwnd, ssthresh: u32::MAX };
-    let limited = |by| Entry::Limited { by, in_flight: 0, unsent: 0 };
-    let sent = |reason, seq| Entry::Sent { reason, flags: 0x10, seq, len: 1000 };
+    let sent = |reason, seq| sent(reason, seq, 1000);
     let entries = [
         (at(0), Entry::Sent { reason: SendReason::Handshake, flags: 2, seq: 0, len: 0 }),
         (at(10), Entry::State(State::SynSent, State::Established)),
@@ -39,13 +44,18 @@ fn scripted() -> TracedSource {
         (at(300), Entry::Acked { duplicate: false, ack: 2001, window: 9999 }),
         (at(300), limited(Limit::Finished)),
     ];
+    traced("cubic", &[], &entries)
+}
+
+/// What a connection with this controller, and these names of its numbers, wrote down.
+fn traced(congestion: &'static str, names: &[&'static str], entries: &[(Instant, Entry)]) -> TracedSource {
     let addr = |last: u8| SocketAddr::from(([10, 0, 0, last], 1000));
     let batch = Batch {
         connection: 0,
         tuple: FourTuple::new(addr(1), addr(2)),
         profile: "modern",
-        congestion: "cubic",
-        names: vec![],
+        congestion,
+        names: names.to_vec(),
         records: entries.iter().map(|&(at, entry)| entry.encode(at)).collect(),
         missed: 0,
         cause: BatchCause::Ended,
@@ -53,6 +63,32 @@ fn scripted() -> TracedSource {
     let mut bytes = Vec::new();
     Writer::new(&mut bytes, &Origin::default()).unwrap().batch("", &batch).unwrap();
     Trace::read(&bytes).unwrap().sources.remove(0)
+}
+
+fn sent(reason: SendReason, seq: u32, len: u32) -> Entry {
+    Entry::Sent { reason, flags: 0x10, seq, len }
+}
+
+fn acked(ack: u32) -> Entry {
+    Entry::Acked { duplicate: false, ack, window: 99_999 }
+}
+
+fn fired(timer: Timer) -> Entry {
+    Entry::TimerFired { timer, late_us: 0, count: 1 }
+}
+
+fn limited(by: Limit) -> Entry {
+    Entry::Limited { by, in_flight: 0, unsent: 0 }
+}
+
+/// The sentence that contains this.
+fn sentence(source: &TracedSource, part: &str) -> String {
+    let said = sentences(source);
+    said.iter().find(|said| said.contains(part)).unwrap_or_else(|| panic!("no {part} in {said:#?}")).clone()
+}
+
+fn is_silent_on(source: &TracedSource, part: &str) -> bool {
+    !sentences(source).iter().any(|said| said.contains(part))
 }
 
 #[test]
@@ -65,11 +101,11 @@ fn time_goes_where_the_script_let_it_go() {
         (Waiting::Recovery, 40 * MS),
         (Waiting::Timeout, 200 * MS),
     ];
-    assert_eq!(account.waiting.into_iter().collect::<Vec<_>>(), expected);
+    assert_eq!(account.waits.time.into_iter().collect::<Vec<_>>(), expected);
     assert_eq!(account.duration, 300 * MS);
     assert_eq!((account.bytes_sent, account.again.bytes), (2000, 1000));
-    assert_eq!(account.timeouts, [(at(260), 200 * MS, 1)]);
-    assert_eq!(account.late, (1, 2 * MS));
+    assert_eq!(account.waits.timeouts, [Silence { at: at(260), lasted: 200 * MS, count: 1 }]);
+    assert_eq!(account.waits.late, (1, 2 * MS));
 }
 
 #[test]
@@ -106,21 +142,42 @@ fn a_byte_that_was_sent_twice_says_why() {
 /// The sender's end of a simulated transfer of 200 KB.
 fn simulated(tcp: TcpSettings, peer: TcpSettings, buffers: u64, bytes_per_second: u64) -> TracedSource {
     let link = Direction::new(Rate::bytes_per_second(bytes_per_second), Span::millis(20)).buffers(buffers);
-    let mut traffic = TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(200_000)));
-    traffic.tcp = tcp.traced();
-    traffic.peer_tcp = peer;
-    let scenario = Scenario::new(Span::seconds(60)).host("a").host("b").link("a", "b", link).traffic(traffic);
-    let (_, trace) = crate::testing::traced(&scenario, None);
-    let mut sources = trace.sources;
+    let mut sources = transfer(200_000, tcp.traced(), peer, [link.clone(), link]);
     assert_eq!(sources.len(), 1);
     let source = sources.remove(0);
     assert!(matches!(&source.source, Source::Connection { host, .. } if host == "a"));
     source
 }
 
+/// Those ends that are traced of a transfer from `a` to `b`, and back over the second link.
+fn transfer(
+    bytes: u64,
+    tcp: TcpSettings,
+    peer: TcpSettings,
+    [there, back]: [Direction; 2],
+) -> Vec<TracedSource> {
+    let mut traffic = TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(bytes)));
+    traffic.tcp = tcp;
+    traffic.peer_tcp = peer;
+    let scenario = Scenario::new(Span::seconds(600)).host("a").host("b");
+    let scenario = scenario.asymmetric("a", "b", there, back).traffic(traffic);
+    let (_, trace) = crate::testing::traced(&scenario, None);
+    trace.sources
+}
+
+/// 10 Mbit/s and a round trip of 40 ms.
+fn path() -> Direction {
+    Direction::new(Rate::mbit(10), Span::millis(20))
+}
+
+/// The sender's end of a megabyte over this link.
+fn megabyte(there: Direction) -> TracedSource {
+    transfer(1_000_000, TcpSettings::default().traced(), TcpSettings::default(), [there, path()]).remove(0)
+}
+
 fn share(source: &TracedSource, what: Waiting) -> f64 {
     let account = account(source);
-    account.waiting.get(&what).map_or(0.0, Duration::as_secs_f64) / account.duration.as_secs_f64()
+    account.waits.time.get(&what).map_or(0.0, Duration::as_secs_f64) / account.duration.as_secs_f64()
 }
 
 #[test]
@@ -134,7 +191,7 @@ fn a_small_window_of_the_peer_takes_most_of_the_time() {
 fn a_full_window_before_a_slow_link_is_the_congestion_window() {
     let source = simulated(TcpSettings::profile("reno-1990"), TcpSettings::default(), 20, 100_000);
     let account = account(&source);
-    let most = account.waiting.iter().max_by_key(|(_, time)| **time);
+    let most = account.waits.time.iter().max_by_key(|(_, time)| **time);
     assert_eq!(most.map(|(what, _)| *what), Some(Waiting::Cwnd), "{account:?}");
 }
 
@@ -142,5 +199,5 @@ fn a_full_window_before_a_slow_link_is_the_congestion_window() {
 fn timers_alone_leave_long_silences() {
     let source = simulated(TcpSettings::profile("none-1987"), TcpSettings::default(), 3, 50_000);
     assert!(share(&source, Waiting::Timeout) > 0.2, "{:?}", account(&source));
-    assert!(account(&source).timeouts.len() > 1);
+    assert!(account(&source).waits.timeouts.len() > 1);
 }

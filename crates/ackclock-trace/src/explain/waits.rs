@@ -1,0 +1,198 @@
+//! What the time went to.
+//!
+//! From one [`Entry::Limited`] to the next a connection is kept from sending by one thing, and the time between counts to
+//! that. Three things override it. Before the handshake is complete all time is the handshake's. When a retransmission
+//! timer expires, the silence before it, since the last acknowledgement that said something new, was spent on waiting for
+//! that timer. When the timer of a tail probe expires, the silence before it, since the last acknowledgement or the last
+//! data that left, was spent on waiting for the probe.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ackclock_core::trace::{Entry, Limit, Timer};
+use ackclock_core::{Instant, State};
+
+/// What a connection can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Waiting {
+    /// The handshake.
+    Handshake,
+    /// The application, to write something.
+    Application,
+    /// The peer's window, to open.
+    PeerWindow,
+    /// Acknowledgements, with the congestion window full.
+    Cwnd,
+    /// Acknowledgements, during loss recovery.
+    Recovery,
+    /// A retransmission timer, to run out.
+    Timeout,
+    /// The timer of a tail probe, to run out.
+    TailProbe,
+    /// Its turn at the pacing rate.
+    Pacing,
+    /// Nagle's algorithm or a cork, to let a small segment go.
+    SmallSegment,
+    /// The end: all has been sent, and is to be acknowledged or closed by the peer.
+    Closing,
+}
+
+impl Waiting {
+    /// The name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Handshake => "handshake",
+            Self::Application => "application",
+            Self::PeerWindow => "peer-window",
+            Self::Cwnd => "cwnd",
+            Self::Recovery => "recovery",
+            Self::Timeout => "timeout",
+            Self::TailProbe => "tail-probe",
+            Self::Pacing => "pacing",
+            Self::SmallSegment => "small-segment",
+            Self::Closing => "closing",
+        }
+    }
+}
+
+/// A silence that a timer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silence {
+    /// When the timer expired.
+    pub at: Instant,
+    /// How long nothing had been heard.
+    pub lasted: Duration,
+    /// The number of the expiry in a row.
+    pub count: u32,
+}
+
+/// Where the time of a connection went.
+#[derive(Clone, Debug, Default)]
+pub struct Waits {
+    /// The time by what was waited for; what is absent took none.
+    pub time: BTreeMap<Waiting, Duration>,
+    /// Expiries of the retransmission timer.
+    pub timeouts: Vec<Silence>,
+    /// Expiries of the tail probe's timer.
+    pub probes: Vec<Silence>,
+    /// Timers that expired more than a millisecond late, and the latest.
+    pub late: (u64, Duration),
+}
+
+/// The waits of a connection in the making.
+#[derive(Default)]
+pub(super) struct Walk {
+    waits: Waits,
+    /// Since when the present wait lasts, and what for.
+    present: Option<(Instant, Waiting)>,
+    /// Waits that have ended, as they were before silences claimed their share.
+    ended: Vec<(Instant, Instant, Waiting)>,
+    /// When an acknowledgement last said something new, or something was sent into silence.
+    news: Option<Instant>,
+    /// When data left last.
+    sent_at: Option<Instant>,
+    /// Silences and what they waited for, in the order of time.
+    silences: Vec<(Instant, Instant, Waiting)>,
+    open: bool,
+    acked: u32,
+    sent_end: u32,
+}
+
+impl Walk {
+    pub(super) fn entry(&mut self, at: Instant, entry: Entry) {
+        if self.present.is_none() {
+            self.present = Some((at, Waiting::Handshake));
+        }
+        match entry {
+            Entry::State(_, State::Established) => {
+                self.open = true;
+                self.turn(at, Waiting::Application);
+            }
+            Entry::Limited { by, .. } => self.limited(at, by),
+            Entry::Sent { seq, len, .. } if len > 0 => self.sent(at, seq.wrapping_add(len)),
+            Entry::Acked { ack, .. } if ack.wrapping_sub(self.acked).cast_signed() > 0 => {
+                self.acked = ack;
+                self.news = Some(at);
+            }
+            Entry::Sacked { .. } => self.news = Some(at),
+            Entry::TimerFired { timer, late_us, count } => self.fired(at, timer, late_us, count),
+            _ => {}
+        }
+    }
+
+    fn limited(&mut self, at: Instant, by: Limit) {
+        // A trace that begins in the middle shows no handshake.
+        self.open |= by != Limit::NotOpen;
+        let waiting = match by {
+            Limit::Application => Waiting::Application,
+            Limit::Cwnd => Waiting::Cwnd,
+            Limit::Recovery => Waiting::Recovery,
+            Limit::PeerWindow => Waiting::PeerWindow,
+            Limit::Pacing => Waiting::Pacing,
+            Limit::Nagle | Limit::Cork => Waiting::SmallSegment,
+            Limit::NotOpen if !self.open => Waiting::Handshake,
+            _ => Waiting::Closing,
+        };
+        self.turn(at, waiting);
+    }
+
+    /// One wait ends, another begins.
+    fn turn(&mut self, at: Instant, waiting: Waiting) {
+        if let Some((since, before)) = self.present.replace((at, waiting)) {
+            self.ended.push((since, at, before));
+        }
+    }
+
+    fn sent(&mut self, at: Instant, end: u32) {
+        if self.acked == self.sent_end {
+            self.news = Some(at);
+        }
+        self.sent_at = Some(at);
+        if end.wrapping_sub(self.sent_end).cast_signed() > 0 || self.sent_end == 0 {
+            self.sent_end = end;
+        }
+    }
+
+    fn fired(&mut self, at: Instant, timer: Timer, late_us: u32, count: u32) {
+        let late = Duration::from_micros(late_us.into());
+        if late > Duration::from_millis(1) {
+            self.waits.late = (self.waits.late.0 + 1, self.waits.late.1.max(late));
+        }
+        let (since, waiting, list) = match timer {
+            Timer::Retransmission => (self.news, Waiting::Timeout, &mut self.waits.timeouts),
+            Timer::TailProbe => (self.news.max(self.sent_at), Waiting::TailProbe, &mut self.waits.probes),
+            _ => return,
+        };
+        let since = since.unwrap_or(at);
+        list.push(Silence { at, lasted: at.saturating_since(since), count });
+        self.silences.push((since, at, waiting));
+        self.news = Some(at);
+    }
+
+    /// The silences take their share of the waits up to `last`, the time of the last entry.
+    pub(super) fn finish(mut self, last: Instant) -> Waits {
+        if let Some((since, waiting)) = self.present {
+            self.ended.push((since, last, waiting));
+        }
+        let mut silences = self.silences.as_slice();
+        for (from, until, waiting) in self.ended {
+            let mut left = until.saturating_since(from);
+            while let [(_, end, _), rest @ ..] = silences
+                && *end <= from
+            {
+                silences = rest;
+            }
+            if waiting != Waiting::Handshake {
+                for &(begin, end, what) in silences.iter().take_while(|(begin, ..)| *begin < until) {
+                    let claimed = until.min(end).saturating_since(from.max(begin)).min(left);
+                    left -= claimed;
+                    *self.waits.time.entry(what).or_default() += claimed;
+                }
+            }
+            *self.waits.time.entry(waiting).or_default() += left;
+        }
+        self.waits.time.retain(|_, time| !time.is_zero());
+        self.waits
+    }
+}
