@@ -1,5 +1,7 @@
 //! The user's calls: SEND, RECEIVE, CLOSE, ABORT (RFC 9293 §3.10.2 to §3.10.5).
 
+use ackclock_control::time::nanos;
+
 use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, Timers};
 use super::{Connection, State};
 use crate::trace::Entry;
@@ -59,19 +61,25 @@ impl Connection {
     /// How many bytes may be buffered: what is outstanding, and a supply to follow it. A slow path hides no seconds of data.
     /// While a hole keeps SND.UNA where it is, what is outstanding exceeds the window, and more must follow all the same.
     fn send_limit(&self) -> usize {
+        self.send_limit_for(self.supply())
+    }
+
+    #[inline]
+    fn send_limit_for(&self, supply: u64) -> usize {
         const LEAST: usize = 64 << 10;
         // What is outstanding counts even if the window has just been halved: its place is not free yet.
         let outstanding = self.flight.cwnd().max(self.flight.flight_size());
-        let limit = outstanding.saturating_add(self.supply());
+        let limit = outstanding.saturating_add(supply);
         usize::try_from(limit).unwrap_or(usize::MAX).max(LEAST).min(self.snd.buffer_max)
     }
 
     /// How many bytes should be there to be sent: a window of them, or what leaves while the application is woken and runs.
+    #[inline]
     fn supply(&self) -> u64 {
-        const TO_WAKE_US: u64 = 1_000;
-        let (cwnd, srtt) = (self.flight.cwnd(), self.flight.rtt().srtt());
-        match u64::try_from(srtt.as_micros()) {
-            Ok(srtt_us @ 1..TO_WAKE_US) => cwnd.saturating_mul(TO_WAKE_US) / srtt_us,
+        const TO_WAKE_NS: u64 = 1_000_000;
+        let (cwnd, srtt_ns) = (self.flight.cwnd(), nanos(self.flight.rtt().srtt()));
+        match srtt_ns {
+            1..TO_WAKE_NS => cwnd.saturating_mul(TO_WAKE_NS) / srtt_ns,
             _ => cwnd,
         }
     }
@@ -87,9 +95,10 @@ impl Connection {
     }
 
     fn is_write_due(&self) -> bool {
-        let limit = self.send_limit();
+        let supply = self.supply();
+        let limit = self.send_limit_for(supply);
         let room = limit.saturating_sub(self.snd.queued()) as u64;
-        let piece = self.supply() / 3;
+        let piece = supply / 3;
         room >= limit as u64 / 3 || room >= piece && self.unsent() <= piece
     }
 

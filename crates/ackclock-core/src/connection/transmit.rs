@@ -240,7 +240,10 @@ impl Connection {
             self.pending.cork_expired = false;
             self.timers.cork = super::timers::Timers::UNSET;
         }
-        self.note_write_room();
+        if self.flight.in_recovery() {
+            // No acknowledgement frees room behind a hole.
+            self.note_write_room();
+        }
         self.update_send_timer(now);
         self.flight.arm_tail_probe(now);
     }
