@@ -227,7 +227,10 @@ impl Flight {
     /// repeated leaves it undecided whether that had been lost.
     #[inline]
     pub(super) fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, flight_size: u64) {
-        self.probe.on_answer();
+        // A report of a probe's copy alone is none, or probes that arrive would put the timeout off for ever.
+        if seen.advanced > 0 || seen.outcome.newly_acked > 0 {
+            self.probe.on_answer();
+        }
         let end = self.probe.end;
         if !self.probe.is_undecided() || self.una < end {
             return;

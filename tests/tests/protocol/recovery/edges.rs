@@ -158,5 +158,7 @@ fn probe_that_is_reported_as_a_duplicate_beyond_a_gap_does_not_put_the_timeout_o
         }
         s.advance(Duration::from_millis(1));
     }
-    assert!((1..=2).contains(&probes), "{probes}");
+    // From 2.25 ms on, which is two smoothed round trips and the slack, each after twice the time: the seventh would
+    // come after the timer.
+    assert!((1..=6).contains(&probes), "{probes}");
 }
