@@ -137,7 +137,7 @@ impl Flight {
         if undone || self.answers_original(seen, outcome) {
             outcome.newest_is_original = outcome.newest_was_repeated;
         }
-        self.judge_losses(call, &Seen { advanced, duplicate, reported, outcome });
+        self.judge_losses(call, Seen { advanced, duplicate, reported, reports_probe: false, outcome });
         true
     }
 
@@ -232,7 +232,7 @@ impl Flight {
 
     /// Judges losses after an acknowledgement that advanced SND.UNA, was a duplicate, or reported either.
     #[inline]
-    fn judge_losses(&mut self, call: &mut Call<'_>, seen: &Seen<'_>) {
+    fn judge_losses(&mut self, call: &mut Call<'_>, mut seen: Seen<'_>) {
         self.episode.count(seen.advanced, seen.duplicate);
         if !self.episode.is_open() {
             self.end_episode_if_done(call);
@@ -242,8 +242,8 @@ impl Flight {
         }
         // RFC 5681 §3.1 (4): FlightSize is what was outstanding when the loss showed itself, before this acknowledgement.
         let flight_size = self.flight_size() + seen.advanced;
-        self.end_tail_probe(call, seen, flight_size);
-        let found = self.with_evidence(call.now, seen, Policies::on_ack);
+        seen.reports_probe = self.end_tail_probe(call, &seen, flight_size);
+        let found = self.with_evidence(call.now, &seen, Policies::on_ack);
         let safe = seen.advanced > 0 && found.is_none();
         if let Some(found) = found {
             self.take_loss(call, found, flight_size);

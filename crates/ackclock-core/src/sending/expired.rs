@@ -122,7 +122,8 @@ impl Flight {
 
     /// The reordering window of a segment has closed.
     fn on_reordering_timer(&mut self, call: &mut Call<'_>) {
-        let seen = Seen { advanced: 0, duplicate: false, reported: None, outcome: &AckOutcome::default() };
+        let outcome = &AckOutcome::default();
+        let seen = Seen { advanced: 0, duplicate: false, reported: None, reports_probe: false, outcome };
         let found = self.with_evidence(call.now, &seen, Policies::on_timer);
         if let Some(found) = found {
             self.take_loss(call, found, self.flight_size());

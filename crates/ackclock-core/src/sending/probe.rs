@@ -39,6 +39,34 @@ pub(super) struct TailProbe {
     undecided: u8,
     /// TLP.end_seq: the end of what these repeated.
     end: Position,
+    copies: Copies,
+}
+
+/// Copies that probes of the tail or of the window sent, and that no duplicate was reported of yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Copies {
+    /// Where each copied segment ends, and how many copies; the one that was last copied first. Probes in a row repeat
+    /// the last segment, or the first one.
+    ends: [(Position, u8); 2],
+}
+
+impl Copies {
+    fn add(&mut self, end: Position) {
+        if self.ends[0].0 != end {
+            self.ends.swap(0, 1);
+        }
+        if self.ends[0].0 != end {
+            self.ends[0] = (end, 0);
+        }
+        self.ends[0].1 = self.ends[0].1.saturating_add(1);
+    }
+
+    /// Whether `start..until`, reported as received twice, is one of them, which is counted off.
+    fn take(&mut self, (start, until): (Position, Position)) -> bool {
+        let reported = |&&mut (end, copies): &&mut (Position, u8)| copies > 0 && start < end && end <= until;
+        let found = self.ends.iter_mut().find(reported);
+        found.map(|(_, copies)| *copies -= 1).is_some()
+    }
 }
 
 impl Default for TailProbe {
@@ -49,6 +77,7 @@ impl Default for TailProbe {
             unanswered: 0,
             undecided: 0,
             end: Position::default(),
+            copies: Copies::default(),
         }
     }
 }
@@ -112,7 +141,7 @@ impl TailProbe {
 
     /// The retransmission timer expired: it asks more than a probe would.
     pub(super) fn on_timeout(&mut self) {
-        *self = Self { unanswered: self.unanswered, ..Self::default() };
+        *self = Self { unanswered: self.unanswered, copies: self.copies, ..Self::default() };
     }
 
     /// The probe leaves, if one is due.
@@ -125,11 +154,13 @@ impl TailProbe {
         due
     }
 
-    /// Case 1 of RFC 8985 §7.4.2: a copy that a probe was is reported as a duplicate.
-    fn take_report(&mut self, reported: Option<(Position, Position)>) {
-        if reported.is_some_and(|(start, until)| start < self.end && self.end <= until) {
+    /// Case 1 of RFC 8985 §7.4.2: a copy that a probe was is reported as a duplicate. Says whether this report is of one.
+    fn take_report(&mut self, reported: Option<(Position, Position)>) -> bool {
+        let is_copy = reported.is_some_and(|reported| self.copies.take(reported));
+        if is_copy {
             self.undecided = self.undecided.saturating_sub(1);
         }
+        is_copy
     }
 
     /// A duplicate acknowledgement of `ack` while nothing is outstanding. Cases 1 and 2 of RFC 8985 §7.4.2: with a report of
@@ -143,13 +174,24 @@ impl TailProbe {
         if ack < self.end {
             return;
         }
-        if has_sack { self.take_report(reported) } else { self.settle() }
+        if has_sack {
+            self.take_report(reported);
+        } else {
+            self.settle();
+        }
+    }
+
+    /// A probe of the peer's window repeated what lies before `end`.
+    pub(super) fn on_window_probe(&mut self, end: Position) {
+        self.copies.add(end);
     }
 
     /// A probe left that repeated what lies before `end`.
     fn on_sent(&mut self, end: Position) {
-        self.end = end;
+        // With more than one undecided, all of what they repeated must have been answered.
+        self.end = if self.is_undecided() { self.end.max(end) } else { end };
         self.undecided = self.undecided.saturating_add(1);
+        self.copies.add(end);
         self.count();
     }
 
@@ -224,22 +266,20 @@ impl Flight {
     }
 
     /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says of the probes that are out. One of just what they
-    /// repeated leaves it undecided whether that had been lost.
+    /// repeated leaves it undecided whether that had been lost. Says whether it reports a copy that a probe was.
     #[inline]
-    pub(super) fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, flight_size: u64) {
+    pub(super) fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, flight_size: u64) -> bool {
         // A report of a probe's copy alone is none, or probes that arrive would put the timeout off for ever.
         if seen.advanced > 0 || seen.outcome.newly_acked > 0 {
             self.probe.on_answer();
         }
+        let is_copy = seen.reported.is_some() && self.probe.take_report(seen.reported);
         let end = self.probe.end;
-        if !self.probe.is_undecided() || self.una < end {
-            return;
-        }
-        self.probe.take_report(seen.reported);
         if self.una > end && self.probe.is_undecided() {
             self.probe.settle();
             self.take_repaired_loss(call, seen.outcome, end, flight_size);
         }
+        is_copy
     }
 
     /// What lies before `end` was lost, and the probe repaired it: congestion control hears of it as of any loss.
