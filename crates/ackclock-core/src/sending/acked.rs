@@ -214,6 +214,10 @@ impl Flight {
             // whether it was that segment.
             let counts = !rtt.times_one_segment() || advanced > 0 && outcome.newly_sacked == 0;
             if counts && rtt.on_segment_acked(moment.at, now) {
+                let undo = self.history.as_mut().map(|history| &mut history.undo);
+                if let Some(before) = undo.and_then(|undo| undo.take_adaptation(moment.at)) {
+                    rtt.adapt_to_spurious_expiry(before.srtt, before.rttvar);
+                }
                 call.trace.round_trip(now, rtt);
             }
             return;
