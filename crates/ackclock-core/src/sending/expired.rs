@@ -33,9 +33,9 @@ impl Flight {
         }
     }
 
-    /// Whether the next [`Self::on_timer`] finds the retransmission timer expired.
+    /// Whether the retransmission timer has expired, be it that a probe goes in place of the timeout.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        self.rto.deadline() <= now && !self.is_probe_due(now)
+        self.rto.deadline() <= now
     }
 
     /// Since when the peer owes an answer.
