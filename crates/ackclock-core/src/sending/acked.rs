@@ -91,7 +91,7 @@ impl Flight {
         if seen.ack == prior_una && !self.has_data() {
             // Nothing is outstanding, so there is no news but perhaps a duplicate.
             if seen.bare && seen.same_window {
-                self.probe.on_duplicate(seen.ack, seen.reported(), !seen.sack.is_empty());
+                self.settle_probe_by_duplicate(seen.ack, seen.reported(), !seen.sack.is_empty());
             }
             self.take_duplicate_report(call, seen);
             return false;

@@ -39,19 +39,18 @@ pub(super) struct TailProbe {
     undecided: u8,
     /// TLP.end_seq: the end of what these repeated.
     end: Position,
-    copies: Copies,
 }
 
 /// Copies that probes of the tail or of the window sent, and that no duplicate was reported of yet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Copies {
+pub(super) struct Copies {
     /// Where each copied segment ends, and how many copies; the one that was last copied first. Probes in a row repeat
     /// the last segment, or the first one.
     ends: [(Position, u8); 2],
 }
 
 impl Copies {
-    fn add(&mut self, end: Position) {
+    pub(super) fn add(&mut self, end: Position) {
         if self.ends[0].0 != end {
             self.ends.swap(0, 1);
         }
@@ -77,7 +76,6 @@ impl Default for TailProbe {
             unanswered: 0,
             undecided: 0,
             end: Position::default(),
-            copies: Copies::default(),
         }
     }
 }
@@ -141,7 +139,7 @@ impl TailProbe {
 
     /// The retransmission timer expired: it asks more than a probe would.
     pub(super) fn on_timeout(&mut self) {
-        *self = Self { unanswered: self.unanswered, copies: self.copies, ..Self::default() };
+        *self = Self { unanswered: self.unanswered, ..Self::default() };
     }
 
     /// The probe leaves, if one is due.
@@ -154,44 +152,11 @@ impl TailProbe {
         due
     }
 
-    /// Case 1 of RFC 8985 §7.4.2: a copy that a probe was is reported as a duplicate. Says whether this report is of one.
-    fn take_report(&mut self, reported: Option<(Position, Position)>) -> bool {
-        let is_copy = reported.is_some_and(|reported| self.copies.take(reported));
-        if is_copy {
-            self.undecided = self.undecided.saturating_sub(1);
-        }
-        is_copy
-    }
-
-    /// A duplicate acknowledgement of `ack` while nothing is outstanding. Cases 1 and 2 of RFC 8985 §7.4.2: with a report of
-    /// a probe's copy, or without any SACK option, both the original and the copy arrived.
-    pub(super) fn on_duplicate(
-        &mut self,
-        ack: Position,
-        reported: Option<(Position, Position)>,
-        has_sack: bool,
-    ) {
-        if ack < self.end {
-            return;
-        }
-        if has_sack {
-            self.take_report(reported);
-        } else {
-            self.settle();
-        }
-    }
-
-    /// A probe of the peer's window repeated what lies before `end`.
-    pub(super) fn on_window_probe(&mut self, end: Position) {
-        self.copies.add(end);
-    }
-
     /// A probe left that repeated what lies before `end`.
     fn on_sent(&mut self, end: Position) {
         // With more than one undecided, all of what they repeated must have been answered.
         self.end = if self.is_undecided() { self.end.max(end) } else { end };
         self.undecided = self.undecided.saturating_add(1);
-        self.copies.add(end);
         self.count();
     }
 
@@ -262,6 +227,7 @@ impl Flight {
         let segment = if held { self.scoreboard.first_segment() } else { self.scoreboard.last_segment() };
         let (start, end) = self.within_smss(segment?);
         self.probe.on_sent(end);
+        self.note_copy(end);
         Some(Chosen { start, end, reason: SendReason::TailProbe })
     }
 
@@ -273,11 +239,43 @@ impl Flight {
         if seen.advanced > 0 || seen.outcome.newly_acked > 0 {
             self.probe.on_answer();
         }
-        let is_copy = seen.reported.is_some() && self.probe.take_report(seen.reported);
+        let is_copy = seen.reported.is_some_and(|reported| self.take_copy_report(reported));
         let end = self.probe.end;
         if self.una > end && self.probe.is_undecided() {
             self.probe.settle();
             self.take_repaired_loss(call, seen.outcome, end, flight_size);
+        }
+        is_copy
+    }
+
+    /// A duplicate acknowledgement of `ack` while nothing is outstanding. Cases 1 and 2 of RFC 8985 §7.4.2: with a report of
+    /// a probe's copy, or without any SACK option, both the original and the copy arrived.
+    pub(super) fn settle_probe_by_duplicate(
+        &mut self,
+        ack: Position,
+        reported: Option<(Position, Position)>,
+        has_sack: bool,
+    ) {
+        match reported {
+            _ if ack < self.probe.end => {}
+            Some(reported) => {
+                self.take_copy_report(reported);
+            }
+            None if !has_sack => self.probe.settle(),
+            None => {}
+        }
+    }
+
+    /// A probe of the tail or of the window repeats what lies before `end`.
+    pub(super) fn note_copy(&mut self, end: Position) {
+        self.history.get_or_insert_default().copies.add(end);
+    }
+
+    /// Case 1 of RFC 8985 §7.4.2: a copy that a probe was is reported as a duplicate. Says whether this report is of one.
+    fn take_copy_report(&mut self, reported: (Position, Position)) -> bool {
+        let is_copy = self.history.as_mut().is_some_and(|history| history.copies.take(reported));
+        if is_copy {
+            self.probe.undecided = self.probe.undecided.saturating_sub(1);
         }
         is_copy
     }
