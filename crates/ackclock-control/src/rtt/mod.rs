@@ -165,6 +165,26 @@ impl RttEstimator {
         }
     }
 
+    /// Takes more of the last sample than its share: the first one of data sent after an expiry that turned out to be wrong.
+    /// `srtt` and `rttvar` are what was known before the expiry. This replaces what the samples since have made of them.
+    ///
+    /// This is the response of R. Ludwig and A. Gurtov, "The Eifel Response Algorithm for TCP", RFC 4015, 2005, step 11,
+    /// for a timer as in RFC 6298. Other formulas and the arithmetic of 1988 keep to their samples.
+    pub fn adapt_to_spurious_expiry(&mut self, srtt: Duration, rttvar: Duration) {
+        let Formula::MeanDeviation { adapt: false, .. } = self.formula else { return };
+        if let Averages::Fine { .. } = self.averages {
+            // Step 0: SRTT_prev <- SRTT + 2*G. Step 11: SRTT <- max(SRTT_prev, RTT-SAMPLE),
+            // RTTVAR <- max(RTTVAR_prev, RTT-SAMPLE/2).
+            let srtt_ns = nanos(srtt).saturating_add(2 * self.tick_ns()).min(SAMPLE_NS_MAX);
+            let rttvar_ns = nanos(rttvar).min(SAMPLE_NS_MAX);
+            let sample = self.latest_ns << FRACTION_BITS;
+            self.averages = Averages::Fine {
+                srtt: (srtt_ns << FRACTION_BITS).max(sample),
+                rttvar: (rttvar_ns << FRACTION_BITS).max(sample / 2),
+            };
+        }
+    }
+
     /// Takes all backoff back. [`Self::on_sample`] does so too.
     pub fn reset_backoff(&mut self) {
         self.backoff = 0;

@@ -218,6 +218,50 @@ fn heartbeat_expires_at_a_tick_up_to_one_early() {
 }
 
 #[test]
+fn first_sample_after_a_wrong_timeout_seeds_the_averages() {
+    // RFC 4015, worked by hand: before it SRTT was 100 ms and RTTVAR 10 ms.
+    let after = |config: &RtoConfig, late: &[u64], sample: u64| {
+        let mut rtt = RttEstimator::new(config);
+        rtt.on_sample(100 * MS);
+        rtt.on_expiry();
+        rtt.on_spurious_expiry();
+        late.iter().for_each(|&late| rtt.on_sample(u32::try_from(late).unwrap() * MS));
+        rtt.on_sample(u32::try_from(sample).unwrap() * MS);
+        rtt.adapt_to_spurious_expiry(100 * MS, 10 * MS);
+        (rtt.srtt(), rtt.rttvar(), rtt.rto())
+    };
+    let rfc = RtoConfig::RFC_6298;
+    // The path has become slow: 400 + 4*200.
+    assert_eq!(after(&rfc, &[], 400), (400 * MS, 200 * MS, 1200 * MS));
+    // It was slow once, whatever the late round trips did to the averages: SRTT_prev + 2G, and 100/2.
+    let ns = Duration::from_nanos(2);
+    assert_eq!(after(&rfc, &[400, 390, 380], 100), (100 * MS + ns, 50 * MS, 300 * MS + ns));
+    // It has become fast: RTTVAR_prev, and the lower bound.
+    assert_eq!(after(&rfc, &[], 10), (100 * MS + ns, 10 * MS, 200 * MS));
+    // A clock of 10 ms: SRTT_prev + 2G.
+    let coarse = RtoConfig { granularity: 10 * MS, ..rfc };
+    assert_eq!(after(&coarse, &[], 10).0, 120 * MS);
+}
+
+#[test]
+fn other_timers_keep_to_their_samples_after_a_wrong_timeout() {
+    let rfc = RtoConfig::RFC_6298;
+    for config in [
+        RtoConfig { formula: Formula::Multiple { beta: 2 }, ..rfc },
+        RtoConfig { formula: Formula::MeanDeviation { k: 4, adapt: true }, ..rfc },
+        RtoConfig { formula: Formula::SignedDeviation { k: 4, k_falling: 2 }, ..rfc },
+        RtoConfig { arithmetic: Arithmetic::Ticks, granularity: 10 * MS, ..rfc },
+    ] {
+        let mut rtt = RttEstimator::new(&config);
+        rtt.on_sample(100 * MS);
+        rtt.on_sample(400 * MS);
+        let sampled = (rtt.srtt(), rtt.rttvar(), rtt.rto());
+        rtt.adapt_to_spurious_expiry(100 * MS, 50 * MS);
+        assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), sampled, "{config:?}");
+    }
+}
+
+#[test]
 fn adapting_factor_doubles_with_a_wrong_timeout() {
     // Tests: A1
     let formula = Formula::MeanDeviation { k: 4, adapt: true };
@@ -394,7 +438,7 @@ proptest! {
     #[test]
     fn rto_is_within_its_bounds_for_any_input(
         config in any_config(),
-        inputs in prop::collection::vec((0_u8..6, any::<u64>(), any::<u64>()), 0..100),
+        inputs in prop::collection::vec((0_u8..7, any::<u64>(), any::<u64>()), 0..100),
     ) {
         // Tests: A1, J3
         let mut rtt = RttEstimator::new(&config);
@@ -411,6 +455,7 @@ proptest! {
                 }
                 3 => rtt.on_expiry(),
                 4 => rtt.on_spurious_expiry(),
+                5 => rtt.adapt_to_spurious_expiry(Duration::new(x, 0), Duration::from_nanos(y)),
                 _ => rtt.on_handshake_after_expiry(),
             }
             prop_assert!((low..=high).contains(&rtt.rto()), "{:?} not in {low:?}..={high:?}", rtt.rto());

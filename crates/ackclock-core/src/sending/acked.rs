@@ -91,7 +91,7 @@ impl Flight {
         if seen.ack == prior_una && !self.has_data() {
             // Nothing is outstanding, so there is no news but perhaps a duplicate.
             if seen.bare && seen.same_window {
-                self.probe.on_duplicate(seen.ack, seen.reported(), !seen.sack.is_empty());
+                self.settle_probe_by_duplicate(seen.ack, seen.reported(), !seen.sack.is_empty());
             }
             if seen.reported().is_some() {
                 // The last of a stream is reported as received twice when nothing is outstanding any more.
@@ -141,7 +141,7 @@ impl Flight {
         if undone || self.answers_original(seen, outcome) {
             outcome.newest_is_original = outcome.newest_was_repeated;
         }
-        self.judge_losses(call, &Seen { advanced, duplicate, reported, outcome });
+        self.judge_losses(call, Seen { advanced, duplicate, reported, reports_probe: false, outcome });
         true
     }
 
@@ -218,6 +218,10 @@ impl Flight {
             // whether it was that segment.
             let counts = !rtt.times_one_segment() || advanced > 0 && outcome.newly_sacked == 0;
             if counts && rtt.on_segment_acked(moment.at, now) {
+                let undo = self.history.as_mut().map(|history| &mut history.undo);
+                if let Some(before) = undo.and_then(|undo| undo.take_adaptation(moment.at)) {
+                    rtt.adapt_to_spurious_expiry(before.srtt, before.rttvar);
+                }
                 call.trace.round_trip(now, rtt);
             }
             return;
@@ -236,7 +240,7 @@ impl Flight {
 
     /// Judges losses after an acknowledgement that advanced SND.UNA, was a duplicate, or reported either.
     #[inline]
-    fn judge_losses(&mut self, call: &mut Call<'_>, seen: &Seen<'_>) {
+    fn judge_losses(&mut self, call: &mut Call<'_>, mut seen: Seen<'_>) {
         self.episode.count(seen.advanced, seen.duplicate);
         if !self.episode.is_open() {
             self.end_episode_if_done(call);
@@ -246,8 +250,8 @@ impl Flight {
         }
         // RFC 5681 §3.1 (4): FlightSize is what was outstanding when the loss showed itself, before this acknowledgement.
         let flight_size = self.flight_size() + seen.advanced;
-        self.end_tail_probe(call, seen, flight_size);
-        let found = self.with_evidence(call.now, seen, Policies::on_ack);
+        seen.reports_probe = self.end_tail_probe(call, &seen, flight_size);
+        let found = self.with_evidence(call.now, &seen, Policies::on_ack);
         let safe = seen.advanced > 0 && found.is_none();
         if let Some(found) = found {
             self.take_loss(call, found, flight_size);

@@ -33,9 +33,9 @@ impl Flight {
         }
     }
 
-    /// Whether the next [`Self::on_timer`] finds the retransmission timer expired.
+    /// Whether the retransmission timer has expired, be it that a probe goes in place of the timeout.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        self.rto.deadline() <= now && !self.is_probe_due(now)
+        self.rto.deadline() <= now
     }
 
     /// Since when the peer owes an answer.
@@ -122,7 +122,8 @@ impl Flight {
 
     /// The reordering window of a segment has closed.
     fn on_reordering_timer(&mut self, call: &mut Call<'_>) {
-        let seen = Seen { advanced: 0, duplicate: false, reported: None, outcome: &AckOutcome::default() };
+        let outcome = &AckOutcome::default();
+        let seen = Seen { advanced: 0, duplicate: false, reported: None, reports_probe: false, outcome };
         let found = self.with_evidence(call.now, &seen, Policies::on_timer);
         if let Some(found) = found {
             self.take_loss(call, found, self.flight_size());

@@ -47,7 +47,7 @@ use self::delivery::Delivery;
 use self::episode::{Episode, Phase};
 use self::pacer::Pacing;
 use self::policy::{Evidence, LossAnswer, LossFound, Policies, Policy};
-use self::probe::TailProbe;
+use self::probe::{Copies, TailProbe};
 use self::rto::Rto;
 use self::scoreboard::{Marked, Scoreboard};
 use self::undo::Undo;
@@ -97,12 +97,12 @@ pub(crate) struct Flight {
     control: Control,
     /// The answer to an ECN mark is under way until something beyond this is acknowledged.
     mark: Option<Position>,
-    /// Once something was lost.
+    /// Once something was lost, or a probe left.
     history: Option<Box<History>>,
     sent_at: Option<Instant>,
 }
 
-/// What a connection without a loss does without.
+/// What a connection without a loss or a probe does without.
 #[derive(Debug, Default)]
 struct History {
     /// Bytes found to be lost, by rule.
@@ -110,6 +110,7 @@ struct History {
     episodes: u64,
     timeouts: u64,
     undo: Undo,
+    copies: Copies,
 }
 
 impl Flight {

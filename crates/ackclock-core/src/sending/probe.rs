@@ -41,6 +41,33 @@ pub(super) struct TailProbe {
     end: Position,
 }
 
+/// Copies that probes of the tail or of the window sent, and that no duplicate was reported of yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Copies {
+    /// Where each copied segment ends, and how many copies; the one that was last copied first. Probes in a row repeat
+    /// the last segment, or the first one.
+    ends: [(Position, u8); 2],
+}
+
+impl Copies {
+    pub(super) fn add(&mut self, end: Position) {
+        if self.ends[0].0 != end {
+            self.ends.swap(0, 1);
+        }
+        if self.ends[0].0 != end {
+            self.ends[0] = (end, 0);
+        }
+        self.ends[0].1 = self.ends[0].1.saturating_add(1);
+    }
+
+    /// Whether `start..until`, reported as received twice, is one of them, which is counted off.
+    fn take(&mut self, (start, until): (Position, Position)) -> bool {
+        let reported = |&&mut (end, copies): &&mut (Position, u8)| copies > 0 && start < end && end <= until;
+        let found = self.ends.iter_mut().find(reported);
+        found.map(|(_, copies)| *copies -= 1).is_some()
+    }
+}
+
 impl Default for TailProbe {
     fn default() -> Self {
         Self {
@@ -125,30 +152,10 @@ impl TailProbe {
         due
     }
 
-    /// Case 1 of RFC 8985 §7.4.2: a copy that a probe was is reported as a duplicate.
-    fn take_report(&mut self, reported: Option<(Position, Position)>) {
-        if reported.is_some_and(|(start, until)| start < self.end && self.end <= until) {
-            self.undecided = self.undecided.saturating_sub(1);
-        }
-    }
-
-    /// A duplicate acknowledgement of `ack` while nothing is outstanding. Cases 1 and 2 of RFC 8985 §7.4.2: with a report of
-    /// a probe's copy, or without any SACK option, both the original and the copy arrived.
-    pub(super) fn on_duplicate(
-        &mut self,
-        ack: Position,
-        reported: Option<(Position, Position)>,
-        has_sack: bool,
-    ) {
-        if ack < self.end {
-            return;
-        }
-        if has_sack { self.take_report(reported) } else { self.settle() }
-    }
-
     /// A probe left that repeated what lies before `end`.
     fn on_sent(&mut self, end: Position) {
-        self.end = end;
+        // With more than one undecided, all of what they repeated must have been answered.
+        self.end = if self.is_undecided() { self.end.max(end) } else { end };
         self.undecided = self.undecided.saturating_add(1);
         self.count();
     }
@@ -220,23 +227,57 @@ impl Flight {
         let segment = if held { self.scoreboard.first_segment() } else { self.scoreboard.last_segment() };
         let (start, end) = self.within_smss(segment?);
         self.probe.on_sent(end);
+        self.note_copy(end);
         Some(Chosen { start, end, reason: SendReason::TailProbe })
     }
 
     /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says of the probes that are out. One of just what they
-    /// repeated leaves it undecided whether that had been lost.
+    /// repeated leaves it undecided whether that had been lost. Says whether it reports a copy that a probe was.
     #[inline]
-    pub(super) fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, flight_size: u64) {
-        self.probe.on_answer();
-        let end = self.probe.end;
-        if !self.probe.is_undecided() || self.una < end {
-            return;
+    pub(super) fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, flight_size: u64) -> bool {
+        // A report of a probe's copy alone is none, or probes that arrive would put the timeout off for ever.
+        if seen.advanced > 0 || seen.outcome.newly_acked > 0 {
+            self.probe.on_answer();
         }
-        self.probe.take_report(seen.reported);
+        let is_copy = seen.reported.is_some_and(|reported| self.take_copy_report(reported));
+        let end = self.probe.end;
         if self.una > end && self.probe.is_undecided() {
             self.probe.settle();
             self.take_repaired_loss(call, seen.outcome, end, flight_size);
         }
+        is_copy
+    }
+
+    /// A duplicate acknowledgement of `ack` while nothing is outstanding. Cases 1 and 2 of RFC 8985 §7.4.2: with a report of
+    /// a probe's copy, or without any SACK option, both the original and the copy arrived.
+    pub(super) fn settle_probe_by_duplicate(
+        &mut self,
+        ack: Position,
+        reported: Option<(Position, Position)>,
+        has_sack: bool,
+    ) {
+        match reported {
+            _ if ack < self.probe.end => {}
+            Some(reported) => {
+                self.take_copy_report(reported);
+            }
+            None if !has_sack => self.probe.settle(),
+            None => {}
+        }
+    }
+
+    /// A probe of the tail or of the window repeats what lies before `end`.
+    pub(super) fn note_copy(&mut self, end: Position) {
+        self.history.get_or_insert_default().copies.add(end);
+    }
+
+    /// Case 1 of RFC 8985 §7.4.2: a copy that a probe was is reported as a duplicate. Says whether this report is of one.
+    fn take_copy_report(&mut self, reported: (Position, Position)) -> bool {
+        let is_copy = self.history.as_mut().is_some_and(|history| history.copies.take(reported));
+        if is_copy {
+            self.probe.undecided = self.probe.undecided.saturating_sub(1);
+        }
+        is_copy
     }
 
     /// What lies before `end` was lost, and the probe repaired it: congestion control hears of it as of any loss.

@@ -3,14 +3,17 @@
 //! Records lie in the order of their positions. Each is in one of three conditions, as the pipe of RFC 6675 §2
 //! needs: outstanding (counted in the pipe), lost (not counted until sent again), or held by the peer (SACKed).
 //! An acknowledgement costs O(log n) and one step for each record that it changes; [`Records`] keeps them so that
-//! this holds in whatever order a peer acknowledges. Only a timeout walks over all that is outstanding.
+//! this holds in whatever order a peer acknowledges. Only a timeout walks over all that is outstanding. What counts as
+//! lost, [`losses`] marks.
+
+mod losses;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use ackclock_control::Instant;
 
-use super::records::{GIVE_BACK, Place, Records};
+pub(super) use self::losses::Marked;
+use super::records::{GIVE_BACK, Records};
 use crate::buffer::RangeSet;
 use crate::position::Position;
 
@@ -104,28 +107,6 @@ pub(super) struct AckOutcome {
     pub(super) duplicate_reported: bool,
     /// Whether something that had been sent again was acknowledged.
     pub(super) retransmission_acked: bool,
-}
-
-/// What was found to be lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Marked {
-    /// Bytes that count as lost from now on.
-    pub(super) bytes: u64,
-    /// The newest transmission among them.
-    pub(super) newest: Option<SendMoment>,
-    /// Where the first of them begins and the last ends.
-    pub(super) span: Option<(Position, Position)>,
-}
-
-impl Marked {
-    fn add(&mut self, record: &Record) {
-        self.bytes += record.len();
-        let (start, end) = self.span.unwrap_or((record.start, record.end));
-        self.span = Some((start.min(record.start), end.max(record.end)));
-        if self.newest.is_none_or(|newest| newest.at <= record.moment.at) {
-            self.newest = Some(record.moment);
-        }
-    }
 }
 
 impl AckOutcome {
@@ -284,101 +265,9 @@ impl Scoreboard {
         }
     }
 
-    /// Whether RFC 6675 §4 IsLost holds for what is not SACKed below the result: `dup_thresh` discontiguous
-    /// ranges or more than `dup_thresh - 1` segments of `smss` bytes were SACKed above it.
-    pub(super) fn lost_boundary(&self, dup_thresh: u32, smss: u32) -> Option<Position> {
-        let bytes_needed = u64::from(dup_thresh.saturating_sub(1)) * u64::from(smss);
-        let mut bytes = 0;
-        let mut ranges = 0;
-        for (start, end) in self.sacked.descending() {
-            ranges += 1;
-            bytes += end.since(start);
-            if ranges >= dup_thresh || bytes > bytes_needed {
-                return Some(start);
-            }
-        }
-        None
-    }
-
-    /// Marks as lost what is outstanding before `boundary` and was sent once. Each record is judged once.
-    pub(super) fn mark_lost_before(&mut self, boundary: Position) -> Marked {
-        let mut place = self.records.place_at(self.judged);
-        let mut marked = Marked::default();
-        while let Some(record) = self.records.get(place).copied() {
-            if record.start >= boundary {
-                break;
-            }
-            let end = record.end.min(boundary);
-            let (start, end) = inner_edges(&record, record.start, end);
-            if record.condition == Condition::Outstanding && !record.retransmitted && start < end {
-                place = self.records.isolate(place, start, end);
-                self.mark_lost_at(place, &mut marked);
-            }
-            place = self.records.after(place);
-        }
-        self.judged = self.judged.max(boundary);
-        marked
-    }
-
-    /// Marks the first unacknowledged segment as lost, whatever it went through.
-    pub(super) fn mark_first_lost(&mut self) -> Marked {
-        let mut marked = Marked::default();
-        if let Some(first) = self.records.front().copied()
-            && first.condition == Condition::Outstanding
-        {
-            let end = first.end.min(first.start + u64::from(first.segment));
-            let place = self.records.place_at(first.start);
-            let place = self.records.isolate(place, first.start, end);
-            self.mark_lost_at(place, &mut marked);
-        }
-        marked
-    }
-
     /// When the first unacknowledged segment was last sent.
     pub(super) fn first_sent_at(&self) -> Option<Instant> {
         self.records.front().map(|first| first.moment.at)
-    }
-
-    /// Marks all that the peer is not known to hold as lost (RFC 6675 §5.1: after a timeout). With `reneged`, what
-    /// it was known to hold as well (RFC 2018 §8).
-    pub(super) fn mark_all_lost(&mut self, reneged: bool) -> Marked {
-        if reneged {
-            self.sacked.clear();
-        }
-        let mut marked = Marked::default();
-        let lost = &mut self.lost;
-        self.records.for_each_mut(|record| {
-            let lose = match record.condition {
-                Condition::Outstanding => true,
-                Condition::Sacked => reneged,
-                Condition::Lost => false,
-            };
-            if lose {
-                record.condition = Condition::Lost;
-                marked.add(record);
-                lost.insert(record.start, record.end);
-            }
-        });
-        self.outstanding = 0;
-        self.judged = Position::default();
-        marked
-    }
-
-    /// RFC 8985 §6.3: marks as lost what is outstanding and was sent `patience` ago or earlier, and whatever lies at `una`.
-    pub(super) fn mark_lost_at_timeout(&mut self, now: Instant, una: Position, patience: Duration) -> Marked {
-        let mut marked = Marked::default();
-        let (lost, outstanding) = (&mut self.lost, &mut self.outstanding);
-        self.records.for_each_mut(|record| {
-            let late = record.start <= una || record.moment.at + patience <= now;
-            if record.condition == Condition::Outstanding && late {
-                record.condition = Condition::Lost;
-                *outstanding -= record.len();
-                marked.add(record);
-                lost.insert(record.start, record.end);
-            }
-        });
-        self.judged = Position::default();
-        marked
     }
 
     /// The lowest bytes that are lost and wait to be sent again: at most `max` of them, contiguous.
@@ -406,73 +295,6 @@ impl Scoreboard {
         }
         self.lost.remove(start, end);
         self.extend_order(moment.at, start, end);
-    }
-
-    /// Whether a transmission from before `newest` may still be out.
-    #[inline]
-    pub(super) fn was_sent_before(&self, newest: (Instant, Position)) -> bool {
-        self.order.front().is_some_and(|&(at, start, _)| (at, start) < newest)
-    }
-
-    /// RFC 8985 §6.2 step 5: marks as lost what was sent before `newest` was, `patience` ago or earlier. Returns also
-    /// when the next will be due.
-    pub(super) fn mark_lost_by_time(
-        &mut self,
-        now: Instant,
-        newest: (Instant, Position),
-        patience: Duration,
-    ) -> (Marked, Option<Instant>) {
-        let mut marked = Marked::default();
-        while let Some(&(at, start, end)) = self.order.front() {
-            if (at, start) >= newest {
-                break;
-            }
-            let until = if at < newest.0 { end } else { end.min(newest.1) };
-            let due = at + patience;
-            if due > now {
-                if let Some(waiting) = self.first_waiting(at, start, until) {
-                    // What lies before it is settled, and is not looked at again.
-                    if let Some(front) = self.order.front_mut() {
-                        front.1 = waiting;
-                    }
-                    return (marked, Some(due));
-                }
-            } else {
-                self.mark_lost_sent_at(at, start, until, &mut marked);
-            }
-            self.order.pop_front();
-            if until < end {
-                self.order.push_front((at, until, end));
-                break;
-            }
-        }
-        (marked, None)
-    }
-
-    /// Where the first record within `start..end` begins that was last sent at `at` and is still out.
-    fn first_waiting(&self, at: Instant, start: Position, end: Position) -> Option<Position> {
-        let mut place = self.records.place_at(start);
-        while let Some(record) = self.records.get(place).filter(|record| record.start < end) {
-            if record.condition == Condition::Outstanding && record.moment.at == at {
-                return Some(record.start.max(start));
-            }
-            place = self.records.after(place);
-        }
-        None
-    }
-
-    fn mark_lost_sent_at(&mut self, at: Instant, start: Position, end: Position, marked: &mut Marked) {
-        let mut place = self.records.place_at(start);
-        while let Some(record) = self.records.get(place).copied() {
-            if record.start >= end {
-                break;
-            }
-            if record.condition == Condition::Outstanding && record.moment.at == at {
-                place = self.records.isolate(place, record.start.max(start), record.end.min(end));
-                self.mark_lost_at(place, marked);
-            }
-            place = self.records.after(place);
-        }
     }
 
     /// The first segment from `from` on that lies below something the peer holds and is not held itself (RFC 6675 §4
@@ -539,25 +361,6 @@ impl Scoreboard {
         self.records.front().is_some_and(|record| record.condition == Condition::Sacked)
     }
 
-    /// Nothing was lost: what counts as that is outstanding.
-    pub(super) fn on_undo(&mut self) {
-        while let Some((start, end)) = self.lost.first() {
-            let mut place = self.records.place_at(start);
-            while let Some(record) = self.records.get_mut(place).filter(|record| record.start < end) {
-                if record.condition == Condition::Lost {
-                    record.condition = Condition::Outstanding;
-                    self.outstanding += record.len();
-                    // RACK took it off its list when it was found late.
-                    self.order.push_front((record.moment.at, record.start, record.end));
-                }
-                place = self.records.after(place);
-            }
-            self.lost.remove(start, end);
-        }
-        self.order.make_contiguous().sort_unstable();
-        self.judged = Position::default();
-    }
-
     /// A recovery episode is over: what is sent from now on is judged afresh.
     pub(super) fn on_recovery_end(&mut self) {
         self.judged = Position::default();
@@ -575,14 +378,6 @@ impl Scoreboard {
             self.order = VecDeque::new();
             self.judged = Position::default();
         }
-    }
-
-    fn mark_lost_at(&mut self, place: Place, marked: &mut Marked) {
-        let Some(record) = self.records.get_mut(place) else { return };
-        record.condition = Condition::Lost;
-        marked.add(record);
-        self.outstanding -= record.len();
-        self.lost.insert(record.start, record.end);
     }
 
     /// Records looked at so far.

@@ -141,6 +141,7 @@ impl Flight {
         if retransmission {
             if reason == SendReason::WindowProbe {
                 self.scoreboard.on_probe(start, end);
+                self.note_copy(end);
             } else {
                 self.scoreboard.on_retransmitted(start, end, moment);
             }

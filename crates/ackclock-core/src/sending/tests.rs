@@ -89,7 +89,13 @@ impl Sender {
 
     /// Everything before segment `una` is acknowledged, and these ranges of segments are reported, a duplicate first.
     fn ack(&mut self, una: u64, sack: &[(u64, u64)]) -> &mut Self {
-        let sack: Vec<_> = sack.iter().map(|&(start, end)| (at(start).seq(), at(end).seq())).collect();
+        let sack: Vec<_> = sack.iter().map(|&(start, end)| (at(start), at(end))).collect();
+        self.acknowledge(una, &sack)
+    }
+
+    /// The same; what is reported begins and ends anywhere.
+    fn acknowledge(&mut self, una: u64, sack: &[(Position, Position)]) -> &mut Self {
+        let sack: Vec<_> = sack.iter().map(|(start, end)| (start.seq(), end.seq())).collect();
         self.call(|flight, call| {
             let acknowledgement = Acknowledgement {
                 ack: at(una),

@@ -4,44 +4,18 @@ use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ackclock::{Clock, DeferredListener, Incoming, Instant, Limits, Port, Stack, TcpStream};
+use ackclock::{Clock as _, DeferredListener, Incoming, Instant, Limits, Port, Stack, TcpStream};
 use ackclock_wire::{
     ControlSegment, Fields, Flags, HEADER_MAX, IpPacket, IpPayload, Segment, SeqNum, write_control,
 };
 
-use crate::support::{addr, host};
+use crate::support::{Virtual, Woken, addr, detached};
 
 const CLIENT: &str = "10.0.0.9:4000";
 const SERVER: &str = "10.0.0.1:80";
-
-/// Time that only a test moves.
-#[derive(Debug, Default)]
-struct Virtual(AtomicU64);
-
-impl Clock for Virtual {
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.0.load(Ordering::Relaxed))
-    }
-}
-
-#[derive(Default)]
-struct Count(AtomicUsize);
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Count {
-    fn woken(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// A stack whose network is the test.
 struct Server {
@@ -53,13 +27,13 @@ struct Server {
 /// Someone who waits for the connection of a SYN.
 struct Waiting {
     future: Pin<Box<dyn Future<Output = io::Result<TcpStream>>>>,
-    count: Arc<Count>,
+    count: Arc<Woken>,
 }
 
 impl Server {
     fn new() -> Self {
-        let clock = Arc::new(Virtual::default());
-        let (stack, port) = host("10.0.0.1/24", "fd00::1/64").detached(Arc::clone(&clock), 1500).unwrap();
+        let clock = Arc::default();
+        let (stack, port) = detached(&clock, 1);
         Self { stack, port, clock }
     }
 
@@ -111,7 +85,7 @@ impl Server {
     }
 
     fn set_time(&mut self, at: Instant) {
-        self.clock.0.store(at.as_nanos(), Ordering::Relaxed);
+        self.clock.set(at);
         self.port.handle_timeout(at);
         self.sent();
     }
@@ -140,7 +114,7 @@ impl Waiting {
 
     /// Asserts that it was woken, and that the client has gone.
     fn is_told_that_the_client_has_gone(&mut self) {
-        assert_eq!(self.count.woken(), 1, "woken once");
+        assert_eq!(self.count.times(), 1, "woken once");
         let Poll::Ready(Err(error)) = self.poll() else { panic!("still waiting, or connected") };
         assert_eq!(error.kind(), ErrorKind::ConnectionAborted);
         assert!(error.to_string().contains("the client gave up"), "{error}");
@@ -179,7 +153,7 @@ fn the_last_attempt_from_the_port_is_the_one_that_connects() {
     let (_, iss) = server.sent()[0];
     server.give(Flags::ACK, 5001, (iss + 1).raw());
     first.is_told_that_the_client_has_gone();
-    assert_eq!(second.count.woken(), 1);
+    assert_eq!(second.count.times(), 1);
     let Poll::Ready(Ok(stream)) = second.poll() else { panic!("not connected") };
     assert_eq!(stream.peer_addr().unwrap(), addr(CLIENT));
 }
@@ -203,7 +177,7 @@ fn a_client_that_falls_silent_is_given_up_when_its_syn_ack_is() {
     let mut waiting = Waiting::begin(incoming(&listener));
     server.sent();
     server.wait(Duration::from_millis(62_999));
-    assert_eq!(waiting.count.woken(), 0);
+    assert_eq!(waiting.count.times(), 0);
     assert!(waiting.poll().is_pending());
     server.wait(Duration::from_millis(2));
     waiting.is_told_that_the_client_has_gone();
@@ -235,7 +209,7 @@ fn the_newest_waker_is_woken_and_the_one_before_let_go() {
     assert_eq!(Arc::strong_count(&before), 1, "no one holds the old waker");
     server.sent();
     server.give(Flags::RST, 1001, 0);
-    assert_eq!(before.woken(), 0);
+    assert_eq!(before.times(), 0);
     waiting.is_told_that_the_client_has_gone();
 }
 
@@ -256,7 +230,7 @@ fn accepts_that_are_dropped_leave_nothing_whatever_comes_of_their_syns() {
         } else {
             server.give(Flags::RST, irs + 1, 0);
         }
-        assert_eq!(count.woken(), 0);
+        assert_eq!(count.times(), 0);
     }
     server.wait(Duration::from_secs(2000));
     assert_eq!((server.stack.info().connections, server.port.poll_timeout()), (0, None));
@@ -269,7 +243,7 @@ fn an_accept_outlives_its_listener_only_to_say_so() {
     server.give(Flags::SYN, 1000, 0);
     let mut waiting = Waiting::begin(incoming(&listener));
     drop(listener);
-    assert_eq!(waiting.count.woken(), 1);
+    assert_eq!(waiting.count.times(), 1);
     let Poll::Ready(Err(error)) = waiting.poll() else { panic!("still waiting") };
     assert_eq!(error.kind(), ErrorKind::ConnectionAborted);
     assert!(error.to_string().contains("the listener was dropped"), "{error}");

@@ -3,36 +3,16 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ackclock::{Clock, Instant, Limits, Port, Stack};
+use ackclock::{Clock as _, Instant, Limits, Port, Stack};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{addr, host};
+use crate::support::{Virtual, Woken, addr, detached};
 
 const LIMITS: Limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };
 const ONE_WAY: Duration = Duration::from_millis(5);
-
-/// Time that only this test moves.
-#[derive(Debug, Default)]
-struct Virtual(AtomicU64);
-
-impl Clock for Virtual {
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.0.load(Ordering::Relaxed))
-    }
-}
-
-#[derive(Default)]
-struct Flag(AtomicU64);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(1, Ordering::Relaxed);
-    }
-}
 
 /// Two ports, a cable with a delay between them, and one application.
 struct World {
@@ -46,24 +26,23 @@ struct World {
 
 impl World {
     fn new() -> (Stack, Stack, Self) {
-        let clock = Arc::new(Virtual::default());
-        let (left, left_port) = host("10.0.0.1/24", "fd00::1/64").detached(Arc::clone(&clock), 1500).unwrap();
-        let (right, right_port) =
-            host("10.0.0.2/24", "fd00::2/64").detached(Arc::clone(&clock), 1500).unwrap();
+        let clock = Arc::default();
+        let (left, left_port) = detached(&clock, 1);
+        let (right, right_port) = detached(&clock, 2);
         let ports = [left_port, right_port];
         (left, right, Self { clock, ports, flying: Vec::new(), log: Vec::new() })
     }
 
     fn run<T>(&mut self, application: impl Future<Output = T>) -> T {
         let mut application = Box::pin(application);
-        let flag = Arc::new(Flag::default());
-        let waker = Waker::from(Arc::clone(&flag));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
         loop {
-            if let Poll::Ready(done) = poll_until_still(application.as_mut(), &waker, &flag) {
+            if let Poll::Ready(done) = poll_until_still(application.as_mut(), &waker, &woken) {
                 return done;
             }
             let sent = self.collect();
-            if flag.0.load(Ordering::Relaxed) == 0 && !sent {
+            if woken.times() == 0 && !sent {
                 self.jump();
             }
         }
@@ -90,7 +69,7 @@ impl World {
         let deadlines = self.ports.iter().filter_map(Port::poll_timeout);
         let next = arrival.into_iter().chain(deadlines).min().expect("somebody waits for ever");
         let now = next.max(self.clock.now());
-        self.clock.0.store(now.as_nanos(), Ordering::Relaxed);
+        self.clock.set(now);
         for (_, to, bytes) in self.flying.extract_if(.., |(at, _, _)| *at <= now) {
             self.ports[to].handle_packet(now, &bytes, Default::default());
         }
@@ -103,12 +82,12 @@ impl World {
 fn poll_until_still<T>(
     mut application: Pin<&mut impl Future<Output = T>>,
     waker: &Waker,
-    flag: &Flag,
+    woken: &Woken,
 ) -> Poll<T> {
     loop {
-        flag.0.store(0, Ordering::Relaxed);
+        woken.reset();
         let polled = application.as_mut().poll(&mut Context::from_waker(waker));
-        if polled.is_ready() || flag.0.load(Ordering::Relaxed) == 0 {
+        if polled.is_ready() || woken.times() == 0 {
             return polled;
         }
     }

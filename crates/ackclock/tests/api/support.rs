@@ -1,12 +1,14 @@
-//! Two hosts on a cable.
+//! Two hosts on a cable; and what drives a host without a runtime.
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Poll, Wake};
 
-use ackclock::{Stack, StackBuilder, TcpListener, TcpStream};
+use ackclock::{Clock, Instant, Port, Stack, StackBuilder, TcpListener, TcpStream};
 use ackclock_device::impair::{Impaired, Network, Settings};
 use ackclock_device::memory::{self, Cable};
 
@@ -45,6 +47,48 @@ pub(crate) fn hosts_with_network() -> (Stack, Stack, Network) {
 
 pub(crate) fn host(v4: &str, v6: &str) -> StackBuilder {
     Stack::builder().address(v4.parse().unwrap()).address(v6.parse().unwrap()).seed(7)
+}
+
+/// Host `number`, `10.0.0.1` and `fd00::1` being the first, driven through its port.
+pub(crate) fn detached(clock: &Arc<Virtual>, number: u8) -> (Stack, Port) {
+    let builder = host(&format!("10.0.0.{number}/24"), &format!("fd00::{number}/64"));
+    builder.detached(Arc::clone(clock), 1500).unwrap()
+}
+
+/// Time that only a test moves.
+#[derive(Debug, Default)]
+pub(crate) struct Virtual(AtomicU64);
+
+impl Virtual {
+    pub(crate) fn set(&self, now: Instant) {
+        self.0.store(now.as_nanos(), Ordering::Relaxed);
+    }
+}
+
+impl Clock for Virtual {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// How often a task was woken.
+#[derive(Default)]
+pub(crate) struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Woken {
+    pub(crate) fn times(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 /// A connection: the client's end and the server's.

@@ -3,25 +3,38 @@
 use std::time::Duration;
 
 use ackclock_core::TcpConfig;
-use ackclock_core::profile::Recovery;
-use ackclock_tests::script::{Script, Setup};
+use ackclock_core::profile::{Recovery, UndoChoice};
+use ackclock_tests::script::{Script, Setup, peer_syn};
 use ackclock_tests::segment::{ACK, Opt, Seg, seg};
 
 use super::path::{MSS, tcp};
 
 const SMSS: usize = MSS as usize;
 
-fn accepted(tcp: TcpConfig) -> Script {
-    let peer_options = vec![Opt::Mss(1460), Opt::SackPermitted, Opt::WindowScale(7)];
-    Script::accepted(&Setup { tcp, peer_options, ..Setup::default() })
+const RTT: Duration = Duration::from_millis(20);
+
+/// A connection that knows its round trip from the handshake, with a window of `window` segments.
+fn connected(recovery: Recovery, window: u32) -> Script {
+    connected_by(tcp(recovery, "reno", window))
 }
 
-/// With a round trip of 20 ms, learnt from one segment, and a window of `window` segments.
+fn connected_by(tcp: TcpConfig) -> Script {
+    let peer_options = vec![Opt::Mss(1460), Opt::SackPermitted, Opt::WindowScale(7)];
+    let setup = Setup { tcp, peer_options, ..Setup::default() };
+    let mut s = Script::connecting(&setup);
+    s.take_sent();
+    s.advance(RTT);
+    s.peer(peer_syn(&setup).ack(1));
+    s.expect_ack(1);
+    s
+}
+
+/// The first segment has been acknowledged.
 fn measured(window: u32) -> Script {
-    let mut s = accepted(tcp(Recovery::RackTlp, "reno", window));
+    let mut s = connected(Recovery::RackTlp, window);
     s.stream(1, MSS);
     s.take_sent();
-    s.advance(Duration::from_millis(20));
+    s.advance(RTT);
     s.peer(ack(2));
     s
 }
@@ -93,6 +106,52 @@ fn probe_of_which_no_copy_is_reported_had_repaired_a_loss() {
     assert_eq!(s.info().retransmits, 1, "the probe is all that went twice");
 }
 
+// RFC 8985 §6.2 step 4: a probe was not held to be late, so that its copy arrived, too, shows no reordering.
+#[test]
+fn copy_of_a_probe_widens_no_reordering_window() {
+    let mut s = probed();
+    s.peer(ack(6));
+    s.stream(at(6), 4 * MSS);
+    assert_eq!(s.take_sent().len(), 4);
+    s.advance(Duration::from_millis(10));
+    s.peer(sack(6, &[(5, 6)]));
+    s.nothing();
+    s.advance(Duration::from_millis(10));
+    // Three behind a hole are proof enough where nothing was reordered.
+    s.peer(sack(6, &[(7, 10)]));
+    s.expect_data(at(6), SMSS);
+}
+
+// What the reordering timer finds: no acknowledgement may be left to come, so each expiry buys one segment.
+#[test]
+fn each_expiry_of_the_reordering_timer_sends_one_segment() {
+    let mut s = measured(30);
+    // Segment 2 arrives behind segment 3: the path reorders, and the timer finds what is lost.
+    s.stream(at(2), 3 * MSS);
+    assert_eq!(s.take_sent().len(), 3);
+    s.advance(RTT);
+    s.peer(sack(2, &[(3, 4)]));
+    s.peer(ack(5));
+    s.stream(at(5), 20 * MSS);
+    assert_eq!(s.take_sent().len(), 20);
+    s.advance(RTT);
+    s.peer(sack(5, &[(7, 10)]));
+    assert_eq!((s.info().lost, s.info().loss_episodes), (0, 0), "the reordering window is open");
+    // Two are found, and one goes.
+    let (after, again) = s.wait(RTT).expect("a retransmission");
+    assert_eq!((after, again.seq), (RTT / 4, at(5)));
+    s.nothing();
+    assert_eq!((s.info().lost, s.info().timeouts, s.info().ssthresh), (u64::from(MSS), 0, Some(10 * 1460)));
+    // More is out than the new threshold, so an acknowledgement buys half a segment; the timer finds a third.
+    s.advance(Duration::from_millis(1));
+    s.peer(sack(5, &[(11, 12), (7, 10)]));
+    s.nothing();
+    let (_, again) = s.wait(RTT).expect("another");
+    assert_eq!(again.seq, at(6));
+    s.nothing();
+    assert_eq!((s.info().lost, s.info().timeouts), (u64::from(MSS), 0));
+}
+
 // RFC 5681 §3.1 (4).
 #[test]
 fn acknowledgement_of_most_of_a_window_halves_the_whole_window() {
@@ -108,7 +167,7 @@ fn acknowledgement_of_most_of_a_window_halves_the_whole_window() {
 
 #[test]
 fn slow_start_after_a_timeout_doubles_though_nothing_new_waits() {
-    let mut s = accepted(tcp(Recovery::NewReno, "reno", 16));
+    let mut s = connected(Recovery::NewReno, 16);
     s.stream(1, 16 * MSS);
     s.take_sent();
     let (_, first) = s.wait(Duration::from_secs(3)).expect("the timeout");
@@ -132,16 +191,38 @@ fn slow_start_after_a_timeout_doubles_though_nothing_new_waits() {
 fn timeout_sends_again_only_what_is_old() {
     let mut s = measured(10);
     s.stream(at(2), 3 * MSS);
-    s.take_sent();
-    // The probe, then silence; a new segment leaves just before the timer expires.
-    s.wait(Duration::from_millis(100)).expect("a probe");
-    let rto = s.info().rto;
-    s.advance(rto - Duration::from_millis(2));
+    assert_eq!(s.take_sent().len(), 3);
+    // Two probes, then silence; a new segment leaves just before the timer expires, 200 ms after the first probe.
+    let first = s.wait(Duration::from_millis(100)).expect("a probe").0;
+    let second = s.wait(Duration::from_millis(100)).expect("another").0;
+    assert_eq!((s.info().rto, s.info().retransmits), (Duration::from_millis(200), 2));
+    s.advance(s.info().rto - second - Duration::from_millis(2));
     s.stream(at(5), MSS);
     s.expect_data(at(5), SMSS);
-    assert_eq!(s.info().timeouts, 0);
+    assert_eq!(s.info().timeouts, 0, "{first:?}");
     s.advance(Duration::from_millis(3));
     assert_eq!(s.info().timeouts, 1);
+    s.expect_data(at(2), SMSS);
     // Four are outstanding: one went again, two are lost, and the newest is in flight.
-    assert_eq!(s.info().lost + u64::from(MSS), 3 * u64::from(MSS));
+    assert_eq!(s.info().lost, 2 * u64::from(MSS));
+}
+
+// RFC 3708 §3: what went again was reported, and the rest of the flight has not gone again; nor need it.
+#[test]
+fn timeout_is_undone_before_its_flight_went_again() {
+    let undo = UndoChoice { dsack: true, ..UndoChoice::default() };
+    let mut s = connected_by(TcpConfig { undo, ..tcp(Recovery::Sack, "reno", 16) });
+    s.stream(1, 10 * MSS);
+    assert_eq!(s.take_sent().len(), 10);
+    let (_, first) = s.wait(Duration::from_secs(3)).expect("the timeout");
+    assert_eq!((first.seq, s.info().timeouts, s.info().cwnd), (1, 1, u64::from(MSS)));
+    // The path was slow: both copies of the first arrive, and what tells of it arrives with the second one's answer.
+    s.peer(sack(2, &[(1, 2)]));
+    let info = s.info();
+    assert_eq!(
+        (info.undone.dsack, info.lost, info.cwnd),
+        (1, 0, 17 * u64::from(MSS)),
+        "what it was, and this answer's"
+    );
+    s.nothing();
 }

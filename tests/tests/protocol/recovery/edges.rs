@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ackclock_core::TcpConfig;
 use ackclock_core::profile::{Recovery, UndoChoice};
+use ackclock_core::{ConnectionError, State, TcpConfig};
 use ackclock_tests::script::{Script, Setup, pattern};
 use ackclock_tests::segment::{ACK, Opt, seg};
 
@@ -12,8 +12,12 @@ use super::path::{MSS, Path, tcp};
 const SMSS: usize = MSS as usize;
 
 fn accepted(policy: Recovery, window: u32) -> Script {
+    accepted_by(tcp(policy, "reno", window))
+}
+
+fn accepted_by(tcp: TcpConfig) -> Script {
     let peer_options = vec![Opt::Mss(1460), Opt::SackPermitted];
-    Script::accepted(&Setup { tcp: tcp(policy, "reno", window), peer_options, ..Setup::default() })
+    Script::accepted(&Setup { tcp, peer_options, ..Setup::default() })
 }
 
 fn sack(ack: u32, blocks: &[(u32, u32)]) -> ackclock_tests::segment::Seg {
@@ -135,6 +139,18 @@ fn recovery_by_the_timer_goes_on_when_new_data_proved_nothing() {
 }
 
 #[test]
+fn user_timeout_ends_a_connection_of_which_a_probe_is_due_at_the_same_time() {
+    // The handshake took no time, so that the probe and the timer have one deadline, which is the user's.
+    let user_timeout = Duration::from_micros(300);
+    let mut s =
+        accepted_by(TcpConfig { user_timeout: Some(user_timeout), ..tcp(Recovery::RackTlp, "reno", 10) });
+    s.stream(1, 3 * MSS);
+    assert_eq!(s.take_sent().len(), 3);
+    s.advance(user_timeout);
+    assert_eq!((s.state(), s.error()), (State::Closed, Some(ConnectionError::TimedOut)));
+}
+
+#[test]
 fn probe_that_is_reported_as_a_duplicate_beyond_a_gap_does_not_put_the_timeout_off() {
     let mut s = accepted(Recovery::RackTlp, 11);
     s.update(|connection, now| {
@@ -158,5 +174,7 @@ fn probe_that_is_reported_as_a_duplicate_beyond_a_gap_does_not_put_the_timeout_o
         }
         s.advance(Duration::from_millis(1));
     }
-    assert!((1..=2).contains(&probes), "{probes}");
+    // From 2.25 ms on, which is two smoothed round trips and the slack, each after twice the time: the seventh would
+    // come after the timer.
+    assert!((1..=6).contains(&probes), "{probes}");
 }

@@ -3,5 +3,6 @@
 mod answers;
 mod edges;
 mod path;
+mod patience;
 mod policies;
 mod timing;

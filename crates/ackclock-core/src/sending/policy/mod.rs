@@ -76,6 +76,8 @@ pub(super) struct Seen<'a> {
     pub(super) duplicate: bool,
     /// What it reports as received twice (RFC 2883).
     pub(super) reported: Option<(Position, Position)>,
+    /// Whether that is a copy which a probe of the tail or of the window was.
+    pub(super) reports_probe: bool,
     pub(super) outcome: &'a AckOutcome,
 }
 

@@ -41,7 +41,9 @@ impl Policy for RackTlp {
 
     fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         let outcome = evidence.seen.outcome;
-        if outcome.duplicate_reported {
+        // Deviation from RFC 8985 §6.2 step 4: not for any report of a duplicate. A probe goes out without anything having
+        // been held to be late, so a report of its copy says nothing of the window.
+        if outcome.duplicate_reported && !evidence.seen.reports_probe {
             self.rack.on_duplicate_report(evidence.una, evidence.nxt);
         }
         self.rack.on_ack(evidence.now, outcome, evidence.rtt);

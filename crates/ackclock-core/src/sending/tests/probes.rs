@@ -97,3 +97,69 @@ fn probes_of_an_outage_grow_with_the_logarithm_of_its_length() {
     let counts = [probes_until(5), probes_until(300)];
     assert!((2..=7).contains(&counts[0]) && (2..=13).contains(&counts[1]), "{counts:?}");
 }
+
+/// Of a later flight the first segment is lost, and the three behind it arrive at once. Whether it goes again at once, as on
+/// a path on which no reordering has been seen.
+fn next_loss_is_answered_at_once(sender: &mut Sender) -> bool {
+    let first = sender.flight.nxt().since(at(0)) / SMSS;
+    sender.send(4).wait(20).ack(first, &[(first + 1, first + 4)]);
+    sender.resend(1) == [(first, SendReason::Retransmission)]
+}
+
+// RFC 8985 §6.2 step 4 widens the window because something was wrongly held to be late. A probe was not.
+#[test]
+fn reported_copies_of_probes_show_no_reordering() {
+    for (probes, reports) in [(1, 1), (2, 1), (2, 2)] {
+        let mut sender = Sender::new(reno());
+        sender.send(4);
+        for _ in 0..probes {
+            sender.expire();
+            assert_eq!(sender.resend(2), [(3, SendReason::TailProbe)]);
+        }
+        sender.wait(5).ack(4, &[]).send(1);
+        for _ in 0..reports {
+            sender.wait(1).ack(4, &[(3, 4)]);
+        }
+        sender.wait(10).ack(5, &[]);
+        assert!(next_loss_is_answered_at_once(&mut sender), "{reports} reports of {probes} probes");
+    }
+}
+
+#[test]
+fn copies_of_both_ends_of_the_flight_show_no_reordering() {
+    let mut sender = Sender::new(reno());
+    // The last segment twice, the timer's repetition, and a probe of the first: all arrive.
+    sender.send(4);
+    while sender.info().timeouts == 0 {
+        sender.expire().resend(1);
+    }
+    assert_eq!(sender.expire().resend(1), [(0, SendReason::TailProbe)]);
+    sender.wait(1).ack(4, &[]).send(1);
+    for copy in [3, 3, 0] {
+        sender.wait(1).ack(4, &[(copy, copy + 1)]);
+    }
+    sender.wait(10).ack(5, &[]);
+    assert!(next_loss_is_answered_at_once(&mut sender));
+}
+
+#[test]
+fn one_report_more_than_probes_shows_reordering() {
+    let mut sender = Sender::new(reno());
+    sender.send(4).expire().resend(1);
+    sender.wait(5).ack(4, &[]).send(1);
+    sender.wait(1).ack(4, &[(3, 4)]).wait(1).ack(4, &[(3, 4)]);
+    sender.wait(10).ack(5, &[]);
+    assert!(!next_loss_is_answered_at_once(&mut sender));
+}
+
+#[test]
+fn reported_copy_of_a_window_probe_shows_no_reordering() {
+    let mut sender = Sender::new(reno());
+    sender.send(2).wait(5);
+    // The peer's window has closed, and the first byte asks after it.
+    sender.leaves(at(0), at(0) + 1, SendReason::WindowProbe);
+    sender.wait(15).ack(2, &[]).send(1);
+    sender.acknowledge(2, &[(at(0), at(0) + 1)]);
+    sender.wait(20).ack(3, &[]);
+    assert!(next_loss_is_answered_at_once(&mut sender));
+}

@@ -20,13 +20,18 @@
 //! senders have the first bounds only. Paths that reorder do not reach the last: each undo of a fast retransmit widens
 //! RACK's window.
 //!
-//! Deviations from RFC 4015, at the code: cwnd returns to what it was (§3.2), and the timeout estimator is not
-//! re-seeded (§3.3).
+//! The retransmission timer becomes more patient with the first round trip of data that was first sent after the timeout
+//! (step 11): SRTT and RTTVAR are set from it, no less than they were.
+//!
+//! Deviation from RFC 4015, at the code: cwnd returns to what it was (step 9). Its text was not at hand (not read): the steps
+//! are cited as its authors' readers give them.
 
 mod dsack;
 mod eifel;
 mod frto;
 mod min_rtt;
+
+use std::time::Duration;
 
 use ackclock_control::congestion;
 use ackclock_control::profile::UndoChoice;
@@ -54,12 +59,23 @@ pub(super) struct Undo {
     counts: UndoCounts,
     in_a_row: u8,
     reduction: Option<Reduction>,
+    /// A timeout was wrong, and no round trip has been measured since of what was first sent after it.
+    adaptation: Option<BeforeTimeout>,
+}
+
+/// The estimator as a timeout found it: SRTT_prev and RTTVAR_prev of RFC 4015.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BeforeTimeout {
+    at: Instant,
+    pub(super) srtt: Duration,
+    pub(super) rttvar: Duration,
 }
 
 /// The last reduction, as long as it may be undone.
 #[derive(Debug)]
 struct Reduction {
-    by_timer: bool,
+    /// If the retransmission timer asked for it.
+    timeout: Option<BeforeTimeout>,
     /// SND.UNA and SND.NXT when it happened.
     una: Position,
     nxt: Position,
@@ -134,6 +150,12 @@ impl Undo {
         }
     }
 
+    /// What a round trip of data first sent at `sent_at` is to be set against, if the last timeout was wrong and this is the
+    /// first of data sent after it.
+    pub(super) fn take_adaptation(&mut self, sent_at: Instant) -> Option<BeforeTimeout> {
+        self.adaptation.take_if(|before| before.at < sent_at)
+    }
+
     /// The episode is over; only reports of duplicates may still undo it.
     pub(super) fn on_episode_end(&mut self, nxt: Position) {
         if let Some(reduction) = &mut self.reduction {
@@ -169,8 +191,10 @@ impl Flight {
         }
         // RFC 5682 §2.1 (1): no step 2 when the timer expires during its own recovery.
         let frto = by_timer && choice.frto && !self.episode.in_slow_start();
+        let rtt = self.rto.estimator();
+        let before = || BeforeTimeout { at: call.now, srtt: rtt.srtt(), rttvar: rtt.rttvar() };
         undo.reduction = Some(Reduction {
-            by_timer,
+            timeout: by_timer.then(before),
             una: self.una,
             nxt: self.nxt,
             oldest: self.scoreboard.first_sent_at().map(clock),
@@ -191,7 +215,7 @@ impl Flight {
         let paused = self.sent_at.is_none_or(|at| call.now.saturating_since(at) > rto);
         let Some(reduction) = &mut history.undo.reduction else { return };
         // A timeout held everything to be lost at once: if all that went again so far is reported, the rest arrived as well.
-        let all_sent_again = self.scoreboard.lost() == 0 || reduction.by_timer;
+        let all_sent_again = self.scoreboard.lost() == 0 || reduction.timeout.is_some();
         let Some(reports) = reduction.reports.as_mut().filter(|_| end > reduction.una) else { return };
         if reports.on_report(start, end) && all_sent_again && !paused {
             self.undo_reduction(call, UndoRule::Dsack);
@@ -266,22 +290,21 @@ impl Flight {
         let undo = &mut history.undo;
         let Some(reduction) = undo.reduction.take() else { return };
         undo.counts.add(rule);
+        undo.adaptation = reduction.timeout.or(undo.adaptation);
         undo.in_a_row += 1;
         if !self.episode.is_open() {
             self.scoreboard.on_undo();
         }
         // RFC 6582's recover is unset: a loss among what is outstanding would be the first.
         self.episode = Episode::default();
-        self.policy.on_undo(self.una, self.nxt, reduction.by_timer);
-        // Deviation from RFC 4015 §3.2: cwnd is what it was, not FlightSize + min(bytes_acked, IW). The flight counts as
+        self.policy.on_undo(self.una, self.nxt, reduction.timeout.is_some());
+        // Deviation from RFC 4015 step 9: cwnd is what it was, not FlightSize + min(bytes_acked, IW). The flight counts as
         // outstanding again, so that no burst follows; after a report of duplicates one of the difference may.
         call.trace.note(call.now, Entry::Undone(rule));
         self.control.on_undo(&congestion::Undo { now: call.now });
         self.trace_window(call, WindowCause::Undone);
-        if reduction.by_timer {
-            // Deviation from RFC 4015 §3.3: SRTT and RTTVAR are not set from the late round trip. Where timestamps are in
-            // use that round trip is a sample (RFC 7323 §4.3) and widens RTTVAR as any; without them Karn's rule keeps
-            // the backed-off timeout until there is a valid one. Estimators that adapt are told.
+        if reduction.timeout.is_some() {
+            // Estimators that adapt their factor are told.
             self.rto.estimator_mut().on_spurious_expiry();
         }
         self.arm_tail_probe(call.now);
@@ -298,7 +321,7 @@ mod tests {
     fn reduction() -> Option<Reduction> {
         let una = Position::initial(SeqNum::new(1));
         Some(Reduction {
-            by_timer: false,
+            timeout: None,
             una,
             nxt: una + 1000,
             oldest: None,
