@@ -1,9 +1,9 @@
 //! BBR where packets are lost by chance.
 
-use crate::paths::Path;
+use crate::paths::{Path, Pattern};
 
 /// 500 packets in flight fill it.
-const FIVE_HUNDRED: Path = Path { mbit: 150, rtt_ms: 40, loss: 0 };
+const FIVE_HUNDRED: Path = Path { mbit: 150, rtt_ms: 40, loss: 0, pattern: Pattern::Chance };
 
 /// Smallest and largest share of `seeds` runs of `cc`, from the first second to the sixth.
 fn extremes(path: Path, cc: &str, seeds: std::ops::RangeInclusive<u64>) -> (f64, f64) {

@@ -1,9 +1,9 @@
 //! What the first slow start loses to a queue of one bandwidth-delay product.
 
-use crate::paths::Path;
+use crate::paths::{Path, Pattern};
 
 /// 167 packets fill it, and as many its queue.
-const PATH: Path = Path { mbit: 100, rtt_ms: 20, loss: 0 };
+const PATH: Path = Path { mbit: 100, rtt_ms: 20, loss: 0, pattern: Pattern::Chance };
 
 /// RFC 9406 to the letter found the delay a round later and lost 470 here. What is out when the first late samples arrive, a
 /// round trip after the queue began to grow, is beyond help.
