@@ -12,7 +12,8 @@
 //!
 //! The RFC resumes standard slow start when a later round has a smaller sample than the one in which the delay was found.
 //! Each round begins with such samples while the queue still drains between rounds, so that here slow start resumes
-//! when a sample is in time again behind the late ones of its round, or when a whole round has no eight late ones in a row.
+//! when a sample is in time again behind three or more late ones of its round, or when a whole round has no eight late
+//! ones in a row.
 //!
 //! What is left to lose is the growth of Conservative Slow Start itself. From the bandwidth-delay product up, five rounds
 //! of a quarter make three of it, which a queue of one cannot hold, and the loss shows itself a round trip later: 87 packets
@@ -113,10 +114,10 @@ impl HyStart {
             // Deviation from RFC 9406 §4.2: eight samples in a row, not all of the round.
             self.delayed |= self.late_count >= N_RTT_SAMPLE;
         } else {
-            self.late_count = 0;
-            if std::mem::take(&mut self.delayed) {
+            let late = std::mem::take(&mut self.late_count);
+            if late >= N_RTT_SPIKE || self.delayed {
                 // A queue would have kept all behind it late: the delay was a spike, and standard slow start goes on.
-                self.css_rounds = None;
+                (self.delayed, self.css_rounds) = (false, None);
             }
         }
     }
@@ -135,6 +136,8 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
+/// Late samples in a row that are more than a queue's noise about the threshold.
+const N_RTT_SPIKE: u32 = 3;
 const INFINITE: u64 = u64::MAX;
 
 #[cfg(test)]
@@ -276,6 +279,18 @@ mod tests {
         let after = sender.round_of(|segment| if (20..30).contains(&segment) { 150 } else { 100 });
         assert!(!sender.hystart.is_conservative());
         assert_eq!(after, 2 * before - 2, "the last two late ones counted a quarter");
+    }
+
+    #[test]
+    fn jitter_that_looked_like_a_queue_is_found_out_in_the_next_round() {
+        let mut sender = Sender::new();
+        (0..3).for_each(|_| _ = sender.round(100));
+        sender.round_of(|segment| if segment < 60 { 100 } else { 150 });
+        assert!(sender.hystart.is_conservative());
+        let before = sender.window.cwnd() / SMSS;
+        let after = sender.round_of(|segment| if segment % 4 == 3 { 100 } else { 150 });
+        assert!(!sender.hystart.is_conservative());
+        assert_eq!(after, 2 * before - 3, "three samples counted a quarter");
     }
 
     #[test]
