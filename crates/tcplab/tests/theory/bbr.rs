@@ -1,9 +1,9 @@
 //! BBR where packets are lost by chance.
 
-use crate::paths::Path;
+use crate::paths::{Path, Pattern};
 
 /// 500 packets in flight fill it.
-const FIVE_HUNDRED: Path = Path { mbit: 150, rtt_ms: 40, loss: 0 };
+const FIVE_HUNDRED: Path = Path { mbit: 150, rtt_ms: 40, loss: 0, pattern: Pattern::Chance };
 
 /// Smallest and largest share of `seeds` runs of `cc`, from the first second to the sixth.
 fn extremes(path: Path, cc: &str, seeds: std::ops::RangeInclusive<u64>) -> (f64, f64) {
@@ -12,9 +12,11 @@ fn extremes(path: Path, cc: &str, seeds: std::ops::RangeInclusive<u64>) -> (f64,
         .fold((f64::MAX, 0.0), |(least, most), share| (least.min(share), most.max(share)))
 }
 
+/// Of the payload that the link can carry, which is 0.965 of its raw rate. At the worst seed, 0.935 of the one are 0.902 of the
+/// other.
 #[test]
 fn nine_tenths_of_the_link_are_used_at_any_seed_up_to_one_and_a_half_percent_of_loss() {
-    for (loss, seeds) in [(0, 1..=1), (100, 1..=4), (150, 1..=20)] {
+    for (loss, seeds) in [(0, 1..=1), (50, 1..=4), (100, 1..=20), (150, 1..=20)] {
         let path = Path { loss, ..FIVE_HUNDRED };
         let (least, most) = extremes(path, "bbr", seeds);
         println!("{path:?}: {least:.3} to {most:.3}");

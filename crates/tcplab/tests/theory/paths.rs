@@ -1,9 +1,9 @@
-//! A path that loses packets by chance, and what a flow makes of it.
+//! A path that loses packets, and what a flow makes of it.
 
 use ackclock_control::congestion::Registry;
 use ackclock_core::Instant;
 use ackclock_sim::Simulation;
-use ackclock_sim::scenario::EcnSetting;
+use ackclock_sim::scenario::{EcnSetting, Loss, Scripted};
 use ackclock_sim::units::{Rate, Share, Span};
 use tcplab::grid::{Buffer, Cell, QueueKind};
 use tcplab::net::BOTTLENECK;
@@ -15,6 +15,16 @@ pub(crate) struct Path {
     pub(crate) rtt_ms: u64,
     /// In hundredths of a percent.
     pub(crate) loss: u32,
+    pub(crate) pattern: Pattern,
+}
+
+/// Which packets are lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pattern {
+    /// Each for itself.
+    Chance,
+    /// One at equal intervals.
+    Even,
 }
 
 impl Path {
@@ -47,7 +57,7 @@ impl Path {
             rate: Rate::mbit(self.mbit),
             delay: Span::millis(self.rtt_ms / 2),
             buffer: Buffer::Bdp(1000),
-            loss: Share::per_million(self.loss * 100),
+            loss: Share::ZERO,
             profile: "modern".to_owned(),
             queue: QueueKind::DropTail,
             ecn: EcnSetting::Off,
@@ -55,7 +65,21 @@ impl Path {
             duration: Span::seconds(seconds),
             seed,
         };
-        Simulation::with_registry(&cell.scenario(), &Registry::builtin()).unwrap()
+        let mut scenario = cell.scenario();
+        let there = &mut scenario.links[0].there;
+        match self.pattern {
+            Pattern::Chance if self.loss > 0 => {
+                there.loss = Some(Loss::Independent(Share::per_million(self.loss * 100)));
+            }
+            Pattern::Even if self.loss > 0 => {
+                let (every, bits) = (10_000 / u64::from(self.loss), self.mbit * 1_000_000);
+                let packets_max = bits * seconds / 8 / PACKET as u64;
+                let packets = (1..=packets_max / every).map(|loss| loss * every).collect();
+                there.drop.push(Scripted { packets, data: true, of: None });
+            }
+            _ => {}
+        }
+        Simulation::with_registry(&scenario, &Registry::builtin()).unwrap()
     }
 }
 
