@@ -8,6 +8,13 @@
 //!   twice the time, as a probe of QUIC is (RFC 9002 §6.2.1), for as long as that is before the timer. Only the first
 //!   restarts the timer, and nothing but an acknowledgement resets the count, so an outage is met by a number of
 //!   probes that grows with the logarithm of its length.
+//!   At 0.1 ms and 3 % lost data and acknowledgements, to a Linux receiver, the series takes 2 to 5 timeouts in 2 s to none,
+//!   and 107 to 195 Mbit/s to 221 to 235 (`loss --rtt 0.1ms --loss 3% --cc cubic --rounds 3 --secs 2`,
+//!   all rounds).
+//! - §7.3 prefers new data. Here the probe repeats: a receiver delays the answer to one new segment by 40 ms and more, that
+//!   to a repeated one not at all, and its D-SACK tells that nothing was lost. Over 0.1, 2 and 20 ms with 1 and 3 % lost
+//!   the throughput of both is the same within their spread; with new data two of three rounds at 0.1 ms and 3 % saw
+//!   silences of more than 40 ms, with repeated data one.
 //! - §7.2 leaves recovery to RACK, and the phase after a timeout to F-RTO. Here both are probed, too.
 //! - While data is known to be lost, the probe is its first segment, which leaves whatever the window says.
 
@@ -216,9 +223,7 @@ impl Flight {
     }
 
     /// The probe, if one is due: the last segment again, whatever the congestion window says (RFC 8985 §7.3).
-    // Deviation from RFC 8985 §7.3: new data is not preferred. What the probe asks is mostly whether an acknowledgement was
-    // lost; a receiver delays the answer to one new segment by 40 ms and more, that to a repeated one not at all, and
-    // its D-SACK tells that nothing was lost.
+    // Deviation from RFC 8985 §7.3: new data is not preferred (see the module).
     pub(super) fn choose_tail_probe(&mut self) -> Option<Chosen> {
         if !self.probe.take_due() {
             return None;
