@@ -11,8 +11,8 @@
 //! was sent in it is at least what is in transit at its end (below); the linear change of a round trip is made at its
 //! start, at once; on a loss the window is halved, as in the Reno that Vegas was made from (the paper does not say).
 //!
-//! After slow start the window falls to what is not queued, and one segment, until no more than β is queued. The paper changes to linear decrease with the window as it is; on its paths of a dozen segments that is a few
-//! round trips. Where thousands of segments fill the path, a quarter as many stand in the queue then, and a segment a
+//! After slow start the window falls to what is not queued, and one segment, until no more than β is queued. The paper
+//! changes to linear decrease with the window as it is; on its paths of a dozen segments that is a few round trips. Where thousands of segments fill the path, a quarter as many stand in the queue then, and a segment a
 //! round trip takes minutes to drain them. Linux's Vegas falls once; but the smallest round trip of the round in
 //! which the queue began saw little of it.
 //!

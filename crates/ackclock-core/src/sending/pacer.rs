@@ -8,8 +8,8 @@
 //! rate makes of the timers' granularity (the driver's word for it, or what it turns out to be) if that is more: no finer
 //! spacing is to be had. A timer that waits for the schedule is set earlier by that granularity, and may be later by as
 //! much; what is sent ahead of the schedule meanwhile comes on top of the quantum. Without that each wait would cost up to
-//! a granularity: a third of the throughput where the round trip is 2 ms and timers tick by 1 ms. A window whose round
-//! trip is no longer than two granularities needs no pacing at all. Large segments are no larger than what one wait allows.
+//! a granularity, a good part of a short round trip. A window whose round trip is no longer than two granularities needs
+//! no pacing at all. Large segments are no larger than what one wait allows.
 //!
 //! Deviations from the paper: not every segment has an instant of its own (above). The first flight leaves at once even where
 //! the handshake gave a round trip: RFC 6928 has made ten segments the burst that a path is to bear, and spread over half a

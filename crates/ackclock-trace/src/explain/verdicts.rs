@@ -50,7 +50,7 @@ pub struct Verdicts {
     pub held: Held,
 }
 
-/// A report of what went out again comes a round trip after it: no copy is sought beyond so many.
+/// Copies kept to match reports against. A report comes a round trip after its copy, and fewer leave in one.
 const COPIES_MAX: usize = 4096;
 /// Verdicts about data that is not acknowledged yet; more than a window holds.
 const OPEN_MAX: usize = 4096;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use ackclock_core::TcpConfig;
 use ackclock_core::profile::{Recovery, UndoChoice};
-use ackclock_tests::script::{Script, Setup, peer_syn};
+use ackclock_tests::script::Script;
 use ackclock_tests::segment::{ACK, Opt, Seg, seg};
 
-use super::path::{MSS, tcp};
+use super::path::{self, MSS, tcp};
 
 const SMSS: usize = MSS as usize;
 
@@ -15,18 +15,7 @@ const RTT: Duration = Duration::from_millis(20);
 
 /// A connection that knows its round trip from the handshake, with a window of `window` segments.
 fn connected(recovery: Recovery, window: u32) -> Script {
-    connected_by(tcp(recovery, "reno", window))
-}
-
-fn connected_by(tcp: TcpConfig) -> Script {
-    let peer_options = vec![Opt::Mss(1460), Opt::SackPermitted, Opt::WindowScale(7)];
-    let setup = Setup { tcp, peer_options, ..Setup::default() };
-    let mut s = Script::connecting(&setup);
-    s.take_sent();
-    s.advance(RTT);
-    s.peer(peer_syn(&setup).ack(1));
-    s.expect_ack(1);
-    s
+    path::connected(tcp(recovery, "reno", window), RTT)
 }
 
 /// The first segment has been acknowledged.
@@ -211,7 +200,7 @@ fn timeout_sends_again_only_what_is_old() {
 #[test]
 fn timeout_is_undone_before_its_flight_went_again() {
     let undo = UndoChoice { dsack: true, ..UndoChoice::default() };
-    let mut s = connected_by(TcpConfig { undo, ..tcp(Recovery::Sack, "reno", 16) });
+    let mut s = path::connected(TcpConfig { undo, ..tcp(Recovery::Sack, "reno", 16) }, RTT);
     s.stream(1, 10 * MSS);
     assert_eq!(s.take_sent().len(), 10);
     let (_, first) = s.wait(Duration::from_secs(3)).expect("the timeout");

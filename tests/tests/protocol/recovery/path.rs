@@ -48,16 +48,22 @@ pub(crate) fn tcp(recovery: Recovery, controller: &str, window: u32) -> TcpConfi
     }
 }
 
+/// A connection that knows from the handshake that its round trip is `rtt`, and on which nothing was sent yet.
+pub(crate) fn connected(tcp: TcpConfig, rtt: Duration) -> Script {
+    let peer_options = vec![Opt::Mss(1460), Opt::SackPermitted, Opt::WindowScale(7)];
+    let setup = Setup { tcp, peer_options, ..Setup::default() };
+    let mut script = Script::connecting(&setup);
+    script.take_sent();
+    script.advance(rtt);
+    script.peer(peer_syn(&setup).ack(1));
+    script.expect_ack(1);
+    script
+}
+
 impl Path {
     /// A connection on which nothing was sent yet; `lost` names transmissions as (segment, nth).
     pub(crate) fn new(tcp: TcpConfig, lost: &[(u32, u32)]) -> Self {
-        let peer_options = vec![Opt::Mss(1460), Opt::SackPermitted, Opt::WindowScale(7)];
-        let setup = Setup { tcp, peer_options, ..Setup::default() };
-        let mut script = Script::connecting(&setup);
-        script.take_sent();
-        script.advance(RTT);
-        script.peer(peer_syn(&setup).ack(1));
-        script.expect_ack(1);
+        let script = connected(tcp, RTT);
         let start = script.now();
         Self {
             script,

@@ -71,7 +71,7 @@ fn lost_tail_costs_the_time_of_a_probe_and_no_timeout() {
     let account = account(&megabyte(Direction { drop: vec![last], ..path() }));
     assert_eq!((account.waits.timeouts.len(), account.waits.probes.len()), (0, 1), "{account:?}");
     let waited = account.waits.time[&Waiting::TailProbe];
-    // Two round trips, of which the queue is a part, after the acknowledgement before it.
+    // Two smoothed round trips, queueing included, after the last acknowledgement.
     assert!((40 * MS..=300 * MS).contains(&waited), "{waited:?}");
     let whole = super::account(&megabyte(path()));
     assert!(
@@ -80,7 +80,7 @@ fn lost_tail_costs_the_time_of_a_probe_and_no_timeout() {
     );
 }
 
-/// 100 seconds of waiting for the application, in which other waits took so many microseconds each.
+/// 100 seconds of waiting for the application, interrupted by other waits; each is given in microseconds.
 fn patient(others: &[(Limit, u64)]) -> TracedSource {
     let mut entries = vec![(at(0), acked(1)), (at(0), limited(Limit::Application))];
     let mut micros = 1_000_000;
