@@ -12,9 +12,10 @@
 //! start, at once; on a loss the window is halved, as in the Reno that Vegas was made from (the paper does not say).
 //!
 //! After slow start the window falls to what is not queued, and one segment, until no more than β is queued. The paper
-//! changes to linear decrease with the window as it is; on its paths of a dozen segments that is a few round trips. Where thousands of segments fill the path, a quarter as many stand in the queue then, and a segment a
-//! round trip takes minutes to drain them. Linux's Vegas falls once; but the smallest round trip of the round in
-//! which the queue began saw little of it.
+//! changes to linear decrease with the window as it is; on its paths of a dozen segments that is a few round trips.
+//! Where thousands of segments fill the path, a quarter as many stand in the queue then, and a segment a round trip
+//! takes minutes to drain them. Linux's Vegas falls once; but the smallest round trip of the round in which the queue
+//! began saw little of it.
 //!
 //! Where each segment is acknowledged, "how many bytes are transmitted between the time that segment is sent and its
 //! acknowledgment is received" is what is in transit when that acknowledgement comes, and both are the window. An

@@ -40,7 +40,7 @@ pub fn sentences(source: &TracedSource) -> Vec<String> {
 
 fn life(source: &TracedSource, account: &Account) -> String {
     let Source::Connection { profile, congestion, .. } = &source.source else {
-        return format!("{} is no connection.", source.source);
+        return format!("{} is not a connection.", source.source);
     };
     let again = match account.again.bytes {
         0 => "none of them twice".to_owned(),
