@@ -107,6 +107,12 @@ impl Delivery {
         self.cwnd_limited_until.is_some_and(|until| una <= until)
     }
 
+    /// Whether anything was found to be lost; wrong once in 2^32 bytes.
+    #[inline]
+    pub(super) fn lost_any(&self) -> bool {
+        self.lost != 0
+    }
+
     /// Bytes found to be lost since `moment`.
     pub(super) fn lost_since(&self, moment: &SendMoment) -> u64 {
         u64::from(self.lost.wrapping_sub(moment.lost))
