@@ -158,12 +158,19 @@ impl Driven {
                 lost: bytes_lost,
             });
         }
-        self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
+        self.controller.on_loss_episode(&LossEpisode {
+            now,
+            cause,
+            flight_size,
+            validated: false,
+            bytes_lost,
+            delivered,
+        });
     }
 
     fn expire(&mut self) {
         let (now, delivered, flight_size) = (self.now, self.delivered, self.controller.cwnd());
-        self.controller.on_timeout(&Timeout { now, flight_size, expiries: 1, delivered });
+        self.controller.on_timeout(&Timeout { now, flight_size, validated: false, expiries: 1, delivered });
         self.send(1);
     }
 

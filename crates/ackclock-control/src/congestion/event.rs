@@ -92,6 +92,8 @@ pub struct LossEpisode {
     pub cause: LossCause,
     /// Bytes outstanding when the loss was found (RFC 5681's FlightSize).
     pub flight_size: u64,
+    /// Whether recent use has validated the window (RFC 7661 §4.3); `false` where nothing validates it.
+    pub validated: bool,
     /// Bytes declared lost so far.
     pub bytes_lost: u64,
     /// Bytes delivered since the connection began.
@@ -124,6 +126,8 @@ pub struct Timeout {
     pub now: Instant,
     /// Bytes outstanding before the timeout (RFC 5681's FlightSize).
     pub flight_size: u64,
+    /// Whether recent use has validated the window (RFC 7661 §4.3); `false` where nothing validates it.
+    pub validated: bool,
     /// How many times in a row the timer has expired for the same segment; 1 for the first.
     /// RFC 5681 §3.1 lowers ssthresh only for the first.
     pub expiries: u32,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::layer::{Layer, layered};
 use super::round::Rounds;
-use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Start};
+use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Start, Timeout};
 use crate::Instant;
 use crate::time::nanos;
 
@@ -102,7 +102,7 @@ impl Validation {
     #[must_use]
     pub fn as_used(&self, cwnd: u64, loss: LossEpisode) -> LossEpisode {
         if self.is_validated(cwnd) {
-            return loss;
+            return LossEpisode { validated: true, ..loss };
         }
         // RFC 7661 §4.4.1: the reduction is of Max(pipeACK, LossFlightSize), not of a window that was not
         // used.
@@ -117,7 +117,8 @@ impl Validation {
     }
 
     /// RFC 7661 §4.3: validated while pipeACK is at least half of cwnd, or undefined.
-    fn is_validated(&self, cwnd: u64) -> bool {
+    #[must_use]
+    pub fn is_validated(&self, cwnd: u64) -> bool {
         self.pipe_ack().is_none_or(|pipe_ack| pipe_ack >= cwnd / 2)
     }
 
@@ -147,6 +148,10 @@ impl Layer for Validation {
     fn on_loss_episode(&mut self, inner: &mut dyn Controller, loss: &LossEpisode) {
         inner.on_loss_episode(&self.as_used(inner.cwnd(), *loss));
     }
+
+    fn on_timeout(&mut self, inner: &mut dyn Controller, timeout: &Timeout) {
+        inner.on_timeout(&Timeout { validated: self.is_validated(inner.cwnd()), ..*timeout });
+    }
 }
 
 /// RFC 7661 §4.4: the non-validated period lasts five minutes.
@@ -161,9 +166,9 @@ mod tests {
     use crate::congestion::{Ack, Controller, Registry};
     use crate::kit::examine;
 
-    /// A validated Reno that was fully used, then by `segments` a round trip for this long.
-    fn after_little_use(segments: u64, seconds: u64) -> (Box<dyn Controller>, u64) {
-        let mut reno = validated(Registry::builtin().find("reno").unwrap()).create(&START);
+    /// A validated controller whose window was fully used, then by `segments` a round trip for this long.
+    fn after_little_use(name: &str, segments: u64, seconds: u64) -> (Box<dyn Controller>, u64) {
+        let mut controller = validated(Registry::builtin().find(name).unwrap()).create(&START);
         let (mut delivered, mut now_ms) = (0, 0);
         let mut round = |controller: &mut dyn Controller, segments: u64, cwnd_limited: bool| {
             now_ms += 100;
@@ -174,14 +179,14 @@ mod tests {
             }
         };
         for _ in 0..3 {
-            let segments = reno.cwnd() / SMSS;
-            round(reno.as_mut(), segments, true);
+            let segments = controller.cwnd() / SMSS;
+            round(controller.as_mut(), segments, true);
         }
-        let full = reno.cwnd();
+        let full = controller.cwnd();
         for _ in 0..seconds * 10 {
-            round(reno.as_mut(), segments, false);
+            round(controller.as_mut(), segments, false);
         }
-        (reno, full)
+        (controller, full)
     }
 
     #[test]
@@ -199,29 +204,41 @@ mod tests {
 
     #[test]
     fn window_that_is_not_used_stays_for_five_minutes_and_is_halved() {
-        let (controller, full) = after_little_use(5, 290);
+        let (controller, full) = after_little_use("reno", 5, 290);
         assert_eq!(controller.cwnd(), full);
-        let (controller, full) = after_little_use(5, 310);
+        let (controller, full) = after_little_use("reno", 5, 310);
         assert_eq!(controller.cwnd(), full / 2);
-        let (controller, _) = after_little_use(5, 3600);
+        let (controller, _) = after_little_use("reno", 5, 3600);
         assert_eq!(controller.cwnd(), 10 * SMSS, "never below the initial window");
     }
 
     #[test]
     fn window_that_is_half_used_stays() {
-        let (controller, full) = after_little_use(41, 1000);
+        let (controller, full) = after_little_use("reno", 41, 1000);
         assert_eq!((controller.cwnd(), full), (80 * SMSS, 80 * SMSS));
     }
 
     #[test]
     fn loss_in_an_unused_window_is_answered_by_what_was_used() {
-        let (mut controller, _) = after_little_use(8, 100);
+        let (mut controller, _) = after_little_use("reno", 8, 100);
         controller.on_loss_episode(&loss(200_000, 3 * SMSS));
         assert_eq!(
             controller.cwnd(),
             4 * SMSS,
             "half of the eight segments of a round trip, not of the three in flight"
         );
+    }
+
+    #[test]
+    fn window_half_used_is_reduced_itself_and_one_used_less_is_not() {
+        let after_loss = |used: u64| {
+            let (mut controller, cwnd) = after_little_use("cubic", used, 100);
+            controller.on_loss_episode(&loss(200_000, 3 * SMSS));
+            assert_eq!(cwnd, 80 * SMSS);
+            controller.cwnd()
+        };
+        // RFC 9438 §4.6: cwnd in place of FlightSize while the window is validated; RFC 7661 §4.4.1: else pipeACK.
+        assert_eq!([after_loss(41), after_loss(20)], [56 * SMSS, 14 * SMSS]);
     }
 
     #[test]

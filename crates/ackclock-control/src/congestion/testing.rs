@@ -39,13 +39,14 @@ pub(super) fn loss(now_ms: u64, flight_size: u64) -> LossEpisode {
         now: Instant::from_millis(now_ms),
         cause: LossCause::DuplicateAcks,
         flight_size,
+        validated: false,
         bytes_lost: SMSS,
         delivered: 0,
     }
 }
 
 pub(super) fn timeout(flight_size: u64, expiries: u32) -> Timeout {
-    Timeout { now: Instant::from_millis(1000), flight_size, expiries, delivered: 0 }
+    Timeout { now: Instant::from_millis(1000), flight_size, validated: false, expiries, delivered: 0 }
 }
 
 pub(super) fn idle(restart_window: u64) -> IdleRestart {

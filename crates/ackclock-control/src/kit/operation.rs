@@ -74,12 +74,19 @@ impl Operation {
                     now,
                     cause,
                     flight_size,
+                    validated: flight_size.is_multiple_of(2),
                     bytes_lost: flight_size / 2,
                     delivered,
                 });
             }
             Self::Timeout { flight_size, expiries } => {
-                controller.on_timeout(&Timeout { now, flight_size, expiries, delivered });
+                controller.on_timeout(&Timeout {
+                    now,
+                    flight_size,
+                    validated: flight_size.is_multiple_of(2),
+                    expiries,
+                    delivered,
+                });
             }
             Self::Sent { bytes, in_flight } => {
                 controller.on_sent(&Sent { now, bytes, in_flight, retransmission: bytes % 2 == 1 });

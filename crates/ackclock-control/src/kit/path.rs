@@ -393,7 +393,14 @@ impl Flow {
         self.episode_from = self.next_number;
         self.totals.episodes += 1;
         let (now, delivered) = (self.now, self.delivered);
-        self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
+        self.controller.on_loss_episode(&LossEpisode {
+            now,
+            cause,
+            flight_size,
+            validated: false,
+            bytes_lost,
+            delivered,
+        });
     }
 
     /// Nothing that is in flight will arrive.
@@ -406,7 +413,13 @@ impl Flow {
         self.expiries += 1;
         self.totals.timeouts += 1;
         let (now, flight_size, delivered) = (self.now, self.bytes_in_flight, self.delivered);
-        self.controller.on_timeout(&Timeout { now, flight_size, expiries: self.expiries, delivered });
+        self.controller.on_timeout(&Timeout {
+            now,
+            flight_size,
+            validated: false,
+            expiries: self.expiries,
+            delivered,
+        });
         self.in_flight.clear();
         self.bytes_in_flight = 0;
         self.recover = None;

@@ -91,15 +91,17 @@ impl Control {
     /// A loss episode begins, or a mark is answered.
     pub(super) fn on_loss_episode(&mut self, loss: &LossEpisode) {
         self.end_start_up();
-        let validation = self.layers.as_ref().and_then(|layers| layers.validation.as_ref());
-        let loss = validation.map_or(*loss, |validation| validation.as_used(self.congestion.cwnd(), *loss));
+        let cwnd = self.congestion.cwnd();
+        let loss = self.validation().map_or(*loss, |validation| validation.as_used(cwnd, *loss));
         self.congestion.on_loss_episode(&loss);
     }
 
     /// The retransmission timer expired.
     pub(super) fn on_timeout(&mut self, timeout: &Timeout) {
         self.end_start_up();
-        self.congestion.on_timeout(timeout);
+        let cwnd = self.congestion.cwnd();
+        let validated = self.validation().is_some_and(|validation| validation.is_validated(cwnd));
+        self.congestion.on_timeout(&Timeout { validated, ..*timeout });
     }
 
     /// Bytes were found to be lost.
@@ -125,6 +127,10 @@ impl Control {
 
     pub(super) fn on_mss_change(&mut self, smss: u32) {
         self.congestion.on_mss_change(smss);
+    }
+
+    fn validation(&self) -> Option<&Validation> {
+        self.layers.as_ref()?.validation.as_ref()
     }
 
     fn end_start_up(&mut self) {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{Cubic, Curve, Remainder, cubic_growth_bytes, curve_time, time_to_grow};
 use crate::Instant;
 use crate::congestion::testing::{SMSS, START, ack, idle, loss, timeout};
-use crate::congestion::{Ack, Controller, LossCause, LossEpisode, Undo};
+use crate::congestion::{Ack, Controller, LossCause, LossEpisode, Timeout, Undo};
 
 fn with_window(segments: u64) -> Cubic {
     let mut cubic = Cubic::plain(&START);
@@ -33,6 +33,19 @@ fn run(cubic: &mut Cubic, from_ms: u64, rounds: u64) {
 fn loss_reduces_to_seven_tenths() {
     let cubic = after_loss(100);
     assert_eq!((cubic.cwnd(), cubic.ssthresh()), (70 * SMSS, 70 * SMSS));
+}
+
+#[test]
+fn window_validated_by_use_is_what_a_loss_reduces() {
+    // RFC 9438 §4.6: the peer's window, or the application, left 45 of 82 segments outstanding.
+    let threshold = |validated: bool| {
+        let mut by_loss = with_window(82);
+        by_loss.on_loss_episode(&LossEpisode { validated, ..loss(0, 45 * SMSS) });
+        let mut by_timer = with_window(82);
+        by_timer.on_timeout(&Timeout { validated, ..timeout(45 * SMSS, 1) });
+        [by_loss.ssthresh(), by_timer.ssthresh()]
+    };
+    assert_eq!((threshold(true), threshold(false)), ([82 * SMSS * 7 / 10; 2], [45 * SMSS * 7 / 10; 2]));
 }
 
 #[test]
