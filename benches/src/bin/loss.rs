@@ -36,7 +36,8 @@ struct Args {
     /// Receivers.
     #[arg(long, value_delimiter = ',', default_value = "linux")]
     receiver: Vec<Whose>,
-    /// Senders, in turn; `both` send at the same time through the same bottleneck, and take turns in beginning.
+    /// Senders, in turn; `both` send at the same time through the same bottleneck, and take turns in beginning;
+    /// `linux-twice` is two of the kernel's in their place, for comparison.
     #[arg(long, value_delimiter = ',', default_value = "linux,ackclock")]
     sender: Vec<Sending>,
     /// Rounds; in each every sender has its turn, and other packets are lost.
@@ -67,6 +68,7 @@ enum Sending {
     Linux,
     Ackclock,
     Both,
+    LinuxTwice,
 }
 
 /// A line of the output.
@@ -133,6 +135,7 @@ fn run(args: &Args, cell: &Cell, seed: u64, sending: Sending) -> anyhow::Result<
         Sending::Ackclock => (vec![Party::Ackclock], "ackclock"),
         Sending::Both if seed.is_multiple_of(2) => (vec![Party::Ackclock, Party::Linux], "both"),
         Sending::Both => (vec![Party::Linux, Party::Ackclock], "both"),
+        Sending::LinuxTwice => (vec![Party::Linux, Party::Linux], "linux-twice"),
     };
     let pcap = args.pcap.as_deref().map(|folder: &Path| folder.join(format!("{name}.pcapng")));
     let (time, trace) = (Duration::from_secs_f64(args.secs), args.trace.clone());

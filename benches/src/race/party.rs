@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ackclock::Stack;
+use ackclock::{ConnectionInfo, FourTuple, Stack};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::cell::Party;
@@ -134,9 +134,7 @@ impl Sender {
         match self {
             Self::Linux(socket) => linux_report(socket),
             Self::Ackclock(stack, _) => {
-                let connections = stack.connections();
-                let (_, info) =
-                    connections.first().ok_or_else(|| io::Error::other("the connection is gone"))?;
+                let (_, info) = connection(stack)?;
                 let segments = |bytes: u64| bytes / u64::from(info.snd_mss.max(1));
                 Ok(SenderReport {
                     controller: info.congestion.to_owned(),
@@ -153,13 +151,27 @@ impl Sender {
         }
     }
 
-    /// Ends it, and the trace if there is one.
-    pub(super) fn end(self) -> io::Result<()> {
+    /// Ends it, and the trace if there is one; from which address it sent.
+    pub(super) fn end(self) -> io::Result<SocketAddr> {
         match self {
-            Self::Linux(socket) => socket.shutdown(Shutdown::Both).or(Ok(())),
-            Self::Ackclock(stack, tracing) => tracing.map_or(Ok(()), |tracing| tracing.end(&stack)),
+            Self::Linux(socket) => {
+                let from = socket.local_addr()?;
+                // It may be down already.
+                let _ = socket.shutdown(Shutdown::Both);
+                Ok(from)
+            }
+            Self::Ackclock(stack, tracing) => {
+                let from = connection(&stack)?.0.local();
+                tracing.map_or(Ok(()), |tracing| tracing.end(&stack))?;
+                Ok(from)
+            }
         }
     }
+}
+
+/// The one connection of a stack that sends.
+fn connection(stack: &Stack) -> io::Result<(FourTuple, ConnectionInfo)> {
+    stack.connections().into_iter().next().ok_or_else(|| io::Error::other("the connection is gone"))
 }
 
 /// The kernel's part: what `ss -ti` shows, from the offsets of `struct tcp_info` in `include/uapi/linux/tcp.h`.

@@ -84,16 +84,13 @@ impl Run {
         let probes = ground.near.netstat(&["TCPLossProbes"]);
         let mut parties = Vec::new();
         for (party, sender, receiver) in flows {
-            sender.end()?;
-            parties.push((party, receiver));
+            parties.push((party, sender.end()?, receiver));
         }
-        let near = [Party::Linux, Party::Ackclock].map(|party| ground.near.address(party).to_string());
         let path = ground.finish()?;
         let flows = parties.iter().zip(says).zip(received.iter().zip(before));
-        let flows = flows.map(|(((party, _), says), (received, before))| {
+        let flows = flows.map(|(((party, from, _), says), (received, before))| {
             let bytes = received - before;
-            let own = &near[usize::from(*party == Party::Ackclock)];
-            let seen = path.senders.iter().find(|(from, _)| from.split(':').next() == Some(own));
+            let seen = path.senders.iter().find(|(sender, _)| *sender == from.to_string());
             Flow {
                 party: *party,
                 bytes,
