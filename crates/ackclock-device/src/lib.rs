@@ -62,7 +62,7 @@ pub struct Capabilities {
     pub gso_max_v4: usize,
     /// The same for IPv6.
     pub gso_max_v6: usize,
-    /// Whether the device finishes TCP checksums of packets sent as [`ackclock_wire::ChecksumState::Partial`].
+    /// Whether the device finishes the checksums, TCP's or others, of packets sent as [`ackclock_wire::ChecksumState::Partial`].
     pub tx_checksum: bool,
     /// How many queues can be served at once.
     pub queues: usize,

@@ -188,7 +188,7 @@ impl<D: Device> Device for Impaired<D> {
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
         let now = Instant::now();
         let mut lanes = self.network.lanes();
-        if packet.segment_size.is_none() && packet.checksum != ChecksumState::Partial {
+        if packet.segment_size.is_none() && !packet.checksum.is_partial() {
             lanes.sent.offer(now, flat(packet));
         } else {
             gso::cut(packet, |segment| lanes.sent.offer(now, flat(segment)));
