@@ -97,8 +97,8 @@ pub struct Counters {
 /// A network device.
 ///
 /// A stack's driver calls `poll_receive` until it is pending, hands what came to the endpoint, then sends what the
-/// endpoint has: for each packet first `poll_send_ready`, then `send`. Errors are fatal for the device unless
-/// they are of kind [`io::ErrorKind::Interrupted`].
+/// endpoint has: for each packet first `poll_send_ready`, then `send`, and `flush` behind the last. Errors are fatal for
+/// the device unless they are of kind [`io::ErrorKind::Interrupted`].
 pub trait Device: fmt::Debug + Send {
     /// What the device can do. It may change while the device is up (its MTU is set anew), so a driver asks
     /// from time to time.
@@ -124,6 +124,25 @@ pub trait Device: fmt::Debug + Send {
     /// # Errors
     /// The device is gone or broken.
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()>;
+
+    /// Sends what [`Device::send`] has taken and holds back, so that one system call serves many packets. A device that
+    /// holds nothing back needs none of it. Whoever calls `send` calls this before it waits for anything.
+    ///
+    /// # Errors
+    /// The device is gone or broken.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Sends packets one behind the other and flushes: for a caller that has several at once. A stack's endpoint lends
+    /// them out one by one, so that its driver calls `send` for each and `flush` at the end.
+    ///
+    /// # Errors
+    /// The device is gone or broken.
+    fn send_batch(&mut self, packets: &[TxPacket<'_>]) -> io::Result<()> {
+        packets.iter().try_for_each(|packet| self.send(packet))?;
+        self.flush()
+    }
 
     /// What the device has done so far; zeros for one that does not count.
     fn counters(&self) -> Counters {
@@ -151,6 +170,14 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
         (**self).send(packet)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (**self).flush()
+    }
+
+    fn send_batch(&mut self, packets: &[TxPacket<'_>]) -> io::Result<()> {
+        (**self).send_batch(packets)
     }
 
     fn counters(&self) -> Counters {

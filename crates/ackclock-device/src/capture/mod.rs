@@ -106,6 +106,10 @@ impl<D: Device> Device for Captured<D> {
         self.device.send(packet)
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.device.flush()
+    }
+
     fn counters(&self) -> Counters {
         self.device.counters()
     }

@@ -164,6 +164,7 @@ impl<D: Device> Device for Impaired<D> {
                 timer.woken(now);
             }
             let sends_flow = self.release_sent(now, cx)?;
+            self.device.flush()?;
             let (released, had_room) = self.release_received(now, batch);
             received += released;
             if !had_room {
@@ -202,6 +203,10 @@ impl<D: Device> Device for Impaired<D> {
             now_due?;
         }
         Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.device.flush()
     }
 
     fn counters(&self) -> Counters {
