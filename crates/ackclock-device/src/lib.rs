@@ -1,8 +1,9 @@
 //! Network devices: where packets come from and go to.
 //!
-//! A [`Device`] is a TUN interface ([`open`]), one end of an in-memory pair ([`memory::pair`]), one of these
-//! inside a wrapper ([`impair::Impaired`], [`capture::Captured`]), or a type of the user's own. [`configure`] gives
-//! the kernel's end of a TUN interface its addresses and routes.
+//! A [`Device`] is a TUN interface ([`open`]), an address of this host ([`RawDevice`]), one
+//! end of an in-memory pair ([`memory::pair`]), one of these inside a wrapper ([`impair::Impaired`],
+//! [`capture::Captured`]), or a type of the user's own. [`configure`] gives the kernel's end of a TUN interface its
+//! addresses and routes.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors that
 //! change their owner.
@@ -21,6 +22,7 @@ pub mod memory;
 pub mod netns;
 mod offload;
 mod open;
+mod raw;
 mod sys;
 mod tun;
 mod vnet;
@@ -35,6 +37,7 @@ pub use batch::ReceiveBatch;
 pub use error::{NAME_MAX, OpenError, explain};
 pub use offload::OffloadDevice;
 pub use open::{OffloadMode, open};
+pub use raw::{Ports, RawConfig, RawDevice, RawError, reset_command};
 pub use tun::TunDevice;
 
 /// What a device speaks at its lowest layer.
@@ -90,6 +93,8 @@ pub struct Counters {
     pub send_refused: u64,
     /// Received.
     pub received: u64,
+    /// Lost because they were not fetched in time.
+    pub receive_no_room: u64,
     /// Thrown away, or received without belief in its offload header, because it was malformed.
     pub receive_malformed: u64,
 }
