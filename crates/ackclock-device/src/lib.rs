@@ -23,6 +23,7 @@ pub mod netns;
 mod offload;
 mod open;
 mod raw;
+pub mod recording;
 mod sys;
 mod tun;
 mod vnet;
