@@ -1,6 +1,6 @@
 //! Network devices: where packets come from and go to.
 //!
-//! A [`Device`] is a TUN interface ([`open`]), an address of this host ([`RawDevice`]), one
+//! A [`Device`] is a TUN interface ([`open`]), an address of this host ([`RawDevice`]), a capture file ([`Replay`]), one
 //! end of an in-memory pair ([`memory::pair`]), one of these inside a wrapper ([`impair::Impaired`],
 //! [`capture::Captured`]), or a type of the user's own. [`configure`] gives the kernel's end of a TUN interface its
 //! addresses and routes.
@@ -24,6 +24,7 @@ mod offload;
 mod open;
 mod raw;
 pub mod recording;
+mod replay;
 mod sys;
 mod tun;
 mod vnet;
@@ -39,6 +40,7 @@ pub use error::{NAME_MAX, OpenError, explain};
 pub use offload::OffloadDevice;
 pub use open::{OffloadMode, open};
 pub use raw::{Ports, RawConfig, RawDevice, RawError, reset_command};
+pub use replay::{Pace, Replay, ReplayConfig};
 pub use tun::TunDevice;
 
 /// What a device speaks at its lowest layer.
