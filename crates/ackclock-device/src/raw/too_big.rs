@@ -1,7 +1,8 @@
 //! What a router would say of a packet that the kernel finds too long for its way.
 //!
 //! A raw socket refuses such a packet and says so to nobody but its caller. The stack lowers its path MTU for an ICMP
-//! message that quotes the packet (RFC 1191 §4, RFC 4443 §3.2), so it gets one, from its own address.
+//! message that quotes the packet (RFC 1191 §4, RFC 4443 §3.2), so it gets one. It bears the peer's address: from its own a
+//! stack believes nothing, and the kernel's own message, which has that, does not reach it.
 
 use ackclock_wire::checksum::{pseudo_header, sum};
 
@@ -15,7 +16,7 @@ pub(super) fn message(packet: &[u8], mtu: usize) -> Option<Vec<u8>> {
 }
 
 fn v4(packet: &[u8], mtu: usize) -> Option<Vec<u8>> {
-    let own = packet.get(12..16)?;
+    let (own, peer) = (packet.get(12..16)?, packet.get(16..20)?);
     let header_len = usize::from(packet.first()? & 0xf) * 4;
     let quote = packet.get(..header_len + QUOTED)?;
     let mut icmp = vec![3, 4, 0, 0, 0, 0];
@@ -26,7 +27,7 @@ fn v4(packet: &[u8], mtu: usize) -> Option<Vec<u8>> {
     let len = u16::try_from(20 + icmp.len()).ok()?;
     let mut message = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, ICMP4, 0, 0];
     message[2..4].copy_from_slice(&len.to_be_bytes());
-    message.extend_from_slice(own);
+    message.extend_from_slice(peer);
     message.extend_from_slice(own);
     let checksum = sum(&message).checksum();
     message[10..12].copy_from_slice(&checksum.to_be_bytes());
@@ -36,16 +37,17 @@ fn v4(packet: &[u8], mtu: usize) -> Option<Vec<u8>> {
 
 fn v6(packet: &[u8], mtu: usize) -> Option<Vec<u8>> {
     let own: [u8; 16] = packet.get(8..24)?.try_into().ok()?;
+    let peer: [u8; 16] = packet.get(24..40)?.try_into().ok()?;
     let quote = packet.get(..packet.len().min(QUOTED_V6))?;
     let mut icmp = vec![2, 0, 0, 0];
     icmp.extend(u32::try_from(mtu).unwrap_or(u32::MAX).to_be_bytes());
     icmp.extend_from_slice(quote);
-    let checksum = pseudo_header(own.into(), own.into(), ICMP6, icmp.len()).plus_bytes(&icmp).checksum();
+    let checksum = pseudo_header(peer.into(), own.into(), ICMP6, icmp.len()).plus_bytes(&icmp).checksum();
     icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
     let mut message = vec![0x60, 0, 0, 0];
     message.extend(u16::try_from(icmp.len()).ok()?.to_be_bytes());
     message.extend([ICMP6, 64]);
-    message.extend(own);
+    message.extend(peer);
     message.extend(own);
     message.extend(icmp);
     Some(message)
@@ -86,9 +88,9 @@ mod tests {
         let said = message(&v6, 1400).unwrap();
         let ip = IpPacket::parse(&said).unwrap();
         let IpPayload::Icmp6(icmp) = ip.payload else { panic!("no ICMPv6") };
-        let own = "fd00::1".parse().unwrap();
-        assert_eq!((ip.src, ip.dst), (IpAddr::V6(own), IpAddr::V6(own)));
-        let report = parse_icmp6(own, own, icmp).unwrap().unwrap();
+        let (own, peer) = ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
+        assert_eq!((ip.src, ip.dst), (IpAddr::V6(peer), IpAddr::V6(own)));
+        let report = parse_icmp6(peer, own, icmp).unwrap().unwrap();
         assert_eq!(report.kind, IcmpKind::PacketTooBig { mtu: 1400 });
         assert_eq!(report.dst, "[fd00::2]:9".parse().unwrap());
     }
