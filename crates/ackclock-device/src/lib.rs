@@ -134,7 +134,7 @@ pub trait Device: fmt::Debug + Send {
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()>;
 
     /// Sends what [`Device::send`] has taken and holds back, so that one system call serves many packets. A device that
-    /// holds nothing back needs none of it. Whoever calls `send` calls this before it waits for anything.
+    /// holds nothing back needs none of it. A caller of `send` calls this before it waits for anything.
     ///
     /// # Errors
     /// The device is gone or broken.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::shared::Shared;
 use crate::state::Phase;
 
-/// The warnings of a stack, made by [`Stack::warnings`](crate::Stack::warnings). They cost nothing while nobody asks, and do
+/// The warnings of a stack, made by [`Stack::warnings`](crate::Stack::warnings). They cost nothing unless asked for, and do
 /// not keep the stack alive.
 #[derive(Debug)]
 pub struct Warnings {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn run_of_wrong_checksums_is_told_and_single_ones_are_not() {
+    async fn run_of_wrong_checksums_is_reported_and_single_ones_are_not() {
         let told = |dropped, delivered| Some(Warning::Checksums { dropped, delivered });
         assert_eq!(seen(&[(0, 1)]), [told(1, 0)], "nothing was ever delivered");
         assert_eq!(seen(&[(100, 0), (100, 1), (100, 3)]), [None, None, told(3, 0)]);

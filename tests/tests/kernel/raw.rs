@@ -295,8 +295,16 @@ async fn bound(addr: SocketAddr) -> net::TcpListener {
     }
 }
 
+/// The kernel inserts the local route of an IPv6 address from a work queue, after it has acknowledged the address.
 fn raw(family: Family) -> RawDevice {
-    RawDevice::open(&RawConfig::new([near_addr(family)])).unwrap()
+    let config = RawConfig::new([near_addr(family)]);
+    for _ in 0..500 {
+        match RawDevice::open(&config) {
+            Err(RawError::NotLocal { .. }) => std::thread::sleep(Duration::from_millis(2)),
+            opened => return opened.unwrap(),
+        }
+    }
+    RawDevice::open(&config).unwrap()
 }
 
 fn on(builder: StackBuilder, device: impl Device + 'static) -> Stack {

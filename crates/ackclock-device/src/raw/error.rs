@@ -27,10 +27,10 @@ pub enum RawError {
         /// The address.
         addr: IpAddr,
     },
-    /// The kernel's own sockets use what the device is to have.
+    /// Sockets of the kernel's use what the device is to have.
     #[error(
-        "this host's own TCP uses {addr} port {port}, which the device would cut off: \
-         give it an address of its own, or other ports (ss -tan shows who uses them)"
+        "a socket of this host uses {addr} port {port}, which the device would cut off: \
+         give it an address of its own, or other ports (ss -tuan shows who uses them)"
     )]
     InUse {
         /// The address; unspecified for a socket that listens on all.

@@ -53,7 +53,7 @@ impl Program {
             let miss = if others == 0 { To::Drop } else { NEXT };
             self.compare(JEQ, addr.to_bits(), To::Skip(others), miss);
         }
-        // Of a fragment that is not the first, nothing behind the IP header can be told.
+        // Of a fragment that is not the first, nothing behind the IP header is known.
         self.load(LD_H, 6);
         let whole = if matches!(ports, Ports::All) { To::Accept } else { To::Drop };
         self.compare(JSET, 0x1fff, whole, NEXT);

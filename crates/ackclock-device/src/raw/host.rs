@@ -17,12 +17,14 @@ pub(super) fn check_local(addr: IpAddr) -> Result<(), RawError> {
     }
 }
 
-/// Fails if the kernel's own TCP has sockets that the device would cut off.
+/// Fails if the kernel has sockets that the device would cut off.
 pub(super) fn check_unused(addresses: &[IpAddr], ports: &Ports) -> Result<(), RawError> {
-    for path in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
-        // A kernel without IPv6 has no second table.
-        let table = fs::read_to_string(path).unwrap_or_default();
-        for (addr, port) in table.lines().skip(1).filter_map(socket) {
+    let tables: &[&str] =
+        if matches!(ports, Ports::All) { &["tcp", "tcp6", "udp", "udp6"] } else { &["tcp", "tcp6"] };
+    for name in tables {
+        // A kernel without IPv6 has not all of them.
+        let table = fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
+        for (addr, port) in table.lines().skip(1).filter_map(|line| socket(line, name.starts_with("udp"))) {
             let taken = match ports {
                 // An address of its own: sockets that listen on all addresses go on with the others.
                 Ports::All => addresses.contains(&addr),
@@ -38,11 +40,12 @@ pub(super) fn check_unused(addresses: &[IpAddr], ports: &Ports) -> Result<(), Ra
     Ok(())
 }
 
-/// Address and port of a line of `/proc/net/tcp` or `tcp6`, unless the socket is in TIME-WAIT or closed: proc(5).
-fn socket(line: &str) -> Option<(IpAddr, u16)> {
+/// Address and port of a line of `/proc/net/tcp`, `udp` or their like for IPv6, unless a TCP socket is in TIME-WAIT or
+/// closed: proc(5).
+fn socket(line: &str, is_udp: bool) -> Option<(IpAddr, u16)> {
     let mut words = line.split_whitespace();
     let (addr, port) = words.nth(1)?.split_once(':')?;
-    if matches!(words.nth(1)?, "06" | "07") {
+    if matches!(words.nth(1)?, "06" | "07") && !is_udp {
         return None;
     }
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -98,12 +101,18 @@ mod tests {
     #[test]
     fn sockets_of_the_kernel_are_read() {
         let listening = "   0: 0100007F:1B58 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 1 1";
-        assert_eq!(socket(listening), Some(("127.0.0.1".parse().unwrap(), 7000)));
+        assert_eq!(socket(listening, false), Some(("127.0.0.1".parse().unwrap(), 7000)));
         let v6 = "   1: 0000000000000000FFFF00000100007F:0016 00000000000000000000000000000000:0000 01 0";
-        assert_eq!(socket(v6), Some(("127.0.0.1".parse().unwrap(), 22)));
+        assert_eq!(socket(v6, false), Some(("127.0.0.1".parse().unwrap(), 22)));
         let any = "   1: 00000000000000000000000000000000:0016 00000000000000000000000000000000:0000 0A 0";
-        assert_eq!(socket(any), Some(("::".parse().unwrap(), 22)));
-        assert_eq!(socket("   0: 0100007F:1B58 0100007F:0016 06 0"), None, "TIME-WAIT holds nothing back");
-        assert_eq!(socket("nonsense"), None);
+        assert_eq!(socket(any, false), Some(("::".parse().unwrap(), 22)));
+        assert_eq!(
+            socket("   0: 0100007F:1B58 0100007F:0016 06 0", false),
+            None,
+            "TIME-WAIT holds nothing back"
+        );
+        let udp = "   0: 0100007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 1 2";
+        assert_eq!(socket(udp, true), Some(("127.0.0.1".parse().unwrap(), 53)));
+        assert_eq!(socket("nonsense", false), None);
     }
 }

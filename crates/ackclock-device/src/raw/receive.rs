@@ -82,7 +82,7 @@ impl Receiver {
 fn meta(packet: &[u8], status: u32, mtu: usize) -> RxMeta {
     let transport = transport(packet);
     let checksum = if status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-        // Of another transport it cannot be told where its checksum is: then it has to be right as it stands.
+        // Where another transport has its checksum is not known: it has to be right as it stands.
         transport.map_or(ChecksumState::Complete, |(at, _)| ChecksumState::Partial(at))
     } else if status & TP_STATUS_CSUM_VALID != 0 {
         ChecksumState::Verified

@@ -164,7 +164,7 @@ pub(super) fn send(fd: BorrowedFd<'_>, bytes: &[u8], packets: &[Outgoing]) -> io
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// How many packets were lost since the last question, because nobody fetched them in time.
+/// How many packets were lost since the last question, because they were not fetched in time.
 pub(super) fn lost_packets(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     get_option(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)?;

@@ -34,7 +34,7 @@ pub(super) enum Role {
 /// What the next packet waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The stack has not sent so many bytes of what the packet acknowledges.
+    /// The stack has not sent this many bytes of what the packet acknowledges.
     Unsent(u32),
     /// The stack has not sent a SYN to this peer.
     Unopened(SocketAddr),

@@ -177,7 +177,7 @@ impl Replay {
     fn failure(&self, wait: Wait) -> io::Error {
         let frame = self.played.get(self.next).map(|(index, _)| self.recording.packets()[*index].frame);
         let (played, all) = (self.next, self.played.len());
-        let told = match (wait, frame) {
+        let what = match (wait, frame) {
             (Wait::Unsent(bytes), Some(frame)) => format!(
                 "frame {frame} of the recording acknowledges {bytes} bytes that the stack has not sent: \
                  {played} of {all} packets were played"
@@ -188,7 +188,7 @@ impl Replay {
             ),
             _ => format!("the recording has ended: all {all} packets were played"),
         };
-        io::Error::new(io::ErrorKind::NetworkDown, told)
+        io::Error::new(io::ErrorKind::NetworkDown, what)
     }
 }
 

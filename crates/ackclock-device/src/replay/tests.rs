@@ -168,7 +168,7 @@ async fn recording_ends_with_an_error_that_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stack_that_sends_less_than_recorded_is_told_which_frame_waits() {
+async fn failure_names_the_frame_that_waits_for_more_than_the_stack_sent() {
     let saved = Saved::new("less", &file(&recorded()));
     let mut device = Replay::open(&saved.0, config()).unwrap();
     receive(&mut device).await.unwrap();
