@@ -27,7 +27,7 @@ FLOORS = {
     "ackclock-trace": {"uses": {"control", "core", "wire"}, "tests": {"sim"}},
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
     "tcpcat": {"uses": {"", "device", "trace"}, "tests": {"tests"}},
-    "tcplab": {"uses": {"control", "core", "sim", "trace", "wire"}, "tests": {"ackclock", "device", "tests"}},
+    "tcplab": {"uses": {"control", "core", "device", "sim", "trace", "wire"}, "tests": {"ackclock", "tests"}},
 }
 # Packages above the floors: they may use everything.
 ROOF = {"ackclock-benches", "ackclock-tests", "ackclock-examples"}

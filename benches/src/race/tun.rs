@@ -1,13 +1,13 @@
 //! An end of the emulated path: a TUN device whose packets are whole, and cut into those of a wire here.
 //!
-//! It is for TCP over IPv4: of other packets the kernel's unfinished checksums stay unfinished.
+//! It is for TCP over IPv4: other packets are not cut.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use ackclock_wire::{ChecksumState, RxMeta, gso};
+use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, gso};
 
 use super::sys;
 
@@ -68,7 +68,10 @@ fn meta(header: &[u8]) -> RxMeta {
     let field = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
     let is_cut = header[1] & !GSO_ECN == GSO_TCPV4;
     RxMeta {
-        checksum: if header[0] & NEEDS_CSUM != 0 { ChecksumState::Partial } else { ChecksumState::Complete },
+        checksum: match header[0] & NEEDS_CSUM {
+            0 => ChecksumState::Complete,
+            _ => ChecksumState::Partial(ChecksumAt { start: field(6), offset: field(8) }),
+        },
         segment_size: if is_cut { NonZeroU16::new(field(4)) } else { None },
     }
 }

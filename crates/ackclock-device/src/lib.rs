@@ -1,8 +1,9 @@
 //! Network devices: where packets come from and go to.
 //!
-//! A [`Device`] is a TUN interface ([`open`]), one end of an in-memory pair ([`memory::pair`]), one of these
-//! inside a wrapper ([`impair::Impaired`], [`capture::Captured`]), or a type of the user's own. [`configure`] gives
-//! the kernel's end of a TUN interface its addresses and routes.
+//! A [`Device`] is a TUN interface ([`open`]), an address of this host ([`RawDevice`]), a capture file ([`Replay`]), one
+//! end of an in-memory pair ([`memory::pair`]), one of these inside a wrapper ([`impair::Impaired`],
+//! [`capture::Captured`]), or a type of the user's own. [`configure`] gives the kernel's end of a TUN interface its
+//! addresses and routes.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors that
 //! change their owner.
@@ -21,6 +22,9 @@ pub mod memory;
 pub mod netns;
 mod offload;
 mod open;
+mod raw;
+pub mod recording;
+mod replay;
 mod sys;
 mod tun;
 mod vnet;
@@ -35,6 +39,8 @@ pub use batch::ReceiveBatch;
 pub use error::{NAME_MAX, OpenError, explain};
 pub use offload::OffloadDevice;
 pub use open::{OffloadMode, open};
+pub use raw::{Ports, RawConfig, RawDevice, RawError, reset_command};
+pub use replay::{Pace, Replay, ReplayConfig};
 pub use tun::TunDevice;
 
 /// What a device speaks at its lowest layer.
@@ -62,7 +68,7 @@ pub struct Capabilities {
     pub gso_max_v4: usize,
     /// The same for IPv6.
     pub gso_max_v6: usize,
-    /// Whether the device finishes TCP checksums of packets sent as [`ackclock_wire::ChecksumState::Partial`].
+    /// Whether the device finishes the checksums, TCP's or others, of packets sent as [`ackclock_wire::ChecksumState::Partial`].
     pub tx_checksum: bool,
     /// How many queues can be served at once.
     pub queues: usize,
@@ -90,6 +96,8 @@ pub struct Counters {
     pub send_refused: u64,
     /// Received.
     pub received: u64,
+    /// Lost because they were not fetched in time.
+    pub receive_no_room: u64,
     /// Thrown away, or received without belief in its offload header, because it was malformed.
     pub receive_malformed: u64,
 }
@@ -97,8 +105,8 @@ pub struct Counters {
 /// A network device.
 ///
 /// A stack's driver calls `poll_receive` until it is pending, hands what came to the endpoint, then sends what the
-/// endpoint has: for each packet first `poll_send_ready`, then `send`. Errors are fatal for the device unless
-/// they are of kind [`io::ErrorKind::Interrupted`].
+/// endpoint has: for each packet first `poll_send_ready`, then `send`, and `flush` behind the last. Errors are fatal for
+/// the device unless they are of kind [`io::ErrorKind::Interrupted`].
 pub trait Device: fmt::Debug + Send {
     /// What the device can do. It may change while the device is up (its MTU is set anew), so a driver asks
     /// from time to time.
@@ -124,6 +132,25 @@ pub trait Device: fmt::Debug + Send {
     /// # Errors
     /// The device is gone or broken.
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()>;
+
+    /// Sends what [`Device::send`] has taken and holds back, so that one system call serves many packets. A device that
+    /// holds nothing back needs none of it. A caller of `send` calls this before it waits for anything.
+    ///
+    /// # Errors
+    /// The device is gone or broken.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Sends packets one behind the other and flushes: for a caller that has several at once. A stack's endpoint lends
+    /// them out one by one, so that its driver calls `send` for each and `flush` at the end.
+    ///
+    /// # Errors
+    /// The device is gone or broken.
+    fn send_batch(&mut self, packets: &[TxPacket<'_>]) -> io::Result<()> {
+        packets.iter().try_for_each(|packet| self.send(packet))?;
+        self.flush()
+    }
 
     /// What the device has done so far; zeros for one that does not count.
     fn counters(&self) -> Counters {
@@ -151,6 +178,14 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
         (**self).send(packet)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (**self).flush()
+    }
+
+    fn send_batch(&mut self, packets: &[TxPacket<'_>]) -> io::Result<()> {
+        (**self).send_batch(packets)
     }
 
     fn counters(&self) -> Counters {

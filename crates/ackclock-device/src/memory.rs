@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
+use ackclock_wire::{RxMeta, TxPacket, gso};
 
 use crate::{Capabilities, Counters, Device, ReceiveBatch};
 
@@ -156,7 +156,7 @@ impl Device for MemoryDevice {
     }
 
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
-        let as_it_stands = packet.segment_size.is_none() && packet.checksum != ChecksumState::Partial;
+        let as_it_stands = packet.segment_size.is_none() && !packet.checksum.is_partial();
         if as_it_stands || self.gso {
             return self.push(packet);
         }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::task::{Context, Poll};
 
-use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
+use ackclock_wire::{RxMeta, TxPacket, gso};
 use tun_tap::{Iface, Mode};
 
 use crate::error::check_name;
@@ -82,7 +82,7 @@ impl Device for TunDevice {
     }
 
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
-        if packet.segment_size.is_none() && packet.checksum != ChecksumState::Partial {
+        if packet.segment_size.is_none() && !packet.checksum.is_partial() {
             return self.fd.send(&[], packet);
         }
         let mut result = Ok(());

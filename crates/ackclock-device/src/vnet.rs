@@ -1,11 +1,11 @@
-//! The virtio-net header in front of each packet of a TUN device with offload.
+//! The virtio-net header in front of each packet of a TUN device with offload, or of a packet socket.
 //!
 //! Source: OASIS Virtual I/O Device Version 1.2 §5.1.6 (`struct virtio_net_hdr`), in the byte order of the host as
 //! `Documentation/networking/tuntap.rst` has it for TUN; `num_buffers` is left out.
 
 use std::num::NonZeroU16;
 
-use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
+use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 
 /// The header's length on the device.
 pub(crate) const LEN: usize = 10;
@@ -28,19 +28,22 @@ pub(crate) struct VnetHeader {
 impl VnetHeader {
     /// The header that describes `packet`; `None` for one that cannot be described.
     pub(crate) fn describe(packet: &TxPacket<'_>) -> Option<Self> {
-        if packet.checksum != ChecksumState::Partial {
+        let ChecksumState::Partial(at) = packet.checksum else {
             return packet.segment_size.is_none().then(Self::default);
-        }
+        };
         let mut header = Self {
             flags: FLAG_NEEDS_CSUM,
             hdr_len: u16::try_from(packet.header.len()).ok()?,
-            csum_start: packet.transport_offset,
-            csum_offset: TCP_CHECKSUM_OFFSET,
+            csum_start: at.start,
+            csum_offset: at.offset,
             ..Self::default()
         };
         if let Some(size) = packet.segment_size
             && packet.payload_len() > usize::from(size.get())
         {
+            if at != ChecksumAt::tcp(packet.transport_offset) {
+                return None;
+            }
             header.gso_size = size.get();
             header.gso_type = match version(packet.header)? {
                 4 => GSO_TCPV4,
@@ -60,15 +63,12 @@ impl VnetHeader {
     pub(crate) fn meta(&self, packet: &[u8]) -> Result<RxMeta, RxMeta> {
         let checksum = if self.flags & FLAG_NEEDS_CSUM != 0 {
             // An unfinished checksum that cannot be a transport checksum of this packet is taken for a whole one:
-            // verification then throws the packet away. So is one of UDP, whose state no one asks for.
-            if !self.is_checksum_of(packet) {
+            // verification then throws the packet away.
+            let at = ChecksumAt { start: self.csum_start, offset: self.csum_offset };
+            if !is_checksum_of(at, packet) {
                 return Err(RxMeta::default());
             }
-            if self.csum_offset == TCP_CHECKSUM_OFFSET {
-                ChecksumState::Partial
-            } else {
-                ChecksumState::Complete
-            }
+            ChecksumState::Partial(at)
         } else if self.flags & FLAG_DATA_VALID != 0 {
             ChecksumState::Verified
         } else {
@@ -111,19 +111,20 @@ impl VnetHeader {
             csum_offset: field(8),
         }
     }
+}
 
-    /// Whether the checksum described is a transport checksum inside `packet` that starts behind its IP header.
-    fn is_checksum_of(&self, packet: &[u8]) -> bool {
-        let start = usize::from(self.csum_start);
-        let transport_possible = match version(packet) {
-            Some(4) => packet.first().is_some_and(|first| start == usize::from(first & 0xf) * 4),
-            Some(6) => start >= IPV6_HEADER_LEN,
-            _ => false,
-        };
-        transport_possible
-            && matches!(self.csum_offset, TCP_CHECKSUM_OFFSET | UDP_CHECKSUM_OFFSET)
-            && start + usize::from(self.csum_offset) + 2 <= packet.len()
-    }
+/// Whether a checksum at `at` can be one inside `packet`, behind its IP header; if the packet carries TCP, TCP's.
+fn is_checksum_of(at: ChecksumAt, packet: &[u8]) -> bool {
+    let start = usize::from(at.start);
+    let byte = |at: usize| packet.get(at).copied();
+    let (header_len, protocol) = match version(packet) {
+        Some(4) => (usize::from(byte(0).unwrap_or(0) & 0xf) * 4, byte(9)),
+        Some(6) => (IPV6_HEADER_LEN, byte(6)),
+        _ => return false,
+    };
+    let is_possible =
+        if protocol == Some(PROTOCOL_TCP) { at.is_tcp() && start == header_len } else { start >= header_len };
+    is_possible && at.field() + 2 <= packet.len()
 }
 
 /// The IP version that the first byte names.
@@ -137,9 +138,8 @@ const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
-const TCP_CHECKSUM_OFFSET: u16 = 16;
-const UDP_CHECKSUM_OFFSET: u16 = 6;
 const TCP_CWR: u8 = 0x80;
+const PROTOCOL_TCP: u8 = 6;
 const IPV6_HEADER_LEN: usize = 40;
 
 #[cfg(test)]
@@ -164,7 +164,34 @@ mod tests {
         let state = |flags| received(flags, GSO_NONE).meta(&PACKET_V4).unwrap().checksum;
         assert_eq!(state(0), ChecksumState::Complete);
         assert_eq!(state(FLAG_DATA_VALID), ChecksumState::Verified);
-        assert_eq!(state(FLAG_NEEDS_CSUM), ChecksumState::Partial);
+        assert_eq!(state(FLAG_NEEDS_CSUM), ChecksumState::Partial(ChecksumAt::tcp(20)));
+    }
+
+    #[test]
+    fn an_unfinished_checksum_of_udp_is_unfinished() {
+        let mut packet = PACKET_V4;
+        packet[9] = 17;
+        let header = VnetHeader { csum_offset: 6, ..received(FLAG_NEEDS_CSUM, GSO_NONE) };
+        assert_eq!(header.meta(&packet).unwrap().checksum, ChecksumState::Partial(ChecksumAt::udp(20)));
+        // That of a packet which a tunnel carries.
+        let inner = VnetHeader { csum_start: 48, ..header };
+        assert_eq!(inner.meta(&packet).unwrap().checksum, ChecksumState::Partial(ChecksumAt::udp(48)));
+    }
+
+    #[test]
+    fn an_unfinished_checksum_of_udp_is_described_and_left_to_the_device() {
+        let packet = TxPacket {
+            header: &PACKET_V4[..28],
+            transport_offset: 20,
+            payload: [&[0; 1000], &[]],
+            segment_size: None,
+            checksum: ChecksumState::Partial(ChecksumAt::udp(20)),
+        };
+        let header = VnetHeader::describe(&packet).unwrap();
+        assert_eq!((header.flags, header.csum_start, header.csum_offset), (FLAG_NEEDS_CSUM, 20, 6));
+        assert_eq!(header.gso_type, GSO_NONE);
+        let cut = TxPacket { segment_size: NonZeroU16::new(500), ..packet };
+        assert_eq!(VnetHeader::describe(&cut), None, "datagrams are cut in software");
     }
 
     #[test]
@@ -185,7 +212,7 @@ mod tests {
         let no_checksum_there = VnetHeader { csum_offset: 2, ..received(FLAG_NEEDS_CSUM, 0) };
         assert_eq!(no_checksum_there.meta(&PACKET_V4), complete);
 
-        let whole = Err(RxMeta { checksum: ChecksumState::Partial, segment_size: None });
+        let whole = Err(RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None });
         assert_eq!(received(FLAG_NEEDS_CSUM, GSO_TCPV6).meta(&PACKET_V4), whole);
         assert_eq!(received(FLAG_NEEDS_CSUM, 3).meta(&PACKET_V4), whole);
         assert_eq!(
@@ -201,7 +228,7 @@ mod tests {
             transport_offset: 20,
             payload: [&[0; 1000], &[]],
             segment_size: NonZeroU16::new(1000),
-            checksum: ChecksumState::Partial,
+            checksum: ChecksumState::Partial(ChecksumAt::tcp(20)),
         };
         let header = VnetHeader::describe(&packet).unwrap();
         assert_eq!((header.gso_type, header.gso_size, header.csum_start), (GSO_NONE, 0, 20));
@@ -223,7 +250,7 @@ mod tests {
         ) {
             let header = VnetHeader::from_bytes(&bytes);
             let (Ok(meta) | Err(meta)) = header.meta(&packet);
-            if meta.checksum == ChecksumState::Partial {
+            if meta.checksum.is_partial() {
                 prop_assert!(usize::from(header.csum_start) + usize::from(header.csum_offset) + 2 <= packet.len());
             }
             if meta.segment_size.is_some() {

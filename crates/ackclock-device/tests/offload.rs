@@ -3,14 +3,14 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
 use ackclock_device::{Device, OffloadMode, TunDevice};
-use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
+use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket, gso};
 
-use common::packets::{ACK, PSH, SYN, Tcp, TcpReceived, parse_tcp};
+use common::packets::{ACK, PSH, SYN, Tcp, TcpReceived, datagram_sum, parse_tcp, udp};
 use common::{NAME, in_namespace, ip, open_configured, receive, send};
 
 /// A connection to the kernel, opened by hand.
@@ -30,7 +30,7 @@ impl Connection {
         send(&mut *device, &segment.header(&[2, 4, 3, 232, 1, 3, 3, 7], &[])).await;
         let (answer, meta) = receive_tcp(&mut *device, port).await;
         assert_eq!((answer.flags, answer.ack), (SYN | ACK, 1001));
-        assert_eq!(meta, RxMeta { checksum: ChecksumState::Partial, segment_size: None });
+        assert_eq!(meta, RxMeta { checksum: unfinished(own), segment_size: None });
         assert!(!answer.checksum_whole);
         segment = Tcp { seq: 1001, ack: answer.seq.wrapping_add(1), flags: ACK, ..segment };
         send(&mut *device, &segment.header(&[], &[])).await;
@@ -49,6 +49,11 @@ async fn receive_tcp(device: &mut dyn Device, port: u16) -> (TcpReceived, RxMeta
 /// The kernel's address, ours and our port, for each family.
 const ENDS: [(&str, &str, u16); 2] = [("10.9.0.1", "10.9.0.2", 4000), ("fd09::1", "fd09::2", 4001)];
 
+/// A TCP checksum that is not finished, in a packet from or to `own`.
+fn unfinished(own: &str) -> ChecksumState {
+    ChecksumState::Partial(ChecksumAt::tcp(if own.contains(':') { 40 } else { 20 }))
+}
+
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }
@@ -66,7 +71,7 @@ fn the_kernel_sends_large_segments_whole() {
             let mut largest = 0;
             while received.len() < sent.len() {
                 let (tcp, meta) = receive_tcp(&mut *connection.device, port).await;
-                assert_eq!(meta.checksum, ChecksumState::Partial);
+                assert_eq!(meta.checksum, unfinished(own));
                 assert_eq!(meta.segment_size.is_some(), tcp.payload.len() > 1000, "cut by 1000");
                 assert!(meta.segment_size.is_none_or(|size| size.get() == 1000));
                 assert_eq!(tcp.seq, connection.segment.ack);
@@ -98,7 +103,7 @@ fn the_kernel_takes_a_large_segment_whole() {
                 transport_offset: if own.contains(':') { 40 } else { 20 },
                 payload: [first, second],
                 segment_size: NonZeroU16::new(1000),
-                checksum: ChecksumState::Partial,
+                checksum: unfinished(own),
             };
             connection.device.send(&packet).unwrap();
             let mut received = vec![0; sent.len()];
@@ -121,12 +126,52 @@ fn an_unfinished_checksum_of_a_small_segment_is_finished() {
             transport_offset: 20,
             payload: [b"hel", b"lo"],
             segment_size: None,
-            checksum: ChecksumState::Partial,
+            checksum: unfinished("10.9.0.2"),
         };
         connection.device.send(&packet).unwrap();
         let mut received = [0; 5];
         connection.kernel.read_exact(&mut received).unwrap();
         assert_eq!(&received, b"hello");
+    });
+}
+
+#[test]
+fn unfinished_checksums_of_udp_cross_both_ways() {
+    in_namespace("unfinished_checksums_of_udp_cross_both_ways", || async {
+        let mut device = open_configured(OffloadMode::On);
+        for (kernel, own, _) in ENDS {
+            let start = if own.contains(':') { 40 } else { 20 };
+            let checksum = ChecksumState::Partial(ChecksumAt::udp(start));
+            let socket = UdpSocket::bind((kernel, 7000)).unwrap();
+            socket.send_to(b"from the kernel", (own, 7000)).unwrap();
+            let mut datagram = receive(&mut *device, |bytes, meta| {
+                bytes.ends_with(b"from the kernel").then(|| (bytes.to_vec(), meta))
+            })
+            .await;
+            assert_eq!(datagram.1, RxMeta { checksum, segment_size: None });
+            // The kernel would throw away what it has to verify and finds wrong.
+            gso::finish_checksum(&mut datagram.0, ChecksumAt::udp(start));
+            assert_eq!(datagram.0, udp(kernel, own, b"from the kernel"));
+
+            let mut answer = udp(own, kernel, b"to the kernel!!");
+            let field = usize::from(start) + 6;
+            // The sum of the pseudo-header is the same in both directions.
+            let sum = datagram_sum(kernel, own, &answer[usize::from(start)..]);
+            answer[field..field + 2].copy_from_slice(&sum);
+            let (header, payload) = answer.split_at(usize::from(start) + 8);
+            let packet = TxPacket {
+                header,
+                transport_offset: start,
+                payload: [payload, &[]],
+                segment_size: None,
+                checksum,
+            };
+            device.send(&packet).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let mut received = [0; 64];
+            let len = socket.recv(&mut received).unwrap();
+            assert_eq!(&received[..len], b"to the kernel!!");
+        }
     });
 }
 
@@ -155,7 +200,7 @@ fn a_plain_device_cuts_a_large_segment_in_software() {
             transport_offset: 20,
             payload: [&sent, &[]],
             segment_size: NonZeroU16::new(1000),
-            checksum: ChecksumState::Partial,
+            checksum: unfinished("10.9.0.2"),
         };
         device.send(&packet).unwrap();
         let (mut kernel, _) = listener.accept().unwrap();

@@ -180,7 +180,7 @@ impl Conversation {
 
 #[cfg(test)]
 mod tests {
-    use ackclock_wire::{ChecksumState, TxPacket};
+    use ackclock_wire::{ChecksumAt, ChecksumState, TxPacket};
 
     use super::*;
     use crate::packet::Packets;
@@ -198,7 +198,7 @@ mod tests {
         let mut rng = Rng::derive(seed, "wire");
         let mut packets = Packets::default();
         let header = [0x45; 40];
-        let (payload, checksum) = ([&[1u8; 10][..], &[][..]], ChecksumState::Partial);
+        let (payload, checksum) = ([&[1u8; 10][..], &[][..]], ChecksumState::Partial(ChecksumAt::tcp(20)));
         let packet =
             TxPacket { header: &header, transport_offset: 20, payload, segment_size: None, checksum };
         let id = packets.insert(&packet, false, 0);

@@ -1,25 +1,23 @@
 //! Generic segmentation in software: what a device with offload does, for one without.
 //!
-//! A stack hands out packets of up to 64 KB with a segment size ([`TxPacket::segment_size`]) and TCP
-//! checksums that are not finished ([`ChecksumState::Partial`]). Here such a packet is cut into the segments
-//! that belong on the wire: lengths, sequence numbers and checksums are made anew, PSH and FIN stay with the
-//! last segment, CWR with the first.
+//! A stack hands out packets of up to 64 KB with a segment size ([`TxPacket::segment_size`]) and checksums that are not
+//! finished ([`ChecksumState::Partial`]). Here such a packet is cut into what belongs on the wire. TCP segments: lengths,
+//! sequence numbers and checksums are made anew, PSH and FIN stay with the last segment, CWR with the first. UDP
+//! datagrams: lengths and checksums. An unfinished checksum of any other transport is finished where it stands.
 
 use crate::bytes::{put, read, read_u16};
-use crate::checksum::{Sum, sum};
-use crate::tcp::PROTOCOL;
+use crate::checksum::{Sum, pseudo_header, sum};
+use crate::packet::ChecksumAt;
+use crate::tcp::PROTOCOL as TCP;
 use crate::{ChecksumState, Flags, IpPacket, IpPayload, RxMeta, Segment, SeqNum, TxPacket};
 
-/// Cuts a packet into segments of its segment size and finishes their checksums; each goes to `emit`. A
-/// packet without a segment size goes there too, its checksum finished, as does, unchanged, one that is not
-/// TCP.
+/// Cuts a packet into segments of its segment size and finishes their checksums; each goes to `emit`. A packet that is
+/// not to be cut, or neither TCP nor UDP, goes there whole, its checksum finished.
 pub fn cut(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
     if packet.segment_size.is_none() && packet.checksum == ChecksumState::Complete {
         return emit(packet);
     }
-    let Some(mut cutter) = Cutter::new(packet.header, packet.transport_offset.into()) else {
-        return emit(packet);
-    };
+    let Some(mut cutter) = cutter(packet) else { return finish(packet, emit) };
     let size = packet.segment_size.map_or(packet.payload_len(), |size| size.get().into());
     cutter.cut(packet.payload, size, |header, payload| {
         let (checksum, segment_size) = (ChecksumState::Complete, None);
@@ -33,17 +31,62 @@ pub fn cut(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
     });
 }
 
+/// For what is to be cut, and for TCP in any case.
+fn cutter(packet: &TxPacket<'_>) -> Option<Cutter> {
+    let transport = match packet.checksum {
+        ChecksumState::Partial(at) if at.is_udp() => packet.segment_size.and(Some(Transport::Udp))?,
+        ChecksumState::Partial(at) if !at.is_tcp() || at.start != packet.transport_offset => return None,
+        _ => Transport::Tcp,
+    };
+    Cutter::new(packet.header, packet.transport_offset.into(), transport)
+}
+
+/// Sends a packet on whole, its checksum finished if its field is in the header slice.
+fn finish(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
+    let ChecksumState::Partial(at) = packet.checksum else { return emit(packet) };
+    let mut header = packet.header.to_vec();
+    let start = usize::from(at.start);
+    let (Some(summed), true) = (packet.header.get(start..), at.field() + 2 <= header.len()) else {
+        return emit(packet);
+    };
+    let [first, second] = packet.payload;
+    // The field takes part in the sum and so adds the pseudo-header's.
+    let behind = Sum::ZERO.plus_parts([summed, first]);
+    // One byte of zero puts what follows an odd length at an odd offset.
+    let odd = [0; 1];
+    let shift = odd.get(..(summed.len() + first.len()) % 2).unwrap_or_default();
+    let checksum = on_wire(at, behind.plus(Sum::ZERO.plus_parts([shift, second])));
+    put(&mut header, at.field(), checksum.to_be_bytes());
+    emit(&TxPacket { header: &header, checksum: ChecksumState::Complete, segment_size: None, ..*packet });
+}
+
+/// The checksum of `sum` as the transport writes it.
+fn on_wire(at: ChecksumAt, sum: Sum) -> u16 {
+    match sum.checksum() {
+        // RFC 768: zero says that there is no checksum; one that comes out as zero is sent as all ones.
+        0 if at.is_udp() => u16::MAX,
+        checksum => checksum,
+    }
+}
+
 /// Cuts a received packet into the segments it was put together from and finishes their checksums; each goes
-/// to `emit` as one piece. A packet that is not TCP or is malformed goes there unchanged, to be refused by
-/// whoever parses it.
+/// to `emit` as one piece. A packet that is malformed goes there unchanged, to be refused by whoever parses it; one that is
+/// neither TCP nor UDP goes there whole, its checksum finished.
 pub fn cut_contiguous(packet: &[u8], meta: RxMeta, mut emit: impl FnMut(&[u8])) {
     if meta.segment_size.is_none() && meta.checksum == ChecksumState::Complete {
         return emit(packet);
     }
-    let Some((header, transport_offset, payload)) = split(packet, meta.checksum) else { return emit(packet) };
-    let Some(mut cutter) = Cutter::new(header, transport_offset) else { return emit(packet) };
+    let cutter = split(packet, meta).and_then(|(header, at, payload, kind)| {
+        Some((Cutter::new(header, at, kind)?, header.len(), payload))
+    });
+    let Some((mut cutter, header_len, payload)) = cutter else {
+        let ChecksumState::Partial(at) = meta.checksum else { return emit(packet) };
+        let mut whole = packet.to_vec();
+        finish_checksum(&mut whole, at);
+        return emit(&whole);
+    };
     let size = meta.segment_size.map_or(payload.len(), |size| size.get().into());
-    let mut segment = Vec::with_capacity(header.len() + size.min(payload.len()));
+    let mut segment = Vec::with_capacity(header_len + size.min(payload.len()));
     cutter.cut([payload, &[]], size, |header, [payload, _]| {
         segment.clear();
         segment.extend_from_slice(header);
@@ -52,29 +95,72 @@ pub fn cut_contiguous(packet: &[u8], meta: RxMeta, mut emit: impl FnMut(&[u8])) 
     });
 }
 
-/// Finishes the TCP checksum of a packet whose checksum field holds the sum of the pseudo-header: what was
-/// [`ChecksumState::Partial`] is [`ChecksumState::Complete`] afterwards. A packet without room for a TCP
-/// header behind `transport_offset` is left as it is.
-pub fn finish_checksum(packet: &mut [u8], transport_offset: usize) {
-    let segment = packet.get_mut(transport_offset..).unwrap_or_default();
-    if segment.len() >= TCP_LEN {
-        // The field takes part in the sum and so adds the pseudo-header's.
-        let checksum = sum(segment).checksum();
-        put(segment, CHECKSUM, checksum.to_be_bytes());
+/// Finishes the checksum at `at` of a packet whose field holds the sum of the pseudo-header: what was
+/// [`ChecksumState::Partial`] is [`ChecksumState::Complete`] afterwards. A packet without room for such a field is left as
+/// it is.
+pub fn finish_checksum(packet: &mut [u8], at: ChecksumAt) {
+    if let Some(summed) = packet.get(at.start.into()..)
+        && at.field() + 2 <= packet.len()
+    {
+        let checksum = on_wire(at, sum(summed));
+        put(packet, at.field(), checksum.to_be_bytes());
     }
 }
 
-/// Splits a valid TCP packet into its headers and its payload, and says where the TCP header starts. A
-/// checksum that is still to be verified must be right: segments with new ones would hide that it was not.
-fn split(packet: &[u8], checksum: ChecksumState) -> Option<(&[u8], usize, &[u8])> {
+/// Splits a valid packet that is to be cut, or TCP, into its headers and its payload, and says where the transport header
+/// starts. A checksum that is still to be verified must be right: segments with new ones would hide that it was not.
+fn split(packet: &[u8], meta: RxMeta) -> Option<(&[u8], usize, &[u8], Transport)> {
     let ip = IpPacket::parse(packet).ok()?;
-    let IpPayload::Tcp(tcp) = ip.payload else { return None };
-    let payload = Segment::parse(ip.src, ip.dst, tcp, checksum).ok()?.payload;
-    let end = match packet.first()? >> 4 {
-        4 => usize::from(read_u16(packet, 2)?),
-        _ => V6_LEN + usize::from(read_u16(packet, 4)?),
-    };
-    Some((packet.get(..end.checked_sub(payload.len())?)?, end.checked_sub(tcp.len())?, payload))
+    match (ip.payload, meta.segment_size) {
+        (IpPayload::Tcp(tcp), _) if fits(meta.checksum, ChecksumAt::is_tcp) => {
+            let payload = Segment::parse(ip.src, ip.dst, tcp, meta.checksum).ok()?.payload;
+            let end = packet_len(packet)?;
+            let header = packet.get(..end.checked_sub(payload.len())?)?;
+            Some((header, end.checked_sub(tcp.len())?, payload, Transport::Tcp))
+        }
+        (_, Some(_)) if fits(meta.checksum, ChecksumAt::is_udp) => {
+            let start = udp_start(packet)?;
+            let datagram = packet.get(start..packet_len(packet)?)?;
+            let payload = datagram.get(UDP_LEN..)?;
+            // RFC 768: zero says that the sender made no checksum.
+            let unverified =
+                meta.checksum == ChecksumState::Complete && read_u16(datagram, UDP_CHECKSUM) != Some(0);
+            let right =
+                || pseudo_header(ip.src, ip.dst, UDP, datagram.len()).plus_bytes(datagram).checksum() == 0;
+            (!unverified || right()).then_some(())?;
+            Some((packet.get(..start + UDP_LEN)?, start, payload, Transport::Udp))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the state of the checksum is possible for a transport whose field `is_own` knows.
+fn fits(checksum: ChecksumState, is_own: impl Fn(ChecksumAt) -> bool) -> bool {
+    !matches!(checksum, ChecksumState::Partial(at) if !is_own(at))
+}
+
+/// How long the IP header says that its packet is.
+fn packet_len(packet: &[u8]) -> Option<usize> {
+    match packet.first()? >> 4 {
+        4 => read_u16(packet, 2).map(usize::from),
+        _ => read_u16(packet, 4).map(|len| V6_LEN + usize::from(len)),
+    }
+}
+
+/// Where the UDP header stands right behind the IP header.
+fn udp_start(packet: &[u8]) -> Option<usize> {
+    let first = *packet.first()?;
+    match first >> 4 {
+        4 => (*packet.get(9)? == UDP).then_some(usize::from(first & 0xf) * 4),
+        _ => (*packet.get(6)? == UDP).then_some(V6_LEN),
+    }
+}
+
+/// What is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    Tcp,
+    Udp,
 }
 
 /// A header to repeat, and what it was before any segment was cut.
@@ -82,25 +168,29 @@ struct Cutter {
     header: [u8; HEADER_MAX],
     len: usize,
     transport: usize,
+    kind: Transport,
     is_v6: bool,
     /// The sum of the pseudo-header without its length.
     pseudo: Sum,
     /// The IPv4 identification, if it is to be counted up.
     identification: Option<u16>,
+    /// These three are TCP's.
     seq: SeqNum,
     flags: u8,
     urgent: u16,
 }
 
 impl Cutter {
-    /// `None` if `header` is not an IP header up to `transport` and a TCP header from there to its end.
-    fn new(header: &[u8], transport: usize) -> Option<Self> {
+    /// `None` if `header` is not an IP header up to `transport` and a header of that kind from there to its end.
+    fn new(header: &[u8], transport: usize, kind: Transport) -> Option<Self> {
         let mut own = [0; HEADER_MAX];
         own.get_mut(..header.len())?.copy_from_slice(header);
-        let tcp = header.get(transport..)?;
-        if tcp.len() < TCP_LEN || tcp.len() != usize::from(tcp.get(12)? >> 4) * 4 {
-            return None;
-        }
+        let behind = header.get(transport..)?;
+        let (seq, flags, urgent) = match kind {
+            Transport::Tcp => tcp_fields(behind)?,
+            Transport::Udp => (behind.len() == UDP_LEN).then_some((SeqNum::new(0), 0, 0))?,
+        };
+        let protocol = if kind == Transport::Tcp { TCP } else { UDP };
         let is_v6 = match header.first()? >> 4 {
             4 if transport >= V4_LEN => false,
             6 if transport >= V6_LEN => true,
@@ -113,12 +203,13 @@ impl Cutter {
             header: own,
             len: header.len(),
             transport,
+            kind,
             is_v6,
-            pseudo: sum(addresses).plus_u16(PROTOCOL.into()),
+            pseudo: sum(addresses).plus_u16(protocol.into()),
             identification: read_u16(header, 4).filter(|_| may_fragment),
-            seq: SeqNum::new(u32::from_be_bytes(read(tcp, 4)?)),
-            flags: *tcp.get(13)?,
-            urgent: read_u16(tcp, 18)?,
+            seq,
+            flags,
+            urgent,
         })
     }
 
@@ -141,17 +232,23 @@ impl Cutter {
 
     /// The header of the segment whose payload starts `start` bytes behind the first one's.
     fn segment(&mut self, start: usize, index: usize, last: bool, payload: [&[u8]; 2]) -> &[u8] {
-        let tcp_len = self.len - self.transport + payload.iter().map(|part| part.len()).sum::<usize>();
-        // Offsets within a packet are below 2^32, its segments fewer.
-        let start = u32::try_from(start).unwrap_or(u32::MAX);
-        self.patch_tcp(start, last);
-        self.patch_ip(tcp_len, index);
+        let len = self.len - self.transport + payload.iter().map(|part| part.len()).sum::<usize>();
+        match self.kind {
+            // Offsets within a packet are below 2^32, its segments fewer.
+            Transport::Tcp => self.patch_tcp(u32::try_from(start).unwrap_or(u32::MAX), last),
+            Transport::Udp => put(&mut self.header, self.transport + 4, length(len)),
+        }
+        self.patch_ip(len, index);
+        let at = match self.kind {
+            Transport::Tcp => ChecksumAt::tcp(0),
+            Transport::Udp => ChecksumAt::udp(0),
+        };
         let header = self.header.get_mut(..self.len).unwrap_or_default();
-        let tcp = header.get_mut(self.transport..).unwrap_or_default();
-        put(tcp, CHECKSUM, [0, 0]);
-        let length = u32::try_from(tcp_len).unwrap_or(u32::MAX);
-        let checksum = self.pseudo.plus_u32(length).plus_bytes(tcp).plus_parts(payload).checksum();
-        put(tcp, CHECKSUM, checksum.to_be_bytes());
+        let behind = header.get_mut(self.transport..).unwrap_or_default();
+        put(behind, at.field(), [0, 0]);
+        let summed = u32::try_from(len).unwrap_or(u32::MAX);
+        let checksum = on_wire(at, self.pseudo.plus_u32(summed).plus_bytes(behind).plus_parts(payload));
+        put(behind, at.field(), checksum.to_be_bytes());
         header
     }
 
@@ -176,13 +273,12 @@ impl Cutter {
         put(&mut self.header, self.transport + 18, urgent.unwrap_or(0).to_be_bytes());
     }
 
-    fn patch_ip(&mut self, tcp_len: usize, index: usize) {
-        let length = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
+    fn patch_ip(&mut self, transport_len: usize, index: usize) {
         if self.is_v6 {
-            put(&mut self.header, 4, length(self.transport - V6_LEN + tcp_len));
+            put(&mut self.header, 4, length(self.transport - V6_LEN + transport_len));
             return;
         }
-        put(&mut self.header, 2, length(self.transport + tcp_len));
+        put(&mut self.header, 2, length(self.transport + transport_len));
         if let Some(first) = self.identification {
             let index = u16::try_from(index).unwrap_or(u16::MAX);
             put(&mut self.header, 4, first.wrapping_add(index).to_be_bytes());
@@ -191,6 +287,20 @@ impl Cutter {
         let checksum = sum(self.header.get(..self.transport).unwrap_or_default()).checksum();
         put(&mut self.header, 10, checksum.to_be_bytes());
     }
+}
+
+/// Sequence number, flags and urgent pointer of a TCP header of the length that it states.
+fn tcp_fields(header: &[u8]) -> Option<(SeqNum, u8, u16)> {
+    if header.len() < TCP_LEN || header.len() != usize::from(header.get(12)? >> 4) * 4 {
+        return None;
+    }
+    let seq = SeqNum::new(u32::from_be_bytes(read(header, 4)?));
+    Some((seq, *header.get(13)?, read_u16(header, 18)?))
+}
+
+/// A length as IP and UDP headers have it.
+fn length(len: usize) -> [u8; 2] {
+    u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes()
 }
 
 /// The bytes from `start` to `end` of two slices, one behind the other.
@@ -207,8 +317,10 @@ const HEADER_MAX: usize = 256;
 const V4_LEN: usize = 20;
 const V6_LEN: usize = 40;
 const TCP_LEN: usize = 20;
-/// Where the checksum stands in a TCP header.
-const CHECKSUM: usize = 16;
+const UDP_LEN: usize = 8;
+/// Where the checksum stands in a UDP header.
+const UDP_CHECKSUM: usize = 6;
+const UDP: u8 = 17;
 
 #[cfg(test)]
 mod tests;

@@ -35,7 +35,7 @@ pub use flow_label::FlowLabel;
 pub use icmp::{IcmpKind, IcmpParseError, IcmpReport, parse_icmp4, parse_icmp6};
 pub use ip::{IpError, IpPacket, IpPayload};
 pub use options::{Experiment, SackBlocks, TcpOptions, options_len};
-pub use packet::{ChecksumState, RxMeta, TxPacket};
+pub use packet::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 pub use seq::SeqNum;
 pub use tcp::{Flags, Segment, TcpError};
 pub use template::{Fields, HEADER_MAX, HeaderTemplate, TxChecksum};

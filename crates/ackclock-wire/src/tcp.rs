@@ -69,8 +69,9 @@ impl<'a> Segment<'a> {
     ) -> Result<Self, TcpError> {
         let tcp = TcpSlice::from_slice(bytes)?;
         // RFC 9293 MUST-3: the checksum is checked, except where the packet never crossed a wire or the
-        // device did so.
-        if checksum == ChecksumState::Complete
+        // device did so. An unfinished checksum of another transport says nothing of this one.
+        let is_other = matches!(checksum, ChecksumState::Partial(at) if !at.is_tcp());
+        if (checksum == ChecksumState::Complete || is_other)
             && pseudo_header(src, dst, PROTOCOL, bytes.len()).plus_bytes(bytes).checksum() != 0
         {
             return Err(TcpError::Checksum);

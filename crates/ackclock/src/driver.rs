@@ -221,6 +221,19 @@ pub(crate) fn transmit(
     cx: &mut Context<'_>,
     now: Instant,
 ) -> io::Result<Sent> {
+    let sent = hand_over(stack, device, cx, now)?;
+    if sent.packets > 0 {
+        device.flush()?;
+    }
+    Ok(sent)
+}
+
+fn hand_over(
+    stack: &mut State,
+    device: &mut Box<dyn Device>,
+    cx: &mut Context<'_>,
+    now: Instant,
+) -> io::Result<Sent> {
     for packets in 0..TRANSMIT_PACKETS {
         match device.poll_send_ready(cx) {
             Poll::Ready(Ok(())) => {}

@@ -69,6 +69,7 @@ mod stack;
 mod state;
 mod stream;
 mod waiters;
+mod warnings;
 
 pub use ackclock_core::{
     ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError, Instant,
@@ -86,3 +87,4 @@ pub use self::port::Port;
 pub use self::socket::TcpSocket;
 pub use self::stack::{Stack, StackInfo};
 pub use self::stream::{Notice, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpStream, WriteHalf};
+pub use self::warnings::{Warning, Warnings};

@@ -212,6 +212,11 @@ impl Handle {
         shared.handles.fetch_add(1, Ordering::Relaxed);
         Self(shared)
     }
+
+    /// A reference that does not keep the stack up.
+    pub(crate) fn uncounted(&self) -> Arc<Shared> {
+        Arc::clone(&self.0)
+    }
 }
 
 impl Clone for Handle {

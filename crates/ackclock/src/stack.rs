@@ -12,7 +12,7 @@ use crate::listener::{ListenerBuilder, TcpListener};
 use crate::shared::Handle;
 use crate::socket::{self, TcpSocket};
 use crate::state::{Queue, State};
-use crate::{Cidr, TcpStream};
+use crate::{Cidr, TcpStream, Warnings};
 
 /// A TCP in user space: a device, addresses, and the connections between them and the world. Cloning gives another handle
 /// of the same stack.
@@ -184,6 +184,12 @@ impl Stack {
     /// Has all traced connections give out what they have written down, to [`next_trace`](Self::next_trace).
     pub fn request_traces(&self) {
         self.shared.control(|state, _| state.endpoint.request_traces());
+    }
+
+    /// What the stack sees that no error tells: waits for it with [`Warnings::next`].
+    #[must_use]
+    pub fn warnings(&self) -> Warnings {
+        Warnings::new(self.shared.uncounted())
     }
 
     /// Adds a local address.

@@ -8,13 +8,13 @@ use std::process::Command;
 use ackclock::Cidr;
 use ackclock_device::{configure, netns, open};
 
-use crate::args::DoctorArgs;
+use crate::args::{DeviceArgs, DoctorArgs};
+use crate::device::{DeviceChoice, kernel_address, kernel_owns};
 use crate::exit::Exit;
-use crate::host::{kernel_address, kernel_owns};
 
 /// One line of the diagnosis.
 #[derive(Debug, PartialEq, Eq)]
-struct Finding {
+pub(crate) struct Finding {
     level: Level,
     what: &'static str,
     detail: String,
@@ -32,14 +32,8 @@ enum Level {
 
 /// Prints the diagnosis; the code is 0 only if a transfer with the same device flags would work.
 pub(crate) async fn run(args: DoctorArgs) -> Exit {
-    let mut findings = vec![tun_driver(), capability()];
-    let has_driver = findings.iter().all(|finding| finding.level != Level::Problem);
-    // Before the device is opened, which may make it.
-    findings.extend(link(&args));
-    if has_driver {
-        findings.extend(attach(&args));
-    }
-    findings.extend(args.device.addr.iter().flat_map(|&address| addresses(&args, address)));
+    let choice = if args.raw { DeviceChoice::Raw } else { args.device.device.clone() };
+    let mut findings = choice.backend().findings(&args.device);
     if args.device.addr.is_empty() {
         findings.push(note(
             "address",
@@ -47,7 +41,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Exit {
             "name the stack's address: tcpcat doctor --addr 10.9.0.2/24",
         ));
     }
-    findings.extend([forwarding(), namespaces()]);
+    findings.push(namespaces());
     let problems = findings.iter().filter(|finding| finding.level == Level::Problem).count();
     for finding in &findings {
         show!("{}", finding.line());
@@ -58,6 +52,20 @@ pub(crate) async fn run(args: DoctorArgs) -> Exit {
         _ => show!("{problems} problems stand in the way of a transfer"),
     }
     if problems == 0 { Exit::Done } else { Exit::Device }
+}
+
+/// What a transfer over a TUN device needs.
+pub(crate) fn tun_findings(args: &DeviceArgs) -> Vec<Finding> {
+    let mut findings = vec![tun_driver(), capability()];
+    let has_driver = findings.iter().all(|finding| finding.level != Level::Problem);
+    // Before the device is opened, which may make it.
+    findings.extend(link(args));
+    if has_driver {
+        findings.extend(attach(args));
+    }
+    findings.extend(args.addr.iter().flat_map(|&address| addresses(args, address)));
+    findings.push(forwarding());
+    findings
 }
 
 /// What the process does that [`namespaces`] starts.
@@ -103,23 +111,28 @@ fn capability() -> Finding {
 }
 
 fn has_net_admin() -> bool {
+    has_capability(CAP_NET_ADMIN)
+}
+
+/// Whether this process has a capability, by its number in `linux/capability.h`.
+pub(crate) fn has_capability(number: u32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let set = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    set & 1 << CAP_NET_ADMIN != 0
+    set & 1 << number != 0
 }
 
 /// Whether the interface is there and up.
-fn link(args: &DoctorArgs) -> Vec<Finding> {
-    let (what, name) = ("link", &args.device.tun);
+fn link(args: &DeviceArgs) -> Vec<Finding> {
+    let (what, name) = ("link", &args.tun);
     let setup = format!("sudo ip link set {name} up");
     match configure::link_state(name) {
         Ok(state) if state.up => vec![ok(what, format!("{name} is up, MTU {}", state.mtu))],
-        Ok(_) if args.device.configure && has_net_admin() => {
+        Ok(_) if args.configure && has_net_admin() => {
             vec![ok(what, format!("{name} is down; --configure brings it up"))]
         }
         Ok(_) => vec![problem(what, format!("{name} is down"), setup)],
-        Err(_) if args.device.configure || has_net_admin() => {
+        Err(_) if args.configure || has_net_admin() => {
             vec![note(
                 what,
                 format!("{name} does not exist; a transfer makes it"),
@@ -132,9 +145,9 @@ fn link(args: &DoctorArgs) -> Vec<Finding> {
 }
 
 /// Whether this process can attach to the device, and with offload.
-fn attach(args: &DoctorArgs) -> Vec<Finding> {
-    let name = &args.device.tun;
-    match open(name, args.device.offload.into()) {
+fn attach(args: &DeviceArgs) -> Vec<Finding> {
+    let name = &args.tun;
+    match open(name, args.offload.into()) {
         Ok((device, fell_back)) => {
             let capabilities = device.capabilities();
             let offload = match fell_back {
@@ -156,8 +169,8 @@ fn attach(args: &DoctorArgs) -> Vec<Finding> {
 }
 
 /// Whether an address can be the stack's, and whether the kernel would send to it through the device.
-fn addresses(args: &DoctorArgs, address: Cidr) -> Vec<Finding> {
-    let (what, name) = ("address", &args.device.tun);
+fn addresses(args: &DeviceArgs, address: Cidr) -> Vec<Finding> {
+    let (what, name) = ("address", &args.tun);
     let own = address.addr();
     if kernel_owns(own) {
         let mend = format!("choose another address of the network, or sudo ip addr del {address} dev NAME");
@@ -167,7 +180,7 @@ fn addresses(args: &DoctorArgs, address: Cidr) -> Vec<Finding> {
             mend,
         )];
     }
-    let kernel = match kernel_address(&args.device, address) {
+    let kernel = match kernel_address(args, address) {
         Ok(kernel) => kernel,
         Err(failure) => return vec![problem(what, failure.to_string(), "--peer ADDR")],
     };
@@ -176,7 +189,7 @@ fn addresses(args: &DoctorArgs, address: Cidr) -> Vec<Finding> {
         Some(source) if address.contains(source) => {
             ok("route", format!("the kernel reaches {own} from {source}"))
         }
-        _ if args.device.configure && has_net_admin() => {
+        _ if args.configure && has_net_admin() => {
             ok("route", format!("--configure gives the kernel {kernel}"))
         }
         Some(source) => {
@@ -242,21 +255,20 @@ impl Finding {
     }
 }
 
-fn ok(what: &'static str, detail: impl Into<String>) -> Finding {
+pub(crate) fn ok(what: &'static str, detail: impl Into<String>) -> Finding {
     Finding { level: Level::Ok, what, detail: detail.into(), mend: None }
 }
 
-fn note(what: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Finding {
+pub(crate) fn note(what: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Finding {
     Finding { level: Level::Note, what, detail: detail.into(), mend: Some(mend.into()) }
 }
 
-fn problem(what: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Finding {
+pub(crate) fn problem(what: &'static str, detail: impl Into<String>, mend: impl Into<String>) -> Finding {
     Finding { level: Level::Problem, what, detail: detail.into(), mend: Some(mend.into()) }
 }
 
 const TUN: &str = "/dev/net/tun";
 
-/// Its number in `linux/capability.h`.
 const CAP_NET_ADMIN: u32 = 12;
 
 #[cfg(test)]

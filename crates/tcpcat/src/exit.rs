@@ -7,6 +7,8 @@ use std::path::Path;
 use ackclock::StackError;
 use ackclock_device::{OpenError, configure::ConfigureError, explain};
 
+use crate::device::DeviceChoice;
+
 /// The exit codes. They are part of the command's interface: scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -75,17 +77,17 @@ impl Failure {
     pub(crate) fn network(doing: &str, error: &io::Error, device: &str) -> Self {
         if let Some(StackError::Device(source)) = stack_error(error) {
             return Self::new(Exit::Device, format!("{doing}: {}", explain(source, device)))
-                .remedy(format!("tcpcat doctor --tun {device}"));
+                .remedy(doctor(device));
         }
         let failure = |exit| Self::new(exit, format!("{doing}: {error}"));
         match error.kind() {
             ErrorKind::ConnectionRefused => failure(Exit::Refused)
                 .remedy("start the listener first, on the peer: tcpcat -l PORT (or any other server)"),
             ErrorKind::TimedOut => failure(Exit::Unreachable)
-                .remedy(format!("see whether the way is open: tcpcat doctor --tun {device} --addr ADDR/PREFIX")),
+                .remedy(format!("see whether the way is open: {} --addr ADDR/PREFIX", doctor(device))),
             ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => failure(Exit::Unreachable)
                 .remedy("see whether the kernel forwards (sudo sysctl -w net.ipv4.ip_forward=1) and has a route (ip route get ADDR)"),
-            ErrorKind::NetworkDown => failure(Exit::Device).remedy(format!("tcpcat doctor --tun {device}")),
+            ErrorKind::NetworkDown => failure(Exit::Device).remedy(doctor(device)),
             ErrorKind::AddrNotAvailable => failure(Exit::Usage)
                 .remedy("give the stack an address of that family: --addr 10.9.0.2/24 or --addr fd00::2/64"),
             ErrorKind::AddrInUse | ErrorKind::InvalidInput => failure(Exit::Usage),
@@ -153,6 +155,14 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// The diagnosis for a device by its name in messages.
+fn doctor(device: &str) -> String {
+    match DeviceChoice::parse(device) {
+        Ok(DeviceChoice::Raw | DeviceChoice::Recording(_)) => format!("tcpcat doctor --device {device}"),
+        _ => format!("tcpcat doctor --tun {device}"),
+    }
+}
 
 fn stack_error(error: &io::Error) -> Option<&StackError> {
     error.get_ref()?.downcast_ref()

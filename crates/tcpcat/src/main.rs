@@ -1,4 +1,4 @@
-//! `tcpcat`: transfers between TUN hosts over a TCP in user space.
+//! `tcpcat`: transfers over a TCP in user space.
 //!
 //! `args` understands the command line, `session` runs what it asks for on a `host`, `exit` says how it ended.
 
@@ -10,6 +10,7 @@ mod say;
 mod args;
 mod bench;
 mod demo;
+mod device;
 mod doctor;
 mod exit;
 mod host;

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::time::Duration;
 
 use ackclock_core::{Connection, ConnectionId, Instant, ListenAddr, ListenOptions, ListenerId, State};
-use ackclock_wire::{ChecksumState, RxMeta};
+use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
 
 use super::{Input, Outcome, Scene};
 use crate::host::{Host, check_frame, host_addr};
@@ -349,8 +349,11 @@ impl Life {
             }
         }
         packet.truncate(usize::from(input.byte()).max(20) * 8);
-        let checksum =
-            input.pick(&[ChecksumState::Complete, ChecksumState::Verified, ChecksumState::Partial]);
+        let checksum = input.pick(&[
+            ChecksumState::Complete,
+            ChecksumState::Verified,
+            ChecksumState::Partial(ChecksumAt::tcp(20)),
+        ]);
         // Damage may cancel itself out in the sum.
         self.peer.noisy |= checksum != ChecksumState::Complete || Frame::parse(&packet).is_ok();
         let meta = RxMeta { checksum, segment_size: NonZeroU16::new(input.word()) };

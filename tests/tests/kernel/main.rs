@@ -11,4 +11,5 @@ mod gone;
 mod loss;
 mod many;
 mod mtu;
+mod raw;
 mod transfer;

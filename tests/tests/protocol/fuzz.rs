@@ -12,7 +12,7 @@ use ackclock_core::{EndpointConfig, Instant};
 use ackclock_tests::fuzz::{Choices, Outcome, every_choice, run};
 use ackclock_tests::host::{Host, host_addr};
 use ackclock_tests::rng::Rng;
-use ackclock_wire::{ChecksumState, RxMeta};
+use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
 use proptest::prelude::*;
 
 #[test]
@@ -27,7 +27,9 @@ fn every_life_of_the_corpus_is_survived() {
 fn every_packet_of_the_corpus_is_survived() {
     for (name, packet) in corpus("wire") {
         println!("{name}");
-        for checksum in [ChecksumState::Complete, ChecksumState::Verified, ChecksumState::Partial] {
+        for checksum in
+            [ChecksumState::Complete, ChecksumState::Verified, ChecksumState::Partial(ChecksumAt::tcp(20))]
+        {
             let addresses = [false, true].map(|v6| host_addr(v6, 1)).to_vec();
             let mut host = Host::new(EndpointConfig::new(addresses, [1; 32]), Instant::from_millis(1));
             host.receive_as(&packet, RxMeta { checksum, segment_size: None });

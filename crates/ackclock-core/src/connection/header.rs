@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use ackclock_wire::packet::ChecksumState;
+use ackclock_wire::packet::{ChecksumAt, ChecksumState};
 use ackclock_wire::template::{Fields, HEADER_MAX, TxChecksum};
 use ackclock_wire::{Flags, TcpOptions};
 
@@ -56,7 +56,7 @@ impl Connection {
             .filter(|size| segment.payload_len > usize::from(size.get()));
         // RFC 9293 MUST-2: always a checksum; a device that finishes it gets the pseudo-header's.
         let (checksum, state) = if limits.tx_checksum || segment_size.is_some() {
-            (TxChecksum::Partial, ChecksumState::Partial)
+            (TxChecksum::Partial, ChecksumState::Partial(ChecksumAt::tcp(self.template.transport_offset())))
         } else {
             (TxChecksum::Full, ChecksumState::Complete)
         };

@@ -1,7 +1,7 @@
 //! A device whose packets are written to a file that Wireshark and tcpdump open.
 //!
 //! The file is pcapng with nanosecond times, link type RAW and the direction of each packet. Packets stand in it as
-//! they cross the device: with offload up to 64 KB long, and with TCP checksums that the kernel has not finished.
+//! they cross the device: with offload up to 64 KB long, and with checksums that the kernel has not finished.
 //! Writing happens on the device's task through a buffer; a file that cannot be written any more (a full disk) ends
 //! the capture, never the transfer.
 
@@ -104,6 +104,10 @@ impl<D: Device> Device for Captured<D> {
         let [first, second] = packet.payload;
         self.capture.writer().write(Direction::Sent, &[packet.header, first, second]);
         self.device.send(packet)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.device.flush()
     }
 
     fn counters(&self) -> Counters {

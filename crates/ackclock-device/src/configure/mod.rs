@@ -129,6 +129,23 @@ fn route(name: &str, destination: Cidr) -> Result<Request, ConfigureError> {
         .attribute(libc::RTA_OIF, &link_index(name)?.to_ne_bytes()))
 }
 
+/// Whether packets to `addr` end at this host: it has the address, or a route of the type `local` says so.
+pub(crate) fn is_local(addr: IpAddr) -> io::Result<bool> {
+    let len = if addr.is_ipv4() { 32 } else { 128 };
+    let fixed = [family(addr), len, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let answer = Request::new(libc::RTM_GETROUTE, 0, &fixed).attribute(libc::RTA_DST, &octets(addr)).ask();
+    match answer {
+        // `struct rtmsg`: the type stands behind seven bytes.
+        Ok(route) => Ok(route.get(7) == Some(&libc::RTN_LOCAL)),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => {
+            Ok(false)
+        }
+        // A route of the type `unreachable`, `blackhole` or `prohibit`.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EACCES)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Deletes the interface `name`.
 ///
 /// # Errors

@@ -39,14 +39,29 @@ impl Request {
     }
 
     /// Sends the request and waits for the kernel's answer.
-    pub(super) fn send(mut self) -> io::Result<()> {
+    pub(super) fn send(self) -> io::Result<()> {
+        acknowledged(&self.exchange()?)
+    }
+
+    /// Sends a question and waits for its answer: the fixed part and the attributes of the first message.
+    pub(super) fn ask(self) -> io::Result<Vec<u8>> {
+        let answer = self.exchange()?;
+        let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
+        if kind.map(libc::c_int::from) == Some(libc::NLMSG_ERROR) {
+            acknowledged(&answer)?;
+        }
+        answer.get(16..).map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn exchange(mut self) -> io::Result<Vec<u8>> {
         let len = self.bytes.len() as u32; // some 100 bytes
         self.bytes[..4].copy_from_slice(&len.to_ne_bytes());
         let mut socket = sys::route_socket()?;
         socket.write_all(&self.bytes)?;
-        let mut answer = [0; 4096];
+        let mut answer = vec![0; 4096];
         let len = socket.read(&mut answer)?;
-        acknowledged(&answer[..len])
+        answer.truncate(len);
+        Ok(answer)
     }
 }
 

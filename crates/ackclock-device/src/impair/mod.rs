@@ -164,6 +164,7 @@ impl<D: Device> Device for Impaired<D> {
                 timer.woken(now);
             }
             let sends_flow = self.release_sent(now, cx)?;
+            self.device.flush()?;
             let (released, had_room) = self.release_received(now, batch);
             received += released;
             if !had_room {
@@ -188,7 +189,7 @@ impl<D: Device> Device for Impaired<D> {
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
         let now = Instant::now();
         let mut lanes = self.network.lanes();
-        if packet.segment_size.is_none() && packet.checksum != ChecksumState::Partial {
+        if packet.segment_size.is_none() && !packet.checksum.is_partial() {
             lanes.sent.offer(now, flat(packet));
         } else {
             gso::cut(packet, |segment| lanes.sent.offer(now, flat(segment)));
@@ -202,6 +203,10 @@ impl<D: Device> Device for Impaired<D> {
             now_due?;
         }
         Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.device.flush()
     }
 
     fn counters(&self) -> Counters {

@@ -1,6 +1,8 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
+use ackclock_wire::ChecksumAt;
+
 use super::*;
 use crate::memory::{self, MemoryDevice};
 
@@ -80,7 +82,7 @@ async fn large_packets_are_cut_before_they_are_impaired() {
         transport_offset: 20,
         payload: [&[1; 2000], &[2; 1500]],
         segment_size: NonZeroU16::new(1000),
-        checksum: ChecksumState::Partial,
+        checksum: ChecksumState::Partial(ChecksumAt::tcp(20)),
     };
     far.send(&packet).unwrap();
     let received: Vec<usize> = receive(&mut near).await.iter().map(Vec::len).collect();
@@ -91,6 +93,28 @@ async fn large_packets_are_cut_before_they_are_impaired() {
     let sent: Vec<usize> = receive(&mut far).await.iter().map(Vec::len).collect();
     assert_eq!(sent, [1040, 1040, 1040, 540]);
     assert_eq!(near.handle().statistics_sent().delivered, 4);
+}
+
+/// Behind a network every checksum is whole, also of what is not TCP.
+#[tokio::test(start_paused = true)]
+async fn unfinished_checksum_of_a_datagram_is_finished_on_either_way() {
+    let (mut near, mut far) = impaired(Settings::default(), Settings::default());
+    let packet = TxPacket {
+        header: &UDP_HEADER,
+        transport_offset: 20,
+        payload: [b"odd", b"!?"],
+        segment_size: None,
+        checksum: ChecksumState::Partial(ChecksumAt::udp(20)),
+    };
+    far.send(&packet).unwrap();
+    near.send(&packet).unwrap();
+    for received in [receive(&mut near).await, receive(&mut far).await] {
+        // The field is taken for the sum of the pseudo-header: 0x0607.
+        let sum = 0x0607u32 + 1 + 2 + 13 + 0x6f64 + 0x6421 + 0x3f00;
+        let expected = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
+        assert_eq!(received[0][26..28], expected.to_be_bytes());
+        assert_eq!(&received[0][28..], b"odd!?");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,3 +222,12 @@ async fn a_delay_is_kept_to_a_tenth_of_a_millisecond() {
 const LATE_MAX: Duration = Duration::from_micros(100);
 const SERIES: usize = 31;
 const ATTEMPTS: usize = 10;
+
+/// IPv4 without addresses, and ports 1 and 2.
+const UDP_HEADER: [u8; 28] = {
+    let mut header = [0; 28];
+    (header[0], header[3], header[9]) = (0x45, 33, 17);
+    (header[21], header[23], header[25]) = (1, 2, 13);
+    (header[26], header[27]) = (6, 7);
+    header
+};

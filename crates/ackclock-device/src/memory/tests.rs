@@ -2,6 +2,8 @@ use std::num::NonZeroU16;
 use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
 
+use ackclock_wire::{ChecksumAt, ChecksumState};
+
 use super::*;
 
 /// Counts its wake-ups.
@@ -97,14 +99,28 @@ fn with_gso_a_large_packet_crosses_whole() {
     let large = TxPacket {
         payload: [&payload, &[]],
         segment_size: NonZeroU16::new(1448),
-        checksum: ChecksumState::Partial,
+        checksum: ChecksumState::Partial(ChecksumAt::tcp(20)),
         ..packet(&[0x45; 40])
     };
     a.send(&large).unwrap();
     let Poll::Ready(Ok(received)) = receive(&mut b) else { panic!("nothing received") };
     assert_eq!(received[0].0.len(), 60_040);
-    let meta = RxMeta { checksum: ChecksumState::Partial, segment_size: NonZeroU16::new(1448) };
+    let meta =
+        RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: NonZeroU16::new(1448) };
     assert_eq!(received[0].1, meta);
+}
+
+#[test]
+fn unfinished_checksum_of_a_datagram_crosses_as_such_or_is_finished() {
+    let checksum = ChecksumState::Partial(ChecksumAt::udp(20));
+    let datagram = TxPacket { checksum, transport_offset: 20, ..packet(&[0x45; 40]) };
+    for gso in [true, false] {
+        let (mut a, mut b) = pair(Config { gso, ..Config::default() });
+        a.send(&datagram).unwrap();
+        let Poll::Ready(Ok(received)) = receive(&mut b) else { panic!("nothing received") };
+        assert_eq!(received[0].1.checksum, if gso { checksum } else { ChecksumState::Complete });
+        assert_eq!(received[0].0[26..28] == [0x45; 2], gso);
+    }
 }
 
 #[test]

@@ -37,6 +37,11 @@ pub fn udp(src: &str, dst: &str, payload: &[u8]) -> Vec<u8> {
     ip_packet(src, dst, UDP, &datagram)
 }
 
+/// The sum of the pseudo-header of a UDP datagram, as it stands in an unfinished checksum.
+pub fn datagram_sum(src: &str, dst: &str, datagram: &[u8]) -> [u8; 2] {
+    checksum(&[&pseudo_header(src, dst, UDP, datagram.len())]).map(|byte| !byte)
+}
+
 /// An ICMP echo request.
 pub fn echo_request_v4(src: &str, dst: &str, payload: &[u8]) -> Vec<u8> {
     let mut message = [&[8, 0, 0, 0, 0, 1, 0, 1], payload].concat();

@@ -1,6 +1,7 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
+use etherparse::PacketBuilder;
 use proptest::prelude::*;
 
 use super::*;
@@ -69,20 +70,20 @@ proptest! {
             transport_offset: template.transport_offset(),
             payload: [first, second],
             segment_size: NonZeroU16::new(size),
-            checksum: ChecksumState::Partial,
+            checksum: ChecksumState::Partial(ChecksumAt::tcp(template.transport_offset())),
         };
         let segments = cut_all(&whole);
         check(&segments, &fields, &payload, size.into())?;
         // The same packet in one piece, as a device hands it over.
         let received = packet(sockets, &fields, &payload, TxChecksum::Partial);
-        prop_assert_eq!(cut_received(&received, ChecksumState::Partial, Some(size)), segments);
+        prop_assert_eq!(cut_received(&received, partial_tcp(&received), Some(size)), segments);
     }
 
     #[test]
     fn packet_that_is_not_cut_gets_its_checksum(sockets in sockets(), fields in fields(), payload in bytes(300)) {
         let partial = packet(sockets, &fields, &payload, TxChecksum::Partial);
         let full = packet(sockets, &fields, &payload, TxChecksum::Full);
-        prop_assert_eq!(cut_received(&partial, ChecksumState::Partial, None), vec![full.clone()]);
+        prop_assert_eq!(cut_received(&partial, partial_tcp(&partial), None), vec![full.clone()]);
         prop_assert_eq!(cut_received(&partial, ChecksumState::Verified, None), vec![full.clone()]);
         prop_assert_eq!(cut_received(&full, ChecksumState::Complete, None), vec![full]);
     }
@@ -90,16 +91,23 @@ proptest! {
     /// Catalogue D7: whatever the metadata claims.
     #[test]
     fn arbitrary_bytes_and_metadata_never_panic(
-        bytes in bytes(200), valid: bool, size: u16, checksum in 0..3, offset: u16, at in 0usize..200,
+        bytes in bytes(200), valid: bool, size: u16, checksum in 0..5, offset: u16, field: u16, at in 0usize..200,
     ) {
         let bytes = if valid { data_packet(bytes.len() % 2 == 0, &bytes) } else { bytes };
-        let checksum = [ChecksumState::Complete, ChecksumState::Partial, ChecksumState::Verified][checksum as usize];
+        let at_field = ChecksumAt { start: offset % 64, offset: field };
+        let checksum = [
+            ChecksumState::Complete,
+            ChecksumState::Verified,
+            ChecksumState::Partial(ChecksumAt::tcp(offset % 64)),
+            ChecksumState::Partial(ChecksumAt::udp(offset % 64)),
+            ChecksumState::Partial(at_field),
+        ][checksum as usize];
         cut_received(&bytes, checksum, Some(size));
         let (header, payload) = bytes.split_at(at.min(bytes.len()));
         for transport_offset in [offset, offset % 64] {
             let segment_size = NonZeroU16::new(size);
             cut(&TxPacket { header, transport_offset, payload: [payload, &[]], segment_size, checksum }, |_| {});
-            finish_checksum(&mut bytes.clone(), transport_offset.into());
+            finish_checksum(&mut bytes.clone(), at_field);
         }
     }
 }
@@ -114,11 +122,77 @@ fn wrong_checksum_is_not_replaced_by_right_ones() {
 }
 
 #[test]
-fn what_is_not_tcp_goes_through_unchanged() {
-    let mut udp = data_packet(false, &[7; 100]);
-    udp[9] = 17;
-    fix_v4_checksum(&mut udp);
-    assert_eq!(cut_received(&udp, ChecksumState::Partial, Some(10)), [udp]);
+fn unfinished_checksum_of_udp_is_finished_where_it_stands() {
+    for v6 in [false, true] {
+        let (mut partial, right) = (udp_packet(v6, &[7; 101]), udp_packet(v6, &[7; 101]));
+        let at = unfinish_udp(&mut partial);
+        assert_eq!(cut_received(&partial, ChecksumState::Partial(at), None), std::slice::from_ref(&right));
+        // As a stack hands it out: header and payload apart, also at odd lengths.
+        let (header, payload) = partial.split_at(usize::from(at.start) + 8);
+        let (first, second) = payload.split_at(33);
+        let packet = TxPacket {
+            header,
+            transport_offset: at.start,
+            payload: [first, second],
+            segment_size: None,
+            checksum: ChecksumState::Partial(at),
+        };
+        assert_eq!(cut_all(&packet), [right]);
+    }
+}
+
+#[test]
+fn datagrams_are_cut_each_with_its_own_length_and_checksum() {
+    for v6 in [false, true] {
+        let mut whole = udp_packet(v6, &payload_of(250));
+        let at = unfinish_udp(&mut whole);
+        let segments = cut_received(&whole, ChecksumState::Partial(at), Some(100));
+        let wanted = [&payload_of(250)[..100], &payload_of(250)[100..200], &payload_of(250)[200..]];
+        assert_eq!(segments, wanted.map(|payload| udp_packet(v6, payload)));
+        let (header, payload) = whole.split_at(usize::from(at.start) + 8);
+        let packet = TxPacket {
+            header,
+            transport_offset: at.start,
+            payload: [payload, &[]],
+            segment_size: NonZeroU16::new(100),
+            checksum: ChecksumState::Partial(at),
+        };
+        assert_eq!(cut_all(&packet), segments);
+    }
+}
+
+#[test]
+fn coalesced_datagrams_with_a_wrong_checksum_stay_wrong() {
+    let mut packet = udp_packet(false, &[7; 250]);
+    packet[100] ^= 1;
+    assert_eq!(cut_received(&packet, ChecksumState::Complete, Some(100)), [packet.clone()]);
+    packet[100] ^= 1;
+    assert_eq!(cut_received(&packet, ChecksumState::Complete, Some(100)).len(), 3);
+}
+
+/// RFC 768: zero stands for no checksum.
+#[test]
+fn udp_checksum_that_comes_out_as_zero_is_sent_as_all_ones() {
+    let mut packet = udp_packet(false, &[0, 0]);
+    // The payload takes the place of the checksum, so that the checksum of the whole is zero.
+    let checksum = [packet[26], packet[27]];
+    packet[28..].copy_from_slice(&checksum);
+    packet[26..28].fill(0);
+    let at = unfinish_udp(&mut packet);
+    finish_checksum(&mut packet, at);
+    assert_eq!(packet[26..28], [0xff, 0xff]);
+}
+
+/// A tunnel's packet: the outer checksum is whole, the inner one unfinished.
+#[test]
+fn unfinished_checksum_of_an_inner_packet_is_found() {
+    let mut inner = udp_packet(false, b"inner");
+    let right = udp_packet(false, &inner);
+    let at = unfinish_udp(&mut inner);
+    let outer = ChecksumAt { start: 28 + at.start, ..at };
+    let mut packet = right.clone();
+    packet[28..].copy_from_slice(&inner);
+    assert_eq!(cut_received(&packet, ChecksumState::Partial(outer), None), [right]);
 }
 
 #[test]
@@ -144,7 +218,37 @@ fn identification_counts_up_only_where_fragmentation_is_allowed() {
 fn urgent_pointer_keeps_pointing_at_the_same_byte() {
     let fields = Fields { flags: Flags::ACK | Flags::URG, urgent: 4, ..data_fields() };
     let whole = packet(data_sockets(false), &fields, b"abcdef", TxChecksum::Partial);
-    let segments = cut_received(&whole, ChecksumState::Partial, Some(2));
+    let segments = cut_received(&whole, partial_tcp(&whole), Some(2));
     let urgent: Vec<_> = segments.iter().map(|segment| (segment[33] & 0x20 != 0, segment[39])).collect();
     assert_eq!(urgent, [(true, 4), (true, 2), (false, 0)]);
+}
+
+fn partial_tcp(packet: &[u8]) -> ChecksumState {
+    ChecksumState::Partial(ChecksumAt::tcp(if packet[0] >> 4 == 4 { 20 } else { 40 }))
+}
+
+fn payload_of(len: u8) -> Vec<u8> {
+    (0..len).collect()
+}
+
+/// A finished datagram between the hosts of [`data_sockets`], built by etherparse.
+fn udp_packet(v6: bool, payload: &[u8]) -> Vec<u8> {
+    let (src, dst) = data_sockets(v6);
+    let builder = match (src.ip(), dst.ip()) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => PacketBuilder::ipv4(src.octets(), dst.octets(), 64),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => PacketBuilder::ipv6(src.octets(), dst.octets(), 64),
+        _ => panic!("two families"),
+    };
+    let mut packet = Vec::new();
+    builder.udp(src.port(), dst.port()).write(&mut packet, payload).unwrap();
+    packet
+}
+
+/// Leaves the sum of the pseudo-header in the checksum field, as a stack does for a device that finishes it.
+fn unfinish_udp(packet: &mut [u8]) -> ChecksumAt {
+    let ip = IpPacket::parse(packet).unwrap();
+    let at = ChecksumAt::udp(if packet[0] >> 4 == 4 { 20 } else { 40 });
+    let sum = pseudo_header(ip.src, ip.dst, UDP, packet.len() - usize::from(at.start)).fold();
+    packet[at.field()..at.field() + 2].copy_from_slice(&sum.to_be_bytes());
+    at
 }

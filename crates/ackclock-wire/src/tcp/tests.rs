@@ -90,7 +90,7 @@ fn zero_in_the_checksum_field_is_no_excuse() {
 
 #[test]
 fn checksum_is_not_looked_at_where_the_device_vouches_for_it() {
-    for checksum in [ChecksumState::Partial, ChecksumState::Verified] {
+    for checksum in [ChecksumState::Partial(crate::ChecksumAt::tcp(20)), ChecksumState::Verified] {
         let mut packet = data_packet(false, b"data");
         packet[36] ^= 0xff;
         let (src, dst, bytes) = tcp(&packet);

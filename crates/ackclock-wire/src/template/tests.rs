@@ -93,7 +93,7 @@ proptest! {
             [&out[..len], &payload].concat()
         };
         let (mut partial, full) = (whole(TxChecksum::Partial), whole(TxChecksum::Full));
-        crate::gso::finish_checksum(&mut partial, template.transport_offset().into());
+        crate::gso::finish_checksum(&mut partial, crate::ChecksumAt::tcp(template.transport_offset()));
         prop_assert_eq!(partial, full);
     }
 }

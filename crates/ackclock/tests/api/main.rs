@@ -16,3 +16,4 @@ mod options;
 mod reset;
 mod support;
 mod traces;
+mod warnings;

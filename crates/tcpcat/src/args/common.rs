@@ -1,6 +1,7 @@
 //! Options that every transfer has: device, TCP, observation, impairment.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use ackclock_device::OffloadMode;
 use clap::{Args, ValueEnum};
 
 use super::ControlArgs;
+use crate::device::DeviceChoice;
 use crate::trace::FlightRecorder;
 use crate::units;
 
@@ -20,8 +22,8 @@ pub(crate) struct Common {
     pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-    /// Use the kernel's TCP instead of a TUN device, to compare
-    #[arg(long, help_heading = "Device", conflicts_with_all = ["tun", "addr", "peer", "mtu", "offload", "configure", "pcap", "trace", "flight_recorder", "Impairment"])]
+    /// Use the kernel's TCP instead of a device, to compare
+    #[arg(long, help_heading = "Device", conflicts_with_all = ["device", "tun", "addr", "peer", "mtu", "offload", "configure", "ports", "interface", "at_once", "pcap", "trace", "flight_recorder", "Impairment"])]
     pub(crate) kernel: bool,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
@@ -37,6 +39,10 @@ pub(crate) struct Common {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {
+    /// What the stack stands on: tun, raw (addresses of this host, by raw and packet sockets), or a capture that is played,
+    /// the other side being the stack
+    #[arg(long, value_name = "tun|raw|FILE.pcapng", default_value = "tun", value_parser = DeviceChoice::parse)]
+    pub(crate) device: DeviceChoice,
     /// The TUN device; it is made if it does not exist and this user may
     #[arg(long, value_name = "NAME", default_value = "tun0")]
     pub(crate) tun: String,
@@ -55,6 +61,16 @@ pub(crate) struct DeviceArgs {
     /// Give the kernel's end of the device its address and MTU, and bring it up
     #[arg(long)]
     pub(crate) configure: bool,
+    /// With --device raw: the TCP ports that are the stack's; all others of the address stay the host's [default: all are
+    /// the stack's]
+    #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
+    pub(crate) ports: Option<RangeInclusive<u16>>,
+    /// With --device raw: send and receive on this interface only [default: as the host's routes say]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
+    /// With a capture: play it as fast as the stack answers, not as recorded
+    #[arg(long)]
+    pub(crate) at_once: bool,
 }
 
 /// Whether packets of 64 KB are exchanged with the kernel.
@@ -164,6 +180,14 @@ fn host(word: &str) -> Result<Cidr, String> {
         return Err(format!("the prefix is missing: write {word}/24 (IPv4) or {word}/64 (IPv6)"));
     }
     Ok(cidr)
+}
+
+fn ports(word: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    let range = first.parse().ok().zip(last.parse().ok()).filter(|(first, last)| 0 < *first && first <= last);
+    range
+        .map(|(first, last)| first..=last)
+        .ok_or_else(|| "two port numbers, the lower first: 40000-40999".to_owned())
 }
 
 fn interval(word: &str) -> Result<Duration, String> {

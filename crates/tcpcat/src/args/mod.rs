@@ -17,7 +17,7 @@ pub(crate) use self::common::{Common, DeviceArgs, ImpairArgs, ObserveArgs, TcpAr
 pub(crate) use self::control::{ControlArgs, is_simulated_only};
 use crate::units;
 
-/// Moves data between TUN hosts over a TCP in user space.
+/// Moves data over a TCP in user space, on a TUN device, addresses of this host, or a recording.
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 reset or failed, 2 usage, 3 refused,
 /// 4 timeout or unreachable, 5 device or permission, 6 local file, 7 verification; 130 and 143: SIGINT or SIGTERM ended
@@ -192,6 +192,9 @@ pub(crate) struct DemoArgs {
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+    /// The same as --device raw
+    #[arg(long)]
+    pub(crate) raw: bool,
     /// Used by doctor itself: tries to make the demo's namespaces in a process of their own
     #[arg(long, hide = true)]
     pub(crate) probe_namespaces: bool,
@@ -393,6 +396,8 @@ Examples:
   tcpcat send big.iso 10.9.0.2 7000 --verify --progress --configure --tun tun1 --addr 10.9.1.2/24
   tcpcat bench client 10.9.0.1 --stats --cc bbr --configure --addr 10.9.0.2/24
   tcpcat bench client 10.9.0.1 --profile vegas-1995 --rto rfc6298,min=1s --configure --addr 10.9.0.2/24
+  tcpcat send big.iso 192.0.2.9 7000 --device raw --ports 40000-40999 --addr 192.0.2.7/24
+  tcpcat -l 7000 --device transfer.pcapng --addr 10.9.0.2/24     play a capture's other side
   tcpcat profiles                                    see what --profile, --cc, --recovery, --rto take";
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `tcpcat` as its users meet it, against itself and the kernel's programs.
 
 mod common;
+mod devices;
 mod failures;
 mod parts;
 mod traces;

@@ -2,16 +2,13 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | Which formats are read, and what of a broken file? | `file.rs` |
-//! | What may lie in front of the IP packet? | `link.rs` |
+//! | Which formats are read, and what of a broken file? What may lie in front of the IP packet? | `ackclock_device::recording` |
 //! | What is kept of a packet? | `segment.rs` |
 //! | Which packets are one connection? | `connections.rs` |
 //! | Which packets of two captures are the same one? | `pair.rs` |
 //! | A simulated connection instead of a file? | `simulated.rs` |
 
 mod connections;
-mod file;
-mod link;
 mod pair;
 mod segment;
 mod simulated;
@@ -24,16 +21,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use ackclock_device::recording::{self, NoIp, NotCapture, Outcome};
 use serde::Serialize;
 
 pub(crate) use self::connections::{Place, Vantage};
-pub(crate) use self::file::Outcome;
 pub(crate) use self::pair::{Delivery, NotPaired, pair};
 pub(crate) use self::segment::Segment;
 pub(crate) use self::simulated::Recorder;
 
 use self::connections::Connections;
-use self::link::NoIp;
 use self::segment::NoSegment;
 use crate::exit::Failure;
 
@@ -96,12 +92,12 @@ pub(crate) fn read_one(
     number: usize,
     path: &Path,
     input: impl Read + Send,
-) -> Result<(FileReport, Vec<Vantage>), file::NotCapture> {
+) -> Result<(FileReport, Vec<Vantage>), NotCapture> {
     let mut report = FileReport { path: path.to_owned(), ..FileReport::default() };
     let mut connections = Connections::default();
-    let (outcome, undescribed) = file::read(input, |frame| {
+    let (outcome, undescribed) = recording::read(input, |frame| {
         report.frames += 1;
-        let packet = match link::ip_packet(frame.link_type, frame.bytes) {
+        let packet = match recording::ip_packet(frame.link_type, frame.bytes) {
             Ok(packet) => packet,
             Err(why) => return report.count_no_ip(why),
         };
@@ -117,7 +113,7 @@ pub(crate) fn read_one(
     })?;
     report.undescribed = undescribed;
     report.clock_steps_back = connections.clock_steps_back;
-    report.broken = outcome.in_words();
+    report.broken = in_words(&outcome);
     Ok((report, connections.finish()))
 }
 
@@ -165,19 +161,18 @@ impl FileReport {
     }
 }
 
-impl Outcome {
-    fn in_words(&self) -> Option<String> {
-        match self {
-            Self::Whole => None,
-            Self::CutOff { at } => {
-                Some(format!("ends within a block that begins at byte {at}; what is before it is assessed"))
-            }
-            Self::Broken { at } => Some(format!(
-                "holds no block at byte {at}; what is before it is assessed, what follows is not"
-            )),
-            Self::Unreadable { at } => {
-                Some(format!("cannot be read beyond byte {at}; what is before it is assessed"))
-            }
+/// Why a file was not read to its end.
+fn in_words(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Whole => None,
+        Outcome::CutOff { at } => {
+            Some(format!("ends within a block that begins at byte {at}; what is before it is assessed"))
+        }
+        Outcome::Broken { at } => {
+            Some(format!("holds no block at byte {at}; what is before it is assessed, what follows is not"))
+        }
+        Outcome::Unreadable { at } => {
+            Some(format!("cannot be read beyond byte {at}; what is before it is assessed"))
         }
     }
 }

@@ -1,8 +1,8 @@
 use std::path::Path;
 
+use ackclock_device::recording::NotCapture;
 use ackclock_sim::rng::Rng;
 
-use super::file::NotCapture;
 use super::testing::{Form, Kind, Seen, Tcp};
 use super::{FileReport, Vantage, read_one};
 

@@ -194,6 +194,6 @@ fn deliver(end: &mut Connection, now: Instant, packet: &[u8], meta: RxMeta) {
     let ip = IpPacket::parse(packet).unwrap();
     let IpPayload::Tcp(tcp) = ip.payload else { panic!("not TCP") };
     let segment = Segment::parse(ip.src, ip.dst, tcp, meta.checksum).unwrap();
-    assert!(meta.checksum == ChecksumState::Complete || meta.checksum == ChecksumState::Partial);
+    assert!(meta.checksum == ChecksumState::Complete || meta.checksum.is_partial());
     end.handle_segment(now, &segment, meta, ip.ecn());
 }

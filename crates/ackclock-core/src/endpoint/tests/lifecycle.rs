@@ -129,7 +129,7 @@ fn a_batch_of_segments_is_taken_in_before_one_acknowledgement_leaves() {
     let (_, iss) = host.accepted(listener, 4000);
     for n in 0..10 {
         let packet = packet(client(4000), server(), ack(1001 + n * 1000, iss + 1), &[0; 1000]);
-        let meta = RxMeta { checksum: ChecksumState::Partial, segment_size: None };
+        let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
         host.endpoint.handle_packet(host.now, &packet, meta);
     }
     let sent = host.sent();

@@ -13,8 +13,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ackclock_wire::{
-    ChecksumState, ControlSegment, Fields, Flags, FlowLabel, HEADER_MAX, IpPacket, IpPayload, RxMeta,
-    Segment, SeqNum, TcpOptions, write_control,
+    ChecksumAt, ChecksumState, ControlSegment, Fields, Flags, FlowLabel, HEADER_MAX, IpPacket, IpPayload,
+    RxMeta, Segment, SeqNum, TcpOptions, write_control,
 };
 
 use crate::{
@@ -92,7 +92,7 @@ impl Host {
     /// Hands a segment in and takes out what it provokes.
     fn give(&mut self, src: SocketAddr, dst: SocketAddr, fields: Fields, payload: &[u8]) -> Vec<Sent> {
         let packet = packet(src, dst, fields, payload);
-        let meta = RxMeta { checksum: ChecksumState::Partial, segment_size: None };
+        let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
         self.endpoint.handle_packet(self.now, &packet, meta);
         self.sent()
     }

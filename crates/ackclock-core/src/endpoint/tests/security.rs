@@ -73,7 +73,7 @@ fn sec_a9_the_ip_identification_of_replies_is_zero_and_fragmenting_forbidden() {
     let (mut host, _) = Host::listening(on_port(PORT));
     for (dst, fields) in [(server(), syn(1)), (SocketAddr::new(ip(SERVER), 81), syn(1))] {
         let packet = packet(client(4000), dst, fields, &[]);
-        let meta = RxMeta { checksum: ChecksumState::Partial, segment_size: None };
+        let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
         host.endpoint.handle_packet(host.now, &packet, meta);
         let reply = host.endpoint.poll_transmit(host.now, LIMITS).unwrap();
         assert_eq!(reply.header[4..8], [0, 0, 0x40, 0]);

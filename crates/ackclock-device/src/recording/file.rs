@@ -10,22 +10,22 @@ use pcap_parser::{Block, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, P
 
 /// A captured frame.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame<'a> {
+pub struct Frame<'a> {
     /// Which interface of the file it was seen on, from 0.
-    pub(crate) interface: u32,
+    pub interface: u32,
     /// When, in nanoseconds since 1970.
-    pub(crate) time_ns: u64,
+    pub time_ns: u64,
     /// What it begins with: a number of <https://www.tcpdump.org/linktypes.html>.
-    pub(crate) link_type: u16,
+    pub link_type: u16,
     /// Its bytes, as many as were kept.
-    pub(crate) bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// How long it was.
-    pub(crate) len: u32,
+    pub len: u32,
 }
 
-/// How far a file could be read.
+/// How far a file could be read, in bytes from its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// To its end.
     Whole,
     /// To a frame that the end of the file cuts off.
@@ -47,25 +47,31 @@ pub(crate) enum Outcome {
 
 /// Bytes that are no capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotCapture {
+#[non_exhaustive]
+pub enum NotCapture {
+    /// No byte.
     #[error("is empty: was the capture stopped before anything was written? (tcpdump -U writes at once)")]
     Empty,
+    /// gzip.
     #[error("is compressed: unpack it first, as `gzip -dk FILE`")]
     Gzip,
+    /// Something else.
     #[error("is neither pcap nor pcapng: capture with `tcpdump -w FILE`, or convert with `editcap`")]
     Unknown,
+    /// Too short.
     #[error("ends within its first header: it holds no packet")]
     Header,
+    /// The system reads nothing of it.
     #[error("cannot be read: name a file, not a folder")]
     Unreadable,
 }
 
 /// Hands each frame of a capture to `each`, in the file's order, with how many frames lay on interfaces that the file
 /// does not describe.
-pub(crate) fn read(
-    input: impl Read + Send,
-    mut each: impl FnMut(&Frame<'_>),
-) -> Result<(Outcome, u64), NotCapture> {
+///
+/// # Errors
+/// The input is no capture at all. One that breaks off later is read as far as it goes: see [`Outcome`].
+pub fn read(input: impl Read + Send, mut each: impl FnMut(&Frame<'_>)) -> Result<(Outcome, u64), NotCapture> {
     let mut input = Full(input);
     let mut magic = [0; 2];
     let known = input.read(&mut magic).map_err(|_| NotCapture::Unreadable)?;

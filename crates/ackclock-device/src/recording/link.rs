@@ -1,7 +1,10 @@
 //! What lies in front of an IP packet: <https://www.tcpdump.org/linktypes.html>.
 
 /// The IP packet in a frame of this link type.
-pub(crate) fn ip_packet(link_type: u16, frame: &[u8]) -> Result<&[u8], NoIp> {
+///
+/// # Errors
+/// There is none in it.
+pub fn ip_packet(link_type: u16, frame: &[u8]) -> Result<&[u8], NoIp> {
     match link_type {
         RAW | RAW_OF_BSD | RAW_OF_OPENBSD | IPV4 | IPV6 => Ok(frame),
         // The address family, in either byte order; the packet's own version tells as much.
@@ -19,7 +22,7 @@ pub(crate) fn ip_packet(link_type: u16, frame: &[u8]) -> Result<&[u8], NoIp> {
 
 /// Why a frame holds no IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoIp {
+pub enum NoIp {
     /// It carries something else.
     Other,
     /// It ends before that can be told.

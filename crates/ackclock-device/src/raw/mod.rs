@@ -1,0 +1,357 @@
+//! Raw IP: a stack on an address that the host itself has, or that is routed to it.
+//!
+//! Nothing is made and no address moved: packets leave through raw sockets, which route them as the host's own, and come
+//! in through packet sockets, which get a copy of each. A raw socket would do to receive, but it cannot tell an
+//! unfinished checksum from a wrong one: what a host sends to itself, or over a veth pair, never gets one, and
+//! `PACKET_AUXDATA` says so of each packet (packet(7)). Coalesced packets above the MTU come in whole.
+//!
+//! The host must not answer in the stack's place: [`RawDevice::open`] sets a rule for exactly what is the device's,
+//! which ends with it (`guard`). With [`Ports::Range`] the address stays the host's and those TCP ports are the device's;
+//! with [`Ports::All`] all TCP and UDP of the address is.
+//!
+//! What it is not: packets are seen before the host's firewall and address translation, and leave through the host's
+//! `OUTPUT` rules. With ports, extension headers of IPv6 and later fragments do not come in. The kernel goes on answering
+//! echo requests. What is sent is not cut by the kernel; many packets leave in one call of sendmmsg(2).
+
+mod error;
+mod filter;
+mod guard;
+mod host;
+mod receive;
+mod send;
+mod sys;
+mod too_big;
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, OwnedFd};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use ackclock_wire::{RxMeta, TxPacket, gso};
+use tokio::runtime::Handle;
+
+use crate::error::check_name;
+use crate::{Capabilities, Counters, Device, ReceiveBatch, configure};
+use guard::Guard;
+use receive::{Receiver, Step};
+use send::Sender;
+
+pub use error::RawError;
+
+/// What a raw device is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawConfig {
+    /// The addresses, which the host has or gets by `ip route add local`; 1 to 16.
+    pub addresses: Vec<IpAddr>,
+    /// What of them is the device's.
+    pub ports: Ports,
+    /// The only interface to send and receive on; `None`: the host's routes decide.
+    pub interface: Option<String>,
+    /// Whether to keep the kernel from answering; `false` where a rule of your own does (see [`reset_command`]).
+    pub guard: bool,
+}
+
+/// What of its addresses is a raw device's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// All TCP and UDP: the host's own sockets hear nothing on these addresses any more.
+    All,
+    /// These TCP ports. The stack must take its own from them, too (`StackBuilder::ephemeral_ports`); the host's choice
+    /// should leave them out (`net.ipv4.ip_local_reserved_ports`).
+    Range(RangeInclusive<u16>),
+}
+
+/// A raw IP device.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ackclock_device::RawError> {
+/// use ackclock_device::{Ports, RawConfig, RawDevice};
+/// let mut config = RawConfig::new(["192.0.2.7".parse().unwrap()]);
+/// config.ports = Ports::Range(40_000..=40_999);
+/// let device = RawDevice::open(&config)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct RawDevice {
+    families: Vec<Family>,
+    /// The interface whose MTU and state hold.
+    interface: Option<String>,
+    control: OwnedFd,
+    link: Cell<Link>,
+    counters: Counters,
+    lost: Cell<u64>,
+    /// ICMP messages for the stack that the kernel has said by an error code only.
+    own: VecDeque<Vec<u8>>,
+    receiver: Waker,
+    _guard: Option<Guard>,
+}
+
+/// The sockets for IPv4 or IPv6.
+#[derive(Debug)]
+struct Family {
+    v6: bool,
+    receiver: Receiver,
+    sender: Sender,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    mtu: usize,
+    up: bool,
+    asked_at: Option<Instant>,
+}
+
+impl RawConfig {
+    /// All ports of `addresses`, on all interfaces, the kernel kept from answering.
+    #[must_use]
+    pub fn new(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        let addresses = addresses.into_iter().collect();
+        Self { addresses, ports: Ports::All, interface: None, guard: true }
+    }
+}
+
+/// The command that keeps the kernel from resetting connections of such a device, for a process that may not do it itself.
+#[must_use]
+pub fn reset_command(config: &RawConfig) -> String {
+    guard::command(&config.addresses, &config.ports)
+}
+
+impl RawDevice {
+    /// Opens the sockets, and sets the rule that keeps the kernel from answering. Both end with the device, also when the
+    /// process is killed.
+    ///
+    /// # Errors
+    /// See [`RawError`], whose messages name the command that mends each.
+    ///
+    /// # Panics
+    /// When the tokio runtime of the caller has no I/O driver.
+    pub fn open(config: &RawConfig) -> Result<Self, RawError> {
+        Handle::try_current().map_err(|_| RawError::NoRuntime)?;
+        check(config)?;
+        let other = |doing| move |source| RawError::from_io(doing, source);
+        let interface = match &config.interface {
+            Some(name) => Some(name.clone()),
+            None => host::interface(&config.addresses).map_err(other("listing interfaces"))?,
+        };
+        let control = crate::sys::control_socket().map_err(other("a socket"))?;
+        let families = families(config)?;
+        let guard = config
+            .guard
+            .then(|| Guard::set_up(&config.addresses, &config.ports))
+            .transpose()
+            .map_err(|source| RawError::Resets { command: reset_command(config), source })?;
+        Ok(Self {
+            families,
+            interface,
+            control,
+            link: Cell::new(Link { mtu: MTU_DEFAULT, up: true, asked_at: None }),
+            counters: Counters::default(),
+            lost: Cell::new(0),
+            own: VecDeque::new(),
+            receiver: Waker::noop().clone(),
+            _guard: guard,
+        })
+    }
+
+    /// Sends what waits, as far as the sockets take it; the receiving task sees to the rest.
+    fn flush_all(&mut self) -> io::Result<()> {
+        let mut drained = true;
+        let told = self.own.len();
+        for family in &mut self.families {
+            drained &= family.sender.flush(&mut self.counters, &mut self.own)?;
+        }
+        if self.own.len() > told || !drained {
+            self.receiver.wake_by_ref();
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        let destination = host::destination(packet.header);
+        let v6 = destination.is_some_and(|addr| addr.is_ipv6());
+        let family = self.families.iter_mut().find(|family| family.v6 == v6);
+        let (Some(dst), Some(family)) = (destination, family) else {
+            self.counters.send_refused += 1;
+            return Ok(());
+        };
+        if family.sender.is_full() {
+            family.sender.flush(&mut self.counters, &mut self.own)?;
+        }
+        if !family.sender.push(packet, dst) {
+            self.counters.send_no_room += 1;
+        }
+        Ok(())
+    }
+
+    /// The interface's state, asked for at most once a second. What cannot be asked any more stays as it was known, and
+    /// down.
+    fn refreshed_link(&self) -> Link {
+        let known = self.link.get();
+        let now = Instant::now();
+        if known.asked_at.is_some_and(|at| now.saturating_duration_since(at) < LINK_REFRESH) {
+            return known;
+        }
+        let Some(name) = &self.interface else { return known };
+        let asked = || -> io::Result<Link> {
+            let mtu = crate::sys::interface_mtu(self.control.as_fd(), name)?;
+            let flags = crate::sys::interface_flags(self.control.as_fd(), name)?;
+            let mtu = usize::try_from(mtu).map_err(io::Error::other)?.min(MTU_MAX);
+            Ok(Link { mtu, up: flags & libc::IFF_UP != 0, asked_at: None })
+        };
+        let link = Link { asked_at: Some(now), ..asked().unwrap_or(Link { up: false, ..known }) };
+        self.link.set(link);
+        link
+    }
+}
+
+impl Device for RawDevice {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ip(self.refreshed_link().mtu)
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        self.receiver.clone_from(cx.waker());
+        for family in &mut self.families {
+            // What a socket did not take when it was sent leaves as soon as it does.
+            while !family.sender.flush(&mut self.counters, &mut self.own)? {
+                if family.sender.poll_ready(cx)?.is_pending() {
+                    break;
+                }
+            }
+        }
+        let mut received = 0;
+        while let Some(message) = self.own.front() {
+            if !batch.push(message, RxMeta::default()) {
+                return Poll::Ready(Ok(received));
+            }
+            self.own.pop_front();
+            received += 1;
+        }
+        let mtu = self.link.get().mtu;
+        for family in &mut self.families {
+            match family.receiver.poll(cx, batch, mtu, &mut self.counters, &mut received) {
+                Ok(Step::Drained) => {}
+                Ok(Step::Full) => return Poll::Ready(Ok(received)),
+                // What was received before the error counts; the error comes again with the next call.
+                Err(_) if received > 0 => return Poll::Ready(Ok(received)),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        // The next call begins with the other family, so that neither waits for the other's silence.
+        self.families.reverse();
+        if received > 0 { Poll::Ready(Ok(received)) } else { Poll::Pending }
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        for family in &mut self.families {
+            while family.sender.is_full() && !family.sender.flush(&mut self.counters, &mut self.own)? {
+                if family.sender.poll_ready(cx)?.is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        if packet.segment_size.is_none() && !packet.checksum.is_partial() {
+            return self.queue(packet);
+        }
+        let mut result = Ok(());
+        gso::cut(packet, |segment| {
+            if result.is_ok() {
+                result = self.queue(segment);
+            }
+        });
+        result
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.flush_all()
+    }
+
+    fn counters(&self) -> Counters {
+        let lost: u64 = self.families.iter().map(|family| family.receiver.lost()).sum();
+        self.lost.set(self.lost.get() + lost);
+        Counters { receive_no_room: self.lost.get(), ..self.counters }
+    }
+
+    fn link_up(&self) -> bool {
+        self.refreshed_link().up
+    }
+}
+
+impl Drop for RawDevice {
+    fn drop(&mut self) {
+        // Resets of a stack that closes; a socket that takes none of them is no matter any more.
+        let _ = self.flush_all();
+    }
+}
+
+impl fmt::Debug for RawDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawDevice")
+            .field("interface", &self.interface)
+            .field("link", &self.link.get())
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Checks what needs no right.
+fn check(config: &RawConfig) -> Result<(), RawError> {
+    let count = config.addresses.len();
+    if count == 0 || count > filter::ADDRESSES_MAX {
+        return Err(RawError::Addresses { count });
+    }
+    if let Ports::Range(range) = &config.ports
+        && (range.is_empty() || *range.start() == 0)
+    {
+        return Err(RawError::Ports);
+    }
+    if let Some(name) = &config.interface
+        && (check_name(name).is_err() || configure::link_state(name).is_err())
+    {
+        return Err(RawError::NoInterface { name: name.clone() });
+    }
+    for &addr in &config.addresses {
+        host::check_local(addr)?;
+    }
+    host::check_unused(&config.addresses, &config.ports)
+}
+
+fn families(config: &RawConfig) -> Result<Vec<Family>, RawError> {
+    let index = match &config.interface {
+        None => 0,
+        Some(name) => crate::sys::control_socket()
+            .and_then(|socket| crate::sys::interface_index(socket.as_fd(), name))
+            .map_err(|_| RawError::NoInterface { name: name.clone() })?,
+    };
+    let mut families = Vec::new();
+    for v6 in [false, true] {
+        if config.addresses.iter().any(|addr| addr.is_ipv6() == v6) {
+            let program = filter::program(v6, &config.addresses, &config.ports);
+            let receiver = Receiver::open(v6, index, &program)
+                .map_err(|source| RawError::from_io("a packet socket", source))?;
+            let sender = Sender::open(v6, config.interface.as_deref())
+                .map_err(|source| RawError::from_io("a raw socket", source))?;
+            families.push(Family { v6, receiver, sender });
+        }
+    }
+    Ok(families)
+}
+
+/// How long an answer about the link is good for.
+const LINK_REFRESH: Duration = Duration::from_secs(1);
+
+/// Until the interface was asked.
+const MTU_DEFAULT: usize = 1500;
+
+/// As many bytes as an IPv4 length field can name; the loopback interface has one more.
+const MTU_MAX: usize = 65_535;

@@ -1,0 +1,193 @@
+//! Recorded packets: which capture files are read, and what of broken ones.
+//!
+//! [`read`] hands out the frames of a file one by one, [`ip_packet`] the IP packet in a frame; [`Recording`] keeps all IP
+//! packets of a file.
+
+mod file;
+mod link;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use file::{Frame, NotCapture, Outcome, read};
+pub use link::{NoIp, ip_packet};
+
+/// The IP packets of a capture file, in its order.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    bytes: Vec<u8>,
+    packets: Vec<Recorded>,
+    skipped: Skipped,
+    broken: Option<Outcome>,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// When it was seen, in nanoseconds since 1970.
+    pub time_ns: u64,
+    /// Which frame of the file it is, from 1, as Wireshark counts.
+    pub frame: u64,
+    start: usize,
+    end: usize,
+}
+
+/// Frames that were left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Skipped {
+    /// They carry no IP packet.
+    pub not_ip: u64,
+    /// Not all bytes of the packet were kept.
+    pub cut_off: u64,
+    /// Their link type is not read.
+    pub link_type: u64,
+    /// They are on an interface that the file does not describe.
+    pub undescribed: u64,
+}
+
+/// Why a capture file could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// It cannot be opened.
+    #[error("{} cannot be opened: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// It is no capture.
+    #[error("{} {why}", path.display())]
+    NotCapture {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        why: NotCapture,
+    },
+    /// There is no IP packet in it.
+    #[error("{} holds no whole IP packet: {remarks}", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+        /// What it holds instead.
+        remarks: String,
+    },
+    /// Its packets would take too much memory.
+    #[error("{} holds more than {} MiB of packets: cut it first (editcap -c 100000 FILE PART)", path.display(), BYTES_MAX >> 20)]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Recording {
+    /// Reads a file, as far as it goes; [`remarks`](Self::remarks) says where that was.
+    ///
+    /// # Errors
+    /// See [`RecordingError`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
+        let path = path.as_ref();
+        let named = || path.to_owned();
+        let file = File::open(path).map_err(|source| RecordingError::Open { path: named(), source })?;
+        let mut recording = Self::default();
+        let (mut frames, mut too_long) = (0, false);
+        let read = read(file, |frame| {
+            frames += 1;
+            too_long |= !recording.push(frames, frame);
+        });
+        let (outcome, undescribed) = read.map_err(|why| RecordingError::NotCapture { path: named(), why })?;
+        recording.skipped.undescribed = undescribed;
+        recording.broken = Some(outcome).filter(|outcome| *outcome != Outcome::Whole);
+        if too_long {
+            return Err(RecordingError::TooLong { path: named() });
+        }
+        if recording.packets.is_empty() {
+            let remarks = recording.remarks();
+            let remarks = if remarks.is_empty() { "no frame at all".to_owned() } else { remarks.join("; ") };
+            return Err(RecordingError::Empty { path: named(), remarks });
+        }
+        Ok(recording)
+    }
+
+    /// Its packets.
+    #[must_use]
+    pub fn packets(&self) -> &[Recorded] {
+        &self.packets
+    }
+
+    /// The bytes of a packet, from its IP header to the end that this states.
+    #[must_use]
+    pub fn bytes(&self, packet: &Recorded) -> &[u8] {
+        self.bytes.get(packet.start..packet.end).unwrap_or_default()
+    }
+
+    /// What was left out.
+    #[must_use]
+    pub fn skipped(&self) -> Skipped {
+        self.skipped
+    }
+
+    /// What of the file is not used, a sentence each.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let broken = self.broken.as_ref().map(|outcome| match outcome {
+            Outcome::CutOff { at } => format!("the file ends within a block that begins at byte {at}"),
+            Outcome::Unreadable { at } => format!("the file cannot be read beyond byte {at}"),
+            Outcome::Broken { at } => format!("there is no block at byte {at}: nothing behind it is read"),
+            Outcome::Whole => String::new(),
+        });
+        let Skipped { not_ip, cut_off, link_type, undescribed } = self.skipped;
+        let counts = [
+            (not_ip, "frames carry no IP packet"),
+            (cut_off, "packets were not kept whole: capture with `tcpdump -s 0`"),
+            (link_type, "frames have a link type that is not read: convert with `editcap -T`"),
+            (undescribed, "frames belong to no interface that the file describes"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        broken.into_iter().chain(counts.map(|(count, what)| format!("{count} {what}"))).collect()
+    }
+
+    /// Keeps a frame's packet; `false` if there is no room for it.
+    fn push(&mut self, number: u64, frame: &Frame<'_>) -> bool {
+        let packet = match ip_packet(frame.link_type, frame.bytes) {
+            Ok(packet) => packet,
+            Err(why) => {
+                *match why {
+                    NoIp::Other => &mut self.skipped.not_ip,
+                    NoIp::CutOff => &mut self.skipped.cut_off,
+                    NoIp::LinkType(_) => &mut self.skipped.link_type,
+                } += 1;
+                return true;
+            }
+        };
+        // Behind the packet there may be padding of the link layer.
+        let Some(packet) = stated_len(packet).and_then(|len| packet.get(..len)) else {
+            self.skipped.cut_off += 1;
+            return true;
+        };
+        if self.bytes.len() + packet.len() > BYTES_MAX {
+            return false;
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(packet);
+        let end = self.bytes.len();
+        self.packets.push(Recorded { time_ns: frame.time_ns, frame: number, start, end });
+        true
+    }
+}
+
+/// How long the IP header says that its packet is.
+fn stated_len(packet: &[u8]) -> Option<usize> {
+    let at = |at: usize| Some(usize::from(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?])));
+    match packet.first()? >> 4 {
+        4 => at(2).filter(|len| *len >= 20),
+        6 => at(4).map(|len| 40 + len),
+        _ => None,
+    }
+}
+
+/// The most that a recording takes.
+const BYTES_MAX: usize = 1 << 30;

@@ -1,0 +1,270 @@
+//! A recording as a device: one side of it answers, the other is the stack.
+//!
+//! What was recorded on its way *to* the stack's addresses comes in again; what was recorded from them is what the stack
+//! now does itself, and serves to understand the answers. A stack chooses its own sequence numbers, ports and timestamps, so
+//! in each TCP packet that comes in the acknowledgement number, SACK blocks, echoed timestamp and destination port are
+//! changed to fit (`connection`). Everything else is as recorded, faults included.
+//!
+//! Packets come in the order of the file, each no sooner after the one before than it did then ([`Pace::Recorded`], on
+//! tokio's clock, which a test may pause), and never before the stack has sent what the packet acknowledges. A stack that
+//! does something else than the recorded one did is waited for [`ReplayConfig::patience`] long; then the device fails with
+//! what is missing. It fails, too, that long after the last packet: a recording has an end.
+
+mod connection;
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
+use tokio::time::{Instant, Sleep};
+
+use crate::recording::{Recording, RecordingError};
+use crate::{Capabilities, Counters, Device, ReceiveBatch};
+use connection::{Connections, Role, Wait};
+
+/// How a recording is played.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayConfig {
+    /// The stack's addresses: packets to these come in.
+    pub addresses: Vec<IpAddr>,
+    /// When.
+    pub pace: Pace,
+    /// Largest IP packet that the stack may send, in bytes.
+    pub mtu: usize,
+    /// How long to wait for a stack that does not send what it sent then, and after the last packet.
+    pub patience: Duration,
+}
+
+/// When the packets of a recording come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Pace {
+    /// As long after each other as recorded.
+    #[default]
+    Recorded,
+    /// As soon as the stack has sent what they answer.
+    AtOnce,
+}
+
+/// A device that plays a recording.
+pub struct Replay {
+    recording: Recording,
+    config: ReplayConfig,
+    connections: Connections,
+    /// Packets to come in, as indices of the recording's, with what each is to the connections.
+    played: Vec<(usize, Role)>,
+    next: usize,
+    /// When the last packet came in, and when it was recorded.
+    last: Option<(Instant, u64)>,
+    /// When the stack last sent something or a packet came in.
+    active_at: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+    receiver: Waker,
+    counters: Counters,
+    bytes: Vec<u8>,
+}
+
+impl ReplayConfig {
+    /// The stack at `addresses`, packets as far apart as recorded, an MTU of 1500 bytes, 5 s of patience.
+    #[must_use]
+    pub fn new(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        Self {
+            addresses: addresses.into_iter().collect(),
+            pace: Pace::default(),
+            mtu: 1500,
+            patience: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Replay {
+    /// Plays the pcap or pcapng file at `path`.
+    ///
+    /// # Errors
+    /// See [`RecordingError`].
+    pub fn open(path: impl AsRef<Path>, config: ReplayConfig) -> Result<Self, RecordingError> {
+        Recording::open(path).map(|recording| Self::new(recording, config))
+    }
+
+    /// Plays a recording.
+    #[must_use]
+    pub fn new(recording: Recording, config: ReplayConfig) -> Self {
+        let mut connections = Connections::default();
+        let mut played = Vec::new();
+        for (index, packet) in recording.packets().iter().enumerate() {
+            if let Some(role) = connections.learn(recording.bytes(packet), &config.addresses) {
+                played.push((index, role));
+            }
+        }
+        played.retain(|(_, role)| connections.can_play(*role));
+        Self {
+            recording,
+            config,
+            connections,
+            played,
+            next: 0,
+            last: None,
+            active_at: None,
+            timer: None,
+            receiver: Waker::noop().clone(),
+            counters: Counters::default(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// How many packets come in when all is played.
+    #[must_use]
+    pub fn packets(&self) -> usize {
+        self.played.len()
+    }
+
+    /// What of the recording is not played, a sentence each.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = self.recording.remarks();
+        if self.connections.without_start() > 0 {
+            remarks.push(format!(
+                "{} connections are not played: the stack's SYN is not in the recording",
+                self.connections.without_start()
+            ));
+        }
+        if self.played.is_empty() {
+            remarks.push(
+                "no packet is to the stack's addresses: give those that one side of the recording has"
+                    .to_owned(),
+            );
+        }
+        remarks
+    }
+
+    /// When the next packet may come in, or what it waits for.
+    fn due(&self, now: Instant) -> Result<Instant, Wait> {
+        let Some(&(index, role)) = self.played.get(self.next) else { return Err(Wait::End) };
+        self.connections.wait(role)?;
+        let recorded = self.recording.packets()[index].time_ns;
+        Ok(match (self.config.pace, self.last) {
+            (Pace::Recorded, Some((at, then))) => at + Duration::from_nanos(recorded.saturating_sub(then)),
+            (Pace::AtOnce, _) | (_, None) => now,
+        })
+    }
+
+    /// Lets the next packet in; `false` if the batch has no room.
+    fn play(&mut self, now: Instant, batch: &mut ReceiveBatch) -> bool {
+        let (index, role) = self.played[self.next];
+        let packet = self.recording.packets()[index];
+        self.bytes.clear();
+        self.bytes.extend_from_slice(self.recording.bytes(&packet));
+        let checksum = self.connections.translate(role, &mut self.bytes);
+        let meta = RxMeta { checksum, segment_size: segment_size(&self.bytes, self.config.mtu) };
+        if !batch.push(&self.bytes, meta) {
+            return false;
+        }
+        // A packet that came late does not make all behind it late twice, nor early.
+        self.last = Some((now, packet.time_ns));
+        self.active_at = Some(now);
+        self.next += 1;
+        self.counters.received += 1;
+        true
+    }
+
+    /// Why nothing came for so long.
+    fn failure(&self, wait: Wait) -> io::Error {
+        let frame = self.played.get(self.next).map(|(index, _)| self.recording.packets()[*index].frame);
+        let (played, all) = (self.next, self.played.len());
+        let what = match (wait, frame) {
+            (Wait::Unsent(bytes), Some(frame)) => format!(
+                "frame {frame} of the recording acknowledges {bytes} bytes that the stack has not sent: \
+                 {played} of {all} packets were played"
+            ),
+            (Wait::Unopened(peer), Some(frame)) => format!(
+                "frame {frame} of the recording waits for the stack's handshake with {peer}: \
+                 {played} of {all} packets were played"
+            ),
+            _ => format!("the recording has ended: all {all} packets were played"),
+        };
+        io::Error::new(io::ErrorKind::NetworkDown, what)
+    }
+}
+
+impl Device for Replay {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ip(self.config.mtu)
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        self.receiver.clone_from(cx.waker());
+        let mut received = 0;
+        loop {
+            let now = Instant::now();
+            let until = match self.due(now) {
+                Ok(due) if due <= now => {
+                    if !self.play(now, batch) {
+                        return Poll::Ready(Ok(received));
+                    }
+                    received += 1;
+                    continue;
+                }
+                _ if received > 0 => return Poll::Ready(Ok(received)),
+                Ok(due) => due,
+                Err(wait) => {
+                    let until = *self.active_at.get_or_insert(now) + self.config.patience;
+                    if until <= now {
+                        return Poll::Ready(Err(self.failure(wait)));
+                    }
+                    until
+                }
+            };
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+            if timer.deadline() != until {
+                timer.as_mut().reset(until);
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_send_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        self.counters.sent += 1;
+        self.connections.sent(packet);
+        self.active_at = Some(Instant::now());
+        self.receiver.wake_by_ref();
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replay")
+            .field("config", &self.config)
+            .field("packets", &self.played.len())
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Captures hold packets of many segments, as offload makes them: what is above the MTU was several.
+fn segment_size(packet: &[u8], mtu: usize) -> Option<NonZeroU16> {
+    let headers = connection::headers_len(packet).filter(|_| packet.len() > mtu)?;
+    NonZeroU16::new(u16::try_from(mtu.checked_sub(headers)?).ok()?)
+}
+
+/// What a packet that is changed says of its checksum: it was right, or unfinished, and would be again.
+const CHANGED: ChecksumState = ChecksumState::Verified;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! [`Warnings`]: what a stack sees that no error tells, because to TCP it looks like loss.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::shared::Shared;
+use crate::state::Phase;
+
+/// The warnings of a stack, made by [`Stack::warnings`](crate::Stack::warnings). They cost nothing unless asked for, and do
+/// not keep the stack alive.
+#[derive(Debug)]
+pub struct Warnings {
+    shared: Arc<Shared>,
+    watch: Watch,
+}
+
+/// Something that is probably wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Of the segments that arrived within a second, more had a wrong checksum than not: nothing gets through, and
+    /// connections would time out without a word.
+    Checksums {
+        /// How many were dropped for it.
+        dropped: u64,
+        /// How many were delivered meanwhile.
+        delivered: u64,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Checksums { dropped, delivered } = self;
+        write!(
+            f,
+            "{dropped} TCP segments were dropped for wrong checksums, and {delivered} taken: the sender's interface leaves \
+             checksums unfinished and the device does not say so (sudo ethtool -K NAME tx off on the sender's side), or the \
+             network damages packets"
+        )
+    }
+}
+
+impl Warnings {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let counts = counts(&shared);
+        Self { shared, watch: Watch::new(counts) }
+    }
+
+    /// Waits for the next warning: within a second of what it is about, and at most one in ten seconds. `None` once the
+    /// stack is down.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn next(&mut self) -> Option<Warning> {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            let warning = self.watch.look(Instant::now(), counts(&self.shared));
+            if warning.is_some() || self.shared.look(|state| matches!(state.phase, Phase::Down(_))) {
+                return warning;
+            }
+        }
+    }
+}
+
+/// Segments delivered, and dropped for their checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    delivered: u64,
+    dropped: u64,
+}
+
+fn counts(shared: &Shared) -> Counts {
+    let counters = shared.look(|state| state.endpoint.counters());
+    Counts { delivered: counters.segments_delivered, dropped: counters.dropped_tcp_checksum }
+}
+
+/// Tells a run of wrong checksums from single ones.
+#[derive(Debug)]
+struct Watch {
+    /// Where the present run was counted from.
+    from: Counts,
+    /// When its first drop was seen.
+    since: Option<Instant>,
+    quiet_until: Option<Instant>,
+}
+
+impl Watch {
+    fn new(from: Counts) -> Self {
+        Self { from, since: None, quiet_until: None }
+    }
+
+    fn look(&mut self, now: Instant, counts: Counts) -> Option<Warning> {
+        let dropped = counts.dropped - self.from.dropped;
+        let delivered = counts.delivered - self.from.delivered;
+        if dropped == 0 {
+            // What was delivered before the first drop does not excuse it.
+            self.from = counts;
+            return None;
+        }
+        let since = *self.since.get_or_insert(now);
+        // One wrong segment among right ones is a network's; if there are no right ones, one is enough.
+        let is_run = dropped > delivered && (dropped >= RUN || counts.delivered == 0);
+        let is_quiet = self.quiet_until.is_some_and(|until| now < until);
+        if is_run && !is_quiet {
+            (self.from, self.since, self.quiet_until) = (counts, None, Some(now + QUIET));
+            return Some(Warning::Checksums { dropped, delivered });
+        }
+        if !is_run && now.saturating_duration_since(since) >= WINDOW {
+            (self.from, self.since) = (counts, None);
+        }
+        None
+    }
+}
+
+/// How often the counters are looked at.
+const EVERY: Duration = Duration::from_millis(250);
+/// Drops that make a run.
+const RUN: u64 = 3;
+/// Drops that are no run after this long are forgotten.
+const WINDOW: Duration = Duration::from_secs(1);
+/// After a warning.
+const QUIET: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks at these counts of delivered and dropped segments, a quarter of a second apart.
+    fn seen(looks: &[(u64, u64)]) -> Vec<Option<Warning>> {
+        let mut watch = Watch::new(Counts { delivered: 0, dropped: 0 });
+        let mut now = Instant::now();
+        let look = |&(delivered, dropped): &(u64, u64)| {
+            now += EVERY;
+            watch.look(now, Counts { delivered, dropped })
+        };
+        looks.iter().map(look).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn run_of_wrong_checksums_is_reported_and_single_ones_are_not() {
+        let told = |dropped, delivered| Some(Warning::Checksums { dropped, delivered });
+        assert_eq!(seen(&[(0, 1)]), [told(1, 0)], "nothing was ever delivered");
+        assert_eq!(seen(&[(100, 0), (100, 1), (100, 3)]), [None, None, told(3, 0)]);
+        assert_eq!(seen(&[(100, 0), (200, 1), (300, 2), (400, 3), (500, 4), (600, 5)]), [None; 6]);
+        let spread = [(9, 0), (9, 1), (9, 1), (9, 1), (9, 1), (9, 1), (9, 2), (9, 2)];
+        assert_eq!(seen(&spread), [None; 8], "two drops, more than a second apart");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn warnings_are_ten_seconds_apart() {
+        let looks: Vec<(u64, u64)> = (1..=90).map(|dropped| (0, dropped)).collect();
+        let told: Vec<usize> = seen(&looks)
+            .iter()
+            .enumerate()
+            .filter(|(_, warning)| warning.is_some())
+            .map(|(at, _)| at)
+            .collect();
+        assert_eq!(told, [0, 40, 80]);
+    }
+}

@@ -1,0 +1,144 @@
+//! The devices that a stack can stand on, one file each.
+//!
+//! A new one is a file with a [`Backend`], a variant of [`DeviceChoice`] with its word, and an arm in [`backend`].
+
+mod raw;
+mod replay;
+mod tun;
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ackclock_device::Device;
+
+use crate::args::DeviceArgs;
+use crate::doctor::Finding;
+use crate::exit::{Exit, Failure};
+
+pub(crate) use tun::{kernel_address, kernel_owns};
+
+/// What `--device` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DeviceChoice {
+    Tun,
+    Raw,
+    /// A capture file.
+    Recording(PathBuf),
+}
+
+/// A kind of device.
+pub(crate) trait Backend {
+    /// What it is called in messages.
+    fn name(&self, args: &DeviceArgs) -> String;
+
+    /// What its link is called in commands.
+    fn link(&self, args: &DeviceArgs) -> String {
+        self.name(args)
+    }
+
+    /// Opens it.
+    fn open(&self, args: &DeviceArgs, verbose: bool) -> Result<Opened, Failure>;
+
+    /// What a transfer with these arguments would need.
+    fn findings(&self, args: &DeviceArgs) -> Vec<Finding>;
+
+    /// Whether its link is known to be up without asking the device.
+    fn is_up(&self, _: &DeviceArgs) -> bool {
+        false
+    }
+}
+
+/// An open device.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) device: Box<dyn Device>,
+    /// The only ports that a stack on it may take.
+    pub(crate) ports: Option<RangeInclusive<u16>>,
+}
+
+impl Opened {
+    fn new(device: Box<dyn Device>) -> Self {
+        Self { device, ports: None }
+    }
+}
+
+impl DeviceChoice {
+    /// Understands the word behind `--device`.
+    pub(crate) fn parse(word: &str) -> Result<Self, String> {
+        match word {
+            "tun" => Ok(Self::Tun),
+            "raw" => Ok(Self::Raw),
+            _ if word.ends_with(".pcap") || word.ends_with(".pcapng") => Ok(Self::Recording(word.into())),
+            _ => Err(format!("{word:?} is no device: tun, raw, or a capture FILE.pcap or FILE.pcapng")),
+        }
+    }
+
+    /// What stands behind the word.
+    pub(crate) fn backend(&self) -> Box<dyn Backend> {
+        match self {
+            Self::Tun => Box::new(tun::Tun),
+            Self::Raw => Box::new(raw::Raw),
+            Self::Recording(path) => Box::new(replay::Recording(path.clone())),
+        }
+    }
+}
+
+/// Opens the device that the arguments name, and waits for its link; its name for messages comes with it.
+pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(String, Opened), Failure> {
+    if args.addr.is_empty() {
+        return Err(Failure::usage("the stack needs an address of its own on the device").remedy(
+            "add --addr 10.9.0.2/24 (and --configure to give the kernel 10.9.0.1); or use --kernel; or run tcpcat demo",
+        ));
+    }
+    let backend = args.device.backend();
+    let name = backend.name(args);
+    let opened = backend.open(args, verbose)?;
+    wait_for_link(&*backend, args, &*opened.device).await?;
+    Ok((name, opened))
+}
+
+/// Waits a moment for an interface that somebody else brings up.
+async fn wait_for_link(backend: &dyn Backend, args: &DeviceArgs, device: &dyn Device) -> Result<(), Failure> {
+    let name = backend.link(args);
+    let deadline = tokio::time::Instant::now() + LINK_WAIT;
+    let mut told = false;
+    while !backend.is_up(args) && !device.link_up() {
+        if tokio::time::Instant::now() >= deadline {
+            return Err(Failure::new(Exit::Device, format!("{name} is down"))
+                .remedy(format!("sudo ip link set {name} up (and give it an address), or add --configure")));
+        }
+        if !std::mem::replace(&mut told, true) {
+            say!("tcpcat: {name} is down; waiting {} s for: sudo ip link set {name} up", LINK_WAIT.as_secs());
+        }
+        tokio::time::sleep(LINK_POLL).await;
+    }
+    Ok(())
+}
+
+/// Refuses flags that mean nothing to a device.
+fn refuse(flags: &[(bool, &str)], device: &str) -> Result<(), Failure> {
+    match flags.iter().find(|(given, _)| *given) {
+        Some((_, flag)) => Err(Failure::usage(format!("{flag} means nothing with --device {device}"))),
+        None => Ok(()),
+    }
+}
+
+/// How long an interface may take to come up.
+const LINK_WAIT: Duration = Duration::from_secs(5);
+const LINK_POLL: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_is_a_word_or_a_capture_file() {
+        assert_eq!(DeviceChoice::parse("tun"), Ok(DeviceChoice::Tun));
+        assert_eq!(DeviceChoice::parse("raw"), Ok(DeviceChoice::Raw));
+        for file in ["a.pcap", "dir/b.pcapng"] {
+            assert_eq!(DeviceChoice::parse(file), Ok(DeviceChoice::Recording(file.into())));
+        }
+        assert!(DeviceChoice::parse("eth0").unwrap_err().contains("tun, raw"));
+    }
+}

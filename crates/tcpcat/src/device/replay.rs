@@ -1,0 +1,76 @@
+//! A capture file, one side of which answers.
+
+use std::path::PathBuf;
+
+use ackclock::Cidr;
+use ackclock_device::recording::RecordingError;
+use ackclock_device::{Pace, Replay, ReplayConfig};
+
+use super::{Backend, Opened, refuse};
+use crate::args::DeviceArgs;
+use crate::doctor::{Finding, note, ok, problem};
+use crate::exit::{Exit, Failure};
+
+/// `--device FILE.pcapng`.
+pub(super) struct Recording(pub(super) PathBuf);
+
+impl Backend for Recording {
+    fn name(&self, _: &DeviceArgs) -> String {
+        self.0.display().to_string()
+    }
+
+    fn open(&self, args: &DeviceArgs, _: bool) -> Result<Opened, Failure> {
+        let flags = [
+            (args.configure, "--configure"),
+            (args.peer.is_some(), "--peer"),
+            (args.ports.is_some(), "--ports"),
+            (args.interface.is_some(), "--interface"),
+        ];
+        refuse(&flags, "FILE")?;
+        let replay = self.replay(args).map_err(|error| {
+            Failure::new(Exit::File, error.to_string())
+                .remedy("capture one with --pcap FILE or tcpdump -w FILE")
+        })?;
+        for remark in replay.remarks() {
+            say!("tcpcat: {}: {remark}", self.0.display());
+        }
+        if replay.packets() == 0 {
+            return Err(Failure::new(Exit::File, format!("{} has nothing for the stack", self.0.display()))
+                .remedy("give --addr the address that one side of the recording has"));
+        }
+        Ok(Opened::new(Box::new(replay)))
+    }
+
+    fn findings(&self, args: &DeviceArgs) -> Vec<Finding> {
+        let what = "recording";
+        match self.replay(args) {
+            Ok(replay) if replay.packets() == 0 && !args.addr.is_empty() => vec![problem(
+                what,
+                format!("{} has no packet to the stack's addresses", self.0.display()),
+                "give --addr the address that one side of the recording has",
+            )],
+            Ok(replay) => {
+                let remarks = replay.remarks().into_iter();
+                let read = ok(
+                    what,
+                    format!("{} can be read: {} packets to play", self.0.display(), replay.packets()),
+                );
+                std::iter::once(read)
+                    .chain(remarks.map(|remark| note(what, remark, "what is left out is not played")))
+                    .collect()
+            }
+            Err(error) => {
+                vec![problem(what, error.to_string(), "capture one with --pcap FILE or tcpdump -w FILE")]
+            }
+        }
+    }
+}
+
+impl Recording {
+    fn replay(&self, args: &DeviceArgs) -> Result<Replay, RecordingError> {
+        let mut config = ReplayConfig::new(args.addr.iter().map(Cidr::addr));
+        config.pace = if args.at_once { Pace::AtOnce } else { Pace::Recorded };
+        config.mtu = args.mtu.map_or(config.mtu, |mtu| mtu as usize);
+        Replay::open(&self.0, config)
+    }
+}

@@ -1,0 +1,147 @@
+//! A TUN device: opened or made, its other end the kernel's.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+
+use ackclock::Cidr;
+use ackclock_device::{Device, configure, open};
+
+use super::{Backend, Opened};
+use crate::args::DeviceArgs;
+use crate::doctor::{self, Finding};
+use crate::exit::{Exit, Failure};
+
+/// `--device tun`.
+pub(super) struct Tun;
+
+impl Backend for Tun {
+    fn name(&self, args: &DeviceArgs) -> String {
+        args.tun.clone()
+    }
+
+    fn open(&self, args: &DeviceArgs, verbose: bool) -> Result<Opened, Failure> {
+        open_device(args, verbose).map(Opened::new)
+    }
+
+    fn findings(&self, args: &DeviceArgs) -> Vec<Finding> {
+        doctor::tun_findings(args)
+    }
+
+    /// Somebody else may have to bring it up.
+    fn is_up(&self, args: &DeviceArgs) -> bool {
+        configure::link_state(&args.tun).is_ok_and(|state| state.up)
+    }
+}
+
+/// Checks the addresses, opens the device and sets up the kernel's end if asked to.
+fn open_device(args: &DeviceArgs, verbose: bool) -> Result<Box<dyn Device>, Failure> {
+    for address in &args.addr {
+        if kernel_owns(address.addr()) {
+            return Err(owned_by_kernel(*address));
+        }
+    }
+    let (device, fell_back) = open(&args.tun, args.offload.into())?;
+    if let (Some(why), true) = (fell_back, verbose) {
+        say!("tcpcat: no segmentation offload: {why}");
+    }
+    if args.configure {
+        configure_kernel_end(args)?;
+    } else if let Some(mtu) = args.mtu {
+        configure::set_mtu(&args.tun, mtu)?;
+    }
+    Ok(device)
+}
+
+/// Gives the kernel's end its addresses and brings it up.
+fn configure_kernel_end(args: &DeviceArgs) -> Result<(), Failure> {
+    for (index, &address) in args.addr.iter().enumerate() {
+        let kernel = kernel_address(args, address)?;
+        let mtu = args.mtu.filter(|_| index == 0);
+        configure::configure(&args.tun, kernel, None, mtu)?;
+    }
+    Ok(())
+}
+
+/// The kernel's address in the network of `address`: the one given, or the first host that is not the stack itself.
+pub(crate) fn kernel_address(args: &DeviceArgs, address: Cidr) -> Result<Cidr, Failure> {
+    let given = args.peer.filter(|peer| peer.is_ipv4() == address.addr().is_ipv4());
+    let peer = given.or_else(|| neighbour(address)).ok_or_else(|| {
+        Failure::usage(format!("the network {address} has no room for the kernel's address"))
+            .remedy("give it with --peer ADDR")
+    })?;
+    if peer == address.addr() {
+        return Err(Failure::usage(format!("--peer {peer} is the stack's own address"))
+            .remedy("the kernel's end of the device takes another address of the same network"));
+    }
+    Cidr::new(peer, address.prefix_len()).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// The first host of the network that is not `address` itself.
+fn neighbour(address: Cidr) -> Option<IpAddr> {
+    let own = address.addr();
+    let candidates = (0..4u8).filter_map(|step| match own {
+        IpAddr::V4(own) => {
+            let mask = u32::MAX.checked_shr(u32::from(address.prefix_len())).unwrap_or(0);
+            (own.to_bits() & !mask)
+                .checked_add(u32::from(step))
+                .map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)))
+        }
+        IpAddr::V6(own) => {
+            let mask = u128::MAX.checked_shr(u32::from(address.prefix_len())).unwrap_or(0);
+            (own.to_bits() & !mask)
+                .checked_add(u128::from(step))
+                .map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits)))
+        }
+    });
+    let network = address.prefix_len() < if own.is_ipv4() { 31 } else { 127 };
+    // The first address of a network names the network itself, except in one of two hosts (RFC 3021, RFC 6164).
+    let mut hosts = candidates.skip(usize::from(network));
+    hosts.find(|&host| host != own && address.contains(host) && address.broadcast() != Some(host))
+}
+
+/// Whether `addr` is an address of this machine's kernel, which would answer in the stack's place.
+pub(crate) fn kernel_owns(addr: IpAddr) -> bool {
+    UdpSocket::bind((addr, 0)).is_ok()
+}
+
+/// The failure that [`kernel_owns`] leads to.
+pub(crate) fn owned_by_kernel(address: Cidr) -> Failure {
+    Failure::new(
+        Exit::Device,
+        format!(
+            "{} belongs to this machine's kernel, which would answer in the stack's place",
+            address.addr()
+        ),
+    )
+    .remedy(format!(
+        "choose another address of the network for --addr, or: sudo ip addr del {address} dev NAME"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn neighbour_of(cidr: &str) -> Option<String> {
+        neighbour(cidr.parse().unwrap()).map(|addr| addr.to_string())
+    }
+
+    #[test]
+    fn the_kernel_takes_the_first_other_host() {
+        assert_eq!(neighbour_of("10.9.0.2/24").as_deref(), Some("10.9.0.1"));
+        assert_eq!(neighbour_of("10.9.0.1/24").as_deref(), Some("10.9.0.2"));
+        assert_eq!(neighbour_of("fd00::2/64").as_deref(), Some("fd00::1"));
+        assert_eq!(neighbour_of("10.9.0.7/31").as_deref(), Some("10.9.0.6"));
+    }
+
+    #[test]
+    fn a_network_of_one_has_no_other_host() {
+        assert_eq!(neighbour_of("10.9.0.2/32"), None);
+        assert_eq!(neighbour_of("fd00::2/128"), None);
+    }
+
+    #[test]
+    fn the_kernel_owns_loopback() {
+        assert!(kernel_owns(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        assert!(!kernel_owns(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77))));
+    }
+}
