@@ -1,8 +1,10 @@
 //! Network devices: where packets come from and go to.
 //!
-//! A [`Device`] is a TUN interface ([`open`]), one end of an in-memory pair ([`memory::pair`]), one of these
-//! inside a wrapper ([`impair::Impaired`], [`capture::Captured`]), or a type of the user's own. [`configure`] gives
-//! the kernel's end of a TUN interface its addresses and routes.
+//! A [`Device`] is a TUN interface ([`open`]), a TAP interface or a packet socket under a link layer
+//! ([`EthernetOptions`]), one end of an in-memory pair ([`memory::pair`]), one of these inside a wrapper
+//! ([`impair::Impaired`], [`capture::Captured`]), or a type of the user's own. A device for Ethernet frames is a
+//! [`FrameDevice`], and [`EthernetDevice`] makes a [`Device`] of it. [`configure`] gives the kernel's end of a TUN or TAP
+//! interface its addresses and routes.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors that
 //! change their owner.
@@ -14,14 +16,19 @@ mod batch;
 pub mod capture;
 pub mod configure;
 mod error;
+pub mod ethernet;
 mod fd;
+mod frame;
+mod framing;
 mod holder;
 pub mod impair;
 pub mod memory;
 pub mod netns;
 mod offload;
 mod open;
+pub mod packet;
 mod sys;
+mod tap;
 mod tun;
 mod vnet;
 
@@ -31,10 +38,15 @@ use std::task::{Context, Poll};
 
 use ackclock_wire::TxPacket;
 
+pub use ackclock_link as link;
 pub use batch::ReceiveBatch;
 pub use error::{NAME_MAX, OpenError, explain};
+pub use ethernet::{EthernetDevice, EthernetOptions, LinkHandle};
+pub use frame::FrameDevice;
 pub use offload::OffloadDevice;
 pub use open::{OffloadMode, open};
+pub use packet::{PacketDevice, PacketOptions};
+pub use tap::TapDevice;
 pub use tun::TunDevice;
 
 /// What a device speaks at its lowest layer.

@@ -71,6 +71,11 @@ impl Routers {
         self.mtu
     }
 
+    /// Whether a question is still to be asked, or the last one to be answered.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.due.is_some()
+    }
+
     /// A router advertises itself (RFC 4861 §6.3.4).
     pub(crate) fn advertised(
         &mut self,
@@ -136,7 +141,8 @@ impl Routers {
         }
         let ask = self.questions > 0;
         self.questions = self.questions.saturating_sub(1);
-        self.due = (self.questions > 0).then_some(now + self.timing.router_interval);
+        // The last question has as long as the others to be answered.
+        self.due = ask.then_some(now + self.timing.router_interval);
         ask
     }
 

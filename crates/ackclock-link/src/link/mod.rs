@@ -228,6 +228,12 @@ impl Link {
         self.addresses.is_settled()
     }
 
+    /// Whether routers are asked for and none has answered yet.
+    #[must_use]
+    pub fn is_searching(&self) -> bool {
+        self.routers.is_searching()
+    }
+
     /// The own addresses.
     pub fn addresses(&self, now: Instant) -> impl Iterator<Item = AddressInfo> + '_ {
         self.addresses.infos(now)
