@@ -123,8 +123,13 @@ impl TunFd {
                     Err(error) if self.is_link_down(&error) => {}
                     // What was received before the error counts; the error comes again with the next call.
                     Err(_) if received > 0 => return Poll::Ready(Ok(received)),
+                    // Of a packet socket this means by now that the interface was deleted.
+                    Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
+                        self.gone = true;
+                        return Poll::Ready(Err(gone()));
+                    }
                     Err(error) => {
-                        self.gone = is_fatal(&error) || error.raw_os_error() == Some(libc::ENETDOWN);
+                        self.gone = is_fatal(&error);
                         return Poll::Ready(Err(error));
                     }
                 }

@@ -101,9 +101,12 @@ impl<F: FrameDevice> EthernetDevice<F> {
             loop {
                 batch.clear();
                 let polled = self.poll_receive(cx, &mut batch);
-                if self.started && !lock(&self.shared).link.is_searching() {
+                let shared = lock(&self.shared);
+                // An address that a router's answer has brought is probed, too.
+                if self.started && !shared.link.is_searching() && shared.link.is_settled() {
                     return Poll::Ready(Ok(()));
                 }
+                drop(shared);
                 match polled {
                     Poll::Ready(Ok(_)) => {}
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
