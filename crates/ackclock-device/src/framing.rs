@@ -107,3 +107,69 @@ pub(crate) const ROOM: usize = vnet::LEN + HEADER_LEN + 40 + 65_535 + 1;
 const LINK_LEN: u16 = HEADER_LEN as u16; // 14
 
 const _: () = assert!(ROOM <= BYTES_MIN);
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use super::*;
+
+    /// Takes `len` bytes that begin with `bytes` out of a slot of `room`; what is in the batch then, and how many frames
+    /// were malformed.
+    fn taken(
+        framing: Framing,
+        bytes: &[u8],
+        len: usize,
+        known: Option<ChecksumState>,
+    ) -> (Option<(usize, RxMeta)>, u64) {
+        let (mut batch, mut counters) = (ReceiveBatch::new(1, 0), Counters::default());
+        batch.slot(ROOM).unwrap()[..bytes.len()].copy_from_slice(bytes);
+        framing.take(len, ROOM, known, &mut batch, &mut counters);
+        let frame = batch.iter().next().map(|(frame, meta)| (frame.len(), meta));
+        assert_eq!(counters.received, u64::from(frame.is_some()));
+        (frame, counters.receive_malformed)
+    }
+
+    /// A frame with an IPv4 packet of 1,000 bytes, its checksum unfinished, behind its virtio-net header.
+    fn unfinished() -> Vec<u8> {
+        let mut header =
+            VnetHeader { flags: 1, gso_type: 1, hdr_len: 54, gso_size: 400, csum_start: 34, csum_offset: 16 }
+                .to_bytes()
+                .to_vec();
+        header.extend([0; HEADER_LEN]);
+        header.push(0x45);
+        header
+    }
+
+    #[test]
+    fn a_frame_loses_its_virtio_net_header_and_keeps_what_that_says() {
+        let meta = RxMeta { checksum: ChecksumState::Partial, segment_size: NonZeroU16::new(400) };
+        assert_eq!(taken(Framing::Vnet, &unfinished(), 1024, None), (Some((1014, meta)), 0));
+    }
+
+    #[test]
+    fn frames_that_are_too_short_or_fill_their_slot_are_malformed() {
+        for (framing, shortest) in
+            [(Framing::Plain, HEADER_LEN + 1), (Framing::Vnet, vnet::LEN + HEADER_LEN + 1)]
+        {
+            for len in (0..shortest).chain([ROOM, ROOM + 1]) {
+                assert_eq!(taken(framing, &[], len, None), (None, 1), "{framing:?} {len}");
+            }
+            assert!(taken(framing, &[], shortest, None).0.is_some());
+        }
+    }
+
+    #[test]
+    fn a_header_that_contradicts_its_frame_is_counted_and_not_believed() {
+        let mut bytes = unfinished();
+        bytes[6..8].copy_from_slice(&13u16.to_ne_bytes());
+        assert_eq!(taken(Framing::Vnet, &bytes, 1024, None), (Some((1014, RxMeta::default())), 1));
+    }
+
+    #[test]
+    fn what_is_known_of_a_checksum_without_a_header_is_kept() {
+        let meta = |known| taken(Framing::Plain, &[], 100, known).0.unwrap().1.checksum;
+        assert_eq!(meta(Some(ChecksumState::Partial)), ChecksumState::Partial);
+        assert_eq!(meta(None), ChecksumState::Complete);
+    }
+}
