@@ -18,7 +18,8 @@ FLOORS = {
     "ackclock-wire": {"uses": set(), "others": {"etherparse", "thiserror"}},
     "ackclock-control": {"uses": set(), "others": {"thiserror"}},
     "ackclock-core": {"uses": {"control", "wire"}, "others": {"siphasher", "slab", "thiserror"}},
-    "ackclock-device": {"uses": {"wire"}},
+    "ackclock-link": {"uses": {"control", "wire"}, "others": {"etherparse", "thiserror"}},
+    "ackclock-device": {"uses": {"link", "wire"}},
     "ackclock-sim": {
         "uses": {"control", "core", "wire"},
         "others": {"serde", "thiserror", "toml"},

@@ -1,5 +1,7 @@
 //! A reusable buffer that a device receives packets into.
 
+use std::ops::Range;
+
 use ackclock_wire::RxMeta;
 
 /// Received packets, one behind the other in one allocation that is kept from batch to batch.
@@ -60,6 +62,22 @@ impl ReceiveBatch {
         true
     }
 
+    /// Looks at each packet from the `first`th on: keeps of it the bytes that `keep` names, or drops it. The room of
+    /// dropped packets at the end is free again.
+    pub fn retain(&mut self, first: usize, mut keep: impl FnMut(&[u8], RxMeta) -> Option<Range<usize>>) {
+        let mut kept = first;
+        for at in first..self.packets.len() {
+            let (start, end, meta) = self.packets[at];
+            let Some(range) = keep(&self.bytes[start..end], meta) else { continue };
+            let (from, to) = (start + range.start, start + range.end);
+            assert!(from <= to && to <= end, "a part of a packet that lies outside it");
+            self.packets[kept] = (from, to, meta);
+            kept += 1;
+        }
+        self.packets.truncate(kept);
+        self.used = self.packets.last().map_or(0, |&(_, end, _)| end);
+    }
+
     /// How many packets the batch holds.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -96,6 +114,20 @@ mod tests {
         assert_eq!(packets, [b"abc".to_vec(), b"de".to_vec()]);
         batch.clear();
         assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_retained_leaves_its_room() {
+        let mut batch = ReceiveBatch::new(4, 0);
+        for packet in [b"keep1", b"head2", b"drop3", b"drop4"] {
+            assert!(batch.push(packet, RxMeta::default()));
+        }
+        batch.retain(1, |bytes, _| bytes.starts_with(b"head").then_some(4..5));
+        let packets: Vec<_> = batch.iter().map(|(bytes, _)| bytes.to_vec()).collect();
+        assert_eq!(packets, [b"keep1".to_vec(), b"2".to_vec()]);
+        assert!(batch.slot(BYTES_MIN - 10).is_some() && batch.slot(BYTES_MIN - 9).is_none());
+        batch.retain(0, |_, _| None);
+        assert!(batch.is_empty() && batch.slot(BYTES_MIN).is_some());
     }
 
     #[test]

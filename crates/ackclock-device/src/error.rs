@@ -69,6 +69,55 @@ pub enum OpenError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The TAP interface is not this user's, or making one needs a privilege.
+    #[error(
+        "attaching to {name} is not permitted: it takes CAP_NET_ADMIN, or a device of your own: \
+         sudo ip tuntap add dev {name} mode tap user $USER (if {name} exists already: sudo ip link del {name} first)"
+    )]
+    TapNotPermitted {
+        /// The interface.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// There is an interface with this name that is not a TAP device with one queue.
+    #[error(
+        "{name} exists and is not a single-queue TAP device (a TUN device, another kind of interface, or made with \
+         multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add dev {name} mode tap user $USER"
+    )]
+    NotTap {
+        /// The interface.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// There is no interface with this name.
+    #[error("there is no interface {name} in this network namespace: ip link lists those there are")]
+    NoInterface {
+        /// The name given.
+        name: String,
+    },
+    /// The interface carries no Ethernet frames.
+    #[error(
+        "{name} carries no Ethernet frames (hardware type {hardware} of <linux/if_arp.h>); a packet device needs an \
+         Ethernet interface such as eth0, or one end of a veth pair"
+    )]
+    NotEthernet {
+        /// The interface.
+        name: String,
+        /// Its hardware type.
+        hardware: u16,
+    },
+    /// Packet sockets are not for this user.
+    #[error(
+        "a packet socket on {name} takes CAP_NET_RAW: run as root, or once: sudo setcap cap_net_raw+ep PROGRAM"
+    )]
+    PacketForbidden {
+        /// The interface.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// Offload was demanded and cannot be had.
     #[error("{name} cannot do segmentation offload: {reason}; use --offload auto or off")]
     OffloadUnsupported {
@@ -100,6 +149,25 @@ impl OpenError {
             Some(libc::EPERM) => Self::NotPermitted { name, source },
             Some(libc::EBUSY) => Self::Busy { holder: holder::describe(&name), name, source },
             Some(libc::EINVAL) => Self::WrongKind { name, source },
+            _ => Self::Other { name, source },
+        }
+    }
+
+    /// The same error, where the interface was to be a TAP device.
+    pub(crate) fn of_tap(self) -> Self {
+        match self {
+            Self::NotPermitted { name, source } => Self::TapNotPermitted { name, source },
+            Self::WrongKind { name, source } => Self::NotTap { name, source },
+            other => other,
+        }
+    }
+
+    /// The error that opening a packet socket on the interface `name` gave.
+    pub(crate) fn from_packet(name: &str, source: io::Error) -> Self {
+        let name = name.to_owned();
+        match source.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) => Self::NoInterface { name },
+            Some(libc::EPERM | libc::EACCES) => Self::PacketForbidden { name, source },
             _ => Self::Other { name, source },
         }
     }
@@ -181,6 +249,12 @@ mod tests {
         assert!(message(libc::EBUSY).contains("in use by"));
         assert!(message(libc::EINVAL).contains("TAP"));
         assert!(message(libc::EMFILE).contains("Too many open files"));
+        let tap = |code| OpenError::from_io("tap7", io::Error::from_raw_os_error(code)).of_tap().to_string();
+        assert!(tap(libc::EPERM).contains("ip tuntap add dev tap7 mode tap user"));
+        assert!(tap(libc::EINVAL).contains("TUN"));
+        let packet = |code| OpenError::from_packet("eth7", io::Error::from_raw_os_error(code)).to_string();
+        assert!(packet(libc::EPERM).contains("CAP_NET_RAW"));
+        assert!(packet(libc::ENODEV).contains("no interface eth7"));
     }
 
     #[test]

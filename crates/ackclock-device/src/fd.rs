@@ -1,11 +1,12 @@
-//! An attached TUN descriptor under tokio: readiness, hang-up, link state and counters, shared by both backends.
+//! A descriptor that is attached to an interface, TUN, TAP or packet socket, under tokio: readiness, hang-up, link state
+//! and counters, shared by all backends.
 
 use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::future::Future;
 use std::io::{self, IoSlice, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,17 +20,29 @@ use tokio::runtime::Handle;
 use crate::error::is_fatal;
 use crate::{Counters, OpenError, sys};
 
-/// A non-blocking TUN descriptor registered with the runtime.
+/// A non-blocking descriptor registered with the runtime.
 pub(crate) struct TunFd {
     fd: Arc<AsyncFd<File>>,
     hangup: Pin<Box<dyn Future<Output = ()> + Send>>,
     gone: bool,
+    attachment: Attachment,
     /// Opened with the device, so that it stays in the device's network namespace.
-    control: OwnedFd,
+    control: Arc<OwnedFd>,
     link: Cell<Link>,
     pub(crate) counters: Counters,
     /// Where headers, and short packets whole, are put together for one `write`.
     gathered: Vec<u8>,
+    /// A frame that a packet socket had no room for; the next to be sent.
+    held: Vec<u8>,
+}
+
+/// How the interface is found, whatever its name is by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attachment {
+    /// A descriptor of the TUN driver knows it.
+    Tun,
+    /// A packet socket is bound to the interface of this number.
+    Socket(libc::c_int),
 }
 
 /// The longest payload that is copied behind its header; a longer one is written from where it lies.
@@ -55,23 +68,25 @@ pub(crate) enum ReadStep {
 
 impl TunFd {
     /// Registers the attached, non-blocking `file` with the runtime of the calling task.
-    pub(crate) fn register(file: File, name: &str) -> Result<Self, OpenError> {
+    pub(crate) fn register(file: File, name: &str, attachment: Attachment) -> Result<Self, OpenError> {
         Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
         let other = |source| OpenError::Other { name: name.to_owned(), source };
-        let control = sys::control_socket().map_err(other)?;
+        let control = Arc::new(sys::control_socket().map_err(other)?);
         // SAFETY: `File` owns its descriptor, returns the same one always and is dropped by the `AsyncFd` only.
         let fd = unsafe { AsyncFd::register(file) }.map_err(|error| other(error.into()))?;
         let fd = Arc::new(fd);
-        let hangup = Box::pin(hangup(Arc::clone(&fd)));
+        let hangup = Box::pin(hangup(Arc::clone(&fd), attachment, Arc::clone(&control)));
         let link = Cell::new(Link { mtu: MTU_DEFAULT, up: true, asked_at: None });
         Ok(Self {
             fd,
             hangup,
             gone: false,
+            attachment,
             control,
             link,
             counters: Counters::default(),
             gathered: Vec::new(),
+            held: Vec::new(),
         })
     }
 
@@ -105,8 +120,14 @@ impl TunFd {
                         guard.clear_ready();
                         break;
                     }
+                    Err(error) if self.is_link_down(&error) => {}
                     // What was received before the error counts; the error comes again with the next call.
                     Err(_) if received > 0 => return Poll::Ready(Ok(received)),
+                    // Of a packet socket this means by now that the interface was deleted.
+                    Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
+                        self.gone = true;
+                        return Poll::Ready(Err(gone()));
+                    }
                     Err(error) => {
                         self.gone = is_fatal(&error);
                         return Poll::Ready(Err(error));
@@ -116,12 +137,27 @@ impl TunFd {
         }
     }
 
-    /// Ready when the kernel takes a packet; a link that is down at first takes none until it is up.
+    /// Ready when the kernel takes a packet; a TUN link that is down at first takes none until it is up.
     pub(crate) fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.gone {
             return Poll::Ready(Err(gone()));
         }
-        self.fd.poll_write_ready(cx).map_ok(drop)
+        loop {
+            let mut guard = ready!(self.fd.poll_write_ready(cx))?;
+            if self.held.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let mut file: &File = self.fd.get_ref();
+            let written = file.write(&self.held);
+            if matches!(&written, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                guard.clear_ready();
+                continue;
+            }
+            drop(guard);
+            let len = self.held.len();
+            self.held.clear();
+            self.account(written, len)?;
+        }
     }
 
     /// Writes one packet, `prefix` in front of it, in one call; one that the kernel does not take is dropped and counted.
@@ -151,6 +187,23 @@ impl TunFd {
                 other => break other,
             }
         };
+        // A queue that is full for a moment is no reason to lose a frame that has been announced as ready.
+        if matches!(&written, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+            && self.attachment != Attachment::Tun
+            && self.held.is_empty()
+        {
+            std::mem::swap(&mut self.held, &mut self.gathered);
+            if !whole {
+                self.held.extend_from_slice(first);
+                self.held.extend_from_slice(second);
+            }
+            return Ok(());
+        }
+        self.account(written, len)
+    }
+
+    /// Counts what came of writing `len` bytes.
+    fn account(&mut self, written: io::Result<usize>, len: usize) -> io::Result<()> {
         match written {
             Ok(n) if n == len => self.counters.sent += 1,
             Ok(_) => self.counters.send_refused += 1,
@@ -158,8 +211,12 @@ impl TunFd {
                 self.gone = true;
                 return Err(error);
             }
-            Err(error) if error.raw_os_error() == Some(libc::EIO) => self.counters.send_link_down += 1,
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.counters.send_refused += 1,
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EIO | libc::ENETDOWN)) => {
+                self.counters.send_link_down += 1;
+            }
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EMSGSIZE)) => {
+                self.counters.send_refused += 1;
+            }
             Err(_) => self.counters.send_no_room += 1,
         }
         Ok(())
@@ -187,7 +244,21 @@ impl TunFd {
 
     /// The interface's name, which may have changed since it was opened.
     pub(crate) fn name(&self) -> io::Result<String> {
-        sys::attached_name(self.fd.get_ref().as_fd())
+        match self.attachment {
+            Attachment::Tun => sys::attached_name(self.fd.get_ref().as_fd()),
+            Attachment::Socket(index) => sys::interface_name(self.control.as_fd(), index),
+        }
+    }
+
+    /// The descriptor, to set what concerns one kind of device.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.fd.get_ref().as_fd()
+    }
+
+    /// Whether `error` says that the interface of a packet socket is down, rather than gone.
+    fn is_link_down(&self, error: &io::Error) -> bool {
+        let is_socket = self.attachment != Attachment::Tun;
+        is_socket && error.raw_os_error() == Some(libc::ENETDOWN) && self.name().is_ok()
     }
 
     fn refreshed_link(&self) -> Link {
@@ -207,7 +278,12 @@ impl TunFd {
         let mtu = sys::interface_mtu(self.control.as_fd(), &name)?;
         let flags = sys::interface_flags(self.control.as_fd(), &name)?;
         let mtu = usize::try_from(mtu).map_err(io::Error::other)?;
-        Ok(Link { mtu, up: flags & libc::IFF_UP != 0, asked_at: None })
+        // A TUN link carries as long as it is up; any other may have no cable.
+        let wanted = match self.attachment {
+            Attachment::Tun => libc::IFF_UP,
+            Attachment::Socket(_) => libc::IFF_UP | libc::IFF_RUNNING,
+        };
+        Ok(Link { mtu, up: flags & wanted == wanted, asked_at: None })
     }
 }
 
@@ -226,9 +302,21 @@ impl fmt::Debug for TunFd {
 ///
 /// A deleted TUN interface shows as EPOLLERR alone, which wakes neither a task that waits to read nor one that
 /// waits to write; only a task that asks for errors.
-async fn hangup(fd: Arc<AsyncFd<File>>) {
+///
+/// A packet socket shows an interface that is taken down the same way, and goes on once it is up again.
+async fn hangup(fd: Arc<AsyncFd<File>>, attachment: Attachment, control: Arc<OwnedFd>) {
     // An error here means that the runtime is shutting down: the device is of no use any more either.
-    let _ = fd.ready(Interest::ERROR).await;
+    while let Ok(mut guard) = fd.ready(Interest::ERROR).await {
+        let Attachment::Socket(index) = attachment else { return };
+        if sys::interface_name(control.as_fd(), index).is_err() {
+            return;
+        }
+        // The error is fetched, or it would show again at once.
+        if sys::packet::take_error(fd.get_ref().as_fd()).is_err() {
+            return;
+        }
+        guard.clear_ready();
+    }
 }
 
 /// What every call on a detached descriptor gives.

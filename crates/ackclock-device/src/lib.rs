@@ -1,9 +1,10 @@
 //! Network devices: where packets come from and go to.
 //!
-//! A [`Device`] is a TUN interface ([`open`]), an address of this host ([`RawDevice`]), a capture file ([`Replay`]), one
-//! end of an in-memory pair ([`memory::pair`]), one of these inside a wrapper ([`impair::Impaired`],
-//! [`capture::Captured`]), or a type of the user's own. [`configure`] gives the kernel's end of a TUN interface its
-//! addresses and routes.
+//! A [`Device`] is a TUN interface ([`open`]), a TAP interface or a packet socket under a link layer
+//! ([`EthernetOptions`]), an address of this host ([`RawDevice`]), a capture file ([`Replay`]), one end of an in-memory
+//! pair ([`memory::pair`]), one of these inside a wrapper ([`impair::Impaired`], [`capture::Captured`]), or a type of the
+//! user's own. A device for Ethernet frames is a [`FrameDevice`], and [`EthernetDevice`] makes a [`Device`] of it.
+//! [`configure`] gives the kernel's end of a TUN or TAP interface its addresses and routes.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors that
 //! change their owner.
@@ -15,17 +16,23 @@ mod batch;
 pub mod capture;
 pub mod configure;
 mod error;
+pub mod ethernet;
 mod fd;
+mod frame;
+mod framing;
 mod holder;
 pub mod impair;
 pub mod memory;
 pub mod netns;
 mod offload;
 mod open;
+pub mod packet;
 mod raw;
 pub mod recording;
 mod replay;
+mod status;
 mod sys;
+mod tap;
 mod tun;
 mod vnet;
 
@@ -35,12 +42,17 @@ use std::task::{Context, Poll};
 
 use ackclock_wire::TxPacket;
 
+pub use ackclock_link as link;
 pub use batch::ReceiveBatch;
 pub use error::{NAME_MAX, OpenError, explain};
+pub use ethernet::{EthernetDevice, EthernetOptions, LinkHandle};
+pub use frame::FrameDevice;
 pub use offload::OffloadDevice;
 pub use open::{OffloadMode, open};
+pub use packet::{PacketDevice, PacketOptions};
 pub use raw::{Ports, RawConfig, RawDevice, RawError, reset_command};
 pub use replay::{Pace, Replay, ReplayConfig};
+pub use tap::TapDevice;
 pub use tun::TunDevice;
 
 /// What a device speaks at its lowest layer.

@@ -12,7 +12,7 @@ use ackclock_wire::{TxPacket, gso};
 use libc::c_short;
 
 use crate::error::{TUN_PATH, check_name};
-use crate::fd::{ReadStep, TunFd};
+use crate::fd::{Attachment, ReadStep, TunFd};
 use crate::vnet::{self, VnetHeader};
 use crate::{Capabilities, Counters, Device, OpenError, ReceiveBatch, sys};
 
@@ -32,26 +32,8 @@ impl OffloadDevice {
     /// # Panics
     /// When the tokio runtime of the caller has no I/O driver.
     pub fn open(name: &str) -> Result<Self, OpenError> {
-        check_name(name)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(TUN_PATH)
-            .map_err(|error| OpenError::from_io(name, error))?;
-        let unsupported = |what: &str, error: &io::Error| OpenError::OffloadUnsupported {
-            name: name.to_owned(),
-            reason: format!("{what}: {error}"),
-        };
-        let features = sys::tun_features(file.as_fd()).map_err(|e| unsupported("TUNGETFEATURES", &e))?;
-        if features & libc::IFF_VNET_HDR == 0 {
-            let error = io::Error::from(io::ErrorKind::Unsupported);
-            return Err(unsupported("the kernel's TUN driver has no IFF_VNET_HDR", &error));
-        }
-        sys::attach_interface(file.as_fd(), name, FLAGS).map_err(|error| OpenError::from_io(name, error))?;
-        sys::set_vnet_header_len(file.as_fd(), HEADER_LEN).map_err(|e| unsupported("TUNSETVNETHDRSZ", &e))?;
-        sys::set_offload(file.as_fd(), OFFLOADS).map_err(|e| unsupported("TUNSETOFFLOAD", &e))?;
-        Ok(Self { fd: TunFd::register(file, name)? })
+        let file = attach(name, libc::IFF_TUN)?;
+        Ok(Self { fd: TunFd::register(file, name, Attachment::Tun)? })
     }
 
     /// The interface's name.
@@ -105,6 +87,31 @@ impl Device for OffloadDevice {
     }
 }
 
+/// Attaches a descriptor of the TUN driver to the interface `name` of this kind (`IFF_TUN` or `IFF_TAP`), with offload.
+pub(crate) fn attach(name: &str, kind: libc::c_int) -> Result<File, OpenError> {
+    check_name(name)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(TUN_PATH)
+        .map_err(|error| OpenError::from_io(name, error))?;
+    let unsupported = |what: &str, error: &io::Error| OpenError::OffloadUnsupported {
+        name: name.to_owned(),
+        reason: format!("{what}: {error}"),
+    };
+    let features = sys::tun_features(file.as_fd()).map_err(|e| unsupported("TUNGETFEATURES", &e))?;
+    if features & libc::IFF_VNET_HDR == 0 {
+        let error = io::Error::from(io::ErrorKind::Unsupported);
+        return Err(unsupported("the kernel's TUN driver has no IFF_VNET_HDR", &error));
+    }
+    sys::attach_interface(file.as_fd(), name, kind as c_short | FLAGS)
+        .map_err(|error| OpenError::from_io(name, error))?;
+    sys::set_vnet_header_len(file.as_fd(), HEADER_LEN).map_err(|e| unsupported("TUNSETVNETHDRSZ", &e))?;
+    sys::set_offload(file.as_fd(), OFFLOADS).map_err(|e| unsupported("TUNSETOFFLOAD", &e))?;
+    Ok(file)
+}
+
 fn read_packet(mut file: &File, batch: &mut ReceiveBatch, counters: &mut Counters) -> io::Result<ReadStep> {
     let Some(slot) = batch.slot(ROOM) else { return Ok(ReadStep::Full) };
     let len = file.read(slot)?;
@@ -126,13 +133,13 @@ fn read_packet(mut file: &File, batch: &mut ReceiveBatch, counters: &mut Counter
     Ok(ReadStep::Added)
 }
 
-// All three fit the 16 bits of `ifr_flags`.
-const FLAGS: c_short = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short;
+// All fit the 16 bits of `ifr_flags`.
+const FLAGS: c_short = (libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short;
 const OFFLOADS: libc::c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 const HEADER_LEN: libc::c_int = vnet::LEN as libc::c_int;
 
 /// The largest packet that an IPv4 length field can name; Linux takes no larger one by default (`gso_max_size`).
-const GSO_MAX: usize = 65_535;
+pub(crate) const GSO_MAX: usize = 65_535;
 
 /// The virtio-net header, the largest IPv6 packet without jumbo option, and one byte that shows what is larger.
 const ROOM: usize = vnet::LEN + 40 + 65_535 + 1;

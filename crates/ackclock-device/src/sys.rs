@@ -2,6 +2,8 @@
 //!
 //! Source: Linux `Documentation/networking/tuntap.rst`, `include/uapi/linux/if_tun.h`, netdevice(7).
 
+pub(crate) mod packet;
+
 use std::fs::File;
 use std::io;
 use std::mem;
@@ -21,8 +23,7 @@ pub(crate) fn attach_interface(fd: BorrowedFd<'_>, name: &str, flags: c_short) -
 pub(crate) fn attached_name(fd: BorrowedFd<'_>) -> io::Result<String> {
     let mut request = interface_request("");
     ioctl_interface(fd, libc::TUNGETIFF, &mut request)?;
-    let name = request.ifr_name.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
-    String::from_utf8(name).map_err(|_| io::ErrorKind::InvalidData.into())
+    name_of(&request)
 }
 
 /// The TUN features that the kernel knows (`IFF_VNET_HDR` and others).
@@ -105,6 +106,24 @@ pub(crate) fn interface_index(socket: BorrowedFd<'_>, name: &str) -> io::Result<
     Ok(unsafe { request.ifr_ifru.ifru_ifindex })
 }
 
+/// The name of the interface of this number; `ENODEV` once it is deleted.
+pub(crate) fn interface_name(socket: BorrowedFd<'_>, index: c_int) -> io::Result<String> {
+    let mut request = interface_request("");
+    request.ifr_ifru.ifru_ifindex = index;
+    ioctl_interface(socket, SIOCGIFNAME, &mut request)?;
+    name_of(&request)
+}
+
+/// The hardware type (`ARPHRD_*`) and the first six octets of the hardware address of the interface `name`.
+pub(crate) fn interface_hardware(socket: BorrowedFd<'_>, name: &str) -> io::Result<(u16, [u8; 6])> {
+    let mut request = interface_request(name);
+    ioctl_interface(socket, SIOCGIFHWADDR, &mut request)?;
+    // SAFETY: the ioctl succeeded, so the kernel has filled in this member of the union.
+    let hardware = unsafe { request.ifr_ifru.ifru_hwaddr };
+    let [a, b, c, d, e, f, ..] = hardware.sa_data.map(|octet| octet as u8);
+    Ok((hardware.sa_family, [a, b, c, d, e, f]))
+}
+
 /// Moves the process, or with namespaces of single threads the calling thread, into new namespaces (`CLONE_NEW*`).
 pub(crate) fn unshare(flags: c_int) -> io::Result<()> {
     // SAFETY: unshare(2) takes an integer and touches no memory of this process.
@@ -128,6 +147,11 @@ fn interface_request(name: &str) -> ifreq {
     request
 }
 
+fn name_of(request: &ifreq) -> io::Result<String> {
+    let name = request.ifr_name.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
+    String::from_utf8(name).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
 fn ioctl_interface(fd: BorrowedFd<'_>, number: Ioctl, request: &mut ifreq) -> io::Result<()> {
     // SAFETY: every request number passed to this function reads and writes at most one `ifreq`.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), number, std::ptr::from_mut(request)) })
@@ -146,6 +170,8 @@ fn check(result: c_int) -> io::Result<()> {
 }
 
 // netdevice(7); libc declares these as `unsigned long` whatever type the C library's ioctl takes.
+const SIOCGIFNAME: Ioctl = 0x8910;
 const SIOCGIFFLAGS: Ioctl = 0x8913;
 const SIOCGIFMTU: Ioctl = 0x8921;
+const SIOCGIFHWADDR: Ioctl = 0x8927;
 const SIOCGIFINDEX: Ioctl = 0x8933;

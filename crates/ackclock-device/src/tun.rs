@@ -9,7 +9,7 @@ use ackclock_wire::{RxMeta, TxPacket, gso};
 use tun_tap::{Iface, Mode};
 
 use crate::error::check_name;
-use crate::fd::{ReadStep, TunFd};
+use crate::fd::{Attachment, ReadStep, TunFd};
 use crate::{Capabilities, Counters, Device, OpenError, ReceiveBatch, sys};
 
 /// A TUN device without offload.
@@ -37,7 +37,7 @@ impl TunDevice {
         sys::set_offload(fd.as_fd(), 0)
             .and_then(|()| sys::set_nonblocking(fd.as_fd()))
             .map_err(|source| OpenError::Other { name: name.to_owned(), source })?;
-        Ok(Self { fd: TunFd::register(File::from(fd), name)? })
+        Ok(Self { fd: TunFd::register(File::from(fd), name, Attachment::Tun)? })
     }
 
     /// The interface's name.

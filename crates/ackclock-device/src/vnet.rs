@@ -89,6 +89,21 @@ impl VnetHeader {
         }
     }
 
+    /// The header of a frame whose packet, `link_len` bytes further on, this one describes.
+    pub(crate) fn behind_link_header(self, link_len: u16) -> Self {
+        if self.flags & FLAG_NEEDS_CSUM == 0 {
+            return self;
+        }
+        let (hdr_len, csum_start) = (self.hdr_len + link_len, self.csum_start + link_len);
+        Self { hdr_len, csum_start, ..self }
+    }
+
+    /// What a frame's header says of the packet inside, which begins behind `link_len` bytes: the other way round.
+    pub(crate) fn inside_frame(self, link_len: u16) -> Self {
+        // What would start inside the link header cannot be this packet's checksum.
+        Self { csum_start: self.csum_start.checked_sub(link_len).unwrap_or(u16::MAX), ..self }
+    }
+
     pub(crate) fn to_bytes(self) -> [u8; LEN] {
         let mut bytes = [0; LEN];
         bytes[0] = self.flags;
@@ -235,6 +250,17 @@ mod tests {
         let longer = TxPacket { payload: [&[0; 1000], &[0; 1]], ..packet };
         let header = VnetHeader::describe(&longer).unwrap();
         assert_eq!((header.gso_type, header.gso_size, header.hdr_len), (GSO_TCPV4, 1000, 40));
+    }
+
+    #[test]
+    fn a_frame_has_its_checksum_further_on() {
+        let packet = received(FLAG_NEEDS_CSUM, GSO_TCPV4);
+        let frame = packet.behind_link_header(14);
+        assert_eq!((frame.csum_start, frame.hdr_len, frame.gso_size), (34, 54, 1448));
+        assert_eq!(frame.inside_frame(14).meta(&PACKET_V4), packet.meta(&PACKET_V4));
+        let inside_the_link_header = VnetHeader { csum_start: 13, ..frame }.inside_frame(14);
+        assert_eq!(inside_the_link_header.meta(&PACKET_V4), Err(RxMeta::default()));
+        assert_eq!(VnetHeader::default().behind_link_header(14), VnetHeader::default());
     }
 
     proptest! {

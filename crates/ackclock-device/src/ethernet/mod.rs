@@ -1,0 +1,295 @@
+//! A device for IP packets made of a device for frames and the link layer between them.
+//!
+//! Packets cross without a copy: a frame that is received becomes a packet where it lies, a packet that is sent goes out
+//! behind an Ethernet header, both with what is known for offload. Only a packet that has to wait for its neighbour's
+//! address is copied.
+
+mod handle;
+mod options;
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ackclock_link::{HEADER_LEN, Instant, Link, LinkConfig, MacAddr, Sending};
+use ackclock_wire::TxPacket;
+use tokio::time::Sleep;
+
+use crate::{Capabilities, Counters, Device, FrameDevice, Medium, ReceiveBatch};
+
+pub use handle::LinkHandle;
+pub use options::EthernetOptions;
+
+/// A device for IP packets on an Ethernet.
+///
+/// Made by [`EthernetOptions`], or by [`EthernetDevice::new`] of any [`FrameDevice`]. Nothing is sent until every
+/// configured address has been found to be free or another's, which [`EthernetDevice::ready`] waits for.
+///
+/// To be polled on a tokio runtime with its timer enabled.
+#[derive(Debug)]
+pub struct EthernetDevice<F> {
+    device: F,
+    shared: Arc<Mutex<Shared>>,
+    /// At most so many bytes go into one packet, whatever the interface allows.
+    mtu_max: Option<usize>,
+    /// Groups that the device receives, and the link's revision that they are of.
+    groups: Vec<MacAddr>,
+    groups_revision: Option<u64>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// When `timer` ends.
+    armed: Option<Instant>,
+    /// The task that receives, to be woken when a packet has brought about a timer, and who waits to send at first.
+    receiver: Waker,
+    sender: Option<Waker>,
+    /// Every configured address was found to be free or another's, once.
+    started: bool,
+    was_up: bool,
+    up_asked_at: Option<Instant>,
+    refused: u64,
+}
+
+/// What a device and its handles share.
+#[derive(Debug)]
+struct Shared {
+    link: Link,
+    epoch: tokio::time::Instant,
+}
+
+impl<F: FrameDevice> EthernetDevice<F> {
+    /// Puts a link of this configuration on `device`, which is to receive frames for its Ethernet address.
+    #[must_use]
+    pub fn new(device: F, config: LinkConfig) -> Self {
+        let shared = Shared { link: Link::new(config, Instant::ZERO), epoch: tokio::time::Instant::now() };
+        Self {
+            device,
+            shared: Arc::new(Mutex::new(shared)),
+            mtu_max: None,
+            groups: Vec::new(),
+            groups_revision: None,
+            timer: None,
+            armed: None,
+            receiver: Waker::noop().clone(),
+            sender: None,
+            started: false,
+            was_up: true,
+            up_asked_at: None,
+            refused: 0,
+        }
+    }
+
+    /// A handle to look at the link with while the device is in use.
+    #[must_use]
+    pub fn handle(&self) -> LinkHandle {
+        LinkHandle::new(Arc::clone(&self.shared))
+    }
+
+    /// The device for frames.
+    pub fn frame_device(&self) -> &F {
+        &self.device
+    }
+
+    /// Waits until every configured address is free to be used and, if routers are asked, until one has answered or all
+    /// questions are asked. IP packets that arrive meanwhile are dropped.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`] if another station has an address; the device is gone or broken.
+    pub async fn ready(&mut self) -> io::Result<()> {
+        let mut batch = ReceiveBatch::new(64, 0);
+        std::future::poll_fn(|cx| {
+            loop {
+                batch.clear();
+                let polled = self.poll_receive(cx, &mut batch);
+                let shared = lock(&self.shared);
+                // An address that a router's answer has brought is probed, too.
+                if self.started && !shared.link.is_searching() && shared.link.is_settled() {
+                    return Poll::Ready(Ok(()));
+                }
+                drop(shared);
+                match polled {
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        })
+        .await?;
+        self.handle().check_addresses()
+    }
+
+    /// What the timer says: time-outs that are due, and whether the interface came back.
+    fn turn(&mut self, now: Instant) -> io::Result<()> {
+        let due = |link: &Link| link.poll_timeout().is_some_and(|due| due <= now);
+        if self.up_asked_at.is_none_or(|at| now.saturating_since(at) >= UP_ASKED_EVERY) {
+            self.up_asked_at = Some(now);
+            let up = self.device.link_up();
+            if up && !self.was_up {
+                lock(&self.shared).link.link_restored(now);
+            }
+            self.was_up = up;
+        }
+        let mut shared = lock(&self.shared);
+        if due(&shared.link) {
+            shared.link.handle_timeout(now);
+        }
+        drop(shared);
+        self.flush()
+    }
+
+    /// Sends what the link has to send on its own account, and follows its groups.
+    fn flush(&mut self) -> io::Result<()> {
+        let mut shared = lock(&self.shared);
+        let link = &mut shared.link;
+        while let Some(frame) = link.poll_transmit() {
+            self.device.send(&frame.header, &frame.packet)?;
+        }
+        if !self.started && link.is_settled() {
+            self.started = true;
+            if let Some(sender) = self.sender.take() {
+                sender.wake();
+            }
+        }
+        if self.groups_revision != Some(link.groups_revision()) {
+            self.groups_revision = Some(link.groups_revision());
+            let wanted = link.groups();
+            for group in self.groups.iter().filter(|group| !wanted.contains(group)) {
+                self.device.listen(*group, false)?;
+            }
+            for group in wanted.iter().filter(|group| !self.groups.contains(group)) {
+                self.device.listen(*group, true)?;
+            }
+            self.groups = wanted;
+        }
+        Ok(())
+    }
+
+    /// Receives frames until some hold packets for the stack; `Pending` when nothing is left.
+    fn receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        for _ in 0..ROUNDS {
+            let first = batch.len();
+            match self.device.poll_receive(cx, batch) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Ok(0)),
+                Poll::Ready(Ok(_)) => {}
+                other => return other,
+            }
+            let mut shared = lock(&self.shared);
+            let now = shared.now();
+            let link = &mut shared.link;
+            batch.retain(first, |frame, _| link.handle_frame(now, frame).map(|_| HEADER_LEN..frame.len()));
+            drop(shared);
+            self.flush()?;
+            if batch.len() > first {
+                return Poll::Ready(Ok(batch.len() - first));
+            }
+        }
+        // Frames of others without end: the tasks beside this one have their turn.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Sets the timer to the link's next time-out; whether that has come.
+    fn arm(&mut self, cx: &mut Context<'_>) -> bool {
+        let shared = lock(&self.shared);
+        let (due, epoch) = (shared.link.poll_timeout(), shared.epoch);
+        drop(shared);
+        self.armed = due;
+        let Some(due) = due else { return false };
+        let deadline = epoch + Duration::from_nanos(due.as_nanos());
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
+        }
+        timer.as_mut().poll(cx).is_ready()
+    }
+
+    /// Has the receiving task set its timer if the link wants to be woken earlier than that.
+    fn rouse(&self) {
+        let due = lock(&self.shared).link.poll_timeout();
+        if due.is_some_and(|due| self.armed.is_none_or(|armed| due < armed)) {
+            self.receiver.wake_by_ref();
+        }
+    }
+}
+
+impl<F: FrameDevice> Device for EthernetDevice<F> {
+    fn capabilities(&self) -> Capabilities {
+        let of_frames = self.device.capabilities();
+        let told = [self.mtu_max, lock(&self.shared).link.mtu()];
+        let mtu = told.into_iter().flatten().fold(of_frames.mtu, usize::min);
+        // What is cut by the device may be larger than the MTU; what is not must fit it.
+        let gso = |max: usize| if max > of_frames.mtu { max } else { mtu };
+        Capabilities {
+            medium: Medium::Ip,
+            mtu,
+            gso_max_v4: gso(of_frames.gso_max_v4),
+            gso_max_v6: gso(of_frames.gso_max_v6),
+            ..of_frames
+        }
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        self.receiver.clone_from(cx.waker());
+        loop {
+            let now = lock(&self.shared).now();
+            self.turn(now)?;
+            if let Poll::Ready(received) = self.receive(cx, batch) {
+                return Poll::Ready(received);
+            }
+            if !self.arm(cx) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.started {
+            self.sender = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        self.device.poll_send_ready(cx)
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        let mut shared = lock(&self.shared);
+        let now = shared.now();
+        let sending = shared.link.send_packet(now, packet, None);
+        drop(shared);
+        match sending {
+            Sending::Frame(header) => self.device.send(&header, packet)?,
+            Sending::Waiting => self.flush()?,
+            Sending::Refused(_) => self.refused += 1,
+        }
+        self.rouse();
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        let counters = self.device.counters();
+        Counters { send_refused: counters.send_refused + self.refused, ..counters }
+    }
+
+    fn link_up(&self) -> bool {
+        self.device.link_up()
+    }
+}
+
+impl Shared {
+    fn now(&self) -> Instant {
+        Instant::ZERO + self.epoch.elapsed()
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    // A link is whole between any two statements that can panic.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Batches without a packet for the stack before other tasks have their turn.
+const ROUNDS: usize = 16;
+
+/// How often the device is asked whether its link is up.
+const UP_ASKED_EVERY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! Devices that carry Ethernet frames.
+
+use std::fmt;
+use std::io;
+use std::task::{Context, Poll};
+
+use ackclock_link::{HEADER_LEN, MacAddr};
+use ackclock_wire::TxPacket;
+
+use crate::{Capabilities, Counters, ReceiveBatch};
+
+/// A device for Ethernet frames. [`EthernetDevice`](crate::EthernetDevice) makes a [`Device`](crate::Device) of it.
+///
+/// The rules are those of [`Device`](crate::Device): the same caller, the same fatal errors.
+pub trait FrameDevice: fmt::Debug + Send {
+    /// What the device can do: its medium is [`Medium::Link`](crate::Medium::Link), its sizes are those of IP packets.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Receives frames into `batch`, with what is known of the packets inside them.
+    ///
+    /// # Errors
+    /// The device is gone or broken.
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>>;
+
+    /// Ready when [`FrameDevice::send`] would take a frame at once.
+    ///
+    /// # Errors
+    /// The device is gone or broken.
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Sends `packet` behind the Ethernet header `header`; without room for it, drops and counts it.
+    ///
+    /// # Errors
+    /// The device is gone or broken.
+    fn send(&mut self, header: &[u8; HEADER_LEN], packet: &TxPacket<'_>) -> io::Result<()>;
+
+    /// Has the device receive frames for the group `group`, or not any more. Devices that receive them all do nothing.
+    ///
+    /// # Errors
+    /// The device cannot.
+    fn listen(&mut self, group: MacAddr, on: bool) -> io::Result<()> {
+        let _ = (group, on);
+        Ok(())
+    }
+
+    /// What the device has done so far.
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+
+    /// Whether the link is up.
+    fn link_up(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,123 @@
+//! A TAP device: the Ethernet interface of the TUN driver, by the `tun-tap` crate or, with a virtio-net header, for
+//! 64 KB packets and unfinished checksums.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::task::{Context, Poll};
+
+use ackclock_link::{HEADER_LEN, MacAddr};
+use ackclock_wire::TxPacket;
+use tun_tap::{Iface, Mode};
+
+use crate::error::check_name;
+use crate::fd::{Attachment, ReadStep, TunFd};
+use crate::framing::{self, Framing};
+use crate::{Capabilities, Counters, FrameDevice, OffloadMode, OpenError, ReceiveBatch, offload, sys};
+
+/// A TAP device. The kernel has an Ethernet interface at its other end, with addresses of its own.
+#[derive(Debug)]
+pub struct TapDevice {
+    fd: TunFd,
+    framing: Framing,
+    kernel_mac: MacAddr,
+}
+
+impl TapDevice {
+    /// Attaches to the interface `name`, which is made if it does not exist and then lives as long as the device.
+    ///
+    /// With [`OffloadMode::Auto`], a kernel that cannot offload gets a plain device, and the second value says why.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    ///
+    /// # Panics
+    /// When the tokio runtime of the caller has no I/O driver.
+    pub fn open(name: &str, mode: OffloadMode) -> Result<(Self, Option<String>), OpenError> {
+        check_name(name)?;
+        if mode == OffloadMode::Off {
+            return Ok((Self::plain(name)?, None));
+        }
+        match offload::attach(name, libc::IFF_TAP) {
+            Ok(file) => Ok((Self::register(file, name, Framing::Vnet)?, None)),
+            Err(OpenError::OffloadUnsupported { reason, .. }) if mode == OffloadMode::Auto => {
+                Ok((Self::plain(name)?, Some(reason)))
+            }
+            Err(error) => Err(error.of_tap()),
+        }
+    }
+
+    /// The interface's name.
+    ///
+    /// # Errors
+    /// The interface was deleted.
+    pub fn name(&self) -> io::Result<String> {
+        self.fd.name()
+    }
+
+    /// The Ethernet address of the kernel's end.
+    #[must_use]
+    pub fn kernel_mac(&self) -> MacAddr {
+        self.kernel_mac
+    }
+
+    /// An address for this end, which is another than the kernel's, and the same each time for the same interface.
+    #[must_use]
+    pub fn own_mac(&self) -> MacAddr {
+        let mut hasher = DefaultHasher::new();
+        (self.kernel_mac, "tap").hash(&mut hasher);
+        MacAddr::local(hasher.finish())
+    }
+
+    fn plain(name: &str) -> Result<Self, OpenError> {
+        let interface = Iface::without_packet_info(name, Mode::Tap)
+            .map_err(|error| OpenError::from_io(name, error).of_tap())?;
+        // SAFETY: `into_raw_fd` gives up the only ownership of an open descriptor.
+        let fd = unsafe { OwnedFd::from_raw_fd(interface.into_raw_fd()) };
+        // As for a TUN device: a persistent interface keeps the offload of an earlier process.
+        sys::set_offload(fd.as_fd(), 0)
+            .and_then(|()| sys::set_nonblocking(fd.as_fd()))
+            .map_err(|source| OpenError::Other { name: name.to_owned(), source })?;
+        Self::register(File::from(fd), name, Framing::Plain)
+    }
+
+    fn register(file: File, name: &str, framing: Framing) -> Result<Self, OpenError> {
+        let other = |source| OpenError::Other { name: name.to_owned(), source };
+        let control = sys::control_socket().map_err(other)?;
+        let (_, mac) = sys::interface_hardware(control.as_fd(), name).map_err(other)?;
+        let fd = TunFd::register(file, name, Attachment::Tun)?;
+        Ok(Self { fd, framing, kernel_mac: MacAddr::new(mac) })
+    }
+}
+
+impl FrameDevice for TapDevice {
+    fn capabilities(&self) -> Capabilities {
+        self.framing.capabilities(self.fd.mtu())
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        let framing = self.framing;
+        self.fd.poll_receive(cx, |mut file, counters| {
+            let Some(slot) = batch.slot(framing::ROOM) else { return Ok(ReadStep::Full) };
+            let len = file.read(slot)?;
+            Ok(framing.take(len, framing::ROOM, None, batch, counters))
+        })
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.fd.poll_send_ready(cx)
+    }
+
+    fn send(&mut self, header: &[u8; HEADER_LEN], packet: &TxPacket<'_>) -> io::Result<()> {
+        self.framing.send(&mut self.fd, header, packet)
+    }
+
+    fn counters(&self) -> Counters {
+        self.fd.counters
+    }
+
+    fn link_up(&self) -> bool {
+        self.fd.link_up()
+    }
+}

@@ -1,0 +1,52 @@
+//! Ethernet under a stack that knows IP packets: frames, ARP, IPv6 neighbour discovery.
+//!
+//! A [`Link`] is a state machine without I/O. Whoever holds it gives it frames ([`Link::handle_frame`]), packets to
+//! send ([`Link::send_packet`]) and the time ([`Link::handle_timeout`]), sends what it has to send
+//! ([`Link::poll_transmit`]), and comes back when it wants to be woken ([`Link::poll_timeout`]). The same inputs give
+//! the same frames.
+//!
+//! What it does:
+//! - resolves the next hop of a packet by ARP (RFC 826) or neighbour solicitation (RFC 4861 §7.2), keeps the answers in a
+//!   table with the states of RFC 4861 §7.3.2 for both families, and checks that neighbours in use still answer;
+//! - answers such questions for its own addresses;
+//! - claims its addresses: probes for duplicates (RFC 5227 §2.1, RFC 4862 §5.4), announces them, and defends them;
+//! - listens to routers: default route, on-link prefixes, MTU, and addresses made from prefixes (RFC 4862 §5.5).
+//!
+//! Every table and queue has a named limit in [`Limits`], a default and a stated behaviour when full. What is dropped is
+//! counted in [`LinkCounters`].
+//!
+//! Deliberately absent: VLAN tags (a tagged frame is dropped and counted), redirects (RFC 4861 §8; ignored and counted,
+//! since a forged one would divert a connection), acting as a router or as a proxy, DHCP, and reports of multicast
+//! membership (MLD).
+//!
+//! Sources: RFC 5227 §2.4 and RFC 4861 §7.1.1 were read in their text; the other sections cited in this crate are cited
+//! without the text at hand ("not read").
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+#![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]
+
+mod address;
+mod arp;
+mod config;
+mod counters;
+mod frame;
+mod hold;
+mod link;
+mod mac;
+mod nd;
+mod neighbours;
+mod prefix;
+mod random;
+mod routers;
+
+pub use ackclock_control::time::Instant;
+
+pub use address::{AddressInfo, AddressState};
+pub use config::{Detection, Limits, LinkConfig, Timing};
+pub use counters::LinkCounters;
+pub use frame::HEADER_LEN;
+pub use link::{Link, Refusal, Sending, Transmit};
+pub use mac::{MacAddr, MacError};
+pub use neighbours::{NeighbourInfo, NeighbourState};
+pub use prefix::Prefix;

@@ -1,0 +1,336 @@
+//! The link: what its tables say, put together into frames.
+
+mod input;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ackclock_wire::TxPacket;
+use etherparse::EtherType;
+
+use crate::address::{AddressInfo, Addresses, Claim};
+use crate::arp::Arp;
+use crate::frame::{self, HEADER_LEN};
+use crate::hold::HeldPacket;
+use crate::mac::solicited_node;
+use crate::neighbours::{NeighbourInfo, Neighbours, Question};
+use crate::random::Random;
+use crate::routers::Routers;
+use crate::{Instant, LinkConfig, LinkCounters, MacAddr, nd};
+
+/// One station on an Ethernet.
+///
+/// After each call that takes the time, [`Link::poll_transmit`] gives what is to be sent because of it, and
+/// [`Link::poll_timeout`] when [`Link::handle_timeout`] is to be called next.
+///
+/// ```
+/// use ackclock_link::{Detection, Instant, Link, LinkConfig, MacAddr, Prefix};
+/// let mut config = LinkConfig::new(MacAddr::local(1));
+/// config.addresses = vec![Prefix::new("10.9.0.2".parse()?, 24)];
+/// config.detection = Detection::Announce;
+/// let mut link = Link::new(config, Instant::ZERO);
+/// link.handle_timeout(Instant::ZERO);
+/// let announcement = link.poll_transmit().expect("a gratuitous ARP");
+/// assert_eq!(announcement.header[12..], [0x08, 0x06]);
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Debug)]
+pub struct Link {
+    mac: MacAddr,
+    any_station: bool,
+    autoconfigure: bool,
+    neighbours: Neighbours,
+    addresses: Addresses,
+    routers: Routers,
+    random: Random,
+    messages: VecDeque<Message>,
+    messages_max: usize,
+    /// What [`Link::poll_transmit`] lends out.
+    sending: Option<HeldPacket>,
+    counters: LinkCounters,
+}
+
+/// What came of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// It is to be sent behind this header.
+    Frame([u8; HEADER_LEN]),
+    /// It was copied and comes out of [`Link::poll_transmit`] once its next hop is known.
+    Waiting,
+    /// It was dropped and counted.
+    Refused(Refusal),
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It does not begin with an IPv4 or IPv6 header.
+    NotIp,
+    /// Its destination is not on the link, and there is no router.
+    NoRoute,
+    /// Its source is an own address that is not in use: still probed, or another host's.
+    SourceNotUsable,
+}
+
+/// A frame to send: the header, and behind it a message of the link's or a packet that waited.
+#[derive(Clone, Copy, Debug)]
+pub struct Transmit<'a> {
+    /// The Ethernet header.
+    pub header: [u8; HEADER_LEN],
+    /// What follows it, with what is known for offload.
+    pub packet: TxPacket<'a>,
+}
+
+/// A message of the link's own.
+#[derive(Debug)]
+struct Message {
+    dst: MacAddr,
+    ether_type: EtherType,
+    bytes: Vec<u8>,
+}
+
+impl Link {
+    /// A link that comes up at `now`.
+    #[must_use]
+    pub fn new(config: LinkConfig, now: Instant) -> Self {
+        let mut random = Random::new(config.seed);
+        Self {
+            mac: config.mac,
+            any_station: config.any_station,
+            autoconfigure: config.autoconfigure,
+            neighbours: Neighbours::new(config.limits, config.timing, &mut random),
+            addresses: Addresses::new(&config, now, &mut random),
+            routers: Routers::new(&config, now, &mut random),
+            random,
+            messages: VecDeque::new(),
+            messages_max: config.limits.messages_max,
+            sending: None,
+            counters: LinkCounters::default(),
+        }
+    }
+
+    /// A packet is to be sent, to `next_hop` or, without one, to where the link's own routes say.
+    pub fn send_packet(&mut self, now: Instant, packet: &TxPacket<'_>, next_hop: Option<IpAddr>) -> Sending {
+        let Some((src, dst)) = addresses_of(packet.header) else { return Sending::Refused(Refusal::NotIp) };
+        if self.addresses.is_own(src) && !self.addresses.is_usable(src) {
+            self.counters.source_not_usable += 1;
+            return Sending::Refused(Refusal::SourceNotUsable);
+        }
+        let ether_type = if dst.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
+        if let Some(group) = self.group(dst) {
+            return Sending::Frame(frame::header(group, self.mac, ether_type));
+        }
+        let Some(next_hop) = next_hop.or_else(|| self.next_hop(dst)) else {
+            self.counters.no_route += 1;
+            return Sending::Refused(Refusal::NoRoute);
+        };
+        match self.neighbours.resolve(now, next_hop) {
+            Some(mac) => Sending::Frame(frame::header(mac, self.mac, ether_type)),
+            None => {
+                let held = HeldPacket::copy(packet);
+                self.neighbours.hold(now, next_hop, held, &mut self.counters);
+                self.collect();
+                Sending::Waiting
+            }
+        }
+    }
+
+    /// The neighbour that a packet to `dst` goes to first: itself on the link, else a router.
+    #[must_use]
+    pub fn next_hop(&self, dst: IpAddr) -> Option<IpAddr> {
+        if self.addresses.is_on_link(dst) || self.routers.is_on_link(dst) {
+            return Some(dst);
+        }
+        self.routers.default_for(dst)
+    }
+
+    /// The next frame to send on its own account.
+    pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
+        let (dst, ether_type, held) = match self.messages.pop_front() {
+            Some(Message { dst, ether_type, bytes }) => (dst, ether_type, HeldPacket::message(bytes)),
+            None => {
+                let (mac, packet) = self.neighbours.poll_ready()?;
+                (mac, if packet.is_v4() { EtherType::IPV4 } else { EtherType::IPV6 }, packet)
+            }
+        };
+        let header = frame::header(dst, self.mac, ether_type);
+        let packet = self.sending.insert(held).packet();
+        Some(Transmit { header, packet })
+    }
+
+    /// When [`Link::handle_timeout`] is to be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let due =
+            [self.neighbours.poll_timeout(), self.addresses.poll_timeout(), self.routers.poll_timeout()];
+        due.into_iter().flatten().min()
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for failed in self.neighbours.handle_timeout(now, &mut self.counters) {
+            self.routers.failed(failed);
+        }
+        self.addresses.handle_timeout(now, &mut self.random);
+        if self.routers.handle_timeout(now) {
+            // RFC 4861 §4.1: from an own address, or from nowhere while there is none.
+            let source = self.addresses.source_for(nd::ALL_NODES.into());
+            let src = if let Some(IpAddr::V6(src)) = source { src } else { Ipv6Addr::UNSPECIFIED };
+            let bytes = nd::solicit_routers(src, self.mac);
+            self.say(MacAddr::of_group(nd::ALL_ROUTERS.into()), EtherType::IPV6, bytes);
+        }
+        self.collect();
+    }
+
+    /// The device's link was down and is up again: what was known is checked, and the addresses are announced.
+    pub fn link_restored(&mut self, now: Instant) {
+        self.neighbours.doubt(now);
+        self.addresses.announce(now);
+        self.routers.ask_again(now, self.autoconfigure);
+    }
+
+    /// The Ethernet address.
+    #[must_use]
+    pub fn mac(&self) -> MacAddr {
+        self.mac
+    }
+
+    /// The groups whose frames the device has to receive besides those for all; another list once
+    /// [`Link::groups_revision`] has changed.
+    #[must_use]
+    pub fn groups(&self) -> Vec<MacAddr> {
+        let mut groups: Vec<_> =
+            self.addresses.v6().map(|a| MacAddr::of_group(solicited_node(a).into())).collect();
+        if !groups.is_empty() {
+            groups.push(MacAddr::of_group(nd::ALL_NODES.into()));
+        }
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    /// Counts changes of the own addresses.
+    #[must_use]
+    pub fn groups_revision(&self) -> u64 {
+        self.addresses.revision()
+    }
+
+    /// Largest IP packet that routers say fits the link, in bytes; `None`: they say nothing.
+    #[must_use]
+    pub fn mtu(&self) -> Option<usize> {
+        self.routers.mtu()
+    }
+
+    /// Whether every own address is in use or known to be another's.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.addresses.is_settled()
+    }
+
+    /// Whether routers are asked for and none has answered yet.
+    #[must_use]
+    pub fn is_searching(&self) -> bool {
+        self.routers.is_searching()
+    }
+
+    /// The own addresses.
+    pub fn addresses(&self, now: Instant) -> impl Iterator<Item = AddressInfo> + '_ {
+        self.addresses.infos(now)
+    }
+
+    /// The neighbours, in the order of their addresses.
+    pub fn neighbours(&self) -> impl Iterator<Item = NeighbourInfo> + '_ {
+        self.neighbours.infos()
+    }
+
+    /// What has been done and dropped.
+    #[must_use]
+    pub fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+
+    /// The Ethernet group that a packet to `dst` goes to, if that is not one host.
+    fn group(&self, dst: IpAddr) -> Option<MacAddr> {
+        if dst.is_multicast() {
+            return Some(MacAddr::of_group(dst));
+        }
+        let all = dst == IpAddr::V4(Ipv4Addr::BROADCAST) || self.addresses.is_broadcast(dst);
+        all.then_some(MacAddr::BROADCAST)
+    }
+
+    /// Makes messages of what the tables want to say.
+    fn collect(&mut self) {
+        while let Some(claim) = self.addresses.poll_claim() {
+            self.claim(claim);
+        }
+        while let Some(question) = self.neighbours.poll_question() {
+            self.ask(question);
+        }
+    }
+
+    fn claim(&mut self, claim: Claim) {
+        let mac = self.mac;
+        match claim {
+            // RFC 5227 §1.1: a probe is a request from nowhere; an announcement has the address twice.
+            Claim::Probe(IpAddr::V4(addr)) => {
+                self.arp_request(MacAddr::BROADCAST, Ipv4Addr::UNSPECIFIED, addr)
+            }
+            Claim::Announce(IpAddr::V4(addr)) => self.arp_request(MacAddr::BROADCAST, addr, addr),
+            Claim::Probe(IpAddr::V6(addr)) => {
+                let dst = solicited_node(addr);
+                let bytes = nd::solicit(Ipv6Addr::UNSPECIFIED, dst, addr, mac);
+                self.say(MacAddr::of_group(dst.into()), EtherType::IPV6, bytes);
+            }
+            Claim::Announce(IpAddr::V6(addr)) => {
+                let bytes = nd::advertise(nd::ALL_NODES, addr, mac, false);
+                self.say(MacAddr::of_group(nd::ALL_NODES.into()), EtherType::IPV6, bytes);
+            }
+        }
+    }
+
+    /// Without an own address in use there is nobody to ask as, and the question is left out.
+    fn ask(&mut self, Question { target, to }: Question) {
+        match (self.addresses.source_for(target), target) {
+            (Some(IpAddr::V4(src)), IpAddr::V4(target)) => {
+                self.arp_request(to.unwrap_or(MacAddr::BROADCAST), src, target);
+            }
+            (Some(IpAddr::V6(src)), IpAddr::V6(target)) => {
+                let group = solicited_node(target);
+                let dst = if to.is_some() { target } else { group };
+                let bytes = nd::solicit(src, dst, target, self.mac);
+                self.say(to.unwrap_or(MacAddr::of_group(group.into())), EtherType::IPV6, bytes);
+            }
+            _ => {}
+        }
+    }
+
+    fn arp_request(&mut self, to: MacAddr, sender: Ipv4Addr, target: Ipv4Addr) {
+        let (is_reply, sender_mac, target_mac) = (false, self.mac, MacAddr::ZERO);
+        let arp = Arp { is_reply, sender_mac, sender, target_mac, target };
+        self.say(to, EtherType::ARP, arp.to_bytes().to_vec());
+    }
+
+    fn say(&mut self, dst: MacAddr, ether_type: EtherType, bytes: Vec<u8>) {
+        if self.messages.len() < self.messages_max {
+            self.messages.push_back(Message { dst, ether_type, bytes });
+        } else {
+            self.counters.messages_dropped += 1;
+        }
+    }
+}
+
+/// Source and destination of an IP packet whose header is as long as its version says.
+fn addresses_of(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    fn field<const N: usize>(packet: &[u8], at: usize) -> Option<[u8; N]> {
+        packet.get(at..)?.first_chunk().copied()
+    }
+    match packet.first()? >> 4 {
+        4 if packet.len() >= 20 => Some((field::<4>(packet, 12)?.into(), field::<4>(packet, 16)?.into())),
+        6 if packet.len() >= 40 => Some((field::<16>(packet, 8)?.into(), field::<16>(packet, 24)?.into())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! The states of a neighbour, each change at its time.
+
+use super::*;
+use NeighbourState::{Delay, Incomplete, Probe, Reachable, Stale};
+
+/// A rig whose answers hold for exactly 30 s, with a reachable neighbour of each family.
+fn reachable() -> Rig {
+    let mut rig = Rig::settled(|_| {});
+    for (own_addr, peer) in [(V4, PEER), (V6, PEER_V6)] {
+        assert_eq!(rig.send(own_addr, peer), Sending::Waiting);
+    }
+    rig.sent();
+    rig.arp(true, station(7), PEER, V4);
+    rig.nd(station(7), &nd::advertise(v6(V6), v6(PEER_V6), station(7), true));
+    assert_eq!(rig.sent().len(), 2);
+    for peer in [PEER, PEER_V6] {
+        assert_eq!(rig.neighbour(peer), Some((Some(station(7)), Reachable)));
+    }
+    rig
+}
+
+/// Runs until the neighbours of [`reachable`] are stale.
+fn stale() -> Rig {
+    let mut rig = reachable();
+    // RFC 4861 §6.3.2: between a half and one and a half times ReachableTime.
+    assert_eq!(rig.run(14 * SECOND), []);
+    assert_eq!(rig.neighbour(PEER).unwrap().1, Reachable);
+    assert_eq!(rig.run(32 * SECOND), []);
+    rig
+}
+
+#[test]
+fn unanswered_questions_are_asked_three_times_a_second_apart_and_then_given_up() {
+    for (src, dst) in [(V4, PEER), (V6, PEER_V6)] {
+        let mut rig = Rig::settled(|_| {});
+        rig.send(src, dst);
+        rig.send(src, dst);
+        assert_eq!(rig.sent().len(), 1, "one question for two packets");
+        let asked = rig.run(10 * SECOND);
+        assert_eq!(seconds(&asked), [1, 2], "{dst}");
+        assert_eq!(rig.neighbour(dst), None);
+        assert_eq!(rig.link.counters().unresolved, 2);
+        // And the next packet begins all over.
+        assert_eq!(rig.send(src, dst), Sending::Waiting);
+        assert_eq!(rig.sent().len(), 1);
+    }
+}
+
+#[test]
+fn a_solicitation_for_an_unknown_neighbour_goes_to_its_group_with_the_own_address() {
+    let mut rig = Rig::settled(|_| {});
+    rig.send(V6, PEER_V6);
+    let asked = rig.sent();
+    assert_eq!(asked[0].dst, "33:33:ff:00:00:07".parse().unwrap());
+    let expected = Nd::Solicitation { src: v6(V6), target: v6(PEER_V6), source_mac: Some(own()) };
+    assert_eq!(asked[0].nd(), expected);
+}
+
+#[test]
+fn a_neighbour_that_is_not_used_grows_stale_and_is_forgotten_without_a_question() {
+    let mut rig = stale();
+    for peer in [PEER, PEER_V6] {
+        assert_eq!(rig.neighbour(peer), Some((Some(station(7)), Stale)));
+    }
+    assert_eq!(rig.run(700 * SECOND), []);
+    assert_eq!((rig.neighbour(PEER), rig.neighbour(PEER_V6)), (None, None));
+}
+
+#[test]
+fn a_stale_neighbour_in_use_is_asked_itself_after_five_seconds() {
+    let mut rig = stale();
+    for (own_addr, peer) in [(V4, PEER), (V6, PEER_V6)] {
+        assert!(matches!(rig.send(own_addr, peer), Sending::Frame(_)));
+        assert_eq!(rig.neighbour(peer).unwrap().1, Delay);
+    }
+    let asked = rig.run(Duration::from_millis(5500));
+    assert_eq!(seconds(&asked), [5, 5]);
+    assert!(asked.iter().all(|(_, frame)| frame.dst == station(7)), "{asked:?}");
+    assert_eq!(rig.neighbour(PEER).unwrap().1, Probe);
+    // Packets go on meanwhile, and an answer ends the doubt.
+    assert!(matches!(rig.send(V4, PEER), Sending::Frame(_)));
+    rig.arp(true, station(7), PEER, V4);
+    rig.nd(station(7), &nd::advertise(v6(V6), v6(PEER_V6), station(7), true));
+    for peer in [PEER, PEER_V6] {
+        assert_eq!(rig.neighbour(peer).unwrap().1, Reachable);
+    }
+}
+
+#[test]
+fn a_neighbour_that_went_is_found_out_and_found_again_where_it_is() {
+    let mut rig = stale();
+    rig.send(V4, PEER);
+    // The check begins after 5 s, three questions to it follow, and then it is unknown.
+    assert_eq!(seconds(&rig.run(20 * SECOND)), [5, 6, 7]);
+    assert_eq!(rig.neighbour(PEER), None);
+    assert_eq!(rig.send(V4, PEER), Sending::Waiting);
+    assert_eq!(rig.sent()[0].dst, MacAddr::BROADCAST);
+    rig.arp(true, station(8), PEER, V4);
+    assert_eq!(rig.sent()[0].dst, station(8));
+    assert_eq!(rig.neighbour(PEER), Some((Some(station(8)), Reachable)));
+}
+
+#[test]
+fn an_advertisement_changes_a_neighbour_as_rfc_4861_says() {
+    // RFC 4861 §7.2.5 and appendix C: state before, flags, whether the address told is another, state and address after.
+    let (same, other) = (station(7), station(8));
+    let cases = [
+        (Reachable, false, false, same, Reachable, same),
+        (Reachable, false, false, other, Stale, same),
+        (Reachable, true, false, other, Stale, same),
+        (Reachable, false, true, other, Stale, other),
+        (Reachable, true, true, other, Reachable, other),
+        (Stale, false, false, other, Stale, same),
+        (Stale, false, true, same, Stale, same),
+        (Stale, true, true, same, Reachable, same),
+        (Stale, true, false, same, Reachable, same),
+        (Stale, false, true, other, Stale, other),
+        (Incomplete, false, false, same, Delay, same),
+        (Incomplete, true, true, same, Reachable, same),
+    ];
+    for case @ (before, solicited, overrides, told, state, mac) in cases {
+        let mut rig = match before {
+            Reachable => reachable(),
+            Stale => stale(),
+            _ => {
+                let mut rig = Rig::settled(|_| {});
+                rig.send(V6, PEER_V6);
+                rig
+            }
+        };
+        let mut bytes = nd::advertise(v6(V6), v6(PEER_V6), told, solicited);
+        bytes[44] = (bytes[44] & 0x40) | if overrides { 0x20 } else { 0 };
+        bytes[42..44].fill(0);
+        let sum = ackclock_wire::checksum::pseudo_header(ip(PEER_V6), ip(V6), 58, bytes.len() - 40);
+        let checksum = sum.plus_bytes(&bytes[40..]).checksum().to_be_bytes();
+        bytes[42..44].copy_from_slice(&checksum);
+        rig.nd(told, &bytes);
+        assert_eq!(rig.neighbour(PEER_V6), Some((Some(mac), state)), "{case:?}");
+    }
+}
+
+#[test]
+fn an_advertisement_nobody_waits_for_makes_no_neighbour() {
+    let mut rig = Rig::settled(|_| {});
+    rig.nd(station(7), &nd::advertise(v6(V6), v6(PEER_V6), station(7), true));
+    assert_eq!(rig.neighbour(PEER_V6), None);
+}
+
+#[test]
+fn who_asks_for_this_host_is_answered_and_remembered_as_stale() {
+    let mut rig = Rig::settled(|_| {});
+    rig.arp(false, station(7), PEER, V4);
+    let answer = rig.sent();
+    assert_eq!((answer.len(), answer[0].dst), (1, station(7)));
+    let arp = answer[0].arp();
+    assert_eq!((arp.is_reply, arp.sender.to_string(), arp.sender_mac), (true, V4.into(), own()));
+
+    let question = nd::solicit(v6(PEER_V6), solicited_node(v6(V6)), v6(V6), station(7));
+    rig.nd(station(7), &question);
+    let answer = rig.sent();
+    assert_eq!((answer.len(), answer[0].dst), (1, station(7)));
+    let Nd::Advertisement(told) = answer[0].nd() else { panic!("{answer:?}") };
+    assert!(told.solicited && told.overrides && !told.is_router && told.target_mac == Some(own()));
+    for peer in [PEER, PEER_V6] {
+        assert_eq!(rig.neighbour(peer), Some((Some(station(7)), Stale)));
+    }
+}
+
+#[test]
+fn a_question_for_another_host_is_not_answered_and_makes_no_neighbour() {
+    let mut rig = Rig::settled(|_| {});
+    rig.arp(false, station(7), PEER, "10.9.0.8");
+    rig.nd(station(7), &nd::solicit(v6(PEER_V6), solicited_node(v6("fd09::8")), v6("fd09::8"), station(7)));
+    assert_eq!(rig.sent(), []);
+    assert_eq!(rig.link.neighbours().count(), 0);
+}
+
+#[test]
+fn a_neighbour_that_announces_another_address_is_believed_and_checked() {
+    // RFC 826 merges it; whether it holds shows when it is used.
+    let mut rig = reachable();
+    rig.arp(false, station(8), PEER, PEER);
+    assert_eq!(rig.neighbour(PEER), Some((Some(station(8)), Stale)));
+    rig.send(V4, PEER);
+    let asked = rig.run(6 * SECOND);
+    assert_eq!(asked[0].1.dst, station(8));
+}
+
+#[test]
+fn a_queue_that_is_full_drops_its_oldest_packet() {
+    let mut rig = Rig::settled(|config| config.limits.waiting_packets_max = 3);
+    for number in 0..5u8 {
+        let bytes = packet(V4, PEER, &[number]);
+        rig.link.send_packet(rig.now, &plain(&bytes), None);
+    }
+    assert_eq!(rig.link.counters().waiting_dropped, 2);
+    rig.sent();
+    rig.arp(true, station(7), PEER, V4);
+    let left: Vec<u8> = rig.sent().iter().map(|frame| frame.bytes[20]).collect();
+    assert_eq!(left, [2, 3, 4]);
+}
+
+#[test]
+fn waiting_packets_of_all_neighbours_share_a_bound_of_bytes() {
+    let mut rig = Rig::settled(|config| config.limits.waiting_bytes_max = 100);
+    let bytes = packet(V4, PEER, &[0; 20]);
+    let other = packet(V4, "10.9.0.8", &[0; 20]);
+    for _ in 0..3 {
+        rig.link.send_packet(rig.now, &plain(&bytes), None);
+    }
+    assert_eq!((rig.link.neighbours.waiting_bytes(), rig.link.counters().waiting_dropped), (80, 1));
+    rig.link.send_packet(rig.now, &plain(&other), None);
+    assert_eq!((rig.link.neighbours.waiting_bytes(), rig.link.counters().waiting_dropped), (80, 2));
+    rig.run(10 * SECOND);
+    assert_eq!(rig.link.neighbours.waiting_bytes(), 0);
+    assert_eq!(rig.link.counters().unresolved, 2);
+}
+
+#[test]
+fn a_link_that_comes_back_doubts_its_neighbours_and_announces_itself() {
+    let mut rig = Rig::settled(|config| config.timing.announcements = 0);
+    rig.send(V4, PEER);
+    rig.arp(true, station(7), PEER, V4);
+    rig.sent();
+    rig.link.link_restored(rig.now);
+    assert_eq!(rig.neighbour(PEER), Some((Some(station(7)), Stale)));
+
+    let mut rig = Rig::fresh(|config| config.detection = Detection::Announce);
+    rig.run(10 * SECOND);
+    rig.link.link_restored(rig.now);
+    let announced = rig.run(10 * SECOND);
+    // Two of the IPv4 address, two of each IPv6 address.
+    assert_eq!(seconds(&announced), [0, 0, 0, 2, 2, 2]);
+    assert!(announced[0].1.arp().sender == announced[0].1.arp().target);
+}

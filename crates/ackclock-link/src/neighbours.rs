@@ -1,0 +1,437 @@
+//! The neighbours: which Ethernet address belongs to an IP address, and how sure that is.
+//!
+//! RFC 4861 §7.3 describes the states for IPv6. IPv4 uses the same here: RFC 1122 §2.3.2.1 asks for a way to get rid of
+//! old entries and names a question to the neighbour itself as one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::hold::HeldPacket;
+use crate::nd::Advertisement;
+use crate::random::Random;
+use crate::{Instant, Limits, LinkCounters, MacAddr, Timing};
+
+/// How sure a neighbour's Ethernet address is (RFC 4861 §7.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeighbourState {
+    /// Asked for and not known yet; packets wait.
+    Incomplete,
+    /// An answer came lately.
+    Reachable,
+    /// Known, but not whether it still holds; the next packet starts the check.
+    Stale,
+    /// In use while something may yet prove that it holds.
+    Delay,
+    /// In use while the neighbour itself is asked.
+    Probe,
+}
+
+/// What is known of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourInfo {
+    /// Its address.
+    pub addr: IpAddr,
+    /// Its Ethernet address, once there was an answer.
+    pub mac: Option<MacAddr>,
+    /// How sure that is.
+    pub state: NeighbourState,
+    /// Packets that wait for it.
+    pub waiting: usize,
+}
+
+/// A question to be asked: to the neighbour itself, or to all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) target: IpAddr,
+    pub(crate) to: Option<MacAddr>,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Neighbours {
+    entries: BTreeMap<IpAddr, Entry>,
+    limits: Limits,
+    timing: Timing,
+    /// BaseReachableTime times its random factor.
+    reachable: Duration,
+    /// No entry is due earlier.
+    next_due: Option<Instant>,
+    waiting_bytes: usize,
+    questions: VecDeque<Question>,
+    /// Packets whose neighbour was found.
+    ready: VecDeque<(MacAddr, HeldPacket)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Zero while incomplete.
+    mac: MacAddr,
+    state: NeighbourState,
+    is_router: bool,
+    /// Questions asked in this state.
+    asked: u32,
+    due: Instant,
+    used_at: Instant,
+    waiting: VecDeque<HeldPacket>,
+}
+
+impl Neighbours {
+    pub(crate) fn new(limits: Limits, timing: Timing, random: &mut Random) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            reachable: random_reachable(timing.reachable, random),
+            limits,
+            timing,
+            next_due: None,
+            waiting_bytes: 0,
+            questions: VecDeque::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// The Ethernet address to send a packet to `addr` with; `None`: the packet has to wait ([`Neighbours::hold`]).
+    pub(crate) fn resolve(&mut self, now: Instant, addr: IpAddr) -> Option<MacAddr> {
+        let first_probe = now + self.timing.first_probe;
+        let entry = self.entries.get_mut(&addr)?;
+        entry.used_at = now;
+        match entry.state {
+            NeighbourState::Incomplete => None,
+            NeighbourState::Stale => {
+                // RFC 4861 §7.3.3: the first packet to a stale neighbour starts the delay.
+                entry.enter(NeighbourState::Delay, first_probe);
+                let mac = entry.mac;
+                self.schedule(first_probe);
+                Some(mac)
+            }
+            _ => Some(entry.mac),
+        }
+    }
+
+    /// Keeps a packet until `addr` is known, and asks for it if that has not been done.
+    pub(crate) fn hold(
+        &mut self,
+        now: Instant,
+        addr: IpAddr,
+        packet: HeldPacket,
+        counters: &mut LinkCounters,
+    ) {
+        if !self.entries.contains_key(&addr) {
+            self.make_room(counters);
+            let due = now + self.timing.retransmit;
+            self.insert(addr, Entry::new(MacAddr::ZERO, NeighbourState::Incomplete, now, due));
+            self.ask(addr);
+        }
+        let Some(entry) = self.entries.get_mut(&addr) else { return };
+        let over = |entry: &Entry, bytes: usize| {
+            entry.waiting.len() >= self.limits.waiting_packets_max
+                || bytes.saturating_add(packet.len()) > self.limits.waiting_bytes_max
+        };
+        // RFC 4861 §7.2.2: a queue that is full gives up its oldest packet.
+        while over(entry, self.waiting_bytes) {
+            let Some(oldest) = entry.waiting.pop_front() else { break };
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(oldest.len());
+            counters.waiting_dropped += 1;
+        }
+        if over(entry, self.waiting_bytes) {
+            counters.waiting_dropped += 1;
+            return;
+        }
+        self.waiting_bytes += packet.len();
+        entry.waiting.push_back(packet);
+    }
+
+    /// A neighbour spoke and told its address along the way (RFC 826; RFC 4861 §7.2.3, §6.3.4). A neighbour that was not
+    /// known is taken up if `create`.
+    pub(crate) fn learn(
+        &mut self,
+        now: Instant,
+        addr: IpAddr,
+        mac: MacAddr,
+        create: bool,
+        counters: &mut LinkCounters,
+    ) {
+        let stale_until = now + self.timing.forget;
+        let full = self.entries.len() >= self.limits.neighbours_max;
+        match self.entries.get_mut(&addr) {
+            Some(entry) if entry.mac == mac => {}
+            Some(entry) => {
+                entry.mac = mac;
+                entry.enter(NeighbourState::Stale, stale_until);
+                self.schedule(stale_until);
+                self.release(now, addr);
+            }
+            None if !create => {}
+            None if full => counters.table_full += 1,
+            None => self.insert(addr, Entry::new(mac, NeighbourState::Stale, now, stale_until)),
+        }
+    }
+
+    /// An ARP reply to this host. It proves something only if it was asked for; otherwise it is as good as a request.
+    pub(crate) fn answered(&mut self, now: Instant, addr: IpAddr, mac: MacAddr, counters: &mut LinkCounters) {
+        let asked = |entry: &Entry| matches!(entry.state, NeighbourState::Incomplete | NeighbourState::Probe);
+        if self.entries.get(&addr).is_some_and(asked) {
+            self.confirm(now, addr, mac);
+        } else {
+            self.learn(now, addr, mac, false, counters);
+        }
+    }
+
+    /// A neighbour advertisement (RFC 4861 §7.2.5). Whether the neighbour ceased to be a router.
+    pub(crate) fn advertised(&mut self, now: Instant, told: &Advertisement) -> bool {
+        let addr = IpAddr::V6(told.target);
+        let stale_until = now + self.timing.forget;
+        // Without an entry nothing is waiting, and none is made.
+        let Some(entry) = self.entries.get_mut(&addr) else { return false };
+        if entry.state == NeighbourState::Incomplete {
+            let Some(mac) = told.target_mac else { return false };
+            entry.is_router = told.is_router;
+            if told.solicited {
+                self.confirm(now, addr, mac);
+            } else {
+                entry.mac = mac;
+                entry.enter(NeighbourState::Stale, stale_until);
+                self.schedule(stale_until);
+                self.release(now, addr);
+            }
+            return false;
+        }
+        let changes = told.target_mac.is_some_and(|mac| mac != entry.mac);
+        if changes && !told.overrides {
+            // RFC 4861 §7.2.5 I: another address without the flag makes a reachable neighbour doubtful, no more.
+            if entry.state == NeighbourState::Reachable {
+                entry.enter(NeighbourState::Stale, stale_until);
+                self.schedule(stale_until);
+            }
+            return false;
+        }
+        let left = entry.is_router && !told.is_router;
+        entry.is_router = told.is_router;
+        let mac = told.target_mac.unwrap_or(entry.mac);
+        if told.solicited {
+            self.confirm(now, addr, mac);
+        } else if changes {
+            entry.mac = mac;
+            entry.enter(NeighbourState::Stale, stale_until);
+            self.schedule(stale_until);
+        }
+        left
+    }
+
+    /// Notes that `addr` is a router.
+    pub(crate) fn note_router(&mut self, addr: IpAddr) {
+        if let Some(entry) = self.entries.get_mut(&addr) {
+            entry.is_router = true;
+        }
+    }
+
+    /// What a router advertises for all hosts of the link (RFC 4861 §6.3.4).
+    pub(crate) fn set_times(
+        &mut self,
+        reachable: Option<Duration>,
+        retransmit: Option<Duration>,
+        random: &mut Random,
+    ) {
+        if let Some(reachable) = reachable.map(|time| time.clamp(REACHABLE_MIN, REACHABLE_MAX))
+            && reachable != self.timing.reachable
+        {
+            self.timing.reachable = reachable;
+            self.reachable = random_reachable(reachable, random);
+        }
+        if let Some(retransmit) = retransmit {
+            self.timing.retransmit = retransmit.clamp(RETRANSMIT_MIN, RETRANSMIT_MAX);
+        }
+    }
+
+    /// Everything known is in doubt: the link was down, and may be another one.
+    pub(crate) fn doubt(&mut self, now: Instant) {
+        let stale_until = now + self.timing.forget;
+        for entry in self.entries.values_mut().filter(|entry| entry.state != NeighbourState::Incomplete) {
+            entry.enter(NeighbourState::Stale, stale_until);
+        }
+        self.schedule(stale_until);
+    }
+
+    /// Does what is due. Neighbours that did not answer are gone, and returned.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, counters: &mut LinkCounters) -> Vec<IpAddr> {
+        let mut failed = Vec::new();
+        if self.next_due.is_none_or(|due| due > now) {
+            return failed;
+        }
+        let timing = self.timing;
+        let (questions, waiting_bytes) = (&mut self.questions, &mut self.waiting_bytes);
+        self.entries.retain(|addr, entry| {
+            if entry.due > now {
+                return true;
+            }
+            match entry.expire(now, &timing) {
+                Expired::Kept => true,
+                Expired::Ask(to) => {
+                    questions.push_back(Question { target: *addr, to });
+                    true
+                }
+                Expired::Forgotten => false,
+                Expired::Failed => {
+                    let dropped: usize = entry.waiting.iter().map(HeldPacket::len).sum();
+                    *waiting_bytes = waiting_bytes.saturating_sub(dropped);
+                    counters.unresolved += entry.waiting.len() as u64;
+                    failed.push(*addr);
+                    false
+                }
+            }
+        });
+        self.next_due = self.entries.values().map(|entry| entry.due).min();
+        failed
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.next_due
+    }
+
+    pub(crate) fn poll_question(&mut self) -> Option<Question> {
+        self.questions.pop_front()
+    }
+
+    /// The next packet whose neighbour was found.
+    pub(crate) fn poll_ready(&mut self) -> Option<(MacAddr, HeldPacket)> {
+        let ready = self.ready.pop_front()?;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(ready.1.len());
+        Some(ready)
+    }
+
+    pub(crate) fn infos(&self) -> impl Iterator<Item = NeighbourInfo> + '_ {
+        self.entries.iter().map(|(addr, entry)| NeighbourInfo {
+            addr: *addr,
+            mac: (entry.state != NeighbourState::Incomplete).then_some(entry.mac),
+            state: entry.state,
+            waiting: entry.waiting.len(),
+        })
+    }
+
+    /// The Ethernet address of a neighbour, whatever its state.
+    pub(crate) fn mac(&self, addr: IpAddr) -> Option<MacAddr> {
+        let entry = self.entries.get(&addr)?;
+        (entry.state != NeighbourState::Incomplete).then_some(entry.mac)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    /// A neighbour proved that it has this Ethernet address.
+    fn confirm(&mut self, now: Instant, addr: IpAddr, mac: MacAddr) {
+        let until = now + self.reachable;
+        if let Some(entry) = self.entries.get_mut(&addr) {
+            entry.mac = mac;
+            entry.enter(NeighbourState::Reachable, until);
+            self.schedule(until);
+            self.release(now, addr);
+        }
+    }
+
+    /// Lets go what waited for `addr`, whose Ethernet address is known by now.
+    fn release(&mut self, now: Instant, addr: IpAddr) {
+        let Some(entry) = self.entries.get_mut(&addr) else { return };
+        if entry.waiting.is_empty() {
+            return;
+        }
+        let mac = entry.mac;
+        let released = std::mem::take(&mut entry.waiting);
+        self.ready.extend(released.into_iter().map(|packet| (mac, packet)));
+        self.resolve(now, addr); // what is sent now counts as use
+    }
+
+    fn ask(&mut self, target: IpAddr) {
+        self.questions.push_back(Question { target, to: None });
+    }
+
+    fn insert(&mut self, addr: IpAddr, entry: Entry) {
+        self.schedule(entry.due);
+        self.entries.insert(addr, entry);
+    }
+
+    fn schedule(&mut self, due: Instant) {
+        self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
+    }
+
+    /// Removes the neighbour that is missed least if the table is full.
+    fn make_room(&mut self, counters: &mut LinkCounters) {
+        if self.entries.len() < self.limits.neighbours_max {
+            return;
+        }
+        let least = self.entries.iter().min_by_key(|(_, entry)| (entry.worth(), entry.used_at));
+        let Some(addr) = least.map(|(addr, _)| *addr) else { return };
+        if let Some(entry) = self.entries.remove(&addr) {
+            let dropped: usize = entry.waiting.iter().map(HeldPacket::len).sum();
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(dropped);
+            counters.evicted += 1;
+            counters.waiting_dropped += entry.waiting.len() as u64;
+        }
+    }
+}
+
+/// What came of an entry whose time was up.
+enum Expired {
+    Kept,
+    Ask(Option<MacAddr>),
+    Forgotten,
+    Failed,
+}
+
+impl Entry {
+    fn new(mac: MacAddr, state: NeighbourState, now: Instant, due: Instant) -> Self {
+        Self { mac, state, is_router: false, asked: 1, due, used_at: now, waiting: VecDeque::new() }
+    }
+
+    fn enter(&mut self, state: NeighbourState, due: Instant) {
+        (self.state, self.asked, self.due) = (state, 0, due);
+    }
+
+    fn expire(&mut self, now: Instant, timing: &Timing) -> Expired {
+        match self.state {
+            NeighbourState::Incomplete if self.asked < timing.multicast_questions => {
+                self.asked += 1;
+                self.due = now + timing.retransmit;
+                Expired::Ask(None)
+            }
+            NeighbourState::Probe if self.asked < timing.unicast_questions => {
+                self.asked += 1;
+                self.due = now + timing.retransmit;
+                Expired::Ask(Some(self.mac))
+            }
+            NeighbourState::Incomplete | NeighbourState::Probe => Expired::Failed,
+            NeighbourState::Reachable => {
+                self.enter(NeighbourState::Stale, now + timing.forget);
+                Expired::Kept
+            }
+            NeighbourState::Delay => {
+                self.enter(NeighbourState::Probe, now + timing.retransmit);
+                self.asked = 1;
+                Expired::Ask(Some(self.mac))
+            }
+            NeighbourState::Stale => Expired::Forgotten,
+        }
+    }
+
+    /// Those of the lowest worth go first.
+    fn worth(&self) -> u8 {
+        match self.state {
+            NeighbourState::Stale => 0,
+            NeighbourState::Incomplete => 1,
+            NeighbourState::Delay | NeighbourState::Probe => 2,
+            NeighbourState::Reachable => 3,
+        }
+    }
+}
+
+/// RFC 4861 §6.3.2: a half to one and a half times the base, so that hosts do not ask in step.
+fn random_reachable(base: Duration, random: &mut Random) -> Duration {
+    random.between(base / 2, base * 3 / 2)
+}
+
+/// What a router may advertise at most is an hour (RFC 4861 §6.2.1); less than a second would be a flood of questions.
+const REACHABLE_MIN: Duration = Duration::from_secs(1);
+const REACHABLE_MAX: Duration = Duration::from_secs(3600);
+const RETRANSMIT_MIN: Duration = Duration::from_millis(250);
+const RETRANSMIT_MAX: Duration = Duration::from_secs(10);
