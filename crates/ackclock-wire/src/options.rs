@@ -40,7 +40,7 @@ pub struct Experiment {
 /// Up to four SACK blocks: (left edge, right edge), right edge exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SackBlocks {
-    blocks: [(SeqNum, SeqNum); 4],
+    blocks: [(SeqNum, SeqNum); Self::MAX],
     len: u8,
 }
 
@@ -174,6 +174,9 @@ impl TcpOptions {
 }
 
 impl SackBlocks {
+    /// The most blocks that fit into a segment's options (RFC 2018 §3).
+    pub const MAX: usize = 4;
+
     /// Adds a block; beyond four it is left out.
     pub fn push(&mut self, left: SeqNum, right: SeqNum) {
         if let Some(slot) = self.blocks.get_mut(usize::from(self.len)) {

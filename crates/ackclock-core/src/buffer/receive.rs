@@ -1,6 +1,6 @@
 //! Reassembly: bytes in order to read, bytes ahead of a gap to keep (RFC 9293 SHLD-31).
 
-use ackclock_wire::{SackBlocks, SeqNum};
+use ackclock_wire::SackBlocks;
 
 use super::block_order::BlockOrder;
 use super::{RangeSet, Ring};
@@ -136,26 +136,15 @@ impl ReceiveBuffer {
         advanced
     }
 
-    /// The SACK blocks of the next segment, at most `max`: the one that holds `first`, if any does, then those that were
-    /// not reported yet, then others, the most recently received first in each case (RFC 2018 §4).
+    /// At most `max` SACK blocks: the one that holds `first`, if any does, then the others, the one touched last first
+    /// (RFC 2018 §4).
     pub(crate) fn sack_blocks(&self, first: Option<Position>, max: usize) -> SackBlocks {
         self.order.as_ref().map(|order| order.blocks(&self.ahead, first, max)).unwrap_or_default()
     }
 
-    /// These blocks left on a segment.
-    #[inline]
-    pub(crate) fn on_reported(&mut self, blocks: &[(SeqNum, SeqNum)]) {
-        if let Some(order) = &mut self.order
-            && !blocks.is_empty()
-        {
-            order.on_reported(blocks);
-        }
-    }
-
-    /// Whether a block waits to be reported for the first time.
-    #[inline]
-    pub(crate) fn owes_report(&self) -> bool {
-        self.order.as_ref().is_some_and(|order| order.has_fresh())
+    /// Whether the byte at `place` was received and lies beyond a gap.
+    pub(crate) fn holds_ahead(&self, place: Position) -> bool {
+        self.ahead.containing(place).is_some()
     }
 
     /// Copies readable bytes out without taking them.

@@ -1,13 +1,16 @@
 //! Acknowledgements that are owed, and what they report.
 //!
 //! All segments of a batch are processed before the first acknowledgement leaves (RFC 9293 MUST-58), and what they bring
-//! to report may be more than one acknowledgement holds. So there are as many as it takes: with SACK one for each
-//! duplicate (RFC 2883) and one for each three blocks beyond a gap, without it one for each segment beyond a gap.
+//! to report may be more than one acknowledgement holds. What arrives around a gap or twice is then reported as if each
+//! segment had come alone: an acknowledgement says what was there after an arrival and nothing that came later. A sender
+//! that goes by time takes for lost what was sent before something reported and is not reported itself (RFC 8985), so a
+//! report out of turn would have it repeat what arrived. Arrivals that extend what the last report is about join it.
+//! Without SACK there is one acknowledgement for each segment beyond a gap.
 
 use std::collections::VecDeque;
 
 use ackclock_wire::options::OPTIONS_MAX;
-use ackclock_wire::{Fields, SackBlocks, TcpOptions, options_len};
+use ackclock_wire::{Fields, SackBlocks, SeqNum, TcpOptions, options_len};
 
 use super::Connection;
 use super::timers::Timers;
@@ -23,61 +26,124 @@ pub(super) struct Acks {
     pub(super) now: bool,
     /// Without SACK, the peer counts duplicates: this many more are to leave, one for each segment beyond the gap.
     pub(super) repeats: u8,
-    /// While something received twice waits to be reported.
-    duplicates: Option<Box<Duplicates>>,
+    /// While something waits to be reported by an acknowledgement of its own; never empty.
+    reports: Option<Box<VecDeque<Report>>>,
 }
 
-/// What was received twice and is to be reported, each by an acknowledgement of its own (RFC 2883 §4 (2)).
-#[derive(Debug, Default)]
-struct Duplicates {
-    /// Never empty.
-    queue: VecDeque<(Position, Position)>,
+/// What an acknowledgement of its own says: the state after an arrival.
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    /// RCV.NXT then.
+    next: Position,
+    /// What came for the second time (RFC 2883 §4 (2)).
+    duplicate: Option<(Position, Position)>,
+    /// What lay beyond the gap then: first the block that the arrival went to (RFC 2018 §4).
+    blocks: SackBlocks,
 }
 
 impl Acks {
-    /// The most duplicates that wait to be reported: as many as a driver's batch has packets. Beyond it those that
-    /// arrive are not reported, as if their acknowledgements had been lost.
-    const DUPLICATES_MAX: usize = 64;
+    /// The most reports that wait: as many as a driver's batch has packets. Beyond it duplicates are not reported, and
+    /// blocks take the place of the oldest report, as if acknowledgements had been lost.
+    const REPORTS_MAX: usize = 64;
 
-    /// `start..end` was received for the second time.
-    pub(super) fn on_duplicate(&mut self, start: Position, end: Position) {
-        let Duplicates { queue } = &mut **self.duplicates.get_or_insert_default();
-        if queue.len() < Self::DUPLICATES_MAX {
-            queue.push_back((start, end));
+    /// Whether something waits to be reported by an acknowledgement of its own.
+    #[inline]
+    pub(super) fn owes_report(&self) -> bool {
+        self.reports.is_some()
+    }
+
+    /// What the next pure acknowledgement reports.
+    #[inline]
+    fn first_report(&self) -> Option<&Report> {
+        self.reports.as_ref()?.front()
+    }
+
+    /// Adds a report; one `joins` the last if it says all that the last says.
+    fn add_report(&mut self, report: Report, joins: impl Fn(&Report) -> bool) {
+        let reports = self.reports.get_or_insert_default();
+        if let Some(last) = reports.back_mut().filter(|last| last.duplicate.is_none() && joins(last)) {
+            *last = report;
+            return;
+        }
+        if reports.len() >= Self::REPORTS_MAX {
+            if report.duplicate.is_some() {
+                return;
+            }
+            reports.pop_front();
+        }
+        reports.push_back(report);
+    }
+
+    /// The FIN behind all that was received arrived, too.
+    pub(super) fn take_fin(&mut self, next: Position) {
+        if let Some(last) = self.reports.as_mut().and_then(|reports| reports.back_mut())
+            && last.next + 1 == next
+        {
+            last.next = next;
         }
     }
 
-    /// Whether something received twice waits to be reported.
-    #[inline]
-    pub(super) fn owes_duplicate(&self) -> bool {
-        self.duplicates.is_some()
+    /// No gap is left: the next acknowledgement says all that reports of blocks would have said.
+    fn forget_blocks(&mut self) {
+        if let Some(reports) = &mut self.reports {
+            reports.retain(|report| report.duplicate.is_some());
+            if reports.is_empty() {
+                self.reports = None;
+            }
+        }
     }
 
-    /// What the next acknowledgement reports.
-    fn first_duplicate(&self) -> Option<(Position, Position)> {
-        self.duplicates.as_ref()?.queue.front().copied()
-    }
-
-    /// One left that reported the first duplicate, if `with_duplicate`.
-    fn on_sent(&mut self, with_duplicate: bool) {
-        if with_duplicate && let Some(duplicates) = &mut self.duplicates {
-            duplicates.queue.pop_front();
-            if duplicates.queue.is_empty() {
-                self.duplicates = None;
+    /// One left that acknowledged all before `ack`, of RCV.NXT `next`; `with_report`: it was the first report's.
+    fn on_sent(&mut self, ack: Position, next: Position, with_report: bool) {
+        if with_report && let Some(reports) = &mut self.reports {
+            reports.pop_front();
+            if reports.is_empty() {
+                self.reports = None;
             }
         }
         self.segments = 0;
-        self.now = self.repeats > 0 || self.owes_duplicate();
+        self.now = self.repeats > 0 || self.owes_report() || ack < next;
         self.repeats = self.repeats.saturating_sub(1);
     }
 }
 
 impl Connection {
+    /// Text arrived at `place`, around a gap or for the second time: an acknowledgement of its own says so.
+    pub(super) fn report(&mut self, place: Position, duplicate: Option<(Position, Position)>) {
+        if !self.sack {
+            return;
+        }
+        if duplicate.is_none() && !self.rcv.buffer.has_gap() {
+            return self.acks.forget_blocks();
+        }
+        // RFC 2883 §4 (4): the block that the duplicate is part of.
+        let place = duplicate.map_or(place, |(start, _)| start);
+        let beyond_gap = self.rcv.buffer.holds_ahead(place);
+        if duplicate.is_none() && !beyond_gap && !self.acks.owes_report() {
+            // In order, with the gap where it was: the next acknowledgement says all there is.
+            return;
+        }
+        let blocks = self.rcv.buffer.sack_blocks(Some(place), SackBlocks::MAX);
+        let report = Report { next: self.rcv.nxt, duplicate, blocks };
+        let first = blocks.as_slice().first().copied();
+        self.acks.add_report(report, |last| {
+            let of_last = last.blocks.as_slice().first();
+            duplicate.is_none()
+                && (!beyond_gap || first.zip(of_last).is_some_and(|(now, then)| holds(now, then.0)))
+        });
+    }
+
     /// Whether a pure acknowledgement is to leave before any data. What is reported for the first time does not ride on
     /// data: a device that cuts a large segment would repeat it on each piece, and it takes the room of payload.
     #[inline]
     pub(super) fn owes_pure_ack(&self) -> bool {
-        self.acks.now && self.sack && (self.acks.owes_duplicate() || self.rcv.buffer.owes_report())
+        self.acks.now && self.acks.owes_report()
+    }
+
+    /// What the next segment acknowledges: RCV.NXT, or what that was when the next report was made.
+    #[inline]
+    pub(super) fn ack_position(&self, pure_ack: bool) -> Position {
+        self.acks.first_report().filter(|_| pure_ack).map_or(self.rcv.nxt, |report| report.next)
     }
 
     /// Options of a data segment.
@@ -92,8 +158,8 @@ impl Connection {
 
     #[inline]
     fn options(&self, now: Instant, pure_ack: bool) -> TcpOptions {
-        let duplicate = if pure_ack { self.acks.first_duplicate() } else { None };
-        let reports = self.sack && (self.rcv.buffer.has_gap() || duplicate.is_some());
+        let report = self.acks.first_report().filter(|_| pure_ack);
+        let reports = self.sack && (self.rcv.buffer.has_gap() || report.is_some());
         let mut options = TcpOptions {
             timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
             accecn: self.ecn_option(pure_ack, reports),
@@ -101,42 +167,43 @@ impl Connection {
         };
         if reports {
             let room = OPTIONS_MAX.saturating_sub(options_len(&options) + 4) / 8;
-            options.sack = self.blocks(duplicate, room);
+            options.sack = self.blocks(report, room);
         }
         options
     }
 
-    /// RFC 2883 §4: the duplicate first, then (4) the block beyond the gap that it is part of, then (5) as in RFC 2018.
-    fn blocks(&self, duplicate: Option<(Position, Position)>, room: usize) -> SackBlocks {
+    /// RFC 2883 §4: the duplicate first, then the blocks.
+    fn blocks(&self, report: Option<&Report>, room: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        if let Some((start, end)) = duplicate {
+        if let Some((start, end)) = report.and_then(|report| report.duplicate) {
             blocks.push(start.seq(), end.seq());
         }
         let room = room.saturating_sub(blocks.as_slice().len());
-        let held = self.rcv.buffer.sack_blocks(duplicate.map(|(start, _)| start), room);
+        let held = report.map_or_else(|| self.rcv.buffer.sack_blocks(None, room), |report| report.blocks);
         // A FIN beyond the gap takes a number, and is held with the text before it.
         let fin = self.rcv.fin.map(Position::seq);
-        for &(left, right) in held.as_slice() {
+        for &(left, right) in held.as_slice().iter().take(room) {
             blocks.push(left, if Some(right) == fin { right + 1 } else { right });
         }
         blocks
     }
 
-    /// An acknowledgement left, on whatever segment: none is owed any more (RFC 9293 MUST-58) but those that are to report
-    /// what this one had no room for. `pure_ack`: its options are [`Self::ack_options`].
-    pub(super) fn ack_was_sent(&mut self, fields: &Fields, pure_ack: bool) {
-        let blocks = fields.options.sack.as_slice();
-        let with_duplicate = pure_ack && self.acks.owes_duplicate();
-        self.rcv.buffer.on_reported(blocks.get(usize::from(with_duplicate)..).unwrap_or_default());
-        self.acks.on_sent(with_duplicate);
-        self.acks.now |= self.sack && self.rcv.buffer.owes_report();
+    /// A segment left that acknowledged all before `ack`: none is owed any more (RFC 9293 MUST-58) but those that are to
+    /// report what this one did not. `pure_ack`: its options are [`Self::ack_options`].
+    pub(super) fn ack_was_sent(&mut self, ack: Position, fields: &Fields, pure_ack: bool) {
+        self.acks.on_sent(ack, self.rcv.nxt, pure_ack);
         self.timers.delayed_ack = Timers::UNSET;
         self.ecn_was_told(fields.options.accecn.is_some());
         if let Some(arrivals) = self.rcv.extras.as_mut().and_then(|extras| extras.arrivals.as_mut()) {
             arrivals.on_ack_sent();
         }
         if let Some(timestamps) = &mut self.timestamps {
-            timestamps.last_ack_sent = self.rcv.nxt;
+            timestamps.last_ack_sent = ack;
         }
     }
+}
+
+/// Whether a block holds the byte at `seq`.
+fn holds((left, right): (SeqNum, SeqNum), seq: SeqNum) -> bool {
+    seq.in_window(left, right.offset_from(left))
 }

@@ -49,7 +49,9 @@ impl Connection {
         header: &mut [u8; HEADER_MAX],
         segment: &Segment,
     ) -> Outgoing {
-        let fields = self.fields(now, segment);
+        let is_pure_ack = segment.payload_len == 0 && !segment.flags.intersects(Flags::SYN | Flags::RST);
+        let ack = self.ack_position(is_pure_ack);
+        let fields = self.fields(now, segment, ack);
         let segment_size = u16::try_from(segment.segment_max)
             .ok()
             .and_then(NonZeroU16::new)
@@ -69,8 +71,7 @@ impl Connection {
         self.counts.segments_sent += segments;
         self.trace_sent(now, segment, &fields);
         if fields.flags.contains(Flags::ACK) {
-            let pure_ack = segment.payload_len == 0 && !fields.flags.intersects(Flags::SYN | Flags::RST);
-            self.ack_was_sent(&fields, pure_ack);
+            self.ack_was_sent(ack, &fields, is_pure_ack);
         }
         Outgoing {
             header_len,
@@ -89,18 +90,19 @@ impl Connection {
         TcpOptions { timestamps, ..TcpOptions::default() }
     }
 
-    fn fields(&mut self, now: Instant, segment: &Segment) -> Fields {
+    /// The fields of a segment; with the flag, it acknowledges all before `ack`.
+    fn fields(&mut self, now: Instant, segment: &Segment, ack: Position) -> Fields {
         let mut flags = segment.flags;
         let syn = flags.contains(Flags::SYN);
-        let ack = flags.contains(Flags::ACK);
+        let acknowledges = flags.contains(Flags::ACK);
         let options = if syn || segment.payload_len > 0 {
             segment.options
         } else if flags.contains(Flags::RST) {
-            self.reset_options(now, ack)
+            self.reset_options(now, acknowledges)
         } else {
             self.ack_options(now)
         };
-        let window = if syn { self.rcv.offer_unscaled() } else { self.rcv.offer() };
+        let window = if syn { self.rcv.offer_unscaled() } else { self.rcv.offer(ack) };
         let mut urgent = 0;
         // RFC 9293 MUST-62: the pointer names the octet after the urgent data.
         if let Some(up) = self.snd.up.filter(|&up| up > segment.start && !syn && !flags.contains(Flags::RST))
@@ -111,7 +113,7 @@ impl Connection {
         let (flags, ecn) = self.stamp_ecn(segment, flags);
         Fields {
             seq: segment.start.seq(),
-            ack: if ack { self.rcv.nxt.seq() } else { ackclock_wire::SeqNum::new(0) },
+            ack: if acknowledges { ack.seq() } else { ackclock_wire::SeqNum::new(0) },
             flags,
             window,
             urgent,

@@ -99,18 +99,18 @@ impl Receiver {
         self.limit = self.limit.min(self.limit_max);
     }
 
-    /// The window to put into a segment, unshifted. The right edge advances in steps that are worth a segment
-    /// only, and never retreats.
+    /// The window to put into a segment that acknowledges all before `ack`, unshifted. The right edge advances in steps
+    /// that are worth a segment only, and never retreats.
     #[inline]
-    pub(crate) fn offer(&mut self) -> u16 {
+    pub(crate) fn offer(&mut self, ack: Position) -> u16 {
         let wanted = self.wanted_edge();
         // RFC 9293 MUST-39 (§3.8.6.2.2): min(Fr * RCV.BUFF, Eff.snd.MSS) with Fr = 1/2.
         let step = (self.limit as u64 / 2).min(u64::from(self.mss));
         // RFC 9293 SHLD-14: the window does not shrink.
         let edge = if wanted > self.edge && wanted.since(self.edge) >= step { wanted } else { self.edge };
         // Rounded up, else the edge would retreat by what the shift cuts off (RFC 7323 §2.4).
-        let units = edge.since(self.nxt).div_ceil(1 << self.scale).min(u64::from(u16::MAX));
-        self.edge = self.edge.max(self.nxt + (units << self.scale));
+        let units = edge.since(ack).div_ceil(1 << self.scale).min(u64::from(u16::MAX));
+        self.edge = self.edge.max(ack + (units << self.scale));
         u16::try_from(units).unwrap_or(u16::MAX)
     }
 
@@ -174,7 +174,7 @@ mod tests {
                     let now = Instant::from_millis(1000) + rtt * round + Duration::from_micros(segment);
                     receiver.nxt += MSS;
                     receiver.on_read(now, 1448, rtt);
-                    receiver.offer();
+                    receiver.offer(receiver.nxt);
                 }
                 (segments, receiver.wnd() / MSS)
             })

@@ -98,7 +98,7 @@ impl Connection {
         if repeated {
             self.counts.bytes_duplicate += arrival.segment.payload.len() as u64;
             if self.state.is_synchronized() && !arrival.segment.payload.is_empty() {
-                self.report_duplicate(arrival.start, end);
+                self.report(arrival.start, Some((arrival.start, end)));
             }
         }
         if repeated || self.limiter.allow(arrival.now, Provocation::Unacceptable) {

@@ -14,13 +14,10 @@ impl Connection {
             return Verdict::Continue;
         }
         self.counts.bytes_duplicate += arrival.cut;
-        // RFC 2883 §4.2: of several stretches that came twice the first is reported.
         let cut = (arrival.cut > 0).then(|| (arrival.text_start.back(arrival.cut), arrival.text_start));
-        if let Some((start, end)) = cut {
-            self.report_duplicate(start, end);
-        }
         if arrival.text.is_empty() {
             // A probe of our closed window, or repeated data: both wait for an answer.
+            self.report_duplicate(arrival, cut);
             self.acks.now = true;
             return Verdict::Continue;
         }
@@ -43,17 +40,20 @@ impl Connection {
         self.counts.out_of_order += u64::from(received.out_of_order);
         if received.dropped {
             // As if lost on the way: not acknowledged, so it comes again.
+            self.report_duplicate(arrival, cut);
             self.acks.now = true;
             return Verdict::Drop;
-        }
-        if let Some((start, end)) = received.repeated.filter(|_| cut.is_none()) {
-            self.report_duplicate(start, end);
         }
         if received.advanced > 0 && !was_readable {
             self.readiness.readable = true;
         }
         self.timers.buffers = super::super::timers::Timers::UNSET;
         let at_gap = gap_before || received.out_of_order;
+        // RFC 2883 §4.2: of several stretches that came twice the first is reported.
+        let duplicate = cut.or(received.repeated);
+        if at_gap || duplicate.is_some() {
+            self.report(arrival.text_start, duplicate);
+        }
         if let Some(samples_max) = self.tcp.receiver_bandwidth {
             self.measure_arrival(arrival, samples_max, received.advanced, at_gap);
         }
@@ -91,13 +91,13 @@ impl Connection {
             // RFC 9293 MAY-13 (RFC 5681 §4.2): a duplicate for each, though the batch is processed before the first leaves.
             self.acks.repeats = self.acks.repeats.saturating_add(1);
         }
-        at_gap || self.acks.owes_duplicate() || self.acks.segments >= 2
+        at_gap || self.acks.owes_report() || self.acks.segments >= 2
     }
 
-    /// RFC 2883 §4: an acknowledgement of its own reports that `start..end` was received twice.
-    pub(super) fn report_duplicate(&mut self, start: Position, end: Position) {
-        if self.sack {
-            self.acks.on_duplicate(start, end);
+    /// What of a segment that brings nothing else was received twice, if anything.
+    pub(super) fn report_duplicate(&mut self, arrival: &Arrival<'_>, cut: Option<(Position, Position)>) {
+        if cut.is_some() {
+            self.report(arrival.text_start, cut);
         }
     }
 

@@ -23,6 +23,7 @@ impl Connection {
         self.rcv.nxt += 1;
         self.rcv.edge = self.rcv.edge.max(self.rcv.nxt);
         self.acks.now = true;
+        self.acks.take_fin(self.rcv.nxt);
         // RFC 2525 §2.15: the reader sees the end in the same poll as the last data.
         self.readiness = self.readiness.merged(Readiness { readable: true, ..Readiness::default() });
         self.enter(arrival.now, self.state.after_fin(self.fin_acked()));
