@@ -47,6 +47,11 @@ pub struct EndpointConfig {
     /// Whether IPv6 packets carry flow labels (RFC 6437): one for each connection, and another after each of its timeouts.
     /// Where routers choose by the label between several servers of one address, `false` keeps a connection at its own.
     pub flow_labels: bool,
+    /// The most packets that wait for the program that takes what is not the endpoint's own, and as many from it
+    /// ([`Endpoint::poll_other`](crate::Endpoint::poll_other)); 0 (the default): there is none.
+    pub other_packets: usize,
+    /// The most ICMP echo requests that are answered in a second (RFC 1122 §3.2.2.6, RFC 4443 §4.2); 0: none are.
+    pub echo_replies_per_second: u32,
     /// Settings of connections that name none; endpoints may share them.
     pub tcp: Arc<TcpConfig>,
 }
@@ -70,6 +75,8 @@ impl EndpointConfig {
             ephemeral_ports: (1024, 65_535),
             timer_granularity: Duration::from_millis(1),
             flow_labels: true,
+            other_packets: 0,
+            echo_replies_per_second: 1000,
             tcp: Arc::default(),
         }
     }

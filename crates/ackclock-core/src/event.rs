@@ -31,6 +31,10 @@ pub enum Event {
     /// network refused the answer, or its time is over. Told once, whether the SYN had been decided on or not; never of
     /// one that the application itself refused or dropped.
     IncomingGone(ListenerId, IncomingId),
+    /// [`Endpoint::poll_other`](crate::Endpoint::poll_other) has packets.
+    OtherPackets,
+    /// [`Endpoint::send_other`](crate::Endpoint::send_other) has room again, after it had none.
+    OtherRoom,
 }
 
 /// What became possible, or happened, on a connection.

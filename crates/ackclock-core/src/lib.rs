@@ -26,7 +26,9 @@ pub use ackclock_control::{Instant, bandwidth, congestion, profile, rtt};
 pub use ackclock_wire::Experiment;
 pub use config::{EndpointConfig, Keepalive, ListenOptions, TcpConfig};
 pub use connection::{Connection, State};
-pub use endpoint::{Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId};
+pub use endpoint::{
+    Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId, OtherError, OtherPacket,
+};
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};
 pub use info::{ConnectionInfo, EcnInfo, UndoCounts};

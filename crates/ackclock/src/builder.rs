@@ -61,6 +61,8 @@ struct Limited {
     ephemeral_ports: Option<(u16, u16)>,
     timer_granularity: Option<Duration>,
     flow_labels: Option<bool>,
+    other_packets: usize,
+    echo_replies: Option<u32>,
 }
 
 /// Why a stack could not be started.
@@ -232,6 +234,20 @@ impl StackBuilder {
         self
     }
 
+    /// Gives out what arrives and is not the stack's own, whole IP packets with their meta, and takes such to be sent: see
+    /// [`Stack::other_packets`]. `capacity` packets wait each way (default 0: there is no such channel).
+    pub fn other_packets(mut self, capacity: usize) -> Self {
+        self.adjust.other_packets = capacity;
+        self
+    }
+
+    /// The most ICMP echo requests ("pings") to the stack's addresses that are answered in a second (default 1,000; 0 turns
+    /// it off). Every host answers them: RFC 1122 §3.2.2.6, RFC 4443 §4.2.
+    pub fn echo_replies(mut self, per_second: u32) -> Self {
+        self.adjust.echo_replies = Some(per_second);
+        self
+    }
+
     /// For how long after the last packet the driver asks the device again and again instead of sleeping (default
     /// zero). Trades a processor for latency.
     pub fn busy_poll(mut self, duration: Duration) -> Self {
@@ -310,6 +326,7 @@ impl StackBuilder {
             routes: self.routes,
             mtu: capabilities.mtu,
             close_timeout: self.close_timeout,
+            others: self.adjust.other_packets > 0,
         };
         Ok(Shared::new(clock, State::new(endpoint, limits, settings), device))
     }
@@ -320,8 +337,17 @@ impl StackBuilder {
         // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
         config.broadcast = self.addresses.iter().filter_map(Cidr::broadcast).collect();
         config.tcp = self.tcp.clone().into();
-        let Limited { memory_budget, connections_max, ephemeral_ports, timer_granularity, flow_labels } =
-            self.adjust;
+        let Limited {
+            memory_budget,
+            connections_max,
+            ephemeral_ports,
+            timer_granularity,
+            flow_labels,
+            other_packets,
+            echo_replies,
+        } = self.adjust;
+        config.other_packets = other_packets;
+        config.echo_replies_per_second = echo_replies.unwrap_or(config.echo_replies_per_second);
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);
         config.connections_max = connections_max.unwrap_or(config.connections_max);
         config.ephemeral_ports = ephemeral_ports.unwrap_or(config.ephemeral_ports);

@@ -62,6 +62,7 @@ mod clock;
 mod driver;
 mod error;
 mod listener;
+mod others;
 mod port;
 mod shared;
 mod socket;
@@ -72,16 +73,18 @@ mod waiters;
 
 pub use ackclock_core::{
     ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError, Instant,
-    Keepalive, Limits, ListenError, OptionError, State, TcpConfig, bandwidth, congestion, profile, rtt,
-    trace,
+    Keepalive, Limits, ListenError, OptionError, OtherError, OtherPacket, State, TcpConfig, bandwidth,
+    congestion, profile, rtt, trace,
 };
 pub use ackclock_device::configure::{Cidr, CidrError};
+pub use ackclock_wire::{ChecksumState, RxMeta};
 
 pub use self::builder::{BuildError, StackBuilder};
 pub use self::choices::{IntoController, SimulatedOnly};
 pub use self::clock::Clock;
 pub use self::error::{NoRoute, StackError};
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
+pub use self::others::{OtherReceiver, OtherSender};
 pub use self::port::Port;
 pub use self::socket::TcpSocket;
 pub use self::stack::{Stack, StackInfo};

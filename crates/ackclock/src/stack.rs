@@ -12,7 +12,7 @@ use crate::listener::{ListenerBuilder, TcpListener};
 use crate::shared::Handle;
 use crate::socket::{self, TcpSocket};
 use crate::state::{Queue, State};
-use crate::{Cidr, TcpStream};
+use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, others};
 
 /// A TCP in user space: a device, addresses, and the connections between them and the world. Cloning gives another handle
 /// of the same stack.
@@ -184,6 +184,13 @@ impl Stack {
     /// Has all traced connections give out what they have written down, to [`next_trace`](Self::next_trace).
     pub fn request_traces(&self) {
         self.shared.control(|state, _| state.endpoint.request_traces());
+    }
+
+    /// The two ends of the channel of other packets, if [`StackBuilder::other_packets`] asked for it and nobody has taken
+    /// them yet. Both count as handles of the stack.
+    #[must_use]
+    pub fn other_packets(&self) -> Option<(OtherSender, OtherReceiver)> {
+        self.shared.control(|state, _| state.take_others()).then(|| others::channel(&self.shared))
     }
 
     /// Adds a local address.

@@ -18,6 +18,7 @@ use ackclock_core::{
 
 use crate::choices::{self, Choices};
 use crate::listener::ListenerSlot;
+use crate::others::OtherSlot;
 use crate::waiters::{StreamTable, WaitKey, WaitList};
 use crate::{Cidr, NoRoute, StackError, error};
 
@@ -37,6 +38,7 @@ pub(crate) struct State {
     pub(crate) shutdown: WaitList,
     /// Who waits for records of traces.
     pub(crate) traces: WaitList,
+    pub(crate) others: OtherSlot,
     pub(crate) phase: Phase,
     choices: Arc<Choices>,
     routes: Option<Vec<Cidr>>,
@@ -55,6 +57,8 @@ pub(crate) struct Settings {
     pub(crate) routes: Option<Vec<Cidr>>,
     pub(crate) mtu: usize,
     pub(crate) close_timeout: Duration,
+    /// Whether there is a channel of other packets.
+    pub(crate) others: bool,
 }
 
 /// Where a stack is in its life.
@@ -76,12 +80,14 @@ pub(crate) enum Queue {
     Notice(ConnectionId),
     Accept(ListenerId),
     Traces,
+    OtherReceive,
+    OtherSend,
     Shutdown,
 }
 
 impl State {
     pub(crate) fn new(endpoint: Endpoint, limits: Limits, settings: Settings) -> Self {
-        let Settings { tcp, choices, addresses, routes, mtu, close_timeout } = settings;
+        let Settings { tcp, choices, addresses, routes, mtu, close_timeout, others } = settings;
         Self {
             endpoint,
             streams: StreamTable::default(),
@@ -94,6 +100,7 @@ impl State {
             woken: Vec::new(),
             shutdown: WaitList::default(),
             traces: WaitList::default(),
+            others: OtherSlot { free: others, ..OtherSlot::default() },
             phase: Phase::Up,
             routes,
             close_timeout,
@@ -162,6 +169,8 @@ impl State {
             Queue::Notice(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).notice),
             Queue::Accept(id) => self.listeners.get_mut(&id).map(|slot| &mut slot.accept),
             Queue::Traces => Some(&mut self.traces),
+            Queue::OtherReceive => Some(&mut self.others.receive),
+            Queue::OtherSend => Some(&mut self.others.send),
             Queue::Shutdown => Some(&mut self.shutdown),
         }
     }
@@ -209,6 +218,8 @@ impl State {
                 Event::Acceptable(id) => self.on_acceptable(now, id),
                 Event::Incoming(id, incoming) => self.on_incoming(id, incoming),
                 Event::IncomingGone(id, incoming) => self.on_incoming_gone(id, incoming),
+                Event::OtherPackets => self.others.receive.wake(&mut self.woken),
+                Event::OtherRoom => self.others.send.wake(&mut self.woken),
                 _ => {}
             }
         }
@@ -332,6 +343,8 @@ impl State {
         }
         self.shutdown.wake(&mut self.woken);
         self.traces.wake(&mut self.woken);
+        self.others.receive.wake(&mut self.woken);
+        self.others.send.wake(&mut self.woken);
         self.lingering.clear();
     }
 

@@ -95,6 +95,23 @@ pub struct Counters {
     /// Dropped: ICMP about a connection that there is not, or a sequence number that is not outstanding.
     pub dropped_icmp_unmatched: u64,
 
+    /// Packets that the endpoint sent to an address of its own, and received.
+    pub packets_looped: u64,
+    /// Dropped: such packets beyond the bound of their queue.
+    pub dropped_looped: u64,
+    /// Packets handed to the program that takes other packets.
+    pub others_received: u64,
+    /// Packets taken from it.
+    pub others_sent: u64,
+    /// Dropped: packets beyond the bound of its queues, or of the budget.
+    pub dropped_other_full: u64,
+    /// Echo requests answered.
+    pub echoes_answered: u64,
+    /// ICMP errors sent.
+    pub icmp_errors_sent: u64,
+    /// Dropped: echo replies and ICMP errors beyond their limits.
+    pub dropped_icmp_limited: u64,
+
     /// Records of traces that were dropped because nobody fetched those before them.
     pub trace_records_dropped: u64,
 }

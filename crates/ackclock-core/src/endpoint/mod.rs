@@ -3,8 +3,9 @@
 //! The code map: a packet arrives in [`input`] and is looked up in [`demux`]; ICMP errors go through [`icmp`]. What is
 //! not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
 //! and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT ([`time_wait`]), or for nobody ([`reply`]).
-//! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. Here are the calls of the
-//! application.
+//! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. What is not TCP is kept in [`beside`]:
+//! packets for others ([`others`]), ICMP that is sent ([`icmp_out`], within [`limits`]), both through [`outbox`]. What an
+//! endpoint sends to itself goes through [`looped`]. Here are the calls of the application.
 //!
 //! Every table and queue has a bound:
 //!
@@ -21,8 +22,12 @@
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
 //! | replies without a connection | 1,024 | the reply is dropped |
 //! | listeners | `listeners_max` | `listen` fails |
+//! | packets to addresses of its own | 256 | they are dropped and counted |
+//! | echo replies and ICMP errors that wait | 64, and so many a second | they are dropped and counted |
+//! | other packets that nobody fetches; that wait to be sent | `other_packets` | dropped and counted; refused |
 //! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
 
+mod beside;
 mod compact;
 mod cookies;
 mod counters;
@@ -30,13 +35,18 @@ mod deferred;
 mod demux;
 mod flow_labels;
 mod icmp;
+mod icmp_out;
 mod input;
 mod isn;
 mod keys;
+mod limits;
 mod listener;
 mod live;
+mod looped;
 mod martians;
 mod orphans;
+mod others;
+mod outbox;
 mod output;
 mod passive;
 mod ports;
@@ -59,6 +69,7 @@ use std::sync::Arc;
 
 use ackclock_wire::HEADER_MAX;
 
+use self::beside::Beside;
 use self::cookies::Cookies;
 use self::demux::{Demux, Target};
 use self::flow_labels::FlowLabeller;
@@ -86,6 +97,7 @@ use crate::{
 
 pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId};
+pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
 
 /// A listener of an endpoint.
@@ -129,6 +141,9 @@ pub struct Endpoint {
     isn: IsnGenerator,
     flow_labels: FlowLabeller,
     ports: Ports,
+    /// What is not TCP; `None`: nothing of that has happened yet.
+    beside: Option<Box<Beside>>,
+    beside_key: Key,
     /// The secret in it is wiped once the keys are derived.
     config: EndpointConfig,
 }
@@ -158,6 +173,8 @@ impl Endpoint {
             isn: IsnGenerator::new(&secret),
             flow_labels: FlowLabeller::new(&secret, config.flow_labels),
             ports: Ports::new(&secret, config.ephemeral_ports),
+            beside: None,
+            beside_key: Key::derive(&secret, Purpose::Beside),
             replies: Replies::default(),
             transmit: IndexQueue::default(),
             events: Events::default(),
@@ -196,6 +213,8 @@ impl Endpoint {
                 .ports
                 .candidates(addr, remote)
                 .filter(|&port| !self.listeners.has_port(addr, port))
+                // From a socket to itself: only who asks for that port can mean it.
+                .filter(|&port| SocketAddr::new(addr, port) != remote)
                 .map(tuple_from)
                 .find(|tuple| self.find(tuple).is_none()),
             port => Some(tuple_from(port)).filter(|tuple| self.find(tuple).is_none()),

@@ -4,6 +4,7 @@
 //! depends on the machine's speed.
 
 mod accept;
+mod beside;
 mod cancel;
 mod choices;
 mod data;
