@@ -12,6 +12,7 @@ use ackclock_control::rtt::RtoConfig;
 use ackclock_wire::{Experiment, TcpOptions};
 
 use crate::ListenAddr;
+use crate::ReassemblyConfig;
 use crate::trace::TraceConfig;
 
 /// Settings of one endpoint.
@@ -52,6 +53,12 @@ pub struct EndpointConfig {
     pub other_packets: usize,
     /// The most ICMP echo requests that are answered in a second (RFC 1122 §3.2.2.6, RFC 4443 §4.2); 0: none are.
     pub echo_replies_per_second: u32,
+    /// Whether a datagram for a port without a socket is answered by ICMP port unreachable (RFC 1122 §4.1.3.1), at a limited
+    /// rate.
+    pub port_unreachable: bool,
+    /// Whether fragmented packets are put together, and within which bounds; `None` (the default): fragments are dropped
+    /// and counted.
+    pub reassembly: Option<ReassemblyConfig>,
     /// Settings of connections that name none; endpoints may share them.
     pub tcp: Arc<TcpConfig>,
 }
@@ -77,6 +84,8 @@ impl EndpointConfig {
             flow_labels: true,
             other_packets: 0,
             echo_replies_per_second: 1000,
+            port_unreachable: true,
+            reassembly: None,
             tcp: Arc::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! What an endpoint tells its driver.
 
-use crate::{IncomingId, ListenerId};
+use crate::{IncomingId, ListenerId, UdpId, UdpReadiness};
 
 /// A connection of an endpoint. The index may be used again; the generation tells the two apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,6 +35,8 @@ pub enum Event {
     OtherPackets,
     /// [`Endpoint::send_other`](crate::Endpoint::send_other) has room again, after it had none.
     OtherRoom,
+    /// A UDP socket's readiness changed; each socket is in the queue at most once.
+    Udp(UdpId, UdpReadiness),
 }
 
 /// What became possible, or happened, on a connection.

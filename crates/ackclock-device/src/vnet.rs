@@ -60,15 +60,11 @@ impl VnetHeader {
     pub(crate) fn meta(&self, packet: &[u8]) -> Result<RxMeta, RxMeta> {
         let checksum = if self.flags & FLAG_NEEDS_CSUM != 0 {
             // An unfinished checksum that cannot be a transport checksum of this packet is taken for a whole one:
-            // verification then throws the packet away. So is one of UDP, whose state no one asks for.
+            // verification then throws the packet away.
             if !self.is_checksum_of(packet) {
                 return Err(RxMeta::default());
             }
-            if self.csum_offset == TCP_CHECKSUM_OFFSET {
-                ChecksumState::Partial
-            } else {
-                ChecksumState::Complete
-            }
+            ChecksumState::Partial
         } else if self.flags & FLAG_DATA_VALID != 0 {
             ChecksumState::Verified
         } else {

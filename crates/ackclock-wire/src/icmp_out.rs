@@ -29,11 +29,13 @@ pub fn is_echo_request(ip: &IpPacket<'_>) -> bool {
     }
 }
 
-/// The whole packet that answers `request`, a packet that parsed as `ip`; `None` if it asks for no echo.
+/// The whole packet of at most `packet_max` bytes that answers `request`, a packet that parsed as `ip`; `None` if it asks for
+/// no echo.
 // RFC 1122 §3.2.2.6: the data of a request is returned whole, and the reply's source is the request's destination.
-// RFC 4443 §4.2: the same; identifier and sequence number are part of what is returned.
+// A reply that would have to be fragmented is cut. RFC 4443 §4.2: the data is returned entire, or not at all;
+// identifier and sequence number are part of it.
 #[must_use]
-pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8) -> Option<Vec<u8>> {
+pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8, packet_max: usize) -> Option<Vec<u8>> {
     let (IpPayload::Icmp4(message) | IpPayload::Icmp6(message)) = ip.payload else { return None };
     if !is_echo_request(ip) {
         return None;
@@ -44,6 +46,9 @@ pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8) -> Option<Ve
     let may_fragment = ip.dst.is_ipv4() && request.get(6)? & DONT_FRAGMENT == 0;
     let identification = if may_fragment { crate::bytes::read_u16(request, 4) } else { None };
     let (rest, body) = (message.get(2..ICMP_LEN)?, message.get(ICMP_LEN..)?);
+    let ip_len = if ip.dst.is_ipv4() { V4_LEN } else { V6_LEN };
+    let room = packet_max.checked_sub(ip_len + ICMP_LEN)?;
+    let body = body.get(..body.len().min(room)).filter(|cut| cut.len() == body.len() || ip.dst.is_ipv4())?;
     write_message(ip.dst, ip.src, ttl, identification, [kind, 0], rest, body)
 }
 

@@ -17,6 +17,7 @@ pub mod checksum;
 pub mod control;
 pub mod ecn;
 pub mod flow_label;
+pub mod fragment;
 pub mod gso;
 pub mod icmp;
 pub mod icmp_out;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ackclock_core::congestion::{ControllerFactory, Registry};
 use ackclock_core::profile::Profile;
 use ackclock_core::trace::{TraceConfig, TraceKeep};
-use ackclock_core::{Endpoint, EndpointConfig, Limits, TcpConfig};
+use ackclock_core::{Endpoint, EndpointConfig, Limits, ReassemblyConfig, TcpConfig};
 use ackclock_device::{Capabilities, Device, Medium};
 
 use crate::choices::{self, Choices, IntoController, SimulatedOnly};
@@ -63,6 +63,8 @@ struct Limited {
     flow_labels: Option<bool>,
     other_packets: usize,
     echo_replies: Option<u32>,
+    port_unreachable: Option<bool>,
+    reassembly: Option<ReassemblyConfig>,
 }
 
 /// Why a stack could not be started.
@@ -248,6 +250,20 @@ impl StackBuilder {
         self
     }
 
+    /// Whether a datagram for a UDP port to which nothing is bound is answered by ICMP port unreachable (default `true`): at
+    /// most six at once and one a second for each peer, and 1,000 a second for all (RFC 1122 §4.1.3.1, RFC 4443 §3.1).
+    pub fn port_unreachable(mut self, wanted: bool) -> Self {
+        self.adjust.port_unreachable = Some(wanted);
+        self
+    }
+
+    /// Puts fragmented packets together, within these bounds (default: fragments are dropped and counted). TCP needs none of
+    /// it, as it is never fragmented by a peer with path MTU discovery; datagrams that are longer than a packet do.
+    pub fn reassembly(mut self, config: ReassemblyConfig) -> Self {
+        self.adjust.reassembly = Some(config);
+        self
+    }
+
     /// For how long after the last packet the driver asks the device again and again instead of sleeping (default
     /// zero). Trades a processor for latency.
     pub fn busy_poll(mut self, duration: Duration) -> Self {
@@ -345,7 +361,11 @@ impl StackBuilder {
             flow_labels,
             other_packets,
             echo_replies,
+            port_unreachable,
+            reassembly,
         } = self.adjust;
+        config.reassembly = reassembly;
+        config.port_unreachable = port_unreachable.unwrap_or(config.port_unreachable);
         config.other_packets = other_packets;
         config.echo_replies_per_second = echo_replies.unwrap_or(config.echo_replies_per_second);
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);

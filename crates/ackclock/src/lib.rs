@@ -69,12 +69,13 @@ mod socket;
 mod stack;
 mod state;
 mod stream;
+mod udp;
 mod waiters;
 
 pub use ackclock_core::{
-    ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError, Instant,
-    Keepalive, Limits, ListenError, OptionError, OtherError, OtherPacket, State, TcpConfig, bandwidth,
-    congestion, profile, rtt, trace,
+    Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError,
+    Instant, Keepalive, Limits, ListenError, OptionError, OtherError, OtherPacket, ReassemblyConfig, State,
+    TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, bandwidth, congestion, profile, rtt, trace,
 };
 pub use ackclock_device::configure::{Cidr, CidrError};
 pub use ackclock_wire::{ChecksumState, RxMeta};
@@ -89,3 +90,4 @@ pub use self::port::Port;
 pub use self::socket::TcpSocket;
 pub use self::stack::{Stack, StackInfo};
 pub use self::stream::{Notice, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpStream, WriteHalf};
+pub use self::udp::UdpSocket;

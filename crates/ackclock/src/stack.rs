@@ -5,14 +5,14 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use ackclock_core::trace::Batch;
-use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant};
+use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr};
 
 use crate::builder::StackBuilder;
 use crate::listener::{ListenerBuilder, TcpListener};
 use crate::shared::Handle;
 use crate::socket::{self, TcpSocket};
 use crate::state::{Queue, State};
-use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, others};
+use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, others};
 
 /// A TCP in user space: a device, addresses, and the connections between them and the world. Cloning gives another handle
 /// of the same stack.
@@ -42,6 +42,8 @@ pub struct StackInfo {
     pub connections: usize,
     /// Listeners.
     pub listeners: usize,
+    /// UDP sockets.
+    pub udp_sockets: usize,
     /// Bytes that all buffers take.
     pub memory_used: usize,
     /// Bytes that they may take.
@@ -103,6 +105,54 @@ impl Stack {
         ListenerBuilder::new(self.shared.clone())
     }
 
+    /// Binds a UDP socket to an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any of either family,
+    /// also one that the stack was not given; port 0 for a free one.
+    ///
+    /// # Errors
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another socket has it,
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is no address of the stack,
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many sockets.
+    pub fn udp(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
+        UdpSocket::new(&self.shared, addr.into())
+    }
+
+    /// Binds a UDP socket to every address and port that no other socket has, also addresses that the stack was not given:
+    /// what a proxy or a VPN needs. [`UdpSocket::recv_meta`] says what the client has dialled, and
+    /// [`UdpSocket::send_transmit`] answers from there.
+    ///
+    /// ```
+    /// use ackclock::{Stack, UdpSocket, UdpTransmit};
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+    /// # let proxy = Stack::builder().device(right).spawn()?;
+    /// async fn answer(any: UdpSocket) -> std::io::Result<()> {
+    ///     let mut buf = vec![0; 65_535];
+    ///     loop {
+    ///         let meta = any.recv_meta(&mut buf).await?;
+    ///         let answer = format!("you called {}", meta.to);
+    ///         let transmit = UdpTransmit::new(answer.as_bytes(), Some(meta.from));
+    ///         any.send_transmit(&UdpTransmit { from: Some(meta.to), ..transmit }).await?;
+    ///     }
+    /// }
+    /// tokio::spawn(answer(proxy.udp_any()?));
+    ///
+    /// let socket = client.udp("0.0.0.0:0".parse()?)?;
+    /// socket.connect("203.0.113.7:53".parse()?).await?;
+    /// socket.send(b"hello").await?;
+    /// let mut buf = [0; 100];
+    /// let len = socket.recv(&mut buf).await?;
+    /// assert_eq!(&buf[..len], b"you called 203.0.113.7:53");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`udp`](Self::udp).
+    pub fn udp_any(&self) -> io::Result<UdpSocket> {
+        UdpSocket::new(&self.shared, ListenAddr::default())
+    }
+
     /// Makes a socket, whose options are set before it connects or listens.
     #[must_use]
     pub fn socket(&self) -> TcpSocket {
@@ -119,6 +169,7 @@ impl Stack {
                 mtu: state.mtu,
                 connections: state.endpoint.connections().count(),
                 listeners: state.listeners.len(),
+                udp_sockets: state.udp.len(),
                 memory_used,
                 memory_max,
             }

@@ -13,12 +13,13 @@ use std::time::Duration;
 use ackclock_core::trace::Batch;
 use ackclock_core::{
     Connection, ConnectionId, Endpoint, Event, Instant, Limits, ListenerId, Readiness, State as Tcp,
-    TcpConfig,
+    TcpConfig, UdpId,
 };
 
 use crate::choices::{self, Choices};
 use crate::listener::ListenerSlot;
 use crate::others::OtherSlot;
+use crate::udp::UdpSlot;
 use crate::waiters::{StreamTable, WaitKey, WaitList};
 use crate::{Cidr, NoRoute, StackError, error};
 
@@ -39,6 +40,7 @@ pub(crate) struct State {
     /// Who waits for records of traces.
     pub(crate) traces: WaitList,
     pub(crate) others: OtherSlot,
+    pub(crate) udp: BTreeMap<UdpId, UdpSlot>,
     pub(crate) phase: Phase,
     choices: Arc<Choices>,
     routes: Option<Vec<Cidr>>,
@@ -82,6 +84,8 @@ pub(crate) enum Queue {
     Traces,
     OtherReceive,
     OtherSend,
+    UdpRead(UdpId),
+    UdpWrite(UdpId),
     Shutdown,
 }
 
@@ -101,6 +105,7 @@ impl State {
             shutdown: WaitList::default(),
             traces: WaitList::default(),
             others: OtherSlot { free: others, ..OtherSlot::default() },
+            udp: BTreeMap::new(),
             phase: Phase::Up,
             routes,
             close_timeout,
@@ -171,6 +176,8 @@ impl State {
             Queue::Traces => Some(&mut self.traces),
             Queue::OtherReceive => Some(&mut self.others.receive),
             Queue::OtherSend => Some(&mut self.others.send),
+            Queue::UdpRead(id) => self.udp.get_mut(&id).map(|slot| &mut slot.read),
+            Queue::UdpWrite(id) => self.udp.get_mut(&id).map(|slot| &mut slot.write),
             Queue::Shutdown => Some(&mut self.shutdown),
         }
     }
@@ -220,6 +227,7 @@ impl State {
                 Event::IncomingGone(id, incoming) => self.on_incoming_gone(id, incoming),
                 Event::OtherPackets => self.others.receive.wake(&mut self.woken),
                 Event::OtherRoom => self.others.send.wake(&mut self.woken),
+                Event::Udp(id, readiness) => self.on_udp(id, readiness),
                 _ => {}
             }
         }
@@ -345,6 +353,9 @@ impl State {
         self.traces.wake(&mut self.woken);
         self.others.receive.wake(&mut self.woken);
         self.others.send.wake(&mut self.woken);
+        for slot in self.udp.values_mut() {
+            slot.wake_all(&mut self.woken);
+        }
         self.lingering.clear();
     }
 

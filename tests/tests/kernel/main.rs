@@ -12,3 +12,4 @@ mod loss;
 mod many;
 mod mtu;
 mod transfer;
+mod udp;

@@ -9,6 +9,9 @@ use super::limits::{EchoLimiter, ErrorLimiter};
 use super::looped::LoopQueue;
 use super::others::Others;
 use super::outbox::Outbox;
+use crate::EndpointConfig;
+use crate::reassembly::Reassembler;
+use crate::udp::Sockets;
 
 /// The state of what is not TCP.
 #[derive(Debug)]
@@ -16,6 +19,9 @@ pub(super) struct Beside {
     pub(super) outbox: Outbox,
     pub(super) looped: LoopQueue,
     pub(super) others: Others,
+    pub(super) udp: Sockets,
+    /// `None`: fragments are not put together.
+    pub(super) reassembler: Option<Reassembler>,
     pub(super) echoes: EchoLimiter,
     pub(super) errors: ErrorLimiter,
     /// Whether a packet of the outbox goes before the next segment: both take turns.
@@ -23,11 +29,13 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    fn new(key: &Key, others_max: usize) -> Self {
+    fn new(key: &Key, config: &EndpointConfig) -> Self {
         Self {
             outbox: Outbox::default(),
             looped: LoopQueue::default(),
-            others: Others::new(others_max),
+            others: Others::new(config.other_packets),
+            udp: Sockets::default(),
+            reassembler: config.reassembly.map(Reassembler::new),
             echoes: EchoLimiter::default(),
             errors: ErrorLimiter::new(key.clone()),
             outbox_first: false,
@@ -44,15 +52,14 @@ impl Beside {
 impl Endpoint {
     /// The state of what is not TCP, made if this is the first time.
     pub(super) fn beside(&mut self) -> &mut Beside {
-        let others_max = self.config.other_packets;
-        self.beside.get_or_insert_with(|| Box::new(Beside::new(&self.beside_key, others_max)))
+        self.beside.get_or_insert_with(|| Box::new(Beside::new(&self.beside_key, &self.config)))
     }
 
     /// Takes the next whole packet out of the outbox; whether there was one.
     pub(super) fn next_whole(&mut self) -> bool {
         let Some(beside) = &mut self.beside else { return false };
-        let Some(origin) = beside.outbox.take() else { return false };
-        self.on_left(origin);
+        let Some((origin, bytes)) = beside.outbox.take() else { return false };
+        self.on_left(origin, bytes);
         true
     }
 

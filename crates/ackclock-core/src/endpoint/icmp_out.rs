@@ -15,7 +15,7 @@ impl Endpoint {
     // RFC 1122 §3.2.2.6: every host MUST implement an echo server function. RFC 4443 §4.2: every node. A request to a
     // broadcast or multicast address MAY be silently discarded, and is not taken here.
     pub(super) fn answer_echo(&mut self, now: Instant, ip: &IpPacket<'_>, frame: &Frame<'_>) -> bool {
-        let per_second = self.config.echo_replies_per_second;
+        let (per_second, mtu) = (self.config.echo_replies_per_second, self.config.mtu);
         if per_second == 0 || !is_echo_request(ip) || !self.addresses.is_own(ip.dst) {
             return false;
         }
@@ -23,7 +23,7 @@ impl Endpoint {
             self.counters.dropped_martian_source += 1;
         } else if !self.beside().echoes.allows(now, per_second) {
             self.counters.dropped_icmp_limited += 1;
-        } else if let Some(reply) = write_echo_reply(frame.packet, ip, self.config.tcp.ttl) {
+        } else if let Some(reply) = write_echo_reply(frame.packet, ip, self.config.tcp.ttl, mtu) {
             self.counters.echoes_answered += u64::from(self.send_icmp(reply));
         }
         true

@@ -4,13 +4,15 @@
 //! looked at. Whether its addresses are sensible was settled when the connection was opened; everything else is
 //! checked on the way from the table's "nobody" to a listener or a reset.
 
+use std::net::IpAddr;
+
 use ackclock_wire::{Codepoint, Flags, IpError, IpPacket, IpPayload, RxMeta, Segment, TcpError};
 
 use super::Endpoint;
 use super::demux::Target;
 use super::reply::reset_for;
 use super::time_wait::{self, is_plain_syn};
-use crate::{FourTuple, Instant, State};
+use crate::{FourTuple, Instant, ListenerId, State};
 
 /// A segment with what the layers below said of it.
 #[derive(Clone, Copy, Debug)]
@@ -51,13 +53,14 @@ impl Endpoint {
                 IpPayload::Tcp(bytes) => self.handle_tcp(now, &ip, bytes, frame),
                 IpPayload::Icmp4(bytes) => self.handle_icmp4(now, &ip, bytes, &frame),
                 IpPayload::Icmp6(bytes) => self.handle_icmp6(now, &ip, bytes, &frame),
-                IpPayload::Udp(_) | IpPayload::Other(_) => {
+                IpPayload::Udp(bytes) => self.handle_udp(now, &ip, bytes, &frame),
+                IpPayload::Other(_) => {
                     if !self.divert(&frame) {
                         self.counters.dropped_other_protocol += 1;
                     }
                 }
             },
-            Err(IpError::Fragment) if self.divert(&frame) => {}
+            Err(IpError::Fragment) if self.handle_fragment(now, &frame) || self.divert(&frame) => {}
             Err(error) => self.count_ip_error(error),
         }
     }
@@ -156,11 +159,20 @@ impl Endpoint {
             return self.counters.dropped_land += 1;
         }
         match self.listeners.find(local_addr, local_port) {
-            Some(listener) => self.for_listener(now, listener, arrival, None),
+            Some(listener) if self.is_heard(listener, local_addr) => {
+                self.for_listener(now, listener, arrival, None);
+            }
+            Some(_) => self.counters.dropped_not_local += 1,
             None if self.addresses.is_own(local_addr) => self.refuse(arrival),
             None if self.divert(&arrival.frame) => {}
             None => self.counters.dropped_not_local += 1,
         }
+    }
+
+    /// Whether a listener still hears what goes to an address: one that names an address that is no longer ours does not.
+    fn is_heard(&self, listener: ListenerId, local_addr: IpAddr) -> bool {
+        self.listeners.get(listener).is_some_and(|listener| listener.addr.addr.is_none())
+            || self.addresses.is_own(local_addr)
     }
 
     /// RFC 9293 §3.10.7.1: in CLOSED everything but a reset is answered by a reset.

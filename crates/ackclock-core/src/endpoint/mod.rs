@@ -4,7 +4,8 @@
 //! not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
 //! and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT ([`time_wait`]), or for nobody ([`reply`]).
 //! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. What is not TCP is kept in [`beside`]:
-//! packets for others ([`others`]), ICMP that is sent ([`icmp_out`], within [`limits`]), both through [`outbox`]. What an
+//! UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others ([`others`]), ICMP that is sent ([`icmp_out`], within [`limits`]), all through
+//! [`outbox`]. What an
 //! endpoint sends to itself goes through [`looped`]. Here are the calls of the application.
 //!
 //! Every table and queue has a bound:
@@ -24,6 +25,9 @@
 //! | listeners | `listeners_max` | `listen` fails |
 //! | packets to addresses of its own | 256 | they are dropped and counted |
 //! | echo replies and ICMP errors that wait | 64, and so many a second | they are dropped and counted |
+//! | UDP sockets | 65,536 | `udp_bind` fails |
+//! | datagrams of a socket, each way | its options, 256 KiB | dropped and counted; refused |
+//! | fragments that wait for others | `reassembly`: bytes, packets, packets of a source, fragments, time | the oldest packet gives way |
 //! | other packets that nobody fetches; that wait to be sent | `other_packets` | dropped and counted; refused |
 //! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
 
@@ -34,6 +38,7 @@ mod counters;
 mod deferred;
 mod demux;
 mod flow_labels;
+mod fragments;
 mod icmp;
 mod icmp_out;
 mod input;
@@ -53,11 +58,13 @@ mod ports;
 mod queue;
 mod reply;
 mod slots;
+mod source;
 mod stateless;
 mod syn_queue;
 mod time_wait;
 mod timers;
 mod traces;
+mod udp;
 
 #[cfg(test)]
 mod tests;
@@ -99,6 +106,7 @@ pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId};
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
+pub use self::source::{LocalAddress, SourceRoute};
 
 /// A listener of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -350,10 +358,21 @@ impl Endpoint {
         self.check_invariants();
     }
 
-    /// Replaces the local addresses.
+    /// Replaces the local addresses, each in a network of its own.
     // RFC 9293 MUST-45: existing connections keep theirs.
     pub fn set_addresses(&mut self, addresses: Vec<IpAddr>) {
+        self.addresses.set_own(addresses.into_iter().map(LocalAddress::from).collect());
+    }
+
+    /// Replaces the local addresses, and the directed broadcast addresses of their networks.
+    pub fn set_local_addresses(&mut self, addresses: Vec<LocalAddress>, broadcast: Vec<IpAddr>) {
         self.addresses.set_own(addresses);
+        self.addresses.set_broadcast(broadcast);
+    }
+
+    /// Replaces the networks that are reached from an address of choice.
+    pub fn set_source_routes(&mut self, routes: Vec<SourceRoute>) {
+        self.addresses.set_routes(routes);
     }
 
     /// The device's MTU changed.

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use ackclock_wire::{ChecksumState, TxPacket};
 
+use crate::UdpId;
 use crate::budget::{Budget, Lease};
 
 /// The queue, in the order in which packets were put in.
@@ -24,6 +25,8 @@ pub(super) struct Outbox {
 pub(super) enum Origin {
     /// From the stack itself.
     Icmp,
+    /// From a UDP socket.
+    Udp(UdpId),
     /// From the program that has the other packets.
     Other,
 }
@@ -48,12 +51,12 @@ impl Outbox {
         true
     }
 
-    /// Takes the next packet, which [`taken`](Self::taken) then shows.
-    pub(super) fn take(&mut self) -> Option<Origin> {
+    /// Takes the next packet, which [`taken`](Self::taken) then shows, and says where it is from and how long it is.
+    pub(super) fn take(&mut self) -> Option<(Origin, usize)> {
         self.taken = self.queue.pop_front();
-        let origin = self.taken.as_ref()?.origin;
-        self.icmp -= usize::from(origin == Origin::Icmp);
-        Some(origin)
+        let Waiting { origin, bytes, .. } = self.taken.as_ref()?;
+        self.icmp -= usize::from(*origin == Origin::Icmp);
+        Some((*origin, bytes.len()))
     }
 
     /// The packet that was taken last.

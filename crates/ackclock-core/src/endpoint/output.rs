@@ -3,6 +3,7 @@
 use ackclock_wire::{ChecksumState, Fields, FlowLabel, TxPacket, write_control};
 
 use super::Endpoint;
+use super::beside::Beside;
 use super::live::Owner;
 use super::looped::{LOOP_LIMITS, LOOPED_BATCH, LOOPED_PER_CALL};
 use super::outbox::Origin;
@@ -147,7 +148,8 @@ impl Endpoint {
         if self.has_looped() {
             return Some(self.now);
         }
-        earlier(self.timers.next(), earlier(self.half_open.next_timeout(), self.time_wait.next_timeout()))
+        let of_tables = earlier(self.half_open.next_timeout(), self.time_wait.next_timeout());
+        earlier(self.timers.next(), earlier(of_tables, self.reassembly_timeout()))
     }
 
     /// Time has come for some timer; a spurious call does nothing.
@@ -165,26 +167,30 @@ impl Endpoint {
         }
         self.half_open_timeouts(now);
         self.time_wait_timeouts(now);
+        self.reassembly_timeouts(now);
         self.deliver_looped(now, &mut { LOOPED_PER_CALL });
         self.check_invariants();
     }
 
     /// A whole packet has left the outbox.
-    pub(super) fn on_left(&mut self, origin: Origin) {
-        let Some(beside) = &mut self.beside else { return };
+    pub(super) fn on_left(&mut self, origin: Origin, bytes: usize) {
         match origin {
             Origin::Icmp => {}
-            Origin::Other => beside.others.on_left(),
+            Origin::Udp(id) => self.on_datagram_left(id, bytes),
+            Origin::Other => self.beside().others.on_left(),
         }
     }
 
     /// The next event about what is not TCP.
     fn poll_event_beside(&mut self) -> Option<Event> {
-        let others = &mut self.beside.as_mut()?.others;
+        let Beside { others, udp, .. } = self.beside.as_deref_mut()?;
         if std::mem::take(&mut others.readable) {
             return Some(Event::OtherPackets);
         }
-        std::mem::take(&mut others.writable).then_some(Event::OtherRoom)
+        if std::mem::take(&mut others.writable) {
+            return Some(Event::OtherRoom);
+        }
+        udp.poll_changed().map(|(id, readiness)| Event::Udp(id, readiness))
     }
 
     /// The next event for the application.

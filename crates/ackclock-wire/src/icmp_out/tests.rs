@@ -52,7 +52,7 @@ fn a_reply_is_the_request_turned_round() {
         for data in [&b""[..], b"x", b"some data of a ping"] {
             let request = request(v6, data);
             let ip = IpPacket::parse(&request).unwrap();
-            let ours = write_echo_reply(&request, &ip, 64).unwrap();
+            let ours = write_echo_reply(&request, &ip, 64, 1500).unwrap();
             assert_eq!(
                 IpPacket::parse(&ours).unwrap().payload,
                 IpPacket::parse(&reply(v6, data)).unwrap().payload
@@ -70,7 +70,7 @@ fn a_reply_may_be_fragmented_if_the_request_might_have_been() {
     for (flags, expected) in [(0, [0x12, 0x34, 0, 0]), (DONT_FRAGMENT, [0, 0, DONT_FRAGMENT, 0])] {
         request[6] = flags;
         fix_v4_checksum(&mut request);
-        let reply = write_echo_reply(&request, &IpPacket::parse(&request).unwrap(), 64).unwrap();
+        let reply = write_echo_reply(&request, &IpPacket::parse(&request).unwrap(), 64, 1500).unwrap();
         assert_eq!(reply[4..8], expected);
     }
 }
@@ -79,9 +79,9 @@ fn a_reply_may_be_fragmented_if_the_request_might_have_been() {
 fn nothing_but_a_request_is_answered() {
     for v6 in [false, true] {
         let reply = reply(v6, b"data");
-        assert_eq!(write_echo_reply(&reply, &IpPacket::parse(&reply).unwrap(), 64), None);
+        assert_eq!(write_echo_reply(&reply, &IpPacket::parse(&reply).unwrap(), 64, 1500), None);
         let tcp = data_packet(v6, b"data");
-        assert_eq!(write_echo_reply(&tcp, &IpPacket::parse(&tcp).unwrap(), 64), None);
+        assert_eq!(write_echo_reply(&tcp, &IpPacket::parse(&tcp).unwrap(), 64, 1500), None);
     }
 }
 
@@ -132,5 +132,15 @@ fn no_bytes_make_the_writers_panic() {
         let about = &data_packet(false, b"0123456789")[..len.min(50)];
         let (from, to) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
         assert!(write_error(IcmpError::PortUnreachable, about, from, to, 64).is_some());
+    }
+}
+
+#[test]
+fn a_reply_that_does_not_fit_is_cut_in_ipv4_and_not_sent_in_ipv6() {
+    for v6 in [false, true] {
+        let request = request(v6, &[1; 1000]);
+        let ip = IpPacket::parse(&request).unwrap();
+        let reply = write_echo_reply(&request, &ip, 64, 500);
+        assert_eq!(reply.map(|reply| reply.len()), (!v6).then_some(500));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ackclock::{ChecksumState, OtherError, OtherPacket, Stack, StackBuilder};
+use ackclock::{ChecksumState, OtherError, OtherPacket, ReassemblyConfig, Stack, StackBuilder};
 use ackclock_device::memory::{self, MemoryDevice};
 use ackclock_device::{Device, ReceiveBatch};
 use ackclock_wire::{FlowLabel, IpPacket, IpPayload, TxPacket, UdpHeader, checksum, write_udp};
@@ -326,4 +326,89 @@ async fn a_request_with_a_wrong_checksum_or_to_another_host_is_not_answered() {
     elsewhere[10..12].copy_from_slice(&sum.to_be_bytes());
     wire.send(&elsewhere).await;
     assert_eq!(wire.take().len(), 0, "not to a broadcast address either");
+}
+
+/// A datagram in two fragments, of which the second begins behind 800 bytes.
+fn fragments(to: &str, payload: &[u8]) -> [Vec<u8>; 2] {
+    let whole = datagram(to, payload);
+    let v4 = |from: usize, to: usize, field: u16| {
+        let mut piece = [&whole[..20], &whole[from..to]].concat();
+        let len = u16::try_from(piece.len()).unwrap();
+        piece[2..4].copy_from_slice(&len.to_be_bytes());
+        piece[6..8].copy_from_slice(&field.to_be_bytes());
+        piece[10..12].fill(0);
+        let sum = checksum::sum(&piece[..20]).checksum();
+        piece[10..12].copy_from_slice(&sum.to_be_bytes());
+        piece
+    };
+    let v6 = |from: usize, to: usize, field: u16| {
+        let [high, low] = field.to_be_bytes();
+        let mut piece = [&whole[..40], &[17, 0, high, low, 0, 0, 0, 1], &whole[from..to]].concat();
+        let len = u16::try_from(piece.len() - 40).unwrap();
+        piece[4..6].copy_from_slice(&len.to_be_bytes());
+        piece[6] = 44;
+        piece
+    };
+    if whole[0] >> 4 == 4 {
+        [v4(20, 820, 0x2000), v4(820, whole.len(), 100)]
+    } else {
+        [v6(40, 840, 1), v6(840, whole.len(), 800)]
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fragments_are_put_together_where_that_is_asked_for() {
+    let (stack, mut wire) = Wire::of(|builder| builder.reassembly(ReassemblyConfig::default()));
+    let socket = stack.udp(addr("0.0.0.0:7")).unwrap();
+    let payload: Vec<u8> = (0..1400_u32).map(|n| n as u8).collect();
+    let mut buf = [0; 2000];
+    for to in ["10.0.0.1:7", "[fd00::1]:7"] {
+        let [first, second] = fragments(to, &payload);
+        wire.send(&second).await;
+        assert_eq!(kind(socket.try_recv(&mut buf)), ErrorKind::WouldBlock);
+        wire.send(&first).await;
+        let len = socket.try_recv(&mut buf).unwrap();
+        assert_eq!(buf[..len], payload);
+    }
+    let counters = stack.counters();
+    assert_eq!((counters.fragments_received, counters.packets_reassembled), (4, 2));
+    assert_eq!(stack.info().memory_used, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_source_hears_of_fragments_whose_others_did_not_come() {
+    let (stack, mut wire) = Wire::of(|builder| builder.reassembly(ReassemblyConfig::default()));
+    for (to, kind) in [("10.0.0.1:7", [11, 1]), ("[fd00::1]:7", [3, 1])] {
+        let [first, second] = fragments(to, &[7; 1400]);
+        wire.send(&first).await;
+        tokio::time::sleep(Duration::from_secs(59)).await;
+        assert_eq!(wire.take().len(), 0);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let errors = wire.take();
+        let (_, _, error) = message(&errors[0]);
+        assert_eq!((errors.len(), &error[..2]), (1, &kind[..]));
+        // Without the first, there is no one to tell.
+        wire.send(&second).await;
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        assert_eq!(wire.take().len(), 0);
+    }
+    assert_eq!(stack.counters().dropped_reassembly_time, 4);
+}
+
+#[tokio::test]
+async fn fragments_are_refused_and_counted_unless_they_are_asked_for() {
+    let (stack, mut wire) = Wire::of(|builder| builder);
+    let socket = stack.udp(addr("0.0.0.0:7")).unwrap();
+    for fragment in fragments("10.0.0.1:7", &[7; 1400]) {
+        wire.send(&fragment).await;
+    }
+    assert_eq!(stack.counters().dropped_fragment, 2);
+    assert_eq!(kind(socket.try_recv(&mut [0; 9])), ErrorKind::WouldBlock);
+
+    let (stack, mut wire) = Wire::of(|builder| builder.other_packets(8));
+    let (_, mut receiver) = stack.other_packets().unwrap();
+    let fragments = fragments("10.0.0.1:7", &[7; 1400]);
+    wire.send(&fragments[0]).await;
+    assert_eq!(receiver.recv().await.unwrap().bytes, fragments[0], "who takes the rest takes them");
+    assert_eq!(stack.counters().dropped_fragment, 0);
 }

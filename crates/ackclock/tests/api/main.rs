@@ -17,3 +17,4 @@ mod options;
 mod reset;
 mod support;
 mod traces;
+mod udp;
