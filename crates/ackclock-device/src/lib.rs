@@ -21,6 +21,7 @@ pub mod memory;
 pub mod netns;
 mod offload;
 mod open;
+pub mod several;
 mod sys;
 mod tun;
 mod vnet;
