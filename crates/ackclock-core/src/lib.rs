@@ -29,8 +29,8 @@ pub use ackclock_wire::{Codepoint, Experiment};
 pub use config::{EndpointConfig, Keepalive, ListenOptions, TcpConfig};
 pub use connection::{Connection, State};
 pub use endpoint::{
-    Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId, LocalAddress, OtherError, OtherPacket,
-    SourceRoute,
+    Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId, LocalAddress, OtherError,
+    OtherPacket, SourceRoute,
 };
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};

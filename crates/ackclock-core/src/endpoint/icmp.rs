@@ -59,6 +59,9 @@ impl Endpoint {
 
     /// A message whose checksum is right and that is no error about TCP.
     fn handle_icmp_other(&mut self, now: Instant, ip: &IpPacket<'_>, frame: &Frame<'_>) {
+        if !frame.looped && !self.addresses.valid_source(ip.src) {
+            return self.counters.dropped_martian_source += 1;
+        }
         if !self.answer_echo(now, ip, frame) && !self.handle_udp_error(ip) && !self.divert(frame) {
             self.counters.dropped_icmp_other += 1;
         }

@@ -19,9 +19,7 @@ impl Endpoint {
         if per_second == 0 || !is_echo_request(ip) || !self.addresses.is_own(ip.dst) {
             return false;
         }
-        if !frame.looped && !self.addresses.valid_source(ip.src) {
-            self.counters.dropped_martian_source += 1;
-        } else if !self.beside().echoes.allows(now, per_second) {
+        if !self.beside().echoes.allows(now, per_second) {
             self.counters.dropped_icmp_limited += 1;
         } else if let Some(reply) = write_echo_reply(frame.packet, ip, self.config.tcp.ttl, mtu) {
             self.counters.echoes_answered += u64::from(self.send_icmp(reply));

@@ -67,13 +67,7 @@ fn rank(address: &LocalAddress, remote: IpAddr) -> Rank {
     let (own, wanted) = (scope(address.addr), scope(remote));
     let scope_rank = if own >= wanted { (true, -own) } else { (false, own) };
     let common = common_prefix(address.addr, remote).unwrap_or(0).min(address.prefix_len.into());
-    (
-        address.addr == remote,
-        scope_rank,
-        !address.deprecated,
-        label(address.addr) == label(remote),
-        common,
-    )
+    (address.addr == remote, scope_rank, !address.deprecated, label(address.addr) == label(remote), common)
 }
 
 /// RFC 6724 §3.1, §3.2: link-local, or global. Site-local addresses are deprecated, private ones of IPv4 have global scope.
@@ -118,7 +112,11 @@ mod tests {
 
     fn own(text: &str) -> LocalAddress {
         let (addr, prefix_len) = text.split_once('/').unwrap();
-        LocalAddress { addr: addr.parse().unwrap(), prefix_len: prefix_len.parse().unwrap(), deprecated: false }
+        LocalAddress {
+            addr: addr.parse().unwrap(),
+            prefix_len: prefix_len.parse().unwrap(),
+            deprecated: false,
+        }
     }
 
     fn source(addresses: &[&str], remote: &str) -> String {
@@ -133,7 +131,10 @@ mod tests {
         assert_eq!(source(&["fe80::1/64", "2001:db8:1::1/64"], "2001:db8:2::1"), "2001:db8:1::1");
         assert_eq!(source(&["2001:db8:1::1/64", "fe80::1/64"], "fe80::2"), "fe80::1");
         assert_eq!(source(&["2001:db8:3::2/64", "2001:db8:1::2/64"], "2001:db8:1::1"), "2001:db8:1::2");
-        assert_eq!(source(&["2002:c633:6401::d5e3:7953:13eb:22e8/64", "2001:db8:1::2/64"], "2001:db8:1::1"), "2001:db8:1::2");
+        assert_eq!(
+            source(&["2002:c633:6401::d5e3:7953:13eb:22e8/64", "2001:db8:1::2/64"], "2001:db8:1::1"),
+            "2001:db8:1::2"
+        );
         assert_eq!(
             source(&["2001:db8:1::2/64", "2002:c633:6401::d5e3:7953:13eb:22e8/64"], "2002:c633:6401::1"),
             "2002:c633:6401::d5e3:7953:13eb:22e8"
@@ -181,7 +182,8 @@ mod tests {
             route("203.0.113.0", 24, "198.51.100.1"),
             route("10.7.0.0", 16, "10.9.9.9"),
         ];
-        let source = |remote: &str| source_for(&addresses, &routes, remote.parse().unwrap()).unwrap().to_string();
+        let source =
+            |remote: &str| source_for(&addresses, &routes, remote.parse().unwrap()).unwrap().to_string();
         assert_eq!(source("8.8.8.8"), "192.0.2.1");
         assert_eq!(source("203.0.113.7"), "198.51.100.1");
         assert_eq!(source("10.7.0.1"), "192.0.2.1", "a source that is not ours is passed over");
