@@ -15,6 +15,7 @@ use ackclock_device::{Capabilities, Device, Medium};
 use crate::choices::{self, Choices, IntoController, SimulatedOnly};
 use crate::clock::{Clock, TokioClock};
 use crate::driver::{self, Driver};
+use crate::network::{self, Network, Route};
 use crate::shared::{Handle, Shared};
 use crate::state::{Settings, State};
 use crate::{Cidr, Port, Stack};
@@ -43,7 +44,7 @@ use crate::{Cidr, Port, Stack};
 pub struct StackBuilder {
     device: Option<Box<dyn Device>>,
     addresses: Vec<Cidr>,
-    routes: Option<Vec<Cidr>>,
+    routes: Option<Vec<Route>>,
     tcp: TcpConfig,
     choices: Choices,
     busy_poll: Duration,
@@ -124,7 +125,7 @@ impl StackBuilder {
         self
     }
 
-    /// Adds a local address. Connections are opened from the first one of the peer's family. A stack without
+    /// Adds a local address. Where there are several, RFC 6724 §5 says from which a connection is opened. A stack without
     /// addresses can still accept connections to any.
     ///
     /// The address must not be one that the kernel has, or the kernel answers too: on a TUN device with
@@ -138,8 +139,20 @@ impl StackBuilder {
     /// addresses that a route or a local address's prefix contains; to others they fail with
     /// [`io::ErrorKind::NetworkUnreachable`].
     pub fn route(mut self, destination: Cidr) -> Self {
-        self.routes.get_or_insert_default().push(destination);
+        self.routes.get_or_insert_default().push(Route { destination, source: None });
         self
+    }
+
+    /// Adds a route whose destinations are reached from this local address, unless a connection or socket names another:
+    /// what `src` is to `ip route`. Of several such routes the one with the longest prefix counts; to all else leads the
+    /// address that RFC 6724 §5 chooses.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the two are of different families.
+    pub fn route_from(mut self, destination: Cidr, source: IpAddr) -> io::Result<Self> {
+        network::check_families(destination, source)?;
+        self.routes.get_or_insert_default().push(Route { destination, source: Some(source) });
+        Ok(self)
     }
 
     /// Adds a route to a single host, as `ip addr add .. peer ..` does.
@@ -338,9 +351,7 @@ impl StackBuilder {
         let settings = Settings {
             tcp: self.tcp,
             choices,
-            addresses: self.addresses,
-            routes: self.routes,
-            mtu: capabilities.mtu,
+            network: Network::new(self.addresses, self.routes, capabilities.mtu),
             close_timeout: self.close_timeout,
             others: self.adjust.other_packets > 0,
         };
@@ -350,8 +361,6 @@ impl StackBuilder {
     fn endpoint_config(&self, mtu: usize) -> Result<EndpointConfig, BuildError> {
         let mut config = EndpointConfig::new(self.hosts()?, self.secret()?);
         config.mtu = mtu;
-        // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
-        config.broadcast = self.addresses.iter().filter_map(Cidr::broadcast).collect();
         config.tcp = self.tcp.clone().into();
         let Limited {
             memory_budget,
@@ -377,15 +386,7 @@ impl StackBuilder {
     }
 
     fn hosts(&self) -> Result<Vec<IpAddr>, BuildError> {
-        let host = |address: &Cidr| {
-            let addr = address.addr();
-            let broadcast = address.broadcast() == Some(addr);
-            if addr.is_unspecified() || addr.is_multicast() || broadcast {
-                return Err(BuildError::BadAddress(addr));
-            }
-            Ok(addr)
-        };
-        self.addresses.iter().map(host).collect()
+        self.addresses.iter().map(network::check_address).collect()
     }
 
     fn secret(&self) -> Result<[u8; 32], BuildError> {

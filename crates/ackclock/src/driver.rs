@@ -210,10 +210,7 @@ fn sleep_until(set: Option<Instant>, due: Option<Instant>, now: Instant) -> Opti
 fn refresh_capabilities(shared: &Shared, stack: &mut State, now: Instant) {
     let Some(capabilities) = shared.device().as_ref().map(|device| device.capabilities()) else { return };
     stack.limits = limits(&capabilities);
-    if stack.mtu != capabilities.mtu {
-        stack.mtu = capabilities.mtu;
-        stack.endpoint.set_mtu(now, capabilities.mtu);
-    }
+    stack.set_device_mtu(now, capabilities.mtu);
 }
 
 /// Sends what the endpoint has, until it has no more, the device is full or enough was sent for once.

@@ -62,6 +62,7 @@ mod clock;
 mod driver;
 mod error;
 mod listener;
+mod network;
 mod others;
 mod port;
 mod shared;

@@ -12,7 +12,7 @@ use crate::listener::{ListenerBuilder, TcpListener};
 use crate::shared::Handle;
 use crate::socket::{self, TcpSocket};
 use crate::state::{Queue, State};
-use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, others};
+use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, network, others};
 
 /// A TCP in user space: a device, addresses, and the connections between them and the world. Cloning gives another handle
 /// of the same stack.
@@ -36,6 +36,8 @@ pub struct Stack {
 pub struct StackInfo {
     /// Local addresses.
     pub addresses: Vec<Cidr>,
+    /// Routes; `None`: the device leads everywhere.
+    pub routes: Option<Vec<Cidr>>,
     /// Largest IP packet in bytes.
     pub mtu: usize,
     /// Connections that exist, those included that close in the background.
@@ -165,8 +167,9 @@ impl Stack {
         self.shared.look(|state| {
             let (memory_used, memory_max) = state.endpoint.memory();
             StackInfo {
-                addresses: state.addresses.clone(),
-                mtu: state.mtu,
+                addresses: state.network.addresses.clone(),
+                routes: state.routes(),
+                mtu: state.mtu(),
                 connections: state.endpoint.connections().count(),
                 listeners: state.listeners.len(),
                 udp_sockets: state.udp.len(),
@@ -244,20 +247,60 @@ impl Stack {
         self.shared.control(|state, _| state.take_others()).then(|| others::channel(&self.shared))
     }
 
-    /// Adds a local address.
-    pub fn add_address(&self, address: Cidr) {
-        self.shared.control(|state, _| {
-            state.addresses.push(address);
-            set_addresses(state);
-        });
+    /// Adds a local address, or changes the prefix of one that there is.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no host can have this address.
+    pub fn add_address(&self, address: Cidr) -> io::Result<()> {
+        self.shared.control(|state, _| state.add_address(address))
     }
 
-    /// Removes a local address. Connections that have it go on; listeners on it hear nothing more.
-    pub fn remove_address(&self, address: IpAddr) {
-        self.shared.control(|state, _| {
-            state.addresses.retain(|known| known.addr() != address);
-            set_addresses(state);
-        });
+    /// Removes a local address; whether there was one. Connections that have it go on; listeners and UDP sockets on it hear
+    /// nothing more.
+    pub fn remove_address(&self, address: IpAddr) -> bool {
+        self.shared.control(|state, _| state.remove_address(address))
+    }
+
+    /// Says whether a local address is to be used for new connections only where there is no other of its scope (RFC 6724 §5
+    /// rule 3), as one that will soon be removed; whether there is such an address.
+    pub fn set_deprecated(&self, address: IpAddr, deprecated: bool) -> bool {
+        self.shared.control(|state, _| state.set_deprecated(address, deprecated))
+    }
+
+    /// Adds a route: see [`StackBuilder::route`]. The first one ends that the device leads everywhere.
+    pub fn add_route(&self, destination: Cidr) {
+        self.shared.control(|state, _| state.add_route(destination, None));
+    }
+
+    /// Adds a route whose destinations are reached from this local address: see [`StackBuilder::route_from`].
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the two are of different families.
+    pub fn add_route_from(&self, destination: Cidr, source: IpAddr) -> io::Result<()> {
+        network::check_families(destination, source)?;
+        self.shared.control(|state, _| state.add_route(destination, Some(source)));
+        Ok(())
+    }
+
+    /// Removes a route; whether there was one. Connections go on. Without the last one, only the networks of local addresses
+    /// are reached; [`clear_routes`](Self::clear_routes) has the device lead everywhere again.
+    pub fn remove_route(&self, destination: Cidr) -> bool {
+        self.shared.control(|state, _| state.remove_route(destination))
+    }
+
+    /// Removes all routes: the device leads everywhere.
+    pub fn clear_routes(&self) {
+        self.shared.control(|state, _| state.clear_routes());
+    }
+
+    /// Bounds the size of IP packets sent, to less than the device carries; `None`: what the device carries. Connections
+    /// that exist follow.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) below 576 bytes (RFC 1122 §3.3.3), or below 1,280 where the stack has an
+    /// IPv6 address (RFC 8200 §5).
+    pub fn set_mtu(&self, mtu: Option<usize>) -> io::Result<()> {
+        self.shared.control(|state, now| state.set_mtu_max(now, mtu))
     }
 
     /// Resets every connection, as [`TcpStream::abort`](crate::TcpStream::abort) does: each peer learns that what it has is
@@ -283,12 +326,7 @@ impl Stack {
 
 impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = self.shared.look(|state| state.addresses.clone());
+        let addresses = self.shared.look(|state| state.network.addresses.clone());
         f.debug_struct("Stack").field("addresses", &addresses).finish_non_exhaustive()
     }
-}
-
-fn set_addresses(state: &mut State) {
-    let addresses = state.addresses.iter().map(|address| address.addr()).collect();
-    state.endpoint.set_addresses(addresses);
 }

@@ -18,10 +18,11 @@ use ackclock_core::{
 
 use crate::choices::{self, Choices};
 use crate::listener::ListenerSlot;
+use crate::network::Network;
 use crate::others::OtherSlot;
 use crate::udp::UdpSlot;
 use crate::waiters::{StreamTable, WaitKey, WaitList};
-use crate::{Cidr, NoRoute, StackError, error};
+use crate::{NoRoute, StackError, error};
 
 /// The state of a stack.
 #[derive(Debug)]
@@ -32,8 +33,7 @@ pub(crate) struct State {
     pub(crate) limits: Limits,
     /// Settings of connections that name none.
     pub(crate) tcp: TcpConfig,
-    pub(crate) addresses: Vec<Cidr>,
-    pub(crate) mtu: usize,
+    pub(crate) network: Network,
     /// Wakers of tasks whose wait is over, to be woken once the lock is released.
     pub(crate) woken: Vec<Waker>,
     pub(crate) shutdown: WaitList,
@@ -43,7 +43,6 @@ pub(crate) struct State {
     pub(crate) udp: BTreeMap<UdpId, UdpSlot>,
     pub(crate) phase: Phase,
     choices: Arc<Choices>,
-    routes: Option<Vec<Cidr>>,
     close_timeout: Duration,
     /// Dropped streams whose linger time runs, by its end.
     lingering: BTreeMap<(Instant, u64), ConnectionId>,
@@ -55,9 +54,7 @@ pub(crate) struct State {
 pub(crate) struct Settings {
     pub(crate) tcp: TcpConfig,
     pub(crate) choices: Choices,
-    pub(crate) addresses: Vec<Cidr>,
-    pub(crate) routes: Option<Vec<Cidr>>,
-    pub(crate) mtu: usize,
+    pub(crate) network: Network,
     pub(crate) close_timeout: Duration,
     /// Whether there is a channel of other packets.
     pub(crate) others: bool,
@@ -91,27 +88,27 @@ pub(crate) enum Queue {
 
 impl State {
     pub(crate) fn new(endpoint: Endpoint, limits: Limits, settings: Settings) -> Self {
-        let Settings { tcp, choices, addresses, routes, mtu, close_timeout, others } = settings;
-        Self {
+        let Settings { tcp, choices, network, close_timeout, others } = settings;
+        let mut state = Self {
             endpoint,
             streams: StreamTable::default(),
             listeners: BTreeMap::new(),
             limits,
             tcp,
             choices: Arc::new(choices),
-            addresses,
-            mtu,
+            network,
             woken: Vec::new(),
             shutdown: WaitList::default(),
             traces: WaitList::default(),
             others: OtherSlot { free: others, ..OtherSlot::default() },
             udp: BTreeMap::new(),
             phase: Phase::Up,
-            routes,
             close_timeout,
             lingering: BTreeMap::new(),
             lingerings_made: 0,
-        }
+        };
+        state.tell_network();
+        state
     }
 
     /// What can be chosen here.
@@ -144,9 +141,7 @@ impl State {
 
     /// Whether a route leads to `remote`. Without routes the device leads everywhere.
     pub(crate) fn check_route(&self, remote: IpAddr) -> Result<(), NoRoute> {
-        let Some(routes) = &self.routes else { return Ok(()) };
-        let mut known = routes.iter().chain(&self.addresses);
-        if known.any(|network| network.contains(remote)) { Ok(()) } else { Err(NoRoute(remote)) }
+        self.network.check_route(remote)
     }
 
     /// A connection that a handle owns.

@@ -244,6 +244,21 @@ async fn an_own_port_on_which_no_one_listens_refuses_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_socket_that_connects_to_itself_reads_what_it_writes() {
+    let (stack, _wire) = Wire::of(|builder| builder);
+    let socket = stack.socket();
+    socket.bind(addr("10.0.0.1:5000")).unwrap();
+    let connecting = socket.connect(addr("10.0.0.1:5000"));
+    // RFC 9293 §3.5: its SYN meets itself, which is a simultaneous open.
+    let mut stream = timeout(Duration::from_secs(5), connecting).await.unwrap().unwrap();
+    assert_eq!(stream.local_addr().unwrap(), stream.peer_addr().unwrap());
+    stream.write_all(b"hello").await.unwrap();
+    let mut read = [0; 5];
+    timeout(Duration::from_secs(5), stream.read_exact(&mut read)).await.unwrap().unwrap();
+    assert_eq!(&read, b"hello");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_own_address_of_a_stack_that_someone_else_drives_is_reached() {
     let clock = Arc::<Virtual>::default();
     let (stack, mut port) = crate::support::detached(&clock, 1);
