@@ -47,6 +47,12 @@
 //! Errors are [`std::io::Error`]s of the kinds that a kernel gives, with the core's typed error inside
 //! (`error.get_ref()`, `error.downcast()`).
 //!
+//! # What is not TCP
+//!
+//! [`UdpSocket`] has the methods of its namesake. Pings are answered ([`StackBuilder::echo_replies`]), an address of the
+//! stack's own is reached from itself, fragments are put together where that is asked for ([`StackBuilder::reassembly`]), and
+//! everything else goes to a program that asks for it ([`StackBuilder::other_packets`]).
+//!
 //! # Invariants
 //!
 //! - No protocol decision is made here: the driver moves packets, time and wake-ups. See [`ackclock_core::Endpoint`].

@@ -129,7 +129,7 @@ fn a_stack_reaches_itself_without_the_network_and_in_no_time() {
         begun.elapsed()
     });
     let took = took.unwrap();
-    assert!(took < Duration::from_millis(50), "{took:?}");
+    assert!(took < Duration::from_millis(200), "{took:?}");
 }
 
 fn octets(addr: std::net::IpAddr) -> [u8; 4] {
