@@ -38,7 +38,7 @@ use crate::{Capabilities, Counters, Device, Medium, ReceiveBatch};
 pub struct Several {
     links: Vec<Link>,
     shared: Arc<Mutex<Table>>,
-    /// The routes as last seen, so that a packet costs no lock.
+    /// The routes as last seen, so that choosing a device takes no lock.
     routes: Vec<Route>,
     version: u64,
     /// Who is asked first for packets, in turn.
