@@ -45,6 +45,12 @@ impl Budget {
         self.used() > self.0.limit - self.0.limit / 4
     }
 
+    /// A lease of `bytes`, if the budget allows it.
+    pub(crate) fn try_lease(&self, bytes: usize) -> Option<Lease> {
+        let mut lease = self.lease();
+        lease.resize(bytes).then_some(lease)
+    }
+
     /// A lease that holds nothing yet.
     pub(crate) fn lease(&self) -> Lease {
         Lease { budget: self.clone(), bytes: 0 }

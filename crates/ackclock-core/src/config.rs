@@ -12,6 +12,7 @@ use ackclock_control::rtt::RtoConfig;
 use ackclock_wire::{Experiment, TcpOptions};
 
 use crate::ListenAddr;
+use crate::ReassemblyConfig;
 use crate::trace::TraceConfig;
 
 /// Settings of one endpoint.
@@ -47,6 +48,17 @@ pub struct EndpointConfig {
     /// Whether IPv6 packets carry flow labels (RFC 6437): one for each connection, and another after each of its timeouts.
     /// Where routers choose by the label between several servers of one address, `false` keeps a connection at its own.
     pub flow_labels: bool,
+    /// The most packets that wait for the program that takes what is not the endpoint's own, and as many from it
+    /// ([`Endpoint::poll_other`](crate::Endpoint::poll_other)); 0 (the default): there is none.
+    pub other_packets: usize,
+    /// The most ICMP echo requests that are answered in a second (RFC 1122 §3.2.2.6, RFC 4443 §4.2); 0: none are.
+    pub echo_replies_per_second: u32,
+    /// Whether a datagram for a port without a socket is answered by ICMP port unreachable (RFC 1122 §4.1.3.1), at a limited
+    /// rate.
+    pub port_unreachable: bool,
+    /// Whether fragmented packets are put together, and within which bounds; `None` (the default): fragments are dropped
+    /// and counted.
+    pub reassembly: Option<ReassemblyConfig>,
     /// Settings of connections that name none; endpoints may share them.
     pub tcp: Arc<TcpConfig>,
 }
@@ -70,6 +82,10 @@ impl EndpointConfig {
             ephemeral_ports: (1024, 65_535),
             timer_granularity: Duration::from_millis(1),
             flow_labels: true,
+            other_packets: 0,
+            echo_replies_per_second: 1000,
+            port_unreachable: true,
+            reassembly: None,
             tcp: Arc::default(),
         }
     }

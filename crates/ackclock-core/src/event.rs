@@ -1,6 +1,6 @@
 //! What an endpoint tells its driver.
 
-use crate::{IncomingId, ListenerId};
+use crate::{IncomingId, ListenerId, UdpId, UdpReadiness};
 
 /// A connection of an endpoint. The index may be used again; the generation tells the two apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +31,12 @@ pub enum Event {
     /// network refused the answer, or its time is over. Told once, whether the SYN had been decided on or not; never of
     /// one that the application itself refused or dropped.
     IncomingGone(ListenerId, IncomingId),
+    /// [`Endpoint::poll_other`](crate::Endpoint::poll_other) has packets.
+    OtherPackets,
+    /// [`Endpoint::send_other`](crate::Endpoint::send_other) has room again, after it had none.
+    OtherRoom,
+    /// A UDP socket's readiness changed; each socket is in the queue at most once.
+    Udp(UdpId, UdpReadiness),
 }
 
 /// What became possible, or happened, on a connection.

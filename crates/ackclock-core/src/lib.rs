@@ -18,16 +18,23 @@ mod error;
 mod event;
 mod info;
 mod position;
+mod reassembly;
 mod sending;
 pub mod trace;
 mod tuple;
+mod udp;
 
 pub use ackclock_control::{Instant, bandwidth, congestion, profile, rtt};
-pub use ackclock_wire::Experiment;
+pub use ackclock_wire::{Codepoint, Experiment};
 pub use config::{EndpointConfig, Keepalive, ListenOptions, TcpConfig};
 pub use connection::{Connection, State};
-pub use endpoint::{Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId};
+pub use endpoint::{
+    Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId, LocalAddress, OtherError,
+    OtherPacket, SourceRoute,
+};
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};
 pub use info::{ConnectionInfo, EcnInfo, UndoCounts};
+pub use reassembly::ReassemblyConfig;
 pub use tuple::{FourTuple, ListenAddr};
+pub use udp::{UdpId, UdpMeta, UdpOptions, UdpReadiness, UdpSocketError, UdpTransmit};

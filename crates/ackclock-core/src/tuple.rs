@@ -48,7 +48,7 @@ impl fmt::Debug for FourTuple {
 }
 
 /// What a listener listens on; `None` stands for any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ListenAddr {
     /// The local address, or any (also one that the endpoint was not configured with: what a proxy needs).
     pub addr: Option<IpAddr>,

@@ -30,6 +30,7 @@ pub mod packet;
 mod raw;
 pub mod recording;
 mod replay;
+pub mod several;
 mod status;
 mod sys;
 mod tap;

@@ -30,6 +30,17 @@ pub struct IcmpReport {
     pub seq: SeqNum,
 }
 
+/// An ICMP error about a UDP datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpReport {
+    /// What happened.
+    pub kind: IcmpKind,
+    /// Source of the quoted datagram: this end.
+    pub src: SocketAddr,
+    /// Destination of the quoted datagram: the peer.
+    pub dst: SocketAddr,
+}
+
 /// What an ICMP error says, in the words of both versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IcmpKind {
@@ -111,6 +122,35 @@ pub fn parse_icmp6(src: Ipv6Addr, dst: Ipv6Addr, bytes: &[u8]) -> Result<Option<
     let (protocol, segment) =
         skip_extensions(quote.next_header(), behind).map_err(|_| IcmpParseError::Quote)?;
     report(kind, quote.source_addr().into(), quote.destination_addr().into(), protocol, segment)
+}
+
+/// What an ICMP message says of a UDP datagram, if it is an error about one. Its checksum has been verified, by
+/// [`parse_icmp4`] for instance.
+#[must_use]
+pub fn parse_udp_error4(bytes: &[u8]) -> Option<UdpReport> {
+    let message = Icmpv4Slice::from_slice(bytes).ok()?;
+    let kind = kind_v4(&message)?;
+    let quote = Ipv4HeaderSlice::from_slice(message.payload()).ok()?;
+    let behind = message.payload().get(quote.slice().len()..)?;
+    let is_udp = quote.protocol() == ip_number::UDP && quote.fragments_offset().value() == 0;
+    udp_report(kind, quote.source_addr().into(), quote.destination_addr().into(), behind).filter(|_| is_udp)
+}
+
+/// The same of an ICMPv6 message, verified by [`parse_icmp6`].
+#[must_use]
+pub fn parse_udp_error6(bytes: &[u8]) -> Option<UdpReport> {
+    let message = Icmpv6Slice::from_slice(bytes).ok()?;
+    let kind = kind_v6(&message)?;
+    let quote = Ipv6HeaderSlice::from_slice(message.payload()).ok()?;
+    let (protocol, behind) =
+        skip_extensions(quote.next_header(), message.payload().get(Ipv6Header::LEN..)?).ok()?;
+    let report = udp_report(kind, quote.source_addr().into(), quote.destination_addr().into(), behind);
+    report.filter(|_| protocol == ip_number::UDP)
+}
+
+fn udp_report(kind: IcmpKind, src: IpAddr, dst: IpAddr, datagram: &[u8]) -> Option<UdpReport> {
+    let port = |at, addr| Some(SocketAddr::new(addr, read_u16(datagram, at)?));
+    Some(UdpReport { kind, src: port(0, src)?, dst: port(2, dst)? })
 }
 
 /// The first 8 bytes of the quoted segment: RFC 792 promises no more.

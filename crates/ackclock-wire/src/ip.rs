@@ -9,12 +9,12 @@ use std::net::IpAddr;
 
 use etherparse::err::{ipv4, ipv6};
 use etherparse::{
-    IpNumber, Ipv4Slice, Ipv6FragmentHeaderSlice, Ipv6Header, Ipv6HeaderSlice, Ipv6RawExtHeaderSlice,
-    ip_number,
+    IpDscp, IpEcn, IpNumber, Ipv4Header, Ipv4Slice, Ipv6FlowLabel, Ipv6FragmentHeaderSlice, Ipv6Header,
+    Ipv6HeaderSlice, Ipv6RawExtHeaderSlice, ip_number,
 };
 
-use crate::Codepoint;
 use crate::checksum::sum;
+use crate::{Codepoint, FlowLabel};
 
 /// An IP packet, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub enum IpPayload<'a> {
     Icmp4(&'a [u8]),
     /// An ICMPv6 message, in IPv6.
     Icmp6(&'a [u8]),
+    /// A UDP datagram.
+    Udp(&'a [u8]),
     /// Anything else: the protocol number.
     Other(u8),
 }
@@ -115,6 +117,7 @@ fn parse_v4(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
         payload: match header.protocol() {
             ip_number::TCP => IpPayload::Tcp(payload),
             ip_number::ICMP => IpPayload::Icmp4(payload),
+            ip_number::UDP => IpPayload::Udp(payload),
             // An authentication header too: nobody here could verify it (RFC 4302 §3.4).
             other => IpPayload::Other(other.0),
         },
@@ -137,6 +140,7 @@ fn parse_v6(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
         payload: match protocol {
             ip_number::TCP => IpPayload::Tcp(payload),
             ip_number::IPV6_ICMP => IpPayload::Icmp6(payload),
+            ip_number::UDP => IpPayload::Udp(payload),
             other => IpPayload::Other(other.0),
         },
     })
@@ -214,6 +218,57 @@ fn check_v6_options(mut options: &[u8]) -> Result<(), IpError> {
         options = options.get(2 + usize::from(*len)..).ok_or(IpError::Options)?;
     }
     Ok(())
+}
+
+/// What stands in the IP header of a packet that is written whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IpHeader {
+    pub(crate) src: IpAddr,
+    pub(crate) dst: IpAddr,
+    pub(crate) protocol: u8,
+    pub(crate) ttl: u8,
+    pub(crate) traffic_class: u8,
+    pub(crate) flow_label: FlowLabel,
+    /// `Some`: an IPv4 packet that may be fragmented, under this identification.
+    pub(crate) identification: Option<u16>,
+}
+
+/// Appends an IP header without options in front of `payload_len` bytes, and returns its length. `None`, and nothing
+/// written, if the families of the addresses differ or the packet would be too long.
+pub(crate) fn write_ip(packet: &mut Vec<u8>, header: &IpHeader, payload_len: usize) -> Option<usize> {
+    match (header.src, header.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let ip = Ipv4Header {
+                dscp: IpDscp::try_new(header.traffic_class >> 2).ok()?,
+                ecn: IpEcn::try_new(header.traffic_class & 3).ok()?,
+                total_len: u16::try_from(Ipv4Header::MIN_LEN + payload_len).ok()?,
+                identification: header.identification.unwrap_or(0),
+                dont_fragment: header.identification.is_none(),
+                time_to_live: header.ttl,
+                protocol: IpNumber(header.protocol),
+                source: src.octets(),
+                destination: dst.octets(),
+                ..Ipv4Header::default()
+            };
+            let checksum = ip.calc_header_checksum();
+            packet.extend_from_slice(&Ipv4Header { header_checksum: checksum, ..ip }.to_bytes());
+            Some(Ipv4Header::MIN_LEN)
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let ip = Ipv6Header {
+                traffic_class: header.traffic_class,
+                flow_label: Ipv6FlowLabel::try_new(header.flow_label.bits()).ok()?,
+                payload_length: u16::try_from(payload_len).ok()?,
+                next_header: IpNumber(header.protocol),
+                hop_limit: header.ttl,
+                source: src.octets(),
+                destination: dst.octets(),
+            };
+            packet.extend_from_slice(&ip.to_bytes());
+            Some(Ipv6Header::LEN)
+        }
+        _ => None,
+    }
 }
 
 impl From<ipv4::SliceError> for IpError {

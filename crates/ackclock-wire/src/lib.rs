@@ -5,7 +5,7 @@
 //!
 //! Inward, a packet passes [`IpPacket::parse`], then [`Segment::parse`] or [`parse_icmp4`] / [`parse_icmp6`].
 //! Outward, a connection patches its [`HeaderTemplate`] and leaves the payload where it lies ([`TxPacket`]);
-//! segments without a connection are built by [`write_control`]; [`gso`] does in software what a device
+//! segments without a connection are built by [`write_control`], datagrams by [`write_udp`]; [`gso`] does in software what a device
 //! cannot.
 
 #![forbid(unsafe_code)]
@@ -17,8 +17,10 @@ pub mod checksum;
 pub mod control;
 pub mod ecn;
 pub mod flow_label;
+pub mod fragment;
 pub mod gso;
 pub mod icmp;
+pub mod icmp_out;
 pub mod ip;
 pub mod options;
 pub mod packet;
@@ -28,14 +30,19 @@ pub mod tcp;
 pub mod template;
 #[cfg(test)]
 mod testing;
+pub mod udp;
 
 pub use control::{ControlSegment, write_control};
 pub use ecn::{AccEcn, AccEcnOrder, Codepoint};
 pub use flow_label::FlowLabel;
-pub use icmp::{IcmpKind, IcmpParseError, IcmpReport, parse_icmp4, parse_icmp6};
+pub use icmp::{
+    IcmpKind, IcmpParseError, IcmpReport, UdpReport, parse_icmp4, parse_icmp6, parse_udp_error4,
+    parse_udp_error6,
+};
 pub use ip::{IpError, IpPacket, IpPayload};
 pub use options::{Experiment, SackBlocks, TcpOptions, options_len};
 pub use packet::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 pub use seq::SeqNum;
 pub use tcp::{Flags, Segment, TcpError};
 pub use template::{Fields, HEADER_MAX, HeaderTemplate, TxChecksum};
+pub use udp::{UdpDatagram, UdpError, UdpHeader, write_udp};

@@ -5,7 +5,8 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use ackclock_wire::{
     AccEcn, AccEcnOrder, ChecksumState, Fields, Flags, HEADER_MAX, HeaderTemplate, IpPacket, IpPayload,
-    RxMeta, SackBlocks, Segment, SeqNum, TcpOptions, TxChecksum, checksum, gso, parse_icmp4, parse_icmp6,
+    RxMeta, SackBlocks, Segment, SeqNum, TcpOptions, TxChecksum, UdpDatagram, checksum, gso, parse_icmp4,
+    parse_icmp6, parse_udp_error4, parse_udp_error6,
 };
 use proptest::prelude::*;
 
@@ -25,6 +26,7 @@ fn receive(packet: &[u8]) {
         }
         IpPayload::Icmp4(bytes) => {
             let _ = parse_icmp4(&with_checksum(bytes, checksum::Sum::ZERO));
+            let _ = parse_udp_error4(bytes);
         }
         IpPayload::Icmp6(bytes) => {
             let pseudo = checksum::pseudo_header(
@@ -34,6 +36,11 @@ fn receive(packet: &[u8]) {
                 bytes.len(),
             );
             let _ = parse_icmp6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, &with_checksum(bytes, pseudo));
+            let _ = parse_udp_error6(bytes);
+        }
+        IpPayload::Udp(bytes) => {
+            let _ = UdpDatagram::parse(ip.src, ip.dst, bytes, ChecksumState::Verified);
+            let _ = UdpDatagram::parse(ip.src, ip.dst, bytes, ChecksumState::Complete);
         }
         IpPayload::Other(_) => {}
     }

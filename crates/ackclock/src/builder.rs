@@ -9,12 +9,13 @@ use std::time::Duration;
 use ackclock_core::congestion::{ControllerFactory, Registry};
 use ackclock_core::profile::Profile;
 use ackclock_core::trace::{TraceConfig, TraceKeep};
-use ackclock_core::{Endpoint, EndpointConfig, Limits, TcpConfig};
+use ackclock_core::{Endpoint, EndpointConfig, Limits, ReassemblyConfig, TcpConfig};
 use ackclock_device::{Capabilities, Device, Medium};
 
 use crate::choices::{self, Choices, IntoController, SimulatedOnly};
 use crate::clock::{Clock, TokioClock};
 use crate::driver::{self, Driver};
+use crate::network::{self, Network, Route};
 use crate::shared::{Handle, Shared};
 use crate::state::{Settings, State};
 use crate::{Cidr, Port, Stack};
@@ -43,7 +44,7 @@ use crate::{Cidr, Port, Stack};
 pub struct StackBuilder {
     device: Option<Box<dyn Device>>,
     addresses: Vec<Cidr>,
-    routes: Option<Vec<Cidr>>,
+    routes: Option<Vec<Route>>,
     tcp: TcpConfig,
     choices: Choices,
     busy_poll: Duration,
@@ -61,6 +62,10 @@ struct Limited {
     ephemeral_ports: Option<(u16, u16)>,
     timer_granularity: Option<Duration>,
     flow_labels: Option<bool>,
+    other_packets: usize,
+    echo_replies: Option<u32>,
+    port_unreachable: Option<bool>,
+    reassembly: Option<ReassemblyConfig>,
 }
 
 /// Why a stack could not be started.
@@ -120,7 +125,7 @@ impl StackBuilder {
         self
     }
 
-    /// Adds a local address. Connections are opened from the first one of the peer's family. A stack without
+    /// Adds a local address. Where there are several, RFC 6724 §5 says from which a connection is opened. A stack without
     /// addresses can still accept connections to any.
     ///
     /// The address must not be one that the kernel has, or the kernel answers too: on a TUN device with
@@ -134,8 +139,20 @@ impl StackBuilder {
     /// addresses that a route or a local address's prefix contains; to others they fail with
     /// [`io::ErrorKind::NetworkUnreachable`].
     pub fn route(mut self, destination: Cidr) -> Self {
-        self.routes.get_or_insert_default().push(destination);
+        self.routes.get_or_insert_default().push(Route { destination, source: None });
         self
+    }
+
+    /// Adds a route whose destinations are reached from this local address, unless a connection or socket names another:
+    /// what `src` is to `ip route`. Of several such routes the one with the longest prefix counts; to all else leads the
+    /// address that RFC 6724 §5 chooses.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the two are of different families.
+    pub fn route_from(mut self, destination: Cidr, source: IpAddr) -> io::Result<Self> {
+        network::check_families(destination, source)?;
+        self.routes.get_or_insert_default().push(Route { destination, source: Some(source) });
+        Ok(self)
     }
 
     /// Adds a route to a single host, as `ip addr add .. peer ..` does.
@@ -232,6 +249,34 @@ impl StackBuilder {
         self
     }
 
+    /// Gives out what arrives and is not the stack's own, whole IP packets with their meta, and takes such to be sent: see
+    /// [`Stack::other_packets`]. `capacity` packets wait each way (default 0: there is no such channel).
+    pub fn other_packets(mut self, capacity: usize) -> Self {
+        self.adjust.other_packets = capacity;
+        self
+    }
+
+    /// The most ICMP echo requests ("pings") to the stack's addresses that are answered in a second (default 1,000; 0 turns
+    /// it off). Every host answers them: RFC 1122 §3.2.2.6, RFC 4443 §4.2.
+    pub fn echo_replies(mut self, per_second: u32) -> Self {
+        self.adjust.echo_replies = Some(per_second);
+        self
+    }
+
+    /// Whether a datagram for a UDP port to which nothing is bound is answered by ICMP port unreachable (default `true`): at
+    /// most six at once and one a second for each peer, and 1,000 a second for all (RFC 1122 §4.1.3.1, RFC 4443 §3.1).
+    pub fn port_unreachable(mut self, wanted: bool) -> Self {
+        self.adjust.port_unreachable = Some(wanted);
+        self
+    }
+
+    /// Puts fragmented packets together, within these bounds (default: fragments are dropped and counted). TCP needs none of
+    /// it, as it is never fragmented by a peer with path MTU discovery; datagrams that are longer than a packet do.
+    pub fn reassembly(mut self, config: ReassemblyConfig) -> Self {
+        self.adjust.reassembly = Some(config);
+        self
+    }
+
     /// For how long after the last packet the driver asks the device again and again instead of sleeping (default
     /// zero). Trades a processor for latency.
     pub fn busy_poll(mut self, duration: Duration) -> Self {
@@ -306,10 +351,9 @@ impl StackBuilder {
         let settings = Settings {
             tcp: self.tcp,
             choices,
-            addresses: self.addresses,
-            routes: self.routes,
-            mtu: capabilities.mtu,
+            network: Network::new(self.addresses, self.routes, capabilities.mtu),
             close_timeout: self.close_timeout,
+            others: self.adjust.other_packets > 0,
         };
         Ok(Shared::new(clock, State::new(endpoint, limits, settings), device))
     }
@@ -317,11 +361,22 @@ impl StackBuilder {
     fn endpoint_config(&self, mtu: usize) -> Result<EndpointConfig, BuildError> {
         let mut config = EndpointConfig::new(self.hosts()?, self.secret()?);
         config.mtu = mtu;
-        // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
-        config.broadcast = self.addresses.iter().filter_map(Cidr::broadcast).collect();
         config.tcp = self.tcp.clone().into();
-        let Limited { memory_budget, connections_max, ephemeral_ports, timer_granularity, flow_labels } =
-            self.adjust;
+        let Limited {
+            memory_budget,
+            connections_max,
+            ephemeral_ports,
+            timer_granularity,
+            flow_labels,
+            other_packets,
+            echo_replies,
+            port_unreachable,
+            reassembly,
+        } = self.adjust;
+        config.reassembly = reassembly;
+        config.port_unreachable = port_unreachable.unwrap_or(config.port_unreachable);
+        config.other_packets = other_packets;
+        config.echo_replies_per_second = echo_replies.unwrap_or(config.echo_replies_per_second);
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);
         config.connections_max = connections_max.unwrap_or(config.connections_max);
         config.ephemeral_ports = ephemeral_ports.unwrap_or(config.ephemeral_ports);
@@ -331,15 +386,7 @@ impl StackBuilder {
     }
 
     fn hosts(&self) -> Result<Vec<IpAddr>, BuildError> {
-        let host = |address: &Cidr| {
-            let addr = address.addr();
-            let broadcast = address.broadcast() == Some(addr);
-            if addr.is_unspecified() || addr.is_multicast() || broadcast {
-                return Err(BuildError::BadAddress(addr));
-            }
-            Ok(addr)
-        };
-        self.addresses.iter().map(host).collect()
+        self.addresses.iter().map(network::check_address).collect()
     }
 
     fn secret(&self) -> Result<[u8; 32], BuildError> {

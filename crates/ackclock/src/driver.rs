@@ -52,6 +52,8 @@ enum Turn {
 pub(crate) struct Sent {
     packets: usize,
     more: bool,
+    /// Whether the stack sent something to itself: others may wait for what came of that.
+    looped: bool,
 }
 
 impl Driver {
@@ -165,7 +167,7 @@ impl Driver {
         if stack.has_finished() && !sent.more {
             stack.go_down(now, StackError::Shutdown);
         }
-        Ok(!batch.is_empty() || sent.packets > 0)
+        Ok(!batch.is_empty() || sent.packets > 0 || sent.looped || stack.endpoint.has_looped())
     }
 
     /// Sets the timer; whether it has not expired yet.
@@ -208,10 +210,7 @@ fn sleep_until(set: Option<Instant>, due: Option<Instant>, now: Instant) -> Opti
 fn refresh_capabilities(shared: &Shared, stack: &mut State, now: Instant) {
     let Some(capabilities) = shared.device().as_ref().map(|device| device.capabilities()) else { return };
     stack.limits = limits(&capabilities);
-    if stack.mtu != capabilities.mtu {
-        stack.mtu = capabilities.mtu;
-        stack.endpoint.set_mtu(now, capabilities.mtu);
-    }
+    stack.set_device_mtu(now, capabilities.mtu);
 }
 
 /// Sends what the endpoint has, until it has no more, the device is full or enough was sent for once.
@@ -234,28 +233,34 @@ fn hand_over(
     cx: &mut Context<'_>,
     now: Instant,
 ) -> io::Result<Sent> {
+    let looped = stack.endpoint.packets_looped();
     for packets in 0..TRANSMIT_PACKETS {
         match device.poll_send_ready(cx) {
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(error)) => return Err(error),
             // The device wakes the driver once there is room.
-            Poll::Pending => return Ok(Sent { packets, more: false }),
+            Poll::Pending => return Ok(Sent::all(stack, packets, looped)),
         }
         let Some(packet) = stack.endpoint.poll_transmit(now, stack.limits) else {
-            return Ok(Sent { packets, more: false });
+            return Ok(Sent::all(stack, packets, looped));
         };
         match device.send(&packet) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             Ok(()) | Err(_) => {}
         }
     }
-    Ok(Sent { packets: TRANSMIT_PACKETS, more: true })
+    Ok(Sent { more: true, ..Sent::all(stack, TRANSMIT_PACKETS, looped) })
 }
 
 impl Sent {
-    /// Whether nothing is left that could be sent now.
+    /// All that could be sent now; `looped`: how many packets the stack had sent to itself before.
+    fn all(stack: &State, packets: usize, looped: u64) -> Self {
+        Self { packets, more: false, looped: stack.endpoint.packets_looped() != looped }
+    }
+
+    /// Whether nothing is left that could be sent now, nor anyone to be told of what was.
     pub(crate) fn is_complete(self) -> bool {
-        !self.more
+        !self.more && !self.looped
     }
 }
 

@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use ackclock_core::{
-    ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError,
+    ConnectError, ConnectionError, IcmpError, ListenError, OptionError, OtherError, ReadError,
+    UdpSocketError, WriteError,
 };
 
 /// Why a stack serves no call any more. Every pending and later call fails with it, inside an [`io::Error`] of kind
@@ -97,6 +98,32 @@ pub(crate) fn write(error: WriteError) -> io::Error {
         WriteError::Shutdown => io::Error::new(ErrorKind::BrokenPipe, error),
         _ => io::Error::other(error),
     }
+}
+
+pub(crate) fn other(error: OtherError) -> io::Error {
+    let kind = match error {
+        OtherError::Full => ErrorKind::WouldBlock,
+        OtherError::Off => ErrorKind::NotConnected,
+        OtherError::Malformed | OtherError::TooLong { .. } => ErrorKind::InvalidInput,
+        OtherError::NoMemory => ErrorKind::OutOfMemory,
+        _ => ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}
+
+pub(crate) fn udp(error: UdpSocketError) -> io::Error {
+    use UdpSocketError as Udp;
+    let kind = match error {
+        Udp::WouldBlock => return ErrorKind::WouldBlock.into(),
+        Udp::Refused => ErrorKind::ConnectionRefused,
+        Udp::NotConnected | Udp::Closed => ErrorKind::NotConnected,
+        Udp::AddressInUse => ErrorKind::AddrInUse,
+        Udp::TooManySockets(_) => ErrorKind::QuotaExceeded,
+        Udp::NotLocal(_) | Udp::NoLocalAddress(_) => ErrorKind::AddrNotAvailable,
+        Udp::NoMemory => ErrorKind::OutOfMemory,
+        _ => ErrorKind::InvalidInput,
+    };
+    io::Error::new(kind, error)
 }
 
 pub(crate) fn option(error: OptionError) -> io::Error {

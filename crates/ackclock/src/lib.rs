@@ -47,6 +47,12 @@
 //! Errors are [`std::io::Error`]s of the kinds that a kernel gives, with the core's typed error inside
 //! (`error.get_ref()`, `error.downcast()`).
 //!
+//! # What is not TCP
+//!
+//! [`UdpSocket`] has the methods of its namesake. Pings are answered ([`StackBuilder::echo_replies`]), an address of the
+//! stack's own is reached from itself, fragments are put together where that is asked for ([`StackBuilder::reassembly`]), and
+//! everything else goes to a program that asks for it ([`StackBuilder::other_packets`]).
+//!
 //! # Invariants
 //!
 //! - No protocol decision is made here: the driver moves packets, time and wake-ups. See [`ackclock_core::Endpoint`].
@@ -62,29 +68,35 @@ mod clock;
 mod driver;
 mod error;
 mod listener;
+mod network;
+mod others;
 mod port;
 mod shared;
 mod socket;
 mod stack;
 mod state;
 mod stream;
+mod udp;
 mod waiters;
 mod warnings;
 
 pub use ackclock_core::{
-    ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError, Instant,
-    Keepalive, Limits, ListenError, OptionError, State, TcpConfig, bandwidth, congestion, profile, rtt,
-    trace,
+    Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError,
+    Instant, Keepalive, Limits, ListenError, OptionError, OtherError, OtherPacket, ReassemblyConfig, State,
+    TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, bandwidth, congestion, profile, rtt, trace,
 };
 pub use ackclock_device::configure::{Cidr, CidrError};
+pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
 
 pub use self::builder::{BuildError, StackBuilder};
 pub use self::choices::{IntoController, SimulatedOnly};
 pub use self::clock::Clock;
 pub use self::error::{NoRoute, StackError};
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
+pub use self::others::{OtherReceiver, OtherSender};
 pub use self::port::Port;
 pub use self::socket::TcpSocket;
 pub use self::stack::{Stack, StackInfo};
 pub use self::stream::{Notice, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpStream, WriteHalf};
+pub use self::udp::UdpSocket;
 pub use self::warnings::{Warning, Warnings};

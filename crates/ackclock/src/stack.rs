@@ -5,14 +5,14 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use ackclock_core::trace::Batch;
-use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant};
+use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr};
 
 use crate::builder::StackBuilder;
 use crate::listener::{ListenerBuilder, TcpListener};
 use crate::shared::Handle;
 use crate::socket::{self, TcpSocket};
 use crate::state::{Queue, State};
-use crate::{Cidr, TcpStream, Warnings};
+use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, Warnings, network, others};
 
 /// A TCP in user space: a device, addresses, and the connections between them and the world. Cloning gives another handle
 /// of the same stack.
@@ -36,12 +36,16 @@ pub struct Stack {
 pub struct StackInfo {
     /// Local addresses.
     pub addresses: Vec<Cidr>,
+    /// Routes; `None`: the device leads everywhere.
+    pub routes: Option<Vec<Cidr>>,
     /// Largest IP packet in bytes.
     pub mtu: usize,
     /// Connections that exist, those included that close in the background.
     pub connections: usize,
     /// Listeners.
     pub listeners: usize,
+    /// UDP sockets.
+    pub udp_sockets: usize,
     /// Bytes that all buffers take.
     pub memory_used: usize,
     /// Bytes that they may take.
@@ -103,6 +107,54 @@ impl Stack {
         ListenerBuilder::new(self.shared.clone())
     }
 
+    /// Binds a UDP socket to an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any of either family,
+    /// also one that the stack was not given; port 0 for a free one.
+    ///
+    /// # Errors
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another socket has it,
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is no address of the stack,
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many sockets.
+    pub fn udp(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
+        UdpSocket::new(&self.shared, addr.into())
+    }
+
+    /// Binds a UDP socket to every address and port that no other socket has, also addresses that the stack was not given:
+    /// what a proxy or a VPN needs. [`UdpSocket::recv_meta`] says what the client has dialled, and
+    /// [`UdpSocket::send_transmit`] answers from there.
+    ///
+    /// ```
+    /// use ackclock::{Stack, UdpSocket, UdpTransmit};
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+    /// # let proxy = Stack::builder().device(right).spawn()?;
+    /// async fn answer(any: UdpSocket) -> std::io::Result<()> {
+    ///     let mut buf = vec![0; 65_535];
+    ///     loop {
+    ///         let meta = any.recv_meta(&mut buf).await?;
+    ///         let answer = format!("you called {}", meta.to);
+    ///         let transmit = UdpTransmit::new(answer.as_bytes(), Some(meta.from));
+    ///         any.send_transmit(&UdpTransmit { from: Some(meta.to), ..transmit }).await?;
+    ///     }
+    /// }
+    /// tokio::spawn(answer(proxy.udp_any()?));
+    ///
+    /// let socket = client.udp("0.0.0.0:0".parse()?)?;
+    /// socket.connect("203.0.113.7:53".parse()?).await?;
+    /// socket.send(b"hello").await?;
+    /// let mut buf = [0; 100];
+    /// let len = socket.recv(&mut buf).await?;
+    /// assert_eq!(&buf[..len], b"you called 203.0.113.7:53");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`udp`](Self::udp).
+    pub fn udp_any(&self) -> io::Result<UdpSocket> {
+        UdpSocket::new(&self.shared, ListenAddr::default())
+    }
+
     /// Makes a socket, whose options are set before it connects or listens.
     #[must_use]
     pub fn socket(&self) -> TcpSocket {
@@ -115,10 +167,12 @@ impl Stack {
         self.shared.look(|state| {
             let (memory_used, memory_max) = state.endpoint.memory();
             StackInfo {
-                addresses: state.addresses.clone(),
-                mtu: state.mtu,
+                addresses: state.network.addresses.clone(),
+                routes: state.routes(),
+                mtu: state.mtu(),
                 connections: state.endpoint.connections().count(),
                 listeners: state.listeners.len(),
+                udp_sockets: state.udp.len(),
                 memory_used,
                 memory_max,
             }
@@ -192,20 +246,67 @@ impl Stack {
         Warnings::new(self.shared.uncounted())
     }
 
-    /// Adds a local address.
-    pub fn add_address(&self, address: Cidr) {
-        self.shared.control(|state, _| {
-            state.addresses.push(address);
-            set_addresses(state);
-        });
+    /// The two ends of the channel of other packets, if [`StackBuilder::other_packets`] asked for it and nobody has taken
+    /// them yet. Both count as handles of the stack.
+    #[must_use]
+    pub fn other_packets(&self) -> Option<(OtherSender, OtherReceiver)> {
+        self.shared.control(|state, _| state.take_others()).then(|| others::channel(&self.shared))
     }
 
-    /// Removes a local address. Connections that have it go on; listeners on it hear nothing more.
-    pub fn remove_address(&self, address: IpAddr) {
-        self.shared.control(|state, _| {
-            state.addresses.retain(|known| known.addr() != address);
-            set_addresses(state);
-        });
+    /// Adds a local address, or changes the prefix of one that there is.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no host can have this address.
+    pub fn add_address(&self, address: Cidr) -> io::Result<()> {
+        self.shared.control(|state, _| state.add_address(address))
+    }
+
+    /// Removes a local address; whether there was one. Connections that have it go on; listeners and UDP sockets on it hear
+    /// nothing more.
+    pub fn remove_address(&self, address: IpAddr) -> bool {
+        self.shared.control(|state, _| state.remove_address(address))
+    }
+
+    /// Says whether a local address is to be used for new connections only where there is no other of its scope (RFC 6724 §5
+    /// rule 3), as one that will soon be removed; whether there is such an address.
+    pub fn set_deprecated(&self, address: IpAddr, deprecated: bool) -> bool {
+        self.shared.control(|state, _| state.set_deprecated(address, deprecated))
+    }
+
+    /// Adds a route: see [`StackBuilder::route`]. The first one ends that the device leads everywhere.
+    pub fn add_route(&self, destination: Cidr) {
+        self.shared.control(|state, _| state.add_route(destination, None));
+    }
+
+    /// Adds a route whose destinations are reached from this local address: see [`StackBuilder::route_from`].
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the two are of different families.
+    pub fn add_route_from(&self, destination: Cidr, source: IpAddr) -> io::Result<()> {
+        network::check_families(destination, source)?;
+        self.shared.control(|state, _| state.add_route(destination, Some(source)));
+        Ok(())
+    }
+
+    /// Removes a route; whether there was one. Connections go on. Without the last one, only the networks of local addresses
+    /// are reached; [`clear_routes`](Self::clear_routes) has the device lead everywhere again.
+    pub fn remove_route(&self, destination: Cidr) -> bool {
+        self.shared.control(|state, _| state.remove_route(destination))
+    }
+
+    /// Removes all routes: the device leads everywhere.
+    pub fn clear_routes(&self) {
+        self.shared.control(|state, _| state.clear_routes());
+    }
+
+    /// Bounds the size of IP packets sent, to less than the device carries; `None`: what the device carries. Connections
+    /// that exist follow.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) below 576 bytes (RFC 1122 §3.3.3), or below 1,280 where the stack has an
+    /// IPv6 address (RFC 8200 §5).
+    pub fn set_mtu(&self, mtu: Option<usize>) -> io::Result<()> {
+        self.shared.control(|state, now| state.set_mtu_max(now, mtu))
     }
 
     /// Resets every connection, as [`TcpStream::abort`](crate::TcpStream::abort) does: each peer learns that what it has is
@@ -231,12 +332,7 @@ impl Stack {
 
 impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = self.shared.look(|state| state.addresses.clone());
+        let addresses = self.shared.look(|state| state.network.addresses.clone());
         f.debug_struct("Stack").field("addresses", &addresses).finish_non_exhaustive()
     }
-}
-
-fn set_addresses(state: &mut State) {
-    let addresses = state.addresses.iter().map(|address| address.addr()).collect();
-    state.endpoint.set_addresses(addresses);
 }

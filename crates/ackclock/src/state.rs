@@ -13,13 +13,16 @@ use std::time::Duration;
 use ackclock_core::trace::Batch;
 use ackclock_core::{
     Connection, ConnectionId, Endpoint, Event, Instant, Limits, ListenerId, Readiness, State as Tcp,
-    TcpConfig,
+    TcpConfig, UdpId,
 };
 
 use crate::choices::{self, Choices};
 use crate::listener::ListenerSlot;
+use crate::network::Network;
+use crate::others::OtherSlot;
+use crate::udp::UdpSlot;
 use crate::waiters::{StreamTable, WaitKey, WaitList};
-use crate::{Cidr, NoRoute, StackError, error};
+use crate::{NoRoute, StackError, error};
 
 /// The state of a stack.
 #[derive(Debug)]
@@ -30,16 +33,16 @@ pub(crate) struct State {
     pub(crate) limits: Limits,
     /// Settings of connections that name none.
     pub(crate) tcp: TcpConfig,
-    pub(crate) addresses: Vec<Cidr>,
-    pub(crate) mtu: usize,
+    pub(crate) network: Network,
     /// Wakers of tasks whose wait is over, to be woken once the lock is released.
     pub(crate) woken: Vec<Waker>,
     pub(crate) shutdown: WaitList,
     /// Who waits for records of traces.
     pub(crate) traces: WaitList,
+    pub(crate) others: OtherSlot,
+    pub(crate) udp: BTreeMap<UdpId, UdpSlot>,
     pub(crate) phase: Phase,
     choices: Arc<Choices>,
-    routes: Option<Vec<Cidr>>,
     close_timeout: Duration,
     /// Dropped streams whose linger time runs, by its end.
     lingering: BTreeMap<(Instant, u64), ConnectionId>,
@@ -51,10 +54,10 @@ pub(crate) struct State {
 pub(crate) struct Settings {
     pub(crate) tcp: TcpConfig,
     pub(crate) choices: Choices,
-    pub(crate) addresses: Vec<Cidr>,
-    pub(crate) routes: Option<Vec<Cidr>>,
-    pub(crate) mtu: usize,
+    pub(crate) network: Network,
     pub(crate) close_timeout: Duration,
+    /// Whether there is a channel of other packets.
+    pub(crate) others: bool,
 }
 
 /// Where a stack is in its life.
@@ -76,30 +79,36 @@ pub(crate) enum Queue {
     Notice(ConnectionId),
     Accept(ListenerId),
     Traces,
+    OtherReceive,
+    OtherSend,
+    UdpRead(UdpId),
+    UdpWrite(UdpId),
     Shutdown,
 }
 
 impl State {
     pub(crate) fn new(endpoint: Endpoint, limits: Limits, settings: Settings) -> Self {
-        let Settings { tcp, choices, addresses, routes, mtu, close_timeout } = settings;
-        Self {
+        let Settings { tcp, choices, network, close_timeout, others } = settings;
+        let mut state = Self {
             endpoint,
             streams: StreamTable::default(),
             listeners: BTreeMap::new(),
             limits,
             tcp,
             choices: Arc::new(choices),
-            addresses,
-            mtu,
+            network,
             woken: Vec::new(),
             shutdown: WaitList::default(),
             traces: WaitList::default(),
+            others: OtherSlot { free: others, ..OtherSlot::default() },
+            udp: BTreeMap::new(),
             phase: Phase::Up,
-            routes,
             close_timeout,
             lingering: BTreeMap::new(),
             lingerings_made: 0,
-        }
+        };
+        state.tell_network();
+        state
     }
 
     /// What can be chosen here.
@@ -132,9 +141,7 @@ impl State {
 
     /// Whether a route leads to `remote`. Without routes the device leads everywhere.
     pub(crate) fn check_route(&self, remote: IpAddr) -> Result<(), NoRoute> {
-        let Some(routes) = &self.routes else { return Ok(()) };
-        let mut known = routes.iter().chain(&self.addresses);
-        if known.any(|network| network.contains(remote)) { Ok(()) } else { Err(NoRoute(remote)) }
+        self.network.check_route(remote)
     }
 
     /// A connection that a handle owns.
@@ -162,6 +169,10 @@ impl State {
             Queue::Notice(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).notice),
             Queue::Accept(id) => self.listeners.get_mut(&id).map(|slot| &mut slot.accept),
             Queue::Traces => Some(&mut self.traces),
+            Queue::OtherReceive => Some(&mut self.others.receive),
+            Queue::OtherSend => Some(&mut self.others.send),
+            Queue::UdpRead(id) => self.udp.get_mut(&id).map(|slot| &mut slot.read),
+            Queue::UdpWrite(id) => self.udp.get_mut(&id).map(|slot| &mut slot.write),
             Queue::Shutdown => Some(&mut self.shutdown),
         }
     }
@@ -209,6 +220,9 @@ impl State {
                 Event::Acceptable(id) => self.on_acceptable(now, id),
                 Event::Incoming(id, incoming) => self.on_incoming(id, incoming),
                 Event::IncomingGone(id, incoming) => self.on_incoming_gone(id, incoming),
+                Event::OtherPackets => self.others.receive.wake(&mut self.woken),
+                Event::OtherRoom => self.others.send.wake(&mut self.woken),
+                Event::Udp(id, readiness) => self.on_udp(id, readiness),
                 _ => {}
             }
         }
@@ -332,6 +346,11 @@ impl State {
         }
         self.shutdown.wake(&mut self.woken);
         self.traces.wake(&mut self.woken);
+        self.others.receive.wake(&mut self.woken);
+        self.others.send.wake(&mut self.woken);
+        for slot in self.udp.values_mut() {
+            slot.wake_all(&mut self.woken);
+        }
         self.lingering.clear();
     }
 

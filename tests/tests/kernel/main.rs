@@ -13,3 +13,4 @@ mod many;
 mod mtu;
 mod raw;
 mod transfer;
+mod udp;

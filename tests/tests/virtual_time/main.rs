@@ -1,5 +1,6 @@
 //! Async code on a simulated network (`ackclock_sim::VirtualNetwork`): times, traffic, determinism, and what goes wrong.
 
+mod datagrams;
 mod determinism;
 mod failures;
 mod paths;

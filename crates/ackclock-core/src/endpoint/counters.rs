@@ -19,11 +19,11 @@ pub struct Counters {
     pub dropped_malformed_ip: u64,
     /// Dropped: IPv4 header checksum wrong.
     pub dropped_ip_checksum: u64,
-    /// Dropped: a fragment.
+    /// Dropped: a fragment, because fragments are not put together here, or one that cannot belong to a packet.
     pub dropped_fragment: u64,
     /// Dropped: source-routed.
     pub dropped_source_route: u64,
-    /// Dropped: neither TCP nor ICMP.
+    /// Dropped: neither TCP, UDP nor ICMP.
     pub dropped_other_protocol: u64,
     /// Dropped: TCP header or options malformed.
     pub dropped_malformed_tcp: u64,
@@ -94,6 +94,45 @@ pub struct Counters {
     pub dropped_source_quench: u64,
     /// Dropped: ICMP about a connection that there is not, or a sequence number that is not outstanding.
     pub dropped_icmp_unmatched: u64,
+
+    /// Packets that the endpoint sent to an address of its own, and received.
+    pub packets_looped: u64,
+    /// Dropped: such packets beyond the bound of their queue.
+    pub dropped_looped: u64,
+    /// Packets handed to the program that takes other packets.
+    pub others_received: u64,
+    /// Packets taken from it.
+    pub others_sent: u64,
+    /// Dropped: packets beyond the bound of its queues, or of the budget.
+    pub dropped_other_full: u64,
+    /// Datagrams handed to a UDP socket.
+    pub udp_received: u64,
+    /// Datagrams sent.
+    pub udp_sent: u64,
+    /// Dropped: UDP header malformed.
+    pub dropped_malformed_udp: u64,
+    /// Dropped: UDP checksum wrong, or absent over IPv6.
+    pub dropped_udp_checksum: u64,
+    /// Dropped: datagrams to an address of ours for a port without a socket.
+    pub dropped_udp_unbound: u64,
+    /// Dropped: datagrams beyond the bound of their socket, or of the budget.
+    pub dropped_udp_full: u64,
+    /// Fragments taken to be put together.
+    pub fragments_received: u64,
+    /// Packets put together.
+    pub packets_reassembled: u64,
+    /// Dropped: fragments of a packet of which some overlap or contradict one another.
+    pub dropped_fragment_overlap: u64,
+    /// Dropped: unfinished packets that gave way to others, and fragments without room.
+    pub dropped_reassembly_full: u64,
+    /// Dropped: unfinished packets whose other fragments did not come in time.
+    pub dropped_reassembly_time: u64,
+    /// Echo requests answered.
+    pub echoes_answered: u64,
+    /// ICMP errors sent.
+    pub icmp_errors_sent: u64,
+    /// Dropped: echo replies and ICMP errors beyond their limits.
+    pub dropped_icmp_limited: u64,
 
     /// Records of traces that were dropped because nobody fetched those before them.
     pub trace_records_dropped: u64,

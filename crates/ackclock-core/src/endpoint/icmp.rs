@@ -9,16 +9,17 @@ use ackclock_wire::{IcmpKind, IcmpParseError, IcmpReport, IpPacket, parse_icmp4,
 
 use super::Endpoint;
 use super::demux::Target;
+use super::input::Frame;
 use crate::{FourTuple, Instant};
 
 impl Endpoint {
-    pub(super) fn handle_icmp4(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8]) {
-        self.handle_report(now, ip, parse_icmp4(bytes));
+    pub(super) fn handle_icmp4(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8], frame: &Frame<'_>) {
+        self.handle_report(now, ip, parse_icmp4(bytes), frame);
     }
 
-    pub(super) fn handle_icmp6(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8]) {
+    pub(super) fn handle_icmp6(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8], frame: &Frame<'_>) {
         if let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src, ip.dst) {
-            self.handle_report(now, ip, parse_icmp6(src, dst, bytes));
+            self.handle_report(now, ip, parse_icmp6(src, dst, bytes), frame);
         }
     }
 
@@ -27,13 +28,14 @@ impl Endpoint {
         now: Instant,
         ip: &IpPacket<'_>,
         parsed: Result<Option<IcmpReport>, IcmpParseError>,
+        frame: &Frame<'_>,
     ) {
         let report = match parsed {
             Ok(Some(report)) => report,
-            Ok(None) => return self.counters.dropped_icmp_other += 1,
+            Ok(None) => return self.handle_icmp_other(now, ip, frame),
             Err(_) => return self.counters.dropped_malformed_icmp += 1,
         };
-        if !self.addresses.valid_source(ip.src) {
+        if !frame.looped && !self.addresses.valid_source(ip.src) {
             return self.counters.dropped_martian_source += 1;
         }
         // RFC 9293 MUST-55: Source Quench is silently discarded (RFC 6633).
@@ -50,8 +52,18 @@ impl Endpoint {
         };
         if delivered {
             self.counters.icmp_delivered += 1;
-        } else {
+        } else if !self.divert(frame) {
             self.counters.dropped_icmp_unmatched += 1;
+        }
+    }
+
+    /// A message whose checksum is right and that is no error about TCP.
+    fn handle_icmp_other(&mut self, now: Instant, ip: &IpPacket<'_>, frame: &Frame<'_>) {
+        if !frame.looped && !self.addresses.valid_source(ip.src) {
+            return self.counters.dropped_martian_source += 1;
+        }
+        if !self.answer_echo(now, ip, frame) && !self.handle_udp_error(ip) && !self.divert(frame) {
+            self.counters.dropped_icmp_other += 1;
         }
     }
 

@@ -4,22 +4,33 @@
 //! looked at. Whether its addresses are sensible was settled when the connection was opened; everything else is
 //! checked on the way from the table's "nobody" to a listener or a reset.
 
+use std::net::IpAddr;
+
 use ackclock_wire::{Codepoint, Flags, IpError, IpPacket, IpPayload, RxMeta, Segment, TcpError};
 
 use super::Endpoint;
 use super::demux::Target;
 use super::reply::reset_for;
 use super::time_wait::{self, is_plain_syn};
-use crate::{FourTuple, Instant, State};
+use crate::{FourTuple, Instant, ListenerId, State};
 
 /// A segment with what the layers below said of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) tuple: FourTuple,
     pub(super) segment: &'a Segment<'a>,
-    pub(super) meta: RxMeta,
+    pub(super) frame: Frame<'a>,
     /// The ECN field of the IP header.
     pub(super) codepoint: Codepoint,
+}
+
+/// A packet as it came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    pub(super) packet: &'a [u8],
+    pub(super) meta: RxMeta,
+    /// Whether the endpoint has sent it to itself.
+    pub(super) looped: bool,
 }
 
 impl Endpoint {
@@ -29,21 +40,34 @@ impl Endpoint {
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
         let now = self.advance(now);
         self.counters.packets_received += 1;
-        match IpPacket::parse(packet) {
-            Ok(ip) => match ip.payload {
-                IpPayload::Tcp(bytes) => self.handle_tcp(now, &ip, bytes, meta),
-                IpPayload::Icmp4(bytes) => self.handle_icmp4(now, &ip, bytes),
-                IpPayload::Icmp6(bytes) => self.handle_icmp6(now, &ip, bytes),
-                IpPayload::Other(_) => self.counters.dropped_other_protocol += 1,
-            },
-            Err(error) => self.count_ip_error(error),
-        }
+        self.receive(now, packet, meta, false);
         self.check_invariants();
     }
 
-    fn handle_tcp(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8], meta: RxMeta) {
+    /// Handles a packet that came from the device, or from the endpoint itself.
+    #[inline]
+    pub(super) fn receive(&mut self, now: Instant, packet: &[u8], meta: RxMeta, looped: bool) {
+        let frame = Frame { packet, meta, looped };
+        match IpPacket::parse(packet) {
+            Ok(ip) => match ip.payload {
+                IpPayload::Tcp(bytes) => self.handle_tcp(now, &ip, bytes, frame),
+                IpPayload::Icmp4(bytes) => self.handle_icmp4(now, &ip, bytes, &frame),
+                IpPayload::Icmp6(bytes) => self.handle_icmp6(now, &ip, bytes, &frame),
+                IpPayload::Udp(bytes) => self.handle_udp(now, &ip, bytes, &frame),
+                IpPayload::Other(_) => {
+                    if !self.divert(&frame) {
+                        self.counters.dropped_other_protocol += 1;
+                    }
+                }
+            },
+            Err(IpError::Fragment) if self.handle_fragment(now, &frame) || self.divert(&frame) => {}
+            Err(error) => self.count_ip_error(error),
+        }
+    }
+
+    fn handle_tcp(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8], frame: Frame<'_>) {
         // RFC 9293 MUST-3: the checksum is always verified, here unless the device has done it.
-        let segment = match Segment::parse(ip.src, ip.dst, bytes, meta.checksum) {
+        let segment = match Segment::parse(ip.src, ip.dst, bytes, frame.meta.checksum) {
             Ok(segment) => segment,
             Err(TcpError::Checksum) => return self.counters.dropped_tcp_checksum += 1,
             Err(_) => return self.counters.dropped_malformed_tcp += 1,
@@ -54,13 +78,19 @@ impl Endpoint {
             remote_addr: ip.src,
             remote_port: segment.src_port,
         };
-        let arrival = Arrival { tuple, segment: &segment, meta, codepoint: ip.ecn() };
+        let arrival = Arrival { tuple, segment: &segment, frame, codepoint: ip.ecn() };
         match self.find(&tuple) {
             Some(Target::Connection(index)) => self.for_connection(now, index, &arrival),
+            Some(_) if !self.may_be_from(&arrival) => self.counters.dropped_martian_source += 1,
             Some(Target::HalfOpen(index)) => self.for_half_open(now, index, &arrival),
             Some(Target::TimeWait(index)) => self.for_time_wait(now, index, &arrival),
             None => self.for_nobody(now, &arrival),
         }
+    }
+
+    /// Whether the segment's source can have sent it this way: addresses of our own are reached from here only.
+    fn may_be_from(&self, arrival: &Arrival<'_>) -> bool {
+        arrival.frame.looped || self.addresses.valid_source(arrival.tuple.remote_addr)
     }
 
     #[inline]
@@ -75,7 +105,11 @@ impl Endpoint {
     #[inline]
     pub(super) fn deliver(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
         let Some(live) = self.connections.at_mut(index) else { return };
-        live.connection.handle_segment(now, arrival.segment, arrival.meta, arrival.codepoint);
+        if live.looped != arrival.frame.looped {
+            // An address of ours, from outside; or one that was ours when this connection was opened.
+            return self.counters.dropped_martian_source += 1;
+        }
+        live.connection.handle_segment(now, arrival.segment, arrival.frame.meta, arrival.codepoint);
         self.last_connection = index;
         self.counters.segments_delivered += 1;
         self.touch(index);
@@ -115,7 +149,7 @@ impl Endpoint {
     /// No connection has this name: the listeners', or nobody's.
     fn for_nobody(&mut self, now: Instant, arrival: &Arrival<'_>) {
         let FourTuple { local_addr, local_port, remote_addr, remote_port } = arrival.tuple;
-        if !self.addresses.valid_source(remote_addr) || remote_port == 0 {
+        if !self.may_be_from(arrival) || remote_port == 0 {
             return self.counters.dropped_martian_source += 1;
         }
         if !self.addresses.valid_destination(local_addr) || local_port == 0 {
@@ -125,10 +159,20 @@ impl Endpoint {
             return self.counters.dropped_land += 1;
         }
         match self.listeners.find(local_addr, local_port) {
-            Some(listener) => self.for_listener(now, listener, arrival, None),
+            Some(listener) if self.is_heard(listener, local_addr) => {
+                self.for_listener(now, listener, arrival, None);
+            }
+            Some(_) => self.counters.dropped_not_local += 1,
             None if self.addresses.is_own(local_addr) => self.refuse(arrival),
+            None if self.divert(&arrival.frame) => {}
             None => self.counters.dropped_not_local += 1,
         }
+    }
+
+    /// Whether a listener still hears what goes to an address: one that names an address that is no longer ours does not.
+    fn is_heard(&self, listener: ListenerId, local_addr: IpAddr) -> bool {
+        self.listeners.get(listener).is_some_and(|listener| listener.addr.addr.is_none())
+            || self.addresses.is_own(local_addr)
     }
 
     /// RFC 9293 §3.10.7.1: in CLOSED everything but a reset is answered by a reset.

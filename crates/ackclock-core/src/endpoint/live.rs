@@ -22,6 +22,8 @@ pub(super) struct Live {
     pub(super) number: u64,
     /// Whether the demultiplexer leads here. A connection that is over gives its name back before its slot.
     pub(super) bound: bool,
+    /// Whether the peer is this endpoint itself.
+    pub(super) looped: bool,
     pub(super) owner: Owner,
     /// Changes that the application has not been told of.
     pub(super) readiness: Readiness,
@@ -53,7 +55,8 @@ impl Endpoint {
     ) -> ConnectionId {
         let connection = Box::new(connection);
         let (number, readiness) = (self.traces.number(), Readiness::default());
-        let live = Live { connection, tuple, number, bound: true, owner, readiness, time_wait };
+        let looped = self.addresses.is_own(tuple.remote_addr);
+        let live = Live { connection, tuple, number, bound: true, looped, owner, readiness, time_wait };
         let (index, generation) = self.connections.insert(live);
         self.demux.insert(self.demux.tag(&tuple), Target::Connection(index));
         self.bound += 1;

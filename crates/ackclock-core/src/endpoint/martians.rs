@@ -4,10 +4,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::source::{LocalAddress, SourceRoute, source_for};
+
 /// The addresses of an endpoint.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    own: Vec<IpAddr>,
+    own: Vec<LocalAddress>,
+    routes: Vec<SourceRoute>,
     broadcast: Vec<IpAddr>,
     /// Whether a loopback address is one of our own: then the device is a loopback.
     loopback: bool,
@@ -15,18 +18,27 @@ pub(super) struct Addresses {
 
 impl Addresses {
     pub(super) fn new(own: Vec<IpAddr>, broadcast: Vec<IpAddr>) -> Self {
-        let mut addresses = Self { own: Vec::new(), broadcast, loopback: false };
-        addresses.set_own(own);
+        let mut addresses = Self { own: Vec::new(), routes: Vec::new(), broadcast, loopback: false };
+        addresses.set_own(own.into_iter().map(LocalAddress::from).collect());
         addresses
     }
 
-    pub(super) fn set_own(&mut self, own: Vec<IpAddr>) {
-        self.loopback = own.iter().any(IpAddr::is_loopback);
+    pub(super) fn set_own(&mut self, own: Vec<LocalAddress>) {
+        self.loopback = own.iter().any(|address| address.addr.is_loopback());
         self.own = own;
     }
 
+    pub(super) fn set_broadcast(&mut self, broadcast: Vec<IpAddr>) {
+        self.broadcast = broadcast;
+    }
+
+    pub(super) fn set_routes(&mut self, routes: Vec<SourceRoute>) {
+        self.routes = routes;
+    }
+
+    #[inline]
     pub(super) fn is_own(&self, addr: IpAddr) -> bool {
-        self.own.contains(&addr)
+        self.own.iter().any(|own| own.addr == addr)
     }
 
     /// Whether a packet from the device may carry this source address.
@@ -53,19 +65,10 @@ impl Addresses {
         remote.port() != 0 && self.is_unicast(addr) && (self.loopback || !addr.is_loopback())
     }
 
-    /// The local address for a connection to `remote`: of the same family, with the longest common prefix
-    /// (RFC 6724 §5 rule 8); of equals the first.
+    /// The local address for what goes to `remote`.
     // RFC 9293 MUST-44: the source address is settled before the first SYN.
     pub(super) fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
-        let mut best: Option<(u32, IpAddr)> = None;
-        for &addr in &self.own {
-            if let Some(common) = common_prefix(addr, remote)
-                && best.is_none_or(|(longest, _)| common > longest)
-            {
-                best = Some((common, addr));
-            }
-        }
-        best.map(|(_, addr)| addr)
+        source_for(&self.own, &self.routes, remote)
     }
 
     fn is_unicast(&self, addr: IpAddr) -> bool {
@@ -85,15 +88,6 @@ fn is_unicast_v4(addr: Ipv4Addr) -> bool {
 fn is_unicast_v6(addr: Ipv6Addr) -> bool {
     // A v4-mapped address never stands in a packet (RFC 4942 §2.2).
     !addr.is_unspecified() && !addr.is_multicast() && addr.to_ipv4_mapped().is_none()
-}
-
-/// Bits that two addresses of one family have in common at their start.
-fn common_prefix(a: IpAddr, b: IpAddr) -> Option<u32> {
-    match (a, b) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-        (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

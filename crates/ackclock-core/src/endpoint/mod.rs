@@ -3,8 +3,10 @@
 //! The code map: a packet arrives in [`input`] and is looked up in [`demux`]; ICMP errors go through [`icmp`]. What is
 //! not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
 //! and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT ([`time_wait`]), or for nobody ([`reply`]).
-//! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. Here are the calls of the
-//! application.
+//! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. What is not TCP is kept in [`beside`]:
+//! UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others ([`others`]), ICMP that is sent ([`icmp_out`], within [`limits`]), all through
+//! [`outbox`]. What an
+//! endpoint sends to itself goes through [`looped`]. Here are the calls of the application.
 //!
 //! Every table and queue has a bound:
 //!
@@ -21,33 +23,48 @@
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
 //! | replies without a connection | 1,024 | the reply is dropped |
 //! | listeners | `listeners_max` | `listen` fails |
+//! | packets to addresses of its own | 256 | they are dropped and counted |
+//! | echo replies and ICMP errors that wait | 64, and so many a second | they are dropped and counted |
+//! | UDP sockets | 65,536 | `udp_bind` fails |
+//! | datagrams of a socket, each way | its options, 256 KiB | dropped and counted; refused |
+//! | fragments that wait for others | `reassembly`: bytes, packets, packets of a source, fragments, time | the oldest packet gives way |
+//! | other packets that nobody fetches; that wait to be sent | `other_packets` | dropped and counted; refused |
 //! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
 
+mod beside;
 mod compact;
 mod cookies;
 mod counters;
 mod deferred;
 mod demux;
 mod flow_labels;
+mod fragments;
 mod icmp;
+mod icmp_out;
 mod input;
 mod isn;
 mod keys;
+mod limits;
 mod listener;
 mod live;
+mod looped;
 mod martians;
 mod orphans;
+mod others;
+mod outbox;
 mod output;
 mod passive;
 mod ports;
 mod queue;
 mod reply;
 mod slots;
+mod source;
 mod stateless;
 mod syn_queue;
 mod time_wait;
 mod timers;
 mod traces;
+mod udp;
 
 #[cfg(test)]
 mod tests;
@@ -59,6 +76,7 @@ use std::sync::Arc;
 
 use ackclock_wire::HEADER_MAX;
 
+use self::beside::Beside;
 use self::cookies::Cookies;
 use self::demux::{Demux, Target};
 use self::flow_labels::FlowLabeller;
@@ -86,7 +104,9 @@ use crate::{
 
 pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId};
+pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
+pub use self::source::{LocalAddress, SourceRoute};
 
 /// A listener of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -129,6 +149,9 @@ pub struct Endpoint {
     isn: IsnGenerator,
     flow_labels: FlowLabeller,
     ports: Ports,
+    /// What is not TCP; `None`: nothing of that has happened yet.
+    beside: Option<Box<Beside>>,
+    beside_key: Key,
     /// The secret in it is wiped once the keys are derived.
     config: EndpointConfig,
 }
@@ -158,6 +181,8 @@ impl Endpoint {
             isn: IsnGenerator::new(&secret),
             flow_labels: FlowLabeller::new(&secret, config.flow_labels),
             ports: Ports::new(&secret, config.ephemeral_ports),
+            beside: None,
+            beside_key: Key::derive(&secret, Purpose::Beside),
             replies: Replies::default(),
             transmit: IndexQueue::default(),
             events: Events::default(),
@@ -196,6 +221,8 @@ impl Endpoint {
                 .ports
                 .candidates(addr, remote)
                 .filter(|&port| !self.listeners.has_port(addr, port))
+                // From a socket to itself: only who asks for that port can mean it.
+                .filter(|&port| SocketAddr::new(addr, port) != remote)
                 .map(tuple_from)
                 .find(|tuple| self.find(tuple).is_none()),
             port => Some(tuple_from(port)).filter(|tuple| self.find(tuple).is_none()),
@@ -331,10 +358,21 @@ impl Endpoint {
         self.check_invariants();
     }
 
-    /// Replaces the local addresses.
+    /// Replaces the local addresses, each in a network of its own.
     // RFC 9293 MUST-45: existing connections keep theirs.
     pub fn set_addresses(&mut self, addresses: Vec<IpAddr>) {
+        self.addresses.set_own(addresses.into_iter().map(LocalAddress::from).collect());
+    }
+
+    /// Replaces the local addresses, and the directed broadcast addresses of their networks.
+    pub fn set_local_addresses(&mut self, addresses: Vec<LocalAddress>, broadcast: Vec<IpAddr>) {
         self.addresses.set_own(addresses);
+        self.addresses.set_broadcast(broadcast);
+    }
+
+    /// Replaces the networks that are reached from an address of choice.
+    pub fn set_source_routes(&mut self, routes: Vec<SourceRoute>) {
+        self.addresses.set_routes(routes);
     }
 
     /// The device's MTU changed.

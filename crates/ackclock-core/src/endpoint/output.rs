@@ -3,7 +3,10 @@
 use ackclock_wire::{ChecksumState, Fields, FlowLabel, TxPacket, write_control};
 
 use super::Endpoint;
+use super::beside::Beside;
 use super::live::Owner;
+use super::looped::{LOOP_LIMITS, LOOPED_BATCH, LOOPED_PER_CALL};
+use super::outbox::Origin;
 use super::queue::IndexQueue;
 use super::reply::control;
 use super::syn_queue::Phase;
@@ -22,6 +25,17 @@ pub struct Limits {
     pub tx_checksum: bool,
 }
 
+/// A packet that leaves.
+#[derive(Debug)]
+pub(super) enum Leaving {
+    /// A reply without a connection, written into the endpoint's header.
+    Reply { len: usize, is_ipv4: bool },
+    /// A segment of a connection, whose header is there.
+    Segment(u32, Outgoing),
+    /// The packet that was taken out of the outbox.
+    Whole,
+}
+
 /// Who has something to tell. Each index waits at most once, so the queues are as bounded as the tables.
 #[derive(Debug, Default)]
 pub(super) struct Events {
@@ -36,41 +50,89 @@ impl Endpoint {
     /// Replies without a connection come first; connections take turns, one packet each.
     pub fn poll_transmit(&mut self, now: Instant, limits: Limits) -> Option<TxPacket<'_>> {
         let now = self.advance(now);
+        let leaving = self.next_leaving(now, limits)?;
+        self.counters.packets_sent += 1;
+        self.tx_packet(&leaving)
+    }
+
+    /// The next packet for the device. What is for the endpoint itself comes back on the way.
+    #[inline]
+    fn next_leaving(&mut self, now: Instant, limits: Limits) -> Option<Leaving> {
+        let mut deliveries = LOOPED_PER_CALL;
+        loop {
+            if self.looped_len() >= LOOPED_BATCH && !self.deliver_looped(now, &mut deliveries) {
+                return None;
+            }
+            match self.next_queued(now, limits) {
+                Some((leaving, false)) => return Some(leaving),
+                Some((leaving, true)) => self.loop_back(&leaving),
+                None if self.deliver_looped(now, &mut deliveries) => {}
+                None => return None,
+            }
+        }
+    }
+
+    /// The next packet of those that wait, and whether it is for the endpoint itself.
+    #[inline]
+    fn next_queued(&mut self, now: Instant, limits: Limits) -> Option<(Leaving, bool)> {
         if let Some(reply) = self.replies.pop() {
-            self.counters.packets_sent += 1;
             let len = write_control(&mut self.header, &reply);
-            return Some(TxPacket {
-                header: self.header.get(..len)?,
-                transport_offset: if reply.src.is_ipv4() { 20 } else { 40 },
+            let looped = self.addresses.is_own(reply.dst.ip());
+            return Some((Leaving::Reply { len, is_ipv4: reply.src.is_ipv4() }, looped));
+        }
+        if self.beside.as_mut().is_some_and(|beside| beside.takes_turn()) && self.next_whole() {
+            return Some((Leaving::Whole, self.is_whole_looped()));
+        }
+        match self.next_outgoing(now, limits) {
+            Some((index, outgoing, looped)) => Some((Leaving::Segment(index, outgoing), looped)),
+            None if self.next_whole() => Some((Leaving::Whole, self.is_whole_looped())),
+            None => None,
+        }
+    }
+
+    /// Whether the whole packet that was taken last is for the endpoint itself.
+    fn is_whole_looped(&self) -> bool {
+        let addr = self.beside.as_ref().and_then(|beside| beside.outbox.taken_destination());
+        addr.is_some_and(|addr| self.addresses.is_own(addr))
+    }
+
+    /// The packet that leaves.
+    #[inline]
+    pub(super) fn tx_packet(&self, leaving: &Leaving) -> Option<TxPacket<'_>> {
+        match leaving {
+            Leaving::Reply { len, is_ipv4 } => Some(TxPacket {
+                header: self.header.get(..*len)?,
+                transport_offset: if *is_ipv4 { 20 } else { 40 },
                 payload: [&[], &[]],
                 segment_size: None,
                 checksum: ChecksumState::Complete,
-            });
+            }),
+            Leaving::Segment(index, outgoing) => Some(TxPacket {
+                header: self.header.get(..outgoing.header_len)?,
+                transport_offset: outgoing.transport_offset,
+                payload: self.connections.at(*index)?.connection.payload(outgoing),
+                segment_size: outgoing.segment_size,
+                checksum: outgoing.checksum,
+            }),
+            Leaving::Whole => self.whole_packet(),
         }
-
-        let (index, outgoing) = self.next_outgoing(now, limits)?;
-        self.counters.packets_sent += 1;
-        let connection = &self.connections.at(index)?.connection;
-        Some(TxPacket {
-            header: self.header.get(..outgoing.header_len)?,
-            transport_offset: outgoing.transport_offset,
-            payload: connection.payload(&outgoing),
-            segment_size: outgoing.segment_size,
-            checksum: outgoing.checksum,
-        })
     }
 
-    /// Asks the connections in turn; who has sent goes to the end, who has nothing to send leaves the queue.
-    fn next_outgoing(&mut self, now: Instant, limits: Limits) -> Option<(u32, Outgoing)> {
+    /// Asks the connections in turn; who has sent goes to the end, who has nothing to send leaves the queue. With the
+    /// segment comes whether the peer is the endpoint itself.
+    #[inline]
+    fn next_outgoing(&mut self, now: Instant, limits: Limits) -> Option<(u32, Outgoing, bool)> {
         while let Some(index) = self.transmit.pop() {
             let Some(live) = self.connections.at_mut(index) else { continue };
+            let looped = live.looped;
+            let limits = if looped { LOOP_LIMITS } else { limits };
             if let Some(outgoing) = live.connection.poll_transmit(now, limits, &mut self.header) {
                 self.traces.collect(live);
                 self.timers.rearm(index, live.connection.poll_timeout());
                 if !live.connection.is_quiet(now) {
                     self.transmit.push(index);
                 }
-                return Some((index, outgoing));
+                return Some((index, outgoing, looped));
             }
             self.settle(now, index);
         }
@@ -83,7 +145,11 @@ impl Endpoint {
             (Some(one), Some(other)) => Some(one.min(other)),
             _ => one.or(other),
         };
-        earlier(self.timers.next(), earlier(self.half_open.next_timeout(), self.time_wait.next_timeout()))
+        if self.has_looped() {
+            return Some(self.now);
+        }
+        let of_tables = earlier(self.half_open.next_timeout(), self.time_wait.next_timeout());
+        earlier(self.timers.next(), earlier(of_tables, self.reassembly_timeout()))
     }
 
     /// Time has come for some timer; a spurious call does nothing.
@@ -101,7 +167,30 @@ impl Endpoint {
         }
         self.half_open_timeouts(now);
         self.time_wait_timeouts(now);
+        self.reassembly_timeouts(now);
+        self.deliver_looped(now, &mut { LOOPED_PER_CALL });
         self.check_invariants();
+    }
+
+    /// A whole packet has left the outbox.
+    pub(super) fn on_left(&mut self, origin: Origin, bytes: usize) {
+        match origin {
+            Origin::Icmp => {}
+            Origin::Udp(id) => self.on_datagram_left(id, bytes),
+            Origin::Other => self.beside().others.on_left(),
+        }
+    }
+
+    /// The next event about what is not TCP.
+    fn poll_event_beside(&mut self) -> Option<Event> {
+        let Beside { others, udp, .. } = self.beside.as_deref_mut()?;
+        if std::mem::take(&mut others.readable) {
+            return Some(Event::OtherPackets);
+        }
+        if std::mem::take(&mut others.writable) {
+            return Some(Event::OtherRoom);
+        }
+        udp.poll_changed().map(|(id, readiness)| Event::Udp(id, readiness))
     }
 
     /// The next event for the application.
@@ -128,7 +217,7 @@ impl Endpoint {
                 return Some(Event::Connection(ConnectionId { index, generation }, readiness));
             }
         }
-        None
+        self.poll_event_beside()
     }
 
     /// What the application is to hear of a half-open record.

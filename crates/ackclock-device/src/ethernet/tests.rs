@@ -98,7 +98,8 @@ async fn a_packet_crosses_two_links_with_what_was_said_of_it() {
     first.send(&packet(&header, &payload)).unwrap();
     let (bytes, meta) = cross(first, &mut second).await;
     assert_eq!(bytes, [&header[..], &payload].concat());
-    let expected = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: NonZeroU16::new(40) };
+    let expected =
+        RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: NonZeroU16::new(40) };
     assert_eq!(meta, expected);
     let known = second.handle().neighbours();
     assert_eq!((known.len(), known[0].addr), (1, IpAddr::from([10, 9, 0, 1])));

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use ackclock_wire::{ChecksumState, TxPacket};
+use ackclock_wire::{ChecksumAt, ChecksumState, TxPacket};
 
 use super::*;
 use crate::frame::Frame;
@@ -203,7 +203,7 @@ fn a_packet_waits_for_its_next_hop_and_leaves_with_all_that_was_said_of_it() {
         transport_offset: 20,
         payload: [&payload[..60], &payload[60..]],
         segment_size: NonZeroU16::new(50),
-        checksum: ChecksumState::Partial,
+        checksum: ChecksumState::Partial(ChecksumAt::tcp(20)),
     };
     assert_eq!(rig.link.send_packet(rig.now, &large, None), Sending::Waiting);
     let asked = rig.sent();
@@ -216,7 +216,7 @@ fn a_packet_waits_for_its_next_hop_and_leaves_with_all_that_was_said_of_it() {
     assert_eq!(header[..6], station(7).octets());
     assert_eq!((packet.header, packet.payload[0]), (&bytes[..20], &bytes[20..]));
     let said = (packet.segment_size, packet.checksum, packet.transport_offset);
-    assert_eq!(said, (NonZeroU16::new(50), ChecksumState::Partial, 20));
+    assert_eq!(said, (NonZeroU16::new(50), ChecksumState::Partial(ChecksumAt::tcp(20)), 20));
     assert_eq!(rig.sent(), []);
     // From now on there is a header at once.
     assert!(matches!(rig.send(V4, PEER), Sending::Frame(header) if header[..6] == station(7).octets()));

@@ -54,6 +54,7 @@ proptest! {
             let payload = match protocol {
                 6 => IpPayload::Tcp(b"load"),
                 1 => IpPayload::Icmp4(b"load"),
+                17 => IpPayload::Udp(b"load"),
                 other => IpPayload::Other(other),
             };
             let expected = IpPacket { src: src.into(), dst: dst.into(), ttl, traffic_class: tos, payload };

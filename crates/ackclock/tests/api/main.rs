@@ -4,6 +4,7 @@
 //! depends on the machine's speed.
 
 mod accept;
+mod beside;
 mod cancel;
 mod choices;
 mod data;
@@ -12,8 +13,10 @@ mod detached;
 mod drops;
 mod failures;
 mod lifetime;
+mod network;
 mod options;
 mod reset;
 mod support;
 mod traces;
+mod udp;
 mod warnings;

@@ -202,12 +202,12 @@ async fn addresses_can_be_added_and_removed_while_the_stack_runs() {
     let hosts = hosts();
     let (mut client, mut server) = connection(&hosts).await;
     let added: Cidr = "10.0.0.42/24".parse().unwrap();
-    hosts.server.add_address(added);
+    hosts.server.add_address(added).unwrap();
     let listener = hosts.server.listen(addr("10.0.0.42:80")).unwrap();
     let (stream, _) = tokio::join!(hosts.client.connect(addr("10.0.0.42:80")), listener.accept());
     assert_eq!(stream.unwrap().peer_addr().unwrap().ip(), added.addr());
     // A connection keeps an address that the stack has given up.
-    hosts.client.remove_address("10.0.0.1".parse().unwrap());
+    assert!(hosts.client.remove_address("10.0.0.1".parse().unwrap()));
     client.write_all(b"x").await.unwrap();
     assert_eq!(server.read_u8().await.unwrap(), b'x');
 }

@@ -1,0 +1,75 @@
+//! Fragments at an endpoint: what becomes of them where they are put together.
+
+use ackclock_wire::fragment::Fragment;
+use ackclock_wire::icmp_out::IcmpError;
+use ackclock_wire::{IpError, IpPacket, IpPayload, RxMeta};
+
+use super::Endpoint;
+use super::input::Frame;
+use crate::Instant;
+use crate::reassembly::Outcome;
+
+impl Endpoint {
+    /// A fragment arrived; `false` if fragments are not put together here, or not this one.
+    #[cold]
+    pub(super) fn handle_fragment(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
+        if self.config.reassembly.is_none() || !self.wants_fragment(frame) {
+            return false;
+        }
+        let budget = self.budget.clone();
+        let Some(reassembler) = &mut self.beside().reassembler else { return false };
+        let outcome = reassembler.push(now, &budget, frame.packet);
+        let evicted = reassembler.take_evicted();
+        self.counters.fragments_received += 1;
+        self.counters.dropped_reassembly_full += evicted;
+        match outcome {
+            Outcome::Waits => {}
+            Outcome::Whole(packet) => {
+                self.counters.packets_reassembled += 1;
+                // Nothing is put together twice: a packet within which there is another fragment has no honest sender.
+                match IpPacket::parse(&packet) {
+                    Err(IpError::Fragment) => self.counters.dropped_fragment += 1,
+                    _ => self.receive(now, &packet, RxMeta::default(), frame.looped),
+                }
+            }
+            Outcome::Malformed(_) => self.counters.dropped_fragment += 1,
+            Outcome::Overlap => self.counters.dropped_fragment_overlap += 1,
+            Outcome::Full => self.counters.dropped_reassembly_full += 1,
+        }
+        true
+    }
+
+    /// Gives up what has waited too long.
+    // RFC 1122 §3.3.2, RFC 8200 §4.5: the source is told by ICMP, if the first fragment has arrived.
+    pub(super) fn reassembly_timeouts(&mut self, now: Instant) {
+        while let Some(first) = self.expired_packet(now) {
+            self.counters.dropped_reassembly_time += 1;
+            let Some(first) = first else { continue };
+            if let Ok(fragment) = Fragment::parse(&first) {
+                let Fragment { src, dst, payload, protocol, .. } = fragment;
+                let payload = match protocol {
+                    1 => IpPayload::Icmp4(payload),
+                    58 => IpPayload::Icmp6(payload),
+                    other => IpPayload::Other(other),
+                };
+                let ip = IpPacket { src, dst, ttl: 0, traffic_class: 0, payload };
+                self.send_error(now, IcmpError::ReassemblyTime, &first, &ip);
+            }
+        }
+    }
+
+    pub(super) fn reassembly_timeout(&self) -> Option<Instant> {
+        self.beside.as_ref()?.reassembler.as_ref()?.poll_timeout()
+    }
+
+    fn expired_packet(&mut self, now: Instant) -> Option<Option<Vec<u8>>> {
+        self.beside.as_mut()?.reassembler.as_mut()?.expire(now)
+    }
+
+    /// Whether a packet may come from where the fragment says, and is not for the program that takes what is not ours.
+    fn wants_fragment(&self, frame: &Frame<'_>) -> bool {
+        let Ok(fragment) = Fragment::parse(frame.packet) else { return true };
+        (frame.looped || self.addresses.valid_source(fragment.src))
+            && (self.config.other_packets == 0 || self.addresses.is_own(fragment.dst))
+    }
+}

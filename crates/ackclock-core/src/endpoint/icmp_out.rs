@@ -1,0 +1,58 @@
+//! ICMP that the endpoint sends: echo replies and errors.
+
+use std::net::IpAddr;
+
+use ackclock_wire::IpPacket;
+use ackclock_wire::icmp_out::{IcmpError, is_echo_request, is_icmp_error, write_echo_reply, write_error};
+
+use super::Endpoint;
+use super::input::Frame;
+use super::outbox::Origin;
+use crate::Instant;
+
+impl Endpoint {
+    /// Answers an echo request to an address of ours; `false` if the packet is none, or none that is answered here.
+    // RFC 1122 §3.2.2.6: every host MUST implement an echo server function. RFC 4443 §4.2: every node. A request to a
+    // broadcast or multicast address MAY be silently discarded, and is not taken here.
+    pub(super) fn answer_echo(&mut self, now: Instant, ip: &IpPacket<'_>, frame: &Frame<'_>) -> bool {
+        let (per_second, mtu) = (self.config.echo_replies_per_second, self.config.mtu);
+        if per_second == 0 || !is_echo_request(ip) || !self.addresses.is_own(ip.dst) {
+            return false;
+        }
+        if !self.beside().echoes.allows(now, per_second) {
+            self.counters.dropped_icmp_limited += 1;
+        } else if let Some(reply) = write_echo_reply(frame.packet, ip, self.config.tcp.ttl, mtu) {
+            self.counters.echoes_answered += u64::from(self.send_icmp(reply));
+        }
+        true
+    }
+
+    /// Sends an error about a packet that arrived, if one may be sent and the limits allow it.
+    pub(super) fn send_error(&mut self, now: Instant, error: IcmpError, about: &[u8], ip: &IpPacket<'_>) {
+        let IpPacket { src, dst, .. } = *ip;
+        // RFC 1122 §3.2.2, RFC 4443 §2.4 (e): none about an error, none to or about other than single hosts.
+        if is_icmp_error(ip) || !self.addresses.is_own(dst) || !self.addresses.valid_destination(src) {
+            return;
+        }
+        if !self.beside().errors.allows(now, src) {
+            self.counters.dropped_icmp_limited += 1;
+            return;
+        }
+        if let Some(packet) = self.error_packet(error, about, dst, src) {
+            self.counters.icmp_errors_sent += u64::from(self.send_icmp(packet));
+        }
+    }
+
+    fn error_packet(&self, error: IcmpError, about: &[u8], from: IpAddr, to: IpAddr) -> Option<Vec<u8>> {
+        write_error(error, about, from, to, self.config.tcp.ttl)
+    }
+
+    fn send_icmp(&mut self, packet: Vec<u8>) -> bool {
+        let budget = self.budget.clone();
+        let room = self.beside().outbox.push(&budget, Origin::Icmp, packet);
+        if !room {
+            self.counters.dropped_replies += 1;
+        }
+        room
+    }
+}

@@ -1,0 +1,95 @@
+//! The loopback: what an endpoint sends to an address of its own comes back without having been on a device.
+//!
+//! Such a packet is copied into a queue when it would leave, and handled as a received one before the call that sends is
+//! over. No call is made from within another: the queue stands between them. One call handles a bounded number; what
+//! is left then is due at once ([`Endpoint::poll_timeout`]), so that whoever drives the endpoint has its turn.
+
+use std::collections::VecDeque;
+
+use ackclock_wire::{RxMeta, TxPacket};
+
+use super::Endpoint;
+use super::output::{Leaving, Limits};
+use crate::Instant;
+use crate::budget::{Budget, Lease};
+
+/// Packets on their way from the endpoint to itself.
+#[derive(Debug, Default)]
+pub(super) struct LoopQueue {
+    queue: VecDeque<Looped>,
+}
+
+#[derive(Debug)]
+struct Looped {
+    bytes: Vec<u8>,
+    meta: RxMeta,
+    _lease: Lease,
+}
+
+impl LoopQueue {
+    fn push(&mut self, budget: &Budget, packet: &TxPacket<'_>) -> bool {
+        let Some(lease) = budget.try_lease(packet.len()).filter(|_| self.queue.len() < LOOPED_MAX) else {
+            return false;
+        };
+        let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+        let meta = RxMeta { checksum: packet.checksum, segment_size: packet.segment_size };
+        self.queue.push_back(Looped { bytes, meta, _lease: lease });
+        true
+    }
+}
+
+impl Endpoint {
+    /// Whether packets to addresses of the endpoint's own wait to be handled: there is something to do at once.
+    #[must_use]
+    #[inline]
+    pub fn has_looped(&self) -> bool {
+        self.looped_len() > 0
+    }
+
+    /// How many packets have gone from the endpoint to itself.
+    #[must_use]
+    #[inline]
+    pub fn packets_looped(&self) -> u64 {
+        self.counters.packets_looped
+    }
+
+    #[inline]
+    pub(super) fn looped_len(&self) -> usize {
+        self.beside.as_ref().map_or(0, |beside| beside.looped.queue.len())
+    }
+
+    /// A packet that would leave is for this endpoint itself.
+    #[cold]
+    pub(super) fn loop_back(&mut self, leaving: &Leaving) {
+        // Made before the packet is borrowed.
+        let mut looped = std::mem::take(&mut self.beside().looped);
+        let room = self.tx_packet(leaving).is_some_and(|packet| looped.push(&self.budget, &packet));
+        self.beside().looped = looped;
+        let counters = &mut self.counters;
+        *(if room { &mut counters.packets_looped } else { &mut counters.dropped_looped }) += 1;
+    }
+
+    /// Handles up to `left` of the packets that wait, and takes them off; whether there was any.
+    pub(super) fn deliver_looped(&mut self, now: Instant, left: &mut usize) -> bool {
+        let before = *left;
+        while *left > 0
+            && let Some(packet) = self.beside.as_mut().and_then(|beside| beside.looped.queue.pop_front())
+        {
+            *left -= 1;
+            self.receive(now, &packet.bytes, packet.meta, true);
+        }
+        *left < before
+    }
+}
+
+/// What a loopback takes: packets of 64 KB with checksums that nobody has to finish.
+pub(super) const LOOP_LIMITS: Limits = Limits { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true };
+
+/// The most packets that wait at one time.
+const LOOPED_MAX: usize = 256;
+
+/// How many wait before they are handled, while there is more to send: a batch, as from a device.
+pub(super) const LOOPED_BATCH: usize = 16;
+
+/// The most that one call handles.
+pub(super) const LOOPED_PER_CALL: usize = 256;

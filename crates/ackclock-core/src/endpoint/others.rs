@@ -1,0 +1,183 @@
+//! Other packets: everything that arrives and is not this endpoint's own, and packets of any kind that a program sends.
+//!
+//! A proxy or a VPN takes whole IP packets here and hands whole ones in. Both queues are bounded by
+//! [`EndpointConfig::other_packets`](crate::EndpointConfig::other_packets): what arrives when the first is full is
+//! dropped and counted; what is handed in when the second is full is refused until there is room, which an event tells.
+
+use std::collections::VecDeque;
+
+use ackclock_wire::gso::cut_contiguous;
+use ackclock_wire::{IpPacket, IpPayload, RxMeta};
+
+use super::Endpoint;
+use super::input::Frame;
+use super::outbox::{Origin, destination};
+use crate::Instant;
+use crate::budget::Lease;
+
+/// A whole IP packet that is not the endpoint's own.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct OtherPacket {
+    /// The packet, from its IP header on.
+    pub bytes: Vec<u8>,
+    /// What is known of it: an unfinished checksum is labelled
+    /// ([`ChecksumState::Partial`](ackclock_wire::ChecksumState::Partial)), and so is the size of the segments that a
+    /// packet was put together from. [`OtherPacket::whole`] makes plain packets of it.
+    pub meta: RxMeta,
+}
+
+/// Why a packet was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OtherError {
+    /// As many packets wait as may.
+    #[error("no room: as many packets wait to be sent as the channel holds")]
+    Full,
+    /// The endpoint has no such channel, or its program has closed it.
+    #[error("this stack gives no other packets: ask for them when it is built")]
+    Off,
+    /// The bytes are not an IP packet.
+    #[error("not an IP packet: its version or its length fields contradict its bytes")]
+    Malformed,
+    /// The packet is longer than the device carries.
+    #[error("the packet is longer than the MTU of {mtu} bytes; send an ICMP error to its source")]
+    TooLong {
+        /// Largest IP packet in bytes.
+        mtu: usize,
+    },
+    /// The budget for buffers is used up.
+    #[error("the stack's memory budget is exhausted")]
+    NoMemory,
+}
+
+/// The two queues.
+#[derive(Debug)]
+pub(super) struct Others {
+    /// The most packets in each queue; 0: the channel is closed.
+    max: usize,
+    arrived: VecDeque<(OtherPacket, Lease)>,
+    /// Packets in the outbox.
+    leaving: usize,
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+    /// Whether somebody was refused for want of room.
+    refused: bool,
+}
+
+impl Others {
+    pub(super) fn new(max: usize) -> Self {
+        Self { max, arrived: VecDeque::new(), leaving: 0, readable: false, writable: false, refused: false }
+    }
+
+    pub(super) fn on_left(&mut self) {
+        self.leaving = self.leaving.saturating_sub(1);
+        if self.refused && self.leaving < self.max {
+            self.refused = false;
+            self.writable = true;
+        }
+    }
+}
+
+impl OtherPacket {
+    /// A packet whose checksums are whole.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, meta: RxMeta::default() }
+    }
+
+    /// Hands the packets that belong on a wire to `emit`: cut where this one was put together, every checksum finished.
+    pub fn whole(&self, emit: impl FnMut(&[u8])) {
+        cut_contiguous(&self.bytes, self.meta, emit);
+    }
+}
+
+impl Endpoint {
+    /// The next packet that arrived and is not the endpoint's own.
+    pub fn poll_other(&mut self) -> Option<OtherPacket> {
+        let (packet, _lease) = self.beside.as_mut()?.others.arrived.pop_front()?;
+        Some(packet)
+    }
+
+    /// Whether [`send_other`](Self::send_other) has room for a packet. If not, [`Event::OtherRoom`](crate::Event::OtherRoom)
+    /// tells when it has.
+    pub fn has_other_room(&mut self) -> bool {
+        if self.config.other_packets == 0 {
+            return true;
+        }
+        let others = &mut self.beside().others;
+        let room = others.leaving < others.max;
+        others.refused |= !room;
+        room
+    }
+
+    /// Sends a whole IP packet of any kind. One with an unfinished checksum is finished, one with a segment size is cut.
+    /// A packet to an address of the endpoint's own comes back to it.
+    ///
+    /// # Errors
+    /// See [`OtherError`]; nothing has been sent then.
+    pub fn send_other(&mut self, now: Instant, packet: &OtherPacket) -> Result<(), OtherError> {
+        self.advance(now);
+        if self.config.other_packets == 0 {
+            return Err(OtherError::Off);
+        }
+        destination(&packet.bytes).ok_or(OtherError::Malformed)?;
+        if !self.has_other_room() {
+            return Err(OtherError::Full);
+        }
+        let mut whole = Vec::new();
+        packet.whole(|packet| whole.push(packet.to_vec()));
+        let mtu = self.config.mtu;
+        if whole.iter().any(|packet| packet.len() > mtu) {
+            return Err(OtherError::TooLong { mtu });
+        }
+        let budget = self.budget.clone();
+        let beside = self.beside();
+        let (all, mut sent) = (whole.len(), 0);
+        for packet in whole {
+            sent += usize::from(beside.outbox.push(&budget, Origin::Other, packet));
+        }
+        beside.others.leaving += sent;
+        self.counters.others_sent += sent as u64;
+        self.counters.dropped_other_full += (all - sent) as u64;
+        if sent == 0 { Err(OtherError::NoMemory) } else { Ok(()) }
+    }
+
+    /// Closes the channel of other packets: what arrives is refused from now on as without it.
+    pub fn close_others(&mut self) {
+        self.config.other_packets = 0;
+        if let Some(beside) = &mut self.beside {
+            beside.others.max = 0;
+            beside.others.arrived.clear();
+        }
+    }
+
+    /// Gives a packet that is not the endpoint's own to the program that takes such, if one does.
+    #[cold]
+    pub(super) fn divert(&mut self, frame: &Frame<'_>) -> bool {
+        // What the endpoint has sent to itself belongs to no one else.
+        if self.config.other_packets == 0 || frame.looped {
+            return false;
+        }
+        let budget = self.budget.clone();
+        let others = &mut self.beside().others;
+        let lease = budget.try_lease(frame.packet.len()).filter(|_| others.arrived.len() < others.max);
+        match lease {
+            Some(lease) => {
+                let packet = OtherPacket { bytes: frame.packet.to_vec(), meta: meta_of(frame) };
+                others.arrived.push_back((packet, lease));
+                others.readable = true;
+                self.counters.others_received += 1;
+            }
+            None => self.counters.dropped_other_full += 1,
+        }
+        true
+    }
+}
+
+/// What is known of a packet, as its next receiver needs it: only TCP and UDP have a checksum that can be unfinished.
+fn meta_of(frame: &Frame<'_>) -> RxMeta {
+    match IpPacket::parse(frame.packet).map(|ip| ip.payload) {
+        Ok(IpPayload::Tcp(_) | IpPayload::Udp(_)) => frame.meta,
+        _ => RxMeta::default(),
+    }
+}

@@ -1,0 +1,196 @@
+//! From which address a packet leaves when its sender names none (RFC 6724 §5, as far as it applies here).
+//!
+//! A route may name its source, as the kernel's may; the longest one that leads to the destination decides. Otherwise the
+//! rules of RFC 6724, in their order: 1, the destination itself; 2, an appropriate scope; 3, no deprecated address; 6, a
+//! matching label; 8, the longest matching prefix, up to the prefix of the address. IPv4 is treated by the same rules.
+//! Rules 4 and 7 concern addresses that this stack does not have (home and temporary addresses). Rule 5, the outgoing
+//! interface, is what routes with a source are for: the stack's devices are one to it.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// An address of an endpoint's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalAddress {
+    /// The address.
+    pub addr: IpAddr,
+    /// How many bits of it name the network.
+    pub prefix_len: u8,
+    /// Whether it is to be used for new connections only if there is no other (RFC 4862 §5.5.4).
+    pub deprecated: bool,
+}
+
+/// A network that is reached from an address of choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceRoute {
+    /// An address of the network.
+    pub network: IpAddr,
+    /// How many bits of it name the network.
+    pub prefix_len: u8,
+    /// The address from which it is reached.
+    pub source: IpAddr,
+}
+
+impl From<IpAddr> for LocalAddress {
+    /// An address that shares its network with no other.
+    fn from(addr: IpAddr) -> Self {
+        Self { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 }, deprecated: false }
+    }
+}
+
+/// The address for what goes to `remote`; of equals the first.
+pub(super) fn source_for(own: &[LocalAddress], routes: &[SourceRoute], remote: IpAddr) -> Option<IpAddr> {
+    let leads = |route: &&SourceRoute| {
+        common_prefix(route.network, remote).is_some_and(|common| common >= route.prefix_len.into())
+            && route.source.is_ipv4() == remote.is_ipv4()
+            && own.iter().any(|address| address.addr == route.source)
+    };
+    if let Some(route) = routes.iter().filter(leads).max_by_key(|route| route.prefix_len) {
+        return Some(route.source);
+    }
+    let mut best: Option<(Rank, IpAddr)> = None;
+    for address in own.iter().filter(|address| address.addr.is_ipv4() == remote.is_ipv4()) {
+        let rank = rank(address, remote);
+        if best.is_none_or(|(highest, _)| rank > highest) {
+            best = Some((rank, address.addr));
+        }
+    }
+    best.map(|(_, addr)| addr)
+}
+
+/// How well an address suits, rule by rule.
+type Rank = (bool, ScopeRank, bool, bool, u32);
+
+/// Rule 2: enough scope before too little; of enough the least, of too little the most.
+type ScopeRank = (bool, i8);
+
+fn rank(address: &LocalAddress, remote: IpAddr) -> Rank {
+    let (own, wanted) = (scope(address.addr), scope(remote));
+    let scope_rank = if own >= wanted { (true, -own) } else { (false, own) };
+    let common = common_prefix(address.addr, remote).unwrap_or(0).min(address.prefix_len.into());
+    (address.addr == remote, scope_rank, !address.deprecated, label(address.addr) == label(remote), common)
+}
+
+/// RFC 6724 §3.1, §3.2: link-local, or global. Site-local addresses are deprecated, private ones of IPv4 have global scope.
+fn scope(addr: IpAddr) -> i8 {
+    let is_link_local = match addr {
+        IpAddr::V4(addr) => addr.is_link_local() || addr.is_loopback(),
+        IpAddr::V6(addr) => addr.is_unicast_link_local() || addr.is_loopback(),
+    };
+    if is_link_local { LINK_LOCAL } else { GLOBAL }
+}
+
+/// RFC 6724 §2.1: the label of the default policy table, where the longest prefix counts.
+fn label(addr: IpAddr) -> u8 {
+    let IpAddr::V6(addr) = addr else { return 4 };
+    let [first, second, ..] = addr.segments();
+    match (first, second) {
+        _ if addr == Ipv6Addr::LOCALHOST => 0,
+        (0x2002, _) => 2,
+        (0x2001, 0) => 5,
+        (0x3ffe, _) => 12,
+        (0xfc00..=0xfdff, _) => 13,
+        (0xfec0..=0xfeff, _) => 11,
+        _ => 1,
+    }
+}
+
+/// Bits that two addresses of one family have in common at their start.
+fn common_prefix(a: IpAddr, b: IpAddr) -> Option<u32> {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        _ => None,
+    }
+}
+
+const LINK_LOCAL: i8 = 2;
+const GLOBAL: i8 = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(text: &str) -> LocalAddress {
+        let (addr, prefix_len) = text.split_once('/').unwrap();
+        LocalAddress {
+            addr: addr.parse().unwrap(),
+            prefix_len: prefix_len.parse().unwrap(),
+            deprecated: false,
+        }
+    }
+
+    fn source(addresses: &[&str], remote: &str) -> String {
+        let addresses: Vec<_> = addresses.iter().map(|text| own(text)).collect();
+        source_for(&addresses, &[], remote.parse().unwrap()).unwrap().to_string()
+    }
+
+    // The examples of RFC 6724 §10.1, as far as their rules apply here.
+    #[test]
+    fn the_examples_of_rfc_6724_come_out() {
+        assert_eq!(source(&["2001:db8:3::1/64", "fe80::1/64"], "2001:db8:1::1"), "2001:db8:3::1");
+        assert_eq!(source(&["fe80::1/64", "2001:db8:1::1/64"], "2001:db8:2::1"), "2001:db8:1::1");
+        assert_eq!(source(&["2001:db8:1::1/64", "fe80::1/64"], "fe80::2"), "fe80::1");
+        assert_eq!(source(&["2001:db8:3::2/64", "2001:db8:1::2/64"], "2001:db8:1::1"), "2001:db8:1::2");
+        assert_eq!(
+            source(&["2002:c633:6401::d5e3:7953:13eb:22e8/64", "2001:db8:1::2/64"], "2001:db8:1::1"),
+            "2001:db8:1::2"
+        );
+        assert_eq!(
+            source(&["2001:db8:1::2/64", "2002:c633:6401::d5e3:7953:13eb:22e8/64"], "2002:c633:6401::1"),
+            "2002:c633:6401:0:d5e3:7953:13eb:22e8"
+        );
+    }
+
+    #[test]
+    fn an_address_reaches_itself_from_itself() {
+        assert_eq!(source(&["10.0.0.2/24", "10.0.0.1/24"], "10.0.0.1"), "10.0.0.1");
+        assert_eq!(source(&["fd00::2/64", "fe80::1/64"], "fe80::1"), "fe80::1");
+    }
+
+    #[test]
+    fn a_unique_local_address_reaches_its_like() {
+        assert_eq!(source(&["2001:db8::1/64", "fd00::1/64"], "fd77::2"), "fd00::1");
+        assert_eq!(source(&["fd00::1/64", "2001:db8::1/64"], "2a00::1"), "2001:db8::1");
+    }
+
+    #[test]
+    fn a_deprecated_address_is_the_last_choice_of_its_scope() {
+        let mut addresses = [own("2001:db8:1::1/64"), own("2001:db8:2::1/64")];
+        addresses[0].deprecated = true;
+        let remote = "2001:db8:1::9".parse().unwrap();
+        assert_eq!(source_for(&addresses, &[], remote), Some(addresses[1].addr));
+        assert_eq!(source_for(&addresses[..1], &[], remote), Some(addresses[0].addr));
+    }
+
+    #[test]
+    fn a_prefix_counts_up_to_its_length_and_of_equals_the_first_stands() {
+        // Beyond 24 bits 10.0.0.129 has more in common with 10.0.0.200; that says nothing of where the two are.
+        assert_eq!(source(&["10.0.0.1/24", "10.0.0.129/24"], "10.0.0.200"), "10.0.0.1");
+        assert_eq!(source(&["10.0.0.1/24", "192.168.7.1/24"], "192.168.7.9"), "192.168.7.1");
+    }
+
+    #[test]
+    fn the_longest_route_with_a_source_decides() {
+        let addresses = [own("10.0.0.1/24"), own("192.0.2.1/24"), own("198.51.100.1/24")];
+        let route = |network: &str, prefix_len, source: &str| SourceRoute {
+            network: network.parse().unwrap(),
+            prefix_len,
+            source: source.parse().unwrap(),
+        };
+        let routes = [
+            route("0.0.0.0", 0, "192.0.2.1"),
+            route("203.0.113.0", 24, "198.51.100.1"),
+            route("10.7.0.0", 16, "10.9.9.9"),
+        ];
+        let source =
+            |remote: &str| source_for(&addresses, &routes, remote.parse().unwrap()).unwrap().to_string();
+        assert_eq!(source("8.8.8.8"), "192.0.2.1");
+        assert_eq!(source("203.0.113.7"), "198.51.100.1");
+        assert_eq!(source("10.7.0.1"), "192.0.2.1", "a source that is not ours is passed over");
+    }
+
+    #[test]
+    fn there_is_none_without_an_address_of_the_family() {
+        assert_eq!(source_for(&[own("10.0.0.1/24")], &[], "fd00::2".parse().unwrap()), None);
+    }
+}

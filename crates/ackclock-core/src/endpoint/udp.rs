@@ -1,0 +1,326 @@
+//! UDP at an endpoint: the calls of an application, datagrams that arrive, and errors about them (RFC 768, RFC 1122 §4.1).
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use ackclock_wire::icmp_out::IcmpError;
+use ackclock_wire::{
+    IcmpKind, IpPacket, IpPayload, UdpDatagram, UdpError, UdpHeader, UdpReport, parse_udp_error4,
+    parse_udp_error6, udp::UDP_LEN, write_udp,
+};
+
+use super::Endpoint;
+use super::input::Frame;
+use super::outbox::Origin;
+use crate::udp::{Datagram, Socket};
+use crate::{FourTuple, Instant, ListenAddr, UdpId, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit};
+
+impl Endpoint {
+    /// Binds a UDP socket. Port 0 asks for a free one; an address or port of `None` stands for any, also an address that is
+    /// not the endpoint's.
+    ///
+    /// # Errors
+    /// The address is not ours or in use, or there are too many sockets.
+    pub fn udp_bind(&mut self, now: Instant, mut options: UdpOptions) -> Result<UdpId, UdpSocketError> {
+        self.advance(now);
+        if let Some(addr) = options.addr.addr.filter(|&addr| !self.addresses.is_own(addr)) {
+            return Err(UdpSocketError::NotLocal(addr));
+        }
+        if options.addr.port == Some(0) {
+            let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+            let addr = options.addr.addr;
+            let mut ports = self.ports.candidates(addr.unwrap_or(any), SocketAddr::new(any, 0));
+            let sockets = &self.beside().udp;
+            let free = ports.find(|&port| !sockets.has(ListenAddr { addr, port: Some(port) }));
+            options.addr.port = Some(free.ok_or(UdpSocketError::AddressInUse)?);
+        }
+        self.beside().udp.insert(Socket::new(options))
+    }
+
+    /// Closes a socket: what waits to be read goes, what waits to be sent leaves.
+    pub fn udp_close(&mut self, id: UdpId) {
+        self.beside().udp.remove(id);
+    }
+
+    /// Connects a socket to a peer, or with `None` to none: `to` is then not needed to send, datagrams of others are not
+    /// taken, and errors about the peer are told.
+    ///
+    /// # Errors
+    /// No host can be there, or no local address leads there.
+    pub fn udp_connect(&mut self, id: UdpId, remote: Option<SocketAddr>) -> Result<(), UdpSocketError> {
+        let addr = self.udp_socket(id)?.addr();
+        let peer = match remote {
+            Some(remote) if addr.port.is_none() => return Err(self.no_source(remote)),
+            Some(remote) => Some((remote, self.udp_source(addr, None, remote)?)),
+            None => None,
+        };
+        self.udp_update(id, |socket| socket.connect(peer))
+    }
+
+    /// Sends one datagram, or several of one size, and returns how many bytes that were.
+    ///
+    /// # Errors
+    /// [`UdpSocketError::WouldBlock`] if there is no room: [`Event::Udp`](crate::Event::Udp) tells when there is. Others say
+    /// what is wrong with the call. Nothing has been sent then.
+    pub fn udp_send(
+        &mut self,
+        now: Instant,
+        id: UdpId,
+        transmit: &UdpTransmit<'_>,
+    ) -> Result<usize, UdpSocketError> {
+        self.advance(now);
+        self.udp_update(id, Socket::take_error)??;
+        let (options, connected) = {
+            let socket = self.udp_socket(id)?;
+            (*socket.options(), socket.remote().zip(socket.source()))
+        };
+        let to = transmit.to.or(connected.map(|(remote, _)| remote)).ok_or(UdpSocketError::NotConnected)?;
+        let from = match (connected, transmit.from) {
+            (Some((remote, source)), None) if remote == to => source,
+            _ => self.udp_source(options.addr, transmit.from, to)?,
+        };
+        let port = transmit.from.map(|from| from.port()).filter(|&port| port != 0).or(options.addr.port);
+        let src = SocketAddr::new(from, port.ok_or(UdpSocketError::NoSource)?);
+        let size = self.udp_segment_size(transmit, to)?;
+        if !self.udp_update(id, Socket::is_writable)? {
+            return Err(UdpSocketError::WouldBlock);
+        }
+        let flow_label = self.flow_labels.of(&FourTuple::new(src, to)).current();
+        let ttl = options.ttl.unwrap_or(self.config.tcp.ttl);
+        let header = UdpHeader { src, dst: to, ttl, traffic_class: transmit.ecn.bits(), flow_label };
+        if transmit.contents.is_empty() {
+            self.udp_queue(id, &header, &[])?;
+        }
+        for (index, segment) in transmit.contents.chunks(size).enumerate() {
+            match self.udp_queue(id, &header, segment) {
+                // The first ones are on their way; the others are lost as on a full interface.
+                Err(UdpSocketError::NoMemory) if index > 0 => self.counters.dropped_udp_full += 1,
+                queued => queued?,
+            }
+        }
+        Ok(transmit.contents.len())
+    }
+
+    /// Puts what was received into `buf`: one datagram, or with `many` as many of one size from one peer as fit behind one
+    /// another.
+    ///
+    /// # Errors
+    /// [`UdpSocketError::WouldBlock`] if there is nothing; [`UdpSocketError::Refused`], once, if the peer's host said so.
+    pub fn udp_receive(&mut self, id: UdpId, buf: &mut [u8], many: bool) -> Result<UdpMeta, UdpSocketError> {
+        self.udp_update(id, |socket| socket.read(buf, many))?
+    }
+
+    /// The same with one datagram, which stays.
+    ///
+    /// # Errors
+    /// As [`udp_receive`](Self::udp_receive).
+    pub fn udp_peek(&mut self, id: UdpId, buf: &mut [u8]) -> Result<UdpMeta, UdpSocketError> {
+        self.udp_update(id, |socket| socket.peek(buf))?
+    }
+
+    /// Whether there is something to receive, an error included.
+    ///
+    /// # Errors
+    /// The socket has been closed.
+    pub fn udp_is_readable(&self, id: UdpId) -> Result<bool, UdpSocketError> {
+        self.udp_socket(id).map(Socket::is_readable)
+    }
+
+    /// Whether there is room to send, or an error to be told of. If not, [`Event::Udp`](crate::Event::Udp) tells when.
+    ///
+    /// # Errors
+    /// The socket has been closed.
+    pub fn udp_is_writable(&mut self, id: UdpId) -> Result<bool, UdpSocketError> {
+        self.udp_update(id, Socket::is_writable)
+    }
+
+    /// The error that nobody has been told of.
+    ///
+    /// # Errors
+    /// That error; or the socket has been closed.
+    pub fn udp_take_error(&mut self, id: UdpId) -> Result<(), UdpSocketError> {
+        self.udp_update(id, Socket::take_error)?
+    }
+
+    /// Sets the time to live of what is sent from now on; `None`: the endpoint's.
+    ///
+    /// # Errors
+    /// The socket has been closed.
+    pub fn udp_set_ttl(&mut self, id: UdpId, ttl: Option<u8>) -> Result<(), UdpSocketError> {
+        self.udp_update(id, |socket| socket.set_ttl(ttl))
+    }
+
+    /// What a socket is bound to (the port that was found for port 0 is told here), its time to live, and its peer with
+    /// the address from which that is reached.
+    ///
+    /// # Errors
+    /// The socket has been closed.
+    pub fn udp_names(
+        &self,
+        id: UdpId,
+    ) -> Result<(ListenAddr, u8, Option<(SocketAddr, IpAddr)>), UdpSocketError> {
+        let socket = self.udp_socket(id)?;
+        let ttl = socket.options().ttl.unwrap_or(self.config.tcp.ttl);
+        Ok((socket.addr(), ttl, socket.remote().zip(socket.source())))
+    }
+
+    /// Most bytes in one datagram to an address of this family.
+    #[must_use]
+    pub fn udp_payload_max(&self, is_ipv4: bool) -> usize {
+        let ip = if is_ipv4 { 20 } else { 40 };
+        self.config.mtu.min(65_535).saturating_sub(ip + UDP_LEN)
+    }
+
+    /// How many UDP sockets there are.
+    #[must_use]
+    pub fn udp_sockets(&self) -> usize {
+        self.beside.as_ref().map_or(0, |beside| beside.udp.len())
+    }
+
+    /// A datagram arrived.
+    #[cold]
+    pub(super) fn handle_udp(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8], frame: &Frame<'_>) {
+        // A coalesced datagram comes from no device that is known here; its checksum would be that of the whole.
+        let datagram = match UdpDatagram::parse(ip.src, ip.dst, bytes, frame.meta.checksum) {
+            Ok(datagram) => datagram,
+            Err(UdpError::Checksum) => return self.counters.dropped_udp_checksum += 1,
+            Err(_) => return self.counters.dropped_malformed_udp += 1,
+        };
+        // RFC 1122 §4.1.3.6: an invalid source is discarded, by UDP or by IP.
+        if !frame.looped && !self.addresses.valid_source(ip.src) {
+            return self.counters.dropped_martian_source += 1;
+        }
+        let from = SocketAddr::new(ip.src, datagram.src_port);
+        let to = SocketAddr::new(ip.dst, datagram.dst_port);
+        let bound = self.beside.as_ref().and_then(|beside| beside.udp.find(to, from));
+        match bound.filter(|&id| self.is_heard_by(id, ip.dst)) {
+            Some(id) => self.deliver_datagram(id, from, to, ip, datagram.payload),
+            None if self.divert(frame) => {}
+            None if !self.addresses.is_own(ip.dst) => self.counters.dropped_not_local += 1,
+            None => {
+                self.counters.dropped_udp_unbound += 1;
+                // RFC 1122 §4.1.3.1: a datagram for a port without a socket SHOULD be answered by port unreachable.
+                if self.config.port_unreachable {
+                    self.send_error(now, IcmpError::PortUnreachable, frame.packet, ip);
+                }
+            }
+        }
+    }
+
+    fn deliver_datagram(
+        &mut self,
+        id: UdpId,
+        from: SocketAddr,
+        to: SocketAddr,
+        ip: &IpPacket<'_>,
+        payload: &[u8],
+    ) {
+        let lease = self.budget.try_lease(payload.len() + UdpOptions::DATAGRAM_OVERHEAD);
+        let ecn = ip.ecn();
+        let taken = lease.is_some_and(|lease| {
+            let datagram = Datagram { from, to, ecn, payload: payload.to_vec(), lease };
+            self.udp_update(id, |socket| socket.receive(datagram)) == Ok(true)
+        });
+        let counters = &mut self.counters;
+        *(if taken { &mut counters.udp_received } else { &mut counters.dropped_udp_full }) += 1;
+    }
+
+    /// What an ICMP message says of a datagram of ours; `false` if it is about none.
+    // RFC 1122 §4.1.3.3: UDP MUST pass errors that it receives to the application layer.
+    pub(super) fn handle_udp_error(&mut self, ip: &IpPacket<'_>) -> bool {
+        let report = match ip.payload {
+            IpPayload::Icmp4(bytes) => parse_udp_error4(bytes),
+            IpPayload::Icmp6(bytes) => parse_udp_error6(bytes),
+            _ => None,
+        };
+        let Some(UdpReport { kind, src, dst }) = report.filter(|report| report.src.ip() == ip.dst) else {
+            return false;
+        };
+        let Some(id) = self.beside.as_ref().and_then(|beside| beside.udp.find(src, dst)) else {
+            return false;
+        };
+        self.counters.icmp_delivered += 1;
+        // Soft errors end nothing, and an unconnected socket could not tell which of its peers is meant.
+        if matches!(kind, IcmpKind::PortUnreachable | IcmpKind::ProtocolUnreachable) {
+            let connected = self.udp_socket(id).is_ok_and(|socket| socket.remote() == Some(dst));
+            if connected {
+                self.udp_update(id, Socket::refuse).ok();
+            }
+        }
+        true
+    }
+
+    /// A datagram has left the outbox.
+    pub(super) fn on_datagram_left(&mut self, id: UdpId, bytes: usize) {
+        self.counters.udp_sent += 1;
+        self.udp_update(id, |socket| socket.on_left(bytes)).ok();
+    }
+
+    fn udp_queue(&mut self, id: UdpId, header: &UdpHeader, payload: &[u8]) -> Result<(), UdpSocketError> {
+        let max = self.udp_payload_max(header.dst.is_ipv4());
+        let packet = write_udp(header, payload).ok_or(UdpSocketError::TooLong { max })?;
+        let (bytes, budget) = (packet.len(), self.budget.clone());
+        if !self.beside().outbox.push(&budget, Origin::Udp(id), packet) {
+            return Err(UdpSocketError::NoMemory);
+        }
+        self.udp_update(id, |socket| socket.on_queued(bytes))
+    }
+
+    /// Bytes of each datagram of a call.
+    fn udp_segment_size(&self, transmit: &UdpTransmit<'_>, to: SocketAddr) -> Result<usize, UdpSocketError> {
+        let len = transmit.contents.len();
+        let size = transmit.segment_size.unwrap_or(len.max(1));
+        if size == 0 || len.div_ceil(size) > UdpTransmit::SEGMENTS_MAX {
+            return Err(UdpSocketError::Segments { max: UdpTransmit::SEGMENTS_MAX });
+        }
+        let max = self.udp_payload_max(to.is_ipv4());
+        if size.min(len) > max { Err(UdpSocketError::TooLong { max }) } else { Ok(size) }
+    }
+
+    /// The address from which a socket that is bound to `addr` sends to `remote`.
+    fn udp_source(
+        &self,
+        addr: ListenAddr,
+        wanted: Option<SocketAddr>,
+        remote: SocketAddr,
+    ) -> Result<IpAddr, UdpSocketError> {
+        if !self.addresses.valid_peer(remote) {
+            return Err(UdpSocketError::InvalidRemote(remote));
+        }
+        let wanted_addr = wanted.filter(|wanted| !wanted.ip().is_unspecified());
+        let source = match wanted_addr {
+            Some(wanted) => {
+                let fits = addr.addr.is_none_or(|addr| addr == wanted.ip())
+                    && addr.port.is_none_or(|port| port == wanted.port() || wanted.port() == 0)
+                    && self.addresses.valid_destination(wanted.ip());
+                Some(wanted.ip()).filter(|_| fits).ok_or(UdpSocketError::WrongSource(wanted))?
+            }
+            None => match addr.addr {
+                Some(addr) => addr,
+                None => self.addresses.source_for(remote.ip()).ok_or_else(|| self.no_source(remote))?,
+            },
+        };
+        let same_family = source.is_ipv4() == remote.is_ipv4();
+        if same_family { Ok(source) } else { Err(UdpSocketError::NoLocalAddress(remote.ip())) }
+    }
+
+    /// Whether a socket hears what goes to an address: one that names an address that is no longer ours does not.
+    fn is_heard_by(&self, id: UdpId, addr: IpAddr) -> bool {
+        let any = self.udp_socket(id).is_ok_and(|socket| socket.addr().addr.is_none());
+        self.addresses.valid_destination(addr) && (any || self.addresses.is_own(addr))
+    }
+
+    fn no_source(&self, remote: SocketAddr) -> UdpSocketError {
+        match self.addresses.source_for(remote.ip()) {
+            Some(_) => UdpSocketError::NoSource,
+            None => UdpSocketError::NoLocalAddress(remote.ip()),
+        }
+    }
+
+    fn udp_socket(&self, id: UdpId) -> Result<&Socket, UdpSocketError> {
+        self.beside.as_ref().and_then(|beside| beside.udp.get(id)).ok_or(UdpSocketError::Closed)
+    }
+
+    fn udp_update<R>(&mut self, id: UdpId, f: impl FnOnce(&mut Socket) -> R) -> Result<R, UdpSocketError> {
+        self.beside.as_mut().and_then(|beside| beside.udp.update(id, f)).ok_or(UdpSocketError::Closed)
+    }
+}

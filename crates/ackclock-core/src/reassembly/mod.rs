@@ -1,0 +1,298 @@
+//! Reassembly of fragmented packets, sans-IO (RFC 791 §3.2, RFC 815, RFC 8200 §4.5). Off unless asked for.
+//!
+//! Memory that strangers fill is bounded four times: bytes in all, packets in all, packets of one source (a quarter of all),
+//! and fragments of one packet. At a bound the oldest packet gives way. After [`ReassemblyConfig::timeout`] an unfinished
+//! packet is given up.
+//!
+//! Fragments that overlap have no honest reason and are how packets are smuggled past filters: the whole packet is thrown
+//! away, and what still comes of it until its time is over. IPv6 demands that (RFC 5722 §3, RFC 8200 §4.5).
+//! Deviation from RFC 791 §3.2, by which the data that arrived later stands: IPv4 is treated alike, as Linux does since
+//! CVE-2018-5391. A fragment that comes twice, byte for byte, is a duplicate and not an overlap.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use ackclock_wire::fragment::Fragment;
+use ackclock_wire::{Codepoint, IpError};
+
+use crate::Instant;
+use crate::budget::{Budget, Lease};
+
+/// Bounds of reassembly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReassemblyConfig {
+    /// The most bytes of all fragments that wait, [`FRAGMENT_OVERHEAD`](Self::FRAGMENT_OVERHEAD) for each included
+    /// (default 1 MiB).
+    pub bytes_max: usize,
+    /// The most packets that are put together at one time (default 256), a quarter of them from one source.
+    pub packets_max: usize,
+    /// The most fragments of one packet (default 64, which carries 64 KB over any IPv6 link).
+    pub fragments_max: usize,
+    /// For how long fragments wait for the others (default 60 s: RFC 8200 §4.5; RFC 1122 §3.3.2 says 60 to 120 s).
+    pub timeout: Duration,
+}
+
+impl ReassemblyConfig {
+    /// Bytes that count for each fragment beside its own.
+    pub const FRAGMENT_OVERHEAD: usize = 128;
+}
+
+impl Default for ReassemblyConfig {
+    fn default() -> Self {
+        Self { bytes_max: 1 << 20, packets_max: 256, fragments_max: 64, timeout: Duration::from_secs(60) }
+    }
+}
+
+/// What became of a fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It waits for others.
+    Waits,
+    /// It was the last one: the whole packet.
+    Whole(Vec<u8>),
+    /// It is malformed.
+    Malformed(IpError),
+    /// It belongs to a packet of which fragments overlap or contradict one another.
+    Overlap,
+    /// There is no room for it.
+    Full,
+}
+
+/// Packets that are being put together.
+#[derive(Debug)]
+pub(crate) struct Reassembler {
+    config: ReassemblyConfig,
+    packets: BTreeMap<Name, Partial>,
+    /// The same by age.
+    by_age: BTreeMap<(Instant, u64), Name>,
+    begun: u64,
+    bytes: usize,
+    /// Packets that gave way to others.
+    evicted: u64,
+}
+
+/// What the fragments of one packet have in common. The source comes first, so that its packets stand together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    src: IpAddr,
+    dst: IpAddr,
+    identification: u32,
+    /// IPv6 fragments are told apart without it.
+    protocol: u8,
+}
+
+#[derive(Debug)]
+struct Partial {
+    age: (Instant, u64),
+    /// Fragments as whole packets, by where their payloads begin.
+    pieces: BTreeMap<usize, Piece>,
+    /// Payload that has arrived.
+    received: usize,
+    /// Where the payload ends, once that is known.
+    total: Option<usize>,
+    /// Fragments contradict one another: whatever comes is thrown away.
+    refused: bool,
+}
+
+#[derive(Debug)]
+struct Piece {
+    packet: Vec<u8>,
+    end: usize,
+    _lease: Lease,
+}
+
+impl Reassembler {
+    pub(crate) fn new(config: ReassemblyConfig) -> Self {
+        Self { config, packets: BTreeMap::new(), by_age: BTreeMap::new(), begun: 0, bytes: 0, evicted: 0 }
+    }
+
+    /// A fragment arrived.
+    pub(crate) fn push(&mut self, now: Instant, budget: &Budget, packet: &[u8]) -> Outcome {
+        let fragment = match Fragment::parse(packet) {
+            Ok(fragment) => fragment,
+            Err(error) => return Outcome::Malformed(error),
+        };
+        let name = Name::of(&fragment);
+        if !self.packets.contains_key(&name) {
+            self.begin(now, name);
+        }
+        let Some(partial) = self.packets.get_mut(&name) else { return Outcome::Full };
+        if partial.refused {
+            return Outcome::Overlap;
+        }
+        match partial.place(&fragment) {
+            Place::Free => {}
+            Place::Duplicate => return Outcome::Waits,
+            Place::Taken => {
+                self.refuse(name);
+                return Outcome::Overlap;
+            }
+        }
+        if partial.pieces.len() >= self.config.fragments_max || !self.make_room(name, cost(packet.len())) {
+            self.refuse(name);
+            return Outcome::Full;
+        }
+        let Some(lease) = budget.try_lease(cost(packet.len())) else { return Outcome::Full };
+        let Some(partial) = self.packets.get_mut(&name) else { return Outcome::Full };
+        self.bytes += cost(packet.len());
+        partial.received += fragment.payload.len();
+        partial.total = partial.total.or((!fragment.more).then(|| fragment.end()));
+        let piece = Piece { packet: packet.to_vec(), end: fragment.end(), _lease: lease };
+        partial.pieces.insert(fragment.offset, piece);
+        if partial.total != Some(partial.received) {
+            return Outcome::Waits;
+        }
+        let whole = partial.assemble();
+        self.forget(name);
+        whole.map_or(Outcome::Overlap, Outcome::Whole)
+    }
+
+    /// When [`expire`](Self::expire) is to be called next.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.by_age.first_key_value().map(|((begun, _), _)| *begun + self.config.timeout)
+    }
+
+    /// Gives up a packet whose time is over; `Some` with its first fragment, if that has arrived.
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<Option<Vec<u8>>> {
+        let (_, &name) = self.by_age.first_key_value()?;
+        if self.poll_timeout()? > now {
+            return None;
+        }
+        let mut partial = self.forget(name)?;
+        Some(partial.pieces.remove(&0).map(|piece| piece.packet))
+    }
+
+    /// How many packets have given way to others since this was last asked.
+    pub(crate) fn take_evicted(&mut self) -> u64 {
+        std::mem::take(&mut self.evicted)
+    }
+
+    fn begin(&mut self, now: Instant, name: Name) {
+        let from_source =
+            self.packets.range(Name::first_of(name.src)..).take_while(|(of, _)| of.src == name.src);
+        if from_source.count() >= (self.config.packets_max / 4).max(1) {
+            let own = self.by_age.values().find(|of| of.src == name.src).copied();
+            self.evict(own);
+        } else if self.packets.len() >= self.config.packets_max.max(1) {
+            self.evict_oldest();
+        }
+        self.begun += 1;
+        let age = (now, self.begun);
+        self.by_age.insert(age, name);
+        let (pieces, received, total) = (BTreeMap::new(), 0, None);
+        self.packets.insert(name, Partial { age, pieces, received, total, refused: false });
+    }
+
+    /// Makes room for so many bytes, at the cost of any packet but the one of this name.
+    fn make_room(&mut self, name: Name, bytes: usize) -> bool {
+        while self.bytes + bytes > self.config.bytes_max {
+            let other = self.by_age.values().find(|of| **of != name).copied();
+            if other.is_none() {
+                return false;
+            }
+            self.evict(other);
+        }
+        true
+    }
+
+    fn evict_oldest(&mut self) {
+        let oldest = self.by_age.values().next().copied();
+        self.evict(oldest);
+    }
+
+    fn evict(&mut self, name: Option<Name>) {
+        if name.and_then(|name| self.forget(name)).is_some() {
+            self.evicted += 1;
+        }
+    }
+
+    fn forget(&mut self, name: Name) -> Option<Partial> {
+        let partial = self.packets.remove(&name)?;
+        self.by_age.remove(&partial.age);
+        self.bytes -= partial.bytes();
+        Some(partial)
+    }
+
+    /// Throws away what has come of a packet, and what will.
+    fn refuse(&mut self, name: Name) {
+        if let Some(partial) = self.packets.get_mut(&name) {
+            self.bytes -= partial.bytes();
+            partial.pieces.clear();
+            partial.refused = true;
+        }
+    }
+}
+
+/// Whether there is a place for a fragment.
+enum Place {
+    Free,
+    Duplicate,
+    Taken,
+}
+
+impl Partial {
+    fn place(&self, fragment: &Fragment<'_>) -> Place {
+        let (start, end) = (fragment.offset, fragment.end());
+        if let Some(piece) = self.pieces.get(&start)
+            && piece.end == end
+            && Fragment::parse(&piece.packet)
+                .is_ok_and(|other| other.payload == fragment.payload && other.more == fragment.more)
+        {
+            return Place::Duplicate;
+        }
+        let before = self.pieces.range(..=start).next_back().is_some_and(|(_, piece)| piece.end > start);
+        let after = self.pieces.range(start..).next().is_some_and(|(at, _)| *at < end);
+        let furthest = self.pieces.values().next_back().map_or(0, |piece| piece.end);
+        // The end may be told once, and nothing may lie behind it.
+        let beyond = match self.total {
+            Some(total) => end > total || !fragment.more,
+            None => !fragment.more && furthest > end,
+        };
+        if before || after || beyond { Place::Taken } else { Place::Free }
+    }
+
+    fn assemble(&self) -> Option<Vec<u8>> {
+        let first = Fragment::parse(&self.pieces.get(&0)?.packet).ok()?;
+        let mut payload = Vec::with_capacity(self.received);
+        let (mut congested, mut incapable) = (false, false);
+        for piece in self.pieces.values() {
+            let fragment = Fragment::parse(&piece.packet).ok()?;
+            congested |= fragment.ecn == Codepoint::Ce;
+            incapable |= fragment.ecn == Codepoint::NotEct;
+            payload.extend_from_slice(fragment.payload);
+        }
+        // RFC 3168 §5.3: a mark on one fragment is a mark on the whole, unless another one cannot have been marked.
+        if congested && incapable {
+            return None;
+        }
+        first.assemble(&payload, if congested { Codepoint::Ce } else { first.ecn })
+    }
+
+    fn bytes(&self) -> usize {
+        self.pieces.values().map(|piece| cost(piece.packet.len())).sum()
+    }
+}
+
+impl Name {
+    fn of(fragment: &Fragment<'_>) -> Self {
+        let Fragment { src, dst, identification, protocol, .. } = *fragment;
+        // RFC 791 §3.2: source, destination, protocol, identification. RFC 8200 §4.5: without the protocol.
+        Self { src, dst, identification, protocol: if src.is_ipv4() { protocol } else { 0 } }
+    }
+
+    fn first_of(src: IpAddr) -> Self {
+        let dst = match src {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        Self { src, dst, identification: 0, protocol: 0 }
+    }
+}
+
+fn cost(packet_len: usize) -> usize {
+    packet_len + ReassemblyConfig::FRAGMENT_OVERHEAD
+}
+
+#[cfg(test)]
+mod tests;

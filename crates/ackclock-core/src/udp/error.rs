@@ -1,0 +1,57 @@
+//! What can be wrong with a call on a UDP socket.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Why a UDP socket does not do what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UdpSocketError {
+    /// Nothing to receive, or no room to send, at the moment.
+    #[error("nothing to receive, or no room to send, at the moment")]
+    WouldBlock,
+    /// The peer's host answered that nothing is bound to the port (ICMP port or protocol unreachable). Told once.
+    #[error("connection refused: nothing is bound to the peer's port")]
+    Refused,
+    /// No destination was given, and the socket has no peer.
+    #[error("not connected: give a destination, or connect the socket first")]
+    NotConnected,
+    /// Another socket has this address and port.
+    #[error("address in use: another UDP socket has it")]
+    AddressInUse,
+    /// There are as many sockets as there may be.
+    #[error("too many UDP sockets: the limit is {0}")]
+    TooManySockets(usize),
+    /// The local address is not one of the endpoint's.
+    #[error("{0} is not an address of this stack")]
+    NotLocal(IpAddr),
+    /// No local address of the peer's family.
+    #[error("no local address to reach {0} from: give the stack one of its family")]
+    NoLocalAddress(IpAddr),
+    /// The socket takes what goes to any port, and so has none to send from.
+    #[error("this socket takes datagrams for any port: say from which address and port to send")]
+    NoSource,
+    /// The source is not one that the socket takes datagrams for.
+    #[error("{0} is not an address and port of this socket")]
+    WrongSource(SocketAddr),
+    /// No host can be at this address.
+    #[error("{0} cannot be sent to: it is unspecified, multicast or broadcast, or its port is 0")]
+    InvalidRemote(SocketAddr),
+    /// Longer than a packet of the device can carry: datagrams are not fragmented.
+    #[error("the datagram is too long: {max} bytes fit a packet on this path; send less at a time")]
+    TooLong {
+        /// Most bytes in one datagram.
+        max: usize,
+    },
+    /// More segments in one call than are taken, or segments of no length.
+    #[error("a call takes 1 to {max} segments of at least a byte")]
+    Segments {
+        /// Most segments in one call.
+        max: usize,
+    },
+    /// The budget for buffers is used up.
+    #[error("the stack's memory budget is exhausted")]
+    NoMemory,
+    /// The socket has been closed.
+    #[error("the socket has been closed")]
+    Closed,
+}

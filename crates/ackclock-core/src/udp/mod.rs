@@ -1,0 +1,113 @@
+//! UDP sockets, sans-IO: which one a datagram is for, what waits in it, and what an error says to it.
+//!
+//! A socket has a name, an address and a port, either of which may stand for any; names do not repeat. A datagram goes to
+//! the most specific name that fits, as a segment goes to a listener, and a connected socket takes its peer's alone. What
+//! waits to be read or sent is bounded for each socket, and by the endpoint's budget for all; what has no room is dropped
+//! and counted when it arrives, and refused when it is sent. `endpoint/udp.rs` joins this to packets.
+
+mod error;
+mod socket;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+pub use self::error::UdpSocketError;
+pub(crate) use self::socket::{Datagram, Socket};
+pub use self::socket::{UdpMeta, UdpOptions, UdpReadiness, UdpTransmit};
+use crate::ListenAddr;
+
+/// A UDP socket of an endpoint. An id is never given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UdpId(u64);
+
+/// All UDP sockets of an endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    sockets: BTreeMap<UdpId, Socket>,
+    by_addr: BTreeMap<ListenAddr, UdpId>,
+    made: u64,
+    /// Sockets whose readiness changed, each at most once.
+    changed: VecDeque<UdpId>,
+}
+
+impl Sockets {
+    /// Adds a socket; its name must not be in use.
+    pub(crate) fn insert(&mut self, socket: Socket) -> Result<UdpId, UdpSocketError> {
+        if self.by_addr.contains_key(&socket.addr()) {
+            return Err(UdpSocketError::AddressInUse);
+        }
+        if self.sockets.len() >= SOCKETS_MAX {
+            return Err(UdpSocketError::TooManySockets(SOCKETS_MAX));
+        }
+        self.made += 1;
+        let id = UdpId(self.made);
+        self.by_addr.insert(socket.addr(), id);
+        self.sockets.insert(id, socket);
+        Ok(id)
+    }
+
+    pub(crate) fn remove(&mut self, id: UdpId) {
+        if let Some(socket) = self.sockets.remove(&id) {
+            self.by_addr.remove(&socket.addr());
+        }
+    }
+
+    pub(crate) fn get(&self, id: UdpId) -> Option<&Socket> {
+        self.sockets.get(&id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Whether a socket has this name.
+    pub(crate) fn has(&self, addr: ListenAddr) -> bool {
+        self.by_addr.contains_key(&addr)
+    }
+
+    /// The socket for what goes from `remote` to `local`.
+    pub(crate) fn find(&self, local: SocketAddr, remote: SocketAddr) -> Option<UdpId> {
+        let (addr, port) = (Some(local.ip()), Some(local.port()));
+        let names = [(addr, port), (addr, None), (None, port), (None, None)];
+        names.into_iter().find_map(|(addr, port)| {
+            let id = *self.by_addr.get(&ListenAddr { addr, port })?;
+            self.sockets.get(&id)?.takes(local.ip(), remote).then_some(id)
+        })
+    }
+
+    /// Does something with a socket and takes note of what became possible by it.
+    pub(crate) fn update<R>(&mut self, id: UdpId, f: impl FnOnce(&mut Socket) -> R) -> Option<R> {
+        let socket = self.sockets.get_mut(&id)?;
+        let before = socket.readiness();
+        let result = f(socket);
+        if before.is_empty() && !socket.readiness().is_empty() {
+            self.changed.push_back(id);
+        }
+        Some(result)
+    }
+
+    /// The next socket whose readiness changed.
+    pub(crate) fn poll_changed(&mut self) -> Option<(UdpId, UdpReadiness)> {
+        while let Some(id) = self.changed.pop_front() {
+            // One that was closed in the meantime is no longer there.
+            if let Some(socket) = self.sockets.get_mut(&id) {
+                return Some((id, socket.take_readiness()));
+            }
+        }
+        None
+    }
+}
+
+/// The name of a socket at `addr`, where an unspecified address stands for any.
+impl From<SocketAddr> for ListenAddr {
+    fn from(addr: SocketAddr) -> Self {
+        let ip = Some(addr.ip()).filter(|ip: &IpAddr| !ip.is_unspecified());
+        Self { addr: ip, port: Some(addr.port()) }
+    }
+}
+
+/// The most UDP sockets at one time: as many as there are ports.
+pub(crate) const SOCKETS_MAX: usize = 65_536;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! One UDP socket: its names, what waits to be read, how much waits to be sent.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use ackclock_wire::Codepoint;
+
+use super::UdpSocketError;
+use crate::ListenAddr;
+use crate::budget::Lease;
+
+/// Settings of one socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpOptions {
+    /// What the socket is bound to.
+    pub addr: ListenAddr,
+    /// The most bytes that wait to be read, [`DATAGRAM_OVERHEAD`](Self::DATAGRAM_OVERHEAD) for each datagram included.
+    pub receive_buffer_max: usize,
+    /// How many bytes wait to be sent when no more are taken, the overhead included: one call may go beyond it.
+    pub send_buffer_max: usize,
+    /// Time to live, or hop limit; `None`: the endpoint's.
+    pub ttl: Option<u8>,
+}
+
+impl UdpOptions {
+    /// Bytes that count for each datagram beside its payload.
+    pub const DATAGRAM_OVERHEAD: usize = 128;
+
+    /// The defaults, 256 KiB each way, for this address.
+    #[must_use]
+    pub fn new(addr: ListenAddr) -> Self {
+        Self { addr, receive_buffer_max: 256 << 10, send_buffer_max: 256 << 10, ttl: None }
+    }
+}
+
+/// What to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpTransmit<'a> {
+    /// The data of one datagram, or of several of `segment_size` bytes.
+    pub contents: &'a [u8],
+    /// Where to; `None`: to the peer that the socket is connected to.
+    pub to: Option<SocketAddr>,
+    /// Where from; `None`: from what the socket is bound to, or an address that leads to the destination. A socket for any
+    /// address may send from any, for example from what a client has dialled.
+    pub from: Option<SocketAddr>,
+    /// `Some`: the contents are datagrams of this many bytes each, of which the last may be shorter.
+    pub segment_size: Option<usize>,
+    /// The ECN field.
+    pub ecn: Codepoint,
+}
+
+impl<'a> UdpTransmit<'a> {
+    /// The most datagrams in one call.
+    pub const SEGMENTS_MAX: usize = 64;
+
+    /// One datagram.
+    #[must_use]
+    pub fn new(contents: &'a [u8], to: Option<SocketAddr>) -> Self {
+        Self { contents, to, from: None, segment_size: None, ecn: Codepoint::NotEct }
+    }
+}
+
+/// What was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpMeta {
+    /// Bytes put into the buffer.
+    pub len: usize,
+    /// Bytes of each datagram among them; the last may be shorter. Equal to `len` for one datagram.
+    pub stride: usize,
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// The address and port that it was sent to: with a socket for any, what the client has dialled.
+    pub to: SocketAddr,
+    /// The ECN field.
+    pub ecn: Codepoint,
+    /// Whether the datagram was longer than the buffer; what was beyond it is gone.
+    pub truncated: bool,
+}
+
+/// What became possible on a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct UdpReadiness {
+    /// There is a datagram or an error.
+    pub readable: bool,
+    /// There is room to send, after there was none, or an error.
+    pub writable: bool,
+}
+
+impl UdpReadiness {
+    /// Whether nothing changed.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// A socket.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    options: UdpOptions,
+    remote: Option<SocketAddr>,
+    /// The address that was chosen when the socket was connected.
+    source: Option<IpAddr>,
+    received: VecDeque<Datagram>,
+    received_bytes: usize,
+    sending_bytes: usize,
+    /// Whether somebody was refused for want of room to send.
+    refused: bool,
+    /// An error that nobody has been told of.
+    error: Option<UdpSocketError>,
+    readiness: UdpReadiness,
+}
+
+/// A datagram that waits to be read.
+#[derive(Debug)]
+pub(crate) struct Datagram {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+    pub(crate) ecn: Codepoint,
+    pub(crate) payload: Vec<u8>,
+    #[expect(dead_code, reason = "gives its bytes back to the budget when it is dropped")]
+    pub(crate) lease: Lease,
+}
+
+impl Socket {
+    pub(crate) fn new(options: UdpOptions) -> Self {
+        Self {
+            options,
+            remote: None,
+            source: None,
+            received: VecDeque::new(),
+            received_bytes: 0,
+            sending_bytes: 0,
+            refused: false,
+            error: None,
+            readiness: UdpReadiness::default(),
+        }
+    }
+
+    pub(crate) fn addr(&self) -> ListenAddr {
+        self.options.addr
+    }
+
+    pub(crate) fn options(&self) -> &UdpOptions {
+        &self.options
+    }
+
+    pub(crate) fn set_ttl(&mut self, ttl: Option<u8>) {
+        self.options.ttl = ttl;
+    }
+
+    pub(crate) fn remote(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+
+    pub(crate) fn source(&self) -> Option<IpAddr> {
+        self.source
+    }
+
+    /// Takes a peer's datagrams alone from now on; those of others that wait are kept, as the kernel's sockets keep them.
+    pub(crate) fn connect(&mut self, peer: Option<(SocketAddr, IpAddr)>) {
+        (self.remote, self.source) = peer.unzip();
+        self.error = None;
+    }
+
+    /// Whether what goes from `remote` to `local` is for this socket.
+    pub(super) fn takes(&self, local: IpAddr, remote: SocketAddr) -> bool {
+        self.remote.is_none_or(|peer| peer == remote) && self.source.is_none_or(|source| source == local)
+    }
+
+    /// Adds a datagram; `false` if there is no room.
+    pub(crate) fn receive(&mut self, datagram: Datagram) -> bool {
+        let bytes = datagram.payload.len() + UdpOptions::DATAGRAM_OVERHEAD;
+        if self.received_bytes + bytes > self.options.receive_buffer_max {
+            return false;
+        }
+        self.received_bytes += bytes;
+        self.received.push_back(datagram);
+        self.readiness.readable = true;
+        true
+    }
+
+    /// Puts what was received into `buf`: one datagram, or with `many` as many of one size and kind as fit, behind one
+    /// another.
+    pub(crate) fn read(&mut self, buf: &mut [u8], many: bool) -> Result<UdpMeta, UdpSocketError> {
+        self.take_error()?;
+        let first = self.pop().ok_or(UdpSocketError::WouldBlock)?;
+        let mut meta = copied(&first, buf);
+        if meta.truncated {
+            return Ok(meta);
+        }
+        while many
+            && let Some(next) = self.received.front()
+            && (next.from, next.to, next.ecn) == (first.from, first.to, first.ecn)
+            && meta.len % meta.stride.max(1) == 0
+            && (1..=meta.stride).contains(&next.payload.len())
+            && let Some(room) = buf.get_mut(meta.len..meta.len + next.payload.len())
+            && let Some(next) = self.pop()
+        {
+            room.copy_from_slice(&next.payload);
+            meta.len += next.payload.len();
+        }
+        Ok(meta)
+    }
+
+    /// The same with one datagram, which stays.
+    pub(crate) fn peek(&mut self, buf: &mut [u8]) -> Result<UdpMeta, UdpSocketError> {
+        self.take_error()?;
+        self.received.front().map(|first| copied(first, buf)).ok_or(UdpSocketError::WouldBlock)
+    }
+
+    /// Whether there is something to read, an error included.
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.received.is_empty() || self.error.is_some()
+    }
+
+    /// Whether there is room to send, or an error to be told of. If not, readiness tells when there is.
+    pub(crate) fn is_writable(&mut self) -> bool {
+        let room = self.sending_bytes < self.options.send_buffer_max.max(1);
+        self.refused |= !room;
+        room || self.error.is_some()
+    }
+
+    /// A packet of so many bytes waits to be sent.
+    pub(crate) fn on_queued(&mut self, bytes: usize) {
+        self.sending_bytes += bytes + UdpOptions::DATAGRAM_OVERHEAD;
+    }
+
+    /// It has left.
+    pub(crate) fn on_left(&mut self, bytes: usize) {
+        self.sending_bytes = self.sending_bytes.saturating_sub(bytes + UdpOptions::DATAGRAM_OVERHEAD);
+        if self.refused && self.sending_bytes < self.options.send_buffer_max.max(1) {
+            self.refused = false;
+            self.readiness.writable = true;
+        }
+    }
+
+    /// The network says that nothing is at the peer's port.
+    pub(crate) fn refuse(&mut self) {
+        self.error = Some(UdpSocketError::Refused);
+        self.readiness = UdpReadiness { readable: true, writable: true };
+    }
+
+    /// The error that nobody has been told of, once.
+    pub(crate) fn take_error(&mut self) -> Result<(), UdpSocketError> {
+        self.error.take().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn readiness(&self) -> UdpReadiness {
+        self.readiness
+    }
+
+    pub(super) fn take_readiness(&mut self) -> UdpReadiness {
+        std::mem::take(&mut self.readiness)
+    }
+
+    fn pop(&mut self) -> Option<Datagram> {
+        let datagram = self.received.pop_front()?;
+        self.received_bytes -= datagram.payload.len() + UdpOptions::DATAGRAM_OVERHEAD;
+        Some(datagram)
+    }
+}
+
+/// Copies what fits of a datagram.
+fn copied(datagram: &Datagram, buf: &mut [u8]) -> UdpMeta {
+    let len = datagram.payload.len().min(buf.len());
+    if let (Some(to), Some(from)) = (buf.get_mut(..len), datagram.payload.get(..len)) {
+        to.copy_from_slice(from);
+    }
+    UdpMeta {
+        len,
+        stride: len,
+        from: datagram.from,
+        to: datagram.to,
+        ecn: datagram.ecn,
+        truncated: len < datagram.payload.len(),
+    }
+}

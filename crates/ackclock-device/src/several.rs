@@ -1,0 +1,388 @@
+//! Several devices as one: each packet leaves by the device to which the longest route to its destination leads.
+//!
+//! Each device has a queue of its own for what it cannot take at the moment, so that one that is stuck delays no other; what
+//! does not fit is dropped and counted, as a network interface does. A device that fails is taken out, and its routes stop
+//! leading anywhere until another one has its name; the last one's failure is that of all.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use ackclock_wire::{ChecksumState, TxPacket};
+
+use crate::configure::Cidr;
+use crate::{Capabilities, Counters, Device, Medium, ReceiveBatch};
+
+/// Several devices, which a stack uses as one.
+///
+/// ```
+/// use ackclock_device::several::Several;
+/// use ackclock_device::{Device, memory};
+///
+/// let (wan, _world) = memory::pair(memory::Config { mtu: 1400, ..memory::Config::default() });
+/// let (lan, _office) = memory::pair(memory::Config::default());
+/// let devices = Several::new()
+///     .device("wan", wan)
+///     .device("lan", lan)
+///     .route("wan", "0.0.0.0/0".parse()?)
+///     .route("lan", "10.0.0.0/8".parse()?);
+/// // Devices and routes come and go while a stack has the whole.
+/// let handle = devices.handle();
+/// assert_eq!(devices.capabilities().mtu, 1400);
+/// handle.add_route("lan", "192.168.0.0/16".parse()?);
+/// # Ok::<(), ackclock_device::configure::CidrError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Several {
+    links: Vec<Link>,
+    shared: Arc<Mutex<Table>>,
+    /// The routes as last seen, so that choosing a device takes no lock.
+    routes: Vec<Route>,
+    version: u64,
+    /// Who is asked first for packets, in turn.
+    first: usize,
+    /// Whom a device wakes that has room again.
+    waker: Option<Waker>,
+    counters: Counters,
+}
+
+/// Adds and removes devices and routes of a [`Several`] while it is in use.
+#[derive(Clone, Debug)]
+pub struct SeveralHandle {
+    shared: Arc<Mutex<Table>>,
+}
+
+/// What is wanted.
+#[derive(Debug, Default)]
+struct Table {
+    routes: Vec<Route>,
+    added: Vec<Link>,
+    removed: Vec<String>,
+    names: Vec<String>,
+    version: u64,
+    waker: Option<Waker>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Route {
+    destination: Cidr,
+    device: String,
+}
+
+#[derive(Debug)]
+struct Link {
+    name: String,
+    device: Box<dyn Device>,
+    waiting: VecDeque<Waiting>,
+}
+
+/// A packet that a device had no room for.
+#[derive(Debug)]
+struct Waiting {
+    bytes: Vec<u8>,
+    header_len: usize,
+    transport_offset: u16,
+    segment_size: Option<std::num::NonZeroU16>,
+    checksum: ChecksumState,
+}
+
+impl Several {
+    /// No devices yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a device under a name.
+    #[must_use]
+    pub fn device(mut self, name: &str, device: impl Device + 'static) -> Self {
+        self.lock().names.push(name.to_owned());
+        self.links.push(Link::new(name, Box::new(device)));
+        self
+    }
+
+    /// Sends what is for `destination` by the device of this name. Of several routes that fit a packet the one with the
+    /// longest prefix counts, and of equals the last.
+    #[must_use]
+    pub fn route(self, device: &str, destination: Cidr) -> Self {
+        self.handle().add_route(device, destination);
+        self
+    }
+
+    /// A handle to change devices and routes while they are in use.
+    #[must_use]
+    pub fn handle(&self) -> SeveralHandle {
+        SeveralHandle { shared: Arc::clone(&self.shared) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        lock(&self.shared)
+    }
+
+    /// Takes over what handles have changed.
+    fn refresh(&mut self, cx: &Context<'_>) {
+        let same = |known: &Option<Waker>| known.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        if !same(&self.waker) {
+            self.waker = Some(cx.waker().clone());
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut table = lock(&shared);
+        if !same(&table.waker) {
+            table.waker = Some(cx.waker().clone());
+        }
+        if table.version == self.version {
+            return;
+        }
+        self.version = table.version;
+        let removed = std::mem::take(&mut table.removed);
+        self.links.retain(|link| !removed.contains(&link.name));
+        self.links.append(&mut table.added);
+        self.routes.clone_from(&table.routes);
+    }
+
+    /// A device has failed: the others go on without it.
+    fn lose(&mut self, index: usize, error: io::Error) -> io::Result<()> {
+        let link = self.links.remove(index);
+        self.lock().names.retain(|name| *name != link.name);
+        self.counters.send_link_down += link.waiting.len() as u64;
+        if self.links.is_empty() { Err(error) } else { Ok(()) }
+    }
+
+    /// Sends what waits for devices that have room again; whether any device has room.
+    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        // Without any device packets are dropped and counted, as by one whose link is down.
+        let (mut index, mut room) = (0, self.links.is_empty());
+        while let Some(link) = self.links.get_mut(index) {
+            match link.flush(cx) {
+                Ok(has_room) => {
+                    room |= has_room;
+                    index += 1;
+                }
+                Err(error) => self.lose(index, error)?,
+            }
+        }
+        Ok(room)
+    }
+
+    /// The device for a packet: where the longest route leads; the only one, if there is no route at all.
+    fn link_for(&mut self, destination: Option<IpAddr>) -> Option<usize> {
+        if self.routes.is_empty() && self.links.len() == 1 {
+            return Some(0);
+        }
+        let destination = destination?;
+        let routes = self.routes.iter().filter(|route| route.destination.contains(destination));
+        let route = routes.max_by_key(|route| route.destination.prefix_len())?;
+        self.links.iter().position(|link| link.name == route.device)
+    }
+}
+
+impl SeveralHandle {
+    /// Adds a device, or replaces the one of this name.
+    pub fn add_device(&self, name: &str, device: impl Device + 'static) {
+        self.change(|table| {
+            table.added.retain(|link| link.name != name);
+            table.removed.push(name.to_owned());
+            table.added.push(Link::new(name, Box::new(device)));
+            if !table.names.iter().any(|known| known == name) {
+                table.names.push(name.to_owned());
+            }
+        });
+    }
+
+    /// Removes a device; it is dropped. Its routes stay for another one of this name.
+    pub fn remove_device(&self, name: &str) {
+        self.change(|table| {
+            table.added.retain(|link| link.name != name);
+            table.removed.push(name.to_owned());
+            table.names.retain(|known| known != name);
+        });
+    }
+
+    /// Adds a route, as [`Several::route`] does.
+    pub fn add_route(&self, device: &str, destination: Cidr) {
+        let route = Route { destination: destination.network(), device: device.to_owned() };
+        self.change(|table| {
+            table.routes.retain(|known| *known != route);
+            table.routes.push(route);
+        });
+    }
+
+    /// Removes a route; whether there was one.
+    pub fn remove_route(&self, device: &str, destination: Cidr) -> bool {
+        let route = Route { destination: destination.network(), device: device.to_owned() };
+        self.change(|table| {
+            let before = table.routes.len();
+            table.routes.retain(|known| *known != route);
+            table.routes.len() < before
+        })
+    }
+
+    /// The names of the devices.
+    #[must_use]
+    pub fn devices(&self) -> Vec<String> {
+        lock(&self.shared).names.clone()
+    }
+
+    fn change<R>(&self, f: impl FnOnce(&mut Table) -> R) -> R {
+        let mut table = lock(&self.shared);
+        let result = f(&mut table);
+        table.version += 1;
+        let waker = table.waker.take();
+        drop(table);
+        waker.into_iter().for_each(Waker::wake);
+        result
+    }
+}
+
+impl Device for Several {
+    fn capabilities(&self) -> Capabilities {
+        let each = self.links.iter().map(|link| link.device.capabilities());
+        each.reduce(common).unwrap_or(Capabilities::ip(MTU_WITHOUT_DEVICES))
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        self.refresh(cx);
+        self.flush(cx)?;
+        self.first = self.first.wrapping_add(1);
+        let (before, all) = (batch.len(), self.links.len());
+        let mut lost = None;
+        for step in 0..all {
+            let index = (self.first + step) % all;
+            if !batch.is_empty() && batch.slot(PACKET_MAX).is_none() {
+                // The others have their turn next time, which comes at once after a batch that is not empty.
+                break;
+            }
+            if let Poll::Ready(Err(error)) = self.links[index].device.poll_receive(cx, batch)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                lost = Some((index, error));
+                break;
+            }
+        }
+        if let Some((index, error)) = lost {
+            self.lose(index, error)?;
+            // The others have not all been asked.
+            cx.waker().wake_by_ref();
+        }
+        let received = batch.len() - before;
+        self.counters.received += received as u64;
+        if received > 0 { Poll::Ready(Ok(received)) } else { Poll::Pending }
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.refresh(cx);
+        if self.flush(cx)? { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        let Some(index) = self.link_for(destination(packet.header)) else {
+            self.counters.send_link_down += 1;
+            return Ok(());
+        };
+        let mut cx = Context::from_waker(self.waker.as_ref().unwrap_or(Waker::noop()));
+        match self.links[index].send(packet, &mut cx) {
+            Ok(true) => self.counters.sent += 1,
+            Ok(false) => self.counters.send_no_room += 1,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => self.lose(index, error)?,
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn link_up(&self) -> bool {
+        self.links.iter().any(|link| link.device.link_up())
+    }
+}
+
+impl Link {
+    fn new(name: &str, device: Box<dyn Device>) -> Self {
+        Self { name: name.to_owned(), device, waiting: VecDeque::new() }
+    }
+
+    /// Sends what waits, as far as there is room; whether there is room for more in the queue.
+    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        loop {
+            match self.device.poll_send_ready(cx) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => return Ok(self.waiting.len() < WAITING_MAX / 2),
+            }
+            let Some(waiting) = self.waiting.pop_front() else { return Ok(true) };
+            let (header, payload) = waiting.bytes.split_at(waiting.header_len);
+            self.device.send(&TxPacket {
+                header,
+                transport_offset: waiting.transport_offset,
+                payload: [payload, &[]],
+                segment_size: waiting.segment_size,
+                checksum: waiting.checksum,
+            })?;
+        }
+    }
+
+    /// Sends a packet, or keeps it for later; `false` if there is no room for it.
+    fn send(&mut self, packet: &TxPacket<'_>, cx: &mut Context<'_>) -> io::Result<bool> {
+        if self.waiting.is_empty()
+            && let Poll::Ready(ready) = self.device.poll_send_ready(cx)
+        {
+            ready?;
+            return self.device.send(packet).map(|()| true);
+        }
+        if self.waiting.len() >= WAITING_MAX {
+            return Ok(false);
+        }
+        self.waiting.push_back(Waiting {
+            bytes: [packet.header, packet.payload[0], packet.payload[1]].concat(),
+            header_len: packet.header.len(),
+            transport_offset: packet.transport_offset,
+            segment_size: packet.segment_size,
+            checksum: packet.checksum,
+        });
+        Ok(true)
+    }
+}
+
+/// What both can do.
+fn common(one: Capabilities, other: Capabilities) -> Capabilities {
+    let mtu = one.mtu.min(other.mtu);
+    let gso = |max: fn(&Capabilities) -> usize| {
+        let cuts = |device: &Capabilities| max(device) > device.mtu;
+        if cuts(&one) && cuts(&other) { max(&one).min(max(&other)) } else { mtu }
+    };
+    Capabilities {
+        medium: if one.medium == Medium::Ip { other.medium } else { one.medium },
+        mtu,
+        gso_max_v4: gso(|device| device.gso_max_v4),
+        gso_max_v6: gso(|device| device.gso_max_v6),
+        tx_checksum: one.tx_checksum && other.tx_checksum,
+        queues: 1,
+    }
+}
+
+/// The destination in an IP header.
+fn destination(header: &[u8]) -> Option<IpAddr> {
+    match header.first()? >> 4 {
+        4 => Some((*header.get(16..)?.first_chunk::<4>()?).into()),
+        6 => Some((*header.get(24..)?.first_chunk::<16>()?).into()),
+        _ => None,
+    }
+}
+
+fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    // A table is whole between any two statements that can panic.
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The longest packet of any device, its own header included.
+const PACKET_MAX: usize = 65_600;
+/// The most packets that wait for one device.
+const WAITING_MAX: usize = 256;
+/// What a stack may send while there is no device.
+const MTU_WITHOUT_DEVICES: usize = 1500;
+
+#[cfg(test)]
+mod tests;

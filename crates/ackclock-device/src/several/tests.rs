@@ -1,0 +1,140 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
+
+use super::*;
+use crate::memory::{self, Config, MemoryDevice};
+
+#[derive(Default)]
+struct Alarm(AtomicUsize);
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// An IP header with this destination, and nothing else in it.
+fn header(to: [u8; 4]) -> [u8; 20] {
+    let mut header = [0; 20];
+    header[0] = 0x45;
+    header[16..].copy_from_slice(&to);
+    header
+}
+
+fn send(devices: &mut Several, to: [u8; 4]) {
+    let header = header(to);
+    let payload = [&[][..], &[]];
+    let packet = TxPacket {
+        header: &header,
+        transport_offset: 20,
+        payload,
+        segment_size: None,
+        checksum: ChecksumState::Complete,
+    };
+    devices.send(&packet).unwrap();
+}
+
+/// How many packets have arrived at the other end.
+fn arrived(device: &mut MemoryDevice) -> usize {
+    let mut batch = ReceiveBatch::new(1000, 1 << 20);
+    match device.poll_receive(&mut Context::from_waker(Waker::noop()), &mut batch) {
+        Poll::Ready(received) => received.unwrap(),
+        Poll::Pending => 0,
+    }
+}
+
+fn pairs(queue_packets: usize) -> [(MemoryDevice, MemoryDevice); 2] {
+    [(); 2].map(|()| memory::pair(Config { queue_packets, ..Config::default() }))
+}
+
+fn cidr(text: &str) -> Cidr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn the_longest_route_decides_and_what_none_fits_is_counted() {
+    let [(a, mut from_a), (b, mut from_b)] = pairs(100);
+    let mut devices = Several::new().device("a", a).device("b", b);
+    devices = devices.route("a", cidr("10.0.0.0/8")).route("b", cidr("10.7.0.0/16"));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(devices.poll_send_ready(&mut cx).is_ready());
+    for (to, expected) in [([10, 1, 1, 1], (1, 0)), ([10, 7, 1, 1], (0, 1)), ([192, 0, 2, 1], (0, 0))] {
+        send(&mut devices, to);
+        assert_eq!((arrived(&mut from_a), arrived(&mut from_b)), expected, "{to:?}");
+    }
+    let counters = devices.counters();
+    assert_eq!((counters.sent, counters.send_link_down), (2, 1));
+}
+
+#[test]
+fn a_single_device_needs_no_route() {
+    let [(a, mut from_a), _] = pairs(100);
+    let mut devices = Several::new().device("a", a);
+    send(&mut devices, [192, 0, 2, 1]);
+    assert_eq!(arrived(&mut from_a), 1);
+}
+
+#[test]
+fn what_a_full_device_cannot_take_waits_is_bounded_and_leaves_in_order_when_there_is_room() {
+    let [(a, mut from_a), _] = pairs(4);
+    let mut devices = Several::new().device("a", a);
+    let alarm = Arc::new(Alarm::default());
+    let waker = Waker::from(Arc::clone(&alarm));
+    let mut cx = Context::from_waker(&waker);
+    assert!(devices.poll_send_ready(&mut cx).is_ready());
+    for _ in 0..4 + WAITING_MAX + 10 {
+        send(&mut devices, [192, 0, 2, 1]);
+    }
+    assert_eq!(devices.counters().send_no_room, 10);
+    assert!(devices.poll_send_ready(&mut cx).is_pending(), "its queue is full");
+    let mut received = arrived(&mut from_a);
+    assert!(alarm.0.load(Ordering::SeqCst) > 0, "who waits is woken");
+    while received < 4 + WAITING_MAX {
+        let _ = devices.poll_send_ready(&mut cx);
+        let more = arrived(&mut from_a);
+        assert!(more > 0);
+        received += more;
+    }
+    assert!(devices.poll_send_ready(&mut cx).is_ready());
+}
+
+#[test]
+fn packets_of_all_devices_are_received_and_a_lost_one_is_taken_out() {
+    let [(a, mut to_a), (b, to_b)] = pairs(100);
+    let mut devices = Several::new().device("a", a).device("b", b);
+    let handle = devices.handle();
+    drop(to_b);
+    let header = header([10, 0, 0, 1]);
+    let payload = [&[][..], &[]];
+    let packet = TxPacket {
+        header: &header,
+        transport_offset: 20,
+        payload,
+        segment_size: None,
+        checksum: ChecksumState::Complete,
+    };
+    to_a.send(&packet).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut batch = ReceiveBatch::new(100, 1 << 20);
+    let mut received = 0;
+    for _ in 0..3 {
+        if let Poll::Ready(count) = devices.poll_receive(&mut cx, &mut batch) {
+            received += count.unwrap();
+        }
+    }
+    assert_eq!(received, 1);
+    assert_eq!(handle.devices(), ["a"]);
+    drop(to_a);
+    let gone = (0..3).any(|_| matches!(devices.poll_receive(&mut cx, &mut batch), Poll::Ready(Err(_))));
+    assert!(gone, "the last one's failure is that of all");
+}
+
+#[test]
+fn capabilities_are_what_all_devices_have() {
+    let (small, _end) = memory::pair(Config { mtu: 1280, gso: true, ..Config::default() });
+    let (plain, _other) = memory::pair(Config::default());
+    let devices = Several::new().device("small", small).device("plain", plain);
+    let capabilities = devices.capabilities();
+    assert_eq!((capabilities.mtu, capabilities.tx_checksum), (1280, false));
+    assert_eq!(capabilities.gso_max_v4, 1280, "the plain one cuts nothing");
+}

@@ -1,0 +1,164 @@
+//! Fragments of IPv4 (RFC 791 §3.2) and IPv6 (RFC 8200 §4.5): a view of one, and the packet that all of them make.
+
+use std::net::IpAddr;
+
+use etherparse::{Ipv4HeaderSlice, Ipv6FragmentHeaderSlice, Ipv6Header, Ipv6HeaderSlice, ip_number};
+
+use crate::bytes::put;
+use crate::checksum::sum;
+use crate::ip::{EXTENSIONS_MAX, skip_extensions};
+use crate::{Codepoint, IpError};
+
+/// A fragment of an IP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment<'a> {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// What the fragments of one packet have in common beside their addresses; with IPv4 also `protocol`.
+    pub identification: u32,
+    /// IPv4: the protocol. IPv6: the header that follows the fragment header; the first fragment's alone counts.
+    pub protocol: u8,
+    /// Where the payload belongs, in bytes.
+    pub offset: usize,
+    /// Whether more fragments follow.
+    pub more: bool,
+    /// The ECN field.
+    pub ecn: Codepoint,
+    /// What stands in front of the payload in the packet that is made: headers without the fragment header.
+    pub head: &'a [u8],
+    /// Where in `head` the number of what follows it stands.
+    next_at: usize,
+    /// The fragment's part of the packet.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Fragment<'a> {
+    /// Parses a packet that [`IpPacket::parse`](crate::IpPacket::parse) refused as a fragment.
+    ///
+    /// # Errors
+    /// The fragment cannot be a part of any packet: [`IpError::Length`] for one whose end is beyond the longest packet, whose
+    /// length is no multiple of 8 though more follow, or that is empty; [`IpError::ExtensionHeaders`] for a first fragment of
+    /// IPv6 without all headers (RFC 7112 §5); others as for a whole packet.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, IpError> {
+        let fragment = match bytes.first().map(|byte| byte >> 4) {
+            Some(4) => parse_v4(bytes)?,
+            Some(6) => parse_v6(bytes)?,
+            _ => return Err(IpError::Version),
+        };
+        let len = fragment.payload.len();
+        let fits = fragment.head.len() + fragment.offset + len <= usize::from(u16::MAX);
+        if len == 0 || !fits || (fragment.more && !len.is_multiple_of(8)) {
+            return Err(IpError::Length);
+        }
+        Ok(fragment)
+    }
+
+    /// Where the payload ends, in bytes.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.offset + self.payload.len()
+    }
+
+    /// The whole packet: the headers of this fragment, which is the first, and `payload`. `None` if it is too long.
+    #[must_use]
+    pub fn assemble(&self, payload: &[u8], ecn: Codepoint) -> Option<Vec<u8>> {
+        let mut packet = Vec::with_capacity(self.head.len() + payload.len());
+        packet.extend_from_slice(self.head);
+        packet.extend_from_slice(payload);
+        *packet.get_mut(self.next_at)? = self.protocol;
+        if self.src.is_ipv4() {
+            let length = u16::try_from(packet.len()).ok()?;
+            put(&mut packet, 2, length.to_be_bytes());
+            let class = packet.get(1)? & !3 | ecn.bits();
+            put(&mut packet, 1, [class]);
+            // RFC 791 §3.2: the more-fragments flag and the offset are gone from the whole.
+            let flags = packet.get(6)? & DONT_FRAGMENT;
+            put(&mut packet, 6, [flags, 0]);
+            put(&mut packet, 10, [0, 0]);
+            let checksum = sum(packet.get(..self.head.len())?).checksum();
+            put(&mut packet, 10, checksum.to_be_bytes());
+        } else {
+            let length = u16::try_from(packet.len().checked_sub(Ipv6Header::LEN)?).ok()?;
+            put(&mut packet, 4, length.to_be_bytes());
+            let class = packet.get(1)? & !0x30 | ecn.bits() << 4;
+            put(&mut packet, 1, [class]);
+        }
+        Some(packet)
+    }
+}
+
+fn parse_v4(bytes: &[u8]) -> Result<Fragment<'_>, IpError> {
+    let header = Ipv4HeaderSlice::from_slice(bytes).map_err(|_| IpError::Length)?;
+    let head = header.slice();
+    if sum(head).checksum() != 0 {
+        return Err(IpError::HeaderChecksum);
+    }
+    let payload = bytes.get(head.len()..usize::from(header.total_len())).ok_or(IpError::Length)?;
+    let offset = usize::from(header.fragments_offset().value()) * 8;
+    // RFC 1858 §3.2.2, RFC 3128: a header of TCP that is cut into two fragments has a purpose.
+    let is_tcp = header.protocol() == ip_number::TCP;
+    if is_tcp && (offset == 8 || (offset == 0 && payload.len() < TCP_LEN)) {
+        return Err(IpError::Length);
+    }
+    Ok(Fragment {
+        src: header.source_addr().into(),
+        dst: header.destination_addr().into(),
+        identification: header.identification().into(),
+        protocol: header.protocol().0,
+        offset,
+        more: header.more_fragments(),
+        ecn: Codepoint::of(header.ecn().value()),
+        head,
+        next_at: 9,
+        payload,
+    })
+}
+
+fn parse_v6(bytes: &[u8]) -> Result<Fragment<'_>, IpError> {
+    let header = Ipv6HeaderSlice::from_slice(bytes).map_err(|_| IpError::Length)?;
+    let end = Ipv6Header::LEN + usize::from(header.payload_length());
+    let packet = bytes.get(..end).ok_or(IpError::Length)?;
+    let (mut next, mut next_at, mut at) = (header.next_header(), 6, Ipv6Header::LEN);
+    for _ in 0..EXTENSIONS_MAX {
+        let rest = packet.get(at..).ok_or(IpError::Length)?;
+        if next != ip_number::IPV6_FRAG {
+            if !matches!(
+                next,
+                ip_number::IPV6_HOP_BY_HOP | ip_number::IPV6_DEST_OPTIONS | ip_number::IPV6_ROUTE
+            ) {
+                return Err(IpError::ExtensionHeaders);
+            }
+            let &[following, len, ..] = rest else { return Err(IpError::Length) };
+            (next, next_at, at) = (following.into(), at, at + (usize::from(len) + 1) * 8);
+            continue;
+        }
+        let fragment = Ipv6FragmentHeaderSlice::from_slice(rest).map_err(|_| IpError::Length)?;
+        let payload = rest.get(fragment.slice().len()..).ok_or(IpError::Length)?;
+        let offset = usize::from(fragment.fragment_offset().value()) * 8;
+        if offset == 0 {
+            // RFC 7112 §5: a first fragment includes all headers, the upper layer's among them.
+            let (protocol, upper) = skip_extensions(fragment.next_header(), payload)?;
+            if upper.len() < if protocol == ip_number::TCP { TCP_LEN } else { 8 } {
+                return Err(IpError::ExtensionHeaders);
+            }
+        }
+        return Ok(Fragment {
+            src: header.source_addr().into(),
+            dst: header.destination_addr().into(),
+            identification: fragment.identification(),
+            protocol: fragment.next_header().0,
+            offset,
+            more: fragment.more_fragments(),
+            ecn: Codepoint::of(header.traffic_class()),
+            head: packet.get(..at).ok_or(IpError::Length)?,
+            next_at,
+            payload,
+        });
+    }
+    Err(IpError::ExtensionHeaders)
+}
+
+const DONT_FRAGMENT: u8 = 0x40;
+const TCP_LEN: usize = 20;

@@ -1,0 +1,125 @@
+//! ICMP that this stack sends: echo replies, and errors that quote what they are about (RFC 792, RFC 1122 §3.2.2,
+//! RFC 4443).
+
+use std::net::IpAddr;
+
+use etherparse::ip_number;
+
+use crate::bytes::put;
+use crate::checksum::{Sum, pseudo_header, sum};
+use crate::ip::{IpHeader, write_ip};
+use crate::{FlowLabel, IpPacket, IpPayload};
+
+/// An error that a host sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IcmpError {
+    /// Nothing is bound to the port (IPv4 type 3 code 3, IPv6 type 1 code 4).
+    PortUnreachable,
+    /// The rest of a fragmented packet did not come in time (IPv4 type 11, IPv6 type 3, code 1).
+    ReassemblyTime,
+}
+
+/// Whether an ICMP message asks for an echo. Its checksum is not looked at.
+#[must_use]
+pub fn is_echo_request(ip: &IpPacket<'_>) -> bool {
+    match ip.payload {
+        IpPayload::Icmp4(message) => message.len() >= ICMP_LEN && message.starts_with(&[V4_ECHO, 0]),
+        IpPayload::Icmp6(message) => message.len() >= ICMP_LEN && message.starts_with(&[V6_ECHO, 0]),
+        _ => false,
+    }
+}
+
+/// The whole packet of at most `packet_max` bytes that answers `request`, a packet that parsed as `ip`; `None` if it asks for
+/// no echo.
+// RFC 1122 §3.2.2.6: the data of a request is returned whole, and the reply's source is the request's destination.
+// A reply that would have to be fragmented is cut. RFC 4443 §4.2: the data is returned entire, or not at all;
+// identifier and sequence number are part of it.
+#[must_use]
+pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8, packet_max: usize) -> Option<Vec<u8>> {
+    let (IpPayload::Icmp4(message) | IpPayload::Icmp6(message)) = ip.payload else { return None };
+    if !is_echo_request(ip) {
+        return None;
+    }
+    let kind = if ip.dst.is_ipv4() { V4_ECHO_REPLY } else { V6_ECHO_REPLY };
+    // What may be fragmented on its way here may be on its way back: the identification is the request's, which its
+    // sender does not use twice (RFC 6864 §4.3).
+    let may_fragment = ip.dst.is_ipv4() && request.get(6)? & DONT_FRAGMENT == 0;
+    let identification = if may_fragment { crate::bytes::read_u16(request, 4) } else { None };
+    let (rest, body) = (message.get(2..ICMP_LEN)?, message.get(ICMP_LEN..)?);
+    let ip_len = if ip.dst.is_ipv4() { V4_LEN } else { V6_LEN };
+    let room = packet_max.checked_sub(ip_len + ICMP_LEN)?;
+    let body = body.get(..body.len().min(room)).filter(|cut| cut.len() == body.len() || ip.dst.is_ipv4())?;
+    write_message(ip.dst, ip.src, ttl, identification, [kind, 0], rest, body)
+}
+
+/// The whole packet of an error about `about`, which came from `to`.
+///
+/// As much is quoted as fits the smallest MTU: 576 bytes for IPv4 (RFC 1812 §4.3.2.3), 1280 for IPv6 (RFC 4443 §2.4 (c)).
+/// Whether an error may be sent at all is for the caller to know (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)).
+#[must_use]
+pub fn write_error(error: IcmpError, about: &[u8], from: IpAddr, to: IpAddr, ttl: u8) -> Option<Vec<u8>> {
+    let (kind, packet_max) = match (from.is_ipv4(), error) {
+        (true, IcmpError::PortUnreachable) => ([3, 3], V4_ERROR_MAX - V4_LEN),
+        (true, IcmpError::ReassemblyTime) => ([11, 1], V4_ERROR_MAX - V4_LEN),
+        (false, IcmpError::PortUnreachable) => ([1, 4], V6_ERROR_MAX - V6_LEN),
+        (false, IcmpError::ReassemblyTime) => ([3, 1], V6_ERROR_MAX - V6_LEN),
+    };
+    let quote = about.get(..about.len().min(packet_max - ICMP_LEN))?;
+    write_message(from, to, ttl, None, kind, &[0; 6], quote)
+}
+
+/// Whether an error about this packet is forbidden for what it is: an ICMP error, or a packet that is not for one host from
+/// one host.
+// RFC 1122 §3.2.2, RFC 4443 §2.4 (e): no error is sent about an ICMP error, nor about what came from or went to other than
+// one host.
+#[must_use]
+pub fn is_icmp_error(ip: &IpPacket<'_>) -> bool {
+    match ip.payload {
+        IpPayload::Icmp4(message) => !matches!(message.first(), Some(0 | 8 | 13..=18)),
+        IpPayload::Icmp6(message) => message.first().is_none_or(|kind| *kind < 128),
+        _ => false,
+    }
+}
+
+fn write_message(
+    src: IpAddr,
+    dst: IpAddr,
+    ttl: u8,
+    identification: Option<u16>,
+    kind: [u8; 2],
+    rest: &[u8],
+    body: &[u8],
+) -> Option<Vec<u8>> {
+    let len = ICMP_LEN + body.len();
+    let protocol = if src.is_ipv4() { ip_number::ICMP.0 } else { ip_number::IPV6_ICMP.0 };
+    let header =
+        IpHeader { src, dst, protocol, ttl, traffic_class: 0, flow_label: FlowLabel::NONE, identification };
+    let mut packet = Vec::with_capacity(V6_LEN + len);
+    let start = write_ip(&mut packet, &header, len)?;
+    packet.extend_from_slice(&kind);
+    packet.extend_from_slice(rest);
+    packet.extend_from_slice(body);
+    let message = packet.get_mut(start..)?;
+    put(message, CHECKSUM, [0, 0]);
+    // RFC 4443 §2.3: ICMPv6 has a pseudo-header in its checksum, ICMP has none.
+    let pseudo = if src.is_ipv4() { Sum::ZERO } else { pseudo_header(src, dst, protocol, len) };
+    let checksum = pseudo.plus(sum(message)).checksum();
+    put(message, CHECKSUM, checksum.to_be_bytes());
+    Some(packet)
+}
+
+const V4_ECHO_REPLY: u8 = 0;
+const V4_ECHO: u8 = 8;
+const V6_ECHO: u8 = 128;
+const V6_ECHO_REPLY: u8 = 129;
+/// Type, code, checksum and the four bytes whose meaning depends on the type.
+const ICMP_LEN: usize = 8;
+const CHECKSUM: usize = 2;
+const DONT_FRAGMENT: u8 = 0x40;
+const V4_LEN: usize = 20;
+const V6_LEN: usize = 40;
+const V4_ERROR_MAX: usize = 576;
+const V6_ERROR_MAX: usize = 1280;
+
+#[cfg(test)]
+mod tests;

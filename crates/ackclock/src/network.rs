@@ -1,0 +1,179 @@
+//! What a stack knows of its network, and what of that changes while it runs: addresses, routes, MTU.
+
+use std::io;
+use std::net::IpAddr;
+
+use ackclock_core::{Instant, LocalAddress, SourceRoute};
+
+use crate::state::State;
+use crate::{BuildError, Cidr, NoRoute, error};
+
+/// A stack's network.
+#[derive(Debug)]
+pub(crate) struct Network {
+    /// Local addresses.
+    pub(crate) addresses: Vec<Cidr>,
+    /// Those of them that are used only where there is no other.
+    deprecated: Vec<IpAddr>,
+    /// `None`: the device leads everywhere.
+    routes: Option<Vec<Route>>,
+    /// Largest IP packet that the device carries.
+    device_mtu: usize,
+    /// Largest IP packet that is wanted.
+    mtu_max: Option<usize>,
+}
+
+/// A network that the device leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) destination: Cidr,
+    /// The local address from which it is reached, if that is not left to the rules.
+    pub(crate) source: Option<IpAddr>,
+}
+
+impl Network {
+    pub(crate) fn new(addresses: Vec<Cidr>, routes: Option<Vec<Route>>, device_mtu: usize) -> Self {
+        Self { addresses, deprecated: Vec::new(), routes, device_mtu, mtu_max: None }
+    }
+
+    /// Whether a route leads to `remote`. Without routes the device leads everywhere.
+    pub(crate) fn check_route(&self, remote: IpAddr) -> Result<(), NoRoute> {
+        let Some(routes) = &self.routes else { return Ok(()) };
+        let mut known = routes.iter().map(|route| &route.destination).chain(&self.addresses);
+        if known.any(|network| network.contains(remote)) { Ok(()) } else { Err(NoRoute(remote)) }
+    }
+
+    fn mtu(&self) -> usize {
+        self.mtu_max.map_or(self.device_mtu, |max| max.min(self.device_mtu))
+    }
+}
+
+impl State {
+    pub(crate) fn add_address(&mut self, address: Cidr) -> io::Result<()> {
+        check_address(&address)?;
+        let known = self.network.addresses.iter_mut().find(|known| known.addr() == address.addr());
+        match known {
+            Some(known) => *known = address,
+            None => self.network.addresses.push(address),
+        }
+        self.tell_addresses();
+        Ok(())
+    }
+
+    pub(crate) fn remove_address(&mut self, address: IpAddr) -> bool {
+        let before = self.network.addresses.len();
+        self.network.addresses.retain(|known| known.addr() != address);
+        self.network.deprecated.retain(|known| *known != address);
+        self.tell_addresses();
+        self.network.addresses.len() < before
+    }
+
+    pub(crate) fn set_deprecated(&mut self, address: IpAddr, deprecated: bool) -> bool {
+        let known = self.network.addresses.iter().any(|known| known.addr() == address);
+        self.network.deprecated.retain(|known| *known != address);
+        if known && deprecated {
+            self.network.deprecated.push(address);
+        }
+        self.tell_addresses();
+        known
+    }
+
+    pub(crate) fn add_route(&mut self, destination: Cidr, source: Option<IpAddr>) {
+        let routes = self.network.routes.get_or_insert_default();
+        routes.retain(|known| known.destination.network() != destination.network());
+        routes.push(Route { destination, source });
+        self.tell_routes();
+    }
+
+    pub(crate) fn remove_route(&mut self, destination: Cidr) -> bool {
+        let Some(routes) = &mut self.network.routes else { return false };
+        let before = routes.len();
+        routes.retain(|known| known.destination.network() != destination.network());
+        let removed = routes.len() < before;
+        self.tell_routes();
+        removed
+    }
+
+    pub(crate) fn clear_routes(&mut self) {
+        self.network.routes = None;
+        self.tell_routes();
+    }
+
+    pub(crate) fn routes(&self) -> Option<Vec<Cidr>> {
+        let routes = self.network.routes.as_ref()?;
+        Some(routes.iter().map(|route| route.destination).collect())
+    }
+
+    /// Bounds the MTU below the device's.
+    pub(crate) fn set_mtu_max(&mut self, now: Instant, mtu: Option<usize>) -> io::Result<()> {
+        let has_v6 = self.network.addresses.iter().any(|address| address.addr().is_ipv6());
+        let (least, range) = if has_v6 { (1280, "1280 or more") } else { (576, "576 or more") };
+        if mtu.is_some_and(|mtu| mtu < least) {
+            return Err(error::out_of_range("mtu", range));
+        }
+        self.network.mtu_max = mtu;
+        self.endpoint.set_mtu(now, self.network.mtu());
+        Ok(())
+    }
+
+    /// The device carries packets of this size now.
+    pub(crate) fn set_device_mtu(&mut self, now: Instant, mtu: usize) {
+        if self.network.device_mtu != mtu {
+            self.network.device_mtu = mtu;
+            self.endpoint.set_mtu(now, self.network.mtu());
+        }
+    }
+
+    pub(crate) fn mtu(&self) -> usize {
+        self.network.mtu()
+    }
+
+    /// Tells the endpoint of all of it.
+    pub(crate) fn tell_network(&mut self) {
+        self.tell_addresses();
+        self.tell_routes();
+    }
+
+    fn tell_addresses(&mut self) {
+        let Network { addresses, deprecated, .. } = &self.network;
+        let local = |address: &Cidr| LocalAddress {
+            addr: address.addr(),
+            prefix_len: address.prefix_len(),
+            deprecated: deprecated.contains(&address.addr()),
+        };
+        // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
+        let broadcast = addresses.iter().filter_map(Cidr::broadcast).collect();
+        self.endpoint.set_local_addresses(addresses.iter().map(local).collect(), broadcast);
+    }
+
+    fn tell_routes(&mut self) {
+        let routes = self.network.routes.iter().flatten();
+        let with_source = routes.filter_map(|route| {
+            let network = route.destination.addr();
+            route.source.map(|source| SourceRoute {
+                network,
+                prefix_len: route.destination.prefix_len(),
+                source,
+            })
+        });
+        self.endpoint.set_source_routes(with_source.collect());
+    }
+}
+
+/// Whether a host can have this address.
+pub(crate) fn check_address(address: &Cidr) -> Result<IpAddr, BuildError> {
+    let addr = address.addr();
+    let broadcast = address.broadcast() == Some(addr);
+    if addr.is_unspecified() || addr.is_multicast() || broadcast {
+        return Err(BuildError::BadAddress(addr));
+    }
+    Ok(addr)
+}
+
+/// Whether a route's source can reach its destination.
+pub(crate) fn check_families(destination: Cidr, source: IpAddr) -> io::Result<()> {
+    if destination.addr().is_ipv4() == source.is_ipv4() {
+        return Ok(());
+    }
+    Err(error::out_of_range("route_from", "a source of the destination's family"))
+}

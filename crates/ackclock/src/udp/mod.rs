@@ -1,0 +1,469 @@
+//! [`UdpSocket`].
+
+mod calls;
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::task::{Context, Poll};
+
+use ackclock_core::{ListenAddr, UdpId, UdpMeta, UdpOptions, UdpTransmit};
+use bytes::BufMut;
+use tokio::io::ReadBuf;
+
+pub(crate) use self::calls::UdpSlot;
+use crate::Stack;
+use crate::shared::{Handle, Place, now_or_would_block};
+use crate::state::{Queue, State};
+
+/// Sends and receives datagrams, with the methods of `tokio::net::UdpSocket`.
+///
+/// Any number of tasks may use one socket at a time. Datagrams are never fragmented: one that is longer than a packet of the
+/// device is refused with an error that says how long it may be. What waits is bounded by 256 KiB each way
+/// ([`UdpOptions`]) and by the stack's memory budget; what arrives at a full socket is dropped and counted
+/// ([`Counters::dropped_udp_full`](crate::Counters::dropped_udp_full)).
+///
+/// ```
+/// use ackclock::{Stack, UdpSocket};
+/// # use ackclock_device::memory;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (left, right) = memory::pair(memory::Config::default());
+/// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+/// # let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+/// let socket = UdpSocket::bind(&server, "10.0.0.2:7".parse()?).await?;
+/// tokio::spawn(async move {
+///     let mut buf = [0; 1500];
+///     let (len, peer) = socket.recv_from(&mut buf).await?;
+///     socket.send_to(&buf[..len], peer).await
+/// });
+///
+/// let socket = UdpSocket::bind(&client, "0.0.0.0:0".parse()?).await?;
+/// socket.connect("10.0.0.2:7".parse()?).await?;
+/// socket.send(b"hello").await?;
+/// let mut buf = [0; 1500];
+/// let len = socket.recv(&mut buf).await?;
+/// assert_eq!(&buf[..len], b"hello");
+/// # Ok(()) }
+/// ```
+///
+/// # Any destination
+///
+/// A socket that is bound to an unspecified address, or made by [`Stack::udp_any`] for every port as well, takes datagrams for
+/// addresses that the stack was not given, as [`Stack::listen_any`] does for TCP. [`recv_meta`](Self::recv_meta) says where
+/// each was sent to, and [`send_transmit`](Self::send_transmit) answers from there.
+///
+/// # Several datagrams at a time
+///
+/// [`send_transmit`](Self::send_transmit) takes several datagrams of one size in one call, and [`recv_meta`](Self::recv_meta)
+/// gives out those of one peer, as QUIC implementations want it (what Linux calls `UDP_SEGMENT` and `UDP_GRO`).
+///
+/// # Errors that the network tells
+///
+/// A connected socket to whose peer's port nothing is bound fails once with
+/// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), if the peer's host says so. Other ICMP errors are not told.
+pub struct UdpSocket {
+    id: UdpId,
+    shared: Handle,
+}
+
+impl UdpSocket {
+    /// Binds a socket of `stack`; the same as [`Stack::udp`].
+    ///
+    /// # Errors
+    /// See [`Stack::udp`].
+    // tokio's `bind` is async because it resolves names; this one is so that code can be moved without a change.
+    pub async fn bind(stack: &Stack, addr: SocketAddr) -> io::Result<Self> {
+        stack.udp(addr)
+    }
+
+    pub(crate) fn new(shared: &Handle, addr: ListenAddr) -> io::Result<Self> {
+        let id = shared.control(|state, now| state.udp_bind(now, UdpOptions::new(addr)))?;
+        Ok(Self { id, shared: shared.clone() })
+    }
+
+    /// Connects to `addr`: [`send`](Self::send) sends there, and only what comes from there is received from now on.
+    ///
+    /// # Errors
+    /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) if no route leads there,
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family,
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for an address that no peer can have.
+    pub async fn connect(&self, addr: SocketAddr) -> io::Result<()> {
+        self.shared.control(|state, _| state.udp_connect(self.id, addr))
+    }
+
+    /// The address and port that the socket is bound to; an unspecified address or port 0 stands for any. The address of a
+    /// connected socket is the one from which its peer is reached.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        let (addr, _, peer) = self.shared.look(|state| state.udp_names(self.id))?;
+        let connected = peer.map(|(_, source)| source);
+        let ip = addr.addr.or(connected).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        Ok(SocketAddr::new(ip, addr.port.unwrap_or(0)))
+    }
+
+    /// The peer that the socket is connected to.
+    ///
+    /// # Errors
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if there is none; or the stack is gone.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        let (_, _, peer) = self.shared.look(|state| state.udp_names(self.id))?;
+        peer.map(|(peer, _)| peer).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Sends a datagram to the peer and returns its length.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: nothing has been sent by a future that is dropped before it is ready.
+    ///
+    /// # Errors
+    /// [`NotConnected`](io::ErrorKind::NotConnected) without a peer; else as [`send_to`](Self::send_to).
+    pub async fn send(&self, buf: &[u8]) -> io::Result<usize> {
+        self.send_transmit(&UdpTransmit::new(buf, None)).await
+    }
+
+    /// Sends a datagram to the peer if there is room.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none; else as [`send`](Self::send).
+    pub fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
+        self.try_send_transmit(&UdpTransmit::new(buf, None))
+    }
+
+    /// Polls to send a datagram to the peer. Only the waker of the last call of a sending `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_send_transmit(cx, &UdpTransmit::new(buf, None))
+    }
+
+    /// Sends a datagram to `target` and returns its length.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: nothing has been sent by a future that is dropped before it is ready.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the datagram is too long for a packet, or no host can be at `target`;
+    /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) if no route leads there;
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family;
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), once, if the peer's host said so;
+    /// [`OutOfMemory`](io::ErrorKind::OutOfMemory) if the memory budget is used up; or the stack is gone. Inside is a
+    /// [`UdpSocketError`](crate::UdpSocketError).
+    pub async fn send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
+        self.send_transmit(&UdpTransmit::new(buf, Some(target))).await
+    }
+
+    /// Sends a datagram to `target` if there is room.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none; else as [`send_to`](Self::send_to).
+    pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
+        self.try_send_transmit(&UdpTransmit::new(buf, Some(target)))
+    }
+
+    /// Polls to send a datagram to `target`. Only the waker of the last call of a sending `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// As [`send_to`](Self::send_to).
+    pub fn poll_send_to(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+        target: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_send_transmit(cx, &UdpTransmit::new(buf, Some(target)))
+    }
+
+    /// Sends what `transmit` says: several datagrams of one size, from an address of choice, with an ECN codepoint.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: nothing has been sent by a future that is dropped before it is ready.
+    ///
+    /// # Errors
+    /// As [`send_to`](Self::send_to); also [`InvalidInput`](io::ErrorKind::InvalidInput) for more than
+    /// [`UdpTransmit::SEGMENTS_MAX`] datagrams or a source that is not this socket's.
+    pub async fn send_transmit(&self, transmit: &UdpTransmit<'_>) -> io::Result<usize> {
+        let id = self.id;
+        self.shared.wait(Queue::UdpWrite(id), |state, now| state.udp_send(now, id, transmit)).await
+    }
+
+    /// The same if there is room.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none; else as [`send_transmit`](Self::send_transmit).
+    pub fn try_send_transmit(&self, transmit: &UdpTransmit<'_>) -> io::Result<usize> {
+        now_or_would_block(self.shared.call(|state, now| state.udp_send(now, self.id, transmit)))
+    }
+
+    /// The same, polled. Only the waker of the last call of a sending `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// As [`send_transmit`](Self::send_transmit).
+    pub fn poll_send_transmit(
+        &self,
+        cx: &mut Context<'_>,
+        transmit: &UdpTransmit<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let attempt = |state: &mut State, now| state.udp_send(now, self.id, transmit);
+        self.shared.poll(cx, Queue::UdpWrite(self.id), Place::Poller, attempt)
+    }
+
+    /// Receives a datagram and returns its length. What is beyond `buf` is lost.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
+    ///
+    /// # Errors
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), once, if the peer's host said that nothing is bound to its
+    /// port; or the stack is gone.
+    pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.receive(buf, false).await.map(|meta| meta.len)
+    }
+
+    /// Receives a datagram, if there is one.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none; else as [`recv`](Self::recv).
+    pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.try_receive(buf, false).map(|meta| meta.len)
+    }
+
+    /// Receives a datagram into a buffer that grows, if there is one.
+    ///
+    /// # Errors
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+        self.try_recv_buf_from(buf).map(|(len, _)| len)
+    }
+
+    /// Polls for a datagram. Only the waker of the last call of a receiving `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.poll_recv_from(cx, buf).map_ok(drop)
+    }
+
+    /// Receives a datagram and returns its length and who sent it. What is beyond `buf` is lost.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.receive(buf, false).await.map(|meta| (meta.len, meta.from))
+    }
+
+    /// Receives a datagram, if there is one, and says who sent it.
+    ///
+    /// # Errors
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.try_receive(buf, false).map(|meta| (meta.len, meta.from))
+    }
+
+    /// Receives a datagram into a buffer that grows, if there is one, and says who sent it.
+    ///
+    /// # Errors
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
+        let mut whole = vec![0; buf.remaining_mut().min(usize::from(u16::MAX))];
+        let (len, from) = self.try_recv_from(&mut whole)?;
+        buf.put_slice(&whole[..len]);
+        Ok((len, from))
+    }
+
+    /// Polls for a datagram and who sent it. Only the waker of the last call of a receiving `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn poll_recv_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<SocketAddr>> {
+        self.poll_receive(cx, buf.initialize_unfilled(), false).map_ok(|meta| {
+            buf.advance(meta.len);
+            meta.from
+        })
+    }
+
+    /// Receives one datagram, or several of one size from one peer, behind one another, and says where they came from, where
+    /// they were sent to, how long each is, and what their ECN field says.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn recv_meta(&self, buf: &mut [u8]) -> io::Result<UdpMeta> {
+        self.receive(buf, true).await
+    }
+
+    /// The same, if there is a datagram.
+    ///
+    /// # Errors
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_recv_meta(&self, buf: &mut [u8]) -> io::Result<UdpMeta> {
+        self.try_receive(buf, true)
+    }
+
+    /// The same, polled. Only the waker of the last call of a receiving `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn poll_recv_meta(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<UdpMeta>> {
+        self.poll_receive(cx, buf, true)
+    }
+
+    /// Receives a datagram and leaves it to be received again.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.peek_from(buf).await.map(|(len, _)| len)
+    }
+
+    /// The same, and who sent it.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let id = self.id;
+        let meta = self.shared.wait(Queue::UdpRead(id), |state, _| state.udp_peek(id, buf)).await?;
+        Ok((meta.len, meta.from))
+    }
+
+    /// The same, if there is a datagram.
+    ///
+    /// # Errors
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let meta = now_or_would_block(self.shared.call(|state, _| state.udp_peek(self.id, buf)))?;
+        Ok((meta.len, meta.from))
+    }
+
+    /// The same, polled. Only the waker of the last call of a receiving `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn poll_peek_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<SocketAddr>> {
+        let room = buf.initialize_unfilled();
+        let attempt = |state: &mut State, _| state.udp_peek(self.id, room);
+        self.shared.poll(cx, Queue::UdpRead(self.id), Place::Poller, attempt).map_ok(|meta| {
+            buf.advance(meta.len);
+            meta.from
+        })
+    }
+
+    /// Waits until there is a datagram or an error.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub async fn readable(&self) -> io::Result<()> {
+        let id = self.id;
+        self.shared.wait(Queue::UdpRead(id), |state, _| state.poll_udp_readable(id)).await
+    }
+
+    /// Waits until there is room to send, or an error.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub async fn writable(&self) -> io::Result<()> {
+        let id = self.id;
+        self.shared.wait(Queue::UdpWrite(id), |state, _| state.poll_udp_writable(id)).await
+    }
+
+    /// Polls for readability. Only the waker of the last call of a receiving `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let attempt = |state: &mut State, _| state.poll_udp_readable(self.id);
+        self.shared.poll(cx, Queue::UdpRead(self.id), Place::Poller, attempt)
+    }
+
+    /// Polls for writability. Only the waker of the last call of a sending `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let attempt = |state: &mut State, _| state.poll_udp_writable(self.id);
+        self.shared.poll(cx, Queue::UdpWrite(self.id), Place::Poller, attempt)
+    }
+
+    /// Time to live, or hop limit, of what is sent.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.shared.look(|state| state.udp_names(self.id)).map(|(_, ttl, _)| ttl.into())
+    }
+
+    /// Sets the time to live, 1 to 255.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for others; or the stack is gone.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.shared.call(|state, _| state.udp_set_ttl(self.id, ttl))
+    }
+
+    /// The error that no other call has told, taken.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.shared.call(|state, _| state.udp_take_error(self.id))
+    }
+
+    /// Most bytes in one datagram to an address of `peer`'s family.
+    #[must_use]
+    pub fn payload_max(&self, peer: IpAddr) -> usize {
+        self.shared.look(|state| state.endpoint.udp_payload_max(peer.is_ipv4()))
+    }
+
+    async fn receive(&self, buf: &mut [u8], many: bool) -> io::Result<UdpMeta> {
+        let id = self.id;
+        self.shared.wait(Queue::UdpRead(id), |state, _| state.udp_receive(id, buf, many)).await
+    }
+
+    fn try_receive(&self, buf: &mut [u8], many: bool) -> io::Result<UdpMeta> {
+        now_or_would_block(self.shared.call(|state, _| state.udp_receive(self.id, buf, many)))
+    }
+
+    fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut [u8], many: bool) -> Poll<io::Result<UdpMeta>> {
+        let attempt = |state: &mut State, _| state.udp_receive(self.id, buf, many);
+        self.shared.poll(cx, Queue::UdpRead(self.id), Place::Poller, attempt)
+    }
+}
+
+impl Drop for UdpSocket {
+    fn drop(&mut self) {
+        self.shared.control(|state, _| state.udp_close(self.id));
+    }
+}
+
+impl fmt::Debug for UdpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UdpSocket").field("local", &self.local_addr().ok()).finish_non_exhaustive()
+    }
+}

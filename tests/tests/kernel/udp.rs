@@ -1,0 +1,143 @@
+//! UDP and ICMP between the stack and the kernel: datagrams both ways, ports without sockets, echo, fragments.
+
+use std::io::{self, ErrorKind, Read};
+use std::time::Duration;
+
+use ackclock::{ReassemblyConfig, Stack, UdpTransmit};
+use ackclock_device::OffloadMode;
+use ackclock_tests::kernel::scene::{Family, open_tun, stack, within};
+use ackclock_tests::netns::in_namespace;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net;
+
+const LIMIT: Duration = Duration::from_secs(20);
+const BOTH: [Family; 2] = [Family::V4, Family::V6];
+
+#[test]
+fn datagrams_go_both_ways_packet_by_packet() {
+    in_namespace(|| both_ways(OffloadMode::Off));
+}
+
+#[test]
+fn datagrams_go_both_ways_with_offload() {
+    // There the kernel leaves the checksums of its datagrams unfinished.
+    in_namespace(|| both_ways(OffloadMode::On));
+}
+
+async fn both_ways(mode: OffloadMode) {
+    let stack = stack(mode);
+    for family in BOTH {
+        let kernel = net::UdpSocket::bind(family.kernel(7000)).await.unwrap();
+        let ours = stack.udp(family.stack(7001)).unwrap();
+        let mut buf = vec![0; 65_535];
+        for len in [0, 1, 7, 512, ours.payload_max(family.kernel(0).ip())] {
+            let data: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+            ours.send_to(&data, family.kernel(7000)).await.unwrap();
+            let (got, from) = within(LIMIT, &stack, kernel.recv_from(&mut buf)).await.unwrap();
+            assert_eq!((&buf[..got], from), (&data[..], family.stack(7001)), "{len} bytes to the kernel");
+            kernel.send_to(&data, family.stack(7001)).await.unwrap();
+            let (got, from) = within(LIMIT, &stack, ours.recv_from(&mut buf)).await.unwrap();
+            assert_eq!((&buf[..got], from), (&data[..], family.kernel(7000)), "{len} bytes from the kernel");
+        }
+        let data = vec![3; 20_000];
+        let transmit =
+            UdpTransmit { segment_size: Some(1200), ..UdpTransmit::new(&data, Some(family.kernel(7000))) };
+        ours.send_transmit(&transmit).await.unwrap();
+        let mut received = 0;
+        while received < data.len() {
+            let len = within(LIMIT, &stack, kernel.recv(&mut buf)).await.unwrap();
+            assert!(len == 1200 || received + len == data.len(), "{len}");
+            received += len;
+        }
+    }
+    let counters = stack.counters();
+    assert_eq!((counters.dropped_udp_checksum, counters.dropped_malformed_udp), (0, 0));
+}
+
+#[test]
+fn a_port_without_a_socket_refuses_at_either_end() {
+    in_namespace(|| async {
+        let stack = stack(OffloadMode::Off);
+        for family in BOTH {
+            let kernel = net::UdpSocket::bind(family.kernel(0)).await.unwrap();
+            kernel.connect(family.stack(9)).await.unwrap();
+            kernel.send(b"anyone?").await.unwrap();
+            let error = within(LIMIT, &stack, kernel.recv(&mut [0; 9])).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+
+            let ours = stack.udp(family.stack(0)).unwrap();
+            ours.connect(family.kernel(9)).await.unwrap();
+            ours.send(b"anyone?").await.unwrap();
+            let error = within(LIMIT, &stack, ours.recv(&mut [0; 9])).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        }
+    });
+}
+
+#[test]
+fn an_echo_request_of_the_kernel_is_answered() {
+    in_namespace(|| async {
+        let stack = stack(OffloadMode::On);
+        for family in BOTH {
+            for len in [0, 56, 1400] {
+                let pinging = tokio::task::spawn_blocking(move || ping(family, len));
+                within(LIMIT, &stack, pinging).await.unwrap().unwrap();
+            }
+        }
+        assert_eq!(stack.counters().echoes_answered, 6);
+    });
+}
+
+/// What `ping` does, once, with so many bytes.
+fn ping(family: Family, len: usize) -> io::Result<()> {
+    let is_v4 = family == Family::V4;
+    let (domain, protocol, request, reply) = match family {
+        Family::V4 => (Domain::IPV4, Protocol::ICMPV4, 8, 0),
+        Family::V6 => (Domain::IPV6, Protocol::ICMPV6, 128, 129),
+    };
+    let socket = Socket::new(domain, Type::RAW, Some(protocol))?;
+    socket.set_read_timeout(Some(LIMIT))?;
+    let data: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+    let mut message = [&[request, 0, 0, 0, 0x12, 0x34, 0, 1][..], &data].concat();
+    if is_v4 {
+        // The kernel does this for ICMPv6 only.
+        let sum = ackclock_wire::checksum::sum(&message).checksum();
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+    }
+    socket.send_to(&message, &family.stack(0).into())?;
+    let mut buf = vec![0; 2000];
+    loop {
+        let len = (&socket).read(&mut buf)?;
+        // A raw socket of IPv4 shows the IP header, too.
+        let got = &buf[if is_v4 { 20 } else { 0 }..len];
+        if got[0] == reply {
+            assert_eq!(got[4..], message[4..]);
+            return Ok(());
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_fragments_is_put_together() {
+    in_namespace(|| async {
+        let stack = Stack::builder()
+            .device(open_tun(OffloadMode::On))
+            .address("10.9.0.2/24".parse().unwrap())
+            .address("fd09::2/64".parse().unwrap())
+            .reassembly(ReassemblyConfig::default())
+            .spawn()
+            .unwrap();
+        for family in BOTH {
+            let ours = stack.udp(family.stack(7001)).unwrap();
+            let kernel = net::UdpSocket::bind(family.kernel(0)).await.unwrap();
+            let mut buf = vec![0; 65_535];
+            for len in [1500, 4000, 60_000] {
+                let data: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+                kernel.send_to(&data, family.stack(7001)).await.unwrap();
+                let got = within(LIMIT, &stack, ours.recv(&mut buf)).await.unwrap();
+                assert_eq!(&buf[..got], &data[..]);
+            }
+        }
+        assert_eq!(stack.counters().packets_reassembled, 6);
+    });
+}
