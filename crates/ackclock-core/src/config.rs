@@ -258,6 +258,9 @@ pub struct ListenOptions {
     pub decisions_max: usize,
     /// Whether each SYN waits for [`crate::Endpoint::decide`] before it is answered.
     pub deferred: bool,
+    /// Whether other listeners that say so, too, may listen on the same address and port, up to 64 of them. Each has queues of
+    /// its own; which one a SYN is for is decided by a keyed hash of both ends' addresses and ports.
+    pub reuse_port: bool,
     /// Settings of the connections it accepts; `None`: the endpoint's.
     pub tcp: Option<TcpConfig>,
 }
@@ -266,6 +269,14 @@ impl ListenOptions {
     /// The defaults for this address.
     #[must_use]
     pub fn new(addr: ListenAddr) -> Self {
-        Self { addr, backlog: 1024, syn_backlog: 1024, decisions_max: 1024, deferred: false, tcp: None }
+        Self {
+            addr,
+            backlog: 1024,
+            syn_backlog: 1024,
+            decisions_max: 1024,
+            deferred: false,
+            reuse_port: false,
+            tcp: None,
+        }
     }
 }

@@ -40,7 +40,7 @@
 //! the decision deferred ([`DeferredListener`]).
 //!
 //! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`, `AsRawFd` and
-//! its relatives, `try_io` and `async_io` (their closures do system calls), `quickack`, `reuseport`, `device`,
+//! its relatives, `try_io` and `async_io` (their closures do system calls), `quickack`, `device`,
 //! `bind_device`. `TcpListener::ttl` is [`ListenerBuilder::tcp`]'s. Constructors take a [`Stack`]; addresses are
 //! `SocketAddr`, since resolving names is not a stack's work.
 //!

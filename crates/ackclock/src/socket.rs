@@ -44,6 +44,7 @@ struct Settings {
     tcp: TcpConfig,
     linger: Option<Duration>,
     reuseaddr: bool,
+    reuseport: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,8 @@ enum Family {
 
 impl TcpSocket {
     pub(crate) fn new(shared: Handle, tcp: TcpConfig) -> Self {
-        let settings = Settings { family: None, local: None, tcp, linger: None, reuseaddr: true };
+        let settings =
+            Settings { family: None, local: None, tcp, linger: None, reuseaddr: true, reuseport: false };
         Self { shared, settings: Mutex::new(settings) }
     }
 
@@ -127,6 +129,7 @@ impl TcpSocket {
             .backlog(backlog)
             .tcp(settings.tcp)
             .linger(settings.linger)
+            .reuse_port(settings.reuseport)
             .bind()
     }
 
@@ -198,6 +201,24 @@ impl TcpSocket {
     /// None.
     pub fn set_reuseaddr(&self, reuseaddr: bool) -> io::Result<()> {
         self.settings().reuseaddr = reuseaddr;
+        Ok(())
+    }
+
+    /// What was set by [`set_reuseport`](Self::set_reuseport).
+    ///
+    /// # Errors
+    /// None.
+    pub fn reuseport(&self) -> io::Result<bool> {
+        Ok(self.settings().reuseport)
+    }
+
+    /// Whether other listeners of this stack that say so, too, may share the address and port: see
+    /// [`ListenerBuilder::reuse_port`].
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_reuseport(&self, reuseport: bool) -> io::Result<()> {
+        self.settings().reuseport = reuseport;
         Ok(())
     }
 

@@ -124,7 +124,7 @@ impl Endpoint {
         if (local_addr, local_port) == (remote_addr, remote_port) {
             return self.counters.dropped_land += 1;
         }
-        match self.listeners.find(local_addr, local_port) {
+        match self.listeners.find(&arrival.tuple) {
             Some(listener) => self.for_listener(now, listener, arrival, None),
             None if self.addresses.is_own(local_addr) => self.refuse(arrival),
             None => self.counters.dropped_not_local += 1,

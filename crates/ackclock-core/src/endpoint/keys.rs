@@ -25,6 +25,7 @@ pub(super) enum Purpose {
     Cookies = 6,
     CookieMask = 7,
     FlowLabels = 8,
+    Reuse = 9,
 }
 
 impl Key {

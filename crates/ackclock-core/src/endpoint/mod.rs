@@ -3,6 +3,7 @@
 //! The code map: a packet arrives in [`input`] and is looked up in [`demux`]; ICMP errors go through [`icmp`]. What is
 //! not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
 //! and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT ([`time_wait`]), or for nobody ([`reply`]).
+//! Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
 //! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. Here are the calls of the
 //! application.
 //!
@@ -20,7 +21,7 @@
 //! | accept queue | `backlog` | a last ACK is dropped, its peer repeats it |
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
 //! | replies without a connection | 1,024 | the reply is dropped |
-//! | listeners | `listeners_max` | `listen` fails |
+//! | listeners | `listeners_max`, and 64 that share an address | `listen` fails |
 //! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
 
 mod compact;
@@ -42,6 +43,7 @@ mod passive;
 mod ports;
 mod queue;
 mod reply;
+mod reuse;
 mod slots;
 mod stateless;
 mod syn_queue;
@@ -151,7 +153,11 @@ impl Endpoint {
             last_connection: 0,
             timers: TimerWheel::new(now),
             orphans: Orphans::new(config.orphans_max),
-            listeners: Listeners::new(tables.clone(), config.listeners_max),
+            listeners: Listeners::new(
+                tables.clone(),
+                Key::derive(&secret, Purpose::Reuse),
+                config.listeners_max,
+            ),
             half_open: SynQueue::new(now, tables),
             time_wait: TimeWaitTable::new(config.time_wait_max),
             cookies: Cookies::new(&secret),
@@ -218,7 +224,8 @@ impl Endpoint {
     /// The address is not ours or in use, or there are too many listeners.
     pub fn listen(&mut self, now: Instant, options: ListenOptions) -> Result<ListenerId, ListenError> {
         self.advance(now);
-        let ListenOptions { mut addr, backlog, syn_backlog, decisions_max, deferred, tcp } = options;
+        let ListenOptions { mut addr, backlog, syn_backlog, decisions_max, deferred, reuse_port, tcp } =
+            options;
         if let Some(addr) = addr.addr.filter(|&addr| !self.addresses.is_own(addr)) {
             return Err(ListenError::NotLocal(addr));
         }
@@ -236,6 +243,7 @@ impl Endpoint {
             syn_backlog,
             decisions_max,
             deferred,
+            reuse_port,
             accept_queue: VecDeque::new(),
             half_open: 0,
             undecided: 0,

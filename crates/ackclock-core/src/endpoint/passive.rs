@@ -50,7 +50,7 @@ impl Endpoint {
 
     /// A new connection is asked for under a name whose connection in TIME-WAIT has given way.
     pub(super) fn reopen(&mut self, now: Instant, arrival: &Arrival<'_>, old_snd_nxt: SeqNum) {
-        match self.listeners.find(arrival.tuple.local_addr, arrival.tuple.local_port) {
+        match self.listeners.find(&arrival.tuple) {
             Some(listener) => self.for_listener(now, listener, arrival, Some(old_snd_nxt)),
             None => self.refuse(arrival),
         }

@@ -5,6 +5,7 @@ mod ecn;
 mod handshake;
 mod icmp;
 mod lifecycle;
+mod reuse;
 mod security;
 mod time_wait;
 mod traces;
