@@ -132,6 +132,8 @@ pub struct TcpConfig {
     /// How long transmitted data may stay unacknowledged before the connection is given up (RFC 5482);
     /// `None`: R2 alone decides.
     pub user_timeout: Option<Duration>,
+    /// Tells the peer the user timeout by an option, and takes the peer's into account; `None` (the default): neither.
+    pub user_timeout_option: Option<UserTimeoutOption>,
     /// The most bytes that wait in the send buffer.
     pub send_buffer_max: usize,
     /// The most bytes that wait in the receive buffer; the window is tuned up to it.
@@ -210,6 +212,7 @@ impl Default for TcpConfig {
             nodelay: false,
             keepalive: None,
             user_timeout: None,
+            user_timeout_option: None,
             send_buffer_max: 4 << 20,
             receive_buffer_max: 6 << 20,
             receive_buffer_initial: 64 << 10,
@@ -241,6 +244,26 @@ impl Default for Keepalive {
     /// RFC 9293 MUST-28: two hours; then nine probes, 75 s apart.
     fn default() -> Self {
         Self { idle: Duration::from_secs(7200), interval: Duration::from_secs(75), probes: 9 }
+    }
+}
+
+/// What the option of RFC 5482 may do to a connection. The user timeout becomes the larger of what both ends say, within
+/// `least` and `most`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserTimeoutOption {
+    /// L_LIMIT: the peer cannot bring the timeout below this. 100 s unless told otherwise (RFC 9293 SHLD-11).
+    pub least: Duration,
+    /// U_LIMIT: nor above this, which is how long a peer may have this end keep a dead connection. An hour unless told
+    /// otherwise.
+    pub most: Duration,
+    /// CHANGEABLE: whether the peer's value counts. It does not any more once the application has set the timeout of the
+    /// open connection itself.
+    pub changeable: bool,
+}
+
+impl Default for UserTimeoutOption {
+    fn default() -> Self {
+        Self { least: Duration::from_secs(100), most: Duration::from_secs(3600), changeable: true }
     }
 }
 

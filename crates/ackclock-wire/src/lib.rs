@@ -34,7 +34,7 @@ pub use ecn::{AccEcn, AccEcnOrder, Codepoint};
 pub use flow_label::FlowLabel;
 pub use icmp::{IcmpKind, IcmpParseError, IcmpReport, parse_icmp4, parse_icmp6};
 pub use ip::{IpError, IpPacket, IpPayload};
-pub use options::{Experiment, SackBlocks, TcpOptions, options_len};
+pub use options::{Experiment, FastOpenCookie, SackBlocks, TcpOptions, UserTimeout, options_len};
 pub use packet::{ChecksumState, RxMeta, TxPacket};
 pub use seq::SeqNum;
 pub use tcp::{Flags, Segment, TcpError};

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ackclock_core::{Experiment, Keepalive, TcpConfig};
+use ackclock_core::{Experiment, Keepalive, TcpConfig, UserTimeoutOption};
 
 use crate::choices::Choices;
 use crate::shared::Handle;
@@ -339,6 +339,16 @@ impl TcpSocket {
     /// None.
     pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.settings().tcp.user_timeout = timeout;
+        Ok(())
+    }
+
+    /// Tells the peer the user timeout by an option and takes the peer's into account within these bounds (RFC 5482); `None`
+    /// (the default): neither.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_user_timeout_option(&self, option: Option<UserTimeoutOption>) -> io::Result<()> {
+        self.settings().tcp.user_timeout_option = option;
         Ok(())
     }
 

@@ -69,7 +69,8 @@ impl Connection {
         self.counts.segments_sent += segments;
         self.trace_sent(now, segment, &fields);
         if fields.flags.contains(Flags::ACK) {
-            let pure_ack = segment.payload_len == 0 && !fields.flags.intersects(Flags::SYN | Flags::RST);
+            let pure_ack =
+                segment.payload_len == 0 && !segment.flags.intersects(Flags::SYN | Flags::RST | Flags::RARE);
             self.ack_was_sent(&fields, pure_ack);
         }
         Outgoing {
@@ -89,14 +90,22 @@ impl Connection {
         TcpOptions { timestamps, ..TcpOptions::default() }
     }
 
+    /// Options of a segment without text that is no plain acknowledgement.
+    #[cold]
+    fn rare_options(&self, now: Instant, flags: Flags) -> TcpOptions {
+        let options = self.reset_options(now, flags.contains(Flags::ACK));
+        let user_timeout = if flags.contains(Flags::RARE) { self.told_user_timeout() } else { None };
+        TcpOptions { user_timeout, ..options }
+    }
+
     fn fields(&mut self, now: Instant, segment: &Segment) -> Fields {
         let mut flags = segment.flags;
         let syn = flags.contains(Flags::SYN);
         let ack = flags.contains(Flags::ACK);
         let options = if syn || segment.payload_len > 0 {
             segment.options
-        } else if flags.contains(Flags::RST) {
-            self.reset_options(now, ack)
+        } else if flags.intersects(Flags::RST | Flags::RARE) {
+            self.rare_options(now, flags)
         } else {
             self.ack_options(now)
         };

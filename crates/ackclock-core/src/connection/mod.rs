@@ -31,6 +31,7 @@ mod timers;
 mod timestamps;
 mod tracing;
 mod transmit;
+mod user_timeout;
 
 use std::sync::Arc;
 
@@ -58,6 +59,7 @@ pub(crate) use self::open::{
     initial_receive_window, window_scale_for,
 };
 pub use self::state::State;
+pub(crate) use self::user_timeout::told_user_timeout;
 pub(crate) use crate::sending::clock as timestamp_clock;
 
 /// What the connection lends its flight for one call.
@@ -110,6 +112,8 @@ enum Reply {
     Ack,
     /// `<SEQ=SEG.ACK><CTL=RST>`.
     Reset(SeqNum),
+    /// An acknowledgement that tells the user timeout.
+    UserTimeout,
 }
 
 /// Things to be sent, besides data and acknowledgements.

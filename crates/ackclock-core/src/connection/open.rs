@@ -189,6 +189,9 @@ impl Connection {
             sack_permitted: if answering { self.sack } else { self.tcp.sack },
             timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
             experiment: self.tcp.experiment.filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS),
+            user_timeout: self
+                .told_user_timeout()
+                .filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS),
             ..TcpOptions::default()
         }
     }
@@ -204,6 +207,7 @@ impl Connection {
     pub(super) fn take_syn_options(&mut self, now: Instant, options: &TcpOptions) {
         self.set_peer_mss(options.mss);
         self.note_experiment(self.tcp.shared_experiment(options));
+        self.hear_user_timeout(now, options.user_timeout);
         match options.window_scale.filter(|_| self.tcp.window_scaling) {
             Some(shift) => {
                 // RFC 7323 §2.3: a larger count is taken as 14.
@@ -248,6 +252,7 @@ impl Connection {
         self.established = true;
         self.enter(now, State::Established);
         self.readiness.connected = true;
+        self.tell_user_timeout();
         self.readiness.writable = true;
     }
 }

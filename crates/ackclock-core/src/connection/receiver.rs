@@ -5,6 +5,7 @@ use std::time::Duration;
 use ackclock_control::bandwidth;
 use ackclock_wire::Experiment;
 
+use super::user_timeout::UserTimeouts;
 use crate::Instant;
 use crate::budget::Budget;
 use crate::buffer::ReceiveBuffer;
@@ -44,6 +45,8 @@ pub(crate) struct Extras {
     pub(crate) arrivals: Option<bandwidth::Receiver>,
     /// What the peer's SYN or SYN-ACK said in an experimental option.
     pub(crate) experiment: Option<Experiment>,
+    /// What both ends said of their user timeouts.
+    pub(crate) user_timeouts: Option<UserTimeouts>,
 }
 
 impl Receiver {

@@ -67,6 +67,7 @@ impl Connection {
             Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
             // In SYN-RECEIVED the answer is the SYN,ACK, else crossing opens never end (RFC 9293 §3.5).
             Reply::Ack if self.state == State::SynReceived => self.syn_segment(now),
+            Reply::UserTimeout => Segment::bare(self.flight.nxt(), Flags::ACK | Flags::RARE, SendReason::Ack),
             Reply::Ack => Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Challenge),
         }
     }

@@ -14,7 +14,7 @@ use super::time_wait::is_plain_syn;
 use crate::connection::Offer;
 use crate::connection::{
     EXPERIMENT_SYNS, Environment, Handshake, advertised_mss, default_mss, initial_receive_window,
-    option_of_syn_ack, window_scale_for,
+    option_of_syn_ack, told_user_timeout, window_scale_for,
 };
 use crate::{Connection, FourTuple, IncomingId, Instant, ListenerId, TcpConfig};
 
@@ -141,8 +141,9 @@ impl Endpoint {
         let mut fields = syn_ack(&record.tuple, record.iss, &record.peer, &listener.tcp, self.config.mtu);
         fields.options.timestamps = self.timestamps(now, &record.tuple, record.peer.timestamps);
         let repetitions = record.phase.repetitions();
-        fields.options.experiment =
-            fields.options.experiment.filter(|_| u32::from(repetitions) < EXPERIMENT_SYNS);
+        if u32::from(repetitions) >= EXPERIMENT_SYNS {
+            (fields.options.experiment, fields.options.user_timeout) = (None, None);
+        }
         fields.flags = fields.flags | record.peer.ecn.answer(repetitions);
         // RFC 9768 §3.2.3.2.2: a SYN,ACK that is repeated does without the option.
         fields.options.accecn =
@@ -280,6 +281,7 @@ pub(super) fn syn_ack(tuple: &FourTuple, iss: SeqNum, peer: &PeerSyn, tcp: &TcpC
         window_scale: peer.window_scale.map(|_| window_scale_for(tcp.receive_buffer_max)),
         sack_permitted: peer.sack,
         experiment: tcp.experiment,
+        user_timeout: told_user_timeout(tcp, tcp.user_timeout),
         ..TcpOptions::default()
     };
     // RFC 7323 §2.2: the window of a SYN-ACK is never shifted.

@@ -29,6 +29,14 @@ coded! {
 }
 
 coded! {
+    /// What an extension decided, and what the number beside it is.
+    pub enum Extension {
+        /// The peer's user timeout changed this end's (RFC 5482): to so many seconds.
+        UserTimeoutAdopted = "user-timeout-adopted",
+    }
+}
+
+coded! {
     /// Which rule declared a loss.
     pub enum LossRule {
         /// Three duplicate acknowledgements (RFC 5681 §3.2).

@@ -9,6 +9,7 @@ mod reuse;
 mod security;
 mod time_wait;
 mod traces;
+mod user_timeout;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
