@@ -284,6 +284,10 @@ pub struct ListenOptions {
     /// Whether other listeners that say so, too, may listen on the same address and port, up to 64 of them. Each has queues of
     /// its own; which one a SYN is for is decided by a keyed hash of both ends' addresses and ports.
     pub reuse_port: bool,
+    /// Fast Open (RFC 7413): the most connections opened by a SYN with a cookie whose handshake is not over; 0 (the default): no
+    /// Fast Open. The application may see the data of such a SYN twice, on two connections, when it is duplicated on its way.
+    /// Without effect with `deferred`.
+    pub fast_open_max: usize,
     /// Settings of the connections it accepts; `None`: the endpoint's.
     pub tcp: Option<TcpConfig>,
 }
@@ -299,6 +303,7 @@ impl ListenOptions {
             decisions_max: 1024,
             deferred: false,
             reuse_port: false,
+            fast_open_max: 0,
             tcp: None,
         }
     }

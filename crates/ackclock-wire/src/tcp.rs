@@ -33,7 +33,7 @@ pub struct Segment<'a> {
 
 /// The control bits of a segment (RFC 9293 §3.1, RFC 3168), as they stand in byte 13 of the header; AE of
 /// RFC 9768 is bit 8.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Flags(u16);
 
 /// Why bytes are not a TCP segment.
@@ -200,6 +200,21 @@ impl Flags {
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
+    }
+}
+
+// What is not on the wire makes no difference between two.
+impl PartialEq for Flags {
+    fn eq(&self, other: &Self) -> bool {
+        self.bits() == other.bits()
+    }
+}
+
+impl Eq for Flags {}
+
+impl std::hash::Hash for Flags {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.bits().hash(state);
     }
 }
 

@@ -60,7 +60,9 @@ impl Connection {
         } else {
             (TxChecksum::Full, ChecksumState::Complete)
         };
-        let payload = self.snd.slices(segment.start, segment.payload_len);
+        // RFC 9293 §3.4: a SYN takes the first number, text follows it.
+        let text = segment.start + u64::from(segment.flags.contains(Flags::SYN));
+        let payload = self.snd.slices(text, segment.payload_len);
         let header_len = self.template.write(header, &fields, payload, checksum);
         let segments = match segment_size {
             Some(size) => segment.payload_len.div_ceil(usize::from(size.get())) as u64,
@@ -76,7 +78,7 @@ impl Connection {
         Outgoing {
             header_len,
             transport_offset: self.template.transport_offset(),
-            start: segment.start,
+            start: text,
             payload_len: segment.payload_len,
             segment_size,
             checksum: state,

@@ -12,6 +12,7 @@ mod calls;
 mod choices;
 mod ecn;
 mod errors;
+mod fast_open;
 mod flow_labels;
 mod header;
 mod icmp;
@@ -52,6 +53,7 @@ use crate::{ConnectionError, FourTuple, Instant, Readiness, TcpConfig};
 
 pub(crate) use self::ecn::negotiation::{Agreement, Offer};
 pub(crate) use self::ecn::option_of_syn_ack;
+pub(crate) use self::fast_open::{FastOpenOffer, FastOpenOutcome};
 pub(crate) use self::flow_labels::FlowLabels;
 pub(crate) use self::header::Outgoing;
 pub(crate) use self::open::{

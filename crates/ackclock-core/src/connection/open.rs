@@ -147,6 +147,25 @@ impl Connection {
         env: &Environment,
         handshake: Handshake,
     ) -> Self {
+        let mut connection = Self::agreed(now, tuple, tcp, env, handshake);
+        let una = connection.snd.iss + 1;
+        connection.flight.on_syn_acked(una);
+        connection.snd.wl2 = una;
+        if let Some(rtt) = handshake.rtt {
+            connection.flight.on_handshake_sample(rtt);
+        }
+        connection.establish(now, handshake.repetitions == 0);
+        connection
+    }
+
+    /// A connection with all that a passive handshake settled, but for its end.
+    pub(super) fn agreed(
+        now: Instant,
+        tuple: FourTuple,
+        tcp: Arc<TcpConfig>,
+        env: &Environment,
+        handshake: Handshake,
+    ) -> Self {
         let mut connection = Self::new(now, tuple, tcp, env, handshake.irs);
         connection.set_peer_mss(Some(handshake.peer_mss));
         connection.sack = handshake.sack;
@@ -164,12 +183,6 @@ impl Connection {
         }
         connection.rcv.offer_unscaled();
         connection.set_window_of_syn(handshake.peer_window);
-        let una = connection.snd.iss + 1;
-        connection.flight.on_syn_acked(una);
-        if let Some(rtt) = handshake.rtt {
-            connection.flight.on_handshake_sample(rtt);
-        }
-        connection.establish(now, handshake.repetitions == 0);
         connection
     }
 
@@ -189,6 +202,7 @@ impl Connection {
             sack_permitted: if answering { self.sack } else { self.tcp.sack },
             timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
             experiment: self.tcp.experiment.filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS),
+            fast_open: self.fast_open_option(),
             user_timeout: self
                 .told_user_timeout()
                 .filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS),
@@ -245,7 +259,10 @@ impl Connection {
     /// ESTABLISHED is reached: the controller starts. `clean`: no SYN of ours was lost.
     pub(super) fn establish(&mut self, now: Instant, clean: bool) {
         let smss = self.effective_mss();
-        self.flight.establish(lend!(self, now), self.sack, smss, clean);
+        // What a server has sent behind its SYN,ACK is in flight already.
+        if !self.flight.has_data() {
+            self.flight.establish(lend!(self, now), self.sack, smss, clean);
+        }
         self.give_up = GiveUp { heard_at: now, ..GiveUp::default() };
         self.timers.persist = Timers::UNSET;
         self.arm_keepalive(now);

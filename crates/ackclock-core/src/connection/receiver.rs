@@ -5,6 +5,7 @@ use std::time::Duration;
 use ackclock_control::bandwidth;
 use ackclock_wire::Experiment;
 
+use super::fast_open::FastOpening;
 use super::user_timeout::UserTimeouts;
 use crate::Instant;
 use crate::budget::Budget;
@@ -47,6 +48,10 @@ pub(crate) struct Extras {
     pub(crate) experiment: Option<Experiment>,
     /// What both ends said of their user timeouts.
     pub(crate) user_timeouts: Option<UserTimeouts>,
+    /// The connection was opened by Fast Open, and the handshake is not over or its outcome not told.
+    pub(crate) fast_open: Option<FastOpening>,
+    /// Whether the first SYN of that handshake was answered.
+    pub(crate) fast_open_clean: bool,
 }
 
 impl Receiver {

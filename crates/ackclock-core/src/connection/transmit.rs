@@ -44,7 +44,11 @@ impl Connection {
         }
         match self.state {
             State::Closed | State::Listen => return None,
-            State::SynSent | State::SynReceived => return self.handshake_segment(now),
+            State::SynSent | State::SynReceived => {
+                return self
+                    .handshake_segment(now)
+                    .or_else(|| self.segment_before_handshake_ends(now, limits));
+            }
             _ if self.owes_handshake_ack() || self.owes_pure_ack() => {
                 return Some(Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack));
             }
@@ -77,7 +81,9 @@ impl Connection {
             return None;
         }
         self.flight.on_syn_sent(lend!(self, now), self.snd.iss);
-        Some(self.syn_segment(now))
+        let mut segment = self.syn_segment(now);
+        segment.payload_len = self.data_of_syn(now, &segment.options);
+        Some(segment)
     }
 
     fn syn_segment(&self, now: Instant) -> Segment {
@@ -87,7 +93,7 @@ impl Connection {
         Segment { options, ..Segment::bare(self.snd.iss, flags, SendReason::Handshake) }
     }
 
-    fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
+    pub(super) fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
         if std::mem::take(&mut self.pending.probe)
             && let Some(chosen) = self.choose_probe()
         {
@@ -173,7 +179,8 @@ impl Connection {
         self.tcp.nodelay
             || self.snd.closed
             || self.pending.cork_expired
-            || self.flight.una() == self.flight.nxt() && full == 0
+            // A SYN,ACK that is outstanding holds no data back.
+            || !self.flight.has_data() && full == 0
     }
 
     /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the largest that
@@ -199,7 +206,7 @@ impl Connection {
         (payload / smss * smss).max(smss)
     }
 
-    fn data_segment(&mut self, now: Instant, chosen: Chosen) -> Segment {
+    pub(super) fn data_segment(&mut self, now: Instant, chosen: Chosen) -> Segment {
         let Chosen { start, end, reason } = chosen;
         let options = self.data_options(now);
         // SACK blocks take room in each segment; what does not fit goes with the next.

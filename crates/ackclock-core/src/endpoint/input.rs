@@ -65,10 +65,18 @@ impl Endpoint {
 
     #[inline]
     fn for_connection(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
-        if arrival.segment.flags.contains(Flags::SYN) && self.gives_way(now, index, arrival) {
-            return;
+        if arrival.segment.flags.contains(Flags::SYN) {
+            return self.syn_for_connection(now, index, arrival);
         }
         self.deliver(now, index, arrival);
+    }
+
+    #[cold]
+    fn syn_for_connection(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
+        if !self.gives_way(now, index, arrival) {
+            self.deliver(now, index, arrival);
+            self.learn_fast_open(now, index, arrival);
+        }
     }
 
     /// Hands a segment to a connection.
@@ -82,7 +90,6 @@ impl Endpoint {
     }
 
     /// Whether a connection in TIME-WAIT, which the application still holds, gave way to a new one.
-    #[cold]
     fn gives_way(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) -> bool {
         let connection = self.connections.at(index).map(|live| &live.connection);
         let Some(connection) = connection.filter(|connection| connection.state() == State::TimeWait) else {

@@ -26,6 +26,7 @@ pub(super) enum Purpose {
     CookieMask = 7,
     FlowLabels = 8,
     Reuse = 9,
+    FastOpen = 10,
 }
 
 impl Key {

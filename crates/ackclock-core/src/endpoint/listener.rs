@@ -39,6 +39,10 @@ pub(super) struct Listener {
     pub(super) deferred: bool,
     /// Whether others that say so, too, may listen on the same address.
     pub(super) reuse_port: bool,
+    /// The most connections opened by Fast Open whose handshake is not over; 0: none.
+    pub(super) fast_open_max: usize,
+    /// Those, and some whose handshake is over.
+    pub(super) fast_open_pending: Vec<ConnectionId>,
     /// Established connections that wait, the oldest first; with deferred accept, which SYN each came of.
     pub(super) accept_queue: VecDeque<(ConnectionId, Option<IncomingId>)>,
     /// Half-open records, those that wait for a decision or whose end the application has not heard of included.
@@ -184,6 +188,8 @@ mod tests {
             decisions_max: 1,
             deferred: false,
             reuse_port: false,
+            fast_open_max: 0,
+            fast_open_pending: Vec::new(),
             accept_queue: VecDeque::new(),
             half_open: 0,
             undecided: 0,

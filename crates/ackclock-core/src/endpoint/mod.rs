@@ -3,7 +3,7 @@
 //! The code map: a packet arrives in [`input`] and is looked up in [`demux`]; ICMP errors go through [`icmp`]. What is
 //! not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
 //! and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT ([`time_wait`]), or for nobody ([`reply`]).
-//! Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
+//! Fast Open is in [`fast_open`]. Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
 //! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. Here are the calls of the
 //! application.
 //!
@@ -21,6 +21,8 @@
 //! | accept queue | `backlog` | a last ACK is dropped, its peer repeats it |
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
 //! | replies without a connection | 1,024 | the reply is dropped |
+//! | connections by Fast Open whose handshake is not over | `fast_open_max` of the listener | the SYN is an ordinary one |
+//! | servers that a client of Fast Open remembers | 1,024 | the one used longest ago is forgotten |
 //! | listeners | `listeners_max`, and 64 that share an address | `listen` fails |
 //! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
 
@@ -29,6 +31,7 @@ mod cookies;
 mod counters;
 mod deferred;
 mod demux;
+mod fast_open;
 mod flow_labels;
 mod icmp;
 mod input;
@@ -63,6 +66,7 @@ use ackclock_wire::HEADER_MAX;
 
 use self::cookies::Cookies;
 use self::demux::{Demux, Target};
+use self::fast_open::FastOpen;
 use self::flow_labels::FlowLabeller;
 use self::isn::IsnGenerator;
 use self::keys::{Key, KeyedState, Purpose};
@@ -131,6 +135,7 @@ pub struct Endpoint {
     isn: IsnGenerator,
     flow_labels: FlowLabeller,
     ports: Ports,
+    fast_open: FastOpen,
     /// The secret in it is wiped once the keys are derived.
     config: EndpointConfig,
 }
@@ -158,6 +163,7 @@ impl Endpoint {
                 Key::derive(&secret, Purpose::Reuse),
                 config.listeners_max,
             ),
+            fast_open: FastOpen::new(&secret, tables.clone()),
             half_open: SynQueue::new(now, tables),
             time_wait: TimeWaitTable::new(config.time_wait_max),
             cookies: Cookies::new(&secret),
@@ -189,6 +195,17 @@ impl Endpoint {
         tcp: Option<TcpConfig>,
     ) -> Result<ConnectionId, ConnectError> {
         let now = self.advance(now);
+        let tuple = self.name_for(remote, local)?;
+        Ok(self
+            .open(now, tuple, tcp, |now, tcp, environment| Connection::active(now, tuple, tcp, environment)))
+    }
+
+    /// The name of a new connection.
+    fn name_for(
+        &mut self,
+        remote: SocketAddr,
+        local: (Option<IpAddr>, u16),
+    ) -> Result<FourTuple, ConnectError> {
         if !self.addresses.valid_peer(remote) {
             return Err(ConnectError::InvalidRemote(remote));
         }
@@ -206,16 +223,24 @@ impl Endpoint {
                 .find(|tuple| self.find(tuple).is_none()),
             port => Some(tuple_from(port)).filter(|tuple| self.find(tuple).is_none()),
         };
-        let tuple = tuple.ok_or(ConnectError::AddressInUse(remote))?;
+        tuple.ok_or(ConnectError::AddressInUse(remote))
+    }
 
+    fn open(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        tcp: Option<TcpConfig>,
+        make: impl FnOnce(Instant, Arc<TcpConfig>, &Environment) -> Connection,
+    ) -> ConnectionId {
         let tcp = tcp.map_or_else(|| Arc::clone(&self.config.tcp), Arc::new);
         let time_wait = tcp.time_wait;
-        let connection = Connection::active(now, tuple, tcp, &self.environment(now, &tuple));
+        let connection = make(now, tcp, &self.environment(now, &tuple));
         let id = self.add_connection(connection, tuple, time_wait, Owner::Application);
         self.counters.opened_actively += 1;
         self.touch(id.index);
         self.check_invariants();
-        Ok(id)
+        id
     }
 
     /// Starts to listen (RFC 9293 §3.10.1, passive). Port 0 asks for a free one.
@@ -224,8 +249,16 @@ impl Endpoint {
     /// The address is not ours or in use, or there are too many listeners.
     pub fn listen(&mut self, now: Instant, options: ListenOptions) -> Result<ListenerId, ListenError> {
         self.advance(now);
-        let ListenOptions { mut addr, backlog, syn_backlog, decisions_max, deferred, reuse_port, tcp } =
-            options;
+        let ListenOptions {
+            mut addr,
+            backlog,
+            syn_backlog,
+            decisions_max,
+            deferred,
+            reuse_port,
+            fast_open_max,
+            tcp,
+        } = options;
         if let Some(addr) = addr.addr.filter(|&addr| !self.addresses.is_own(addr)) {
             return Err(ListenError::NotLocal(addr));
         }
@@ -244,6 +277,8 @@ impl Endpoint {
             decisions_max,
             deferred,
             reuse_port,
+            fast_open_max,
+            fast_open_pending: Vec::new(),
             accept_queue: VecDeque::new(),
             half_open: 0,
             undecided: 0,

@@ -59,7 +59,7 @@ impl Endpoint {
     fn take_syn(&mut self, now: Instant, id: ListenerId, arrival: &Arrival<'_>, old_snd_nxt: Option<SeqNum>) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let tuple = arrival.tuple;
-        let peer = PeerSyn::new(arrival.segment, arrival.codepoint, &listener.tcp);
+        let mut peer = PeerSyn::new(arrival.segment, arrival.codepoint, &listener.tcp);
         let room = listener.has_room_for_syn()
             && self.half_open.has_room(id, tuple.remote_addr, listener.per_source_max());
         if !room && listener.deferred {
@@ -71,6 +71,10 @@ impl Endpoint {
         }
 
         let deferred = listener.deferred;
+        if !deferred && self.take_fast_open(now, id, arrival, &mut peer, old_snd_nxt) {
+            return;
+        }
+        let Some(listener) = self.listeners.get_mut(id) else { return };
         listener.half_open += 1;
         listener.undecided += usize::from(deferred);
         let window = initial_receive_window(&listener.tcp);
@@ -148,6 +152,11 @@ impl Endpoint {
         // RFC 9768 §3.2.3.2.2: a SYN,ACK that is repeated does without the option.
         fields.options.accecn =
             record.peer.ecn.agreement(0).filter(|_| repetitions == 0).and_then(option_of_syn_ack);
+        if record.peer.wants_cookie && u32::from(repetitions) < EXPERIMENT_SYNS {
+            // There is no room for both; the counters of a SYN,ACK say little.
+            fields.options.accecn = None;
+            fields.options.fast_open = Some(self.fast_open.cookie(now, &record.tuple));
+        }
         let ttl = listener.tcp.ttl;
         let label = self.flow_labels.of(&record.tuple).after(repetitions).current();
         self.reply_labelled(&record.tuple, ttl, label, fields);
@@ -157,7 +166,7 @@ impl Endpoint {
     fn handshake_of(&self, now: Instant, record: &HalfOpen) -> Option<Handshake> {
         let Phase::Answered { retransmits, .. } = record.phase else { return None };
         let ours = window_scale_for(self.listeners.get(record.listener)?.tcp.receive_buffer_max);
-        let PeerSyn { irs, timestamps, window, mss, window_scale, sack, ecn } = record.peer;
+        let PeerSyn { irs, timestamps, window, mss, window_scale, sack, ecn, wants_cookie: _ } = record.peer;
         Some(Handshake {
             irs,
             peer_mss: mss.unwrap_or_else(|| default_mss(&record.tuple)),
@@ -263,7 +272,7 @@ impl Endpoint {
 
     /// An ISS that, when a connection in TIME-WAIT gave way, lies beyond all that it sent.
     // RFC 9293 §3.6.1: the new ISN is larger than the largest sequence number of the old connection.
-    fn isn_after(&self, now: Instant, tuple: &FourTuple, old_snd_nxt: Option<SeqNum>) -> SeqNum {
+    pub(super) fn isn_after(&self, now: Instant, tuple: &FourTuple, old_snd_nxt: Option<SeqNum>) -> SeqNum {
         let iss = self.isn.iss(now, tuple);
         match old_snd_nxt {
             Some(old) if !iss.after(old) => old + ISN_STEP,

@@ -33,6 +33,12 @@ coded! {
     pub enum Extension {
         /// The peer's user timeout changed this end's (RFC 5482): to so many seconds.
         UserTimeoutAdopted = "user-timeout-adopted",
+        /// A SYN left with a cookie and so many bytes (RFC 7413).
+        FastOpenSent = "fast-open-sent",
+        /// The SYN,ACK acknowledged so many of them.
+        FastOpenAcked = "fast-open-acked",
+        /// A SYN with a good cookie brought so many bytes.
+        FastOpenTaken = "fast-open-taken",
     }
 }
 

@@ -25,7 +25,7 @@ impl UserTimeout {
     /// it.
     #[must_use]
     pub fn at_least(timeout: Duration) -> Self {
-        let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
+        let seconds = timeout.as_secs().saturating_add(u64::from(timeout.subsec_nanos() > 0));
         let most = u64::from(Self::MINUTES - 1);
         let (unit, value) = if seconds <= most {
             (0, seconds.max(1))

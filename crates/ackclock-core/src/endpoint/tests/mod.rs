@@ -2,6 +2,7 @@
 
 mod deferred;
 mod ecn;
+mod fast_open;
 mod handshake;
 mod icmp;
 mod lifecycle;
