@@ -132,6 +132,8 @@ pub struct TcpConfig {
     /// How long transmitted data may stay unacknowledged before the connection is given up (RFC 5482);
     /// `None`: R2 alone decides.
     pub user_timeout: Option<Duration>,
+    /// Finds the path's MTU without ICMP, downwards and upwards; `None` (the default): it does not.
+    pub mtu_probing: Option<MtuProbing>,
     /// Tells the peer the user timeout by an option, and takes the peer's into account; `None` (the default): neither.
     pub user_timeout_option: Option<UserTimeoutOption>,
     /// The most bytes that wait in the send buffer.
@@ -212,6 +214,7 @@ impl Default for TcpConfig {
             nodelay: false,
             keepalive: None,
             user_timeout: None,
+            mtu_probing: None,
             user_timeout_option: None,
             send_buffer_max: 4 << 20,
             receive_buffer_max: 6 << 20,
@@ -244,6 +247,23 @@ impl Default for Keepalive {
     /// RFC 9293 MUST-28: two hours; then nine probes, 75 s apart.
     fn default() -> Self {
         Self { idle: Duration::from_secs(7200), interval: Duration::from_secs(75), probes: 9 }
+    }
+}
+
+/// How a connection finds the path's MTU by itself (RFC 4821).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MtuProbing {
+    /// The size in bytes of the IP packets that are sent when full ones do not get through, before the search: 1,024 unless told
+    /// otherwise, at least 552 over IPv4 and 1,280 over IPv6.
+    pub least: u16,
+    /// How long after a search that ended below what the device carries the path is tried again: 10 minutes unless told
+    /// otherwise.
+    pub raise_after: Duration,
+}
+
+impl Default for MtuProbing {
+    fn default() -> Self {
+        Self { least: 1024, raise_after: Duration::from_secs(600) }
     }
 }
 

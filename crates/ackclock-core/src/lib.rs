@@ -24,7 +24,7 @@ mod tuple;
 
 pub use ackclock_control::{Instant, bandwidth, congestion, profile, rtt};
 pub use ackclock_wire::Experiment;
-pub use config::{EndpointConfig, Keepalive, ListenOptions, TcpConfig, UserTimeoutOption};
+pub use config::{EndpointConfig, Keepalive, ListenOptions, MtuProbing, TcpConfig, UserTimeoutOption};
 pub use connection::{Connection, State};
 pub use endpoint::{Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId};
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};

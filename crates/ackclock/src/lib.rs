@@ -72,8 +72,8 @@ mod waiters;
 
 pub use ackclock_core::{
     ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError, Instant,
-    Keepalive, Limits, ListenError, OptionError, State, TcpConfig, UserTimeoutOption, bandwidth, congestion,
-    profile, rtt, trace,
+    Keepalive, Limits, ListenError, MtuProbing, OptionError, State, TcpConfig, UserTimeoutOption, bandwidth,
+    congestion, profile, rtt, trace,
 };
 pub use ackclock_device::configure::{Cidr, CidrError};
 

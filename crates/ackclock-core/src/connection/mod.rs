@@ -17,6 +17,7 @@ mod flow_labels;
 mod header;
 mod icmp;
 mod limiter;
+mod mtu_search;
 mod open;
 mod options;
 mod quiet;
@@ -240,6 +241,8 @@ impl Connection {
             State::Closed => return self.close_with(now, None),
             // RFC 9293 MUST-13: linger for 2 MSL.
             State::TimeWait => self.start_time_wait(now),
+            // The search for the path's MTU ends with the data.
+            State::FinWait1 | State::LastAck => self.timers.close = Timers::UNSET,
             State::FinWait2 if self.orphaned => self.timers.close = now + self.tcp.fin_wait_2_max,
             _ => {}
         }

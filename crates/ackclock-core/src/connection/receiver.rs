@@ -6,6 +6,7 @@ use ackclock_control::bandwidth;
 use ackclock_wire::Experiment;
 
 use super::fast_open::FastOpening;
+use super::mtu_search::MtuSearch;
 use super::user_timeout::UserTimeouts;
 use crate::Instant;
 use crate::budget::Budget;
@@ -52,6 +53,8 @@ pub(crate) struct Extras {
     pub(crate) fast_open: Option<FastOpening>,
     /// Whether the first SYN of that handshake was answered.
     pub(crate) fast_open_clean: bool,
+    /// The search for the path's MTU, once it had a reason.
+    pub(crate) mtu_search: Option<MtuSearch>,
 }
 
 impl Receiver {

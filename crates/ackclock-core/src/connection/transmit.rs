@@ -54,10 +54,15 @@ impl Connection {
             }
             _ => {}
         }
-        if self.state.may_send_data()
-            && let Some(chosen) = self.choose_data(now, limits)
-        {
-            return Some(self.data_segment(now, chosen));
+        if self.state.may_send_data() {
+            if std::mem::take(&mut self.pending.probe)
+                && let Some(segment) = self.probe_segment(now)
+            {
+                return Some(segment);
+            }
+            if let Some(chosen) = self.choose_data(now, limits) {
+                return Some(self.data_segment(now, chosen));
+            }
         }
         if std::mem::take(&mut self.pending.keepalive) {
             // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. RFC 9293 SHLD-12: no data with it.
@@ -94,11 +99,6 @@ impl Connection {
     }
 
     pub(super) fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
-        if std::mem::take(&mut self.pending.probe)
-            && let Some(chosen) = self.choose_probe()
-        {
-            return Some(chosen);
-        }
         let offer = self.offer(limits);
         if let Some(chosen) = self.flight.next_resend(lend!(self, now), &offer) {
             return Some(chosen);
@@ -110,6 +110,15 @@ impl Connection {
             self.flight.note_nothing_to_send();
         }
         chosen
+    }
+
+    /// A probe of the peer's window, or of the path.
+    fn probe_segment(&mut self, now: Instant) -> Option<Segment> {
+        if self.wants_mtu_probe() {
+            return self.mtu_probe(now);
+        }
+        let chosen = self.choose_probe()?;
+        Some(self.data_segment(now, chosen))
     }
 
     /// What may go again at the most.

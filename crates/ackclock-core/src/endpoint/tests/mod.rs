@@ -6,6 +6,7 @@ mod fast_open;
 mod handshake;
 mod icmp;
 mod lifecycle;
+mod mtu_search;
 mod reuse;
 mod security;
 mod time_wait;
