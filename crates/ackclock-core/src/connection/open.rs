@@ -150,7 +150,6 @@ impl Connection {
         let mut connection = Self::agreed(now, tuple, tcp, env, handshake);
         let una = connection.snd.iss + 1;
         connection.flight.on_syn_acked(una);
-        connection.snd.wl2 = una;
         if let Some(rtt) = handshake.rtt {
             connection.flight.on_handshake_sample(rtt);
         }

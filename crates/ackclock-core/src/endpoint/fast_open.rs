@@ -18,6 +18,7 @@ use ackclock_wire::{FastOpenCookie, SeqNum};
 use super::Endpoint;
 use super::input::Arrival;
 use super::keys::{Key, KeyedState, Purpose};
+use super::listener::Listener;
 use super::live::Owner;
 use super::syn_queue::PeerSyn;
 use crate::connection::{
@@ -180,7 +181,8 @@ impl Endpoint {
             self.counters.fast_open_over_bound += 1;
             return false;
         }
-        if !self.may_establish(id) {
+        let waits = self.listeners.get(id).is_some_and(Listener::has_room);
+        if !waits || self.connections.len() >= self.config.connections_max {
             return false;
         }
         let iss = self.isn_after(now, &arrival.tuple, old_snd_nxt);
