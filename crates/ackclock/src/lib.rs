@@ -56,6 +56,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(feature = "tcp-ao")]
+mod authentication;
 mod builder;
 mod choices;
 mod clock;
@@ -70,6 +72,8 @@ mod state;
 mod stream;
 mod waiters;
 
+#[cfg(feature = "tcp-ao")]
+pub use ackclock_core::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use ackclock_core::{
     ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError, Instant,
     Keepalive, Limits, ListenError, MtuProbing, OptionError, State, TcpConfig, UserTimeoutOption, bandwidth,

@@ -125,7 +125,8 @@ impl Connection {
 
     /// The option of our SYN or SYN,ACK; the first one's only.
     pub(super) fn fast_open_option(&self) -> Option<FastOpenCookie> {
-        if self.flight.timeouts_in_a_row() > 0 {
+        // Beside a signature there is no room for it.
+        if self.flight.timeouts_in_a_row() > 0 || self.option_reserve() > 0 {
             return None;
         }
         match self.opening()? {
@@ -138,7 +139,7 @@ impl Connection {
     pub(super) fn data_of_syn(&mut self, now: Instant, options: &TcpOptions) -> usize {
         let ip_and_tcp = usize::from(self.template.transport_offset()) + 20;
         let fits = (self.snd.pmtu as usize).saturating_sub(ip_and_tcp);
-        let queued = self.snd.queued();
+        let (queued, reserve) = (self.snd.queued(), self.option_reserve() as usize);
         let on_first = self.state == State::SynSent && self.flight.timeouts_in_a_row() == 0;
         let Some(FastOpening::Client { offer, sent, .. }) = self.opening_mut().filter(|_| on_first) else {
             return 0;
@@ -146,7 +147,7 @@ impl Connection {
         if offer.cookie.is_request() {
             return 0;
         }
-        let most = fits.min(usize::from(offer.mss)).saturating_sub(options_len(options));
+        let most = fits.min(usize::from(offer.mss)).saturating_sub(options_len(options) + reserve);
         let len = queued.min(most);
         *sent = u32::try_from(len).unwrap_or(u32::MAX);
         self.counts.bytes_sent += len as u64;

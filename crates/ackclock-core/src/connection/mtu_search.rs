@@ -159,7 +159,7 @@ impl Connection {
         let mut search = self.search().filter(MtuSearch::is_due)?;
         let options = self.data_options(now);
         let headers = u32::from(self.template.transport_offset()) + 20;
-        let options_len = u32::try_from(options_len(&options)).unwrap_or(u32::MAX);
+        let options_len = u32::try_from(options_len(&options)).unwrap_or(u32::MAX) + self.option_reserve();
         let payload = search.size.checked_sub(headers)?.checked_sub(options_len)?;
         let smss = u64::from(self.smss());
         let start = self.flight.nxt();

@@ -32,6 +32,9 @@ pub(crate) struct Environment {
     pub(crate) mtu: usize,
     pub(crate) budget: Budget,
     pub(crate) timer_granularity: Duration,
+    /// Segments are signed: TCP-AO takes 16 bytes of their options.
+    #[cfg(feature = "tcp-ao")]
+    pub(crate) authenticated: bool,
 }
 
 /// What a passive handshake settled; all of it fits into a half-open record or a SYN cookie.
@@ -97,17 +100,20 @@ impl Connection {
         let trace = Trace::new(tcp.trace, iss);
         let granularity_ns = u32::try_from(nanos(env.timer_granularity)).unwrap_or(u32::MAX);
         let flight = Flight::new(now, iss, u32::from(default_mss(&tuple)), granularity_ns, &tcp);
+        let rcv = Receiver::new(
+            Position::initial(irs),
+            &env.budget,
+            tcp.receive_buffer_initial,
+            tcp.receive_buffer_max,
+        );
+        #[cfg(feature = "tcp-ao")]
+        let rcv = rcv.signed(env.authenticated);
         Self {
             tuple,
             state: State::Closed,
             established: false,
             snd: Sender::new(iss, &env.budget, tcp.send_buffer_max, mtu),
-            rcv: Receiver::new(
-                Position::initial(irs),
-                &env.budget,
-                tcp.receive_buffer_initial,
-                tcp.receive_buffer_max,
-            ),
+            rcv,
             timestamps: None,
             sack: false,
             template: LabelledTemplate::new(&tuple, &tcp, env.flow_labels),
@@ -200,7 +206,10 @@ impl Connection {
             .then(|| window_scale_for(self.tcp.receive_buffer_max)),
             sack_permitted: if answering { self.sack } else { self.tcp.sack },
             timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
-            experiment: self.tcp.experiment.filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS),
+            experiment: self
+                .tcp
+                .experiment
+                .filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS && self.option_reserve() == 0),
             fast_open: self.fast_open_option(),
             user_timeout: self
                 .told_user_timeout()

@@ -55,6 +55,9 @@ pub(crate) struct Extras {
     pub(crate) fast_open_clean: bool,
     /// The search for the path's MTU, once it had a reason.
     pub(crate) mtu_search: Option<MtuSearch>,
+    /// Segments are signed.
+    #[cfg(feature = "tcp-ao")]
+    pub(crate) authenticated: bool,
 }
 
 impl Receiver {
@@ -78,6 +81,15 @@ impl Receiver {
             tuning_started: Instant::ZERO,
             tuning_taken: 0,
         }
+    }
+
+    /// Whether all segments are signed.
+    #[cfg(feature = "tcp-ao")]
+    pub(crate) fn signed(mut self, signed: bool) -> Self {
+        if signed {
+            self.extras.get_or_insert_default().authenticated = true;
+        }
+        self
     }
 
     /// IRS became known: the sequence space begins there.

@@ -207,7 +207,7 @@ impl Connection {
     fn burst_max(&self, limits: Limits) -> u64 {
         let smss = u64::from(self.smss());
         let gso_max = if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 };
-        if gso_max <= self.snd.pmtu as usize || self.sends_lone_segment() {
+        if gso_max <= self.snd.pmtu as usize || self.sends_lone_segment() || self.option_reserve() > 0 {
             return smss;
         }
         let header = u64::from(self.template.transport_offset()) + 60;

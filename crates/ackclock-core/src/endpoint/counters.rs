@@ -85,6 +85,13 @@ pub struct Counters {
     /// Acknowledgements sent for half-open and TIME-WAIT records.
     pub challenges_sent: u64,
 
+    /// Dropped: a segment of a peer with keys that is not signed with one of them (TCP-AO).
+    #[cfg(feature = "tcp-ao")]
+    pub dropped_unauthenticated: u64,
+    /// Segments to peers with keys that left without a signature, for which this end lacks what it takes (TCP-AO).
+    #[cfg(feature = "tcp-ao")]
+    pub sent_unauthenticated: u64,
+
     /// Connections reset after their release, because there were too many such.
     pub orphans_reset: u64,
     /// TIME-WAIT records that expired.

@@ -54,6 +54,10 @@ impl Endpoint {
             remote_addr: ip.src,
             remote_port: segment.src_port,
         };
+        #[cfg(feature = "tcp-ao")]
+        if self.authentication.is_some() && !self.is_authentic(&tuple, bytes, &segment) {
+            return;
+        }
         let arrival = Arrival { tuple, segment: &segment, meta, codepoint: ip.ecn() };
         match self.find(&tuple) {
             Some(Target::Connection(index)) => self.for_connection(now, index, &arrival),

@@ -3,7 +3,8 @@
 //! The code map: a packet arrives in [`input`] and is looked up in [`demux`]; ICMP errors go through [`icmp`]. What is
 //! not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
 //! and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT ([`time_wait`]), or for nobody ([`reply`]).
-//! Fast Open is in [`fast_open`]. Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
+//! Fast Open is in [`fast_open`]. With the feature `tcp-ao`, `authentication` signs and verifies.
+//! Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
 //! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. Here are the calls of the
 //! application.
 //!
@@ -26,6 +27,8 @@
 //! | listeners | `listeners_max`, and 64 that share an address | `listen` fails |
 //! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
 
+#[cfg(feature = "tcp-ao")]
+mod authentication;
 mod compact;
 mod cookies;
 mod counters;
@@ -136,6 +139,11 @@ pub struct Endpoint {
     flow_labels: FlowLabeller,
     ports: Ports,
     fast_open: FastOpen,
+    /// Once a peer has keys.
+    #[cfg(feature = "tcp-ao")]
+    authentication: Option<Box<authentication::Authentication>>,
+    #[cfg(feature = "tcp-ao")]
+    tables: KeyedState,
     /// The secret in it is wiped once the keys are derived.
     config: EndpointConfig,
 }
@@ -164,6 +172,10 @@ impl Endpoint {
                 config.listeners_max,
             ),
             fast_open: FastOpen::new(&secret, tables.clone()),
+            #[cfg(feature = "tcp-ao")]
+            authentication: None,
+            #[cfg(feature = "tcp-ao")]
+            tables: tables.clone(),
             half_open: SynQueue::new(now, tables),
             time_wait: TimeWaitTable::new(config.time_wait_max),
             cookies: Cookies::new(&secret),
@@ -395,7 +407,15 @@ impl Endpoint {
     /// Counts of what happened.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        Counters { trace_records_dropped: self.trace_records_dropped(), ..self.counters }
+        #[cfg(feature = "tcp-ao")]
+        let sent_unauthenticated =
+            self.authentication.as_ref().map_or(0, |authentication| authentication.unsigned());
+        Counters {
+            trace_records_dropped: self.trace_records_dropped(),
+            #[cfg(feature = "tcp-ao")]
+            sent_unauthenticated,
+            ..self.counters
+        }
     }
 
     /// The ids of all connections that exist, those in accept queues and those released included. TIME-WAIT
@@ -454,6 +474,8 @@ impl Endpoint {
             mtu: self.config.mtu,
             budget: self.budget.clone(),
             timer_granularity: self.config.timer_granularity,
+            #[cfg(feature = "tcp-ao")]
+            authenticated: self.has_keys(tuple.remote_addr),
         }
     }
 

@@ -39,6 +39,8 @@ impl Endpoint {
         if let Some(reply) = self.replies.pop() {
             self.counters.packets_sent += 1;
             let len = write_control(&mut self.header, &reply);
+            #[cfg(feature = "tcp-ao")]
+            let len = self.sign_reply(&reply, len);
             return Some(TxPacket {
                 header: self.header.get(..len)?,
                 transport_offset: if reply.src.is_ipv4() { 20 } else { 40 },
@@ -51,6 +53,11 @@ impl Endpoint {
         let (index, outgoing) = self.next_outgoing(now, limits)?;
         self.counters.packets_sent += 1;
         let connection = &self.connections.at(index)?.connection;
+        #[cfg(feature = "tcp-ao")]
+        let outgoing = match &mut self.authentication {
+            Some(authentication) => authentication.sign_outgoing(&mut self.header, connection, outgoing),
+            None => outgoing,
+        };
         Some(TxPacket {
             header: self.header.get(..outgoing.header_len)?,
             transport_offset: outgoing.transport_offset,

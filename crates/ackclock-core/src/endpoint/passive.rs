@@ -157,6 +157,12 @@ impl Endpoint {
             fields.options.accecn = None;
             fields.options.fast_open = Some(self.fast_open.cookie(now, &record.tuple));
         }
+        #[cfg(feature = "tcp-ao")]
+        if self.has_keys(record.tuple.remote_addr) {
+            // Beside a signature there is no room for them.
+            (fields.options.accecn, fields.options.fast_open) = (None, None);
+            fields.options.experiment = None;
+        }
         let ttl = listener.tcp.ttl;
         let label = self.flow_labels.of(&record.tuple).after(repetitions).current();
         self.reply_labelled(&record.tuple, ttl, label, fields);

@@ -1,5 +1,7 @@
 //! Endpoints in virtual time: one before a script of segments ([`Host`]), or two joined by a path ([`Pair`]).
 
+#[cfg(feature = "tcp-ao")]
+mod authentication;
 mod deferred;
 mod ecn;
 mod fast_open;
