@@ -17,7 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "ackclock-wire": {"uses": set(), "others": {"etherparse", "thiserror"}},
     "ackclock-control": {"uses": set(), "others": {"thiserror"}},
-    "ackclock-core": {"uses": {"control", "wire"}, "others": {"siphasher", "slab", "thiserror"}},
+    "ackclock-core": {
+        "uses": {"control", "wire"},
+        "others": {"siphasher", "slab", "thiserror"},
+        "asked for": {"aes", "cmac", "hmac", "sha1"},
+    },
     "ackclock-link": {"uses": {"control", "wire"}, "others": {"etherparse", "thiserror"}},
     "ackclock-device": {"uses": {"link", "wire"}},
     "ackclock-sim": {

@@ -44,7 +44,7 @@ def main() -> int:
         for name, section, meaning in rows
         if name not in exceptions and what_is_missing(name, code, tests)
     ]
-    table = render(rows, exceptions, code, tests) + render_deviations(exceptions, departures)
+    table = render(rows, exceptions, code, tests) + render_deviations(exceptions, departures) + render_others()
     if "--check" not in sys.argv[1:]:
         TABLE.write_text(table)
         report(rows, exceptions, problems)
@@ -142,6 +142,16 @@ def render_deviations(exceptions, departures) -> str:
         places = "<br>".join(f"[{short(file)}](../{file})" for file in sorted(departures[section]))
         reason = exceptions.get(section, {}).get("reason", "").strip().replace("\n", " ")
         out.append(f"| {section[1:]} | {reason} | {places} |")
+    return "\n".join(out) + "\n"
+
+
+def render_others() -> str:
+    """The RFCs beside this one that are off unless asked for: docs/rfc9293-others.tsv."""
+    out = ["", "## Other RFCs, off unless asked for", "", "| RFC | What | Asked for by | Code |", "|---|---|---|---|"]
+    for line in (ROOT / "docs/rfc9293-others.tsv").read_text().splitlines():
+        number, what, files, asked = line.split("\t")
+        places = "<br>".join(f"[{short(file)}](../{file})" for file in files.split())
+        out.append(f"| {number} | {what} | {asked} | {places} |")
     return "\n".join(out) + "\n"
 
 

@@ -148,6 +148,10 @@ pub struct TcpConfig {
     /// How long transmitted data may stay unacknowledged before the connection is given up (RFC 5482);
     /// `None`: R2 alone decides.
     pub user_timeout: Option<Duration>,
+    /// Finds the path's MTU without ICMP, downwards and upwards; `None` (the default): it does not.
+    pub mtu_probing: Option<MtuProbing>,
+    /// Tells the peer the user timeout by an option, and takes the peer's into account; `None` (the default): neither.
+    pub user_timeout_option: Option<UserTimeoutOption>,
     /// The most bytes that wait in the send buffer.
     pub send_buffer_max: usize,
     /// The most bytes that wait in the receive buffer; the window is tuned up to it.
@@ -226,6 +230,8 @@ impl Default for TcpConfig {
             nodelay: false,
             keepalive: None,
             user_timeout: None,
+            mtu_probing: None,
+            user_timeout_option: None,
             send_buffer_max: 4 << 20,
             receive_buffer_max: 6 << 20,
             receive_buffer_initial: 64 << 10,
@@ -260,6 +266,43 @@ impl Default for Keepalive {
     }
 }
 
+/// How a connection finds the path's MTU by itself (RFC 4821).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MtuProbing {
+    /// The size in bytes of the IP packets that are sent when full ones do not get through, before the search: 1,024 unless told
+    /// otherwise, at least 552 over IPv4 and 1,280 over IPv6.
+    pub least: u16,
+    /// How long after a search that ended below what the device carries the path is tried again: 10 minutes unless told
+    /// otherwise.
+    pub raise_after: Duration,
+}
+
+impl Default for MtuProbing {
+    fn default() -> Self {
+        Self { least: 1024, raise_after: Duration::from_secs(600) }
+    }
+}
+
+/// What the option of RFC 5482 may do to a connection. The user timeout becomes the larger of what both ends say, within
+/// `least` and `most`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserTimeoutOption {
+    /// L_LIMIT: the peer cannot bring the timeout below this. 100 s unless told otherwise (RFC 9293 SHLD-11).
+    pub least: Duration,
+    /// U_LIMIT: nor above this, which is how long a peer may have this end keep a dead connection. An hour unless told
+    /// otherwise.
+    pub most: Duration,
+    /// CHANGEABLE: whether the peer's value counts. It does not any more once the application has set the timeout of the
+    /// open connection itself.
+    pub changeable: bool,
+}
+
+impl Default for UserTimeoutOption {
+    fn default() -> Self {
+        Self { least: Duration::from_secs(100), most: Duration::from_secs(3600), changeable: true }
+    }
+}
+
 /// Settings of one listener.
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
@@ -274,6 +317,13 @@ pub struct ListenOptions {
     pub decisions_max: usize,
     /// Whether each SYN waits for [`crate::Endpoint::decide`] before it is answered.
     pub deferred: bool,
+    /// Whether other listeners that say so, too, may listen on the same address and port, up to 64 of them. Each has queues of
+    /// its own; which one a SYN is for is decided by a keyed hash of both ends' addresses and ports.
+    pub reuse_port: bool,
+    /// Fast Open (RFC 7413): the most connections opened by a SYN with a cookie whose handshake is not over; 0 (the default): no
+    /// Fast Open. The application may see the data of such a SYN twice, on two connections, when it is duplicated on its way.
+    /// Without effect with `deferred`.
+    pub fast_open_max: usize,
     /// Settings of the connections it accepts; `None`: the endpoint's.
     pub tcp: Option<TcpConfig>,
 }
@@ -282,6 +332,15 @@ impl ListenOptions {
     /// The defaults for this address.
     #[must_use]
     pub fn new(addr: ListenAddr) -> Self {
-        Self { addr, backlog: 1024, syn_backlog: 1024, decisions_max: 1024, deferred: false, tcp: None }
+        Self {
+            addr,
+            backlog: 1024,
+            syn_backlog: 1024,
+            decisions_max: 1024,
+            deferred: false,
+            reuse_port: false,
+            fast_open_max: 0,
+            tcp: None,
+        }
     }
 }

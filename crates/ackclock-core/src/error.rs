@@ -96,6 +96,11 @@ pub enum ListenError {
     /// The table of listeners is full.
     #[error("too many listeners: the limit is {0}")]
     TooManyListeners(usize),
+    /// As many listeners share the address as may.
+    #[error(
+        "too many listeners share this address and port: the limit is {0}; close one, or listen elsewhere"
+    )]
+    TooManyOnAddress(usize),
 }
 
 /// Why nothing could be read.

@@ -9,6 +9,8 @@
 // Tests index and cast freely: there a panic is the verdict.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing))]
 
+#[cfg(feature = "tcp-ao")]
+mod authentication;
 mod budget;
 mod buffer;
 pub mod config;
@@ -26,7 +28,9 @@ mod udp;
 
 pub use ackclock_control::{Instant, bandwidth, congestion, profile, rtt};
 pub use ackclock_wire::{Codepoint, Experiment};
-pub use config::{EndpointConfig, Keepalive, ListenOptions, TcpConfig};
+#[cfg(feature = "tcp-ao")]
+pub use authentication::{Algorithm, KeyChain, KeyChainError, MasterKey};
+pub use config::{EndpointConfig, Keepalive, ListenOptions, MtuProbing, TcpConfig, UserTimeoutOption};
 pub use connection::{Connection, State};
 pub use endpoint::{
     Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId, LocalAddress, OtherError,

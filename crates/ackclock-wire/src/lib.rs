@@ -40,7 +40,7 @@ pub use icmp::{
     parse_udp_error6,
 };
 pub use ip::{IpError, IpPacket, IpPayload};
-pub use options::{Experiment, SackBlocks, TcpOptions, options_len};
+pub use options::{Experiment, FastOpenCookie, SackBlocks, TcpOptions, UserTimeout, options_len};
 pub use packet::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 pub use seq::SeqNum;
 pub use tcp::{Flags, Segment, TcpError};

@@ -1,9 +1,13 @@
-//! TCP options: parsed and written (RFC 9293 §3.1 and §3.2, RFC 7323, RFC 2018, RFC 9768, RFC 6994).
+//! TCP options: parsed and written (RFC 9293 §3.1 and §3.2, RFC 7323, RFC 2018, RFC 9768, RFC 6994, RFC 5482, RFC 7413).
 //!
 //! The first option of a kind counts, later ones are skipped. An option of a known kind whose length is not
 //! that kind's is skipped like an unknown one. A length that cannot be (below 2, or beyond the header) makes
 //! the whole segment illegal: nothing behind it can be trusted to be what it seems.
 
+mod rare;
+
+use self::rare::{FAST_OPEN, USER_TIMEOUT};
+pub use self::rare::{FastOpenCookie, UserTimeout};
 use crate::bytes::put;
 use crate::ecn::{AccEcn, KIND_ECT0_FIRST, KIND_ECT1_FIRST};
 use crate::{SeqNum, TcpError};
@@ -25,6 +29,10 @@ pub struct TcpOptions {
     pub accecn: Option<AccEcn>,
     /// An experimental option of the application's.
     pub experiment: Option<Experiment>,
+    /// The sender's user timeout.
+    pub user_timeout: Option<UserTimeout>,
+    /// A Fast Open cookie, or the request for one.
+    pub fast_open: Option<FastOpenCookie>,
 }
 
 /// An experimental option with a 32-bit experiment identifier and eight bytes (RFC 6994). A peer that does not know
@@ -104,6 +112,10 @@ impl TcpOptions {
                 let id = u32::from_be_bytes([i0, i1, i2, i3]);
                 self.experiment = value.try_into().ok().map(|value| Experiment { id, value });
             }
+            (USER_TIMEOUT, &[a, b]) => {
+                self.user_timeout = self.user_timeout.or(Some(UserTimeout::parse([a, b])));
+            }
+            (FAST_OPEN, cookie) => self.fast_open = self.fast_open.or(FastOpenCookie::new(cookie)),
             // RFC 9293 MUST-6: options that are not understood are ignored; they have a length.
             _ => {}
         }
@@ -117,7 +129,8 @@ impl TcpOptions {
             && !self.sack_permitted
             && self.sack.is_empty()
             && self.accecn.is_none()
-            && self.experiment.is_none()
+            // One test for all that few connections use.
+            && (self.experiment.is_none() & self.user_timeout.is_none() & self.fast_open.is_none())
     }
 
     /// Writes the options over zeroes and returns their length.
@@ -150,7 +163,7 @@ impl TcpOptions {
         if let Some(accecn) = self.accecn {
             at += accecn.write(out, at);
         }
-        at += self.write_experiment(out, at);
+        at += self.write_rare(out, at);
         at + self.sack.write(out, at)
     }
 }
@@ -233,8 +246,8 @@ impl SackBlocks {
     }
 }
 
-/// The length of the options as they are written, a multiple of 4; an experiment and SACK blocks for which there is no
-/// room do not count.
+/// The length of the options as they are written, a multiple of 4; rare ones and SACK blocks for which there is no room do
+/// not count.
 #[must_use]
 #[inline]
 pub fn options_len(options: &TcpOptions) -> usize {
@@ -250,7 +263,7 @@ pub fn options_len(options: &TcpOptions) -> usize {
         + if options.window_scale.is_some() { 4 } else { 0 };
     // Without SACK blocks the others take 20 bytes at most, so this one always fits.
     let fixed = fixed + options.accecn.map_or(0, |accecn| accecn.written_len());
-    let fixed = fixed + options.experiment_len(fixed);
+    let fixed = fixed + options.rare_len(fixed);
     match options.sack.fitting(fixed) {
         0 => fixed,
         count => fixed + 4 + 8 * count,

@@ -33,7 +33,7 @@ pub struct Segment<'a> {
 
 /// The control bits of a segment (RFC 9293 §3.1, RFC 3168), as they stand in byte 13 of the header; AE of
 /// RFC 9768 is bit 8.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Flags(u16);
 
 /// Why bytes are not a TCP segment.
@@ -82,6 +82,8 @@ impl<'a> Segment<'a> {
         let flags = Flags::from_bits(u16::from_be_bytes([*offset, *control]));
         // RFC 9293 MUST-5: options are accepted in any segment.
         let mut options = TcpOptions::parse(tcp.options())?;
+        // Without a branch: hardly any segment has one.
+        let flags = Flags(flags.0 | u16::from(options.user_timeout.is_some()) << Flags::RARE.0.ilog2());
         if !flags.contains(Flags::SYN) {
             // RFC 9293 MUST-65: MSS belongs to SYN segments alone; so do the other two (RFC 7323 §2.2, RFC
             // 2018 §2).
@@ -144,6 +146,10 @@ impl Flags {
     /// Accurate ECN (RFC 9768), the low bit of byte 12.
     pub const AE: Self = Self(0x100);
 
+    /// Not on the wire: the segment has an option that concerns an open connection and that hardly any segment has
+    /// ([`TcpOptions::user_timeout`]). Who looks for SYN finds it by the same test. It is never written.
+    pub const RARE: Self = Self(0x8000);
+
     /// The three bits that make the ACE field (RFC 9768 §3.2.2).
     pub const ACE: Self = Self(0x1c0);
 
@@ -168,7 +174,7 @@ impl Flags {
     /// The nine bits.
     #[must_use]
     pub const fn bits(self) -> u16 {
-        self.0
+        self.0 & 0x1ff
     }
 
     /// Whether all bits of `other` are set.
@@ -195,6 +201,21 @@ impl Flags {
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
+    }
+}
+
+// What is not on the wire makes no difference between two.
+impl PartialEq for Flags {
+    fn eq(&self, other: &Self) -> bool {
+        self.bits() == other.bits()
+    }
+}
+
+impl Eq for Flags {}
+
+impl std::hash::Hash for Flags {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.bits().hash(state);
     }
 }
 

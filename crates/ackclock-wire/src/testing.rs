@@ -1,12 +1,13 @@
 //! Strategies and packets that several test modules share.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use crate::{
-    AccEcn, AccEcnOrder, Codepoint, Experiment, Fields, Flags, HEADER_MAX, HeaderTemplate, SackBlocks,
-    SeqNum, TcpOptions, TxChecksum,
+    AccEcn, AccEcnOrder, Codepoint, Experiment, FastOpenCookie, Fields, Flags, HEADER_MAX, HeaderTemplate,
+    SackBlocks, SeqNum, TcpOptions, TxChecksum, UserTimeout,
 };
 
 /// Two sockets of the same family.
@@ -28,16 +29,25 @@ pub(crate) fn options() -> impl Strategy<Value = TcpOptions> {
         sack,
         accecn(),
         any::<Option<(u32, [u8; 8])>>(),
+        any::<Option<u64>>(),
+        any::<Option<([u8; 16], u8)>>(),
     )
-        .prop_map(|(mss, window_scale, sack_permitted, timestamps, sack, accecn, experiment)| TcpOptions {
-            mss,
-            window_scale,
-            sack_permitted,
-            timestamps,
-            sack,
-            accecn,
-            experiment: experiment.map(|(id, value)| Experiment { id, value }),
-        });
+        .prop_map(
+            |(mss, window_scale, sack_permitted, timestamps, sack, accecn, experiment, timeout, cookie)| {
+                TcpOptions {
+                    mss,
+                    window_scale,
+                    sack_permitted,
+                    timestamps,
+                    sack,
+                    accecn,
+                    experiment: experiment.map(|(id, value)| Experiment { id, value }),
+                    user_timeout: timeout.map(|seconds| UserTimeout::at_least(Duration::from_secs(seconds))),
+                    fast_open: cookie
+                        .and_then(|(bytes, len)| FastOpenCookie::new(&bytes[..usize::from(len % 17)])),
+                }
+            },
+        );
     let fast =
         any::<Option<(u32, u32)>>().prop_map(|timestamps| TcpOptions { timestamps, ..Default::default() });
     prop_oneof![any_options, fast]

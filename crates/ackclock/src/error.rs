@@ -75,7 +75,7 @@ pub(crate) fn listen(error: ListenError) -> io::Error {
     let kind = match error {
         ListenError::AddressInUse => ErrorKind::AddrInUse,
         ListenError::NotLocal(_) => ErrorKind::AddrNotAvailable,
-        ListenError::TooManyListeners(_) => ErrorKind::QuotaExceeded,
+        ListenError::TooManyListeners(_) | ListenError::TooManyOnAddress(_) => ErrorKind::QuotaExceeded,
         _ => ErrorKind::Other,
     };
     io::Error::new(kind, error)

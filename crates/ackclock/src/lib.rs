@@ -40,7 +40,7 @@
 //! the decision deferred ([`DeferredListener`]).
 //!
 //! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`, `AsRawFd` and
-//! its relatives, `try_io` and `async_io` (their closures do system calls), `quickack`, `reuseport`, `device`,
+//! its relatives, `try_io` and `async_io` (their closures do system calls), `quickack`, `device`,
 //! `bind_device`. `TcpListener::ttl` is [`ListenerBuilder::tcp`]'s. Constructors take a [`Stack`]; addresses are
 //! `SocketAddr`, since resolving names is not a stack's work.
 //!
@@ -62,6 +62,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(feature = "tcp-ao")]
+mod authentication;
 mod builder;
 mod choices;
 mod clock;
@@ -80,10 +82,13 @@ mod udp;
 mod waiters;
 mod warnings;
 
+#[cfg(feature = "tcp-ao")]
+pub use ackclock_core::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use ackclock_core::{
     Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError,
-    Instant, Keepalive, Limits, ListenError, OptionError, OtherError, OtherPacket, ReassemblyConfig, State,
-    TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, bandwidth, congestion, profile, rtt, trace,
+    Instant, Keepalive, Limits, ListenError, MtuProbing, OptionError, OtherError, OtherPacket,
+    ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, UserTimeoutOption,
+    bandwidth, congestion, profile, rtt, trace,
 };
 pub use ackclock_device::configure::{Cidr, CidrError};
 pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};

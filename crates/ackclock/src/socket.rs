@@ -8,7 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ackclock_core::{Experiment, Keepalive, TcpConfig};
+use ackclock_core::{Experiment, Keepalive, TcpConfig, UserTimeoutOption};
+
+use tokio::io::AsyncWriteExt;
 
 use crate::choices::Choices;
 use crate::shared::Handle;
@@ -44,6 +46,7 @@ struct Settings {
     tcp: TcpConfig,
     linger: Option<Duration>,
     reuseaddr: bool,
+    reuseport: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +57,8 @@ enum Family {
 
 impl TcpSocket {
     pub(crate) fn new(shared: Handle, tcp: TcpConfig) -> Self {
-        let settings = Settings { family: None, local: None, tcp, linger: None, reuseaddr: true };
+        let settings =
+            Settings { family: None, local: None, tcp, linger: None, reuseaddr: true, reuseport: false };
         Self { shared, settings: Mutex::new(settings) }
     }
 
@@ -113,6 +117,52 @@ impl TcpSocket {
         stream.connected().await
     }
 
+    /// Opens a connection and writes `data`, which goes with the SYN if the server has given this stack a cookie before (TCP
+    /// Fast Open, RFC 7413); otherwise, and where such SYNs get lost, it follows the handshake, and the SYN asks for a cookie.
+    /// Returns when the handshake is over and all of `data` is in the send buffer.
+    ///
+    /// The server may see data of a SYN twice, on two connections, when the SYN is duplicated on its way: it must not matter.
+    ///
+    /// ```
+    /// # use ackclock::Stack;
+    /// # use ackclock_device::memory;
+    /// # use tokio::io::AsyncReadExt;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let stack = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+    /// # let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+    /// let listener = server.listener().addr("10.0.0.2:80".parse()?).fast_open(16).bind()?;
+    /// for _ in 0..2 {
+    ///     let client = stack.socket().connect_with_data("10.0.0.2:80".parse()?, b"request");
+    ///     let (stream, accepted) = tokio::join!(client, listener.accept());
+    ///     let mut request = [0; 7];
+    ///     accepted?.0.read_exact(&mut request).await?;
+    ///     assert_eq!((&request, stream?.peer_addr()?.port()), (b"request", 80));
+    /// }
+    /// assert_eq!(server.counters().fast_open_accepted, 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Not cancel-safe: dropping the future gives up the attempt, and the socket with it.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with_data(self, addr: SocketAddr, data: &[u8]) -> io::Result<TcpStream> {
+        let (shared, settings) = self.into_parts();
+        settings.check_family(addr)?;
+        let local = settings.local.map_or((None, 0), |local| (specified(local.ip()), local.port()));
+        let (stream, taken) = open_with_data(&shared, addr, local, settings.tcp, data)?;
+        if settings.linger.is_some() {
+            stream.set_linger(settings.linger)?;
+        }
+        let mut stream = stream.connected().await?;
+        if let Some(rest) = data.get(taken..).filter(|rest| !rest.is_empty()) {
+            stream.write_all(rest).await?;
+        }
+        Ok(stream)
+    }
+
     /// Listens; at most `backlog` established connections wait to be accepted.
     ///
     /// # Errors
@@ -127,6 +177,7 @@ impl TcpSocket {
             .backlog(backlog)
             .tcp(settings.tcp)
             .linger(settings.linger)
+            .reuse_port(settings.reuseport)
             .bind()
     }
 
@@ -198,6 +249,24 @@ impl TcpSocket {
     /// None.
     pub fn set_reuseaddr(&self, reuseaddr: bool) -> io::Result<()> {
         self.settings().reuseaddr = reuseaddr;
+        Ok(())
+    }
+
+    /// What was set by [`set_reuseport`](Self::set_reuseport).
+    ///
+    /// # Errors
+    /// None.
+    pub fn reuseport(&self) -> io::Result<bool> {
+        Ok(self.settings().reuseport)
+    }
+
+    /// Whether other listeners of this stack that say so, too, may share the address and port: see
+    /// [`ListenerBuilder::reuse_port`].
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_reuseport(&self, reuseport: bool) -> io::Result<()> {
+        self.settings().reuseport = reuseport;
         Ok(())
     }
 
@@ -321,6 +390,16 @@ impl TcpSocket {
         Ok(())
     }
 
+    /// Tells the peer the user timeout by an option and takes the peer's into account within these bounds (RFC 5482); `None`
+    /// (the default): neither.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_user_timeout_option(&self, option: Option<UserTimeoutOption>) -> io::Result<()> {
+        self.settings().tcp.user_timeout_option = option;
+        Ok(())
+    }
+
     /// Takes part in an experiment (RFC 6994): its option goes on the SYN, a word to the peer's application beside the
     /// stream, which a peer that does not take part ignores. The peer reads it with [`TcpStream::peer_experiment`].
     ///
@@ -371,6 +450,24 @@ pub(crate) fn open(
         state.endpoint.connect(now, remote, local, tcp).map_err(error::connect)
     })?;
     Ok(TcpStream::new(id, shared.clone()))
+}
+
+/// The same with data, of which so much was taken.
+fn open_with_data(
+    shared: &Handle,
+    remote: SocketAddr,
+    local: (Option<IpAddr>, u16),
+    tcp: TcpConfig,
+    data: &[u8],
+) -> io::Result<(TcpStream, usize)> {
+    let (id, taken) = shared.control(|state, now| {
+        state.check_up()?;
+        state.check_tcp(Some(&tcp))?;
+        state.check_route(remote.ip())?;
+        let opened = state.endpoint.connect_with_data(now, remote, local, Some(tcp), data);
+        opened.map_err(error::connect)
+    })?;
+    Ok((TcpStream::new(id, shared.clone()), taken))
 }
 
 fn specified(addr: IpAddr) -> Option<IpAddr> {

@@ -7,6 +7,7 @@ mod clients;
 mod close;
 mod closed_window;
 mod ecn;
+mod fast_open;
 mod gone;
 mod loss;
 mod many;

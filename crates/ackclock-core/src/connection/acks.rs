@@ -166,7 +166,8 @@ impl Connection {
             ..TcpOptions::default()
         };
         if reports {
-            let room = OPTIONS_MAX.saturating_sub(options_len(&options) + 4) / 8;
+            let room =
+                OPTIONS_MAX.saturating_sub(options_len(&options) + 4 + self.option_reserve() as usize) / 8;
             options.sack = self.blocks(report, room);
         }
         options

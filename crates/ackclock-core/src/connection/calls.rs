@@ -52,6 +52,7 @@ impl Connection {
             return Err(WriteError::Connection(error));
         }
         match self.state {
+            State::SynReceived if self.serves_fast_open() && !self.snd.closed => Ok(()),
             State::SynSent | State::SynReceived | State::Listen => Err(WriteError::NotConnected),
             State::Established | State::CloseWait if !self.snd.closed => Ok(()),
             _ => Err(WriteError::Shutdown),
@@ -141,6 +142,7 @@ impl Connection {
             None => {}
         }
         match self.state {
+            State::SynReceived if self.serves_fast_open() => Err(ReadError::WouldBlock),
             State::SynSent | State::SynReceived | State::Listen => Err(ReadError::NotConnected),
             State::Closed => Ok(0),
             _ => Err(ReadError::WouldBlock),

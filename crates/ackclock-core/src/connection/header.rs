@@ -49,7 +49,8 @@ impl Connection {
         header: &mut [u8; HEADER_MAX],
         segment: &Segment,
     ) -> Outgoing {
-        let is_pure_ack = segment.payload_len == 0 && !segment.flags.intersects(Flags::SYN | Flags::RST);
+        let is_pure_ack =
+            segment.payload_len == 0 && !segment.flags.intersects(Flags::SYN | Flags::RST | Flags::RARE);
         let ack = self.ack_position(is_pure_ack);
         let fields = self.fields(now, segment, ack);
         let segment_size = u16::try_from(segment.segment_max)
@@ -62,7 +63,9 @@ impl Connection {
         } else {
             (TxChecksum::Full, ChecksumState::Complete)
         };
-        let payload = self.snd.slices(segment.start, segment.payload_len);
+        // RFC 9293 §3.4: a SYN takes the first number, text follows it.
+        let text = segment.start + u64::from(segment.flags.contains(Flags::SYN));
+        let payload = self.snd.slices(text, segment.payload_len);
         let header_len = self.template.write(header, &fields, payload, checksum);
         let segments = match segment_size {
             Some(size) => segment.payload_len.div_ceil(usize::from(size.get())) as u64,
@@ -76,7 +79,7 @@ impl Connection {
         Outgoing {
             header_len,
             transport_offset: self.template.transport_offset(),
-            start: segment.start,
+            start: text,
             payload_len: segment.payload_len,
             segment_size,
             checksum: state,
@@ -90,6 +93,14 @@ impl Connection {
         TcpOptions { timestamps, ..TcpOptions::default() }
     }
 
+    /// Options of a segment without text that is no plain acknowledgement.
+    #[cold]
+    fn rare_options(&self, now: Instant, flags: Flags) -> TcpOptions {
+        let options = self.reset_options(now, flags.contains(Flags::ACK));
+        let user_timeout = if flags.contains(Flags::RARE) { self.told_user_timeout() } else { None };
+        TcpOptions { user_timeout, ..options }
+    }
+
     /// The fields of a segment; with the flag, it acknowledges all before `ack`.
     fn fields(&mut self, now: Instant, segment: &Segment, ack: Position) -> Fields {
         let mut flags = segment.flags;
@@ -97,8 +108,8 @@ impl Connection {
         let acknowledges = flags.contains(Flags::ACK);
         let options = if syn || segment.payload_len > 0 {
             segment.options
-        } else if flags.contains(Flags::RST) {
-            self.reset_options(now, acknowledges)
+        } else if flags.intersects(Flags::RST | Flags::RARE) {
+            self.rare_options(now, flags)
         } else {
             self.ack_options(now)
         };

@@ -46,12 +46,12 @@ impl Connection {
 
     /// Path-MTU discovery (RFC 1191, RFC 8201).
     fn on_packet_too_big(&mut self, now: Instant, mtu: u32) {
-        let least = if self.tuple.remote_addr.is_ipv4() { PMTU_MIN_V4 } else { PMTU_MIN_V6 };
         // An old router tells no MTU (RFC 1191 §5): a step down the plateaus.
         let told = if mtu == 0 { plateau_below(self.snd.pmtu) } else { mtu };
-        if told >= self.snd.pmtu || told < least {
+        if told >= self.snd.pmtu || told < self.pmtu_min() {
             return;
         }
+        self.note_told_mtu(now, told);
         self.set_pmtu(now, told);
         if self.established {
             self.flight.on_too_big(lend!(self, now));
@@ -64,7 +64,12 @@ impl Connection {
         self.set_pmtu(now, u32::try_from(mtu).unwrap_or(u32::MAX));
     }
 
-    fn set_pmtu(&mut self, now: Instant, pmtu: u32) {
+    /// The smallest path MTU that there is.
+    pub(super) fn pmtu_min(&self) -> u32 {
+        if self.tuple.remote_addr.is_ipv4() { PMTU_MIN_V4 } else { PMTU_MIN_V6 }
+    }
+
+    pub(super) fn set_pmtu(&mut self, now: Instant, pmtu: u32) {
         self.snd.pmtu = pmtu;
         let smss = self.effective_mss();
         self.flight.set_smss(lend!(self, now), smss);

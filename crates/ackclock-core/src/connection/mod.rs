@@ -12,10 +12,12 @@ mod calls;
 mod choices;
 mod ecn;
 mod errors;
+mod fast_open;
 mod flow_labels;
 mod header;
 mod icmp;
 mod limiter;
+mod mtu_search;
 mod open;
 mod options;
 mod quiet;
@@ -31,6 +33,7 @@ mod timers;
 mod timestamps;
 mod tracing;
 mod transmit;
+mod user_timeout;
 
 use std::sync::Arc;
 
@@ -51,6 +54,7 @@ use crate::{ConnectionError, FourTuple, Instant, Readiness, TcpConfig};
 
 pub(crate) use self::ecn::negotiation::{Agreement, Offer};
 pub(crate) use self::ecn::option_of_syn_ack;
+pub(crate) use self::fast_open::{FastOpenOffer, FastOpenOutcome};
 pub(crate) use self::flow_labels::FlowLabels;
 pub(crate) use self::header::Outgoing;
 pub(crate) use self::open::{
@@ -58,6 +62,7 @@ pub(crate) use self::open::{
     initial_receive_window, window_scale_for,
 };
 pub use self::state::State;
+pub(crate) use self::user_timeout::told_user_timeout;
 pub(crate) use crate::sending::clock as timestamp_clock;
 
 /// What the connection lends its flight for one call.
@@ -110,6 +115,8 @@ enum Reply {
     Ack,
     /// `<SEQ=SEG.ACK><CTL=RST>`.
     Reset(SeqNum),
+    /// An acknowledgement that tells the user timeout.
+    UserTimeout,
 }
 
 /// Things to be sent, besides data and acknowledgements.
@@ -234,6 +241,8 @@ impl Connection {
             State::Closed => return self.close_with(now, None),
             // RFC 9293 MUST-13: linger for 2 MSL.
             State::TimeWait => self.start_time_wait(now),
+            // The search for the path's MTU ends with the data.
+            State::FinWait1 | State::LastAck => self.timers.close = Timers::UNSET,
             State::FinWait2 if self.orphaned => self.timers.close = now + self.tcp.fin_wait_2_max,
             _ => {}
         }

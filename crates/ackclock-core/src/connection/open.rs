@@ -32,6 +32,9 @@ pub(crate) struct Environment {
     pub(crate) mtu: usize,
     pub(crate) budget: Budget,
     pub(crate) timer_granularity: Duration,
+    /// Segments are signed: TCP-AO takes 16 bytes of their options.
+    #[cfg(feature = "tcp-ao")]
+    pub(crate) authenticated: bool,
 }
 
 /// What a passive handshake settled; all of it fits into a half-open record or a SYN cookie.
@@ -97,17 +100,20 @@ impl Connection {
         let trace = Trace::new(tcp.trace, iss);
         let granularity_ns = u32::try_from(nanos(env.timer_granularity)).unwrap_or(u32::MAX);
         let flight = Flight::new(now, iss, u32::from(default_mss(&tuple)), granularity_ns, &tcp);
+        let rcv = Receiver::new(
+            Position::initial(irs),
+            &env.budget,
+            tcp.receive_buffer_initial,
+            tcp.receive_buffer_max,
+        );
+        #[cfg(feature = "tcp-ao")]
+        let rcv = rcv.signed(env.authenticated);
         Self {
             tuple,
             state: State::Closed,
             established: false,
             snd: Sender::new(iss, &env.budget, tcp.send_buffer_max, mtu),
-            rcv: Receiver::new(
-                Position::initial(irs),
-                &env.budget,
-                tcp.receive_buffer_initial,
-                tcp.receive_buffer_max,
-            ),
+            rcv,
             timestamps: None,
             sack: false,
             template: LabelledTemplate::new(&tuple, &tcp, env.flow_labels),
@@ -147,6 +153,24 @@ impl Connection {
         env: &Environment,
         handshake: Handshake,
     ) -> Self {
+        let mut connection = Self::agreed(now, tuple, tcp, env, handshake);
+        let una = connection.snd.iss + 1;
+        connection.flight.on_syn_acked(una);
+        if let Some(rtt) = handshake.rtt {
+            connection.flight.on_handshake_sample(rtt);
+        }
+        connection.establish(now, handshake.repetitions == 0);
+        connection
+    }
+
+    /// A connection with all that a passive handshake settled, but for its end.
+    pub(super) fn agreed(
+        now: Instant,
+        tuple: FourTuple,
+        tcp: Arc<TcpConfig>,
+        env: &Environment,
+        handshake: Handshake,
+    ) -> Self {
         let mut connection = Self::new(now, tuple, tcp, env, handshake.irs);
         connection.set_peer_mss(Some(handshake.peer_mss));
         connection.sack = handshake.sack;
@@ -164,12 +188,6 @@ impl Connection {
         }
         connection.rcv.offer_unscaled();
         connection.set_window_of_syn(handshake.peer_window);
-        let una = connection.snd.iss + 1;
-        connection.flight.on_syn_acked(una);
-        if let Some(rtt) = handshake.rtt {
-            connection.flight.on_handshake_sample(rtt);
-        }
-        connection.establish(now, handshake.repetitions == 0);
         connection
     }
 
@@ -188,7 +206,14 @@ impl Connection {
             .then(|| window_scale_for(self.tcp.receive_buffer_max)),
             sack_permitted: if answering { self.sack } else { self.tcp.sack },
             timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
-            experiment: self.tcp.experiment.filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS),
+            experiment: self
+                .tcp
+                .experiment
+                .filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS && self.option_reserve() == 0),
+            fast_open: self.fast_open_option(),
+            user_timeout: self
+                .told_user_timeout()
+                .filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS),
             ..TcpOptions::default()
         }
     }
@@ -204,6 +229,7 @@ impl Connection {
     pub(super) fn take_syn_options(&mut self, now: Instant, options: &TcpOptions) {
         self.set_peer_mss(options.mss);
         self.note_experiment(self.tcp.shared_experiment(options));
+        self.hear_user_timeout(now, options.user_timeout);
         match options.window_scale.filter(|_| self.tcp.window_scaling) {
             Some(shift) => {
                 // RFC 7323 §2.3: a larger count is taken as 14.
@@ -241,13 +267,17 @@ impl Connection {
     /// ESTABLISHED is reached: the controller starts. `clean`: no SYN of ours was lost.
     pub(super) fn establish(&mut self, now: Instant, clean: bool) {
         let smss = self.effective_mss();
-        self.flight.establish(lend!(self, now), self.sack, smss, clean);
+        // What a server has sent behind its SYN,ACK is in flight already.
+        if !self.flight.has_data() {
+            self.flight.establish(lend!(self, now), self.sack, smss, clean);
+        }
         self.give_up = GiveUp { heard_at: now, ..GiveUp::default() };
         self.timers.persist = Timers::UNSET;
         self.arm_keepalive(now);
         self.established = true;
         self.enter(now, State::Established);
         self.readiness.connected = true;
+        self.tell_user_timeout();
         self.readiness.writable = true;
     }
 }

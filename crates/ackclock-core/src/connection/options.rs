@@ -75,6 +75,7 @@ impl Connection {
             return Err(OptionError::OutOfRange { option: "user timeout", range: "a duration above zero" });
         }
         self.own_tcp().user_timeout = timeout;
+        self.fix_user_timeout(timeout);
         self.restart_send_timer(now);
         Ok(())
     }

@@ -5,6 +5,9 @@ use std::time::Duration;
 use ackclock_control::bandwidth;
 use ackclock_wire::Experiment;
 
+use super::fast_open::FastOpening;
+use super::mtu_search::MtuSearch;
+use super::user_timeout::UserTimeouts;
 use crate::Instant;
 use crate::budget::Budget;
 use crate::buffer::ReceiveBuffer;
@@ -44,6 +47,17 @@ pub(crate) struct Extras {
     pub(crate) arrivals: Option<bandwidth::Receiver>,
     /// What the peer's SYN or SYN-ACK said in an experimental option.
     pub(crate) experiment: Option<Experiment>,
+    /// What both ends said of their user timeouts.
+    pub(crate) user_timeouts: Option<UserTimeouts>,
+    /// The connection was opened by Fast Open, and the handshake is not over or its outcome not told.
+    pub(crate) fast_open: Option<FastOpening>,
+    /// Whether the first SYN of that handshake was answered.
+    pub(crate) fast_open_clean: bool,
+    /// The search for the path's MTU, once it had a reason.
+    pub(crate) mtu_search: Option<MtuSearch>,
+    /// Segments are signed.
+    #[cfg(feature = "tcp-ao")]
+    pub(crate) authenticated: bool,
 }
 
 impl Receiver {
@@ -67,6 +81,15 @@ impl Receiver {
             tuning_started: Instant::ZERO,
             tuning_taken: 0,
         }
+    }
+
+    /// Whether all segments are signed.
+    #[cfg(feature = "tcp-ao")]
+    pub(crate) fn signed(mut self, signed: bool) -> Self {
+        if signed {
+            self.extras.get_or_insert_default().authenticated = true;
+        }
+        self
     }
 
     /// IRS became known: the sequence space begins there.

@@ -20,7 +20,20 @@ impl Connection {
     pub(super) fn payload_max(&self, options_len: u32) -> u32 {
         let ip_and_tcp = u32::from(self.template.transport_offset()) + 20;
         let fits = self.snd.pmtu.saturating_sub(ip_and_tcp).min(self.snd.peer_mss);
-        fits.saturating_sub(options_len).max(1)
+        fits.saturating_sub(options_len + self.option_reserve()).max(1)
+    }
+
+    /// Bytes of options that a signature takes behind the others.
+    #[cfg(feature = "tcp-ao")]
+    pub(super) fn option_reserve(&self) -> u32 {
+        if self.rcv.extras.as_ref().is_some_and(|extras| extras.authenticated) { 16 } else { 0 }
+    }
+
+    /// Bytes of options that a signature takes behind the others: there is none.
+    #[cfg(not(feature = "tcp-ao"))]
+    #[inline]
+    pub(super) fn option_reserve(&self) -> u32 {
+        0
     }
 
     /// Bytes not sent yet.

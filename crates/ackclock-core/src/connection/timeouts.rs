@@ -36,7 +36,7 @@ impl Connection {
         if self.timers.buffers <= now {
             self.release_buffers(now);
         }
-        if self.timers.close <= now {
+        if self.timers.close <= now && !self.on_search_timer(now) {
             self.trace_fired(now, Timer::Close, self.timers.close);
             // TIME-WAIT is over, or FIN-WAIT-2 of an orphan, whose peer will not close.
             self.close_with(now, None);
@@ -53,6 +53,7 @@ impl Connection {
         let window_open = self.is_window_open();
         if self.flight.on_timer(lend!(self, now), window_open) {
             self.on_retransmission_timeout();
+            self.suspect_black_hole(now);
         }
     }
 

@@ -13,7 +13,7 @@ pub(crate) struct Timers {
     pub(crate) delayed_ack: Instant,
     /// A keep-alive probe, or the verdict, is due.
     pub(crate) keepalive: Instant,
-    /// FIN-WAIT-2 of an orphan or TIME-WAIT ends.
+    /// FIN-WAIT-2 of an orphan or TIME-WAIT ends. In ESTABLISHED and CLOSE-WAIT: the path's MTU is to be probed, or was.
     pub(crate) close: Instant,
     /// Corked data leaves at the latest.
     pub(crate) cork: Instant,

@@ -44,16 +44,25 @@ impl Connection {
         }
         match self.state {
             State::Closed | State::Listen => return None,
-            State::SynSent | State::SynReceived => return self.handshake_segment(now),
+            State::SynSent | State::SynReceived => {
+                return self
+                    .handshake_segment(now)
+                    .or_else(|| self.segment_before_handshake_ends(now, limits));
+            }
             _ if self.owes_handshake_ack() || self.owes_pure_ack() => {
                 return Some(Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack));
             }
             _ => {}
         }
-        if self.state.may_send_data()
-            && let Some(chosen) = self.choose_data(now, limits)
-        {
-            return Some(self.data_segment(now, chosen));
+        if self.state.may_send_data() {
+            if std::mem::take(&mut self.pending.probe)
+                && let Some(segment) = self.probe_segment(now)
+            {
+                return Some(segment);
+            }
+            if let Some(chosen) = self.choose_data(now, limits) {
+                return Some(self.data_segment(now, chosen));
+            }
         }
         if std::mem::take(&mut self.pending.keepalive) {
             // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. RFC 9293 SHLD-12: no data with it.
@@ -67,6 +76,7 @@ impl Connection {
             Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
             // In SYN-RECEIVED the answer is the SYN,ACK, else crossing opens never end (RFC 9293 §3.5).
             Reply::Ack if self.state == State::SynReceived => self.syn_segment(now),
+            Reply::UserTimeout => Segment::bare(self.flight.nxt(), Flags::ACK | Flags::RARE, SendReason::Ack),
             Reply::Ack => Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Challenge),
         }
     }
@@ -76,7 +86,9 @@ impl Connection {
             return None;
         }
         self.flight.on_syn_sent(lend!(self, now), self.snd.iss);
-        Some(self.syn_segment(now))
+        let mut segment = self.syn_segment(now);
+        segment.payload_len = self.data_of_syn(now, &segment.options);
+        Some(segment)
     }
 
     fn syn_segment(&self, now: Instant) -> Segment {
@@ -86,12 +98,7 @@ impl Connection {
         Segment { options, ..Segment::bare(self.snd.iss, flags, SendReason::Handshake) }
     }
 
-    fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
-        if std::mem::take(&mut self.pending.probe)
-            && let Some(chosen) = self.choose_probe()
-        {
-            return Some(chosen);
-        }
+    pub(super) fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
         let offer = self.offer(limits);
         if let Some(chosen) = self.flight.next_resend(lend!(self, now), &offer) {
             return Some(chosen);
@@ -103,6 +110,15 @@ impl Connection {
             self.flight.note_nothing_to_send();
         }
         chosen
+    }
+
+    /// A probe of the peer's window, or of the path.
+    fn probe_segment(&mut self, now: Instant) -> Option<Segment> {
+        if self.wants_mtu_probe() {
+            return self.mtu_probe(now);
+        }
+        let chosen = self.choose_probe()?;
+        Some(self.data_segment(now, chosen))
     }
 
     /// What may go again at the most.
@@ -172,7 +188,8 @@ impl Connection {
         self.tcp.nodelay
             || self.snd.closed
             || self.pending.cork_expired
-            || self.flight.una() == self.flight.nxt() && full == 0
+            // A SYN,ACK that is outstanding holds no data back.
+            || !self.flight.has_data() && full == 0
     }
 
     /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the largest that
@@ -190,7 +207,7 @@ impl Connection {
     fn burst_max(&self, limits: Limits) -> u64 {
         let smss = u64::from(self.smss());
         let gso_max = if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 };
-        if gso_max <= self.snd.pmtu as usize || self.sends_lone_segment() {
+        if gso_max <= self.snd.pmtu as usize || self.sends_lone_segment() || self.option_reserve() > 0 {
             return smss;
         }
         let header = u64::from(self.template.transport_offset()) + 60;
@@ -198,7 +215,7 @@ impl Connection {
         (payload / smss * smss).max(smss)
     }
 
-    fn data_segment(&mut self, now: Instant, chosen: Chosen) -> Segment {
+    pub(super) fn data_segment(&mut self, now: Instant, chosen: Chosen) -> Segment {
         let Chosen { start, end, reason } = chosen;
         let options = self.data_options(now);
         // SACK blocks take room in each segment; what does not fit goes with the next.

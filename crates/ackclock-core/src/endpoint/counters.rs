@@ -70,10 +70,27 @@ pub struct Counters {
     pub cookies_accepted: u64,
     /// Acknowledgements in LISTEN, while cookies were in use, that were none.
     pub cookies_refused: u64,
+    /// SYNs with a good Fast Open cookie of which a connection was made.
+    pub fast_open_accepted: u64,
+    /// SYNs with a Fast Open cookie that is not good: ordinary ones, which are given a new cookie.
+    pub fast_open_refused: u64,
+    /// SYNs with a good cookie that found as many open handshakes as their listener takes: ordinary ones.
+    pub fast_open_over_bound: u64,
+    /// Attempts of this end that were answered only when the SYN had neither cookie nor data.
+    pub fast_open_fell_back: u64,
+    /// Connections of this end that did without a cookie, because an attempt with one had fallen back not long ago.
+    pub fast_open_suspended: u64,
     /// Resets sent for segments without a connection.
     pub resets_sent: u64,
     /// Acknowledgements sent for half-open and TIME-WAIT records.
     pub challenges_sent: u64,
+
+    /// Dropped: a segment of a peer with keys that is not signed with one of them (TCP-AO).
+    #[cfg(feature = "tcp-ao")]
+    pub dropped_unauthenticated: u64,
+    /// Segments to peers with keys that left without a signature, for which this end lacks what it takes (TCP-AO).
+    #[cfg(feature = "tcp-ao")]
+    pub sent_unauthenticated: u64,
 
     /// Connections reset after their release, because there were too many such.
     pub orphans_reset: u64,

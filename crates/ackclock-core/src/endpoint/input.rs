@@ -78,6 +78,10 @@ impl Endpoint {
             remote_addr: ip.src,
             remote_port: segment.src_port,
         };
+        #[cfg(feature = "tcp-ao")]
+        if self.authentication.is_some() && !self.is_authentic(&tuple, bytes, &segment) {
+            return;
+        }
         let arrival = Arrival { tuple, segment: &segment, frame, codepoint: ip.ecn() };
         match self.find(&tuple) {
             Some(Target::Connection(index)) => self.for_connection(now, index, &arrival),
@@ -95,10 +99,18 @@ impl Endpoint {
 
     #[inline]
     fn for_connection(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
-        if arrival.segment.flags.contains(Flags::SYN) && self.gives_way(now, index, arrival) {
-            return;
+        if arrival.segment.flags.contains(Flags::SYN) {
+            return self.syn_for_connection(now, index, arrival);
         }
         self.deliver(now, index, arrival);
+    }
+
+    #[cold]
+    fn syn_for_connection(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
+        if !self.gives_way(now, index, arrival) {
+            self.deliver(now, index, arrival);
+            self.learn_fast_open(now, index, arrival);
+        }
     }
 
     /// Hands a segment to a connection.
@@ -116,7 +128,6 @@ impl Endpoint {
     }
 
     /// Whether a connection in TIME-WAIT, which the application still holds, gave way to a new one.
-    #[cold]
     fn gives_way(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) -> bool {
         let connection = self.connections.at(index).map(|live| &live.connection);
         let Some(connection) = connection.filter(|connection| connection.state() == State::TimeWait) else {
@@ -158,7 +169,7 @@ impl Endpoint {
         if (local_addr, local_port) == (remote_addr, remote_port) {
             return self.counters.dropped_land += 1;
         }
-        match self.listeners.find(local_addr, local_port) {
+        match self.listeners.find(&arrival.tuple) {
             Some(listener) if self.is_heard(listener, local_addr) => {
                 self.for_listener(now, listener, arrival, None);
             }

@@ -26,6 +26,8 @@ pub(super) enum Purpose {
     CookieMask = 7,
     FlowLabels = 8,
     Beside = 9,
+    Reuse = 10,
+    FastOpen = 11,
 }
 
 impl Key {

@@ -5,16 +5,26 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::cookies::COOKIE_LIFETIME;
-use super::keys::KeyedState;
+use super::keys::{Key, KeyedState};
+use super::reuse::{Group, MEMBERS_MAX};
 use super::slots::Slots;
-use crate::{ConnectionId, IncomingId, Instant, ListenAddr, ListenError, ListenerId, TcpConfig};
+use crate::{ConnectionId, FourTuple, IncomingId, Instant, ListenAddr, ListenError, ListenerId, TcpConfig};
 
 /// All listeners of an endpoint.
 #[derive(Debug)]
 pub(super) struct Listeners {
     slots: Slots<Listener>,
-    by_addr: HashMap<ListenAddr, u32, KeyedState>,
+    by_addr: HashMap<ListenAddr, Place, KeyedState>,
+    /// Which listener of a group a name is for.
+    key: Key,
     max: usize,
+}
+
+/// Who listens on an address.
+#[derive(Debug)]
+enum Place {
+    One(u32),
+    Several(Group),
 }
 
 /// One listener.
@@ -27,6 +37,12 @@ pub(super) struct Listener {
     pub(super) syn_backlog: usize,
     pub(super) decisions_max: usize,
     pub(super) deferred: bool,
+    /// Whether others that say so, too, may listen on the same address.
+    pub(super) reuse_port: bool,
+    /// The most connections opened by Fast Open whose handshake is not over; 0: none.
+    pub(super) fast_open_max: usize,
+    /// Those, and some whose handshake is over.
+    pub(super) fast_open_pending: Vec<ConnectionId>,
     /// Established connections that wait, the oldest first; with deferred accept, which SYN each came of.
     pub(super) accept_queue: VecDeque<(ConnectionId, Option<IncomingId>)>,
     /// Half-open records, those that wait for a decision or whose end the application has not heard of included.
@@ -38,39 +54,74 @@ pub(super) struct Listener {
 }
 
 impl Listeners {
-    pub(super) fn new(state: KeyedState, max: usize) -> Self {
-        Self { slots: Slots::default(), by_addr: HashMap::with_hasher(state), max }
+    pub(super) fn new(state: KeyedState, key: Key, max: usize) -> Self {
+        Self { slots: Slots::default(), by_addr: HashMap::with_hasher(state), key, max }
     }
 
     // RFC 9293 MUST-41, RFC 9293 MUST-42: a passive OPEN adds an entry here and touches no connection, whichever port
     // it is for.
     pub(super) fn insert(&mut self, listener: Listener) -> Result<ListenerId, ListenError> {
-        if self.by_addr.contains_key(&listener.addr) {
-            return Err(ListenError::AddressInUse);
+        if let Some(place) = self.by_addr.get(&listener.addr) {
+            self.check_shared(place, &listener)?;
         }
         if self.slots.len() >= self.max {
             return Err(ListenError::TooManyListeners(self.max));
         }
         let addr = listener.addr;
         let (index, generation) = self.slots.insert(listener);
-        self.by_addr.insert(addr, index);
+        match self.by_addr.get_mut(&addr) {
+            None => drop(self.by_addr.insert(addr, Place::One(index))),
+            Some(Place::Several(group)) => {
+                // There was room: `check_shared`.
+                group.join(index);
+            }
+            Some(place) => {
+                if let Place::One(first) = *place {
+                    *place = Place::Several(Group::of(first, index));
+                }
+            }
+        }
         Ok(ListenerId { index, generation })
+    }
+
+    /// Whether the listeners of an address, and this one, all said that they would share it.
+    fn check_shared(&self, place: &Place, listener: &Listener) -> Result<(), ListenError> {
+        let (first, room) = match place {
+            Place::One(index) => (Some(*index), true),
+            Place::Several(group) => (group.first(), group.has_room()),
+        };
+        let shares = first.and_then(|index| self.slots.at(index)).is_some_and(|first| first.reuse_port);
+        match (shares && listener.reuse_port, room) {
+            (false, _) => Err(ListenError::AddressInUse),
+            (true, false) => Err(ListenError::TooManyOnAddress(MEMBERS_MAX)),
+            (true, true) => Ok(()),
+        }
     }
 
     pub(super) fn remove(&mut self, id: ListenerId) -> Option<Listener> {
         self.get(id)?;
         let listener = self.slots.remove(id.index)?;
-        self.by_addr.remove(&listener.addr);
+        match self.by_addr.get_mut(&listener.addr) {
+            Some(Place::Several(group)) => {
+                if let Some(last) = group.leave(id.index) {
+                    self.by_addr.insert(listener.addr, Place::One(last));
+                }
+            }
+            _ => drop(self.by_addr.remove(&listener.addr)),
+        }
         Some(listener)
     }
 
-    /// The listener for a SYN to this socket: the most specific one, where an address says more than a port.
-    pub(super) fn find(&self, addr: IpAddr, port: u16) -> Option<ListenerId> {
-        let (addr, port) = (Some(addr), Some(port));
+    /// The listener for a SYN of this name: the most specific one, where an address says more than a port.
+    pub(super) fn find(&self, tuple: &FourTuple) -> Option<ListenerId> {
+        let (addr, port) = (Some(tuple.local_addr), Some(tuple.local_port));
         let candidates = [(addr, port), (addr, None), (None, port), (None, None)];
         let found =
             candidates.into_iter().find_map(|(addr, port)| self.by_addr.get(&ListenAddr { addr, port }));
-        self.id_at(*found?)
+        self.id_at(match found? {
+            Place::One(index) => *index,
+            Place::Several(group) => group.choose(&self.key, tuple)?,
+        })
     }
 
     /// Whether some listener names this port.
@@ -120,11 +171,12 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::{Key, Purpose};
+    use super::super::keys::Purpose;
     use super::*;
 
     fn listeners(max: usize) -> Listeners {
-        Listeners::new(KeyedState(Key::derive(&[1; 32], Purpose::Tables)), max)
+        let key = |purpose| Key::derive(&[1; 32], purpose);
+        Listeners::new(KeyedState(key(Purpose::Tables)), key(Purpose::Reuse), max)
     }
 
     fn on(addr: Option<&str>, port: Option<u16>) -> Listener {
@@ -135,6 +187,9 @@ mod tests {
             syn_backlog: 1,
             decisions_max: 1,
             deferred: false,
+            reuse_port: false,
+            fast_open_max: 0,
+            fast_open_pending: Vec::new(),
             accept_queue: VecDeque::new(),
             half_open: 0,
             undecided: 0,
@@ -145,7 +200,8 @@ mod tests {
     #[test]
     fn the_most_specific_listener_wins() {
         let mut listeners = listeners(8);
-        let find = |listeners: &Listeners| listeners.find("10.0.0.1".parse().unwrap(), 80);
+        let name = FourTuple::new("10.0.0.1:80".parse().unwrap(), "10.0.0.2:4000".parse().unwrap());
+        let find = |listeners: &Listeners| listeners.find(&name);
         assert_eq!(find(&listeners), None);
         for listener in
             [on(None, None), on(None, Some(80)), on(Some("10.0.0.1"), None), on(Some("10.0.0.1"), Some(80))]
@@ -165,6 +221,25 @@ mod tests {
         assert!(listeners.remove(id).is_some());
         assert!(listeners.remove(id).is_none());
         assert!(listeners.insert(on(None, Some(80))).is_ok());
+    }
+
+    #[test]
+    fn an_address_is_shared_only_by_those_who_all_said_so() {
+        let shared = || Listener { reuse_port: true, ..on(None, Some(80)) };
+        let mut listeners = listeners(128);
+        let alone = listeners.insert(on(None, Some(80))).unwrap();
+        assert_eq!(listeners.insert(shared()), Err(ListenError::AddressInUse));
+        listeners.remove(alone).unwrap();
+        let first = listeners.insert(shared()).unwrap();
+        let second = listeners.insert(shared()).unwrap();
+        assert_eq!(listeners.insert(on(None, Some(80))), Err(ListenError::AddressInUse));
+        // The one that stays has the address alone, and still shares it.
+        listeners.remove(first).unwrap();
+        let name = FourTuple::new("10.0.0.1:80".parse().unwrap(), "10.0.0.2:4000".parse().unwrap());
+        assert_eq!(listeners.find(&name), Some(second));
+        assert_eq!(listeners.insert(on(None, Some(80))), Err(ListenError::AddressInUse));
+        (1..MEMBERS_MAX).for_each(|_| assert!(listeners.insert(shared()).is_ok()));
+        assert_eq!(listeners.insert(shared()), Err(ListenError::TooManyOnAddress(MEMBERS_MAX)));
     }
 
     #[test]

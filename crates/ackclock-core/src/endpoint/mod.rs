@@ -3,10 +3,12 @@
 //! The code map: a packet arrives in [`input`] and is looked up in [`demux`]; ICMP errors go through [`icmp`]. What is
 //! not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
 //! and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT ([`time_wait`]), or for nobody ([`reply`]).
+//! Fast Open is in [`fast_open`]. With the feature `tcp-ao`, `authentication` signs and verifies.
+//! Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
 //! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. What is not TCP is kept in [`beside`]:
-//! UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others ([`others`]), ICMP that is sent ([`icmp_out`], within [`limits`]), all through
-//! [`outbox`]. What an
-//! endpoint sends to itself goes through [`looped`]. Here are the calls of the application.
+//! UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others ([`others`]), ICMP that is sent ([`icmp_out`],
+//! within [`limits`]), all through [`outbox`]. What an endpoint sends to itself goes through [`looped`]. Here are the calls
+//! of the application.
 //!
 //! Every table and queue has a bound:
 //!
@@ -22,7 +24,9 @@
 //! | accept queue | `backlog` | a last ACK is dropped, its peer repeats it |
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
 //! | replies without a connection | 1,024 | the reply is dropped |
-//! | listeners | `listeners_max` | `listen` fails |
+//! | connections by Fast Open whose handshake is not over | `fast_open_max` of the listener | the SYN is an ordinary one |
+//! | servers that a client of Fast Open remembers | 1,024 | the one used longest ago is forgotten |
+//! | listeners | `listeners_max`, and 64 that share an address | `listen` fails |
 //! | packets to addresses of its own | 256 | they are dropped and counted |
 //! | echo replies and ICMP errors that wait | 64, and so many a second | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
@@ -31,12 +35,15 @@
 //! | other packets that nobody fetches; that wait to be sent | `other_packets` | dropped and counted; refused |
 //! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
 
+#[cfg(feature = "tcp-ao")]
+mod authentication;
 mod beside;
 mod compact;
 mod cookies;
 mod counters;
 mod deferred;
 mod demux;
+mod fast_open;
 mod flow_labels;
 mod fragments;
 mod icmp;
@@ -57,6 +64,7 @@ mod passive;
 mod ports;
 mod queue;
 mod reply;
+mod reuse;
 mod slots;
 mod source;
 mod stateless;
@@ -79,6 +87,7 @@ use ackclock_wire::HEADER_MAX;
 use self::beside::Beside;
 use self::cookies::Cookies;
 use self::demux::{Demux, Target};
+use self::fast_open::FastOpen;
 use self::flow_labels::FlowLabeller;
 use self::isn::IsnGenerator;
 use self::keys::{Key, KeyedState, Purpose};
@@ -152,6 +161,12 @@ pub struct Endpoint {
     /// What is not TCP; `None`: nothing of that has happened yet.
     beside: Option<Box<Beside>>,
     beside_key: Key,
+    fast_open: FastOpen,
+    /// Once a peer has keys.
+    #[cfg(feature = "tcp-ao")]
+    authentication: Option<Box<authentication::Authentication>>,
+    #[cfg(feature = "tcp-ao")]
+    tables: KeyedState,
     /// The secret in it is wiped once the keys are derived.
     config: EndpointConfig,
 }
@@ -174,7 +189,16 @@ impl Endpoint {
             last_connection: 0,
             timers: TimerWheel::new(now),
             orphans: Orphans::new(config.orphans_max),
-            listeners: Listeners::new(tables.clone(), config.listeners_max),
+            listeners: Listeners::new(
+                tables.clone(),
+                Key::derive(&secret, Purpose::Reuse),
+                config.listeners_max,
+            ),
+            fast_open: FastOpen::new(&secret, tables.clone()),
+            #[cfg(feature = "tcp-ao")]
+            authentication: None,
+            #[cfg(feature = "tcp-ao")]
+            tables: tables.clone(),
             half_open: SynQueue::new(now, tables),
             time_wait: TimeWaitTable::new(config.time_wait_max),
             cookies: Cookies::new(&secret),
@@ -208,6 +232,17 @@ impl Endpoint {
         tcp: Option<TcpConfig>,
     ) -> Result<ConnectionId, ConnectError> {
         let now = self.advance(now);
+        let tuple = self.name_for(remote, local)?;
+        Ok(self
+            .open(now, tuple, tcp, |now, tcp, environment| Connection::active(now, tuple, tcp, environment)))
+    }
+
+    /// The name of a new connection.
+    fn name_for(
+        &mut self,
+        remote: SocketAddr,
+        local: (Option<IpAddr>, u16),
+    ) -> Result<FourTuple, ConnectError> {
         if !self.addresses.valid_peer(remote) {
             return Err(ConnectError::InvalidRemote(remote));
         }
@@ -227,16 +262,24 @@ impl Endpoint {
                 .find(|tuple| self.find(tuple).is_none()),
             port => Some(tuple_from(port)).filter(|tuple| self.find(tuple).is_none()),
         };
-        let tuple = tuple.ok_or(ConnectError::AddressInUse(remote))?;
+        tuple.ok_or(ConnectError::AddressInUse(remote))
+    }
 
+    fn open(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        tcp: Option<TcpConfig>,
+        make: impl FnOnce(Instant, Arc<TcpConfig>, &Environment) -> Connection,
+    ) -> ConnectionId {
         let tcp = tcp.map_or_else(|| Arc::clone(&self.config.tcp), Arc::new);
         let time_wait = tcp.time_wait;
-        let connection = Connection::active(now, tuple, tcp, &self.environment(now, &tuple));
+        let connection = make(now, tcp, &self.environment(now, &tuple));
         let id = self.add_connection(connection, tuple, time_wait, Owner::Application);
         self.counters.opened_actively += 1;
         self.touch(id.index);
         self.check_invariants();
-        Ok(id)
+        id
     }
 
     /// Starts to listen (RFC 9293 §3.10.1, passive). Port 0 asks for a free one.
@@ -245,7 +288,16 @@ impl Endpoint {
     /// The address is not ours or in use, or there are too many listeners.
     pub fn listen(&mut self, now: Instant, options: ListenOptions) -> Result<ListenerId, ListenError> {
         self.advance(now);
-        let ListenOptions { mut addr, backlog, syn_backlog, decisions_max, deferred, tcp } = options;
+        let ListenOptions {
+            mut addr,
+            backlog,
+            syn_backlog,
+            decisions_max,
+            deferred,
+            reuse_port,
+            fast_open_max,
+            tcp,
+        } = options;
         if let Some(addr) = addr.addr.filter(|&addr| !self.addresses.is_own(addr)) {
             return Err(ListenError::NotLocal(addr));
         }
@@ -263,6 +315,9 @@ impl Endpoint {
             syn_backlog,
             decisions_max,
             deferred,
+            reuse_port,
+            fast_open_max,
+            fast_open_pending: Vec::new(),
             accept_queue: VecDeque::new(),
             half_open: 0,
             undecided: 0,
@@ -390,7 +445,15 @@ impl Endpoint {
     /// Counts of what happened.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        Counters { trace_records_dropped: self.trace_records_dropped(), ..self.counters }
+        #[cfg(feature = "tcp-ao")]
+        let sent_unauthenticated =
+            self.authentication.as_ref().map_or(0, |authentication| authentication.unsigned());
+        Counters {
+            trace_records_dropped: self.trace_records_dropped(),
+            #[cfg(feature = "tcp-ao")]
+            sent_unauthenticated,
+            ..self.counters
+        }
     }
 
     /// The ids of all connections that exist, those in accept queues and those released included. TIME-WAIT
@@ -449,6 +512,8 @@ impl Endpoint {
             mtu: self.config.mtu,
             budget: self.budget.clone(),
             timer_granularity: self.config.timer_granularity,
+            #[cfg(feature = "tcp-ao")]
+            authenticated: self.has_keys(tuple.remote_addr),
         }
     }
 

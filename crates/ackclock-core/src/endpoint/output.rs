@@ -77,6 +77,8 @@ impl Endpoint {
     fn next_queued(&mut self, now: Instant, limits: Limits) -> Option<(Leaving, bool)> {
         if let Some(reply) = self.replies.pop() {
             let len = write_control(&mut self.header, &reply);
+            #[cfg(feature = "tcp-ao")]
+            let len = self.sign_reply(&reply, len);
             let looped = self.addresses.is_own(reply.dst.ip());
             return Some((Leaving::Reply { len, is_ipv4: reply.src.is_ipv4() }, looped));
         }
@@ -84,9 +86,24 @@ impl Endpoint {
             return Some((Leaving::Whole, self.is_whole_looped()));
         }
         match self.next_outgoing(now, limits) {
-            Some((index, outgoing, looped)) => Some((Leaving::Segment(index, outgoing), looped)),
+            Some((index, outgoing, looped)) => {
+                #[cfg(feature = "tcp-ao")]
+                let outgoing = self.signed(index, outgoing);
+                Some((Leaving::Segment(index, outgoing), looped))
+            }
             None if self.next_whole() => Some((Leaving::Whole, self.is_whole_looped())),
             None => None,
+        }
+    }
+
+    /// The segment with the option of TCP-AO, if its peer has keys.
+    #[cfg(feature = "tcp-ao")]
+    fn signed(&mut self, index: u32, outgoing: Outgoing) -> Outgoing {
+        match (&mut self.authentication, self.connections.at(index)) {
+            (Some(authentication), Some(live)) => {
+                authentication.sign_outgoing(&mut self.header, &live.connection, outgoing)
+            }
+            _ => outgoing,
         }
     }
 

@@ -14,7 +14,7 @@ use super::time_wait::is_plain_syn;
 use crate::connection::Offer;
 use crate::connection::{
     EXPERIMENT_SYNS, Environment, Handshake, advertised_mss, default_mss, initial_receive_window,
-    option_of_syn_ack, window_scale_for,
+    option_of_syn_ack, told_user_timeout, window_scale_for,
 };
 use crate::{Connection, FourTuple, IncomingId, Instant, ListenerId, TcpConfig};
 
@@ -50,7 +50,7 @@ impl Endpoint {
 
     /// A new connection is asked for under a name whose connection in TIME-WAIT has given way.
     pub(super) fn reopen(&mut self, now: Instant, arrival: &Arrival<'_>, old_snd_nxt: SeqNum) {
-        match self.listeners.find(arrival.tuple.local_addr, arrival.tuple.local_port) {
+        match self.listeners.find(&arrival.tuple) {
             Some(listener) => self.for_listener(now, listener, arrival, Some(old_snd_nxt)),
             None => self.refuse(arrival),
         }
@@ -59,7 +59,7 @@ impl Endpoint {
     fn take_syn(&mut self, now: Instant, id: ListenerId, arrival: &Arrival<'_>, old_snd_nxt: Option<SeqNum>) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let tuple = arrival.tuple;
-        let peer = PeerSyn::new(arrival.segment, arrival.codepoint, &listener.tcp);
+        let mut peer = PeerSyn::new(arrival.segment, arrival.codepoint, &listener.tcp);
         let room = listener.has_room_for_syn()
             && self.half_open.has_room(id, tuple.remote_addr, listener.per_source_max());
         if !room && listener.deferred {
@@ -71,6 +71,10 @@ impl Endpoint {
         }
 
         let deferred = listener.deferred;
+        if !deferred && self.take_fast_open(now, id, arrival, &mut peer, old_snd_nxt) {
+            return;
+        }
+        let Some(listener) = self.listeners.get_mut(id) else { return };
         listener.half_open += 1;
         listener.undecided += usize::from(deferred);
         let window = initial_receive_window(&listener.tcp);
@@ -141,12 +145,24 @@ impl Endpoint {
         let mut fields = syn_ack(&record.tuple, record.iss, &record.peer, &listener.tcp, self.config.mtu);
         fields.options.timestamps = self.timestamps(now, &record.tuple, record.peer.timestamps);
         let repetitions = record.phase.repetitions();
-        fields.options.experiment =
-            fields.options.experiment.filter(|_| u32::from(repetitions) < EXPERIMENT_SYNS);
+        if u32::from(repetitions) >= EXPERIMENT_SYNS {
+            (fields.options.experiment, fields.options.user_timeout) = (None, None);
+        }
         fields.flags = fields.flags | record.peer.ecn.answer(repetitions);
         // RFC 9768 §3.2.3.2.2: a SYN,ACK that is repeated does without the option.
         fields.options.accecn =
             record.peer.ecn.agreement(0).filter(|_| repetitions == 0).and_then(option_of_syn_ack);
+        if record.peer.wants_cookie && u32::from(repetitions) < EXPERIMENT_SYNS {
+            // There is no room for both; the counters of a SYN,ACK say little.
+            fields.options.accecn = None;
+            fields.options.fast_open = Some(self.fast_open.cookie(now, &record.tuple));
+        }
+        #[cfg(feature = "tcp-ao")]
+        if self.has_keys(record.tuple.remote_addr) {
+            // Beside a signature there is no room for them.
+            (fields.options.accecn, fields.options.fast_open) = (None, None);
+            fields.options.experiment = None;
+        }
         let ttl = listener.tcp.ttl;
         let label = self.flow_labels.of(&record.tuple).after(repetitions).current();
         self.reply_labelled(&record.tuple, ttl, label, fields);
@@ -156,7 +172,7 @@ impl Endpoint {
     fn handshake_of(&self, now: Instant, record: &HalfOpen) -> Option<Handshake> {
         let Phase::Answered { retransmits, .. } = record.phase else { return None };
         let ours = window_scale_for(self.listeners.get(record.listener)?.tcp.receive_buffer_max);
-        let PeerSyn { irs, timestamps, window, mss, window_scale, sack, ecn } = record.peer;
+        let PeerSyn { irs, timestamps, window, mss, window_scale, sack, ecn, wants_cookie: _ } = record.peer;
         Some(Handshake {
             irs,
             peer_mss: mss.unwrap_or_else(|| default_mss(&record.tuple)),
@@ -262,7 +278,7 @@ impl Endpoint {
 
     /// An ISS that, when a connection in TIME-WAIT gave way, lies beyond all that it sent.
     // RFC 9293 §3.6.1: the new ISN is larger than the largest sequence number of the old connection.
-    fn isn_after(&self, now: Instant, tuple: &FourTuple, old_snd_nxt: Option<SeqNum>) -> SeqNum {
+    pub(super) fn isn_after(&self, now: Instant, tuple: &FourTuple, old_snd_nxt: Option<SeqNum>) -> SeqNum {
         let iss = self.isn.iss(now, tuple);
         match old_snd_nxt {
             Some(old) if !iss.after(old) => old + ISN_STEP,
@@ -280,6 +296,7 @@ pub(super) fn syn_ack(tuple: &FourTuple, iss: SeqNum, peer: &PeerSyn, tcp: &TcpC
         window_scale: peer.window_scale.map(|_| window_scale_for(tcp.receive_buffer_max)),
         sack_permitted: peer.sack,
         experiment: tcp.experiment,
+        user_timeout: told_user_timeout(tcp, tcp.user_timeout),
         ..TcpOptions::default()
     };
     // RFC 7323 §2.2: the window of a SYN-ACK is never shifted.

@@ -57,6 +57,8 @@ pub(super) struct PeerSyn {
     pub(super) window_scale: Option<u8>,
     pub(super) sack: bool,
     pub(super) ecn: Offer,
+    /// The SYN-ACK gives a Fast Open cookie.
+    pub(super) wants_cookie: bool,
 }
 
 /// What a half-open record waits for.
@@ -356,6 +358,7 @@ impl PeerSyn {
                 .map(|shift| shift.min(WINDOW_SCALE_MAX)),
             sack: options.sack_permitted && tcp.sack,
             ecn: Offer::of_syn(tcp.ecn, segment.flags, codepoint),
+            wants_cookie: false,
         }
     }
 }
@@ -404,6 +407,7 @@ mod tests {
             window_scale: None,
             sack: false,
             ecn: Offer::None,
+            wants_cookie: false,
         };
         let phase = Phase::Answered { retransmits: 0, window: 100 };
         HalfOpen::new(tuple, LISTENER, peer, SeqNum::new(500), phase, Instant::ZERO)

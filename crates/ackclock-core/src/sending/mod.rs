@@ -16,6 +16,7 @@
 //! | How fast does data arrive? | [`delivery`] |
 //! | What does congestion control hear? | [`control`] |
 //! | How is what leaves spaced? | [`pacer`] |
+//! | Was a probe of the path's MTU lost for its size? | [`mtu_probe`] |
 //!
 //! A policy returns the loss it found. Only the flight tells congestion control, undo and the trace.
 
@@ -25,6 +26,7 @@ mod delivery;
 mod echo;
 mod episode;
 mod expired;
+mod mtu_probe;
 mod pacer;
 mod policy;
 mod probe;
@@ -45,6 +47,7 @@ use ackclock_control::rtt::{RtoConfig, RttEstimator};
 use self::control::Control;
 use self::delivery::Delivery;
 use self::episode::{Episode, Phase};
+use self::mtu_probe::MtuProbe;
 use self::pacer::Pacing;
 use self::policy::{Evidence, LossAnswer, LossFound, Policies, Policy};
 use self::probe::{Copies, TailProbe};
@@ -111,6 +114,7 @@ struct History {
     timeouts: u64,
     undo: Undo,
     copies: Copies,
+    mtu_probe: Option<MtuProbe>,
 }
 
 impl Flight {
@@ -353,6 +357,10 @@ impl Flight {
 
     /// A policy found a loss, of which all hear that must. `flight_size`: FlightSize before what led to it.
     fn take_loss(&mut self, call: &mut Call<'_>, found: LossFound, flight_size: u64) {
+        if self.is_lost_for_its_size(&found) {
+            self.note_loss(call, found.rule, &found.marked);
+            return self.episode.force();
+        }
         self.declare_lost(call, found.rule, found.marked);
         match found.answer {
             LossAnswer::Episode { cause, bytes_lost } => {

@@ -1,7 +1,7 @@
 //! What a record says.
 
 use super::Record;
-use super::reason::{Failure, Limit, LossRule, SendReason, Timer, UndoRule, WindowCause};
+use super::reason::{Extension, Failure, Limit, LossRule, SendReason, Timer, UndoRule, WindowCause};
 use crate::{Instant, State};
 
 /// One entry of a trace.
@@ -150,6 +150,13 @@ pub enum Entry {
     Shutdown,
     /// The connection failed.
     Failed(Failure),
+    /// One of the extensions that are off unless asked for decided something.
+    Extension {
+        /// What.
+        what: Extension,
+        /// The number that goes with it.
+        value: u32,
+    },
     /// A queue of a simulated router, after it changed.
     Queue {
         /// Packets in it.
@@ -205,6 +212,7 @@ impl Entry {
             Self::Read { len, waiting } => (kind::READ, 0, pair(len, waiting)),
             Self::Shutdown => (kind::SHUTDOWN, 0, 0),
             Self::Failed(failure) => (kind::FAILED, failure.code(), 0),
+            Self::Extension { what, value } => (kind::EXTENSION, what.code(), pair(value, 0)),
             Self::Queue { packets, bytes } => (kind::QUEUE, 0, pair(packets, bytes)),
             Self::Dropped { rule, len } => (kind::DROPPED, rule, pair(len, 0)),
         }
@@ -252,6 +260,7 @@ impl Entry {
             kind::FAILED => Self::Failed(Failure::from_code(detail)?),
             kind::QUEUE => Self::Queue { packets: first, bytes: second },
             kind::DROPPED => Self::Dropped { rule: detail, len: first },
+            kind::EXTENSION => Self::Extension { what: Extension::from_code(detail)?, value: first },
             _ => return None,
         })
     }
@@ -296,6 +305,7 @@ mod kind {
     pub(super) const DROPPED: u8 = 22;
     pub(super) const TOLD: u8 = 23;
     pub(super) const SEGMENT_SIZE: u8 = 24;
+    pub(super) const EXTENSION: u8 = 25;
 }
 
 #[cfg(test)]
@@ -330,6 +340,7 @@ mod tests {
             Entry::Failed(Failure::OutOfMemory),
             Entry::Queue { packets: a, bytes: b },
             Entry::Dropped { rule: 2, len: b },
+            Entry::Extension { what: Extension::UserTimeoutAdopted, value: b },
         ];
         for entry in entries {
             let record = entry.encode(Instant::from_millis(42));
@@ -339,7 +350,7 @@ mod tests {
         // A kind that is added to one list is missed here if it is not in the other.
         let kinds: std::collections::BTreeSet<u8> =
             entries.iter().map(|entry| entry.encode(Instant::ZERO).kind().0).collect();
-        assert_eq!(kinds, (kind::STATE..=kind::SEGMENT_SIZE).collect());
+        assert_eq!(kinds, (kind::STATE..=kind::EXTENSION).collect());
     }
 
     #[test]

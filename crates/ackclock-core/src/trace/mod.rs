@@ -19,6 +19,6 @@ mod writer;
 pub use entry::Entry;
 pub(crate) use log::Log;
 pub use log::{Batch, BatchCause, TraceConfig, TraceKeep};
-pub use reason::{Failure, Limit, LossCounts, LossRule, SendReason, Timer, UndoRule, WindowCause};
+pub use reason::{Extension, Failure, Limit, LossCounts, LossRule, SendReason, Timer, UndoRule, WindowCause};
 pub use record::{Record, TraceClock};
 pub(crate) use writer::{Deadlines, Trace, low, saturated};

@@ -25,6 +25,30 @@ coded! {
         Handshake = "handshake",
         /// RST.
         Reset = "reset",
+        /// A segment larger than the others, to try the path (RFC 4821).
+        MtuProbe = "mtu-probe",
+    }
+}
+
+coded! {
+    /// What an extension decided, and what the number beside it is.
+    pub enum Extension {
+        /// The peer's user timeout changed this end's (RFC 5482): to so many seconds.
+        UserTimeoutAdopted = "user-timeout-adopted",
+        /// A SYN left with a cookie and so many bytes (RFC 7413).
+        FastOpenSent = "fast-open-sent",
+        /// The SYN,ACK acknowledged so many of them.
+        FastOpenAcked = "fast-open-acked",
+        /// A SYN with a good cookie brought so many bytes.
+        FastOpenTaken = "fast-open-taken",
+        /// Full segments do not get through: packets have so many bytes at most from here on (RFC 4821).
+        MtuBlackHole = "mtu-black-hole",
+        /// A packet of so many bytes left to try the path.
+        MtuProbed = "mtu-probed",
+        /// It arrived: packets may be as large from here on.
+        MtuRaised = "mtu-raised",
+        /// It was lost again and again: packets of so many bytes are too large.
+        MtuTooLarge = "mtu-too-large",
     }
 }
 

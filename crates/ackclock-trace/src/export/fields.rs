@@ -80,6 +80,9 @@ pub fn fields(source: &Source, entry: &Entry) -> (&'static str, Vec<(&'static st
         Entry::Dropped { rule, len } => {
             ("dropped", vec![("what", text(source.name(rule))), ("len", number(len))])
         }
+        Entry::Extension { what, value } => {
+            ("extension", vec![("what", text(what.name())), ("value", number(value))])
+        }
         _ => ("unknown", vec![]),
     }
 }

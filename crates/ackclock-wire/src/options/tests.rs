@@ -14,7 +14,14 @@ fn written(options: &TcpOptions) -> Vec<u8> {
 fn fitting(options: &TcpOptions) -> TcpOptions {
     let mut fixed = *options;
     fixed.sack = SackBlocks::default();
-    fixed.experiment = None;
+    (fixed.experiment, fixed.user_timeout, fixed.fast_open) = (None, None, None);
+    let cookie = options.fast_open.map_or(0, |cookie| (2 + cookie.as_slice().len()).next_multiple_of(4));
+    if options_len(&fixed) + cookie <= OPTIONS_MAX {
+        fixed.fast_open = options.fast_open;
+    }
+    if options_len(&fixed) + 4 <= OPTIONS_MAX {
+        fixed.user_timeout = options.user_timeout;
+    }
     if options_len(&fixed) + EXPERIMENT_LEN <= OPTIONS_MAX {
         fixed.experiment = options.experiment;
     }
@@ -52,8 +59,9 @@ proptest! {
     #[test]
     fn etherparse_reads_what_is_written(mut options in options()) {
         use etherparse::TcpOptionElement as E;
-        // It knows none of Accurate ECN's, and no experiments.
+        // It knows none of Accurate ECN's, and none of the rare ones.
         (options.accecn, options.experiment) = (None, None);
+        (options.user_timeout, options.fast_open) = (None, None);
         let theirs = etherparse::TcpOptions::try_from_slice(&written(&options)).unwrap();
         let mut read = TcpOptions::default();
         for element in theirs.elements_iter() {
@@ -115,7 +123,8 @@ fn every_kind_and_length_at_every_offset_is_skipped_or_refused() {
             let parsed = TcpOptions::parse(&bytes);
             assert_eq!(parsed.is_ok(), legal, "kind {kind} length {len} at {at}");
             let accecn = [KIND_ECT0_FIRST, KIND_ECT1_FIRST].contains(&kind);
-            let known = (MSS..=SACK).contains(&kind) || kind == TIMESTAMPS || kind == EXPERIMENT;
+            let rare = [EXPERIMENT, USER_TIMEOUT, FAST_OPEN].contains(&kind);
+            let known = (MSS..=SACK).contains(&kind) || kind == TIMESTAMPS || rare;
             if !known && !accecn && legal {
                 assert_eq!(parsed, Ok(TcpOptions::default()), "kind {kind} length {len} at {at}");
             }

@@ -155,6 +155,22 @@ impl ListenerBuilder {
         self
     }
 
+    /// Whether other listeners that say so, too, may listen on the same address and port, up to 64 of them (default: no). Each
+    /// accepts connections of its own: which one a client's SYN is for is decided by a keyed hash of both addresses and
+    /// ports. When one is dropped, its waiting connections are reset and the others' live on.
+    pub fn reuse_port(mut self, reuse_port: bool) -> Self {
+        self.options.reuse_port = reuse_port;
+        self
+    }
+
+    /// Serves TCP Fast Open (RFC 7413): clients that come again may have data read from their SYN, of at most so many at a time
+    /// whose handshake is not over (default 0: none). A SYN that is duplicated on its way may deliver its data twice, to
+    /// two streams: it must not matter. Without effect on [`deferred`](Self::deferred) listeners.
+    pub fn fast_open(mut self, handshakes_max: usize) -> Self {
+        self.options.fast_open_max = handshakes_max;
+        self
+    }
+
     /// Settings of the connections accepted; the stack's if this is not called.
     pub fn tcp(mut self, tcp: TcpConfig) -> Self {
         self.options.tcp = Some(tcp);

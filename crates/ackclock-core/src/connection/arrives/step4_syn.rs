@@ -11,6 +11,12 @@ impl Connection {
     pub(super) fn step4_syn(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
         let flags = arrival.segment.flags;
         let crossing = self.state == State::SynReceived && arrival.start == self.rcv.irs;
+        if !flags.intersects(Flags::SYN | Flags::RARE) {
+            return Verdict::Continue;
+        }
+        if flags.contains(Flags::RARE) && self.has_believable_ack(arrival) {
+            self.hear_user_timeout(arrival.now, arrival.segment.options.user_timeout);
+        }
         if !flags.contains(Flags::SYN) || crossing && flags.contains(Flags::ACK) {
             return Verdict::Continue;
         }

@@ -53,8 +53,14 @@ impl Connection {
 
     fn complete_crossing_open(&mut self, arrival: &Arrival<'_>, ack: Position) {
         let clean = self.flight.timeouts_in_a_row() == 0;
+        if let Some(sent_at) = self.flight.sent_at().filter(|_| clean && self.serves_fast_open())
+            && !self.flight.has_data()
+        {
+            self.flight.on_handshake_sample(arrival.now.saturating_since(sent_at));
+        }
         self.flight.on_syn_acked(ack.min(self.snd.iss + 1));
         self.pending.syn = false;
+        self.end_fast_open(clean);
         self.establish(arrival.now, clean);
         if self.snd.closed {
             self.enter(arrival.now, State::FinWait1);

@@ -12,7 +12,7 @@ impl Connection {
         // First, the ACK bit.
         let ack = segment.flags.contains(Flags::ACK).then(|| self.flight.una().near(segment.ack));
         if let Some(ack) = ack
-            && (ack <= self.snd.iss || ack > self.flight.nxt())
+            && (ack <= self.snd.iss || ack > self.flight.nxt() + self.sent_with_syn())
         {
             if !segment.flags.contains(Flags::RST) {
                 self.reply = Some(Reply::Reset(segment.ack));
@@ -43,7 +43,10 @@ impl Connection {
             if let Some(sent_at) = self.flight.sent_at().filter(|_| clean) {
                 self.flight.on_handshake_sample(now.saturating_since(sent_at));
             }
+            // RFC 7413 §4.2.2: it acknowledges the SYN, and what of its data was taken.
             self.flight.on_syn_acked(ack);
+            self.take_ack_of_syn(now, ack);
+            self.end_fast_open(clean);
             self.set_window_of_syn(segment.window);
             self.rcv.offer_unscaled();
             self.pending.syn = false;

@@ -166,7 +166,9 @@ impl Connection {
     pub(super) fn ecn_of_syn(&self) -> Flags {
         match self.state {
             State::SynSent => syn_flags(self.tcp.ecn, self.flight.timeouts_in_a_row()),
-            _ => Flags::NONE,
+            _ => {
+                self.fast_open_ecn().answer(u8::try_from(self.flight.timeouts_in_a_row()).unwrap_or(u8::MAX))
+            }
         }
     }
 

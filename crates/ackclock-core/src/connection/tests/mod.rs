@@ -77,6 +77,8 @@ impl Pair {
                 mtu: 1500,
                 budget: Budget::new(64 << 20),
                 timer_granularity: Duration::from_millis(1),
+                #[cfg(feature = "tcp-ao")]
+                authenticated: false,
             };
             Connection::active(now, FourTuple::new(addr(local), addr(remote)), tcp.into(), &env)
         };

@@ -1,13 +1,19 @@
 //! Endpoints in virtual time: one before a script of segments ([`Host`]), or two joined by a path ([`Pair`]).
 
+#[cfg(feature = "tcp-ao")]
+mod authentication;
 mod deferred;
 mod ecn;
+mod fast_open;
 mod handshake;
 mod icmp;
 mod lifecycle;
+mod mtu_search;
+mod reuse;
 mod security;
 mod time_wait;
 mod traces;
+mod user_timeout;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -1,0 +1,217 @@
+//! Fast Open in a connection (RFC 7413): data in the SYN, and data after a SYN,ACK that is not acknowledged yet.
+//!
+//! A client puts its cookie and the first of its data on the first SYN only. Data is never cut off the application for it:
+//! what the SYN,ACK does not acknowledge goes out again as ordinary data. A SYN that is sent again carries neither data nor
+//! option, since a middlebox may have eaten the first for either (RFC 7413 §4.2.1, §7.3).
+//!
+//! A server's connection exists from the SYN on, in SYN-RECEIVED; the application reads what the SYN brought and its answer
+//! leaves behind the SYN,ACK. Cookies, the client's cache and the bounds are the endpoint's (`endpoint/fast_open.rs`).
+//! RFC 7413 was read in excerpts; the section numbers are from them and from memory.
+
+use std::sync::Arc;
+
+use ackclock_wire::{FastOpenCookie, TcpOptions, options_len};
+
+use super::ecn::negotiation::Offer;
+use super::header::Segment;
+use super::open::{Environment, Handshake};
+use super::{Connection, State, lend};
+use crate::position::Position;
+use crate::trace::{Entry, Extension};
+use crate::{FourTuple, Instant, Limits, TcpConfig};
+
+/// What only a connection has that was opened so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FastOpening {
+    /// The SYN asks for a cookie, or has one and data.
+    Client { offer: FastOpenOffer, sent: u32, acked: u32 },
+    /// The SYN brought a good cookie; `tell`: the SYN,ACK gives a new one.
+    Server { tell: Option<FastOpenCookie>, ecn: Offer },
+}
+
+/// What a client's cache has for a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FastOpenOffer {
+    /// Its cookie, or the request for one.
+    pub(crate) cookie: FastOpenCookie,
+    /// Its MSS, as it said last time.
+    pub(crate) mss: u16,
+}
+
+/// How a client's attempt went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FastOpenOutcome {
+    /// The SYN,ACK answers the first SYN. Bytes that it carried, and those of them that were taken.
+    Answered { sent: u32, acked: u32 },
+    /// Only a SYN without the option was answered.
+    FellBack,
+}
+
+impl Connection {
+    /// An active OPEN with data for the SYN, of which as much as there is room for is taken into the send buffer: returns
+    /// how much. Without an `offer` all of it follows the handshake.
+    pub(crate) fn active_with_data(
+        now: Instant,
+        tuple: FourTuple,
+        tcp: Arc<TcpConfig>,
+        env: &Environment,
+        offer: Option<FastOpenOffer>,
+        data: &[u8],
+    ) -> (Self, usize) {
+        let mut connection = Self::active(now, tuple, tcp, env);
+        let taken = connection.snd.append(data, connection.snd.buffer_max.min(DATA_MAX));
+        if let Some(offer) = offer {
+            let opening = FastOpening::Client { offer, sent: 0, acked: 0 };
+            connection.rcv.extras.get_or_insert_default().fast_open = Some(opening);
+        }
+        (connection, taken)
+    }
+
+    /// A passive OPEN by a SYN with a good cookie: in SYN-RECEIVED, with the text of the SYN to be read.
+    pub(crate) fn passive_with_data(
+        now: Instant,
+        tuple: FourTuple,
+        tcp: Arc<TcpConfig>,
+        env: &Environment,
+        handshake: Handshake,
+        opening: (Option<FastOpenCookie>, Offer),
+        text: &[u8],
+    ) -> Self {
+        let mut connection = Self::agreed(now, tuple, tcp, env, handshake);
+        let (tell, ecn) = opening;
+        connection.rcv.extras.get_or_insert_default().fast_open = Some(FastOpening::Server { tell, ecn });
+        connection.enter(now, State::SynReceived);
+        connection.pending.syn = true;
+        // What is sent before the handshake ends is under congestion control like the rest.
+        let (sack, smss) = (connection.sack, connection.effective_mss());
+        connection.flight.establish(lend!(connection, now), sack, smss, true);
+        connection.take_text_of_syn(now, text);
+        connection
+    }
+
+    /// As much text of a SYN as one segment may have, and the window takes.
+    fn take_text_of_syn(&mut self, now: Instant, text: &[u8]) {
+        let most = (self.rcv.mss as usize).min(usize::try_from(self.rcv.wnd()).unwrap_or(usize::MAX));
+        let text = text.get(..most).unwrap_or(text);
+        let received = self.rcv.buffer.insert(self.rcv.nxt, text);
+        self.rcv.nxt += received.advanced;
+        self.counts.bytes_received += received.advanced;
+        self.readiness.readable = received.advanced > 0;
+        self.readiness.writable = true;
+        self.trace_extension(now, Extension::FastOpenTaken, received.advanced);
+    }
+
+    /// Whether this end took a SYN with data, and the handshake goes on.
+    pub(super) fn serves_fast_open(&self) -> bool {
+        self.state == State::SynReceived && matches!(self.opening(), Some(FastOpening::Server { .. }))
+    }
+
+    /// What a server sends between its SYN,ACK and the acknowledgement of that.
+    pub(super) fn segment_before_handshake_ends(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
+        if !self.serves_fast_open() {
+            return None;
+        }
+        let chosen = self.choose_data(now, limits)?;
+        Some(self.data_segment(now, chosen))
+    }
+
+    /// The ECN flags of the SYN,ACK.
+    pub(super) fn fast_open_ecn(&self) -> Offer {
+        match self.opening() {
+            Some(FastOpening::Server { ecn, .. }) => ecn,
+            _ => Offer::None,
+        }
+    }
+
+    /// The option of our SYN or SYN,ACK; the first one's only.
+    pub(super) fn fast_open_option(&self) -> Option<FastOpenCookie> {
+        // Beside a signature there is no room for it.
+        if self.flight.timeouts_in_a_row() > 0 || self.option_reserve() > 0 {
+            return None;
+        }
+        match self.opening()? {
+            FastOpening::Client { offer, .. } => Some(offer.cookie),
+            FastOpening::Server { tell, .. } => tell,
+        }
+    }
+
+    /// How much data goes on a SYN with these options.
+    pub(super) fn data_of_syn(&mut self, now: Instant, options: &TcpOptions) -> usize {
+        let ip_and_tcp = usize::from(self.template.transport_offset()) + 20;
+        let fits = (self.snd.pmtu as usize).saturating_sub(ip_and_tcp);
+        let (queued, reserve) = (self.snd.queued(), self.option_reserve() as usize);
+        let on_first = self.state == State::SynSent && self.flight.timeouts_in_a_row() == 0;
+        let Some(FastOpening::Client { offer, sent, .. }) = self.opening_mut().filter(|_| on_first) else {
+            return 0;
+        };
+        if offer.cookie.is_request() {
+            return 0;
+        }
+        let most = fits.min(usize::from(offer.mss)).saturating_sub(options_len(options) + reserve);
+        let len = queued.min(most);
+        *sent = u32::try_from(len).unwrap_or(u32::MAX);
+        self.counts.bytes_sent += len as u64;
+        self.trace_extension(now, Extension::FastOpenSent, len as u64);
+        len
+    }
+
+    /// Data that a SYN,ACK may acknowledge.
+    pub(super) fn sent_with_syn(&self) -> u64 {
+        match self.opening() {
+            Some(FastOpening::Client { sent, .. }) => u64::from(sent),
+            _ => 0,
+        }
+    }
+
+    /// The SYN,ACK acknowledges up to `ack`, perhaps data of the SYN. What it does not goes out again.
+    pub(super) fn take_ack_of_syn(&mut self, now: Instant, ack: Position) {
+        let bytes = ack.since(self.snd.iss + 1);
+        if let Some(FastOpening::Client { acked, .. }) = self.opening_mut() {
+            *acked = u32::try_from(bytes).unwrap_or(u32::MAX);
+            self.snd.acknowledge(ack);
+            self.counts.bytes_acked += bytes;
+            self.trace_extension(now, Extension::FastOpenAcked, bytes);
+        }
+    }
+
+    /// Once the handshake is over: how it went for a client. Told once.
+    pub(crate) fn take_fast_open_outcome(&mut self) -> Option<FastOpenOutcome> {
+        let established = self.established;
+        let extras = self.rcv.extras.as_mut().filter(|_| established)?;
+        let FastOpening::Client { sent, acked, .. } = extras.fast_open? else { return None };
+        extras.fast_open = None;
+        let clean = extras.fast_open_clean;
+        Some(if clean { FastOpenOutcome::Answered { sent, acked } } else { FastOpenOutcome::FellBack })
+    }
+
+    /// The handshake is over; `clean`: its first SYN, or SYN,ACK, was answered.
+    pub(super) fn end_fast_open(&mut self, clean: bool) {
+        let Some(extras) = self.rcv.extras.as_mut().filter(|extras| extras.fast_open.is_some()) else {
+            return;
+        };
+        extras.fast_open_clean = clean;
+        if matches!(extras.fast_open, Some(FastOpening::Server { .. })) {
+            extras.fast_open = None;
+            if !clean {
+                // RFC 9768 §3.1.5: the flags of ECN may have been given up meanwhile.
+                self.ecn = None;
+            }
+        }
+    }
+
+    fn opening(&self) -> Option<FastOpening> {
+        self.rcv.extras.as_ref()?.fast_open
+    }
+
+    fn opening_mut(&mut self) -> Option<&mut FastOpening> {
+        self.rcv.extras.as_mut()?.fast_open.as_mut()
+    }
+
+    pub(super) fn trace_extension(&mut self, now: Instant, what: Extension, value: u64) {
+        let value = u32::try_from(value).unwrap_or(u32::MAX);
+        self.trace.note(now, Entry::Extension { what, value });
+    }
+}
+
+/// The most data that is taken before the handshake.
+const DATA_MAX: usize = 64 << 10;

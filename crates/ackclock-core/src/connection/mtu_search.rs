@@ -1,0 +1,263 @@
+//! The path's MTU found without ICMP (RFC 4821, with the timers and the names of RFC 8899). Off unless
+//! `TcpConfig::mtu_probing` asks for it.
+//!
+//! **Black holes.** A path that drops large packets without a word lets nothing of a full segment through, however often it
+//! is sent. When the retransmission timer expires twice in a row for a full segment, segments become as small as
+//! `least`; after two more as small as ICMP could make them. Were it another trouble, nothing is lost by that: the search
+//! that follows finds the old size again.
+//!
+//! **The search.** A probe is one segment of new data, larger than the others. It is sent when there is enough to follow it
+//! that its loss shows. Its size is the largest that may be, then what halves the rest. When it is acknowledged, segments
+//! become as large. When it alone is lost, its own data goes again in segments of the present size and congestion control
+//! hears nothing (RFC 4821 §7.6.1, §7.6.2); twice, and its size is taken to be too large. When other data was lost too, the loss
+//! counts as any other. Once the bounds lie less than [`STEP`] bytes apart the search rests for `raise_after`, and
+//! begins again if the path once took more. After ICMP has lowered the MTU it rests first: that was no guess.
+//!
+//! Deviation from RFC 4821 §7.4: a probe leaves although the congestion window is full, since a bulk transfer's always is; it
+//! exceeds the window by one segment at most, once in [`PAUSE`], as limited transmit does (RFC 3042). RFC 4821 and RFC 8899 were
+//! not read for this; section numbers are from memory.
+
+use std::time::Duration;
+
+use ackclock_wire::{Flags, options_len};
+
+use super::header::Segment;
+use super::timers::Timers;
+use super::{Connection, State, lend};
+use crate::trace::{Extension, SendReason};
+use crate::{Instant, MtuProbing};
+
+/// What is known of the path, as sizes of IP packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MtuSearch {
+    /// The largest that may ever be tried: what the device and the peer take.
+    most: u32,
+    /// What is too large, or one above what may be tried.
+    too_large: u32,
+    /// A probe on its way, or the next one's size.
+    size: u32,
+    /// How often in a row a probe of this size was lost.
+    losses: u8,
+    /// A probe is under way.
+    out: bool,
+    /// The search has ended, and begins again when the timer expires.
+    resting: bool,
+    /// How often there was not enough to send with a probe.
+    waits: u8,
+}
+
+impl MtuSearch {
+    /// Nothing is known above `known`.
+    fn new(known: u32, most: u32) -> Self {
+        let mut search =
+            Self { most, too_large: most + 1, size: 0, losses: 0, out: false, resting: false, waits: 0 };
+        search.size = search.next_size(known);
+        search
+    }
+
+    fn is_due(&self) -> bool {
+        self.size > 0 && !self.out && !self.resting
+    }
+
+    /// The largest first, then the middle; 0: the search is over.
+    fn next_size(&self, known: u32) -> u32 {
+        if self.most <= known || self.too_large <= known + STEP {
+            0
+        } else if self.too_large > self.most {
+            self.most
+        } else {
+            known + (self.too_large - known) / 2
+        }
+    }
+}
+
+impl Connection {
+    /// The retransmission timer has expired once more.
+    pub(super) fn suspect_black_hole(&mut self, now: Instant) {
+        let Some(probing) = self.tcp.mtu_probing.filter(|_| self.established) else { return };
+        self.flight.lose_mtu_probe();
+        let expiries = self.flight.timeouts_in_a_row();
+        let is_full = self.flight.flight_size() >= u64::from(self.smss());
+        if !is_full || expiries < 2 || !expiries.is_multiple_of(2) {
+            return;
+        }
+        let least = self.least_mtu(probing, expiries > 2);
+        if self.snd.pmtu <= least {
+            return;
+        }
+        let most = self.largest_mtu();
+        self.set_pmtu(now, least);
+        self.trace_extension(now, Extension::MtuBlackHole, u64::from(least));
+        self.keep_search(MtuSearch::new(least, most));
+        self.time_search(now + PAUSE);
+    }
+
+    /// ICMP said that the path takes `told` at most, and used to take more.
+    pub(super) fn note_told_mtu(&mut self, now: Instant, told: u32) {
+        let Some(probing) = self.tcp.mtu_probing.filter(|_| self.established) else { return };
+        let most = self.largest_mtu();
+        self.keep_search(MtuSearch { resting: true, ..MtuSearch::new(told, most) });
+        self.time_search(now + probing.raise_after);
+    }
+
+    /// The search's timer expired. Says whether the timer was the search's: it shares that of TIME-WAIT.
+    pub(super) fn on_search_timer(&mut self, now: Instant) -> bool {
+        if !matches!(self.state, State::Established | State::CloseWait) {
+            return false;
+        }
+        self.timers.close = Timers::UNSET;
+        let Some(mut search) = self.search() else { return true };
+        if search.resting {
+            search = MtuSearch::new(self.snd.pmtu, search.most);
+        }
+        if search.out {
+            match self.flight.mtu_probe_outcome() {
+                None => return self.search_again(search, now + self.flight.rtt().rto().max(PAUSE)),
+                Some(arrived) => self.judge_probe(now, &mut search, arrived),
+            }
+        }
+        if search.size == 0 {
+            search.resting = true;
+            let raise_after = self.tcp.mtu_probing.map_or(PAUSE, |probing| probing.raise_after);
+            // A path that takes all that may be sent is not probed again.
+            let more = search.most > self.snd.pmtu;
+            return self.search_again(search, if more { now + raise_after } else { Timers::UNSET });
+        }
+        self.pending.probe = true;
+        // If the probe cannot leave now: ever more rarely, as an idle connection has nothing to probe with.
+        let wait = PAUSE * (1 << search.waits.min(9));
+        search.waits = search.waits.saturating_add(1);
+        self.search_again(search, now + wait)
+    }
+
+    fn judge_probe(&mut self, now: Instant, search: &mut MtuSearch, arrived: bool) {
+        let size = search.size;
+        search.out = false;
+        if arrived {
+            self.set_pmtu(now, size);
+            self.trace_extension(now, Extension::MtuRaised, u64::from(size));
+            search.losses = 0;
+        } else {
+            search.losses += 1;
+            if search.losses < LOSSES {
+                return;
+            }
+            self.trace_extension(now, Extension::MtuTooLarge, u64::from(size));
+            search.too_large = size;
+            search.losses = 0;
+        }
+        search.size = search.next_size(self.snd.pmtu);
+    }
+
+    /// Whether it is the path that is to be probed, not the peer's window.
+    pub(super) fn wants_mtu_probe(&self) -> bool {
+        self.snd.wnd > 0 && self.search().is_some_and(|search| search.is_due())
+    }
+
+    /// The probe, if one is due and there is enough to send.
+    pub(super) fn mtu_probe(&mut self, now: Instant) -> Option<Segment> {
+        let mut search = self.search().filter(MtuSearch::is_due)?;
+        let options = self.data_options(now);
+        let headers = u32::from(self.template.transport_offset()) + 20;
+        let options_len = u32::try_from(options_len(&options)).unwrap_or(u32::MAX) + self.option_reserve();
+        let payload = search.size.checked_sub(headers)?.checked_sub(options_len)?;
+        let smss = u64::from(self.smss());
+        let start = self.flight.nxt();
+        let end = start + u64::from(payload);
+        // RFC 4821 §7.4: enough must follow that the loss shows.
+        let follows = u64::from(payload) + FOLLOWERS * smss;
+        let calm =
+            !self.flight.in_recovery() && self.flight.lost() == 0 && self.flight.timeouts_in_a_row() == 0;
+        if !calm || self.unsent() < follows || self.right_edge() < end + FOLLOWERS * smss {
+            return None;
+        }
+        search.out = true;
+        search.waits = 0;
+        self.keep_search(search);
+        self.time_search(now + self.flight.rtt().rto().max(PAUSE));
+        self.counts.bytes_sent += u64::from(payload);
+        self.flight.send_mtu_probe(lend!(self, now), start, end);
+        self.update_send_timer(now);
+        self.flight.arm_tail_probe(now);
+        self.trace_extension(now, Extension::MtuProbed, u64::from(search.size));
+        Some(Segment {
+            start,
+            flags: Flags::ACK,
+            payload_len: payload as usize,
+            segment_max: payload,
+            reason: SendReason::MtuProbe,
+            options,
+        })
+    }
+
+    fn least_mtu(&self, probing: MtuProbing, again: bool) -> u32 {
+        let floor = self.pmtu_min();
+        if again { floor } else { u32::from(probing.least).max(floor) }
+    }
+
+    /// The largest packet that the device and the peer took when the search began.
+    fn largest_mtu(&self) -> u32 {
+        let headers = u32::from(self.template.transport_offset()) + 20;
+        let most = self.search().map_or(self.snd.pmtu, |search| search.most.max(self.snd.pmtu));
+        most.min(self.snd.peer_mss.saturating_add(headers))
+    }
+
+    fn search(&self) -> Option<MtuSearch> {
+        self.rcv.extras.as_ref()?.mtu_search
+    }
+
+    fn keep_search(&mut self, search: MtuSearch) {
+        self.rcv.extras.get_or_insert_default().mtu_search = Some(search);
+    }
+
+    fn search_again(&mut self, search: MtuSearch, at: Instant) -> bool {
+        self.keep_search(search);
+        self.time_search(at);
+        true
+    }
+
+    fn time_search(&mut self, at: Instant) {
+        if matches!(self.state, State::Established | State::CloseWait) {
+            self.timers.close = at;
+        }
+    }
+}
+
+/// The least time between two probes, and before the first.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Full segments that must be there to follow a probe: as many as show its loss (RFC 5681: three duplicates).
+const FOLLOWERS: u64 = 3;
+/// Isolated losses after which a size is held to be too large.
+const LOSSES: u8 = 2;
+/// Closer than this the bounds are near enough, in bytes.
+const STEP: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_begins_with_the_largest_and_halves_what_is_left() {
+        let mut search = MtuSearch::new(1024, 1500);
+        assert_eq!(search.size, 1500);
+        let path = 1400;
+        let (mut known, mut probes) = (1024, Vec::new());
+        while search.size > 0 {
+            probes.push(search.size);
+            if search.size <= path {
+                known = search.size
+            } else {
+                search.too_large = search.size
+            }
+            search.size = search.next_size(known);
+        }
+        assert_eq!(probes, [1500, 1262, 1381, 1440, 1410, 1395]);
+        assert!((path - STEP..=path).contains(&known));
+    }
+
+    #[test]
+    fn nothing_is_searched_where_nothing_larger_may_be() {
+        assert_eq!(MtuSearch::new(1500, 1500).size, 0);
+        assert_eq!(MtuSearch::new(1500, 1400).size, 0);
+    }
+}

@@ -1,0 +1,268 @@
+//! Fast Open (RFC 7413): the server's cookies and its bound, the client's cache.
+//!
+//! A cookie is a keyed hash of both addresses and of the day: it proves that a client has received at its address, and says
+//! nothing else. One of the day before is still good, and its SYN,ACK brings the new one, so that a client that comes
+//! by once a day never waits. The key is derived from the endpoint's secret; there is one for each endpoint.
+//!
+//! A listener takes at most so many connections at a time whose handshake is not over; a SYN beyond that is an ordinary
+//! one, its data is not taken (§5.1). A client remembers [`CACHE_MAX`] servers and forgets the one used longest ago. After
+//! a SYN that was answered only without the option the server is not tried again for an hour, then two, up to 32: a
+//! middlebox eats such SYNs (§4.1.3.1, §7.3).
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ackclock_wire::{FastOpenCookie, SeqNum};
+
+use super::Endpoint;
+use super::input::Arrival;
+use super::keys::{Key, KeyedState, Purpose};
+use super::listener::Listener;
+use super::live::Owner;
+use super::syn_queue::PeerSyn;
+use crate::connection::{
+    Environment, FastOpenOffer, FastOpenOutcome, Handshake, default_mss, window_scale_for,
+};
+use crate::{ConnectError, Connection, ConnectionId, FourTuple, Instant, ListenerId, TcpConfig};
+
+/// The cookies that this end gives, and those that it was given.
+#[derive(Debug)]
+pub(super) struct FastOpen {
+    key: Key,
+    servers: HashMap<IpAddr, Server, KeyedState>,
+}
+
+/// A server that this end knows.
+#[derive(Clone, Copy, Debug)]
+struct Server {
+    cookie: Option<FastOpenCookie>,
+    mss: u16,
+    /// Attempts in a row that a middlebox seems to have eaten.
+    failures: u8,
+    /// Not to be tried before.
+    retry_at: Instant,
+    used_at: Instant,
+}
+
+/// What a cookie is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Worth {
+    Good,
+    /// Good, and of a day that is over.
+    Old,
+    None,
+}
+
+impl FastOpen {
+    pub(super) fn new(secret: &[u8; 32], tables: KeyedState) -> Self {
+        Self { key: Key::derive(secret, Purpose::FastOpen), servers: HashMap::with_hasher(tables) }
+    }
+
+    /// The cookie for this client.
+    pub(super) fn cookie(&self, now: Instant, tuple: &FourTuple) -> FastOpenCookie {
+        self.cookie_of(period(now), tuple)
+    }
+
+    fn cookie_of(&self, period: u32, tuple: &FourTuple) -> FastOpenCookie {
+        // Any port of the client, and of the server.
+        let addresses = FourTuple { local_port: 0, remote_port: 0, ..*tuple };
+        let hash = self.key.hash24_tuple(&addresses, [period, 0]);
+        FastOpenCookie::new(&hash.to_be_bytes()).unwrap_or(FastOpenCookie::REQUEST)
+    }
+
+    fn worth(&self, now: Instant, tuple: &FourTuple, cookie: &FastOpenCookie) -> Worth {
+        let period = period(now);
+        if cookie.is_request() {
+            Worth::None
+        } else if *cookie == self.cookie_of(period, tuple) {
+            Worth::Good
+        } else if period > 0 && *cookie == self.cookie_of(period - 1, tuple) {
+            Worth::Old
+        } else {
+            Worth::None
+        }
+    }
+
+    /// What to put on a SYN to this server; `None`: neither cookie nor data, for some time yet.
+    fn offer(&mut self, now: Instant, remote: IpAddr, mss: u16) -> Option<FastOpenOffer> {
+        let Some(server) = self.servers.get_mut(&remote) else {
+            return Some(FastOpenOffer { cookie: FastOpenCookie::REQUEST, mss });
+        };
+        server.used_at = now;
+        let cookie = server.cookie.unwrap_or(FastOpenCookie::REQUEST);
+        (server.retry_at <= now).then_some(FastOpenOffer { cookie, mss: server.mss })
+    }
+
+    fn server(&mut self, now: Instant, remote: IpAddr) -> &mut Server {
+        if !self.servers.contains_key(&remote) && self.servers.len() >= CACHE_MAX {
+            let oldest = self.servers.iter().min_by_key(|(_, server)| server.used_at).map(|(addr, _)| *addr);
+            oldest.and_then(|oldest| self.servers.remove(&oldest));
+        }
+        let unknown =
+            Server { cookie: None, mss: u16::MAX, failures: 0, retry_at: Instant::ZERO, used_at: now };
+        self.servers.entry(remote).or_insert(unknown)
+    }
+
+    /// How an attempt went.
+    fn learn(
+        &mut self,
+        now: Instant,
+        remote: IpAddr,
+        outcome: FastOpenOutcome,
+        given: Option<FastOpenCookie>,
+        mss: u16,
+    ) {
+        let server = self.server(now, remote);
+        match outcome {
+            FastOpenOutcome::FellBack => {
+                server.retry_at = now + RETRY_MIN * (1 << server.failures.min(5));
+                server.failures = server.failures.saturating_add(1);
+            }
+            FastOpenOutcome::Answered { sent, acked } => {
+                let refused = sent > 0 && acked == 0;
+                let kept = server.cookie.filter(|_| !refused);
+                *server = Server { cookie: given.or(kept), mss, failures: 0, ..*server };
+            }
+        }
+    }
+}
+
+impl Endpoint {
+    /// Opens a connection as [`connect`](Self::connect) does, with `data` that the server may read from the SYN, if it gave
+    /// this end a cookie before (TCP Fast Open, RFC 7413). Without a cookie, or where such SYNs get lost, the data follows
+    /// the handshake. Returns how much of it was taken; the rest is to be written.
+    ///
+    /// The server may see this data twice, on two connections, when a SYN is duplicated on its way: it must not matter
+    /// (RFC 7413 §2.1).
+    ///
+    /// # Errors
+    /// As `connect`.
+    pub fn connect_with_data(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        local: (Option<IpAddr>, u16),
+        tcp: Option<TcpConfig>,
+        data: &[u8],
+    ) -> Result<(ConnectionId, usize), ConnectError> {
+        let now = self.advance(now);
+        let tuple = self.name_for(remote, local)?;
+        let offer = self.fast_open.offer(now, remote.ip(), default_mss(&tuple));
+        self.counters.fast_open_suspended += u64::from(offer.is_none());
+        let mut taken = 0;
+        let id = self.open(now, tuple, tcp, |now, tcp, environment| {
+            let (connection, len) = Connection::active_with_data(now, tuple, tcp, environment, offer, data);
+            taken = len;
+            connection
+        });
+        Ok((id, taken))
+    }
+
+    /// A SYN with the option at a listener that serves Fast Open. Returns whether a connection was made of it; if not, and a
+    /// cookie is due, the half-open record says so.
+    pub(super) fn take_fast_open(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        arrival: &Arrival<'_>,
+        peer: &mut PeerSyn,
+        old_snd_nxt: Option<SeqNum>,
+    ) -> bool {
+        let bound = self.listeners.get(id).map_or(0, |listener| listener.fast_open_max);
+        let Some(cookie) = arrival.segment.options.fast_open.filter(|_| bound > 0) else { return false };
+        let worth = self.fast_open.worth(now, &arrival.tuple, &cookie);
+        peer.wants_cookie = worth != Worth::Good;
+        if worth == Worth::None {
+            self.counters.fast_open_refused += u64::from(!cookie.is_request());
+            return false;
+        }
+        if !self.has_fast_open_room(id, bound) {
+            self.counters.fast_open_over_bound += 1;
+            return false;
+        }
+        let waits = self.listeners.get(id).is_some_and(Listener::has_room);
+        if !waits || self.connections.len() >= self.config.connections_max {
+            return false;
+        }
+        let iss = self.isn_after(now, &arrival.tuple, old_snd_nxt);
+        self.establish_fast(now, id, arrival, peer, iss);
+        true
+    }
+
+    /// Whether one more handshake may be open. Those that are over are taken off the list when it is full.
+    fn has_fast_open_room(&mut self, id: ListenerId, bound: usize) -> bool {
+        let Some(listener) = self.listeners.get_mut(id) else { return false };
+        if listener.fast_open_pending.len() >= bound {
+            let connections = &self.connections;
+            listener.fast_open_pending.retain(|id| {
+                let live = connections.get(id.index, id.generation);
+                live.is_some_and(|live| live.bound && !live.connection.is_established())
+            });
+        }
+        listener.fast_open_pending.len() < bound
+    }
+
+    fn establish_fast(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        arrival: &Arrival<'_>,
+        peer: &PeerSyn,
+        iss: SeqNum,
+    ) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        let (tcp, tuple) = (listener.tcp.clone(), arrival.tuple);
+        let handshake = Handshake {
+            irs: peer.irs,
+            peer_mss: peer.mss.unwrap_or_else(|| default_mss(&tuple)),
+            window_scale: peer.window_scale.map(|peers| (peers, window_scale_for(tcp.receive_buffer_max))),
+            sack: peer.sack,
+            timestamps: peer.timestamps,
+            rtt: None,
+            repetitions: 0,
+            peer_window: peer.window,
+            ecn: peer.ecn.agreement(0),
+            experiment: tcp.shared_experiment(&arrival.segment.options),
+        };
+        let tell = peer.wants_cookie.then(|| self.fast_open.cookie(now, &tuple));
+        let environment = Environment { iss, ..self.environment(now, &tuple) };
+        let (time_wait, text) = (tcp.time_wait, arrival.segment.payload);
+        let opening = (tell, peer.ecn);
+        let connection =
+            Connection::passive_with_data(now, tuple, tcp, &environment, handshake, opening, text);
+        let connection = self.add_connection(connection, tuple, time_wait, Owner::Listener(id));
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.accept_queue.push_back((connection, None));
+            listener.fast_open_pending.push(connection);
+        }
+        self.events.acceptable.push(id.index);
+        self.counters.opened_passively += 1;
+        self.counters.fast_open_accepted += 1;
+        self.touch(connection.index);
+    }
+
+    /// A segment with SYN arrived for a connection: perhaps the answer to a SYN with the option.
+    pub(super) fn learn_fast_open(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
+        let Some(live) = self.connections.at_mut(index) else { return };
+        let Some(outcome) = live.connection.take_fast_open_outcome() else { return };
+        self.counters.fast_open_fell_back += u64::from(outcome == FastOpenOutcome::FellBack);
+        let options = &arrival.segment.options;
+        let given = options.fast_open.filter(|cookie| !cookie.is_request());
+        let mss = options.mss.unwrap_or_else(|| default_mss(&arrival.tuple));
+        self.fast_open.learn(now, arrival.tuple.remote_addr, outcome, given, mss);
+    }
+}
+
+/// In which period of the cookies a moment lies.
+fn period(now: Instant) -> u32 {
+    let seconds = now.saturating_since(Instant::ZERO).as_secs();
+    u32::try_from(seconds / COOKIE_PERIOD.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// How long the server gives the same cookie; it is good for that time again.
+const COOKIE_PERIOD: Duration = Duration::from_secs(86_400);
+/// The most servers that a client remembers.
+pub(super) const CACHE_MAX: usize = 1024;
+/// How long a server is not tried after a first failure.
+const RETRY_MIN: Duration = Duration::from_secs(3600);

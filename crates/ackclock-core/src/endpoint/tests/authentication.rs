@@ -1,0 +1,181 @@
+//! TCP-AO between two endpoints, and before those who have no key (RFC 5925).
+
+use super::*;
+use crate::{Algorithm, KeyChain, MasterKey};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A key that the client sends as `id` and receives as `id` + 100.
+fn key(id: u8, algorithm: Algorithm, covers_options: bool) -> MasterKey {
+    MasterKey { send_id: id, receive_id: id + 100, algorithm, covers_options, secret: vec![id; 10] }
+}
+
+fn of_server(key: &MasterKey) -> MasterKey {
+    MasterKey { send_id: key.receive_id, receive_id: key.send_id, ..key.clone() }
+}
+
+fn keyed(keys: &[MasterKey]) -> (Pair, ListenerId) {
+    let mut pair = Pair::new();
+    let theirs = keys.iter().map(of_server).collect();
+    pair.client.set_keys(ip(SERVER), Some(KeyChain::new(keys.to_vec()).unwrap()));
+    pair.server.set_keys(ip(CLIENT), Some(KeyChain::new(theirs).unwrap()));
+    let listener = pair.server.listen(pair.now, on_port(PORT)).unwrap();
+    (pair, listener)
+}
+
+fn open(pair: &mut Pair, listener: ListenerId) -> (ConnectionId, ConnectionId) {
+    let client = pair.client.connect(pair.now, server(), (None, 0), None).unwrap();
+    pair.run(3 * SECOND);
+    (client, pair.server.accept(pair.now, listener).expect("the handshake is authentic"))
+}
+
+/// Sends `len` bytes from the client to the server, and returns how many arrived.
+fn transfer(pair: &mut Pair, (client, server): (ConnectionId, ConnectionId), len: usize) -> usize {
+    let data: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+    let (mut written, mut read) = (0, Vec::new());
+    for _ in 0..200 {
+        written += pair
+            .client
+            .update(pair.now, client, |connection, now| connection.write(now, &data[written..]).unwrap_or(0))
+            .unwrap();
+        pair.run(SECOND / 20);
+        let mut buffer = vec![0; 65_536];
+        pair.server.update(pair.now, server, |connection, now| {
+            while let Ok(len @ 1..) = connection.read(now, &mut buffer) {
+                read.extend_from_slice(&buffer[..len]);
+            }
+        });
+        if read.len() == len {
+            break;
+        }
+    }
+    assert_eq!(read, data[..read.len()]);
+    read.len()
+}
+
+fn unauthenticated(pair: &Pair) -> [u64; 4] {
+    let (client, server) = (pair.client.counters(), pair.server.counters());
+    [
+        client.dropped_unauthenticated,
+        client.sent_unauthenticated,
+        server.dropped_unauthenticated,
+        server.sent_unauthenticated,
+    ]
+}
+
+#[test]
+fn both_algorithms_carry_a_transfer_with_and_without_the_other_options() {
+    for algorithm in [Algorithm::HmacSha1, Algorithm::Aes128Cmac] {
+        for covers_options in [true, false] {
+            let (mut pair, listener) = keyed(&[key(1, algorithm, covers_options)]);
+            let ends = open(&mut pair, listener);
+            assert_eq!(transfer(&mut pair, ends, 200_000), 200_000);
+            assert_eq!(unauthenticated(&pair), [0; 4]);
+        }
+    }
+}
+
+#[test]
+fn losses_are_repaired_although_selective_acknowledgements_have_less_room() {
+    let (mut pair, listener) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
+    pair.lose = |side, number| side == 0 && number % 17 == 0;
+    let ends = open(&mut pair, listener);
+    assert_eq!(transfer(&mut pair, ends, 200_000), 200_000);
+    assert_eq!(unauthenticated(&pair), [0; 4]);
+}
+
+#[test]
+fn every_segment_has_the_option_and_none_exceeds_the_mtu() {
+    let (mut pair, listener) = keyed(&[key(1, Algorithm::Aes128Cmac, true)]);
+    let ends = open(&mut pair, listener);
+    let write = |connection: &mut crate::Connection, now| connection.write(now, &[7; 20_000]);
+    pair.client.update(pair.now, ends.0, write).unwrap().unwrap();
+    let packets = pair.carry(0);
+    assert!(packets.len() >= 10);
+    assert!(packets.iter().any(|packet| packet.len() == 1500), "full packets are as large as the MTU");
+    for packet in packets {
+        assert!(packet.len() <= 1500);
+        let options = &packet[40..20 + usize::from(packet[32] >> 4) * 4];
+        assert_eq!(options[options.len() - 16..][..4], [29, 16, 1, 101]);
+        decode(&packet);
+    }
+}
+
+#[test]
+fn who_has_no_key_or_another_hears_nothing() {
+    for keys in [None, Some(MasterKey { secret: b"wrong".to_vec(), ..key(1, Algorithm::HmacSha1, true) })] {
+        let (mut pair, listener) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
+        pair.client.set_keys(ip(SERVER), keys.map(|key| KeyChain::new(vec![key]).unwrap()));
+        pair.client.connect(pair.now, server(), (None, 0), None).unwrap();
+        pair.run(2 * SECOND);
+        assert!(pair.server.accept(pair.now, listener).is_none());
+        assert_eq!(pair.counts[1], 0, "no answer");
+        assert!(pair.server.counters().dropped_unauthenticated >= 2);
+    }
+}
+
+#[test]
+fn a_forged_reset_or_segment_does_not_touch_the_connection() {
+    let (mut pair, listener) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
+    let ends = open(&mut pair, listener);
+    let write = |connection: &mut crate::Connection, now| connection.write(now, b"real");
+    pair.client.update(pair.now, ends.0, write).unwrap().unwrap();
+    let real = pair.carry(0).remove(0);
+    let seen = decode(&real);
+    let reset = packet(seen.src, seen.dst, Fields { seq: seen.seq, ..fields(Flags::RST, 0, seen.ack) }, &[]);
+    let mut changed = real.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    for forged in [reset, changed] {
+        let meta = RxMeta { checksum: ChecksumState::Partial, segment_size: None };
+        pair.server.handle_packet(pair.now, &forged, meta);
+    }
+    let connection = pair.server.connection(ends.1).unwrap();
+    assert_eq!((connection.state(), connection.readable()), (State::Established, 0));
+    assert_eq!(pair.server.counters().dropped_unauthenticated, 2);
+    pair.server.handle_packet(pair.now, &real, RxMeta::default());
+    assert_eq!(pair.server.connection(ends.1).unwrap().readable(), 4);
+}
+
+#[test]
+fn keys_roll_over_when_one_end_asks_and_the_data_goes_on() {
+    let keys = [key(1, Algorithm::HmacSha1, true), key(2, Algorithm::Aes128Cmac, true)];
+    let (mut pair, listener) = keyed(&keys);
+    let ends = open(&mut pair, listener);
+    assert_eq!(transfer(&mut pair, ends, 10_000), 10_000);
+    assert_eq!(pair.client.key_ids(ends.0), Some((1, 101)));
+    // The server asks to be sent with key 2, and says so in its next segment.
+    assert!(pair.server.request_key(ends.1, 2));
+    assert!(!pair.server.request_key(ends.1, 9), "there is no such key");
+    assert_eq!(transfer(&mut pair, ends, 10_000), 10_000);
+    assert_eq!(pair.client.key_ids(ends.0), Some((2, 101)), "the client sends with the new key");
+    assert_eq!(pair.server.key_ids(ends.1), Some((101, 2)), "the server with the old one");
+    assert!(pair.client.request_key(ends.0, 102));
+    assert_eq!(transfer(&mut pair, ends, 10_000), 10_000);
+    assert_eq!(pair.server.key_ids(ends.1), Some((102, 2)));
+    assert_eq!(unauthenticated(&pair), [0; 4]);
+}
+
+#[test]
+fn keys_that_come_and_go_leave_open_connections_their_own() {
+    let (one, two) = (key(1, Algorithm::HmacSha1, true), key(2, Algorithm::HmacSha1, true));
+    let (mut pair, listener) = keyed(std::slice::from_ref(&one));
+    let ends = open(&mut pair, listener);
+    // The new key comes first on both sides; the connection keeps the one it has.
+    let chain = |keys: [MasterKey; 2]| Some(KeyChain::new(keys.to_vec()).unwrap());
+    pair.client.set_keys(ip(SERVER), chain([two.clone(), one.clone()]));
+    pair.server.set_keys(ip(CLIENT), chain([of_server(&two), of_server(&one)]));
+    assert_eq!(transfer(&mut pair, ends, 10_000), 10_000);
+    assert_eq!(pair.client.key_ids(ends.0), Some((1, 101)));
+    let later = open(&mut pair, listener);
+    assert_eq!(pair.client.key_ids(later.0), Some((2, 102)));
+    assert_eq!(unauthenticated(&pair), [0; 4]);
+}
+
+#[test]
+fn a_peer_without_keys_is_served_as_ever() {
+    let (mut pair, listener) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
+    pair.server.set_keys(ip(CLIENT), None);
+    pair.client.set_keys(ip(SERVER), None);
+    let ends = open(&mut pair, listener);
+    assert_eq!(transfer(&mut pair, ends, 10_000), 10_000);
+}

@@ -1,0 +1,190 @@
+//! Paths that drop large packets without a word (RFC 4821): a bulk transfer in virtual time.
+
+use super::*;
+use crate::profile::Recovery;
+use crate::{ConnectionInfo, MtuProbing};
+
+const SECOND: Duration = Duration::from_secs(1);
+const REST: Duration = Duration::from_secs(20);
+
+/// A client that writes and a server that reads all the time, 5 ms apart, and what the path takes of the client's packets.
+struct Path {
+    pair: Pair,
+    client: ConnectionId,
+    server: ConnectionId,
+    mtu: usize,
+    written: u64,
+    read: u64,
+    /// The sizes of the packets that were too large.
+    dropped: Vec<usize>,
+}
+
+impl Path {
+    fn new(tcp: TcpConfig) -> Self {
+        // 32 KB a round trip of 10 ms.
+        let mut receiving = tcp_config();
+        (receiving.receive_buffer_max, receiving.receive_buffer_initial) = (32 << 10, 32 << 10);
+        let mut pair = Pair::new();
+        let options = ListenOptions { tcp: Some(receiving), ..on_port(PORT) };
+        let listener = pair.server.listen(pair.now, options).unwrap();
+        let client = pair.client.connect(pair.now, server(), (None, 0), Some(tcp)).unwrap();
+        pair.run(SECOND / 10);
+        let server = pair.server.accept(pair.now, listener).unwrap();
+        Self { pair, client, server, mtu: 1500, written: 0, read: 0, dropped: Vec::new() }
+    }
+
+    /// Lets the transfer go on for `span`.
+    fn run(&mut self, span: Duration) {
+        let end = self.pair.now + span;
+        while self.pair.now < end {
+            self.write_and_read();
+            let to_server = self.pair.carry(0);
+            let to_client = self.pair.carry(1);
+            if to_server.is_empty() && to_client.is_empty() {
+                let due = [&self.pair.client, &self.pair.server].map(Endpoint::poll_timeout);
+                let due = due.into_iter().flatten().min().unwrap_or(end).min(end);
+                self.pair.now = self.pair.now.max(due);
+            } else {
+                self.pair.now += Pair::DELAY;
+            }
+            let now = self.pair.now;
+            for packet in to_server {
+                if packet.len() <= self.mtu {
+                    self.pair.server.handle_packet(now, &packet, RxMeta::default());
+                } else {
+                    self.dropped.push(packet.len());
+                }
+            }
+            for packet in to_client {
+                self.pair.client.handle_packet(now, &packet, RxMeta::default());
+            }
+            self.pair.client.handle_timeout(now);
+            self.pair.server.handle_timeout(now);
+        }
+    }
+
+    fn write_and_read(&mut self) {
+        let (now, written) = (self.pair.now, &mut self.written);
+        self.pair.client.update(now, self.client, |connection, now| {
+            let data: Vec<u8> = (*written..*written + 16_384).map(|at| (at % 251) as u8).collect();
+            *written += connection.write(now, &data).unwrap_or(0) as u64;
+        });
+        let read = &mut self.read;
+        self.pair.server.update(now, self.server, |connection, now| {
+            let mut buffer = [0; 16_384];
+            while let Ok(len) = connection.read(now, &mut buffer) {
+                assert!(buffer[..len].iter().zip(*read..).all(|(byte, at)| *byte == (at % 251) as u8));
+                *read += len as u64;
+            }
+        });
+    }
+
+    fn info(&self) -> ConnectionInfo {
+        self.pair.client.connection(self.client).unwrap().info(self.pair.now)
+    }
+}
+
+fn probing() -> TcpConfig {
+    let mtu_probing = Some(MtuProbing { raise_after: REST, ..MtuProbing::default() });
+    TcpConfig { mtu_probing, ..tcp_config() }
+}
+
+/// A transfer whose path takes 1,400 bytes only from its first second on, once the black hole was found.
+fn shrunken(tcp: TcpConfig) -> Path {
+    let mut path = Path::new(tcp);
+    path.run(SECOND);
+    assert_eq!((path.info().pmtu, path.info().timeouts), (1500, 0));
+    path.mtu = 1400;
+    path.run(2 * SECOND);
+    assert!(path.info().pmtu < 1500, "found");
+    path
+}
+
+#[test]
+fn unless_it_is_asked_for_a_black_hole_stays_one() {
+    let mut path = Path::new(tcp_config());
+    path.run(SECOND);
+    path.mtu = 1400;
+    path.run(SECOND);
+    let stuck = path.read;
+    path.run(30 * SECOND);
+    assert_eq!((path.read, path.info().pmtu), (stuck, 1500));
+}
+
+#[test]
+fn a_black_hole_is_found_and_then_the_largest_size_that_passes() {
+    let mut path = shrunken(probing());
+    let before = path.read;
+    path.run(15 * SECOND);
+    let pmtu = path.info().pmtu;
+    assert!((1385..=1400).contains(&pmtu), "{pmtu}");
+    // 32 KB each 10 ms for 15 s, nearly.
+    assert!(path.read - before > 40 << 20, "{} bytes", path.read - before);
+}
+
+#[test]
+fn lost_probes_cost_their_own_data_and_no_reduction_whatever_finds_the_loss() {
+    for recovery in [Recovery::RackTlp, Recovery::Sack, Recovery::NewReno] {
+        let mut path = shrunken(TcpConfig { recovery, ..probing() });
+        path.run(SECOND / 2);
+        let before = path.info();
+        path.dropped.clear();
+        path.run(15 * SECOND);
+        let after = path.info();
+        assert!(after.pmtu >= 1385, "{recovery:?}: {}", after.pmtu);
+        assert!((4..=10).contains(&path.dropped.len()), "{recovery:?}: {:?}", path.dropped);
+        assert_eq!(after.timeouts, before.timeouts, "{recovery:?}");
+        assert_eq!(after.loss_episodes, before.loss_episodes, "{recovery:?}");
+        let again = after.bytes_retransmitted - before.bytes_retransmitted;
+        let lost: usize = path.dropped.iter().sum();
+        assert!(again <= lost as u64, "{recovery:?}: {again} bytes again for {lost} lost");
+        assert!(after.cwnd >= before.cwnd, "{recovery:?}");
+    }
+}
+
+#[test]
+fn a_path_that_grows_is_used_in_full_after_the_rest_and_not_before() {
+    let mut path = shrunken(probing());
+    path.run(15 * SECOND);
+    let found = path.info().pmtu;
+    path.mtu = 1500;
+    path.run(2 * SECOND);
+    assert_eq!(path.info().pmtu, found, "the search rests");
+    path.run(REST + 4 * SECOND);
+    assert_eq!(path.info().pmtu, 1500);
+    let (sent, timeouts) = (path.info().bytes_retransmitted, path.info().timeouts);
+    path.run(REST * 3);
+    assert_eq!((path.info().bytes_retransmitted, path.info().timeouts), (sent, timeouts), "it is over");
+}
+
+#[test]
+fn a_path_that_shrinks_once_more_is_found_again() {
+    let mut path = shrunken(probing());
+    path.run(15 * SECOND);
+    path.mtu = 1200;
+    path.run(20 * SECOND);
+    let pmtu = path.info().pmtu;
+    assert!((1185..=1200).contains(&pmtu), "{pmtu}");
+    // Below what is tried first there is one more step.
+    path.mtu = 600;
+    path.run(20 * SECOND);
+    let pmtu = path.info().pmtu;
+    assert!((585..=600).contains(&pmtu), "{pmtu}");
+}
+
+#[test]
+fn an_outage_that_looks_like_a_black_hole_costs_large_segments_for_seconds_only() {
+    let mut path = Path::new(probing());
+    path.run(SECOND);
+    path.mtu = 0;
+    path.run(2 * SECOND);
+    assert!(path.info().pmtu < 1500);
+    path.mtu = 1500;
+    path.run(10 * SECOND);
+    assert_eq!(path.info().pmtu, 1500);
+}
+
+#[test]
+fn the_path_is_tried_again_after_ten_minutes_unless_told_otherwise() {
+    assert_eq!(MtuProbing::default().raise_after, Duration::from_secs(600));
+}

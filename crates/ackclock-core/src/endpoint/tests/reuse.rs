@@ -1,0 +1,81 @@
+//! Several listeners on one port.
+
+use super::*;
+
+const CLIENTS: std::ops::Range<u16> = 2000..2064;
+
+fn shared() -> ListenOptions {
+    ListenOptions { reuse_port: true, ..on_port(PORT) }
+}
+
+/// A host with so many listeners on one port.
+fn sharing(listeners: usize) -> (Host, Vec<ListenerId>) {
+    let mut host = Host::new();
+    let now = host.now;
+    let ids = (0..listeners).map(|_| host.endpoint.listen(now, shared()).unwrap()).collect();
+    (host, ids)
+}
+
+fn accept_all(host: &mut Host, listener: ListenerId) -> Vec<ConnectionId> {
+    std::iter::from_fn(|| host.endpoint.accept(host.now, listener)).collect()
+}
+
+#[test]
+fn connections_are_spread_over_the_listeners_and_each_is_accepted_once() {
+    let (mut host, listeners) = sharing(4);
+    for port in CLIENTS {
+        host.handshake(port);
+    }
+    let accepted: Vec<usize> = listeners.iter().map(|&id| accept_all(&mut host, id).len()).collect();
+    assert_eq!(accepted.iter().sum::<usize>(), CLIENTS.len());
+    // 16 each on average, with a standard deviation of 3.5.
+    assert!(accepted.iter().all(|count| (4..30).contains(count)), "{accepted:?}");
+}
+
+#[test]
+fn closing_one_listener_leaves_the_handshakes_and_connections_of_the_others() {
+    let (mut host, listeners) = sharing(3);
+    let half_open: Vec<(u16, SeqNum)> =
+        CLIENTS.map(|port| (port, host.from(port, syn(1000))[0].seq)).collect();
+    let lost = host.endpoint.half_open.of_listener(listeners[1]).len();
+    assert!((8..36).contains(&lost), "{lost}");
+    host.endpoint.close_listener(host.now, listeners[1]);
+    for &(port, iss) in &half_open {
+        host.from(port, ack(1001, iss + 1));
+    }
+    let accepted = accept_all(&mut host, listeners[0]).len() + accept_all(&mut host, listeners[2]).len();
+    assert_eq!(accepted, CLIENTS.len() - lost);
+    // The clients of the one that closed are taken by the others when they try again.
+    for port in CLIENTS {
+        host.from(port + 1000, syn(7));
+    }
+    assert_eq!(host.endpoint.half_open.len(), CLIENTS.len());
+}
+
+#[test]
+fn a_cookie_comes_back_to_the_listener_that_sent_it_although_another_closed() {
+    let (mut host, listeners) = {
+        let mut host = Host::new();
+        let options = ListenOptions { syn_backlog: 1, ..shared() };
+        let now = host.now;
+        let ids: Vec<_> = (0..3).map(|_| host.endpoint.listen(now, options.clone()).unwrap()).collect();
+        (host, ids)
+    };
+    // One record for each listener, then cookies.
+    let answered: Vec<(u16, SeqNum)> =
+        CLIENTS.map(|port| (port, host.from(port, syn(1000))[0].seq)).collect();
+    assert_eq!(host.endpoint.counters().cookies_sent, CLIENTS.len() as u64 - 3);
+    host.endpoint.close_listener(host.now, listeners[0]);
+    for &(port, iss) in &answered {
+        host.from(port, ack(1001, iss + 1));
+    }
+    let accepted = [listeners[1], listeners[2]].map(|id| accept_all(&mut host, id).len());
+    // Cookies name no listener: those of the closed one are good at the others, its one record is lost.
+    assert_eq!(accepted.iter().sum::<usize>(), CLIENTS.len() - 1);
+}
+
+#[test]
+fn a_listener_without_the_option_has_its_port_alone() {
+    let (mut host, _) = sharing(2);
+    assert_eq!(host.endpoint.listen(host.now, on_port(PORT)), Err(crate::ListenError::AddressInUse));
+}
