@@ -145,8 +145,8 @@ impl EthernetOptions {
     /// Opens a packet socket on the Ethernet interface `name` (that takes `CAP_NET_RAW`). The second value says why there
     /// is no offload, if there is none.
     ///
-    /// The addresses must be ones that the kernel does not have, or it resets the stack's connections;
-    /// `ackclock_device::PacketDevice` says more.
+    /// The addresses must be ones that the kernel does not have, or it resets the stack's connections; [`crate::packet`]
+    /// says more.
     ///
     /// # Errors
     /// See [`OpenError`].
