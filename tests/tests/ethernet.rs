@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use ackclock::{Stack, TcpConfig, TcpStream};
 use ackclock_device::link::{AddressInfo, AddressState, Detection, LinkConfig, NeighbourState, Prefix};
 use ackclock_device::{
-    Device, EthernetDevice, EthernetOptions, FrameDevice, LinkHandle, OffloadMode, PacketDevice,
-    PacketOptions, ReceiveBatch, configure,
+    Device, EthernetDevice, EthernetOptions, FrameDevice, LinkHandle, OffloadMode, OpenError, PacketDevice,
+    PacketOptions, ReceiveBatch, TapDevice, configure,
 };
 use ackclock_tests::kernel::payload::{Digest, receive, receive_some, send};
 use ackclock_tests::kernel::scene::{Family, stack_on, within};
@@ -31,9 +31,11 @@ use tokio::runtime::Handle;
 fn bulk_crosses_a_tap_device_both_ways() {
     in_namespace(|| async {
         for mode in [OffloadMode::On, OffloadMode::Off] {
-            let (device, fell_back) = addressed().offload(mode).open_tap(TAP).unwrap();
-            assert_eq!(fell_back, None);
+            let mut device = open_tap_when_free(mode).await;
             give_addresses(TAP);
+            // The link's first messages wait until the device takes them.
+            within_time(receive_until(&mut device, |device| device.counters().sent >= 3)).await;
+            assert_eq!(Device::counters(&device).send_no_room, 0);
             let stack = stack_on(device, TcpConfig::default());
             both_ways(&stack, &Handle::current(), LEN).await;
             stack.shutdown().await;
@@ -62,6 +64,11 @@ fn bulk_crosses_a_packet_socket_that_shares_the_interface_s_address() {
             let (stack, link) = packet_stack(addressed().interface_mac()).await;
             let shown = Command::new("ip").args(["link", "show", "dev", "wire"]).output().unwrap();
             assert!(String::from_utf8_lossy(&shown.stdout).contains(&link.mac().to_string()));
+            // The kernel's link-local address is made from it, and the stack's is another.
+            let shown = Command::new("ip").args(["-6", "addr", "show", "dev", "wire"]).output().unwrap();
+            let kernel = String::from_utf8_lossy(&shown.stdout).into_owned();
+            let own = link.addresses().into_iter().find(|own| own.automatic).unwrap().prefix.addr();
+            assert!(kernel.contains("fe80::") && !kernel.contains(&own.to_string()), "{own}: {kernel}");
             both_ways(&stack, &far, LEN).await;
         });
     });
@@ -324,10 +331,10 @@ fn a_frame_with_a_vlan_tag_is_of_another_network_unless_the_tag_is_a_priority() 
             let (mut device, _) = addressed().detection(Detection::Announce).open_packet("wire").unwrap();
             device.ready().await.unwrap();
             let link = device.handle();
-            far.spawn(async { ask_with_a_tag(7) }).await.unwrap();
+            far.spawn(ask_with_a_tag(7)).await.unwrap();
             within_time(receive_until(&mut device, |device| device.counters().receive_malformed > 0)).await;
             assert_eq!(link.neighbours(), []);
-            far.spawn(async { ask_with_a_tag(0xe000) }).await.unwrap();
+            far.spawn(ask_with_a_tag(0xe000)).await.unwrap();
             within_time(receive_until(&mut device, |device| !device.handle().neighbours().is_empty())).await;
             assert_eq!(link.neighbours()[0].addr.to_string(), "10.9.0.9");
         });
@@ -345,6 +352,8 @@ fn what_cannot_be_opened_is_said_with_the_command_that_mends_it() {
         assert!(told(missing).contains("no interface nowhere"));
         let loopback = addressed().open_packet("lo").map(drop);
         assert!(told(loopback).contains("lo carries no Ethernet frames"));
+        let group = addressed().mac("33:33:00:00:00:01".parse().unwrap()).open_packet("lo").map(drop);
+        assert!(told(group).contains("give one station's"));
         ip("tuntap add dev tun7 mode tun");
         let tun = addressed().open_tap("tun7").map(drop);
         assert!(told(tun).contains("not a single-queue TAP device"));
@@ -365,6 +374,22 @@ fn on_a_wire(scene: impl FnOnce(&Namespace, &Namespace)) {
 /// The stack's two addresses.
 fn addressed() -> EthernetOptions {
     EthernetOptions::new().address("10.9.0.2/24".parse().unwrap()).address("fd09::2/64".parse().unwrap())
+}
+
+/// A child that another test of this process is just starting has all descriptors until its `exec`, so a device that was
+/// closed may be in use for a moment longer.
+async fn open_tap_when_free(mode: OffloadMode) -> EthernetDevice<TapDevice> {
+    for _ in 0..100 {
+        match addressed().offload(mode).open_tap(TAP) {
+            Err(OpenError::Busy { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+            opened => {
+                let (device, fell_back) = opened.expect("the device opens");
+                assert_eq!(fell_back, None);
+                return device;
+            }
+        }
+    }
+    panic!("{TAP} stays in use");
 }
 
 /// A stack on `wire` that uses its addresses at once.
@@ -468,7 +493,7 @@ async fn advertise_a_prefix() {
 }
 
 /// Sends the question of 10.9.0.9 for the stack's address from `peer`, behind this VLAN tag.
-fn ask_with_a_tag(tag: u16) {
+async fn ask_with_a_tag(tag: u16) {
     let [high, low] = tag.to_be_bytes();
     let asker = [2, 0, 0, 0, 0, 0x77];
     let mut bytes = vec![high, low, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1];
@@ -485,6 +510,7 @@ fn ask_with_a_tag(tag: u16) {
     header[6..12].copy_from_slice(&asker);
     header[12..].copy_from_slice(&[0x81, 0]);
     let (mut device, _) = PacketDevice::open("peer", PacketOptions::default()).unwrap();
+    poll_fn(|cx| device.poll_send_ready(cx)).await.unwrap();
     device.send(&header, &packet).unwrap();
     assert_eq!(device.counters().sent, 1);
 }

@@ -64,6 +64,9 @@ impl ReceiveBatch {
 
     /// Looks at each packet from the `first`th on: keeps of it the bytes that `keep` names, or drops it. The room of
     /// dropped packets at the end is free again.
+    ///
+    /// # Panics
+    /// When `keep` names bytes that the packet does not have.
     pub fn retain(&mut self, first: usize, mut keep: impl FnMut(&[u8], RxMeta) -> Option<Range<usize>>) {
         let mut kept = first;
         for at in first..self.packets.len() {

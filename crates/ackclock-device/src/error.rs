@@ -108,6 +108,14 @@ pub enum OpenError {
         /// Its hardware type.
         hardware: u16,
     },
+    /// The Ethernet address asked for is not one station's.
+    #[error(
+        "{mac} is the address of a group or of no station; give one station's, such as 02:00:5e:10:00:01"
+    )]
+    MacNotUnicast {
+        /// The address given.
+        mac: ackclock_link::MacAddr,
+    },
     /// Packet sockets are not for this user.
     #[error(
         "a packet socket on {name} takes CAP_NET_RAW: run as root, or once: sudo setcap cap_net_raw+ep PROGRAM"

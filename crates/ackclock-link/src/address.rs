@@ -51,6 +51,7 @@ pub(crate) enum Claim {
 #[derive(Debug)]
 pub(crate) struct Addresses {
     own: Vec<Own>,
+    interface_id: [u8; 8],
     addresses_max: usize,
     detection: Detection,
     timing: Timing,
@@ -93,6 +94,7 @@ impl Addresses {
     pub(crate) fn new(config: &LinkConfig, now: Instant, random: &mut Random) -> Self {
         let mut addresses = Self {
             own: Vec::new(),
+            interface_id: config.interface_id,
             addresses_max: config.limits.addresses_max,
             detection: config.detection,
             timing: config.timing,
@@ -107,7 +109,7 @@ impl Addresses {
             |own: &Own| matches!(own.prefix.addr(), IpAddr::V6(a) if a.is_unicast_link_local());
         let has_v6 = config.autoconfigure || addresses.own.iter().any(|own| own.prefix.addr().is_ipv6());
         if has_v6 && !addresses.own.iter().any(has_link_local) {
-            let addr = with_interface_id(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), config.mac);
+            let addr = with_interface_id(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), config.interface_id);
             addresses.add(now, Prefix::new(addr.into(), 64), true, None, random);
         }
         addresses
@@ -179,7 +181,6 @@ impl Addresses {
         &mut self,
         now: Instant,
         told: &AdvertisedPrefix,
-        mac: MacAddr,
         random: &mut Random,
         counters: &mut LinkCounters,
     ) {
@@ -188,7 +189,7 @@ impl Addresses {
         if !told.autonomous || !usable || told.preferred_s > told.valid_s {
             return;
         }
-        let prefix = Prefix::new(with_interface_id(told.prefix, mac).into(), told.len);
+        let prefix = Prefix::new(with_interface_id(told.prefix, self.interface_id).into(), told.len);
         let preferred_until = until(now, told.preferred_s);
         if let Some(own) = self.own.iter_mut().find(|own| own.prefix == prefix) {
             if let Some(lifetime) = own.lifetime.as_mut() {
@@ -361,9 +362,9 @@ pub(crate) fn until(now: Instant, seconds: u32) -> Option<Instant> {
     (seconds != u32::MAX).then(|| now + Duration::from_secs(seconds.into()))
 }
 
-/// The address in the /64 network of `prefix` with the interface identifier of `mac`.
-fn with_interface_id(prefix: Ipv6Addr, mac: MacAddr) -> Ipv6Addr {
-    let id = u128::from(u64::from_be_bytes(mac.interface_id()));
+/// The address in the /64 network of `prefix` with the interface identifier `id`.
+fn with_interface_id(prefix: Ipv6Addr, id: [u8; 8]) -> Ipv6Addr {
+    let id = u128::from(u64::from_be_bytes(id));
     Ipv6Addr::from_bits((prefix.to_bits() >> 64 << 64) | id)
 }
 

@@ -10,6 +10,9 @@ use crate::{MacAddr, Prefix};
 pub struct LinkConfig {
     /// Its own Ethernet address.
     pub mac: MacAddr,
+    /// The last 64 bits of the IPv6 addresses that it makes: the link-local one, and those from routers' prefixes. Two
+    /// stations that share an Ethernet address need different ones.
+    pub interface_id: [u8; 8],
     /// Its own IP addresses with the networks that are reached without a router. At most
     /// [`Limits::addresses_max`] count; the others are ignored.
     pub addresses: Vec<Prefix>,
@@ -30,11 +33,12 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
-    /// A link without IP addresses, everything else at its default.
+    /// A link without IP addresses, everything else at its default; its interface identifier is made from `mac`.
     #[must_use]
     pub fn new(mac: MacAddr) -> Self {
         Self {
             mac,
+            interface_id: mac.interface_id(),
             addresses: Vec::new(),
             gateways: Vec::new(),
             autoconfigure: false,

@@ -299,6 +299,10 @@ impl Neighbours {
         Some(ready)
     }
 
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     pub(crate) fn infos(&self) -> impl Iterator<Item = NeighbourInfo> + '_ {
         self.entries.iter().map(|(addr, entry)| NeighbourInfo {
             addr: *addr,

@@ -119,7 +119,7 @@ impl<F: FrameDevice> EthernetDevice<F> {
     }
 
     /// What the timer says: time-outs that are due, and whether the interface came back.
-    fn turn(&mut self, now: Instant) -> io::Result<()> {
+    fn turn(&mut self, now: Instant, cx: &mut Context<'_>) -> io::Result<()> {
         let due = |link: &Link| link.poll_timeout().is_some_and(|due| due <= now);
         if self.up_asked_at.is_none_or(|at| now.saturating_since(at) >= UP_ASKED_EVERY) {
             self.up_asked_at = Some(now);
@@ -134,14 +134,15 @@ impl<F: FrameDevice> EthernetDevice<F> {
             shared.link.handle_timeout(now);
         }
         drop(shared);
-        self.flush()
+        self.flush(cx)
     }
 
-    /// Sends what the link has to send on its own account, and follows its groups.
-    fn flush(&mut self) -> io::Result<()> {
+    /// Sends what the link has to send on its own account as far as the device takes it, and follows its groups.
+    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut shared = lock(&self.shared);
         let link = &mut shared.link;
-        while let Some(frame) = link.poll_transmit() {
+        while link.has_transmit() && self.device.poll_send_ready(cx)?.is_ready() {
+            let Some(frame) = link.poll_transmit() else { break };
             self.device.send(&frame.header, &frame.packet)?;
         }
         if !self.started && link.is_settled() {
@@ -178,7 +179,7 @@ impl<F: FrameDevice> EthernetDevice<F> {
             let link = &mut shared.link;
             batch.retain(first, |frame, _| link.handle_frame(now, frame).map(|_| HEADER_LEN..frame.len()));
             drop(shared);
-            self.flush()?;
+            self.flush(cx)?;
             if batch.len() > first {
                 return Poll::Ready(Ok(batch.len() - first));
             }
@@ -202,14 +203,6 @@ impl<F: FrameDevice> EthernetDevice<F> {
         }
         timer.as_mut().poll(cx).is_ready()
     }
-
-    /// Has the receiving task set its timer if the link wants to be woken earlier than that.
-    fn rouse(&self) {
-        let due = lock(&self.shared).link.poll_timeout();
-        if due.is_some_and(|due| self.armed.is_none_or(|armed| due < armed)) {
-            self.receiver.wake_by_ref();
-        }
-    }
 }
 
 impl<F: FrameDevice> Device for EthernetDevice<F> {
@@ -232,7 +225,7 @@ impl<F: FrameDevice> Device for EthernetDevice<F> {
         self.receiver.clone_from(cx.waker());
         loop {
             let now = lock(&self.shared).now();
-            self.turn(now)?;
+            self.turn(now, cx)?;
             if let Poll::Ready(received) = self.receive(cx, batch) {
                 return Poll::Ready(received);
             }
@@ -254,13 +247,18 @@ impl<F: FrameDevice> Device for EthernetDevice<F> {
         let mut shared = lock(&self.shared);
         let now = shared.now();
         let sending = shared.link.send_packet(now, packet, None);
+        let due = shared.link.poll_timeout();
         drop(shared);
         match sending {
             Sending::Frame(header) => self.device.send(&header, packet)?,
-            Sending::Waiting => self.flush()?,
+            Sending::Waiting => {}
             Sending::Refused(_) => self.refused += 1,
         }
-        self.rouse();
+        // The receiving task asks the neighbour, and sets its timer if the link wants to be woken earlier than that ends.
+        let earlier = due.is_some_and(|due| self.armed.is_none_or(|armed| due < armed));
+        if earlier || sending == Sending::Waiting {
+            self.receiver.wake_by_ref();
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! How an Ethernet device is opened.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 
 use ackclock_link::{Detection, LinkConfig, MacAddr, Prefix};
@@ -136,6 +136,7 @@ impl EthernetOptions {
     /// # Panics
     /// When the tokio runtime of the caller has no I/O driver.
     pub fn open_tap(self, name: &str) -> Result<(EthernetDevice<TapDevice>, Option<String>), OpenError> {
+        self.check_mac()?;
         let (device, fell_back) = TapDevice::open(name, self.offload)?;
         let mac = if let MacChoice::Given(mac) = self.mac { mac } else { device.own_mac() };
         Ok((self.finish(device, mac, Detection::Announce), fell_back))
@@ -144,8 +145,8 @@ impl EthernetOptions {
     /// Opens a packet socket on the Ethernet interface `name` (that takes `CAP_NET_RAW`). The second value says why there
     /// is no offload, if there is none.
     ///
-    /// The addresses must be ones that the kernel does not have, or it resets the stack's connections;
-    /// `ackclock_device::PacketDevice` says more.
+    /// The addresses must be ones that the kernel does not have, or it resets the stack's connections; [`crate::packet`]
+    /// says more.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -156,6 +157,7 @@ impl EthernetOptions {
         self,
         name: &str,
     ) -> Result<(EthernetDevice<PacketDevice>, Option<String>), OpenError> {
+        self.check_mac()?;
         let mac = match self.mac {
             MacChoice::Own => Some(PacketDevice::own_mac(name, &self.addresses)?),
             MacChoice::Interface => None,
@@ -167,8 +169,19 @@ impl EthernetOptions {
         Ok((self.finish(device, mac, Detection::Probe), fell_back))
     }
 
+    fn check_mac(&self) -> Result<(), OpenError> {
+        match self.mac {
+            MacChoice::Given(mac) if !mac.is_unicast() => Err(OpenError::MacNotUnicast { mac }),
+            _ => Ok(()),
+        }
+    }
+
     fn finish<F: FrameDevice>(self, device: F, mac: MacAddr, detection: Detection) -> EthernetDevice<F> {
         let mut config = LinkConfig::new(mac);
+        if matches!(self.mac, MacChoice::Interface) {
+            // The kernel has the addresses that would be made from its own.
+            config.interface_id = MacAddr::local(stable_hash(&(mac, &self.addresses))).interface_id();
+        }
         config.addresses =
             self.addresses.iter().map(|own| Prefix::new(own.addr(), own.prefix_len())).collect();
         config.gateways = self.gateways;
@@ -180,4 +193,10 @@ impl EthernetOptions {
         device.mtu_max = self.mtu;
         device
     }
+}
+
+fn stable_hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }

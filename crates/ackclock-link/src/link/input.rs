@@ -169,7 +169,7 @@ impl Link {
         self.neighbours.set_times(time(told.reachable_ms), time(told.retransmit_ms), &mut self.random);
         self.routers.advertised(now, told, &mut self.counters);
         for prefix in &told.prefixes {
-            self.addresses.autoconfigure(now, prefix, self.mac, &mut self.random, &mut self.counters);
+            self.addresses.autoconfigure(now, prefix, &mut self.random, &mut self.counters);
         }
     }
 

@@ -159,6 +159,12 @@ impl Link {
         Some(Transmit { header, packet })
     }
 
+    /// Whether [`Link::poll_transmit`] has a frame.
+    #[must_use]
+    pub fn has_transmit(&self) -> bool {
+        !self.messages.is_empty() || self.neighbours.has_ready()
+    }
+
     /// When [`Link::handle_timeout`] is to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {

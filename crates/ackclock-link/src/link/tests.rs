@@ -79,6 +79,7 @@ impl Rig {
             let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
             sent.push(sent_frame(header, bytes));
         }
+        assert!(!self.link.has_transmit());
         sent
     }
 

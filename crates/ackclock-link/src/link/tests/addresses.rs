@@ -61,6 +61,12 @@ fn an_ipv6_address_is_asked_for_once_and_used_a_second_later() {
 }
 
 #[test]
+fn two_stations_with_one_ethernet_address_have_addresses_of_their_own() {
+    let rig = Rig::fresh(|config| config.interface_id = [0xa; 8]);
+    assert_eq!(rig.state("fe80::a0a:a0a:a0a:a0a"), Some(AddressState::Tentative));
+}
+
+#[test]
 fn hosts_that_start_together_do_not_probe_together() {
     let first = |seed| {
         let mut rig = Rig::fresh(|config| config.seed = seed);
