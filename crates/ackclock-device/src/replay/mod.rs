@@ -9,6 +9,9 @@
 //! tokio's clock, which a test may pause), and never before the stack has sent what the packet acknowledges. A stack that
 //! does something else than the recorded one did is waited for [`ReplayConfig::patience`] long; then the device fails with
 //! what is missing. It fails, too, that long after the last packet: a recording has an end.
+//!
+//! A stack that sends less at a time than the recorded one did, after other losses or with another controller, may wait
+//! for an acknowledgement that waits for it. Then, too, the device fails and says which frame it was.
 
 mod connection;
 
