@@ -9,6 +9,9 @@
 //! tokio's clock, which a test may pause), and never before the stack has sent what the packet acknowledges. A stack that
 //! does something else than the recorded one did is waited for [`ReplayConfig::patience`] long; then the device fails with
 //! what is missing. It fails, too, that long after the last packet: a recording has an end.
+//!
+//! A stack that sends less at a time than the recorded one did, after other losses or with another controller, may wait
+//! for an acknowledgement that waits for it. Then, too, the device fails and says which frame it was.
 
 mod connection;
 
@@ -38,6 +41,9 @@ pub struct ReplayConfig {
     pub pace: Pace,
     /// Largest IP packet that the stack may send, in bytes.
     pub mtu: usize,
+    /// How long after the device is first asked the first packet comes in: a listener has to be there by then, for a
+    /// recorded peer does not try again.
+    pub lead: Duration,
     /// How long to wait for a stack that does not send what it sent then, and after the last packet.
     pub patience: Duration,
 }
@@ -60,6 +66,8 @@ pub struct Replay {
     /// Packets to come in, as indices of the recording's, with what each is to the connections.
     played: Vec<(usize, Role)>,
     next: usize,
+    /// When the device was first asked.
+    asked_at: Option<Instant>,
     /// When the last packet came in, and when it was recorded.
     last: Option<(Instant, u64)>,
     /// When the stack last sent something or a packet came in.
@@ -71,13 +79,14 @@ pub struct Replay {
 }
 
 impl ReplayConfig {
-    /// The stack at `addresses`, packets as far apart as recorded, an MTU of 1500 bytes, 5 s of patience.
+    /// The stack at `addresses`, packets as far apart as recorded, an MTU of 1500 bytes, 100 ms of lead, 5 s of patience.
     #[must_use]
     pub fn new(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         Self {
             addresses: addresses.into_iter().collect(),
             pace: Pace::default(),
             mtu: 1500,
+            lead: Duration::from_millis(100),
             patience: Duration::from_secs(5),
         }
     }
@@ -109,6 +118,7 @@ impl Replay {
             connections,
             played,
             next: 0,
+            asked_at: None,
             last: None,
             active_at: None,
             timer: None,
@@ -150,7 +160,8 @@ impl Replay {
         let recorded = self.recording.packets()[index].time_ns;
         Ok(match (self.config.pace, self.last) {
             (Pace::Recorded, Some((at, then))) => at + Duration::from_nanos(recorded.saturating_sub(then)),
-            (Pace::AtOnce, _) | (_, None) => now,
+            (Pace::AtOnce, Some(_)) => now,
+            (_, None) => self.asked_at.unwrap_or(now) + self.config.lead,
         })
     }
 
@@ -200,6 +211,7 @@ impl Device for Replay {
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
         self.receiver.clone_from(cx.waker());
         let mut received = 0;
+        self.asked_at.get_or_insert_with(Instant::now);
         loop {
             let now = Instant::now();
             let until = match self.due(now) {

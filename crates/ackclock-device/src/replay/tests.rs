@@ -99,7 +99,7 @@ impl Drop for Saved {
 }
 
 fn config() -> ReplayConfig {
-    ReplayConfig::new(["10.0.0.1".parse().unwrap()])
+    ReplayConfig { lead: Duration::ZERO, ..ReplayConfig::new(["10.0.0.1".parse().unwrap()]) }
 }
 
 async fn receive(device: &mut Replay) -> io::Result<Vec<(Vec<u8>, RxMeta)>> {

@@ -40,10 +40,10 @@ impl Device for Lying {
 #[tokio::test(start_paused = true)]
 async fn a_device_that_hides_unfinished_checksums_is_reported_within_a_second() {
     let (left, right) = memory::pair(memory::Config { gso: true, ..memory::Config::default() });
-    let client = host("10.0.0.1/24", "fd00::1/64").device(Lying(left)).spawn().unwrap();
-    let server = host("10.0.0.2/24", "fd00::2/64").device(right).spawn().unwrap();
+    let client = host("10.0.0.1/24", "fd00::1/64").device(left).spawn().unwrap();
+    let server = host("10.0.0.2/24", "fd00::2/64").device(Lying(right)).spawn().unwrap();
     let _listener = server.listen(addr(SERVER)).unwrap();
-    let mut warnings = client.warnings();
+    let mut warnings = server.warnings();
     let began = Instant::now();
     let connecting = tokio::spawn({
         let client: Stack = client.clone();

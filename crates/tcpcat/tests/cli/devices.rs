@@ -12,7 +12,7 @@ fn a_file_crosses_between_two_addresses_of_the_host() {
     let Some(netns) = raw_netns() else { return };
     let scratch = Scratch::new();
     let (from, to) = (random_file(&scratch, "from", 4_000_003), scratch.path("to"));
-    let receiver = netns.listen(&format!("recv {} -l 7000 --verify {RAW2}", to.display()));
+    let receiver = netns.listen(&format!("recv {} -l 7000 --verify -v {RAW2}", to.display()));
     let sent = netns.tcpcat(&format!("send {} 10.88.0.2 7000 --verify {RAW1}", from.display()));
     let received = receiver.finish();
     assert!(said(&sent, 0).contains("verified"), "{sent:?}");
@@ -24,7 +24,7 @@ fn a_file_crosses_between_two_addresses_of_the_host() {
 #[test]
 fn a_killed_process_leaves_no_rule_behind() {
     let Some(netns) = raw_netns() else { return };
-    let listener = netns.listen(&format!("-l 7000 {RAW1}"));
+    let listener = netns.listen(&format!("-l 7000 -v {RAW1}"));
     // One SYN is enough: 1 is a refusal, 124 the end of the patience.
     let dial = "timeout 0.5 python3 -c 'import socket; socket.create_connection((\"10.88.0.1\", 7001), \
                 source_address=(\"10.88.0.2\", 0))' 2> /dev/null";
@@ -64,7 +64,7 @@ fn a_captured_transfer_is_received_again() {
         (random_file(&scratch, "from", 300_007), scratch.path("to"), scratch.path("again"));
     let capture = scratch.path("capture.pcapng");
     let receiver =
-        netns.listen(&format!("recv {} -l 7000 {HOST2} --pcap {}", to.display(), capture.display()));
+        netns.listen(&format!("recv {} -l 7000 -v {HOST2} --pcap {}", to.display(), capture.display()));
     said(&netns.tcpcat(&format!("send {} 10.9.2.2 7000 {HOST1}", from.display())), 0);
     said(&receiver.finish(), 0);
     // No namespace, no right: a file is all that it takes.
