@@ -13,6 +13,8 @@
 //! counts as any other. Once the bounds lie less than [`STEP`] bytes apart the search rests for `raise_after`, and
 //! begins again if the path once took more. After ICMP has lowered the MTU it rests first: that was no guess.
 //!
+//! Without SACK the loss of a probe could cost a timeout: black holes are found, and the size stays at `least`.
+//!
 //! Deviation from RFC 4821 §7.4: a probe leaves although the congestion window is full, since a bulk transfer's always is; it
 //! exceeds the window by one segment at most, once in [`PAUSE`], as limited transmit does (RFC 3042). RFC 4821 and RFC 8899 were
 //! not read for this; section numbers are from memory.
@@ -166,6 +168,9 @@ impl Connection {
         let end = start + u64::from(payload);
         // RFC 4821 §7.4: enough must follow that the loss shows.
         let follows = u64::from(payload) + FOLLOWERS * smss;
+        if !self.flight.may_probe_mtu() {
+            return None;
+        }
         let calm =
             !self.flight.in_recovery() && self.flight.lost() == 0 && self.flight.timeouts_in_a_row() == 0;
         if !calm || self.unsent() < follows || self.right_edge() < end + FOLLOWERS * smss {

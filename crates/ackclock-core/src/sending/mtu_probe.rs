@@ -3,7 +3,7 @@
 //! When it alone is lost, its data goes again and congestion control hears nothing (RFC 4821 §7.6.2, from memory). When
 //! anything else was found to be lost with it, or its retransmission is lost, the loss counts as any other.
 
-use super::policy::LossFound;
+use super::policy::{LossFound, Policy};
 use super::{Call, Departure, Flight};
 use crate::position::Position;
 use crate::trace::SendReason;
@@ -26,6 +26,11 @@ impl Flight {
         self.on_sent(call, &Departure { start, end, reason: SendReason::MtuProbe, drained: false });
         self.smss = smss;
         self.history.get_or_insert_default().mtu_probe = Some(MtuProbe { end, lost: false, excused: start });
+    }
+
+    /// Whether the loss of one segment is found without a timeout: by SACK.
+    pub(crate) fn may_probe_mtu(&self) -> bool {
+        self.policy.heeds_sack()
     }
 
     /// Whether the last probe arrived, once that is known; told once.

@@ -124,7 +124,7 @@ fn a_black_hole_is_found_and_then_the_largest_size_that_passes() {
 
 #[test]
 fn lost_probes_cost_their_own_data_and_no_reduction_whatever_finds_the_loss() {
-    for recovery in [Recovery::RackTlp, Recovery::Sack, Recovery::NewReno] {
+    for recovery in [Recovery::RackTlp, Recovery::Sack] {
         let mut path = shrunken(TcpConfig { recovery, ..probing() });
         path.run(SECOND / 2);
         let before = path.info();
@@ -140,6 +140,17 @@ fn lost_probes_cost_their_own_data_and_no_reduction_whatever_finds_the_loss() {
         assert!(again <= lost as u64, "{recovery:?}: {again} bytes again for {lost} lost");
         assert!(after.cwnd >= before.cwnd, "{recovery:?}");
     }
+}
+
+#[test]
+fn without_sack_a_black_hole_is_found_and_nothing_is_probed() {
+    let mut path = shrunken(TcpConfig { recovery: Recovery::NewReno, ..probing() });
+    path.run(SECOND);
+    let (before, timeouts) = (path.read, path.info().timeouts);
+    path.dropped.clear();
+    path.run(15 * SECOND);
+    assert_eq!((path.info().pmtu, path.info().timeouts, path.dropped.len()), (1024, timeouts, 0));
+    assert!(path.read > before);
 }
 
 #[test]
