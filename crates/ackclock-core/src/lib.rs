@@ -41,4 +41,4 @@ pub use event::{ConnectionId, Event, Readiness};
 pub use info::{ConnectionInfo, EcnInfo, UndoCounts};
 pub use reassembly::ReassemblyConfig;
 pub use tuple::{FourTuple, ListenAddr};
-pub use udp::{UdpId, UdpMeta, UdpOptions, UdpReadiness, UdpSocketError, UdpTransmit};
+pub use udp::{UdpId, UdpMeta, UdpNames, UdpOptions, UdpReadiness, UdpSocketError, UdpTransmit};

@@ -17,9 +17,7 @@ impl Extended {
 
     /// The SNE of a segment with this sequence number.
     pub(crate) fn sne(self, seq: u32) -> u32 {
-        #[expect(clippy::cast_possible_truncation, reason = "the upper half")]
-        let upper = (self.nearest(seq) >> 32) as u32;
-        upper
+        (self.nearest(seq) >> 32) as u32
     }
 
     /// A segment with this sequence number was sent, or was authentic.

@@ -12,7 +12,9 @@ use super::Endpoint;
 use super::input::Frame;
 use super::outbox::Origin;
 use crate::udp::{Datagram, Socket};
-use crate::{FourTuple, Instant, ListenAddr, UdpId, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit};
+use crate::{
+    FourTuple, Instant, ListenAddr, UdpId, UdpMeta, UdpNames, UdpOptions, UdpSocketError, UdpTransmit,
+};
 
 impl Endpoint {
     /// Binds a UDP socket. Port 0 asks for a free one; an address or port of `None` stands for any, also an address that is
@@ -149,18 +151,17 @@ impl Endpoint {
         self.udp_update(id, |socket| socket.set_ttl(ttl))
     }
 
-    /// What a socket is bound to (the port that was found for port 0 is told here), its time to live, and its peer with
-    /// the address from which that is reached.
+    /// What a socket is bound to and connected to.
     ///
     /// # Errors
     /// The socket has been closed.
-    pub fn udp_names(
-        &self,
-        id: UdpId,
-    ) -> Result<(ListenAddr, u8, Option<(SocketAddr, IpAddr)>), UdpSocketError> {
+    pub fn udp_names(&self, id: UdpId) -> Result<UdpNames, UdpSocketError> {
         let socket = self.udp_socket(id)?;
-        let ttl = socket.options().ttl.unwrap_or(self.config.tcp.ttl);
-        Ok((socket.addr(), ttl, socket.remote().zip(socket.source())))
+        Ok(UdpNames {
+            bound: socket.addr(),
+            ttl: socket.options().ttl.unwrap_or(self.config.tcp.ttl),
+            peer: socket.remote().zip(socket.source()),
+        })
     }
 
     /// Most bytes in one datagram to an address of this family.

@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 
 pub use self::error::UdpSocketError;
 pub(crate) use self::socket::{Datagram, Socket};
-pub use self::socket::{UdpMeta, UdpOptions, UdpReadiness, UdpTransmit};
+pub use self::socket::{UdpMeta, UdpNames, UdpOptions, UdpReadiness, UdpTransmit};
 use crate::ListenAddr;
 
 /// A UDP socket of an endpoint. An id is never given twice.

@@ -60,6 +60,17 @@ impl<'a> UdpTransmit<'a> {
     }
 }
 
+/// Between which ends a socket stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpNames {
+    /// The address and port it is bound to; the port that was found for port 0.
+    pub bound: ListenAddr,
+    /// Time to live, or hop limit, of what it sends.
+    pub ttl: u8,
+    /// The peer that it is connected to, and the address from which that is reached.
+    pub peer: Option<(SocketAddr, IpAddr)>,
+}
+
 /// What was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpMeta {
@@ -192,7 +203,7 @@ impl Socket {
         while many
             && let Some(next) = self.received.front()
             && (next.from, next.to, next.ecn) == (first.from, first.to, first.ecn)
-            && meta.len % meta.stride.max(1) == 0
+            && meta.len.is_multiple_of(meta.stride.max(1))
             && (1..=meta.stride).contains(&next.payload.len())
             && let Some(room) = buf.get_mut(meta.len..meta.len + next.payload.len())
             && let Some(next) = self.pop()

@@ -1,11 +1,11 @@
 //! The UDP sockets' side of a stack's state.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::task::{Poll, Waker};
 
 use ackclock_core::{
-    Instant, ListenAddr, UdpId, UdpMeta, UdpOptions, UdpReadiness, UdpSocketError, UdpTransmit,
+    Instant, UdpId, UdpMeta, UdpNames, UdpOptions, UdpReadiness, UdpSocketError, UdpTransmit,
 };
 
 use crate::error;
@@ -47,7 +47,7 @@ impl State {
         self.endpoint.udp_connect(id, Some(remote)).map_err(error::udp)
     }
 
-    pub(crate) fn udp_names(&self, id: UdpId) -> io::Result<(ListenAddr, u8, Option<(SocketAddr, IpAddr)>)> {
+    pub(crate) fn udp_names(&self, id: UdpId) -> io::Result<UdpNames> {
         self.check_alive()?;
         self.endpoint.udp_names(id).map_err(error::udp)
     }

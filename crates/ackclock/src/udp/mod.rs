@@ -97,10 +97,10 @@ impl UdpSocket {
     /// # Errors
     /// The stack is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        let (addr, _, peer) = self.shared.look(|state| state.udp_names(self.id))?;
-        let connected = peer.map(|(_, source)| source);
-        let ip = addr.addr.or(connected).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        Ok(SocketAddr::new(ip, addr.port.unwrap_or(0)))
+        let names = self.shared.look(|state| state.udp_names(self.id))?;
+        let connected = names.peer.map(|(_, source)| source);
+        let ip = names.bound.addr.or(connected).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        Ok(SocketAddr::new(ip, names.bound.port.unwrap_or(0)))
     }
 
     /// The peer that the socket is connected to.
@@ -108,8 +108,8 @@ impl UdpSocket {
     /// # Errors
     /// [`NotConnected`](io::ErrorKind::NotConnected) if there is none; or the stack is gone.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        let (_, _, peer) = self.shared.look(|state| state.udp_names(self.id))?;
-        peer.map(|(peer, _)| peer).ok_or_else(|| io::ErrorKind::NotConnected.into())
+        let names = self.shared.look(|state| state.udp_names(self.id))?;
+        names.peer.map(|(peer, _)| peer).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
     /// Sends a datagram to the peer and returns its length.
@@ -416,7 +416,7 @@ impl UdpSocket {
     /// # Errors
     /// The stack is gone.
     pub fn ttl(&self) -> io::Result<u32> {
-        self.shared.look(|state| state.udp_names(self.id)).map(|(_, ttl, _)| ttl.into())
+        self.shared.look(|state| state.udp_names(self.id)).map(|names| names.ttl.into())
     }
 
     /// Sets the time to live, 1 to 255.
