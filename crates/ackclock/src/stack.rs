@@ -27,7 +27,7 @@ use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, Warnings, ne
 /// the stack ends with the runtime.
 #[derive(Clone)]
 pub struct Stack {
-    shared: Handle,
+    pub(crate) shared: Handle,
 }
 
 /// What a stack has and uses at one moment.

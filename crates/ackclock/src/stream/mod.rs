@@ -69,8 +69,8 @@ use crate::{Stack, error};
 /// # Ok(()) }
 /// ```
 pub struct TcpStream {
-    id: ConnectionId,
-    shared: Handle,
+    pub(crate) id: ConnectionId,
+    pub(crate) shared: Handle,
 }
 
 impl TcpStream {
