@@ -1,5 +1,7 @@
 //! TCP-AO between two endpoints, and before those who have no key (RFC 5925).
 
+use ackclock_wire::ChecksumAt;
+
 use super::*;
 use crate::{Algorithm, KeyChain, MasterKey};
 
@@ -126,7 +128,7 @@ fn a_forged_reset_or_segment_does_not_touch_the_connection() {
     let mut changed = real.clone();
     *changed.last_mut().unwrap() ^= 1;
     for forged in [reset, changed] {
-        let meta = RxMeta { checksum: ChecksumState::Partial, segment_size: None };
+        let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
         pair.server.handle_packet(pair.now, &forged, meta);
     }
     let connection = pair.server.connection(ends.1).unwrap();
