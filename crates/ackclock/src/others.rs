@@ -29,7 +29,7 @@ use crate::waiters::WaitList;
 /// // A tunnel: what arrives at one stack's device and is not its own leaves by the other's.
 /// let inside = Stack::builder().device(left).address("10.0.0.1/24".parse()?).other_packets(256).spawn()?;
 /// let outside = Stack::builder().device(right).address("10.0.0.2/24".parse()?).other_packets(256).spawn()?;
-/// let (sender, _) = inside.other_packets().expect("asked for, and not taken before");
+/// let (sender, _unread) = inside.other_packets().expect("asked for, and not taken before");
 /// let (_, mut receiver) = outside.other_packets().expect("asked for, and not taken before");
 ///
 /// // An IPv4 packet of protocol 253, which RFC 3692 sets aside for experiments.
