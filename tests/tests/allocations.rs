@@ -76,7 +76,7 @@ fn seldom(controller: &mut dyn Controller, n: u64) {
     controller.on_sent(&Sent { now, bytes, in_flight: flight_size, retransmission: true });
     let cause = if n.is_multiple_of(200) { LossCause::EcnEcho } else { LossCause::Reordering };
     match n % 500 {
-        100 => controller.on_timeout(&Timeout { now, flight_size, validated: false, expiries: 1, delivered }),
+        100 => controller.on_timeout(&Timeout { now, flight_size, expiries: 1, delivered }),
         200 | 300 => {
             let (tx_in_flight, lost) = (flight_size, bytes);
             let lost = Lost { now, bytes, delivered, prior_delivered, app_limited, tx_in_flight, lost };

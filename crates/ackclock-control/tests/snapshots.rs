@@ -170,7 +170,7 @@ impl Driven {
 
     fn expire(&mut self) {
         let (now, delivered, flight_size) = (self.now, self.delivered, self.controller.cwnd());
-        self.controller.on_timeout(&Timeout { now, flight_size, validated: false, expiries: 1, delivered });
+        self.controller.on_timeout(&Timeout { now, flight_size, expiries: 1, delivered });
         self.send(1);
     }
 

@@ -146,7 +146,7 @@ impl Controller for Cubic {
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
-        let ssthresh = self.reduced(timeout.flight_size, timeout.validated).max(2 * self.window.smss());
+        let ssthresh = self.reduced(timeout.flight_size, false).max(2 * self.window.smss());
         if timeout.expiries <= 1 {
             self.note_reduction();
         }

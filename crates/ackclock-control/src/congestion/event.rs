@@ -126,8 +126,6 @@ pub struct Timeout {
     pub now: Instant,
     /// Bytes outstanding before the timeout (RFC 5681's FlightSize).
     pub flight_size: u64,
-    /// Whether recent use has validated the window (RFC 7661 §4.3); `false` where nothing validates it.
-    pub validated: bool,
     /// How many times in a row the timer has expired for the same segment; 1 for the first.
     /// RFC 5681 §3.1 lowers ssthresh only for the first.
     pub expiries: u32,

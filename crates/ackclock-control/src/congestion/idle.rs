@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::layer::{Layer, layered};
 use super::round::Rounds;
-use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Start, Timeout};
+use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Start};
 use crate::Instant;
 use crate::time::nanos;
 
@@ -117,8 +117,7 @@ impl Validation {
     }
 
     /// RFC 7661 §4.3: validated while pipeACK is at least half of cwnd, or undefined.
-    #[must_use]
-    pub fn is_validated(&self, cwnd: u64) -> bool {
+    fn is_validated(&self, cwnd: u64) -> bool {
         self.pipe_ack().is_none_or(|pipe_ack| pipe_ack >= cwnd / 2)
     }
 
@@ -147,10 +146,6 @@ impl Layer for Validation {
 
     fn on_loss_episode(&mut self, inner: &mut dyn Controller, loss: &LossEpisode) {
         inner.on_loss_episode(&self.as_used(inner.cwnd(), *loss));
-    }
-
-    fn on_timeout(&mut self, inner: &mut dyn Controller, timeout: &Timeout) {
-        inner.on_timeout(&Timeout { validated: self.is_validated(inner.cwnd()), ..*timeout });
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn loss(now_ms: u64, flight_size: u64) -> LossEpisode {
 }
 
 pub(super) fn timeout(flight_size: u64, expiries: u32) -> Timeout {
-    Timeout { now: Instant::from_millis(1000), flight_size, validated: false, expiries, delivered: 0 }
+    Timeout { now: Instant::from_millis(1000), flight_size, expiries, delivered: 0 }
 }
 
 pub(super) fn idle(restart_window: u64) -> IdleRestart {

@@ -111,13 +111,7 @@ fn lose(controller: &mut dyn Controller, cause: LossCause) {
 }
 
 fn expire(controller: &mut dyn Controller, flight_size: u64, expiries: u32) {
-    controller.on_timeout(&Timeout {
-        now: Instant::from_millis(2000),
-        flight_size,
-        validated: false,
-        expiries,
-        delivered: 0,
-    });
+    controller.on_timeout(&Timeout { now: Instant::from_millis(2000), flight_size, expiries, delivered: 0 });
 }
 
 fn keeps_its_name(factory: &dyn ControllerFactory) -> Result<(), String> {

@@ -80,13 +80,7 @@ impl Operation {
                 });
             }
             Self::Timeout { flight_size, expiries } => {
-                controller.on_timeout(&Timeout {
-                    now,
-                    flight_size,
-                    validated: flight_size.is_multiple_of(2),
-                    expiries,
-                    delivered,
-                });
+                controller.on_timeout(&Timeout { now, flight_size, expiries, delivered });
             }
             Self::Sent { bytes, in_flight } => {
                 controller.on_sent(&Sent { now, bytes, in_flight, retransmission: bytes % 2 == 1 });

@@ -413,13 +413,7 @@ impl Flow {
         self.expiries += 1;
         self.totals.timeouts += 1;
         let (now, flight_size, delivered) = (self.now, self.bytes_in_flight, self.delivered);
-        self.controller.on_timeout(&Timeout {
-            now,
-            flight_size,
-            validated: false,
-            expiries: self.expiries,
-            delivered,
-        });
+        self.controller.on_timeout(&Timeout { now, flight_size, expiries: self.expiries, delivered });
         self.in_flight.clear();
         self.bytes_in_flight = 0;
         self.recover = None;

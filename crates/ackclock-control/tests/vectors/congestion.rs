@@ -26,13 +26,7 @@ fn reno_window_by_round() {
     for row in rows(include_str!("reno_rounds.csv")) {
         let flight_size = reno.cwnd();
         if row[0] == 30 {
-            reno.on_timeout(&Timeout {
-                now: Instant::ZERO,
-                flight_size,
-                validated: false,
-                expiries: 1,
-                delivered: 0,
-            });
+            reno.on_timeout(&Timeout { now: Instant::ZERO, flight_size, expiries: 1, delivered: 0 });
         } else if flight_size >= 40 * SMSS {
             reno.on_loss_episode(&loss(flight_size, LossCause::DuplicateAcks));
         } else {
@@ -130,13 +124,7 @@ fn tahoe_window_by_round() {
     for row in rows(include_str!("tahoe_rounds.csv")) {
         let flight_size = tahoe.cwnd();
         if row[0] == 30 {
-            tahoe.on_timeout(&Timeout {
-                now: Instant::ZERO,
-                flight_size,
-                validated: false,
-                expiries: 1,
-                delivered: 0,
-            });
+            tahoe.on_timeout(&Timeout { now: Instant::ZERO, flight_size, expiries: 1, delivered: 0 });
         } else if flight_size >= 40 * SMSS {
             tahoe.on_loss_episode(&loss(flight_size, LossCause::DuplicateAcks));
         } else {

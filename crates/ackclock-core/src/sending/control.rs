@@ -99,9 +99,7 @@ impl Control {
     /// The retransmission timer expired.
     pub(super) fn on_timeout(&mut self, timeout: &Timeout) {
         self.end_start_up();
-        let cwnd = self.congestion.cwnd();
-        let validated = self.validation().is_some_and(|validation| validation.is_validated(cwnd));
-        self.congestion.on_timeout(&Timeout { validated, ..*timeout });
+        self.congestion.on_timeout(timeout);
     }
 
     /// Bytes were found to be lost.

@@ -111,7 +111,6 @@ impl Flight {
         self.control.on_timeout(&Timeout {
             now: call.now,
             flight_size: self.flight_size(),
-            validated: false,
             expiries: self.rto.expiries(),
             delivered: self.delivery.bytes(),
         });

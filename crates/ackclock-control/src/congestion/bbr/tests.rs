@@ -205,13 +205,7 @@ fn sample_shorter_than_any_round_trip_says_nothing_of_the_bandwidth() {
 fn window_before_a_timeout_returns_when_all_of_it_has_been_delivered() {
     let mut bbr = cruising(BbrLoss::Certain);
     (bbr.model.min_rtt, bbr.probe_rtt_min_delay) = (100_000_000, 100_000_000);
-    bbr.on_timeout(&Timeout {
-        validated: false,
-        now: Instant::ZERO,
-        flight_size: 10 * SMSS,
-        expiries: 1,
-        delivered: 0,
-    });
+    bbr.on_timeout(&Timeout { now: Instant::ZERO, flight_size: 10 * SMSS, expiries: 1, delivered: 0 });
     assert_eq!(bbr.cwnd(), SMSS);
     bbr.on_ack(&Ack { delivered: 9 * SMSS, ..ack(100, SMSS) });
     assert!(bbr.in_recovery && bbr.cwnd() < 10 * SMSS, "{}", bbr.cwnd());
