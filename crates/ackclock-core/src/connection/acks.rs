@@ -26,8 +26,14 @@ pub(super) struct Acks {
     pub(super) now: bool,
     /// Without SACK, the peer counts duplicates: this many more are to leave, one for each segment beyond the gap.
     pub(super) repeats: u8,
-    /// While something waits to be reported by an acknowledgement of its own; never empty.
-    reports: Option<Box<VecDeque<Report>>>,
+    /// While something waits to be reported by an acknowledgement of its own.
+    reports: Option<Box<Reports>>,
+}
+
+/// What waits to be reported, the oldest first; never empty.
+#[derive(Debug, Default)]
+struct Reports {
+    queue: VecDeque<Report>,
 }
 
 /// What an acknowledgement of its own says: the state after an arrival.
@@ -55,12 +61,12 @@ impl Acks {
     /// What the next pure acknowledgement reports.
     #[inline]
     fn first_report(&self) -> Option<&Report> {
-        self.reports.as_ref()?.front()
+        self.reports.as_ref()?.queue.front()
     }
 
     /// Adds a report; one `joins` the last if it says all that the last says.
     fn add_report(&mut self, report: Report, joins: impl Fn(&Report) -> bool) {
-        let reports = self.reports.get_or_insert_default();
+        let reports = &mut self.reports.get_or_insert_default().queue;
         if let Some(last) = reports.back_mut().filter(|last| last.duplicate.is_none() && joins(last)) {
             *last = report;
             return;
@@ -76,7 +82,7 @@ impl Acks {
 
     /// The FIN behind all that was received arrived, too.
     pub(super) fn take_fin(&mut self, next: Position) {
-        if let Some(last) = self.reports.as_mut().and_then(|reports| reports.back_mut())
+        if let Some(last) = self.reports.as_mut().and_then(|reports| reports.queue.back_mut())
             && last.next + 1 == next
         {
             last.next = next;
@@ -85,9 +91,9 @@ impl Acks {
 
     /// No gap is left: the next acknowledgement says all that reports of blocks would have said.
     fn forget_blocks(&mut self) {
-        if let Some(reports) = &mut self.reports {
-            reports.retain(|report| report.duplicate.is_some());
-            if reports.is_empty() {
+        if let Some(Reports { queue }) = self.reports.as_deref_mut() {
+            queue.retain(|report| report.duplicate.is_some());
+            if queue.is_empty() {
                 self.reports = None;
             }
         }
@@ -95,9 +101,9 @@ impl Acks {
 
     /// One left that acknowledged all before `ack`, of RCV.NXT `next`; `with_report`: it was the first report's.
     fn on_sent(&mut self, ack: Position, next: Position, with_report: bool) {
-        if with_report && let Some(reports) = &mut self.reports {
-            reports.pop_front();
-            if reports.is_empty() {
+        if with_report && let Some(Reports { queue }) = self.reports.as_deref_mut() {
+            queue.pop_front();
+            if queue.is_empty() {
                 self.reports = None;
             }
         }
