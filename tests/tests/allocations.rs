@@ -85,7 +85,6 @@ fn seldom(controller: &mut dyn Controller, n: u64) {
                 now,
                 cause,
                 flight_size,
-                validated: false,
                 bytes_lost: bytes,
                 delivered,
             });

@@ -158,14 +158,7 @@ impl Driven {
                 lost: bytes_lost,
             });
         }
-        self.controller.on_loss_episode(&LossEpisode {
-            now,
-            cause,
-            flight_size,
-            validated: false,
-            bytes_lost,
-            delivered,
-        });
+        self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
     }
 
     fn expire(&mut self) {

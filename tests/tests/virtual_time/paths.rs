@@ -58,7 +58,7 @@ fn two_clients_share_a_bottleneck_evenly() {
     let download = |client: ackclock::Stack| async move {
         let mut stream = client.connect(addr).await.unwrap();
         let (mut into, mut bytes) = (vec![0; 65_536], 0.0);
-        let until = sleep(Duration::from_secs(20));
+        let until = sleep(Duration::from_secs(40));
         tokio::pin!(until);
         loop {
             tokio::select! {
@@ -70,14 +70,14 @@ fn two_clients_share_a_bottleneck_evenly() {
     };
     let [a, b] = net
         .run(async {
-            tokio::spawn(give(listener, payload(30_000_000)));
+            tokio::spawn(give(listener, payload(60_000_000)));
             let (a, b) = tokio::join!(download(first), download(second));
             [a, b]
         })
         .unwrap();
     let jain = (a + b).powi(2) / (2.0 * (a * a + b * b));
     assert!(jain > 0.95, "{a} and {b} bytes");
-    assert!(a + b > 0.9 * 20.0 * 1.25e6 * 1460.0 / 1500.0, "{a} and {b} bytes");
+    assert!(a + b > 0.9 * 40.0 * 1.25e6 * 1460.0 / 1500.0, "{a} and {b} bytes");
     let report = net.report();
     assert!(report.link("l-r:back").unwrap().utilisation > 0.9);
     let received: f64 = report.guests.iter().map(|guest| guest.bytes_received as f64).sum();

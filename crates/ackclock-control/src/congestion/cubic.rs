@@ -103,13 +103,8 @@ impl Cubic {
 
     /// §4.6: ssthresh = flight_size * β_cubic; at least two segments, which the caller sees to. What is
     /// outstanding beyond the window does not count (see [`Window::half_of`]).
-    ///
-    /// A window that use has validated stands for flight_size, as §4.6 allows: a peer's window that has yet to open, or an
-    /// application that paused for a moment, leaves little outstanding and says nothing about the path.
-    fn reduced(&self, flight_size: u64, validated: bool) -> u64 {
-        let cwnd = self.window.cwnd();
-        let used = if validated { cwnd } else { flight_size.min(cwnd) };
-        used * BETA_NUMERATOR / BETA_DENOMINATOR
+    fn reduced(&self, flight_size: u64) -> u64 {
+        flight_size.min(self.window.cwnd()) * BETA_NUMERATOR / BETA_DENOMINATOR
     }
 }
 
@@ -136,7 +131,7 @@ impl Controller for Cubic {
     }
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
-        let reduced = self.reduced(loss.flight_size, loss.validated);
+        let reduced = self.reduced(loss.flight_size);
         self.note_reduction();
         self.window.reduce(reduced.max(2 * self.window.smss()));
         if loss.cause == LossCause::EcnEcho {
@@ -146,7 +141,7 @@ impl Controller for Cubic {
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
-        let ssthresh = self.reduced(timeout.flight_size, false).max(2 * self.window.smss());
+        let ssthresh = self.reduced(timeout.flight_size).max(2 * self.window.smss());
         if timeout.expiries <= 1 {
             self.note_reduction();
         }
@@ -173,6 +168,12 @@ impl Controller for Cubic {
 
     fn limit_slow_start(&mut self, bytes: u64) {
         self.window.limit_slow_start(bytes);
+    }
+
+    /// §4.6 allows it: a peer's window that has yet to open, or an application that paused for a moment, leaves little
+    /// outstanding and says nothing about the path.
+    fn reduces_window(&self) -> bool {
+        true
     }
 
     fn cwnd(&self) -> u64 {

@@ -90,10 +90,9 @@ pub struct LossEpisode {
     pub now: Instant,
     /// What found it.
     pub cause: LossCause,
-    /// Bytes outstanding when the loss was found (RFC 5681's FlightSize).
+    /// Bytes outstanding when the loss was found (RFC 5681's FlightSize), or what of the window was used, where use validates
+    /// it ([`Validation::as_used`](super::Validation::as_used)).
     pub flight_size: u64,
-    /// Whether recent use has validated the window (RFC 7661 §4.3); `false` where nothing validates it.
-    pub validated: bool,
     /// Bytes declared lost so far.
     pub bytes_lost: u64,
     /// Bytes delivered since the connection began.

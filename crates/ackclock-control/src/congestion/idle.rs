@@ -98,16 +98,20 @@ impl Validation {
         }
     }
 
-    /// A loss episode as the controller, whose window is `cwnd`, is to see it.
+    /// A loss episode as `controller` is to see it.
     #[must_use]
-    pub fn as_used(&self, cwnd: u64, loss: LossEpisode) -> LossEpisode {
-        if self.is_validated(cwnd) {
-            return LossEpisode { validated: true, ..loss };
-        }
-        // RFC 7661 §4.4.1: the reduction is of Max(pipeACK, LossFlightSize), not of a window that was not
-        // used.
-        let used = self.pipe_ack().unwrap_or(u64::MAX).max(loss.flight_size);
-        LossEpisode { flight_size: used.min(cwnd), ..loss }
+    pub fn as_used(&self, controller: &dyn Controller, loss: LossEpisode) -> LossEpisode {
+        let cwnd = controller.cwnd();
+        let used = if !self.is_validated(cwnd) {
+            // RFC 7661 §4.4.1: the reduction is of Max(pipeACK, LossFlightSize), not of a window that was not
+            // used.
+            self.pipe_ack().unwrap_or(u64::MAX).max(loss.flight_size).min(cwnd)
+        } else if controller.reduces_window() {
+            cwnd
+        } else {
+            loss.flight_size
+        };
+        LossEpisode { flight_size: used, ..loss }
     }
 
     /// RFC 7661 §4.2: pipeACK, the volume acknowledged in a round trip; `None` while it is undefined.
@@ -145,7 +149,7 @@ impl Layer for Validation {
     }
 
     fn on_loss_episode(&mut self, inner: &mut dyn Controller, loss: &LossEpisode) {
-        inner.on_loss_episode(&self.as_used(inner.cwnd(), *loss));
+        inner.on_loss_episode(&self.as_used(inner, *loss));
     }
 }
 

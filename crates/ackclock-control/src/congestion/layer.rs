@@ -115,6 +115,10 @@ impl<L: Layer> Controller for Layered<L> {
         self.inner.limit_slow_start(bytes);
     }
 
+    fn reduces_window(&self) -> bool {
+        self.inner.reduces_window()
+    }
+
     fn cwnd(&self) -> u64 {
         self.inner.cwnd()
     }

@@ -179,6 +179,12 @@ pub trait Controller: fmt::Debug + Send {
         let _ = bytes;
     }
 
+    /// Whether a loss reduces the window itself where use has validated it, in place of FlightSize (RFC 9438 §4.6). A
+    /// connection that validates the window then gives it for [`LossEpisode::flight_size`].
+    fn reduces_window(&self) -> bool {
+        false
+    }
+
     /// The congestion window in bytes; never below one segment.
     fn cwnd(&self) -> u64;
 

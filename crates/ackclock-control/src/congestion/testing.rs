@@ -39,7 +39,6 @@ pub(super) fn loss(now_ms: u64, flight_size: u64) -> LossEpisode {
         now: Instant::from_millis(now_ms),
         cause: LossCause::DuplicateAcks,
         flight_size,
-        validated: false,
         bytes_lost: SMSS,
         delivered: 0,
     }

@@ -74,7 +74,6 @@ impl Operation {
                     now,
                     cause,
                     flight_size,
-                    validated: flight_size.is_multiple_of(2),
                     bytes_lost: flight_size / 2,
                     delivered,
                 });

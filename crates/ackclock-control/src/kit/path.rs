@@ -393,14 +393,7 @@ impl Flow {
         self.episode_from = self.next_number;
         self.totals.episodes += 1;
         let (now, delivered) = (self.now, self.delivered);
-        self.controller.on_loss_episode(&LossEpisode {
-            now,
-            cause,
-            flight_size,
-            validated: false,
-            bytes_lost,
-            delivered,
-        });
+        self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
     }
 
     /// Nothing that is in flight will arrive.

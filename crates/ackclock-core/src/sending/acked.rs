@@ -285,7 +285,6 @@ impl Flight {
             now: call.now,
             cause: LossCause::EcnEcho,
             flight_size: news.prior_in_flight,
-            validated: false,
             bytes_lost: 0,
             delivered: self.delivery.bytes(),
         });

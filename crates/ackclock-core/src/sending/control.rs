@@ -91,8 +91,8 @@ impl Control {
     /// A loss episode begins, or a mark is answered.
     pub(super) fn on_loss_episode(&mut self, loss: &LossEpisode) {
         self.end_start_up();
-        let cwnd = self.congestion.cwnd();
-        let loss = self.validation().map_or(*loss, |validation| validation.as_used(cwnd, *loss));
+        let validation = self.layers.as_ref().and_then(|layers| layers.validation.as_ref());
+        let loss = validation.map_or(*loss, |validation| validation.as_used(&*self.congestion, *loss));
         self.congestion.on_loss_episode(&loss);
     }
 
@@ -125,10 +125,6 @@ impl Control {
 
     pub(super) fn on_mss_change(&mut self, smss: u32) {
         self.congestion.on_mss_change(smss);
-    }
-
-    fn validation(&self) -> Option<&Validation> {
-        self.layers.as_ref()?.validation.as_ref()
     }
 
     fn end_start_up(&mut self) {

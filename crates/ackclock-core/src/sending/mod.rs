@@ -392,14 +392,7 @@ impl Flight {
         }
         self.watch_reduction(call, false);
         let (now, delivered) = (call.now, self.delivery.bytes());
-        self.control.on_loss_episode(&LossEpisode {
-            now,
-            cause,
-            flight_size,
-            validated: false,
-            bytes_lost,
-            delivered,
-        });
+        self.control.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
         self.trace_window(call, WindowCause::LossEpisode);
     }
 

@@ -94,7 +94,7 @@ impl Connection {
         at_gap || self.acks.owes_report() || self.acks.segments >= 2
     }
 
-    /// What of a segment that brings nothing else was received twice, if anything.
+    /// Reports the stretch of a segment that was received before, where there is one and the rest is not taken.
     pub(super) fn report_duplicate(&mut self, arrival: &Arrival<'_>, cut: Option<(Position, Position)>) {
         if cut.is_some() {
             self.report(arrival.text_start, cut);

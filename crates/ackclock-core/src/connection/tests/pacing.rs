@@ -165,8 +165,7 @@ fn large_segments_are_no_larger_than_what_one_wait_lets_go() {
 #[test]
 fn a_window_keeps_its_throughput_where_timers_tick_by_a_good_part_of_its_round_trip() {
     // Losses keep the window small, so that a wait too long is not made up for by a larger one. Slow start, whose losses
-    // meet different windows, is over when the clock starts;
-    // fewer bytes would measure which of few losses met which window.
+    // meet different windows, is over when the clock starts. Fewer bytes would measure which of few losses met which window.
     let took = |tcp: TcpConfig, late: Duration, rtt: Duration| {
         let path = move |side, number| {
             if side == 0 && number % 200 == 199 { Fate::Drop } else { Fate::Deliver(rtt / 2) }
