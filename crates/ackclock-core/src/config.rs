@@ -58,7 +58,7 @@ pub struct EndpointConfig {
     pub port_unreachable: bool,
     /// Whether fragmented packets are put together, and within which bounds; `None` (the default): fragments are dropped
     /// and counted.
-    pub reassembly: Option<ReassemblyConfig>,
+    pub reassembly: Option<Box<ReassemblyConfig>>,
     /// Settings of connections that name none; endpoints may share them.
     pub tcp: Arc<TcpConfig>,
 }
@@ -105,7 +105,8 @@ impl fmt::Debug for EndpointConfig {
     }
 }
 
-/// Settings of one connection.
+/// Settings of one connection. Those that few connections make are behind a pointer: a connection may have settings of its
+/// own, and a simulation has thousands.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
     /// Name of the profile that was applied last; single settings may differ from it.
@@ -149,9 +150,9 @@ pub struct TcpConfig {
     /// `None`: R2 alone decides.
     pub user_timeout: Option<Duration>,
     /// Finds the path's MTU without ICMP, downwards and upwards; `None` (the default): it does not.
-    pub mtu_probing: Option<MtuProbing>,
+    pub mtu_probing: Option<Box<MtuProbing>>,
     /// Tells the peer the user timeout by an option, and takes the peer's into account; `None` (the default): neither.
-    pub user_timeout_option: Option<UserTimeoutOption>,
+    pub user_timeout_option: Option<Box<UserTimeoutOption>>,
     /// The most bytes that wait in the send buffer.
     pub send_buffer_max: usize,
     /// The most bytes that wait in the receive buffer; the window is tuned up to it.

@@ -373,7 +373,7 @@ impl StackBuilder {
             port_unreachable,
             reassembly,
         } = self.adjust;
-        config.reassembly = reassembly;
+        config.reassembly = reassembly.map(Box::new);
         config.port_unreachable = port_unreachable.unwrap_or(config.port_unreachable);
         config.other_packets = other_packets;
         config.echo_replies_per_second = echo_replies.unwrap_or(config.echo_replies_per_second);

@@ -396,7 +396,7 @@ impl TcpSocket {
     /// # Errors
     /// None.
     pub fn set_user_timeout_option(&self, option: Option<UserTimeoutOption>) -> io::Result<()> {
-        self.settings().tcp.user_timeout_option = option;
+        self.settings().tcp.user_timeout_option = option.map(Box::new);
         Ok(())
     }
 

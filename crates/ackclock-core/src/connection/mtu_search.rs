@@ -76,7 +76,7 @@ impl MtuSearch {
 impl Connection {
     /// The retransmission timer has expired once more.
     pub(super) fn suspect_black_hole(&mut self, now: Instant) {
-        let Some(probing) = self.tcp.mtu_probing.filter(|_| self.established) else { return };
+        let Some(probing) = self.mtu_probing() else { return };
         self.flight.lose_mtu_probe();
         let expiries = self.flight.timeouts_in_a_row();
         let is_full = self.flight.flight_size() >= u64::from(self.smss());
@@ -96,7 +96,7 @@ impl Connection {
 
     /// ICMP said that the path takes `told` at most, and used to take more.
     pub(super) fn note_told_mtu(&mut self, now: Instant, told: u32) {
-        let Some(probing) = self.tcp.mtu_probing.filter(|_| self.established) else { return };
+        let Some(probing) = self.mtu_probing() else { return };
         let most = self.largest_mtu();
         self.keep_search(MtuSearch { resting: true, ..MtuSearch::new(told, most) });
         self.time_search(now + probing.raise_after);
@@ -120,7 +120,7 @@ impl Connection {
         }
         if search.size == 0 {
             search.resting = true;
-            let raise_after = self.tcp.mtu_probing.map_or(PAUSE, |probing| probing.raise_after);
+            let raise_after = self.tcp.mtu_probing.as_ref().map_or(PAUSE, |probing| probing.raise_after);
             // A path that takes all that may be sent is not probed again.
             let more = search.most > self.snd.pmtu;
             return self.search_again(search, if more { now + raise_after } else { Timers::UNSET });
@@ -193,6 +193,11 @@ impl Connection {
             reason: SendReason::MtuProbe,
             options,
         })
+    }
+
+    /// The settings of an open connection that searches.
+    fn mtu_probing(&self) -> Option<MtuProbing> {
+        self.tcp.mtu_probing.as_deref().copied().filter(|_| self.established)
     }
 
     fn least_mtu(&self, probing: MtuProbing, again: bool) -> u32 {

@@ -61,7 +61,7 @@ impl Connection {
     /// The peer told its user timeout, in a segment that is acceptable.
     #[cold]
     pub(super) fn hear_user_timeout(&mut self, now: Instant, option: Option<UserTimeout>) {
-        let Some(bounds) = self.tcp.user_timeout_option else { return };
+        let Some(bounds) = self.tcp.user_timeout_option.as_deref().copied() else { return };
         let Some(heard) = option.and_then(UserTimeout::duration) else { return };
         let told = self.own_user_timeout();
         let timeouts = UserTimeouts { told, heard: Some(heard) };
@@ -86,5 +86,5 @@ impl Connection {
 
 /// The option of a connection with these settings whose application asked for `own`.
 pub(crate) fn told_user_timeout(tcp: &TcpConfig, own: Option<Duration>) -> Option<UserTimeout> {
-    tcp.user_timeout_option.map(|_| UserTimeout::at_least(own.unwrap_or(R2_DATA)))
+    tcp.user_timeout_option.as_ref().map(|_| UserTimeout::at_least(own.unwrap_or(R2_DATA)))
 }

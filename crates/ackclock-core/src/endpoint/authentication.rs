@@ -24,7 +24,7 @@ use super::keys::KeyedState;
 use crate::authentication::mac::{Covered, KIND, MAC_LEN, OPTION_LEN, TrafficKey, same};
 use crate::authentication::sequence::Extended;
 use crate::connection::Outgoing;
-use crate::{ConnectionId, FourTuple, KeyChain, MasterKey, State};
+use crate::{ConnectionId, Counters, FourTuple, KeyChain, MasterKey, State};
 
 /// All keys, and the state of the connections that use them.
 #[derive(Debug)]
@@ -123,6 +123,12 @@ impl Endpoint {
         self.authentication.as_ref().is_some_and(|authentication| authentication.chains.contains_key(&peer))
     }
 
+    /// Counts with those of segments that could not be signed.
+    pub(super) fn with_authentication(&self, counters: Counters) -> Counters {
+        let unsigned = self.authentication.as_ref().map_or(0, |authentication| authentication.unsigned);
+        Counters { sent_unauthenticated: unsigned, ..counters }
+    }
+
     /// Whether a segment may be what it says; counted if not.
     pub(super) fn is_authentic(&mut self, tuple: &FourTuple, bytes: &[u8], segment: &Segment<'_>) -> bool {
         let Some(mut authentication) = self.authentication.take() else { return true };
@@ -145,7 +151,7 @@ impl Endpoint {
                 session.take(segment, wanted);
             }
         } else {
-            self.counters.dropped_unauthenticated += 1;
+            self.rare_counters().dropped_unauthenticated += 1;
         }
         self.authentication = Some(authentication);
         verified.is_some()
@@ -193,11 +199,6 @@ impl Authentication {
         let signed = prepare(&mut self.sessions, chain, header, (offset, len), tuple, payload);
         self.unsigned += u64::from(signed.is_none());
         signed
-    }
-
-    /// Segments to peers with keys that left unsigned.
-    pub(super) fn unsigned(&self) -> u64 {
-        self.unsigned
     }
 }
 

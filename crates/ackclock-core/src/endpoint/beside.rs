@@ -1,10 +1,12 @@
-//! What an endpoint keeps for what is not TCP. All of it is made when the first such thing happens: an endpoint that has
-//! connections alone pays a pointer.
+//! What an endpoint keeps beside plain TCP: for what is not TCP, for Fast Open, and the counts of both. All of it is made when
+//! the first such thing happens, its keys too: an endpoint that has ordinary connections alone pays a pointer and a key.
 
 use ackclock_wire::TxPacket;
 
 use super::Endpoint;
-use super::keys::Key;
+use super::counters::RareCounters;
+use super::fast_open::ServerCache;
+use super::keys::{Key, KeyedState, Purpose};
 use super::limits::{EchoLimiter, ErrorLimiter};
 use super::looped::LoopQueue;
 use super::others::Others;
@@ -13,7 +15,7 @@ use crate::EndpointConfig;
 use crate::reassembly::Reassembler;
 use crate::udp::Sockets;
 
-/// The state of what is not TCP.
+/// The state of what is beside plain TCP.
 #[derive(Debug)]
 pub(super) struct Beside {
     pub(super) outbox: Outbox,
@@ -26,19 +28,24 @@ pub(super) struct Beside {
     pub(super) errors: ErrorLimiter,
     /// Whether a packet of the outbox goes before the next segment: both take turns.
     outbox_first: bool,
+    /// What a client of Fast Open knows.
+    pub(super) servers: ServerCache,
+    pub(super) counters: RareCounters,
 }
 
 impl Beside {
-    fn new(key: &Key, config: &EndpointConfig) -> Self {
+    fn new(later: &Key, config: &EndpointConfig) -> Self {
         Self {
             outbox: Outbox::default(),
             looped: LoopQueue::default(),
             others: Others::new(config.other_packets),
             udp: Sockets::default(),
-            reassembler: config.reassembly.map(Reassembler::new),
+            reassembler: config.reassembly.as_deref().copied().map(Reassembler::new),
             echoes: EchoLimiter::default(),
-            errors: ErrorLimiter::new(key.clone()),
+            errors: ErrorLimiter::new(later.subkey(Purpose::Beside)),
             outbox_first: false,
+            servers: ServerCache::new(KeyedState(later.subkey(Purpose::FastOpenServers))),
+            counters: RareCounters::default(),
         }
     }
 
@@ -50,9 +57,14 @@ impl Beside {
 }
 
 impl Endpoint {
-    /// The state of what is not TCP, made if this is the first time.
+    /// The state of what is beside plain TCP, made if this is the first time.
     pub(super) fn beside(&mut self) -> &mut Beside {
-        self.beside.get_or_insert_with(|| Box::new(Beside::new(&self.beside_key, &self.config)))
+        self.beside.get_or_insert_with(|| Box::new(Beside::new(&self.later, &self.config)))
+    }
+
+    /// The counts of what is beside plain TCP.
+    pub(super) fn rare_counters(&mut self) -> &mut RareCounters {
+        &mut self.beside().counters
     }
 
     /// Takes the next whole packet out of the outbox; whether there was one.

@@ -1,8 +1,11 @@
 //! Fast Open (RFC 7413): the server's cookies and its bound, the client's cache.
 //!
-//! A cookie is a keyed hash of both addresses and of the day: it proves that a client has received at its address, and says
-//! nothing else. One of the day before is still good, and its SYN,ACK brings the new one, so that a client that comes
-//! by once a day never waits. The key is derived from the endpoint's secret; there is one for each endpoint.
+//! A cookie is a keyed hash of both addresses: it proves that a client has received at its address, and says nothing else.
+//! The secret rotates each day ([`COOKIE_PERIOD`]): the number of the day is hashed with the endpoint's key for cookies, which is
+//! the same as a key of its own for each day. A cookie of the day before is still good, and its SYN,ACK brings the new one, so
+//! that a client that comes by once a day never waits; none is good for more than two days. RFC 7413 §4.1.2 asks that a server
+//! can make cookies expire and names no period (from memory): a day is this stack's choice. A stolen cookie is worth at
+//! most that long.
 //!
 //! A listener takes at most so many connections at a time whose handshake is not over; a SYN beyond that is an ordinary
 //! one, its data is not taken (§5.1). A client remembers [`CACHE_MAX`] servers and forgets the one used longest ago. After
@@ -26,12 +29,14 @@ use crate::connection::{
 };
 use crate::{ConnectError, Connection, ConnectionId, FourTuple, Instant, ListenerId, TcpConfig};
 
-/// The cookies that this end gives, and those that it was given.
+/// The servers that this end knows as a client.
 #[derive(Debug)]
-pub(super) struct FastOpen {
-    key: Key,
+pub(super) struct ServerCache {
     servers: HashMap<IpAddr, Server, KeyedState>,
 }
+
+/// What the cookies of a server are made with: one secret for each period, derived when it is needed.
+struct Secrets(Key);
 
 /// A server that this end knows.
 #[derive(Clone, Copy, Debug)]
@@ -54,20 +59,16 @@ enum Worth {
     None,
 }
 
-impl FastOpen {
-    pub(super) fn new(secret: &[u8; 32], tables: KeyedState) -> Self {
-        Self { key: Key::derive(secret, Purpose::FastOpen), servers: HashMap::with_hasher(tables) }
-    }
-
+impl Secrets {
     /// The cookie for this client.
-    pub(super) fn cookie(&self, now: Instant, tuple: &FourTuple) -> FastOpenCookie {
+    fn cookie(&self, now: Instant, tuple: &FourTuple) -> FastOpenCookie {
         self.cookie_of(period(now), tuple)
     }
 
     fn cookie_of(&self, period: u32, tuple: &FourTuple) -> FastOpenCookie {
         // Any port of the client, and of the server.
         let addresses = FourTuple { local_port: 0, remote_port: 0, ..*tuple };
-        let hash = self.key.hash24_tuple(&addresses, [period, 0]);
+        let hash = self.0.hash24_tuple(&addresses, [period, 0]);
         FastOpenCookie::new(&hash.to_be_bytes()).unwrap_or(FastOpenCookie::REQUEST)
     }
 
@@ -82,6 +83,12 @@ impl FastOpen {
         } else {
             Worth::None
         }
+    }
+}
+
+impl ServerCache {
+    pub(super) fn new(tables: KeyedState) -> Self {
+        Self { servers: HashMap::with_hasher(tables) }
     }
 
     /// What to put on a SYN to this server; `None`: neither cookie nor data, for some time yet.
@@ -148,8 +155,9 @@ impl Endpoint {
     ) -> Result<(ConnectionId, usize), ConnectError> {
         let now = self.advance(now);
         let tuple = self.name_for(remote, local)?;
-        let offer = self.fast_open.offer(now, remote.ip(), default_mss(&tuple));
-        self.counters.fast_open_suspended += u64::from(offer.is_none());
+        let beside = self.beside();
+        let offer = beside.servers.offer(now, remote.ip(), default_mss(&tuple));
+        beside.counters.fast_open_suspended += u64::from(offer.is_none());
         let mut taken = 0;
         let id = self.open(now, tuple, tcp, |now, tcp, environment| {
             let (connection, len) = Connection::active_with_data(now, tuple, tcp, environment, offer, data);
@@ -157,6 +165,15 @@ impl Endpoint {
             connection
         });
         Ok((id, taken))
+    }
+
+    fn fast_open_secrets(&self) -> Secrets {
+        Secrets(self.later.subkey(Purpose::FastOpen))
+    }
+
+    /// The cookie for the client of this name.
+    pub(super) fn fast_open_cookie(&self, now: Instant, tuple: &FourTuple) -> FastOpenCookie {
+        self.fast_open_secrets().cookie(now, tuple)
     }
 
     /// A SYN with the option at a listener that serves Fast Open. Returns whether a connection was made of it; if not, and a
@@ -169,16 +186,16 @@ impl Endpoint {
         peer: &mut PeerSyn,
         old_snd_nxt: Option<SeqNum>,
     ) -> bool {
-        let bound = self.listeners.get(id).map_or(0, |listener| listener.fast_open_max);
-        let Some(cookie) = arrival.segment.options.fast_open.filter(|_| bound > 0) else { return false };
-        let worth = self.fast_open.worth(now, &arrival.tuple, &cookie);
+        let serves = self.listeners.get(id).is_some_and(|listener| listener.fast_open.is_some());
+        let Some(cookie) = arrival.segment.options.fast_open.filter(|_| serves) else { return false };
+        let worth = self.fast_open_secrets().worth(now, &arrival.tuple, &cookie);
         peer.wants_cookie = worth != Worth::Good;
         if worth == Worth::None {
-            self.counters.fast_open_refused += u64::from(!cookie.is_request());
+            self.rare_counters().fast_open_refused += u64::from(!cookie.is_request());
             return false;
         }
-        if !self.has_fast_open_room(id, bound) {
-            self.counters.fast_open_over_bound += 1;
+        if !self.has_fast_open_room(id) {
+            self.rare_counters().fast_open_over_bound += 1;
             return false;
         }
         let waits = self.listeners.get(id).is_some_and(Listener::has_room);
@@ -191,16 +208,19 @@ impl Endpoint {
     }
 
     /// Whether one more handshake may be open. Those that are over are taken off the list when it is full.
-    fn has_fast_open_room(&mut self, id: ListenerId, bound: usize) -> bool {
-        let Some(listener) = self.listeners.get_mut(id) else { return false };
-        if listener.fast_open_pending.len() >= bound {
+    fn has_fast_open_room(&mut self, id: ListenerId) -> bool {
+        let listener = self.listeners.get_mut(id);
+        let Some(queue) = listener.and_then(|listener| listener.fast_open.as_deref_mut()) else {
+            return false;
+        };
+        if queue.pending.len() >= queue.max {
             let connections = &self.connections;
-            listener.fast_open_pending.retain(|id| {
+            queue.pending.retain(|id| {
                 let live = connections.get(id.index, id.generation);
                 live.is_some_and(|live| live.bound && !live.connection.is_established())
             });
         }
-        listener.fast_open_pending.len() < bound
+        queue.pending.len() < queue.max
     }
 
     fn establish_fast(
@@ -225,7 +245,7 @@ impl Endpoint {
             ecn: peer.ecn.agreement(0),
             experiment: tcp.shared_experiment(&arrival.segment.options),
         };
-        let tell = peer.wants_cookie.then(|| self.fast_open.cookie(now, &tuple));
+        let tell = peer.wants_cookie.then(|| self.fast_open_cookie(now, &tuple));
         let environment = Environment { iss, ..self.environment(now, &tuple) };
         let (time_wait, text) = (tcp.time_wait, arrival.segment.payload);
         let opening = (tell, peer.ecn);
@@ -234,11 +254,13 @@ impl Endpoint {
         let connection = self.add_connection(connection, tuple, time_wait, Owner::Listener(id));
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.accept_queue.push_back((connection, None));
-            listener.fast_open_pending.push(connection);
+            if let Some(queue) = &mut listener.fast_open {
+                queue.pending.push(connection);
+            }
         }
         self.events.acceptable.push(id.index);
         self.counters.opened_passively += 1;
-        self.counters.fast_open_accepted += 1;
+        self.rare_counters().fast_open_accepted += 1;
         self.touch(connection.index);
     }
 
@@ -246,11 +268,12 @@ impl Endpoint {
     pub(super) fn learn_fast_open(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
         let Some(live) = self.connections.at_mut(index) else { return };
         let Some(outcome) = live.connection.take_fast_open_outcome() else { return };
-        self.counters.fast_open_fell_back += u64::from(outcome == FastOpenOutcome::FellBack);
         let options = &arrival.segment.options;
         let given = options.fast_open.filter(|cookie| !cookie.is_request());
         let mss = options.mss.unwrap_or_else(|| default_mss(&arrival.tuple));
-        self.fast_open.learn(now, arrival.tuple.remote_addr, outcome, given, mss);
+        let beside = self.beside();
+        beside.counters.fast_open_fell_back += u64::from(outcome == FastOpenOutcome::FellBack);
+        beside.servers.learn(now, arrival.tuple.remote_addr, outcome, given, mss);
     }
 }
 
@@ -260,7 +283,8 @@ fn period(now: Instant) -> u32 {
     u32::try_from(seconds / COOKIE_PERIOD.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// How long the server gives the same cookie; it is good for that time again.
+/// How long the server gives the same cookie; it is good for that time again. The period is this stack's choice: RFC 7413
+/// names none (from memory).
 const COOKIE_PERIOD: Duration = Duration::from_secs(86_400);
 /// The most servers that a client remembers.
 pub(super) const CACHE_MAX: usize = 1024;

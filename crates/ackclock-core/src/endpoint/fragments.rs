@@ -17,15 +17,15 @@ impl Endpoint {
             return false;
         }
         let budget = self.budget.clone();
-        let Some(reassembler) = &mut self.beside().reassembler else { return false };
+        let beside = self.beside();
+        let Some(reassembler) = &mut beside.reassembler else { return false };
         let outcome = reassembler.push(now, &budget, frame.packet);
-        let evicted = reassembler.take_evicted();
-        self.counters.fragments_received += 1;
-        self.counters.dropped_reassembly_full += evicted;
+        beside.counters.fragments_received += 1;
+        beside.counters.dropped_reassembly_full += reassembler.take_evicted();
         match outcome {
             Outcome::Waits => {}
             Outcome::Whole(packet) => {
-                self.counters.packets_reassembled += 1;
+                self.rare_counters().packets_reassembled += 1;
                 // Nothing is put together twice: a packet within which there is another fragment has no honest sender.
                 match IpPacket::parse(&packet) {
                     Err(IpError::Fragment) => self.counters.dropped_fragment += 1,
@@ -33,8 +33,8 @@ impl Endpoint {
                 }
             }
             Outcome::Malformed(_) => self.counters.dropped_fragment += 1,
-            Outcome::Overlap => self.counters.dropped_fragment_overlap += 1,
-            Outcome::Full => self.counters.dropped_reassembly_full += 1,
+            Outcome::Overlap => self.rare_counters().dropped_fragment_overlap += 1,
+            Outcome::Full => self.rare_counters().dropped_reassembly_full += 1,
         }
         true
     }
@@ -43,7 +43,7 @@ impl Endpoint {
     // RFC 1122 §3.3.2, RFC 8200 §4.5: the source is told by ICMP, if the first fragment has arrived.
     pub(super) fn reassembly_timeouts(&mut self, now: Instant) {
         while let Some(first) = self.expired_packet(now) {
-            self.counters.dropped_reassembly_time += 1;
+            self.rare_counters().dropped_reassembly_time += 1;
             let Some(first) = first else { continue };
             if let Ok(fragment) = Fragment::parse(&first) {
                 let Fragment { src, dst, payload, protocol, .. } = fragment;

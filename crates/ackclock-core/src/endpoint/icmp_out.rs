@@ -20,9 +20,10 @@ impl Endpoint {
             return false;
         }
         if !self.beside().echoes.allows(now, per_second) {
-            self.counters.dropped_icmp_limited += 1;
+            self.rare_counters().dropped_icmp_limited += 1;
         } else if let Some(reply) = write_echo_reply(frame.packet, ip, self.config.tcp.ttl, mtu) {
-            self.counters.echoes_answered += u64::from(self.send_icmp(reply));
+            let sent = self.send_icmp(reply);
+            self.rare_counters().echoes_answered += u64::from(sent);
         }
         true
     }
@@ -35,11 +36,12 @@ impl Endpoint {
             return;
         }
         if !self.beside().errors.allows(now, src) {
-            self.counters.dropped_icmp_limited += 1;
+            self.rare_counters().dropped_icmp_limited += 1;
             return;
         }
         if let Some(packet) = self.error_packet(error, about, dst, src) {
-            self.counters.icmp_errors_sent += u64::from(self.send_icmp(packet));
+            let sent = self.send_icmp(packet);
+            self.rare_counters().icmp_errors_sent += u64::from(sent);
         }
     }
 

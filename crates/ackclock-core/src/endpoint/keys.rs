@@ -28,6 +28,8 @@ pub(super) enum Purpose {
     Beside = 9,
     Reuse = 10,
     FastOpen = 11,
+    FastOpenServers = 12,
+    Later = 13,
 }
 
 impl Key {
@@ -41,6 +43,12 @@ impl Key {
         }
         message[16] = purpose as u8;
         Self(sip128::SipHasher24::new_with_key(&key).hash(&message).as_bytes())
+    }
+
+    /// The key for `purpose` of something that is made at first use, derived from the one for [`Purpose::Later`]: an endpoint
+    /// keeps neither its secret nor keys that it may never need.
+    pub(super) fn subkey(&self, purpose: Purpose) -> Self {
+        Self(sip128::SipHasher24::new_with_key(&self.0).hash(&[purpose as u8]).as_bytes())
     }
 
     /// SipHash-1-3: for tables, where an outsider sees no hash value.
@@ -146,6 +154,14 @@ mod tests {
             let plain = Key::derive(&[7; 32], Purpose::Demux).hash13(b"x");
             assert_ne!(Key::derive(&secret, Purpose::Demux).hash13(b"x"), plain, "byte {at}");
         }
+    }
+
+    #[test]
+    fn keys_derived_later_differ_by_purpose_and_by_secret() {
+        let hash = |secret, purpose| Key::derive(secret, Purpose::Later).subkey(purpose).hash24(b"x");
+        assert_ne!(hash(&[1; 32], Purpose::Beside), hash(&[1; 32], Purpose::Reuse));
+        assert_ne!(hash(&[1; 32], Purpose::Beside), hash(&[2; 32], Purpose::Beside));
+        assert_eq!(hash(&[1; 32], Purpose::Beside), hash(&[1; 32], Purpose::Beside));
     }
 
     // Tests: RFC 9293 MUST-9

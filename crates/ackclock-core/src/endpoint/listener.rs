@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::cookies::COOKIE_LIFETIME;
-use super::keys::{Key, KeyedState};
+use super::keys::{Key, KeyedState, Purpose};
 use super::reuse::{Group, MEMBERS_MAX};
 use super::slots::Slots;
 use crate::{ConnectionId, FourTuple, IncomingId, Instant, ListenAddr, ListenError, ListenerId, TcpConfig};
@@ -15,8 +15,6 @@ use crate::{ConnectionId, FourTuple, IncomingId, Instant, ListenAddr, ListenErro
 pub(super) struct Listeners {
     slots: Slots<Listener>,
     by_addr: HashMap<ListenAddr, Place, KeyedState>,
-    /// Which listener of a group a name is for.
-    key: Key,
     max: usize,
 }
 
@@ -24,7 +22,7 @@ pub(super) struct Listeners {
 #[derive(Debug)]
 enum Place {
     One(u32),
-    Several(Group),
+    Several(Box<Group>),
 }
 
 /// One listener.
@@ -39,10 +37,8 @@ pub(super) struct Listener {
     pub(super) deferred: bool,
     /// Whether others that say so, too, may listen on the same address.
     pub(super) reuse_port: bool,
-    /// The most connections opened by Fast Open whose handshake is not over; 0: none.
-    pub(super) fast_open_max: usize,
-    /// Those, and some whose handshake is over.
-    pub(super) fast_open_pending: Vec<ConnectionId>,
+    /// Where Fast Open is served.
+    pub(super) fast_open: Option<Box<FastOpenQueue>>,
     /// Established connections that wait, the oldest first; with deferred accept, which SYN each came of.
     pub(super) accept_queue: VecDeque<(ConnectionId, Option<IncomingId>)>,
     /// Half-open records, those that wait for a decision or whose end the application has not heard of included.
@@ -53,14 +49,24 @@ pub(super) struct Listener {
     pub(super) overflowed: Option<Instant>,
 }
 
+/// The connections that a listener has opened by Fast Open.
+#[derive(Debug)]
+pub(super) struct FastOpenQueue {
+    /// The most of them whose handshake is not over.
+    pub(super) max: usize,
+    /// Those, and some whose handshake is over.
+    pub(super) pending: Vec<ConnectionId>,
+}
+
 impl Listeners {
-    pub(super) fn new(state: KeyedState, key: Key, max: usize) -> Self {
-        Self { slots: Slots::default(), by_addr: HashMap::with_hasher(state), key, max }
+    pub(super) fn new(state: KeyedState, max: usize) -> Self {
+        Self { slots: Slots::default(), by_addr: HashMap::with_hasher(state), max }
     }
 
     // RFC 9293 MUST-41, RFC 9293 MUST-42: a passive OPEN adds an entry here and touches no connection, whichever port
     // it is for.
-    pub(super) fn insert(&mut self, listener: Listener) -> Result<ListenerId, ListenError> {
+    // `later`: from which the key of a shared address is derived.
+    pub(super) fn insert(&mut self, listener: Listener, later: &Key) -> Result<ListenerId, ListenError> {
         if let Some(place) = self.by_addr.get(&listener.addr) {
             self.check_shared(place, &listener)?;
         }
@@ -77,7 +83,8 @@ impl Listeners {
             }
             Some(place) => {
                 if let Place::One(first) = *place {
-                    *place = Place::Several(Group::of(first, index));
+                    let key = later.subkey(Purpose::Reuse);
+                    *place = Place::Several(Box::new(Group::of(key, first, index)));
                 }
             }
         }
@@ -120,7 +127,7 @@ impl Listeners {
             candidates.into_iter().find_map(|(addr, port)| self.by_addr.get(&ListenAddr { addr, port }));
         self.id_at(match found? {
             Place::One(index) => *index,
-            Place::Several(group) => group.choose(&self.key, tuple)?,
+            Place::Several(group) => group.choose(tuple)?,
         })
     }
 
@@ -171,12 +178,14 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::Purpose;
     use super::*;
 
     fn listeners(max: usize) -> Listeners {
-        let key = |purpose| Key::derive(&[1; 32], purpose);
-        Listeners::new(KeyedState(key(Purpose::Tables)), key(Purpose::Reuse), max)
+        Listeners::new(KeyedState(Key::derive(&[1; 32], Purpose::Tables)), max)
+    }
+
+    fn insert(listeners: &mut Listeners, listener: Listener) -> Result<ListenerId, ListenError> {
+        listeners.insert(listener, &Key::derive(&[1; 32], Purpose::Later))
     }
 
     fn on(addr: Option<&str>, port: Option<u16>) -> Listener {
@@ -188,8 +197,7 @@ mod tests {
             decisions_max: 1,
             deferred: false,
             reuse_port: false,
-            fast_open_max: 0,
-            fast_open_pending: Vec::new(),
+            fast_open: None,
             accept_queue: VecDeque::new(),
             half_open: 0,
             undecided: 0,
@@ -206,46 +214,46 @@ mod tests {
         for listener in
             [on(None, None), on(None, Some(80)), on(Some("10.0.0.1"), None), on(Some("10.0.0.1"), Some(80))]
         {
-            let id = listeners.insert(listener).unwrap();
+            let id = insert(&mut listeners, listener).unwrap();
             assert_eq!(find(&listeners), Some(id));
         }
-        let others = listeners.insert(on(Some("10.0.0.2"), Some(80))).unwrap();
+        let others = insert(&mut listeners, on(Some("10.0.0.2"), Some(80))).unwrap();
         assert_ne!(find(&listeners), Some(others));
     }
 
     #[test]
     fn one_address_has_one_listener_and_is_free_again_after_it() {
         let mut listeners = listeners(8);
-        let id = listeners.insert(on(None, Some(80))).unwrap();
-        assert_eq!(listeners.insert(on(None, Some(80))), Err(ListenError::AddressInUse));
+        let id = insert(&mut listeners, on(None, Some(80))).unwrap();
+        assert_eq!(insert(&mut listeners, on(None, Some(80))), Err(ListenError::AddressInUse));
         assert!(listeners.remove(id).is_some());
         assert!(listeners.remove(id).is_none());
-        assert!(listeners.insert(on(None, Some(80))).is_ok());
+        assert!(insert(&mut listeners, on(None, Some(80))).is_ok());
     }
 
     #[test]
     fn an_address_is_shared_only_by_those_who_all_said_so() {
         let shared = || Listener { reuse_port: true, ..on(None, Some(80)) };
         let mut listeners = listeners(128);
-        let alone = listeners.insert(on(None, Some(80))).unwrap();
-        assert_eq!(listeners.insert(shared()), Err(ListenError::AddressInUse));
+        let alone = insert(&mut listeners, on(None, Some(80))).unwrap();
+        assert_eq!(insert(&mut listeners, shared()), Err(ListenError::AddressInUse));
         listeners.remove(alone).unwrap();
-        let first = listeners.insert(shared()).unwrap();
-        let second = listeners.insert(shared()).unwrap();
-        assert_eq!(listeners.insert(on(None, Some(80))), Err(ListenError::AddressInUse));
+        let first = insert(&mut listeners, shared()).unwrap();
+        let second = insert(&mut listeners, shared()).unwrap();
+        assert_eq!(insert(&mut listeners, on(None, Some(80))), Err(ListenError::AddressInUse));
         // The one that stays has the address alone, and still shares it.
         listeners.remove(first).unwrap();
         let name = FourTuple::new("10.0.0.1:80".parse().unwrap(), "10.0.0.2:4000".parse().unwrap());
         assert_eq!(listeners.find(&name), Some(second));
-        assert_eq!(listeners.insert(on(None, Some(80))), Err(ListenError::AddressInUse));
-        (1..MEMBERS_MAX).for_each(|_| assert!(listeners.insert(shared()).is_ok()));
-        assert_eq!(listeners.insert(shared()), Err(ListenError::TooManyOnAddress(MEMBERS_MAX)));
+        assert_eq!(insert(&mut listeners, on(None, Some(80))), Err(ListenError::AddressInUse));
+        (1..MEMBERS_MAX).for_each(|_| assert!(insert(&mut listeners, shared()).is_ok()));
+        assert_eq!(insert(&mut listeners, shared()), Err(ListenError::TooManyOnAddress(MEMBERS_MAX)));
     }
 
     #[test]
     fn the_table_of_listeners_is_bounded() {
         let mut listeners = listeners(1);
-        listeners.insert(on(None, Some(80))).unwrap();
-        assert_eq!(listeners.insert(on(None, Some(81))), Err(ListenError::TooManyListeners(1)));
+        insert(&mut listeners, on(None, Some(80))).unwrap();
+        assert_eq!(insert(&mut listeners, on(None, Some(81))), Err(ListenError::TooManyListeners(1)));
     }
 }

@@ -50,7 +50,7 @@ impl Endpoint {
     #[must_use]
     #[inline]
     pub fn packets_looped(&self) -> u64 {
-        self.counters.packets_looped
+        self.beside.as_ref().map_or(0, |beside| beside.counters.packets_looped)
     }
 
     #[inline]
@@ -64,8 +64,9 @@ impl Endpoint {
         // Made before the packet is borrowed.
         let mut looped = std::mem::take(&mut self.beside().looped);
         let room = self.tx_packet(leaving).is_some_and(|packet| looped.push(&self.budget, &packet));
-        self.beside().looped = looped;
-        let counters = &mut self.counters;
+        let beside = self.beside();
+        beside.looped = looped;
+        let counters = &mut beside.counters;
         *(if room { &mut counters.packets_looped } else { &mut counters.dropped_looped }) += 1;
     }
 

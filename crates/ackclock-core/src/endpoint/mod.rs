@@ -86,12 +86,12 @@ use ackclock_wire::HEADER_MAX;
 
 use self::beside::Beside;
 use self::cookies::Cookies;
+use self::counters::PlainCounters;
 use self::demux::{Demux, Target};
-use self::fast_open::FastOpen;
 use self::flow_labels::FlowLabeller;
 use self::isn::IsnGenerator;
 use self::keys::{Key, KeyedState, Purpose};
-use self::listener::{Listener, Listeners};
+use self::listener::{FastOpenQueue, Listener, Listeners};
 use self::live::{Live, Owner};
 use self::martians::Addresses;
 use self::orphans::Orphans;
@@ -143,7 +143,7 @@ pub struct Endpoint {
     replies: Replies,
     traces: Traces,
     header: [u8; HEADER_MAX],
-    counters: Counters,
+    counters: PlainCounters,
     half_open: SynQueue,
     time_wait: TimeWaitTable,
 
@@ -158,10 +158,10 @@ pub struct Endpoint {
     isn: IsnGenerator,
     flow_labels: FlowLabeller,
     ports: Ports,
-    /// What is not TCP; `None`: nothing of that has happened yet.
+    /// What is beside plain TCP; `None`: nothing of that has happened yet.
     beside: Option<Box<Beside>>,
-    beside_key: Key,
-    fast_open: FastOpen,
+    /// From which the keys are derived of what is made at first use.
+    later: Key,
     /// Once a peer has keys.
     #[cfg(feature = "tcp-ao")]
     authentication: Option<Box<authentication::Authentication>>,
@@ -189,12 +189,7 @@ impl Endpoint {
             last_connection: 0,
             timers: TimerWheel::new(now),
             orphans: Orphans::new(config.orphans_max),
-            listeners: Listeners::new(
-                tables.clone(),
-                Key::derive(&secret, Purpose::Reuse),
-                config.listeners_max,
-            ),
-            fast_open: FastOpen::new(&secret, tables.clone()),
+            listeners: Listeners::new(tables.clone(), config.listeners_max),
             #[cfg(feature = "tcp-ao")]
             authentication: None,
             #[cfg(feature = "tcp-ao")]
@@ -206,13 +201,13 @@ impl Endpoint {
             flow_labels: FlowLabeller::new(&secret, config.flow_labels),
             ports: Ports::new(&secret, config.ephemeral_ports),
             beside: None,
-            beside_key: Key::derive(&secret, Purpose::Beside),
+            later: Key::derive(&secret, Purpose::Later),
             replies: Replies::default(),
             transmit: IndexQueue::default(),
             events: Events::default(),
             traces: Traces::default(),
             header: [0; HEADER_MAX],
-            counters: Counters::default(),
+            counters: PlainCounters::default(),
             config,
         }
     }
@@ -308,7 +303,7 @@ impl Endpoint {
             addr.port = Some(ports.find(is_free).ok_or(ListenError::AddressInUse)?);
         }
         let tcp = tcp.map_or_else(|| Arc::clone(&self.config.tcp), Arc::new);
-        self.listeners.insert(Listener {
+        let listener = Listener {
             addr,
             tcp,
             backlog,
@@ -316,13 +311,14 @@ impl Endpoint {
             decisions_max,
             deferred,
             reuse_port,
-            fast_open_max,
-            fast_open_pending: Vec::new(),
+            fast_open: (fast_open_max > 0)
+                .then(|| Box::new(FastOpenQueue { max: fast_open_max, pending: Vec::new() })),
             accept_queue: VecDeque::new(),
             half_open: 0,
             undecided: 0,
             overflowed: None,
-        })
+        };
+        self.listeners.insert(listener, &self.later)
     }
 
     /// What a listener listens on (an ephemeral port where port 0 was asked for is told here).
@@ -445,15 +441,11 @@ impl Endpoint {
     /// Counts of what happened.
     #[must_use]
     pub fn counters(&self) -> Counters {
+        let rare = self.beside.as_ref().map(|beside| beside.counters).unwrap_or_default();
+        let counters = Counters::of(self.counters, rare);
         #[cfg(feature = "tcp-ao")]
-        let sent_unauthenticated =
-            self.authentication.as_ref().map_or(0, |authentication| authentication.unsigned());
-        Counters {
-            trace_records_dropped: self.trace_records_dropped(),
-            #[cfg(feature = "tcp-ao")]
-            sent_unauthenticated,
-            ..self.counters
-        }
+        let counters = self.with_authentication(counters);
+        Counters { trace_records_dropped: self.trace_records_dropped(), ..counters }
     }
 
     /// The ids of all connections that exist, those in accept queues and those released included. TIME-WAIT

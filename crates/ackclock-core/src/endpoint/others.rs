@@ -137,8 +137,8 @@ impl Endpoint {
             sent += usize::from(beside.outbox.push(&budget, Origin::Other, packet));
         }
         beside.others.leaving += sent;
-        self.counters.others_sent += sent as u64;
-        self.counters.dropped_other_full += (all - sent) as u64;
+        beside.counters.others_sent += sent as u64;
+        beside.counters.dropped_other_full += (all - sent) as u64;
         if sent == 0 { Err(OtherError::NoMemory) } else { Ok(()) }
     }
 
@@ -166,9 +166,9 @@ impl Endpoint {
                 let packet = OtherPacket { bytes: frame.packet.to_vec(), meta: meta_of(frame) };
                 others.arrived.push_back((packet, lease));
                 others.readable = true;
-                self.counters.others_received += 1;
+                self.rare_counters().others_received += 1;
             }
-            None => self.counters.dropped_other_full += 1,
+            None => self.rare_counters().dropped_other_full += 1,
         }
         true
     }

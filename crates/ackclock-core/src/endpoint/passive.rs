@@ -155,7 +155,7 @@ impl Endpoint {
         if record.peer.wants_cookie && u32::from(repetitions) < EXPERIMENT_SYNS {
             // There is no room for both; the counters of a SYN,ACK say little.
             fields.options.accecn = None;
-            fields.options.fast_open = Some(self.fast_open.cookie(now, &record.tuple));
+            fields.options.fast_open = Some(self.fast_open_cookie(now, &record.tuple));
         }
         #[cfg(feature = "tcp-ao")]
         if self.has_keys(record.tuple.remote_addr) {

@@ -15,13 +15,14 @@ use crate::FourTuple;
 /// The listeners of one address, by slot.
 #[derive(Debug)]
 pub(super) struct Group {
+    key: Key,
     members: Vec<u32>,
 }
 
 impl Group {
-    /// Two listeners on one address.
-    pub(super) fn of(first: u32, second: u32) -> Self {
-        Self { members: vec![first, second] }
+    /// Two listeners on one address. `key`: what decides between them.
+    pub(super) fn of(key: Key, first: u32, second: u32) -> Self {
+        Self { key, members: vec![first, second] }
     }
 
     /// Adds a listener; returns whether it had room.
@@ -52,9 +53,9 @@ impl Group {
     }
 
     /// The listener for this name. A slot that is used again counts as the same member.
-    pub(super) fn choose(&self, key: &Key, tuple: &FourTuple) -> Option<u32> {
-        let name = key.hash13(TupleBytes::new(tuple).as_slice());
-        self.members.iter().copied().max_by_key(|&member| weight(key, name, member))
+    pub(super) fn choose(&self, tuple: &FourTuple) -> Option<u32> {
+        let name = self.key.hash13(TupleBytes::new(tuple).as_slice());
+        self.members.iter().copied().max_by_key(|&member| weight(&self.key, name, member))
     }
 }
 
@@ -86,47 +87,47 @@ mod tests {
     }
 
     fn group(members: u32) -> Group {
-        let mut group = Group::of(0, 1);
+        let mut group = Group::of(key(), 0, 1);
         (2..members).for_each(|member| assert!(group.join(member)));
         group
     }
 
     #[test]
     fn each_member_has_its_share_of_the_names() {
-        let (group, key) = (group(4), key());
+        let group = group(4);
         let mut counts = [0; 4];
-        names().for_each(|name| counts[group.choose(&key, &name).unwrap() as usize] += 1);
+        names().for_each(|name| counts[group.choose(&name).unwrap() as usize] += 1);
         // 4,096 names: 1,024 each, and a standard deviation of 28.
         assert!(counts.iter().all(|count| (900..1150).contains(count)), "{counts:?}");
     }
 
     #[test]
     fn a_member_that_leaves_moves_its_own_names_only() {
-        let (mut group, key) = (group(4), key());
-        let before: Vec<_> = names().map(|name| group.choose(&key, &name)).collect();
+        let mut group = group(4);
+        let before: Vec<_> = names().map(|name| group.choose(&name)).collect();
         assert_eq!(group.leave(2), None);
         for (name, before) in names().zip(before) {
-            let after = group.choose(&key, &name);
+            let after = group.choose(&name);
             assert!(before == Some(2) && after != before || before != Some(2) && after == before);
         }
     }
 
     #[test]
     fn a_member_that_comes_takes_names_only_for_itself() {
-        let (mut group, key) = (group(3), key());
-        let before: Vec<_> = names().map(|name| group.choose(&key, &name)).collect();
+        let mut group = group(3);
+        let before: Vec<_> = names().map(|name| group.choose(&name)).collect();
         assert!(group.join(3));
         for (name, before) in names().zip(before) {
-            let after = group.choose(&key, &name);
+            let after = group.choose(&name);
             assert!(after == before || after == Some(3));
         }
     }
 
     #[test]
     fn another_key_spreads_otherwise() {
-        let group = group(4);
-        let other = Key::derive(&[4; 32], Purpose::Reuse);
-        let same = names().filter(|name| group.choose(&key(), name) == group.choose(&other, name)).count();
+        let (group, mut other) = (group(4), group(4));
+        other.key = Key::derive(&[4; 32], Purpose::Reuse);
+        let same = names().filter(|name| group.choose(name) == other.choose(name)).count();
         assert!((900..1150).contains(&same), "{same} of 4096 names: a quarter by chance");
     }
 

@@ -95,7 +95,7 @@ impl Endpoint {
         for (index, segment) in transmit.contents.chunks(size).enumerate() {
             match self.udp_queue(id, &header, segment) {
                 // The first ones are on their way; the others are lost as on a full interface.
-                Err(UdpSocketError::NoMemory) if index > 0 => self.counters.dropped_udp_full += 1,
+                Err(UdpSocketError::NoMemory) if index > 0 => self.rare_counters().dropped_udp_full += 1,
                 queued => queued?,
             }
         }
@@ -183,8 +183,8 @@ impl Endpoint {
         // A coalesced datagram comes from no device that is known here; its checksum would be that of the whole.
         let datagram = match UdpDatagram::parse(ip.src, ip.dst, bytes, frame.meta.checksum) {
             Ok(datagram) => datagram,
-            Err(UdpError::Checksum) => return self.counters.dropped_udp_checksum += 1,
-            Err(_) => return self.counters.dropped_malformed_udp += 1,
+            Err(UdpError::Checksum) => return self.rare_counters().dropped_udp_checksum += 1,
+            Err(_) => return self.rare_counters().dropped_malformed_udp += 1,
         };
         // RFC 1122 §4.1.3.6: an invalid source is discarded, by UDP or by IP.
         if !frame.looped && !self.addresses.valid_source(ip.src) {
@@ -198,7 +198,7 @@ impl Endpoint {
             None if self.divert(frame) => {}
             None if !self.addresses.is_own(ip.dst) => self.counters.dropped_not_local += 1,
             None => {
-                self.counters.dropped_udp_unbound += 1;
+                self.rare_counters().dropped_udp_unbound += 1;
                 // RFC 1122 §4.1.3.1: a datagram for a port without a socket SHOULD be answered by port unreachable.
                 if self.config.port_unreachable {
                     self.send_error(now, IcmpError::PortUnreachable, frame.packet, ip);
@@ -221,7 +221,7 @@ impl Endpoint {
             let datagram = Datagram { from, to, ecn, payload: payload.to_vec(), lease };
             self.udp_update(id, |socket| socket.receive(datagram)) == Ok(true)
         });
-        let counters = &mut self.counters;
+        let counters = self.rare_counters();
         *(if taken { &mut counters.udp_received } else { &mut counters.dropped_udp_full }) += 1;
     }
 
@@ -252,7 +252,7 @@ impl Endpoint {
 
     /// A datagram has left the outbox.
     pub(super) fn on_datagram_left(&mut self, id: UdpId, bytes: usize) {
-        self.counters.udp_sent += 1;
+        self.rare_counters().udp_sent += 1;
         self.udp_update(id, |socket| socket.on_left(bytes)).ok();
     }
 

@@ -85,7 +85,7 @@ impl Path {
 }
 
 fn probing() -> TcpConfig {
-    let mtu_probing = Some(MtuProbing { raise_after: REST, ..MtuProbing::default() });
+    let mtu_probing = Some(Box::new(MtuProbing { raise_after: REST, ..MtuProbing::default() }));
     TcpConfig { mtu_probing, ..tcp_config() }
 }
 

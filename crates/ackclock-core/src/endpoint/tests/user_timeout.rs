@@ -8,7 +8,11 @@ use crate::UserTimeoutOption;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn listening(option: Option<UserTimeoutOption>) -> (Host, ListenerId) {
-    let tcp = TcpConfig { user_timeout_option: option, user_timeout: Some(200 * SECOND), ..tcp_config() };
+    let tcp = TcpConfig {
+        user_timeout_option: option.map(Box::new),
+        user_timeout: Some(200 * SECOND),
+        ..tcp_config()
+    };
     Host::listening(ListenOptions { tcp: Some(tcp), ..on_port(PORT) })
 }
 
@@ -62,7 +66,7 @@ fn syn_ack_and_the_first_segment_after_the_handshake_tell_the_timeout() {
 #[test]
 fn a_syn_tells_the_timeout_twice_and_then_gives_the_option_up() {
     let mut host = Host::new();
-    let tcp = TcpConfig { user_timeout_option: Some(UserTimeoutOption::default()), ..tcp_config() };
+    let tcp = TcpConfig { user_timeout_option: Some(Box::default()), ..tcp_config() };
     host.endpoint.connect(host.now, client(80), (None, 0), Some(tcp)).unwrap();
     let mut syns = host.sent();
     syns.extend(host.wait(4 * SECOND).into_iter().map(|(_, sent)| sent));
