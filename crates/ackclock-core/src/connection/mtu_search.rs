@@ -9,15 +9,14 @@
 //! **The search.** A probe is one segment of new data, larger than the others. It is sent when there is enough to follow it
 //! that its loss shows. Its size is the largest that may be, then what halves the rest. When it is acknowledged, segments
 //! become as large. When it alone is lost, its own data goes again in segments of the present size and congestion control
-//! hears nothing (RFC 4821 §7.6.1, §7.6.2); twice, and its size is taken to be too large. When other data was lost too, the loss
-//! counts as any other. Once the bounds lie less than [`STEP`] bytes apart the search rests for `raise_after`, and
+//! hears nothing (RFC 4821 §7.6.1, §7.6.2), with and without SACK (`sending/mtu_probe.rs`); twice, and its size is taken to be too
+//! large. When other data was lost too, the loss counts as any other. Once the bounds lie less than [`STEP`] bytes apart the search rests for `raise_after`, and
 //! begins again if the path once took more. After ICMP has lowered the MTU it rests first: that was no guess.
 //!
-//! Without SACK the loss of a probe could cost a timeout: black holes are found, and the size stays at `least`.
-//!
 //! Deviation from RFC 4821 §7.4: a probe leaves although the congestion window is full, since a bulk transfer's always is; it
-//! exceeds the window by one segment at most, once in [`PAUSE`], as limited transmit does (RFC 3042). RFC 4821 and RFC 8899 were
-//! not read for this; section numbers are from memory.
+//! exceeds the window by one segment at most, once in [`PAUSE`], as limited transmit does (RFC 3042). It does not leave into a
+//! window that has no room for it and for what must follow it. The texts of RFC 4821 and RFC 8899 were not read for this; section
+//! numbers are from memory.
 
 use std::time::Duration;
 
@@ -156,8 +155,22 @@ impl Connection {
         self.snd.wnd > 0 && self.search().is_some_and(|search| search.is_due())
     }
 
-    /// The probe, if one is due and there is enough to send.
+    /// A probe of the peer's window has had its answer; one of the path still is to leave.
+    #[inline]
+    pub(super) fn settle_window_probe(&mut self) {
+        if self.pending.probe {
+            self.pending.probe = self.wants_mtu_probe();
+        }
+    }
+
+    /// The probe, if one is due and can leave; if it cannot, it waits for the next acknowledgement.
     pub(super) fn mtu_probe(&mut self, now: Instant) -> Option<Segment> {
+        let probe = self.choose_mtu_probe(now);
+        self.pending.probe = probe.is_none() && self.flight.is_outstanding();
+        probe
+    }
+
+    fn choose_mtu_probe(&mut self, now: Instant) -> Option<Segment> {
         let mut search = self.search().filter(MtuSearch::is_due)?;
         let options = self.data_options(now);
         let headers = u32::from(self.template.transport_offset()) + 20;
@@ -168,12 +181,11 @@ impl Connection {
         let end = start + u64::from(payload);
         // RFC 4821 §7.4: enough must follow that the loss shows.
         let follows = u64::from(payload) + FOLLOWERS * smss;
-        if !self.flight.may_probe_mtu() {
-            return None;
-        }
-        let calm =
-            !self.flight.in_recovery() && self.flight.lost() == 0 && self.flight.timeouts_in_a_row() == 0;
-        if !calm || self.unsent() < follows || self.right_edge() < end + FOLLOWERS * smss {
+        let calm = self.flight.may_probe_mtu(u64::from(payload));
+        // What is in flight opens the peer's window for those that follow.
+        let right_edge = self.right_edge();
+        let window = right_edge.since(end) + self.flight.flight_size();
+        if !calm || self.unsent() < follows || right_edge < end || window < FOLLOWERS * smss {
             return None;
         }
         search.out = true;

@@ -118,6 +118,7 @@ impl Flight {
         }
         if self.history.is_some() && !seen.sack.is_empty() {
             self.take_duplicate_report(call, seen);
+            self.judge_mtu_probe_by_sack(call, seen);
         }
         // RFC 5681 §2: outstanding data, no text, no SYN or FIN, the same acknowledgement, the same window; with SACK,
         // news is what makes it count (RFC 6675 §2).
@@ -251,7 +252,11 @@ impl Flight {
         // RFC 5681 §3.1 (4): FlightSize is what was outstanding when the loss showed itself, before this acknowledgement.
         let flight_size = self.flight_size() + seen.advanced;
         seen.reports_probe = self.end_tail_probe(call, &seen, flight_size);
-        let found = self.with_evidence(call.now, &seen, Policies::on_ack);
+        let found = if self.judge_mtu_probe(call, &seen) {
+            None
+        } else {
+            self.with_evidence(call.now, &seen, Policies::on_ack)
+        };
         let safe = seen.advanced > 0 && found.is_none();
         if let Some(found) = found {
             self.take_loss(call, found, flight_size);

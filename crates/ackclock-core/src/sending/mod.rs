@@ -434,6 +434,7 @@ impl Flight {
         seen: &policy::Seen<'_>,
         judge: impl FnOnce(&mut Policies, &mut Evidence<'_>) -> T,
     ) -> T {
+        let excused = self.resends_mtu_probe();
         let mut evidence = Evidence {
             now,
             una: self.una,
@@ -444,6 +445,7 @@ impl Flight {
             scoreboard: &mut self.scoreboard,
             episode: &mut self.episode,
             rtt: self.rto.estimator(),
+            excused,
         };
         judge(&mut self.policy, &mut evidence)
     }

@@ -1,20 +1,34 @@
 //! A probe of the path's MTU among what is in flight: one segment, larger than the others, that may be lost for its size.
 //!
-//! When it alone is lost, its data goes again and congestion control hears nothing (RFC 4821 §7.6.2, from memory). When
-//! anything else was found to be lost with it, or its retransmission is lost, the loss counts as any other.
+//! When it alone is lost, its data goes again at once and congestion control hears nothing (RFC 4821 §7.6.2, from memory).
+//! When anything else was found to be lost with it, or its retransmission is lost, the loss counts as any other.
+//!
+//! With SACK the recovery policy finds the loss. Without, a policy knows only that something is missing after SND.UNA, and
+//! would begin an episode, take further duplicates for further losses of the first hole, or wait for its timer. So while
+//! the probe is what SND.UNA waits for, the policy is not asked: the third duplicate shows the loss, whatever the policy,
+//! and each duplicate lets as much follow as in fast recovery. The first acknowledgement beyond the probe ends that. A peer
+//! that sends SACKs may answer many segments by one acknowledgement, even if the policy does not heed it: here what it
+//! reports counts as the duplicates would.
 
-use super::policy::{LossFound, Policy};
-use super::{Call, Departure, Flight};
+use super::policy::{LossFound, Policy, Seen};
+use super::{Acknowledgement, Call, DUP_THRESH, Departure, Flight};
 use crate::position::Position;
-use crate::trace::SendReason;
+use crate::trace::{LossRule, SendReason};
 
 /// A probe that left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MtuProbe {
+    start: Position,
     end: Position,
     lost: bool,
     /// What lies before this has been found to be lost without an answer.
     excused: Position,
+}
+
+impl MtuProbe {
+    fn holds(&self, una: Position) -> bool {
+        self.start <= una && una < self.end
+    }
 }
 
 impl Flight {
@@ -25,12 +39,17 @@ impl Flight {
         let smss = std::mem::replace(&mut self.smss, len);
         self.on_sent(call, &Departure { start, end, reason: SendReason::MtuProbe, drained: false });
         self.smss = smss;
-        self.history.get_or_insert_default().mtu_probe = Some(MtuProbe { end, lost: false, excused: start });
+        let probe = MtuProbe { start, end, lost: false, excused: start };
+        self.history.get_or_insert_default().mtu_probe = Some(probe);
     }
 
-    /// Whether the loss of one segment is found without a timeout: by SACK.
-    pub(crate) fn may_probe_mtu(&self) -> bool {
-        self.policy.heeds_sack()
+    /// Whether the loss of a probe of `bytes` would be seen: as many segments follow it within the congestion window as
+    /// show the loss, and no other loss is being repaired.
+    pub(crate) fn may_probe_mtu(&self, bytes: u64) -> bool {
+        self.episode.is_open()
+            && self.scoreboard.lost() == 0
+            && self.rto.expiries() == 0
+            && self.control.cwnd() >= bytes + u64::from(DUP_THRESH) * u64::from(self.smss)
     }
 
     /// Whether the last probe arrived, once that is known; told once.
@@ -51,6 +70,67 @@ impl Flight {
         }
     }
 
+    /// Whether the first hole is a lost probe whose data goes again at once, whatever the window says.
+    pub(super) fn resends_mtu_probe(&self) -> bool {
+        let probe = self.history.as_ref().and_then(|history| history.mtu_probe);
+        self.episode.is_open() && probe.is_some_and(|probe| probe.lost && probe.holds(self.una))
+    }
+
+    /// Without SACK, judges by an acknowledgement whether a probe is lost. Returns whether the policy is to be left alone,
+    /// because the probe is what SND.UNA waits for.
+    #[inline]
+    pub(super) fn judge_mtu_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>) -> bool {
+        let Some(probe) = self.history.as_ref().and_then(|history| history.mtu_probe) else { return false };
+        self.judge_hole(call, seen, probe)
+    }
+
+    #[cold]
+    fn judge_hole(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, probe: MtuProbe) -> bool {
+        if self.policy.heeds_sack() || !self.episode.is_open() {
+            return false;
+        }
+        if !probe.holds(self.una) {
+            // The room that duplicates gave ends with them, as in fast recovery.
+            self.episode.limit_transmit(0);
+            return false;
+        }
+        let shown = self.episode.dup_acks() >= DUP_THRESH;
+        if shown && !probe.lost {
+            self.resend_mtu_probe(call, LossRule::DuplicateAcks, probe);
+        }
+        if (shown || probe.lost) && seen.duplicate {
+            // RFC 5681 §3.2 (4), without the reduction that goes before it: a segment has left the network.
+            let bytes = u64::from(self.smss) * u64::from(self.episode.dup_acks());
+            self.episode.limit_transmit(bytes.min(self.scoreboard.pipe()));
+        }
+        true
+    }
+
+    /// A policy that does not heed SACKs is in force, and the peer sends them: three segments beyond the probe that it holds
+    /// show the loss (RFC 6675 §4 IsLost).
+    #[cold]
+    pub(super) fn judge_mtu_probe_by_sack(&mut self, call: &mut Call<'_>, seen: &Acknowledgement<'_>) {
+        let Some(probe) = self.history.as_ref().and_then(|history| history.mtu_probe) else { return };
+        if self.policy.heeds_sack() || !self.episode.is_open() || probe.lost || !probe.holds(self.una) {
+            return;
+        }
+        let blocks = seen.sack.iter().map(|&(left, right)| (self.una.near(left), self.una.near(right)));
+        let beyond = blocks.filter(|&(left, right)| probe.end <= left && right <= self.nxt);
+        let bytes: u64 = beyond.map(|(left, right)| right.since(left)).sum();
+        if bytes >= u64::from(DUP_THRESH) * u64::from(self.smss) {
+            self.resend_mtu_probe(call, LossRule::SackEvidence, probe);
+        }
+    }
+
+    /// The probe is lost: its data goes again, and no one else is told.
+    fn resend_mtu_probe(&mut self, call: &mut Call<'_>, rule: LossRule, probe: MtuProbe) {
+        let marked = self.scoreboard.mark_first_lost();
+        self.note_loss(call, rule, &marked);
+        let resent = MtuProbe { lost: true, excused: probe.end, ..probe };
+        self.history.get_or_insert_default().mtu_probe = Some(resent);
+        self.episode.force();
+    }
+
     /// Whether a loss is that of the probe alone, and so no sign of congestion.
     pub(super) fn is_lost_for_its_size(&mut self, found: &LossFound) -> bool {
         let (una, calm) = (self.una, self.episode.is_open());
@@ -60,9 +140,9 @@ impl Flight {
             // The policy still sees the hole.
             return calm && probe.lost;
         }
-        probe.lost = true;
-        // Each part of it once: without SACK it is found lost piece by piece.
         let span = found.marked.span.filter(|&(start, end)| probe.excused <= start && end <= probe.end);
+        // What was found to be lost may lie wholly before the probe.
+        probe.lost |= found.marked.span.is_none_or(|(_, end)| end > probe.start);
         let Some((_, end)) = span else { return false };
         probe.excused = end;
         calm

@@ -84,7 +84,7 @@ impl Flight {
     fn choose_lost(&mut self, call: &mut Call<'_>, offer: &Offer) -> Option<Chosen> {
         let smss = u64::from(self.smss);
         let room = self.room();
-        if room < smss && !self.episode.is_forced() {
+        if room < smss && !self.episode.is_forced() && !self.resends_mtu_probe() {
             // What waits to go again fills the window as new data would.
             self.delivery.note_cwnd_limited(self.nxt);
             return None;

@@ -1,6 +1,7 @@
 //! A flight alone: what it is told, what it answers, in virtual time. There is no packet and no connection.
 
 mod corrections;
+mod mtu_probes;
 mod probes;
 
 use std::time::Duration;

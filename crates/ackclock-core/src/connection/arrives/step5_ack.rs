@@ -79,7 +79,7 @@ impl Connection {
         if ack > prior_una {
             self.counts.bytes_acked += ack.min(self.snd.data_end()).since(prior_una);
             self.snd.acknowledge(ack);
-            self.pending.probe = false;
+            self.settle_window_probe();
         }
         let echo = self.timestamps.zip(arrival.segment.options.timestamps);
         let acknowledgement = Acknowledgement {
@@ -141,7 +141,7 @@ impl Connection {
         let probed = self.give_up.probes > 0;
         self.give_up.probes = 0;
         self.flight.note_answer(now);
-        self.pending.probe = false;
+        self.settle_window_probe();
         probed
     }
 

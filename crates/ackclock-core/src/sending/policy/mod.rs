@@ -92,6 +92,8 @@ pub(super) struct Evidence<'a> {
     pub(super) scoreboard: &'a mut Scoreboard,
     pub(super) episode: &'a mut Episode,
     pub(super) rtt: &'a RttEstimator,
+    /// The first hole is a lost probe of the path's MTU, whose data goes again: no sign of congestion.
+    pub(super) excused: bool,
 }
 
 impl Evidence<'_> {

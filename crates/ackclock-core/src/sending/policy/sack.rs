@@ -51,6 +51,7 @@ impl Policy for Sack {
         let answered = |at: Instant| evidence.now.saturating_since(at) >= evidence.rtt.rtt_min();
         if marked.bytes == 0
             && evidence.episode.is_open()
+            && !evidence.excused
             && evidence.episode.dup_acks() >= DUP_THRESH
             && evidence.scoreboard.first_sent_at().is_some_and(answered)
         {
