@@ -1,5 +1,6 @@
 //! Traffic keys (RFC 5925 §5.2, RFC 5926 §3.1) and the MACs of segments (RFC 5925 §5.1, RFC 5926 §3.2).
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use aes::Aes128;
@@ -91,6 +92,13 @@ impl TrafficKey {
             }
         };
         full.first_chunk().copied().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for TrafficKey {
+    // A secret is never shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrafficKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
     }
 }
 

@@ -4,6 +4,7 @@
 //! `endpoint/authentication.rs`. RFC 5925 and RFC 5926 were not read in full; what is here is held against the vectors of
 //! RFC 9235, as copies of them in public test suites have them.
 
+pub(crate) mod derived;
 pub(crate) mod mac;
 pub(crate) mod sequence;
 

@@ -207,7 +207,7 @@ impl Connection {
         self.rcv.extras.as_mut()?.fast_open.as_mut()
     }
 
-    pub(super) fn trace_extension(&mut self, now: Instant, what: Extension, value: u64) {
+    pub(crate) fn trace_extension(&mut self, now: Instant, what: Extension, value: u64) {
         let value = u32::try_from(value).unwrap_or(u32::MAX);
         self.trace.note(now, Entry::Extension { what, value });
     }

@@ -2,14 +2,15 @@
 //! header is complete, and what arrives from it is verified before it is looked up.
 //!
 //! Connections know of it only that 16 bytes of options are taken, and that segments leave one at a time. What a signature
-//! needs of a connection, both ISNs and the extensions of its sequence numbers, is in a [`Session`] by its name, made by an
-//! authentic SYN or by our own. Sessions whose name nobody has any more are swept when they are half of the table.
+//! needs of a connection, both ISNs, the extensions of its sequence numbers and its traffic keys, is in a [`Session`] by its
+//! name, made by an authentic SYN or by our own. Sessions whose name nobody has any more are swept when they are half of the table.
 //!
 //! Keys roll over as §6.1 of the RFC says: each segment names the key that it is signed with (KeyID) and the one that its
 //! sender would like to receive (RNextKeyID); who hears the latter sends with it from there on.
 //!
-//! A segment without the option, or with one that is not authentic, from a peer with keys is dropped and counted. An option
-//! of a peer without keys is ignored. A reset for which there is no session leaves unsigned, and means nothing to the peer:
+//! A segment without the option, or with one that is not authentic, from a peer with keys is dropped, and counted by what is
+//! wrong with it. An option of a peer without keys is ignored. The trace of a connection tells which keys it uses, when that
+//! changes, and what was refused in its name. A reset for which there is no session leaves unsigned, and means nothing to the peer:
 //! after a restart a connection of before ends by its timeout (§7.7 of the RFC).
 
 use std::collections::HashMap;
@@ -21,10 +22,12 @@ use ackclock_wire::{ChecksumState, ControlSegment, Flags, HEADER_MAX, Segment};
 use super::Endpoint;
 use super::demux::Target;
 use super::keys::KeyedState;
+use crate::authentication::derived::TrafficKeys;
 use crate::authentication::mac::{Covered, KIND, MAC_LEN, OPTION_LEN, TrafficKey, same};
 use crate::authentication::sequence::Extended;
 use crate::connection::Outgoing;
-use crate::{ConnectionId, Counters, FourTuple, KeyChain, MasterKey, State};
+use crate::trace::Extension;
+use crate::{ConnectionId, Counters, FourTuple, KeyChain, State};
 
 /// All keys, and the state of the connections that use them.
 #[derive(Debug)]
@@ -46,7 +49,54 @@ struct Session {
     current: usize,
     /// Which one it would like to receive (rnext_key).
     next: usize,
+    /// Traffic keys of what is sent, and of what is received.
+    sending: TrafficKeys,
+    receiving: TrafficKeys,
+    noted: Noted,
 }
+
+/// What the trace of the connection has been told of its keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Noted {
+    /// KeyID of what it sends, and RNextKeyID: what it would like to receive.
+    sent: Option<(u8, u8)>,
+    /// KeyID of what it receives.
+    received: Option<u8>,
+}
+
+/// Why a segment of a peer with keys is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// It has no option, or one of another length.
+    Unsigned,
+    /// No key has the KeyID it names.
+    UnknownKey(u8),
+    /// The key exists, and its MAC is not the segment's; or nothing is known of the connection.
+    WrongMac(u8),
+}
+
+/// An authentic segment.
+#[derive(Clone, Copy, Debug)]
+struct Verified {
+    /// The key that it is signed with, by its place in the chain.
+    index: usize,
+    /// Its KeyID.
+    key_id: u8,
+    /// The key that its sender would like to receive.
+    wanted: Option<usize>,
+}
+
+/// A header that has the option now.
+struct Signed<'a> {
+    session: &'a mut Session,
+    /// Where the header ends.
+    end: usize,
+    /// KeyID and RNextKeyID.
+    ids: (u8, u8),
+}
+
+/// KeyID and RNextKeyID of a connection, as its trace was told them.
+type KeyIds = Option<(u8, u8)>;
 
 /// The option in a header.
 struct Found {
@@ -76,6 +126,8 @@ impl Endpoint {
                     key.and_then(|key| chain.by_send_id(key.send_id)).unwrap_or(0)
                 };
                 (session.current, session.next) = (moved(session.current), moved(session.next));
+                // Their places are others now, and a secret may be.
+                (session.sending, session.receiving) = Default::default();
             }
             authentication.chains.insert(peer, chain);
         }
@@ -115,7 +167,9 @@ impl Endpoint {
         let Some(authentication) = &mut self.authentication else { return len };
         let tuple = FourTuple::new(reply.src, reply.dst);
         let offset = if reply.src.is_ipv4() { 20 } else { 40 };
-        authentication.sign(&mut self.header, (offset, len), &tuple, [&[], &[]]).unwrap_or(len)
+        authentication
+            .sign(&mut self.header, (offset, len), &tuple, [&[], &[]])
+            .map_or(len, |signed| signed.end)
     }
 
     /// Whether there are keys for this peer.
@@ -136,25 +190,72 @@ impl Endpoint {
             self.authentication = Some(authentication);
             return true;
         };
-        let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
-        let session = authentication.sessions.get(tuple);
+        let session = authentication.sessions.get_mut(tuple);
         let verified = verify(chain, session, tuple, bytes, segment);
-        if let Some((index, wanted)) = verified {
-            // An old SYN that is sent again must not touch an open connection.
-            if opens && !self.is_open(tuple) {
-                let seq = segment.seq.raw();
-                if session.is_none_or(|session| session.remote_isn != Some(seq)) {
-                    self.sweep(&mut authentication);
-                    authentication.sessions.insert(*tuple, Session::passive(seq, index));
-                }
-            } else if let Some(session) = authentication.sessions.get_mut(tuple).filter(|_| !opens) {
-                session.take(segment, wanted);
-            }
-        } else {
-            self.rare_counters().dropped_unauthenticated += 1;
+        match verified {
+            Ok(found) => self.take_authentic(&mut authentication, tuple, segment, found),
+            Err(refusal) => self.refuse_unauthentic(tuple, refusal),
         }
         self.authentication = Some(authentication);
-        verified.is_some()
+        verified.is_ok()
+    }
+
+    fn take_authentic(
+        &mut self,
+        authentication: &mut Authentication,
+        tuple: &FourTuple,
+        segment: &Segment<'_>,
+        found: Verified,
+    ) {
+        let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
+        if opens {
+            // An old SYN that is sent again must not touch an open connection.
+            let seq = segment.seq.raw();
+            let session = authentication.sessions.get(tuple);
+            if !self.is_open(tuple) && session.is_none_or(|session| session.remote_isn != Some(seq)) {
+                self.sweep(authentication);
+                authentication.sessions.insert(*tuple, Session::passive(seq, found.index));
+            }
+        } else if let Some(session) = authentication.sessions.get_mut(tuple) {
+            session.take(segment, found.wanted);
+            if session.noted.received != Some(found.key_id)
+                && self.note_key(tuple, Extension::KeyReceived, found.key_id)
+            {
+                session.noted.received = Some(found.key_id);
+            }
+        }
+    }
+
+    fn refuse_unauthentic(&mut self, tuple: &FourTuple, refusal: Refusal) {
+        let counters = self.rare_counters();
+        counters.dropped_unauthenticated += 1;
+        let (count, what, key_id) = match refusal {
+            Refusal::Unsigned => (&mut counters.dropped_unsigned, Extension::RefusedUnsigned, 0),
+            Refusal::UnknownKey(id) => (&mut counters.dropped_unknown_key, Extension::RefusedKey, id),
+            Refusal::WrongMac(id) => (&mut counters.dropped_wrong_mac, Extension::RefusedMac, id),
+        };
+        *count += 1;
+        self.note_key(tuple, what, key_id);
+    }
+
+    /// Tells the trace of the connection of this name, and returns whether there is one.
+    fn note_key(&mut self, tuple: &FourTuple, what: Extension, key_id: u8) -> bool {
+        let Some(Target::Connection(index)) = self.find(tuple) else { return false };
+        let Some(live) = self.connections.at_mut(index) else { return false };
+        live.connection.trace_extension(self.now, what, key_id.into());
+        true
+    }
+
+    /// Signs what a connection sends, if its peer has keys.
+    pub(super) fn signed(&mut self, index: u32, outgoing: Outgoing) -> Outgoing {
+        let Some(authentication) = &mut self.authentication else { return outgoing };
+        let Some(live) = self.connections.at_mut(index) else { return outgoing };
+        let (signed, before, after) =
+            authentication.sign_outgoing(&mut self.header, &live.connection, outgoing);
+        for (what, id) in changed(before, after) {
+            live.connection.trace_extension(self.now, what, id.into());
+        }
+        signed
     }
 
     fn is_open(&self, tuple: &FourTuple) -> bool {
@@ -172,34 +273,44 @@ impl Endpoint {
 }
 
 impl Authentication {
-    /// Signs what a connection sends.
-    pub(super) fn sign_outgoing(
+    /// Signs what a connection sends. Returns with it what the connection's trace knew of its keys, and knows now.
+    fn sign_outgoing(
         &mut self,
         header: &mut [u8; HEADER_MAX],
         connection: &crate::Connection,
         outgoing: Outgoing,
-    ) -> Outgoing {
+    ) -> (Outgoing, KeyIds, KeyIds) {
         let place = (usize::from(outgoing.transport_offset), outgoing.header_len);
         let tuple = connection.tuple();
-        match self.sign(header, place, &tuple, connection.payload(&outgoing)) {
-            Some(header_len) => Outgoing { header_len, checksum: ChecksumState::Complete, ..outgoing },
-            None => outgoing,
-        }
+        let Some(signed) = self.sign(header, place, &tuple, connection.payload(&outgoing)) else {
+            return (outgoing, None, None);
+        };
+        let before = signed.session.noted.sent.replace(signed.ids);
+        let leaving = Outgoing { header_len: signed.end, checksum: ChecksumState::Complete, ..outgoing };
+        (leaving, before, Some(signed.ids))
     }
 
-    /// Signs the segment in `header`, which ends at `len`, and returns where it ends now. `None`: it goes as it is.
-    pub(super) fn sign(
+    /// Signs the segment in `header`, which ends at `len`. `None`: it goes as it is.
+    fn sign(
         &mut self,
         header: &mut [u8; HEADER_MAX],
         (offset, len): (usize, usize),
         tuple: &FourTuple,
         payload: [&[u8]; 2],
-    ) -> Option<usize> {
+    ) -> Option<Signed<'_>> {
         let chain = self.chains.get(&tuple.remote_addr)?;
         let signed = prepare(&mut self.sessions, chain, header, (offset, len), tuple, payload);
         self.unsigned += u64::from(signed.is_none());
         signed
     }
+}
+
+/// What changed of a connection's keys.
+fn changed(before: KeyIds, after: KeyIds) -> impl Iterator<Item = (Extension, u8)> {
+    let differs = |part: fn((u8, u8)) -> u8| after.map(part).filter(|&id| before.map(part) != Some(id));
+    let sent = differs(|(sent, _)| sent).map(|id| (Extension::KeySent, id));
+    let wanted = differs(|(_, wanted)| wanted).map(|id| (Extension::KeyWanted, id));
+    sent.into_iter().chain(wanted)
 }
 
 impl Session {
@@ -211,6 +322,9 @@ impl Session {
             received: Extended::new(remote_isn),
             current: key,
             next: key,
+            sending: TrafficKeys::default(),
+            receiving: TrafficKeys::default(),
+            noted: Noted::default(),
         }
     }
 
@@ -222,6 +336,9 @@ impl Session {
             received: Extended::new(0),
             current: 0,
             next: 0,
+            sending: TrafficKeys::default(),
+            receiving: TrafficKeys::default(),
+            noted: Noted::default(),
         }
     }
 
@@ -237,31 +354,24 @@ impl Session {
     }
 }
 
-/// Which key a segment is signed with, and which its sender would like to receive; `None`: it is not authentic.
+/// Which key a segment is signed with, if it is authentic.
 fn verify(
     chain: &KeyChain,
-    session: Option<&Session>,
+    session: Option<&mut Session>,
     tuple: &FourTuple,
     bytes: &[u8],
     segment: &Segment<'_>,
-) -> Option<(usize, Option<usize>)> {
-    let header = bytes.get(..bytes.len().checked_sub(segment.payload.len())?)?;
-    let found = find_option(header)?;
-    let index = chain.by_receive_id(found.key_id)?;
-    let key = chain.get(index)?;
+) -> Result<Verified, Refusal> {
+    let header_len = bytes.len().saturating_sub(segment.payload.len());
+    let header = bytes.get(..header_len).unwrap_or_default();
+    let found = find_option(header).ok_or(Refusal::Unsigned)?;
+    let index = chain.by_receive_id(found.key_id).ok_or(Refusal::UnknownKey(found.key_id))?;
+    let key = chain.get(index).ok_or(Refusal::UnknownKey(found.key_id))?;
     let seq = segment.seq.raw();
     let (syn, ack) = (segment.flags.contains(Flags::SYN), segment.flags.contains(Flags::ACK));
-    let (isns, sne) = if syn && !ack {
-        ((seq, 0), 0)
-    } else {
-        let session = session?;
-        let remote = session.remote_isn.or_else(|| syn.then_some(seq))?;
-        let sne = if session.remote_isn.is_some() { session.received.sne(seq) } else { 0 };
-        ((remote, session.local_isn?), sne)
-    };
     let remote = SocketAddr::new(tuple.remote_addr, tuple.remote_port);
     let local = SocketAddr::new(tuple.local_addr, tuple.local_port);
-    let covered = Covered {
+    let covered = |sne| Covered {
         src: remote.ip(),
         dst: local.ip(),
         sne,
@@ -269,19 +379,31 @@ fn verify(
         option_at: found.at,
         payload: [segment.payload, &[]],
     };
-    let mac = TrafficKey::derive(key, remote, local, isns).mac(&covered, key.covers_options);
-    same(&mac, &found.mac).then(|| (index, chain.by_send_id(found.next_key_id)))
+    let derive = |isns| TrafficKey::derive(key, remote, local, isns);
+    let wrong = Refusal::WrongMac(found.key_id);
+    let mac = if syn && !ack {
+        // There is no connection yet whose key this could be.
+        derive((seq, 0)).mac(&covered(0), key.covers_options)
+    } else {
+        let session = session.ok_or(wrong)?;
+        let remote_isn = session.remote_isn.or_else(|| syn.then_some(seq)).ok_or(wrong)?;
+        let sne = if session.remote_isn.is_some() { session.received.sne(seq) } else { 0 };
+        let isns = (remote_isn, session.local_isn.ok_or(wrong)?);
+        session.receiving.get(index, isns, || derive(isns)).mac(&covered(sne), key.covers_options)
+    };
+    let verified = Verified { index, key_id: found.key_id, wanted: chain.by_send_id(found.next_key_id) };
+    same(&mac, &found.mac).then_some(verified).ok_or(wrong)
 }
 
 /// Adds the option to a header, with lengths, MAC and checksums.
-fn prepare(
-    sessions: &mut HashMap<FourTuple, Session, KeyedState>,
+fn prepare<'a>(
+    sessions: &'a mut HashMap<FourTuple, Session, KeyedState>,
     chain: &KeyChain,
     header: &mut [u8; HEADER_MAX],
     (offset, len): (usize, usize),
     tuple: &FourTuple,
     payload: [&[u8]; 2],
-) -> Option<usize> {
+) -> Option<Signed<'a>> {
     let seq = u32::from_be_bytes(*header.get(offset + 4..)?.first_chunk()?);
     let flags = Flags::from_bits((*header.get(offset + 13)?).into());
     let (syn, ack) = (flags.contains(Flags::SYN), flags.contains(Flags::ACK));
@@ -293,7 +415,8 @@ fn prepare(
         session.local_isn = Some(seq);
         session.sent = Extended::new(seq);
     }
-    let (key, next) = (chain.get(session.current)?, chain.get(session.next)?);
+    let index = session.current;
+    let (key, next) = (chain.get(index)?, chain.get(session.next)?);
     let isns = (session.local_isn?, if syn && !ack { 0 } else { session.remote_isn? });
     let sne = session.sent.sne(seq);
     session.sent.note(seq);
@@ -306,31 +429,21 @@ fn prepare(
     option.fill(0);
     option.iter_mut().zip([KIND, 16, key.send_id, next.receive_id]).for_each(|(to, from)| *to = from);
     *header.get_mut(offset + 12)? += 0x40;
-    write_mac(header, (offset, len, end), tuple, payload, (key, isns, sne))?;
-    write_lengths(header, (offset, end), tuple, payload)?;
-    Some(end)
-}
-
-fn write_mac(
-    header: &mut [u8; HEADER_MAX],
-    (offset, option, end): (usize, usize, usize),
-    tuple: &FourTuple,
-    payload: [&[u8]; 2],
-    (key, isns, sne): (&MasterKey, (u32, u32), u32),
-) -> Option<()> {
     let local = SocketAddr::new(tuple.local_addr, tuple.local_port);
     let remote = SocketAddr::new(tuple.remote_addr, tuple.remote_port);
+    let traffic_key = session.sending.get(index, isns, || TrafficKey::derive(key, local, remote, isns));
     let covered = Covered {
         src: local.ip(),
         dst: remote.ip(),
         sne,
         header: header.get(offset..end)?,
-        option_at: option - offset,
+        option_at: len - offset,
         payload,
     };
-    let mac = TrafficKey::derive(key, local, remote, isns).mac(&covered, key.covers_options);
-    header.get_mut(option + 4..end)?.copy_from_slice(&mac);
-    Some(())
+    let mac = traffic_key.mac(&covered, key.covers_options);
+    header.get_mut(len + 4..end)?.copy_from_slice(&mac);
+    write_lengths(header, (offset, end), tuple, payload)?;
+    Some(Signed { session, end, ids: (key.send_id, next.receive_id) })
 }
 
 /// The IP header's length and checksum, and TCP's checksum.

@@ -148,6 +148,12 @@ counters! {
         fast_open_suspended,
         /// Dropped: a segment of a peer with keys that is not signed with one of them (TCP-AO).
         dropped_unauthenticated,
+        /// Those among them without the option (feature `tcp-ao`).
+        dropped_unsigned,
+        /// Those whose KeyID no key has (feature `tcp-ao`).
+        dropped_unknown_key,
+        /// Those whose MAC is not the one of their key and connection (feature `tcp-ao`).
+        dropped_wrong_mac,
         /// Segments to peers with keys that left without a signature, for which this end lacks what it takes (TCP-AO).
         sent_unauthenticated,
         /// Packets that the endpoint sent to an address of its own, and received.

@@ -96,17 +96,6 @@ impl Endpoint {
         }
     }
 
-    /// The segment with the option of TCP-AO, if its peer has keys.
-    #[cfg(feature = "tcp-ao")]
-    fn signed(&mut self, index: u32, outgoing: Outgoing) -> Outgoing {
-        match (&mut self.authentication, self.connections.at(index)) {
-            (Some(authentication), Some(live)) => {
-                authentication.sign_outgoing(&mut self.header, &live.connection, outgoing)
-            }
-            _ => outgoing,
-        }
-    }
-
     /// Whether the whole packet that was taken last is for the endpoint itself.
     fn is_whole_looped(&self) -> bool {
         let addr = self.beside.as_ref().and_then(|beside| beside.outbox.taken_destination());

@@ -49,6 +49,18 @@ coded! {
         MtuRaised = "mtu-raised",
         /// It was lost again and again: packets of so many bytes are too large.
         MtuTooLarge = "mtu-too-large",
+        /// Segments leave signed with the key of this KeyID from here on (RFC 5925).
+        KeySent = "key-sent",
+        /// The peer is asked to sign with the key of this KeyID (RNextKeyID).
+        KeyWanted = "key-wanted",
+        /// The peer signs with the key of this KeyID.
+        KeyReceived = "key-received",
+        /// A segment was refused because it is not signed.
+        RefusedUnsigned = "refused-unsigned",
+        /// A segment was refused because no key has this KeyID.
+        RefusedKey = "refused-key",
+        /// A segment was refused because its MAC is not the one of the key with this KeyID.
+        RefusedMac = "refused-mac",
     }
 }
 

@@ -3,6 +3,7 @@
 use ackclock_wire::ChecksumAt;
 
 use super::*;
+use crate::trace::{Entry, Extension, TraceConfig};
 use crate::{Algorithm, KeyChain, MasterKey};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,7 +27,8 @@ fn keyed(keys: &[MasterKey]) -> (Pair, ListenerId) {
 }
 
 fn open(pair: &mut Pair, listener: ListenerId) -> (ConnectionId, ConnectionId) {
-    let client = pair.client.connect(pair.now, server(), (None, 0), None).unwrap();
+    let traced = TcpConfig { trace: Some(TraceConfig::FULL), ..tcp_config() };
+    let client = pair.client.connect(pair.now, server(), (None, 0), Some(traced)).unwrap();
     pair.run(3 * SECOND);
     (client, pair.server.accept(pair.now, listener).expect("the handshake is authentic"))
 }
@@ -53,6 +55,18 @@ fn transfer(pair: &mut Pair, (client, server): (ConnectionId, ConnectionId), len
     }
     assert_eq!(read, data[..read.len()]);
     read.len()
+}
+
+/// What the trace of the client's connection says of keys since this was last asked.
+fn noted(pair: &mut Pair) -> Vec<(Extension, u32)> {
+    pair.client.request_traces();
+    let batches: Vec<_> = std::iter::from_fn(|| pair.client.poll_trace()).collect();
+    let entries = batches.iter().flat_map(|batch| &batch.records).filter_map(|&record| Entry::decode(record));
+    entries
+        .filter_map(
+            |entry| if let Entry::Extension { what, value } = entry { Some((what, value)) } else { None },
+        )
+        .collect()
 }
 
 fn unauthenticated(pair: &Pair) -> [u64; 4] {
@@ -139,21 +153,57 @@ fn a_forged_reset_or_segment_does_not_touch_the_connection() {
 }
 
 #[test]
+fn a_refused_segment_is_counted_and_traced_by_what_is_wrong_with_it() {
+    let (mut pair, listener) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
+    let ends = open(&mut pair, listener);
+    noted(&mut pair);
+    let write = |connection: &mut crate::Connection, now| connection.write(now, b"real");
+    pair.server.update(pair.now, ends.1, write).unwrap().unwrap();
+    let real = pair.carry(1).remove(0);
+    let seen = decode(&real);
+    let unsigned = packet(seen.src, seen.dst, fields(Flags::ACK, seen.seq.raw(), seen.ack), &[]);
+    // The option stands last in the header: kind, length, KeyID, RNextKeyID, MAC.
+    let option = 20 + usize::from(real[32] >> 4) * 4 - 16;
+    let (mut of_no_key, mut of_wrong_mac) = (real.clone(), real.clone());
+    of_no_key[option + 2] = 77;
+    of_wrong_mac[option + 4] ^= 1;
+    let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
+    for forged in [unsigned, of_no_key, of_wrong_mac] {
+        pair.client.handle_packet(pair.now, &forged, meta);
+    }
+    let refused =
+        [(Extension::RefusedUnsigned, 0), (Extension::RefusedKey, 77), (Extension::RefusedMac, 101)];
+    assert_eq!(noted(&mut pair), refused);
+    let counters = pair.client.counters();
+    assert_eq!(
+        [counters.dropped_unsigned, counters.dropped_unknown_key, counters.dropped_wrong_mac],
+        [1, 1, 1]
+    );
+    assert_eq!(counters.dropped_unauthenticated, 3);
+    pair.client.handle_packet(pair.now, &real, RxMeta::default());
+    assert_eq!(pair.client.connection(ends.0).unwrap().readable(), 4);
+}
+
+#[test]
 fn keys_roll_over_when_one_end_asks_and_the_data_goes_on() {
     let keys = [key(1, Algorithm::HmacSha1, true), key(2, Algorithm::Aes128Cmac, true)];
     let (mut pair, listener) = keyed(&keys);
     let ends = open(&mut pair, listener);
     assert_eq!(transfer(&mut pair, ends, 10_000), 10_000);
     assert_eq!(pair.client.key_ids(ends.0), Some((1, 101)));
+    let all = [(Extension::KeySent, 1), (Extension::KeyWanted, 101), (Extension::KeyReceived, 101)];
+    assert_eq!(noted(&mut pair), all);
     // The server asks to be sent with key 2, and says so in its next segment.
     assert!(pair.server.request_key(ends.1, 2));
     assert!(!pair.server.request_key(ends.1, 9), "there is no such key");
     assert_eq!(transfer(&mut pair, ends, 10_000), 10_000);
     assert_eq!(pair.client.key_ids(ends.0), Some((2, 101)), "the client sends with the new key");
     assert_eq!(pair.server.key_ids(ends.1), Some((101, 2)), "the server with the old one");
+    assert_eq!(noted(&mut pair), [(Extension::KeySent, 2)]);
     assert!(pair.client.request_key(ends.0, 102));
     assert_eq!(transfer(&mut pair, ends, 10_000), 10_000);
     assert_eq!(pair.server.key_ids(ends.1), Some((102, 2)));
+    assert_eq!(noted(&mut pair), [(Extension::KeyWanted, 102), (Extension::KeyReceived, 102)]);
     assert_eq!(unauthenticated(&pair), [0; 4]);
 }
 
