@@ -408,10 +408,10 @@ impl Simulation {
             link.delay = delay.0;
         }
         if let Some(loss) = change.loss {
-            match &mut link.wire {
-                Some(wire) => wire.set_loss(loss),
-                None => link.wire = Some(Wire::lossy(loss)),
-            }
+            wire(link).set_loss(loss);
+        }
+        if let Some(bytes) = change.drop_above {
+            wire(link).set_drop_above(bytes);
         }
         let edge = &mut self.edges[direction];
         edge.up = change.up.unwrap_or(edge.up);
@@ -450,6 +450,11 @@ impl Simulation {
 /// Which nodes forward: routers, which come behind the hosts.
 fn routers(nodes: usize, hosts: usize) -> Vec<bool> {
     (0..nodes).map(|node| node >= hosts).collect()
+}
+
+/// What may go wrong on a link, on which nothing did so far.
+fn wire(link: &mut Link) -> &mut Wire {
+    link.wire.get_or_insert_with(|| Box::new(Wire::clean()))
 }
 
 fn link_point(link: &Link) -> LinkPoint {

@@ -4,7 +4,7 @@ use crate::packet::Packet;
 use crate::queue::DropRule;
 use crate::rng::Rng;
 use crate::scenario::{Blackout, Corruption, Direction, Jitter, Loss, Reordering, Scripted, Variation};
-use crate::units::Share;
+use crate::units::{Bytes, Share};
 
 /// All that may go wrong on one direction of a link.
 #[derive(Debug)]
@@ -17,6 +17,7 @@ pub(crate) struct Wire {
     reorder: Option<Reordering>,
     duplicate: Share,
     corrupt: Option<Corruption>,
+    drop_above: Bytes,
     blackouts: Vec<Blackout>,
 }
 
@@ -72,6 +73,7 @@ impl Wire {
             reorder: config.reorder,
             duplicate: config.duplicate,
             corrupt: config.corrupt,
+            drop_above: config.drop_above,
             blackouts: config.blackout.clone(),
         };
         let idle = wire.jitter.is_none()
@@ -80,22 +82,28 @@ impl Wire {
             && wire.reorder.is_none()
             && wire.duplicate == Share::ZERO
             && wire.corrupt.is_none()
+            && wire.drop_above >= MOST
             && wire.blackouts.is_empty();
         (!idle).then(|| Box::new(wire))
     }
 
-    /// A wire on which nothing but loss happens.
-    pub(crate) fn lossy(share: Share) -> Box<Self> {
-        Box::new(Self {
+    /// A wire on which nothing happens yet.
+    pub(crate) fn clean() -> Self {
+        Self {
             jitter: None,
-            loss: Some(Loss::Independent(share)),
+            loss: None,
             is_bad: false,
             scripts: Vec::new(),
             reorder: None,
             duplicate: Share::ZERO,
             corrupt: None,
+            drop_above: MOST,
             blackouts: Vec::new(),
-        })
+        }
+    }
+
+    pub(crate) fn set_drop_above(&mut self, bytes: Bytes) {
+        self.drop_above = bytes;
     }
 
     pub(crate) fn set_loss(&mut self, share: Share) {
@@ -113,6 +121,9 @@ impl Wire {
         let damaged = self.damage(packet, rng);
         if self.blackouts.iter().any(|blackout| (blackout.from.0..blackout.to.0).contains(&now)) {
             return Fate::Lost(DropRule::Blackout);
+        }
+        if u64::from(packet.len()) > self.drop_above.0 {
+            return Fate::Lost(DropRule::AboveSize);
         }
         if scripted {
             return Fate::Lost(DropRule::Scripted);
@@ -158,6 +169,9 @@ impl Wire {
         found || swapped
     }
 }
+
+/// The largest IP packet there is.
+const MOST: Bytes = Bytes(65_535);
 
 impl Script {
     /// Counts the packet, if it is one that counts; whether it is to be lost.
@@ -251,6 +265,16 @@ mod tests {
         let config = Direction { blackout: vec![Blackout { from: Span(10), to: Span(20) }], ..direction() };
         let lost = lost(&fates(&config, 0));
         assert!((0..N as usize).all(|n| lost[n] == (10..20).contains(&n)));
+    }
+
+    #[test]
+    fn a_packet_above_the_size_is_lost_and_one_of_that_size_is_not() {
+        // The packets have 50 bytes.
+        let lost = |above| {
+            lost(&fates(&Direction { duplicate: Share::percent(1), ..direction().drop_above(above) }, 0))
+        };
+        assert!(lost(49).iter().all(|lost| *lost));
+        assert!(lost(50).iter().all(|lost| !lost));
     }
 
     #[test]

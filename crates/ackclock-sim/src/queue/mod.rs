@@ -114,11 +114,13 @@ pub enum DropRule {
     HopLimit,
     /// There is no way to its destination.
     NoRoute,
+    /// Larger than what passes there, and no one is told.
+    AboveSize,
 }
 
 impl DropRule {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::QueueFull,
         Self::RedEarly,
         Self::RedForced,
@@ -133,6 +135,7 @@ impl DropRule {
         Self::TooBig,
         Self::HopLimit,
         Self::NoRoute,
+        Self::AboveSize,
     ];
 
     /// The name in tables and traces.
@@ -153,6 +156,7 @@ impl DropRule {
             Self::TooBig => "too-big",
             Self::HopLimit => "hop-limit",
             Self::NoRoute => "no-route",
+            Self::AboveSize => "above-size",
         }
     }
 

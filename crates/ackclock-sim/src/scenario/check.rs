@@ -6,7 +6,7 @@ use std::fmt;
 use ackclock_control::congestion::Registry;
 
 use super::{Change, Direction, LinkConfig, QueueConfig, Scenario, SizeOf, TcpSettings, TimeOf, TrafficKind};
-use crate::units::{Limit, Span};
+use crate::units::{Bytes, Limit, Span};
 
 /// Something in a scenario that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -176,11 +176,9 @@ impl<'a> Checker<'a> {
     }
 
     fn check_direction(&self, direction: &Direction, path: &str) -> Result<(), Problem> {
-        let least = if self.scenario.ipv6 { 1280 } else { 68 };
-        if !(least..=65_535).contains(&direction.mtu.0) {
-            let what = format!("found `{}`; allowed is {least}B to 65535B", direction.mtu);
-            return Err(Problem::new(&format!("{path}.mtu"), what));
-        }
+        let least = if self.scenario.ipv6 { 1280 } else { IPV4_MTU_MIN };
+        check_packet(direction.mtu, least, &format!("{path}.mtu"))?;
+        check_packet(direction.drop_above, least, &format!("{path}.drop-above"))?;
         if direction.rate.is_unlimited() && direction.delay.0 == 0 {
             let what = "found `0ns` on a link of unlimited rate; allowed is more, so that time goes on";
             return Err(Problem::new(&format!("{path}.delay"), what));
@@ -211,11 +209,15 @@ impl<'a> Checker<'a> {
             let what = unknown(&change.link, self.links.keys().map(String::as_str));
             return Err(Problem::new(&format!("{path}.link"), what));
         }
-        let Change { rate, delay, loss, up, cost, .. } = change;
-        if rate.is_none() && delay.is_none() && loss.is_none() && up.is_none() && cost.is_none() {
+        let Change { rate, delay, loss, drop_above, up, cost, .. } = change;
+        if let Some(bytes) = *drop_above {
+            check_packet(bytes, IPV4_MTU_MIN, &format!("{path}.drop-above"))?;
+        }
+        let wire = rate.is_some() || delay.is_some() || loss.is_some() || drop_above.is_some();
+        if !wire && up.is_none() && cost.is_none() {
             return Err(Problem::new(
                 path,
-                "found nothing that changes; allowed are rate, delay, loss, up and cost",
+                "found nothing that changes; allowed are rate, delay, loss, drop-above, up and cost",
             ));
         }
         Ok(())
@@ -236,6 +238,13 @@ impl<'a> Checker<'a> {
             }
         }
     }
+}
+
+fn check_packet(bytes: Bytes, least: u64, path: &str) -> Result<(), Problem> {
+    if (least..=65_535).contains(&bytes.0) {
+        return Ok(());
+    }
+    Err(Problem::new(path, format!("found `{bytes}`; allowed is {least}B to 65535B")))
 }
 
 fn check_queue(queue: &QueueConfig, path: &str) -> Result<(), Problem> {
@@ -373,6 +382,8 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// RFC 791 §3.2: every link carries as much.
+const IPV4_MTU_MIN: u64 = 68;
 /// Addresses have 24 bits for a node.
 const NODES_MAX: usize = 1 << 20;
 /// A century: far below what 64 bits of nanoseconds hold.

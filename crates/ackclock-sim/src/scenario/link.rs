@@ -59,6 +59,9 @@ pub struct Direction {
     /// Packets that arrive damaged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<Corruption>,
+    /// Larger IP packets are lost, and no one is told: a black hole of path MTU discovery (RFC 2923 §2.1). None is unless told.
+    #[serde(default = "no_size", skip_serializing_if = "is_no_size")]
+    pub drop_above: Bytes,
     /// Times at which everything is lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blackout: Vec<Blackout>,
@@ -270,6 +273,7 @@ impl Direction {
             reorder: None,
             duplicate: Share::ZERO,
             corrupt: None,
+            drop_above: no_size(),
             blackout: Vec::new(),
         }
     }
@@ -291,6 +295,13 @@ impl Direction {
     #[must_use]
     pub fn mtu(mut self, bytes: u64) -> Self {
         self.mtu = Bytes(bytes);
+        self
+    }
+
+    /// The same, and what is larger is lost silently.
+    #[must_use]
+    pub fn drop_above(mut self, bytes: u64) -> Self {
+        self.drop_above = Bytes(bytes);
         self
     }
 
@@ -335,6 +346,15 @@ fn mtu() -> Bytes {
 
 fn is_usual_mtu(bytes: &Bytes) -> bool {
     *bytes == mtu()
+}
+
+/// No packet is larger.
+fn no_size() -> Bytes {
+    Bytes(65_535)
+}
+
+fn is_no_size(bytes: &Bytes) -> bool {
+    *bytes >= no_size()
 }
 
 fn one() -> Share {

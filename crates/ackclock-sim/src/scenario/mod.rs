@@ -19,10 +19,10 @@ pub use link::{
     Scripted, Variation,
 };
 pub use locate::ScenarioError;
-pub use tcp::{Acks, EcnSetting, TcpSettings, TraceSetting, WrongSetting};
+pub use tcp::{Acks, EcnSetting, MtuProbingSetting, TcpSettings, TraceSetting, WrongSetting};
 pub use traffic::{Arrivals, SizeOf, TcplibMix, TimeOf, TrafficConfig, TrafficKind};
 
-use crate::units::{Rate, Share, Span};
+use crate::units::{Bytes, Rate, Share, Span};
 
 /// Everything that a simulation is made from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,6 +100,9 @@ pub struct Change {
     /// Its independent loss from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Share>,
+    /// Larger IP packets are lost silently from then on; `65535B`: none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drop_above: Option<Bytes>,
     /// Whether it is up; routes are computed anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<bool>,
@@ -266,6 +269,7 @@ impl Change {
             rate: None,
             delay: None,
             loss: None,
+            drop_above: None,
             up: None,
             cost: None,
         }

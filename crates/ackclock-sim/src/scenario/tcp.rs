@@ -3,8 +3,8 @@
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_control::rtt::{InvalidRto, RtoConfig, presets};
-use ackclock_core::TcpConfig;
 use ackclock_core::trace::{TraceConfig, TraceKeep};
+use ackclock_core::{MtuProbing, TcpConfig};
 use serde::{Deserialize, Serialize};
 
 use super::check::unknown;
@@ -59,9 +59,24 @@ pub struct TcpSettings {
     /// Whether small segments are sent at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodelay: Option<bool>,
+    /// Whether and how the path's MTU is found without ICMP; unless told it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu_probing: Option<Box<MtuProbingSetting>>,
     /// What is written down of the connections, for [`Observer::trace`](crate::observe::Observer::trace).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSetting>,
+}
+
+/// How the path's MTU is found without ICMP (RFC 4821); what is `None` is as in [`MtuProbing`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct MtuProbingSetting {
+    /// The size of packets with which the search begins where full ones do not get through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least: Option<Bytes>,
+    /// How long a search that ended below what the device carries rests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raise_after: Option<Span>,
 }
 
 /// What is written down of a connection.
@@ -158,6 +173,7 @@ impl TcpSettings {
             acks: self.acks.or(below.acks),
             ecn: self.ecn.or(below.ecn),
             nodelay: self.nodelay.or(below.nodelay),
+            mtu_probing: self.mtu_probing.clone().or_else(|| below.mtu_probing.clone()),
             trace: self.trace.or(below.trace),
         }
     }
@@ -196,6 +212,9 @@ impl TcpSettings {
         tcp.mss_max = self.mss.or(tcp.mss_max);
         tcp.initial_window_segments = self.initial_window.unwrap_or(tcp.initial_window_segments);
         tcp.nodelay = self.nodelay.unwrap_or(tcp.nodelay);
+        if let Some(probing) = self.mtu_probing.as_deref() {
+            tcp.mtu_probing = Some(Box::new(probing.config()?));
+        }
         tcp.trace = self.trace.map(|trace| match trace {
             TraceSetting::All => TraceConfig::FULL,
             TraceSetting::Newest { records } => TraceConfig { records, keep: TraceKeep::Newest },
@@ -217,6 +236,18 @@ impl TcpSettings {
             };
         }
         Ok(tcp)
+    }
+}
+
+impl MtuProbingSetting {
+    fn config(self) -> Result<MtuProbing, WrongSetting> {
+        let usual = MtuProbing::default();
+        let least = self.least.map_or(Ok(usual.least), |bytes| {
+            let wrong = || ("mtu-probing.least", format!("found `{bytes}`; allowed is up to 65535B"));
+            u16::try_from(bytes.0).map_err(|_| wrong())
+        })?;
+        let raise_after = self.raise_after.map_or(usual.raise_after, Span::duration);
+        Ok(MtuProbing { least, raise_after })
     }
 }
 

@@ -4,6 +4,7 @@ mod apps;
 mod determinism;
 mod guests;
 mod network;
+mod path_mtu;
 mod performance_of_tcp;
 mod reference;
 mod scenarios;
