@@ -177,11 +177,14 @@ impl Endpoint {
     pub fn new(mut config: EndpointConfig, now: Instant) -> Self {
         let secret = std::mem::take(&mut config.secret);
         let tables = KeyedState(Key::derive(&secret, Purpose::Tables));
+        // They may change from here on, and are kept once.
+        let (own, broadcast) = (std::mem::take(&mut config.addresses), std::mem::take(&mut config.broadcast));
+        let addresses = Addresses::new(own, broadcast);
         config.connections_max = config.connections_max.min(Target::INDEX_MAX as usize);
         config.time_wait_max = config.time_wait_max.min(Target::INDEX_MAX as usize);
         Self {
             now,
-            addresses: Addresses::new(config.addresses.clone(), config.broadcast.clone()),
+            addresses,
             budget: Budget::with(config.memory_budget, config.keep_bytes),
             demux: Demux::new(Key::derive(&secret, Purpose::Demux)),
             connections: Slots::default(),

@@ -59,7 +59,7 @@ pub struct Direction {
     /// Packets that arrive damaged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<Corruption>,
-    /// Larger IP packets are lost, and no one is told: a black hole of path MTU discovery (RFC 2923 §2.1). None is unless told.
+    /// Larger IP packets are lost, and no one is told: a black hole of path MTU discovery. None is unless told.
     #[serde(default = "no_size", skip_serializing_if = "is_no_size")]
     pub drop_above: Bytes,
     /// Times at which everything is lost.
