@@ -1,8 +1,8 @@
 //! Scenario files: what they say, what is wrong with them, and that they say it again.
 
 use ackclock_sim::scenario::{
-    Acks, Arrivals, Blackout, Change, Corruption, EcnSetting, HostConfig, Jitter, Loss, PolicerConfig,
-    Reordering, Scripted, SizeOf, TcplibMix, TimeOf, Variation, Way,
+    Acks, Arrivals, Blackout, Change, Corruption, EcnSetting, HostConfig, Jitter, Loss, MtuProbingSetting,
+    PolicerConfig, Reordering, Scripted, SizeOf, TcplibMix, TimeOf, Variation, Way,
 };
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
@@ -110,6 +110,7 @@ fn full() -> Scenario {
         reorder: Some(Reordering { share: Share::percent(1), by: Span::millis(2) }),
         duplicate: Share::per_million(12),
         corrupt: Some(Corruption { found: Share::percent(1), unseen: Share::ZERO }),
+        drop_above: Bytes(1300),
         blackout: vec![Blackout { from: Span::seconds(1), to: Span::seconds(2) }],
         ..Direction::new(Rate::UNLIMITED, Span::millis(4)).queue(codel)
     };
@@ -125,6 +126,7 @@ fn full() -> Scenario {
     let (time, size) =
         (TimeOf::Exponential(Span::millis(7)), SizeOf::Pareto { least: Bytes(9), shape_thousandths: 1100 });
     let acks = Some(Acks::WindowShare { percent: 35, delay: Span::millis(200) });
+    let probing = MtuProbingSetting { least: Some(Bytes(600)), raise_after: Some(Span::seconds(9)) };
     let tcp = TcpSettings {
         acks,
         ecn: Some(EcnSetting::Classic),
@@ -136,6 +138,7 @@ fn full() -> Scenario {
         recovery: Some("go-back-n".into()),
         rto: Some("rfc6298,min=1s".into()),
         undo: Some("timestamps,min-rtt:2".into()),
+        mtu_probing: Some(Box::new(probing)),
         ..TcpSettings::default()
     };
     let pages = TrafficKind::RequestResponse {
@@ -158,6 +161,7 @@ fn full() -> Scenario {
         .traffic(TrafficConfig::new("calls", "a", "b", calls))
         .traffic(TrafficConfig::new("library", "b", "a", library))
         .traffic(TrafficConfig::new("short", "b", "a", TrafficKind::Arrivals(Arrivals { every: time, size })))
+        .change(Change { drop_above: Some(Bytes(1400)), ..Change::new(Span(1), "a-b") })
         .change(Change { up: Some(false), cost: Some(2), ..Change::new(Span(1), "a-b") });
     scenario.sample_every = Some(Span::millis(3));
     scenario.full_packets = true;
@@ -194,6 +198,21 @@ const WRONG: &[(&str, &str, &str)] = &[
         "22: link[1].there.rate: found `0KB/s`; allowed is a rate from 1bit/s",
     ),
     ("mtu = \"1400B\"", "mtu = \"14B\"", "24: link[1].there.mtu: found `14B`; allowed is 68B to 65535B"),
+    (
+        "mtu = \"1400B\"",
+        "drop-above = \"14B\"",
+        "24: link[1].there.drop-above: found `14B`; allowed is 68B to 65535B",
+    ),
+    (
+        "rate = \"100KB/s\"\n",
+        "drop-above = \"70KB\"\n",
+        "50: change[0].drop-above: found `70kB`; allowed is 68B to 65535B",
+    ),
+    (
+        "profile = \"vegas-1995\"",
+        "mtu-probing = { least = \"70KB\" }",
+        "7: host[0].tcp.mtu-probing.least: found `70kB`; allowed is up to 65535B",
+    ),
     (
         "independent = \"0.1%\"",
         "independent = \"101%\"",
