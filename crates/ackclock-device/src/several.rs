@@ -151,11 +151,11 @@ impl Several {
     }
 
     /// Sends what waits for devices that have room again; whether any device has room.
-    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+    fn drain(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         // Without any device packets are dropped and counted, as by one whose link is down.
         let (mut index, mut room) = (0, self.links.is_empty());
         while let Some(link) = self.links.get_mut(index) {
-            match link.flush(cx) {
+            match link.drain(cx) {
                 Ok(has_room) => {
                     room |= has_room;
                     index += 1;
@@ -244,7 +244,7 @@ impl Device for Several {
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
         self.refresh(cx);
-        self.flush(cx)?;
+        self.drain(cx)?;
         self.first = self.first.wrapping_add(1);
         let (before, all) = (batch.len(), self.links.len());
         let mut lost = None;
@@ -273,7 +273,7 @@ impl Device for Several {
 
     fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.refresh(cx);
-        if self.flush(cx)? { Poll::Ready(Ok(())) } else { Poll::Pending }
+        if self.drain(cx)? { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
@@ -287,6 +287,17 @@ impl Device for Several {
             Ok(false) => self.counters.send_no_room += 1,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => self.lose(index, error)?,
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut index = 0;
+        while let Some(link) = self.links.get_mut(index) {
+            match link.device.flush() {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => self.lose(index, error)?,
+                Ok(()) | Err(_) => index += 1,
+            }
         }
         Ok(())
     }
@@ -306,7 +317,17 @@ impl Link {
     }
 
     /// Sends what waits, as far as there is room; whether there is room for more in the queue.
-    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+    fn drain(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let before = self.waiting.len();
+        let room = self.send_waiting(cx)?;
+        // It may happen between two batches of the caller, who then has nothing to flush.
+        if self.waiting.len() < before {
+            self.device.flush()?;
+        }
+        Ok(room)
+    }
+
+    fn send_waiting(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         loop {
             match self.device.poll_send_ready(cx) {
                 Poll::Ready(ready) => ready?,
