@@ -27,6 +27,7 @@ pub mod netns;
 mod offload;
 mod open;
 pub mod packet;
+mod queues;
 mod raw;
 pub mod recording;
 mod replay;
@@ -51,6 +52,7 @@ pub use frame::FrameDevice;
 pub use offload::OffloadDevice;
 pub use open::{OffloadMode, open};
 pub use packet::{PacketDevice, PacketOptions};
+pub use queues::{QUEUES_MAX, Queues, open_queues};
 pub use raw::{Ports, RawConfig, RawDevice, RawError, reset_command};
 pub use replay::{Pace, Replay, ReplayConfig};
 pub use tap::TapDevice;
@@ -83,7 +85,7 @@ pub struct Capabilities {
     pub gso_max_v6: usize,
     /// Whether the device finishes the checksums, TCP's or others, of packets sent as [`ackclock_wire::ChecksumState::Partial`].
     pub tx_checksum: bool,
-    /// How many queues can be served at once.
+    /// How many queues the interface was opened with. Each is a device of its own and has its share of the flows.
     pub queues: usize,
 }
 
