@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
+use ackclock_wire::RxMeta;
 use ackclock_wire::gso::cut_contiguous;
-use ackclock_wire::{IpPacket, IpPayload, RxMeta};
 
 use super::Endpoint;
 use super::input::Frame;
@@ -163,7 +163,7 @@ impl Endpoint {
         let lease = budget.try_lease(frame.packet.len()).filter(|_| others.arrived.len() < others.max);
         match lease {
             Some(lease) => {
-                let packet = OtherPacket { bytes: frame.packet.to_vec(), meta: meta_of(frame) };
+                let packet = OtherPacket { bytes: frame.packet.to_vec(), meta: frame.meta };
                 others.arrived.push_back((packet, lease));
                 others.readable = true;
                 self.counters.others_received += 1;
@@ -171,13 +171,5 @@ impl Endpoint {
             None => self.counters.dropped_other_full += 1,
         }
         true
-    }
-}
-
-/// What is known of a packet, as its next receiver needs it: only TCP and UDP have a checksum that can be unfinished.
-fn meta_of(frame: &Frame<'_>) -> RxMeta {
-    match IpPacket::parse(frame.packet).map(|ip| ip.payload) {
-        Ok(IpPayload::Tcp(_) | IpPayload::Udp(_)) => frame.meta,
-        _ => RxMeta::default(),
     }
 }
