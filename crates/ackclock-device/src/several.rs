@@ -1,6 +1,7 @@
 //! Several devices as one: each packet leaves by the device to which the longest route to its destination leads.
 //!
-//! Each device has a queue of its own for what it cannot take at the moment, so that one that is stuck delays no other; what
+//! A stack asks for the routes, so that a connection has the MTU of the device that it goes by, and its address where the
+//! rules leave the choice. Each device has a queue of its own for what it cannot take at the moment, so that one that is stuck delays no other; what
 //! does not fit is dropped and counted, as a network interface does. A device that fails is taken out, and its routes stop
 //! leading anywhere until another one has its name; the last one's failure is that of all.
 
@@ -13,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use ackclock_wire::{ChecksumState, TxPacket};
 
 use crate::configure::Cidr;
-use crate::{Capabilities, Counters, Device, Medium, ReceiveBatch};
+use crate::{Capabilities, Counters, Device, DeviceRoute, Medium, ReceiveBatch};
 
 /// Several devices, which a stack uses as one.
 ///
@@ -41,6 +42,8 @@ pub struct Several {
     /// The routes as last seen, so that choosing a device takes no lock.
     routes: Vec<Route>,
     version: u64,
+    /// How many devices have failed.
+    lost: u64,
     /// Who is asked first for packets, in turn.
     first: usize,
     /// Whom a device wakes that has room again.
@@ -145,6 +148,7 @@ impl Several {
     /// A device has failed: the others go on without it.
     fn lose(&mut self, index: usize, error: io::Error) -> io::Result<()> {
         let link = self.links.remove(index);
+        self.lost += 1;
         self.lock().names.retain(|name| *name != link.name);
         self.counters.send_link_down += link.waiting.len() as u64;
         if self.links.is_empty() { Err(error) } else { Ok(()) }
@@ -240,6 +244,20 @@ impl Device for Several {
     fn capabilities(&self) -> Capabilities {
         let each = self.links.iter().map(|link| link.device.capabilities());
         each.reduce(common).unwrap_or(Capabilities::ip(MTU_WITHOUT_DEVICES))
+    }
+
+    fn routes(&self) -> Vec<DeviceRoute> {
+        let table = self.lock();
+        let led = table.routes.iter().filter_map(|route| {
+            let link = self.links.iter().position(|link| link.name == route.device)?;
+            let mtu = self.links[link].device.capabilities().mtu;
+            Some(DeviceRoute { destination: route.destination, link, mtu })
+        });
+        led.collect()
+    }
+
+    fn generation(&self) -> u64 {
+        self.version.wrapping_add(self.lost)
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {

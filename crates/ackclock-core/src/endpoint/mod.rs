@@ -52,6 +52,7 @@ mod input;
 mod isn;
 mod keys;
 mod limits;
+mod links;
 mod listener;
 mod live;
 mod looped;
@@ -113,6 +114,7 @@ use crate::{
 
 pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId};
+pub use self::links::LinkRoute;
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
 pub use self::source::{LocalAddress, SourceRoute};
@@ -430,18 +432,6 @@ impl Endpoint {
         self.addresses.set_routes(routes);
     }
 
-    /// The device's MTU changed.
-    pub fn set_mtu(&mut self, now: Instant, mtu: usize) {
-        let now = self.advance(now);
-        self.config.mtu = mtu;
-        for index in self.connections.indices() {
-            if let Some(live) = self.connections.at_mut(index) {
-                live.connection.set_mtu(now, mtu);
-                self.touch(index);
-            }
-        }
-    }
-
     /// Counts of what happened.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -509,7 +499,7 @@ impl Endpoint {
             iss: self.isn.iss(now, tuple),
             timestamp_offset: self.isn.timestamp_offset(tuple),
             flow_labels: self.flow_labels.of(tuple),
-            mtu: self.config.mtu,
+            mtu: self.mtu_to(tuple.remote_addr),
             budget: self.budget.clone(),
             timer_granularity: self.config.timer_granularity,
             #[cfg(feature = "tcp-ao")]

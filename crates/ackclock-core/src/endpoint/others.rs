@@ -120,13 +120,13 @@ impl Endpoint {
         if self.config.other_packets == 0 {
             return Err(OtherError::Off);
         }
-        destination(&packet.bytes).ok_or(OtherError::Malformed)?;
+        let to = destination(&packet.bytes).ok_or(OtherError::Malformed)?;
         if !self.has_other_room() {
             return Err(OtherError::Full);
         }
         let mut whole = Vec::new();
         packet.whole(|packet| whole.push(packet.to_vec()));
-        let mtu = self.config.mtu;
+        let mtu = self.mtu_to(to);
         if whole.iter().any(|packet| packet.len() > mtu) {
             return Err(OtherError::TooLong { mtu });
         }

@@ -164,11 +164,11 @@ impl Endpoint {
         })
     }
 
-    /// Most bytes in one datagram to an address of this family.
+    /// Most bytes in one datagram to this address: what the link there carries.
     #[must_use]
-    pub fn udp_payload_max(&self, is_ipv4: bool) -> usize {
-        let ip = if is_ipv4 { 20 } else { 40 };
-        self.config.mtu.min(65_535).saturating_sub(ip + UDP_LEN)
+    pub fn udp_payload_max(&self, remote: IpAddr) -> usize {
+        let ip = if remote.is_ipv4() { 20 } else { 40 };
+        self.mtu_to(remote).min(65_535).saturating_sub(ip + UDP_LEN)
     }
 
     /// How many UDP sockets there are.
@@ -257,7 +257,7 @@ impl Endpoint {
     }
 
     fn udp_queue(&mut self, id: UdpId, header: &UdpHeader, payload: &[u8]) -> Result<(), UdpSocketError> {
-        let max = self.udp_payload_max(header.dst.is_ipv4());
+        let max = self.udp_payload_max(header.dst.ip());
         let packet = write_udp(header, payload).ok_or(UdpSocketError::TooLong { max })?;
         let (bytes, budget) = (packet.len(), self.budget.clone());
         if !self.beside().outbox.push(&budget, Origin::Udp(id), packet) {
@@ -273,7 +273,7 @@ impl Endpoint {
         if size == 0 || len.div_ceil(size) > UdpTransmit::SEGMENTS_MAX {
             return Err(UdpSocketError::Segments { max: UdpTransmit::SEGMENTS_MAX });
         }
-        let max = self.udp_payload_max(to.is_ipv4());
+        let max = self.udp_payload_max(to.ip());
         if size.min(len) > max { Err(UdpSocketError::TooLong { max }) } else { Ok(size) }
     }
 

@@ -435,10 +435,10 @@ impl UdpSocket {
         self.shared.call(|state, _| state.udp_take_error(self.id))
     }
 
-    /// Most bytes in one datagram to an address of `peer`'s family.
+    /// Most bytes in one datagram to `peer`: what the device that leads there carries.
     #[must_use]
     pub fn payload_max(&self, peer: IpAddr) -> usize {
-        self.shared.look(|state| state.endpoint.udp_payload_max(peer.is_ipv4()))
+        self.shared.look(|state| state.endpoint.udp_payload_max(peer))
     }
 
     async fn receive(&self, buf: &mut [u8], many: bool) -> io::Result<UdpMeta> {

@@ -13,6 +13,7 @@ mod detached;
 mod drops;
 mod failures;
 mod lifetime;
+mod links;
 mod network;
 mod options;
 mod reset;
