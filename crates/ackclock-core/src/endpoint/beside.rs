@@ -11,7 +11,7 @@ use super::others::Others;
 use super::outbox::Outbox;
 use crate::EndpointConfig;
 use crate::reassembly::Reassembler;
-use crate::udp::Sockets;
+use crate::udp::{PathMtus, Sockets};
 
 /// The state of what is not TCP.
 #[derive(Debug)]
@@ -20,6 +20,7 @@ pub(super) struct Beside {
     pub(super) looped: LoopQueue,
     pub(super) others: Others,
     pub(super) udp: Sockets,
+    pub(super) paths: PathMtus,
     /// `None`: fragments are not put together.
     pub(super) reassembler: Option<Reassembler>,
     pub(super) echoes: EchoLimiter,
@@ -35,6 +36,7 @@ impl Beside {
             looped: LoopQueue::default(),
             others: Others::new(config.other_packets),
             udp: Sockets::default(),
+            paths: PathMtus::default(),
             reassembler: config.reassembly.map(Reassembler::new),
             echoes: EchoLimiter::default(),
             errors: ErrorLimiter::new(key.clone()),

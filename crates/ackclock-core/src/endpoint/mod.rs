@@ -31,6 +31,7 @@
 //! | echo replies and ICMP errors that wait | 64, and so many a second | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
 //! | datagrams of a socket, each way | its options, 256 KiB | dropped and counted; refused |
+//! | paths whose MTU datagrams have learned | 1,024, and 10 minutes | the one learned first is forgotten |
 //! | fragments that wait for others | `reassembly`: bytes, packets, packets of a source, fragments, time | the oldest packet gives way |
 //! | other packets that nobody fetches; that wait to be sent | `other_packets` | dropped and counted; refused |
 //! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |

@@ -16,6 +16,7 @@ mod lifetime;
 mod links;
 mod network;
 mod options;
+mod paths;
 mod reset;
 mod support;
 mod traces;
