@@ -17,7 +17,7 @@ use crate::{Device, OffloadDevice, OffloadMode, OpenError, TunDevice, offload, s
 
 /// Opens the TUN device `name` with this many queues, 1 to [`QUEUES_MAX`]. The interface is made if it does not exist (that
 /// takes `CAP_NET_ADMIN`) and then lives as long as the last of the devices returned; one that exists must have been made
-/// with `multi_queue`.
+/// with `multi_queue`. Queues that another process has open there stay, and share the flows with these.
 ///
 /// With [`OffloadMode::Auto`], a kernel that cannot offload gets plain queues, and the second value says why.
 ///

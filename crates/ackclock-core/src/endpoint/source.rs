@@ -155,6 +155,27 @@ mod tests {
     }
 
     #[test]
+    fn labels_are_those_of_the_default_policy_table() {
+        let table = [
+            ("::1", 0),
+            ("2a00::1", 1),
+            ("10.0.0.1", 4),
+            ("2002:c000:201::1", 2),
+            ("2001:0:1::1", 5),
+            ("2001:db8::1", 1),
+            ("fd00::1", 13),
+            ("fc00::1", 13),
+            ("::192.0.2.1", 3),
+            ("fec0::1", 11),
+            ("3ffe::1", 12),
+            ("fe80::1", 1),
+        ];
+        for (addr, expected) in table {
+            assert_eq!(label(addr.parse().unwrap()), expected, "{addr}");
+        }
+    }
+
+    #[test]
     fn an_address_reaches_itself_from_itself() {
         assert_eq!(source(&["10.0.0.2/24", "10.0.0.1/24"], "10.0.0.1"), "10.0.0.1");
         assert_eq!(source(&["fd00::2/64", "fe80::1/64"], "fe80::1"), "fe80::1");

@@ -31,7 +31,9 @@ impl PathMtus {
     pub(crate) fn learn(&mut self, now: Instant, remote: IpAddr, mtu: u32) {
         if self.known.len() >= PATHS_MAX && !self.known.contains_key(&remote) {
             let first = self.known.iter().min_by_key(|(_, learned)| learned.until).map(|(&addr, _)| addr);
-            first.map(|addr| self.known.remove(&addr));
+            if let Some(addr) = first {
+                self.known.remove(&addr);
+            }
         }
         self.known.insert(remote, Learned { mtu, until: now + HOLDS });
     }
@@ -40,8 +42,8 @@ impl PathMtus {
 /// Destinations that are remembered.
 const PATHS_MAX: usize = 1024;
 
-/// How long a learned MTU holds, after which larger datagrams are tried again (RFC 1191 §6.3 and RFC 8201 §4 have ten
-/// minutes; not read, from memory).
+/// How long a learned MTU holds, after which larger datagrams are tried again: not before five minutes have passed, and ten
+/// are recommended (RFC 1191 §3, RFC 8201 §4).
 const HOLDS: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
