@@ -91,6 +91,26 @@ pub enum OpenError {
         /// The system's answer.
         source: io::Error,
     },
+    /// There is an interface with this name that is not a TUN device with several queues.
+    #[error(
+        "{name} exists and is not a TUN device with several queues (a TAP device, another kind of interface, or made \
+         without multi_queue): use another name, or sudo ip link del {name} && \
+         sudo ip tuntap add dev {name} mode tun multi_queue user $USER"
+    )]
+    NotMultiQueue {
+        /// The interface.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// An interface cannot have this many queues.
+    #[error("{name} cannot be opened with {queues} queues: 1 to {} are possible", crate::QUEUES_MAX)]
+    QueueCount {
+        /// The interface.
+        name: String,
+        /// How many were asked for.
+        queues: usize,
+    },
     /// There is no interface with this name.
     #[error("there is no interface {name} in this network namespace: ip link lists those there are")]
     NoInterface {
@@ -166,6 +186,14 @@ impl OpenError {
         match self {
             Self::NotPermitted { name, source } => Self::TapNotPermitted { name, source },
             Self::WrongKind { name, source } => Self::NotTap { name, source },
+            other => other,
+        }
+    }
+
+    /// The same error, where the interface was to have several queues.
+    pub(crate) fn of_queues(self) -> Self {
+        match self {
+            Self::WrongKind { name, source } => Self::NotMultiQueue { name, source },
             other => other,
         }
     }

@@ -27,6 +27,7 @@ pub mod netns;
 mod offload;
 mod open;
 pub mod packet;
+mod queues;
 mod raw;
 pub mod recording;
 mod replay;
@@ -51,6 +52,7 @@ pub use frame::FrameDevice;
 pub use offload::OffloadDevice;
 pub use open::{OffloadMode, open};
 pub use packet::{PacketDevice, PacketOptions};
+pub use queues::{QUEUES_MAX, Queues, open_queues};
 pub use raw::{Ports, RawConfig, RawDevice, RawError, reset_command};
 pub use replay::{Pace, Replay, ReplayConfig};
 pub use tap::TapDevice;
@@ -83,7 +85,7 @@ pub struct Capabilities {
     pub gso_max_v6: usize,
     /// Whether the device finishes the checksums, TCP's or others, of packets sent as [`ackclock_wire::ChecksumState::Partial`].
     pub tx_checksum: bool,
-    /// How many queues can be served at once.
+    /// How many queues the interface was opened with. Each is a device of its own and has its share of the flows.
     pub queues: usize,
 }
 
@@ -93,6 +95,17 @@ impl Capabilities {
     pub const fn ip(mtu: usize) -> Self {
         Self { medium: Medium::Ip, mtu, gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: false, queues: 1 }
     }
+}
+
+/// A route of a device that is several: which of them leads to a network, and what that carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceRoute {
+    /// The network.
+    pub destination: configure::Cidr,
+    /// Which of the devices it is, by a number that holds for one answer of [`Device::routes`].
+    pub link: usize,
+    /// Largest IP packet in bytes that it carries.
+    pub mtu: usize,
 }
 
 /// What a device has done so far, in packets as they crossed it (a packet of 64 KB counts once).
@@ -124,6 +137,19 @@ pub trait Device: fmt::Debug + Send {
     /// What the device can do. It may change while the device is up (its MTU is set anew), so a driver asks
     /// from time to time.
     fn capabilities(&self) -> Capabilities;
+
+    /// The routes of a device that is several, from which a stack learns the MTU towards each destination and which of its
+    /// own addresses is at the same device. Of those that fit the one with the longest prefix counts, and of equals the
+    /// last. A device that is one has none.
+    fn routes(&self) -> Vec<DeviceRoute> {
+        Vec::new()
+    }
+
+    /// A number that is another one once capabilities or routes have changed by a call of the program's: a driver asks for
+    /// them at once then, and not only from time to time.
+    fn generation(&self) -> u64 {
+        0
+    }
 
     /// Receives packets into `batch`, which has room, until it is full or nothing is left; ready with how many were
     /// added (at least one).
@@ -179,6 +205,14 @@ pub trait Device: fmt::Debug + Send {
 impl<D: Device + ?Sized> Device for Box<D> {
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()
+    }
+
+    fn routes(&self) -> Vec<DeviceRoute> {
+        (**self).routes()
+    }
+
+    fn generation(&self) -> u64 {
+        (**self).generation()
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {

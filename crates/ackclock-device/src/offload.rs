@@ -20,6 +20,7 @@ use crate::{Capabilities, Counters, Device, OpenError, ReceiveBatch, sys};
 #[derive(Debug)]
 pub struct OffloadDevice {
     fd: TunFd,
+    queues: usize,
 }
 
 impl OffloadDevice {
@@ -33,7 +34,12 @@ impl OffloadDevice {
     /// When the tokio runtime of the caller has no I/O driver.
     pub fn open(name: &str) -> Result<Self, OpenError> {
         let file = attach(name, libc::IFF_TUN)?;
-        Ok(Self { fd: TunFd::register(file, name, Attachment::Tun)? })
+        Self::queue(file, name, 1)
+    }
+
+    /// One of the queues of an interface, by its attached descriptor.
+    pub(crate) fn queue(file: File, name: &str, queues: usize) -> Result<Self, OpenError> {
+        Ok(Self { fd: TunFd::register(file, name, Attachment::Tun)?, queues })
     }
 
     /// The interface's name.
@@ -51,6 +57,7 @@ impl Device for OffloadDevice {
             gso_max_v4: GSO_MAX,
             gso_max_v6: GSO_MAX,
             tx_checksum: true,
+            queues: self.queues,
             ..Capabilities::ip(self.fd.mtu())
         }
     }
@@ -87,7 +94,8 @@ impl Device for OffloadDevice {
     }
 }
 
-/// Attaches a descriptor of the TUN driver to the interface `name` of this kind (`IFF_TUN` or `IFF_TAP`), with offload.
+/// Attaches a descriptor of the TUN driver to the interface `name` of this kind (`IFF_TUN` or `IFF_TAP`, with
+/// `IFF_MULTI_QUEUE` as one of several), with offload.
 pub(crate) fn attach(name: &str, kind: libc::c_int) -> Result<File, OpenError> {
     check_name(name)?;
     let file = OpenOptions::new()

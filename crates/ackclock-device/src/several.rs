@@ -1,6 +1,7 @@
 //! Several devices as one: each packet leaves by the device to which the longest route to its destination leads.
 //!
-//! Each device has a queue of its own for what it cannot take at the moment, so that one that is stuck delays no other; what
+//! A stack asks for the routes, so that a connection has the MTU of the device that it goes by, and its address where the
+//! rules leave the choice. Each device has a queue of its own for what it cannot take at the moment, so that one that is stuck delays no other; what
 //! does not fit is dropped and counted, as a network interface does. A device that fails is taken out, and its routes stop
 //! leading anywhere until another one has its name; the last one's failure is that of all.
 
@@ -13,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use ackclock_wire::{ChecksumState, TxPacket};
 
 use crate::configure::Cidr;
-use crate::{Capabilities, Counters, Device, Medium, ReceiveBatch};
+use crate::{Capabilities, Counters, Device, DeviceRoute, Medium, ReceiveBatch};
 
 /// Several devices, which a stack uses as one.
 ///
@@ -41,6 +42,8 @@ pub struct Several {
     /// The routes as last seen, so that choosing a device takes no lock.
     routes: Vec<Route>,
     version: u64,
+    /// How many devices have failed.
+    lost: u64,
     /// Who is asked first for packets, in turn.
     first: usize,
     /// Whom a device wakes that has room again.
@@ -145,17 +148,18 @@ impl Several {
     /// A device has failed: the others go on without it.
     fn lose(&mut self, index: usize, error: io::Error) -> io::Result<()> {
         let link = self.links.remove(index);
+        self.lost += 1;
         self.lock().names.retain(|name| *name != link.name);
         self.counters.send_link_down += link.waiting.len() as u64;
         if self.links.is_empty() { Err(error) } else { Ok(()) }
     }
 
     /// Sends what waits for devices that have room again; whether any device has room.
-    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+    fn drain(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         // Without any device packets are dropped and counted, as by one whose link is down.
         let (mut index, mut room) = (0, self.links.is_empty());
         while let Some(link) = self.links.get_mut(index) {
-            match link.flush(cx) {
+            match link.drain(cx) {
                 Ok(has_room) => {
                     room |= has_room;
                     index += 1;
@@ -242,9 +246,23 @@ impl Device for Several {
         each.reduce(common).unwrap_or(Capabilities::ip(MTU_WITHOUT_DEVICES))
     }
 
+    fn routes(&self) -> Vec<DeviceRoute> {
+        let table = self.lock();
+        let led = table.routes.iter().filter_map(|route| {
+            let link = self.links.iter().position(|link| link.name == route.device)?;
+            let mtu = self.links[link].device.capabilities().mtu;
+            Some(DeviceRoute { destination: route.destination, link, mtu })
+        });
+        led.collect()
+    }
+
+    fn generation(&self) -> u64 {
+        self.version.wrapping_add(self.lost)
+    }
+
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
         self.refresh(cx);
-        self.flush(cx)?;
+        self.drain(cx)?;
         self.first = self.first.wrapping_add(1);
         let (before, all) = (batch.len(), self.links.len());
         let mut lost = None;
@@ -273,7 +291,7 @@ impl Device for Several {
 
     fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.refresh(cx);
-        if self.flush(cx)? { Poll::Ready(Ok(())) } else { Poll::Pending }
+        if self.drain(cx)? { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
@@ -287,6 +305,17 @@ impl Device for Several {
             Ok(false) => self.counters.send_no_room += 1,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => self.lose(index, error)?,
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut index = 0;
+        while let Some(link) = self.links.get_mut(index) {
+            match link.device.flush() {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => self.lose(index, error)?,
+                Ok(()) | Err(_) => index += 1,
+            }
         }
         Ok(())
     }
@@ -306,7 +335,17 @@ impl Link {
     }
 
     /// Sends what waits, as far as there is room; whether there is room for more in the queue.
-    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+    fn drain(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let before = self.waiting.len();
+        let room = self.send_waiting(cx)?;
+        // It may happen between two batches of the caller, who then has nothing to flush.
+        if self.waiting.len() < before {
+            self.device.flush()?;
+        }
+        Ok(room)
+    }
+
+    fn send_waiting(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         loop {
             match self.device.poll_send_ready(cx) {
                 Poll::Ready(ready) => ready?,

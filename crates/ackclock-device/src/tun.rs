@@ -16,6 +16,7 @@ use crate::{Capabilities, Counters, Device, OpenError, ReceiveBatch, sys};
 #[derive(Debug)]
 pub struct TunDevice {
     fd: TunFd,
+    queues: usize,
 }
 
 impl TunDevice {
@@ -37,7 +38,12 @@ impl TunDevice {
         sys::set_offload(fd.as_fd(), 0)
             .and_then(|()| sys::set_nonblocking(fd.as_fd()))
             .map_err(|source| OpenError::Other { name: name.to_owned(), source })?;
-        Ok(Self { fd: TunFd::register(File::from(fd), name, Attachment::Tun)? })
+        Self::queue(File::from(fd), name, 1)
+    }
+
+    /// One of the queues of an interface, by its attached, non-blocking descriptor.
+    pub(crate) fn queue(file: File, name: &str, queues: usize) -> Result<Self, OpenError> {
+        Ok(Self { fd: TunFd::register(file, name, Attachment::Tun)?, queues })
     }
 
     /// The interface's name.
@@ -51,7 +57,7 @@ impl TunDevice {
 
 impl Device for TunDevice {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ip(self.fd.mtu())
+        Capabilities { queues: self.queues, ..Capabilities::ip(self.fd.mtu()) }
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {

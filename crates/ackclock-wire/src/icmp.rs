@@ -39,6 +39,8 @@ pub struct UdpReport {
     pub src: SocketAddr,
     /// Destination of the quoted datagram: the peer.
     pub dst: SocketAddr,
+    /// Length of the packet quoted, as its IP header has it, in bytes.
+    pub packet_len: u32,
 }
 
 /// What an ICMP error says, in the words of both versions.
@@ -133,7 +135,8 @@ pub fn parse_udp_error4(bytes: &[u8]) -> Option<UdpReport> {
     let quote = Ipv4HeaderSlice::from_slice(message.payload()).ok()?;
     let behind = message.payload().get(quote.slice().len()..)?;
     let is_udp = quote.protocol() == ip_number::UDP && quote.fragments_offset().value() == 0;
-    udp_report(kind, quote.source_addr().into(), quote.destination_addr().into(), behind).filter(|_| is_udp)
+    let names = (quote.source_addr().into(), quote.destination_addr().into());
+    udp_report(kind, names, quote.total_len().into(), behind).filter(|_| is_udp)
 }
 
 /// The same of an ICMPv6 message, verified by [`parse_icmp6`].
@@ -144,13 +147,20 @@ pub fn parse_udp_error6(bytes: &[u8]) -> Option<UdpReport> {
     let quote = Ipv6HeaderSlice::from_slice(message.payload()).ok()?;
     let (protocol, behind) =
         skip_extensions(quote.next_header(), message.payload().get(Ipv6Header::LEN..)?).ok()?;
-    let report = udp_report(kind, quote.source_addr().into(), quote.destination_addr().into(), behind);
+    let names = (quote.source_addr().into(), quote.destination_addr().into());
+    let packet_len = u32::from(quote.payload_length()) + 40;
+    let report = udp_report(kind, names, packet_len, behind);
     report.filter(|_| protocol == ip_number::UDP)
 }
 
-fn udp_report(kind: IcmpKind, src: IpAddr, dst: IpAddr, datagram: &[u8]) -> Option<UdpReport> {
+fn udp_report(
+    kind: IcmpKind,
+    (src, dst): (IpAddr, IpAddr),
+    packet_len: u32,
+    datagram: &[u8],
+) -> Option<UdpReport> {
     let port = |at, addr| Some(SocketAddr::new(addr, read_u16(datagram, at)?));
-    Some(UdpReport { kind, src: port(0, src)?, dst: port(2, dst)? })
+    Some(UdpReport { kind, src: port(0, src)?, dst: port(2, dst)?, packet_len })
 }
 
 /// The first 8 bytes of the quoted segment: RFC 792 promises no more.

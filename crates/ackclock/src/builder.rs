@@ -348,10 +348,11 @@ impl StackBuilder {
         choices.check(&*self.tcp.congestion)?;
         let endpoint = Endpoint::new(self.endpoint_config(capabilities.mtu)?, clock.now());
         let limits: Limits = driver::limits(capabilities);
+        let links = device.as_ref().map(|device| device.routes()).unwrap_or_default();
         let settings = Settings {
             tcp: self.tcp,
             choices,
-            network: Network::new(self.addresses, self.routes, capabilities.mtu),
+            network: Network::new(self.addresses, self.routes, capabilities.mtu, links),
             close_timeout: self.close_timeout,
             others: self.adjust.other_packets > 0,
         };

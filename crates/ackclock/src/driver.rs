@@ -33,6 +33,8 @@ pub(crate) struct Driver {
     busy_poll: Duration,
     active_until: Instant,
     capabilities_due: Instant,
+    /// What the device was like when it was asked last, and what it is like.
+    generations: (Option<u64>, Option<u64>),
 }
 
 /// What a turn came to.
@@ -75,6 +77,7 @@ impl Driver {
             busy_poll,
             active_until: Instant::ZERO,
             capabilities_due: Instant::ZERO,
+            generations: (None, None),
         }
     }
 
@@ -103,6 +106,10 @@ impl Driver {
         let now = self.shared.now();
         let mut locked = self.shared.lock();
         locked.driver.unpark();
+        if self.generations.0 != self.generations.1 {
+            self.generations.0 = self.generations.1;
+            refresh_capabilities(&self.shared, &mut locked.stack, now);
+        }
         let worked = match received {
             Ok(()) => Self::work(&self.shared, &mut locked.stack, &self.batch, cx, now),
             Err(error) => Err(error),
@@ -142,7 +149,9 @@ impl Driver {
         self.batch.clear();
         let mut device = self.shared.device();
         let Some(device) = device.as_mut() else { return Ok(()) };
-        match device.poll_receive(cx, &mut self.batch) {
+        let received = device.poll_receive(cx, &mut self.batch);
+        self.generations.1 = Some(device.generation());
+        match received {
             Poll::Ready(Err(error)) if error.kind() != io::ErrorKind::Interrupted => Err(error),
             Poll::Ready(_) | Poll::Pending => Ok(()),
         }
@@ -208,9 +217,11 @@ fn sleep_until(set: Option<Instant>, due: Option<Instant>, now: Instant) -> Opti
 
 /// Asks the device again what it can do.
 fn refresh_capabilities(shared: &Shared, stack: &mut State, now: Instant) {
-    let Some(capabilities) = shared.device().as_ref().map(|device| device.capabilities()) else { return };
+    let asked = shared.device().as_ref().map(|device| (device.capabilities(), device.routes()));
+    let Some((capabilities, routes)) = asked else { return };
     stack.limits = limits(&capabilities);
     stack.set_device_mtu(now, capabilities.mtu);
+    stack.set_device_routes(now, routes);
 }
 
 /// Sends what the endpoint has, until it has no more, the device is full or enough was sent for once.

@@ -3,7 +3,8 @@
 use std::io;
 use std::net::IpAddr;
 
-use ackclock_core::{Instant, LocalAddress, SourceRoute};
+use ackclock_core::{Instant, LinkRoute, LocalAddress, SourceRoute};
+use ackclock_device::DeviceRoute;
 
 use crate::state::State;
 use crate::{BuildError, Cidr, NoRoute, error};
@@ -19,6 +20,8 @@ pub(crate) struct Network {
     routes: Option<Vec<Route>>,
     /// Largest IP packet that the device carries.
     device_mtu: usize,
+    /// The routes of a device that is several.
+    links: Vec<DeviceRoute>,
     /// Largest IP packet that is wanted.
     mtu_max: Option<usize>,
 }
@@ -32,8 +35,13 @@ pub(crate) struct Route {
 }
 
 impl Network {
-    pub(crate) fn new(addresses: Vec<Cidr>, routes: Option<Vec<Route>>, device_mtu: usize) -> Self {
-        Self { addresses, deprecated: Vec::new(), routes, device_mtu, mtu_max: None }
+    pub(crate) fn new(
+        addresses: Vec<Cidr>,
+        routes: Option<Vec<Route>>,
+        device_mtu: usize,
+        links: Vec<DeviceRoute>,
+    ) -> Self {
+        Self { addresses, deprecated: Vec::new(), routes, device_mtu, links, mtu_max: None }
     }
 
     /// Whether a route leads to `remote`. Without routes the device leads everywhere.
@@ -44,7 +52,11 @@ impl Network {
     }
 
     fn mtu(&self) -> usize {
-        self.mtu_max.map_or(self.device_mtu, |max| max.min(self.device_mtu))
+        self.bounded(self.device_mtu)
+    }
+
+    fn bounded(&self, mtu: usize) -> usize {
+        self.mtu_max.map_or(mtu, |max| max.min(mtu))
     }
 }
 
@@ -113,6 +125,7 @@ impl State {
         }
         self.network.mtu_max = mtu;
         self.endpoint.set_mtu(now, self.network.mtu());
+        self.tell_links(now);
         Ok(())
     }
 
@@ -124,14 +137,34 @@ impl State {
         }
     }
 
+    /// The device has these routes now.
+    pub(crate) fn set_device_routes(&mut self, now: Instant, links: Vec<DeviceRoute>) {
+        if self.network.links != links {
+            self.network.links = links;
+            self.tell_links(now);
+        }
+    }
+
     pub(crate) fn mtu(&self) -> usize {
         self.network.mtu()
     }
 
-    /// Tells the endpoint of all of it.
+    /// Tells a new endpoint of all of it.
     pub(crate) fn tell_network(&mut self) {
         self.tell_addresses();
         self.tell_routes();
+        self.tell_links(Instant::ZERO);
+    }
+
+    fn tell_links(&mut self, now: Instant) {
+        let network = &self.network;
+        let routes = network.links.iter().map(|route| LinkRoute {
+            network: route.destination.addr(),
+            prefix_len: route.destination.prefix_len(),
+            link: route.link,
+            mtu: network.bounded(route.mtu),
+        });
+        self.endpoint.set_link_routes(now, routes.collect());
     }
 
     fn tell_addresses(&mut self) {

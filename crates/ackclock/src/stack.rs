@@ -38,7 +38,7 @@ pub struct StackInfo {
     pub addresses: Vec<Cidr>,
     /// Routes; `None`: the device leads everywhere.
     pub routes: Option<Vec<Cidr>>,
-    /// Largest IP packet in bytes.
+    /// Largest IP packet in bytes: with several devices, that which each of them carries.
     pub mtu: usize,
     /// Connections that exist, those included that close in the background.
     pub connections: usize,

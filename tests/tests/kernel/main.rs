@@ -12,6 +12,7 @@ mod gone;
 mod loss;
 mod many;
 mod mtu;
+mod queues;
 mod raw;
 mod transfer;
 mod udp;

@@ -11,7 +11,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ackclock::{ConnectionInfo, Stack, TcpStream};
+use ackclock::{ConnectionInfo, Stack, TcpStream, UdpSocketError};
 use ackclock_device::OffloadMode;
 use ackclock_tests::kernel::payload::{Digest, receive, receive_some, send};
 use ackclock_tests::kernel::scene::{Family, TUN, stack, within};
@@ -38,6 +38,33 @@ fn stack_learns_the_path_mtu_of_ipv6_from_a_router() {
 #[test]
 fn stack_learns_the_path_mtu_of_ipv6_with_offload() {
     in_namespaces(|routed| learns(&routed, Family::V6, OffloadMode::On));
+}
+
+#[test]
+fn datagrams_learn_the_path_mtu_from_a_router() {
+    in_namespaces(|[near, far, host]: [Namespace; 3]| {
+        join(&near, &far, &host, 1400);
+        let host = host.handle().clone();
+        near.run(async move {
+            let stack = stack(OffloadMode::Off);
+            for (family, headers) in [(Family::V4, 28), (Family::V6, 48)] {
+                let theirs = host.spawn(async move { net::UdpSocket::bind(host_addr(family)).await });
+                let theirs = theirs.await.unwrap().unwrap();
+                let ours = stack.udp("0.0.0.0:0".parse().unwrap()).unwrap();
+                ours.connect(host_addr(family)).await.unwrap();
+                let max = 1400 - headers;
+                ours.send(&vec![1; 1500 - headers]).await.unwrap();
+                let told = within(LIMIT, &stack, ours.recv(&mut [0; 9])).await.unwrap_err();
+                let told: UdpSocketError = told.downcast().unwrap();
+                assert_eq!(told, UdpSocketError::PathTooSmall { max });
+                assert!(ours.try_send(&vec![1; max + 1]).is_err());
+                ours.send(&vec![2; max]).await.unwrap();
+                let mut buf = [0; 2000];
+                let len = within(LIMIT, &stack, theirs.recv(&mut buf)).await.unwrap();
+                assert!(len == max && buf[..len].iter().all(|&byte| byte == 2));
+            }
+        });
+    });
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! UDP and ICMP between the stack and the kernel: datagrams both ways, ports without sockets, echo, fragments.
 
 use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use ackclock::{ReassemblyConfig, Stack, UdpTransmit};
@@ -52,6 +53,65 @@ async fn both_ways(mode: OffloadMode) {
     }
     let counters = stack.counters();
     assert_eq!((counters.dropped_udp_checksum, counters.dropped_malformed_udp), (0, 0));
+}
+
+#[test]
+fn what_the_kernel_cuts_into_datagrams_is_received_in_one_call_with_their_size() {
+    for mode in [OffloadMode::Off, OffloadMode::On] {
+        in_namespace(move || async move {
+            let stack = stack(mode);
+            for family in BOTH {
+                let ours = stack.udp(family.stack(7001)).unwrap();
+                let kernel = net::UdpSocket::bind(family.kernel(7000)).await.unwrap();
+                for (len, size) in [(20_000, 1200), (7000, 1000), (900, 1200)] {
+                    set_segment_size(&kernel, size).unwrap();
+                    let data: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+                    kernel.send_to(&data, family.stack(7001)).await.unwrap();
+                    let mut received = Vec::new();
+                    let mut buf = vec![0; 65_535];
+                    while received.len() < len {
+                        let meta = within(LIMIT, &stack, ours.recv_meta(&mut buf)).await.unwrap();
+                        assert_eq!(meta.from, family.kernel(7000));
+                        let is_last = received.len() + meta.len == len;
+                        assert!(meta.stride == usize::from(size) || is_last && meta.stride == meta.len);
+                        assert!(meta.len % meta.stride == 0 || is_last, "a shorter one ends them");
+                        received.extend_from_slice(&buf[..meta.len]);
+                    }
+                    assert_eq!(received, data, "{len} bytes by {size}");
+                    // And back, cut here; the kernel says what it has put together again, if anything.
+                    let to = Some(family.kernel(7000));
+                    let transmit =
+                        UdpTransmit { segment_size: Some(size.into()), ..UdpTransmit::new(&data, to) };
+                    ours.send_transmit(&transmit).await.unwrap();
+                    let mut lengths = Vec::new();
+                    while lengths.iter().sum::<usize>() < len {
+                        lengths.push(within(LIMIT, &stack, kernel.recv(&mut buf)).await.unwrap());
+                    }
+                    let expected = data.chunks(size.into()).map(<[u8]>::len);
+                    assert!(lengths.into_iter().eq(expected), "{len} bytes by {size}");
+                }
+            }
+            let counters = stack.counters();
+            assert_eq!((counters.dropped_udp_checksum, counters.dropped_malformed_udp), (0, 0));
+        });
+    }
+}
+
+/// Has the kernel cut what a socket sends into datagrams of this many bytes (udp(7), `UDP_SEGMENT`).
+#[expect(unsafe_code, reason = "setsockopt")]
+fn set_segment_size(socket: &net::UdpSocket, size: u16) -> io::Result<()> {
+    let value = libc::c_int::from(size);
+    // SAFETY: the pointer is to a live int of the length given, which setsockopt(2) only reads.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[test]

@@ -7,9 +7,9 @@ use super::{Connection, State, lend};
 use crate::{ConnectionError, IcmpError, Instant};
 
 /// The smallest path MTU that is believed (RFC 5927 §7): IPv4 routers that cannot carry this do not exist any more.
-const PMTU_MIN_V4: u32 = 552;
+pub(crate) const PMTU_MIN_V4: u32 = 552;
 /// RFC 8200 §5.
-const PMTU_MIN_V6: u32 = 1280;
+pub(crate) const PMTU_MIN_V6: u32 = 1280;
 
 impl Connection {
     /// An ICMP error quoted a segment of this connection with this sequence number.
@@ -91,7 +91,7 @@ fn soft_error(kind: IcmpKind) -> Option<IcmpError> {
 }
 
 /// The next lower plateau of RFC 1191 §7.1.
-fn plateau_below(mtu: u32) -> u32 {
+pub(crate) fn plateau_below(mtu: u32) -> u32 {
     const PLATEAUS: [u32; 7] = [17_914, 8166, 4352, 2002, 1492, 1006, 552];
     PLATEAUS.into_iter().find(|&plateau| plateau < mtu).unwrap_or(552)
 }

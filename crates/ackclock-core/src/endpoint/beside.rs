@@ -13,7 +13,7 @@ use super::others::Others;
 use super::outbox::Outbox;
 use crate::EndpointConfig;
 use crate::reassembly::Reassembler;
-use crate::udp::Sockets;
+use crate::udp::{PathMtus, Sockets};
 
 /// The state of what is beside plain TCP.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub(super) struct Beside {
     pub(super) looped: LoopQueue,
     pub(super) others: Others,
     pub(super) udp: Sockets,
+    pub(super) paths: PathMtus,
     /// `None`: fragments are not put together.
     pub(super) reassembler: Option<Reassembler>,
     pub(super) echoes: EchoLimiter,
@@ -40,6 +41,7 @@ impl Beside {
             looped: LoopQueue::default(),
             others: Others::new(config.other_packets),
             udp: Sockets::default(),
+            paths: PathMtus::default(),
             reassembler: config.reassembly.as_deref().copied().map(Reassembler::new),
             echoes: EchoLimiter::default(),
             errors: ErrorLimiter::new(later.subkey(Purpose::Beside)),

@@ -15,7 +15,7 @@ impl Endpoint {
     // RFC 1122 §3.2.2.6: every host MUST implement an echo server function. RFC 4443 §4.2: every node. A request to a
     // broadcast or multicast address MAY be silently discarded, and is not taken here.
     pub(super) fn answer_echo(&mut self, now: Instant, ip: &IpPacket<'_>, frame: &Frame<'_>) -> bool {
-        let (per_second, mtu) = (self.config.echo_replies_per_second, self.config.mtu);
+        let (per_second, mtu) = (self.config.echo_replies_per_second, self.mtu_to(ip.src));
         if per_second == 0 || !is_echo_request(ip) || !self.addresses.is_own(ip.dst) {
             return false;
         }

@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::links::{LinkRoute, route_to};
 use super::source::{LocalAddress, SourceRoute, source_for};
 
 /// The addresses of an endpoint.
@@ -11,6 +12,8 @@ use super::source::{LocalAddress, SourceRoute, source_for};
 pub(super) struct Addresses {
     own: Vec<LocalAddress>,
     routes: Vec<SourceRoute>,
+    /// Empty: there is one link.
+    links: Vec<LinkRoute>,
     broadcast: Vec<IpAddr>,
     /// Whether a loopback address is one of our own: then the device is a loopback.
     loopback: bool,
@@ -18,7 +21,8 @@ pub(super) struct Addresses {
 
 impl Addresses {
     pub(super) fn new(own: Vec<IpAddr>, broadcast: Vec<IpAddr>) -> Self {
-        let mut addresses = Self { own: Vec::new(), routes: Vec::new(), broadcast, loopback: false };
+        let mut addresses =
+            Self { own: Vec::new(), routes: Vec::new(), links: Vec::new(), broadcast, loopback: false };
         addresses.set_own(own.into_iter().map(LocalAddress::from).collect());
         addresses
     }
@@ -34,6 +38,17 @@ impl Addresses {
 
     pub(super) fn set_routes(&mut self, routes: Vec<SourceRoute>) {
         self.routes = routes;
+    }
+
+    /// Replaces the links' routes, and returns what they were.
+    pub(super) fn set_links(&mut self, links: Vec<LinkRoute>) -> Vec<LinkRoute> {
+        std::mem::replace(&mut self.links, links)
+    }
+
+    /// The link by which `remote` is reached, where there are several.
+    #[inline]
+    pub(super) fn link_to(&self, remote: IpAddr) -> Option<&LinkRoute> {
+        if self.links.is_empty() { None } else { route_to(&self.links, remote) }
     }
 
     #[inline]
@@ -68,7 +83,7 @@ impl Addresses {
     /// The local address for what goes to `remote`.
     // RFC 9293 MUST-44: the source address is settled before the first SYN.
     pub(super) fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
-        source_for(&self.own, &self.routes, remote)
+        source_for(&self.own, &self.routes, &self.links, remote)
     }
 
     fn is_unicast(&self, addr: IpAddr) -> bool {

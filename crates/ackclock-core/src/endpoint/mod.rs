@@ -31,6 +31,7 @@
 //! | echo replies and ICMP errors that wait | 64, and so many a second | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
 //! | datagrams of a socket, each way | its options, 256 KiB | dropped and counted; refused |
+//! | paths whose MTU datagrams have learned | 1,024, and 10 minutes | the one learned first is forgotten |
 //! | fragments that wait for others | `reassembly`: bytes, packets, packets of a source, fragments, time | the oldest packet gives way |
 //! | other packets that nobody fetches; that wait to be sent | `other_packets` | dropped and counted; refused |
 //! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
@@ -52,6 +53,7 @@ mod input;
 mod isn;
 mod keys;
 mod limits;
+mod links;
 mod listener;
 mod live;
 mod looped;
@@ -113,6 +115,7 @@ use crate::{
 
 pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId};
+pub use self::links::LinkRoute;
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
 pub use self::source::{LocalAddress, SourceRoute};
@@ -429,18 +432,6 @@ impl Endpoint {
         self.addresses.set_routes(routes);
     }
 
-    /// The device's MTU changed.
-    pub fn set_mtu(&mut self, now: Instant, mtu: usize) {
-        let now = self.advance(now);
-        self.config.mtu = mtu;
-        for index in self.connections.indices() {
-            if let Some(live) = self.connections.at_mut(index) {
-                live.connection.set_mtu(now, mtu);
-                self.touch(index);
-            }
-        }
-    }
-
     /// Counts of what happened.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -504,7 +495,7 @@ impl Endpoint {
             iss: self.isn.iss(now, tuple),
             timestamp_offset: self.isn.timestamp_offset(tuple),
             flow_labels: self.flow_labels.of(tuple),
-            mtu: self.config.mtu,
+            mtu: self.mtu_to(tuple.remote_addr),
             budget: self.budget.clone(),
             timer_granularity: self.config.timer_granularity,
             #[cfg(feature = "tcp-ao")]

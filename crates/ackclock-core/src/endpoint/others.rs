@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
+use ackclock_wire::RxMeta;
 use ackclock_wire::gso::cut_contiguous;
-use ackclock_wire::{IpPacket, IpPayload, RxMeta};
 
 use super::Endpoint;
 use super::input::Frame;
@@ -120,13 +120,13 @@ impl Endpoint {
         if self.config.other_packets == 0 {
             return Err(OtherError::Off);
         }
-        destination(&packet.bytes).ok_or(OtherError::Malformed)?;
+        let to = destination(&packet.bytes).ok_or(OtherError::Malformed)?;
         if !self.has_other_room() {
             return Err(OtherError::Full);
         }
         let mut whole = Vec::new();
         packet.whole(|packet| whole.push(packet.to_vec()));
-        let mtu = self.config.mtu;
+        let mtu = self.mtu_to(to);
         if whole.iter().any(|packet| packet.len() > mtu) {
             return Err(OtherError::TooLong { mtu });
         }
@@ -163,7 +163,7 @@ impl Endpoint {
         let lease = budget.try_lease(frame.packet.len()).filter(|_| others.arrived.len() < others.max);
         match lease {
             Some(lease) => {
-                let packet = OtherPacket { bytes: frame.packet.to_vec(), meta: meta_of(frame) };
+                let packet = OtherPacket { bytes: frame.packet.to_vec(), meta: frame.meta };
                 others.arrived.push_back((packet, lease));
                 others.readable = true;
                 self.rare_counters().others_received += 1;
@@ -171,13 +171,5 @@ impl Endpoint {
             None => self.rare_counters().dropped_other_full += 1,
         }
         true
-    }
-}
-
-/// What is known of a packet, as its next receiver needs it: only TCP and UDP have a checksum that can be unfinished.
-fn meta_of(frame: &Frame<'_>) -> RxMeta {
-    match IpPacket::parse(frame.packet).map(|ip| ip.payload) {
-        Ok(IpPayload::Tcp(_) | IpPayload::Udp(_)) => frame.meta,
-        _ => RxMeta::default(),
     }
 }

@@ -142,7 +142,13 @@ impl Endpoint {
     pub(super) fn send_syn_ack(&mut self, now: Instant, index: u32) {
         let Some(record) = self.half_open.at(index).copied() else { return };
         let Some(listener) = self.listeners.get(record.listener) else { return };
-        let mut fields = syn_ack(&record.tuple, record.iss, &record.peer, &listener.tcp, self.config.mtu);
+        let mut fields = syn_ack(
+            &record.tuple,
+            record.iss,
+            &record.peer,
+            &listener.tcp,
+            self.mtu_to(record.tuple.remote_addr),
+        );
         fields.options.timestamps = self.timestamps(now, &record.tuple, record.peer.timestamps);
         let repetitions = record.phase.repetitions();
         if u32::from(repetitions) >= EXPERIMENT_SYNS {

@@ -1,12 +1,15 @@
 //! From which address a packet leaves when its sender names none (RFC 6724 §5, as far as it applies here).
 //!
 //! A route may name its source, as the kernel's may; the longest one that leads to the destination decides. Otherwise the
-//! rules of RFC 6724, in their order: 1, the destination itself; 2, an appropriate scope; 3, no deprecated address; 6, a
-//! matching label; 8, the longest matching prefix, up to the prefix of the address. IPv4 is treated by the same rules.
-//! Rules 4 and 7 concern addresses that this stack does not have (home and temporary addresses). Rule 5, the outgoing
-//! interface, is what routes with a source are for: the stack's devices are one to it.
+//! rules of RFC 6724, in their order: 1, the destination itself; 2, an appropriate scope; 3, no deprecated address; 5, the
+//! outgoing interface; 6, a matching label; 8, the longest matching prefix, up to the prefix of the address. IPv4 is treated
+//! by the same rules. Rules 4 and 7 concern addresses that this stack does not have (home and temporary addresses); rule
+//! 5.5 asks for the next hop, which a stack of IP packets does not know. For rule 5 an address is at the link by which it
+//! would itself be reached, and one that no link's route leads to is at every link. With one link it says nothing.
 
 use std::net::{IpAddr, Ipv6Addr};
+
+use super::links::{LinkRoute, route_to};
 
 /// An address of an endpoint's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,12 @@ impl From<IpAddr> for LocalAddress {
 }
 
 /// The address for what goes to `remote`; of equals the first.
-pub(super) fn source_for(own: &[LocalAddress], routes: &[SourceRoute], remote: IpAddr) -> Option<IpAddr> {
+pub(super) fn source_for(
+    own: &[LocalAddress],
+    routes: &[SourceRoute],
+    links: &[LinkRoute],
+    remote: IpAddr,
+) -> Option<IpAddr> {
     let leads = |route: &&SourceRoute| {
         common_prefix(route.network, remote).is_some_and(|common| common >= route.prefix_len.into())
             && route.source.is_ipv4() == remote.is_ipv4()
@@ -47,9 +55,12 @@ pub(super) fn source_for(own: &[LocalAddress], routes: &[SourceRoute], remote: I
     if let Some(route) = routes.iter().filter(leads).max_by_key(|route| route.prefix_len) {
         return Some(route.source);
     }
+    let outgoing = route_to(links, remote).map(|route| route.link);
     let mut best: Option<(Rank, IpAddr)> = None;
     for address in own.iter().filter(|address| address.addr.is_ipv4() == remote.is_ipv4()) {
-        let rank = rank(address, remote);
+        let link = route_to(links, address.addr).map(|route| route.link);
+        let is_outgoing = outgoing.is_none() || link.is_none() || link == outgoing;
+        let rank = rank(address, remote, is_outgoing);
         if best.is_none_or(|(highest, _)| rank > highest) {
             best = Some((rank, address.addr));
         }
@@ -58,16 +69,17 @@ pub(super) fn source_for(own: &[LocalAddress], routes: &[SourceRoute], remote: I
 }
 
 /// How well an address suits, rule by rule.
-type Rank = (bool, ScopeRank, bool, bool, u32);
+type Rank = (bool, ScopeRank, bool, bool, bool, u32);
 
 /// Rule 2: enough scope before too little; of enough the least, of too little the most.
 type ScopeRank = (bool, i8);
 
-fn rank(address: &LocalAddress, remote: IpAddr) -> Rank {
+fn rank(address: &LocalAddress, remote: IpAddr, is_outgoing: bool) -> Rank {
     let (own, wanted) = (scope(address.addr), scope(remote));
     let scope_rank = if own >= wanted { (true, -own) } else { (false, own) };
     let common = common_prefix(address.addr, remote).unwrap_or(0).min(address.prefix_len.into());
-    (address.addr == remote, scope_rank, !address.deprecated, label(address.addr) == label(remote), common)
+    let label_matches = label(address.addr) == label(remote);
+    (address.addr == remote, scope_rank, !address.deprecated, is_outgoing, label_matches, common)
 }
 
 /// RFC 6724 §3.1, §3.2: link-local, or global. Site-local addresses are deprecated, private ones of IPv4 have global scope.
@@ -85,6 +97,7 @@ fn label(addr: IpAddr) -> u8 {
     let [first, second, ..] = addr.segments();
     match (first, second) {
         _ if addr == Ipv6Addr::LOCALHOST => 0,
+        (0, 0) if addr.to_bits() >> 32 == 0 => 3,
         (0x2002, _) => 2,
         (0x2001, 0) => 5,
         (0x3ffe, _) => 12,
@@ -95,7 +108,7 @@ fn label(addr: IpAddr) -> u8 {
 }
 
 /// Bits that two addresses of one family have in common at their start.
-fn common_prefix(a: IpAddr, b: IpAddr) -> Option<u32> {
+pub(super) fn common_prefix(a: IpAddr, b: IpAddr) -> Option<u32> {
     match (a, b) {
         (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
         (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
@@ -121,7 +134,7 @@ mod tests {
 
     fn source(addresses: &[&str], remote: &str) -> String {
         let addresses: Vec<_> = addresses.iter().map(|text| own(text)).collect();
-        source_for(&addresses, &[], remote.parse().unwrap()).unwrap().to_string()
+        source_for(&addresses, &[], &[], remote.parse().unwrap()).unwrap().to_string()
     }
 
     // The examples of RFC 6724 §10.1, as far as their rules apply here.
@@ -142,6 +155,27 @@ mod tests {
     }
 
     #[test]
+    fn labels_are_those_of_the_default_policy_table() {
+        let table = [
+            ("::1", 0),
+            ("2a00::1", 1),
+            ("10.0.0.1", 4),
+            ("2002:c000:201::1", 2),
+            ("2001:0:1::1", 5),
+            ("2001:db8::1", 1),
+            ("fd00::1", 13),
+            ("fc00::1", 13),
+            ("::192.0.2.1", 3),
+            ("fec0::1", 11),
+            ("3ffe::1", 12),
+            ("fe80::1", 1),
+        ];
+        for (addr, expected) in table {
+            assert_eq!(label(addr.parse().unwrap()), expected, "{addr}");
+        }
+    }
+
+    #[test]
     fn an_address_reaches_itself_from_itself() {
         assert_eq!(source(&["10.0.0.2/24", "10.0.0.1/24"], "10.0.0.1"), "10.0.0.1");
         assert_eq!(source(&["fd00::2/64", "fe80::1/64"], "fe80::1"), "fe80::1");
@@ -158,8 +192,8 @@ mod tests {
         let mut addresses = [own("2001:db8:1::1/64"), own("2001:db8:2::1/64")];
         addresses[0].deprecated = true;
         let remote = "2001:db8:1::9".parse().unwrap();
-        assert_eq!(source_for(&addresses, &[], remote), Some(addresses[1].addr));
-        assert_eq!(source_for(&addresses[..1], &[], remote), Some(addresses[0].addr));
+        assert_eq!(source_for(&addresses, &[], &[], remote), Some(addresses[1].addr));
+        assert_eq!(source_for(&addresses[..1], &[], &[], remote), Some(addresses[0].addr));
     }
 
     #[test]
@@ -183,14 +217,40 @@ mod tests {
             route("10.7.0.0", 16, "10.9.9.9"),
         ];
         let source =
-            |remote: &str| source_for(&addresses, &routes, remote.parse().unwrap()).unwrap().to_string();
+            |remote: &str| source_for(&addresses, &routes, &[], remote.parse().unwrap()).unwrap().to_string();
         assert_eq!(source("8.8.8.8"), "192.0.2.1");
         assert_eq!(source("203.0.113.7"), "198.51.100.1");
         assert_eq!(source("10.7.0.1"), "192.0.2.1", "a source that is not ours is passed over");
     }
 
     #[test]
+    fn an_address_at_the_outgoing_link_goes_before_label_and_prefix_and_behind_deprecation() {
+        let link = |network: &str, link| {
+            let LocalAddress { addr, prefix_len, .. } = own(network);
+            LinkRoute { network: addr, prefix_len, link, mtu: 1500 }
+        };
+        let links = [link("0.0.0.0/0", 1), link("10.0.0.0/8", 2), link("::/0", 1), link("fd00::/8", 2)];
+        let mut addresses =
+            [own("10.0.0.1/8"), own("192.0.2.1/24"), own("fd00::1/64"), own("2001:db8::1/64")];
+        let source = |addresses: &[LocalAddress], remote: &str| {
+            source_for(addresses, &[], &links, remote.parse().unwrap()).unwrap().to_string()
+        };
+        // By rule 8 alone 10.0.0.1 and the first would win.
+        assert_eq!(source(&addresses, "11.0.0.1"), "192.0.2.1");
+        assert_eq!(source(&addresses, "10.9.9.9"), "10.0.0.1");
+        assert_eq!(source(&addresses, "2a00::1"), "2001:db8::1");
+        assert_eq!(source(&addresses, "fd77::1"), "fd00::1");
+        addresses[1].deprecated = true;
+        assert_eq!(source(&addresses, "11.0.0.1"), "10.0.0.1", "rule 3 goes before rule 5");
+        // An address to which no link leads is at every link.
+        let only_lan = [link("10.0.0.0/8", 2)];
+        let far = [own("192.0.2.1/24"), own("10.0.0.1/8")];
+        let source = source_for(&far, &[], &only_lan, "10.9.9.9".parse().unwrap()).unwrap();
+        assert_eq!(source.to_string(), "10.0.0.1");
+    }
+
+    #[test]
     fn there_is_none_without_an_address_of_the_family() {
-        assert_eq!(source_for(&[own("10.0.0.1/24")], &[], "fd00::2".parse().unwrap()), None);
+        assert_eq!(source_for(&[own("10.0.0.1/24")], &[], &[], "fd00::2".parse().unwrap()), None);
     }
 }

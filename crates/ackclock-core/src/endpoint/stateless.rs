@@ -25,7 +25,7 @@ impl Endpoint {
         // What cannot be remembered must not be agreed on.
         let without = PeerSyn { window_scale: None, sack: false, ecn: Offer::None, ..*peer };
         let answered = if peer.timestamps.is_some() { peer } else { &without };
-        let mut fields = syn_ack(tuple, iss, answered, &listener.tcp, self.config.mtu);
+        let mut fields = syn_ack(tuple, iss, answered, &listener.tcp, self.mtu_to(tuple.remote_addr));
         fields.flags = fields.flags | answered.ecn.answer(0);
         fields.options.timestamps = peer.timestamps.map(|recent| {
             let clock = timestamp_clock(now).wrapping_add(self.isn.timestamp_offset(tuple));

@@ -11,6 +11,7 @@ use ackclock_wire::{
 use super::Endpoint;
 use super::input::Frame;
 use super::outbox::Origin;
+use crate::connection::{PMTU_MIN_V4, PMTU_MIN_V6, plateau_below};
 use crate::udp::{Datagram, Socket};
 use crate::{
     FourTuple, Instant, ListenAddr, UdpId, UdpMeta, UdpNames, UdpOptions, UdpSocketError, UdpTransmit,
@@ -88,7 +89,11 @@ impl Endpoint {
         }
         let flow_label = self.flow_labels.of(&FourTuple::new(src, to)).current();
         let ttl = options.ttl.unwrap_or(self.config.tcp.ttl);
-        let header = UdpHeader { src, dst: to, ttl, traffic_class: transmit.ecn.bits(), flow_label };
+        let traffic_class = match transmit.ecn.bits() {
+            0 => options.traffic_class,
+            ecn => options.traffic_class & !3 | ecn,
+        };
+        let header = UdpHeader { src, dst: to, ttl, traffic_class, flow_label };
         if transmit.contents.is_empty() {
             self.udp_queue(id, &header, &[])?;
         }
@@ -135,6 +140,14 @@ impl Endpoint {
         self.udp_update(id, Socket::is_writable)
     }
 
+    /// Whether there is an error that nobody has been told of.
+    ///
+    /// # Errors
+    /// The socket has been closed.
+    pub fn udp_has_error(&self, id: UdpId) -> Result<bool, UdpSocketError> {
+        self.udp_socket(id).map(Socket::has_error)
+    }
+
     /// The error that nobody has been told of.
     ///
     /// # Errors
@@ -151,6 +164,14 @@ impl Endpoint {
         self.udp_update(id, |socket| socket.set_ttl(ttl))
     }
 
+    /// Sets the traffic class of what is sent from now on: see [`UdpOptions::traffic_class`].
+    ///
+    /// # Errors
+    /// The socket has been closed.
+    pub fn udp_set_traffic_class(&mut self, id: UdpId, traffic_class: u8) -> Result<(), UdpSocketError> {
+        self.udp_update(id, |socket| socket.set_traffic_class(traffic_class))
+    }
+
     /// What a socket is bound to and connected to.
     ///
     /// # Errors
@@ -160,15 +181,22 @@ impl Endpoint {
         Ok(UdpNames {
             bound: socket.addr(),
             ttl: socket.options().ttl.unwrap_or(self.config.tcp.ttl),
+            traffic_class: socket.options().traffic_class,
             peer: socket.remote().zip(socket.source()),
         })
     }
 
-    /// Most bytes in one datagram to an address of this family.
+    /// Most bytes in one datagram to this address: what the link there carries, or less where a router said so.
     #[must_use]
-    pub fn udp_payload_max(&self, is_ipv4: bool) -> usize {
-        let ip = if is_ipv4 { 20 } else { 40 };
-        self.config.mtu.min(65_535).saturating_sub(ip + UDP_LEN)
+    pub fn udp_payload_max(&self, remote: IpAddr) -> usize {
+        let ip = if remote.is_ipv4() { 20 } else { 40 };
+        self.udp_path_mtu(remote).min(65_535).saturating_sub(ip + UDP_LEN)
+    }
+
+    fn udp_path_mtu(&self, remote: IpAddr) -> usize {
+        let learned = self.beside.as_ref().and_then(|beside| beside.paths.get(self.now, remote));
+        let mtu = self.mtu_to(remote);
+        learned.and_then(|learned| usize::try_from(learned).ok()).map_or(mtu, |learned| learned.min(mtu))
     }
 
     /// How many UDP sockets there are.
@@ -233,7 +261,9 @@ impl Endpoint {
             IpPayload::Icmp6(bytes) => parse_udp_error6(bytes),
             _ => None,
         };
-        let Some(UdpReport { kind, src, dst }) = report.filter(|report| report.src.ip() == ip.dst) else {
+        let Some(UdpReport { kind, src, dst, packet_len }) =
+            report.filter(|report| report.src.ip() == ip.dst)
+        else {
             return false;
         };
         let Some(id) = self.beside.as_ref().and_then(|beside| beside.udp.find(src, dst)) else {
@@ -241,13 +271,36 @@ impl Endpoint {
         };
         self.counters.icmp_delivered += 1;
         // Soft errors end nothing, and an unconnected socket could not tell which of its peers is meant.
-        if matches!(kind, IcmpKind::PortUnreachable | IcmpKind::ProtocolUnreachable) {
-            let connected = self.udp_socket(id).is_ok_and(|socket| socket.remote() == Some(dst));
-            if connected {
-                self.udp_update(id, Socket::refuse).ok();
+        let connected = self.udp_socket(id).is_ok_and(|socket| socket.remote() == Some(dst));
+        match kind {
+            IcmpKind::PortUnreachable | IcmpKind::ProtocolUnreachable if connected => {
+                self.udp_update(id, |socket| socket.fail_once(UdpSocketError::Refused)).ok();
             }
+            IcmpKind::PacketTooBig { mtu } if connected => {
+                self.datagram_too_big(id, dst.ip(), mtu, packet_len)
+            }
+            _ => {}
         }
         true
+    }
+
+    /// A router had a datagram of this length that the next link, of this MTU, does not carry.
+    // A quoted datagram proves no more than that its sender knows the names of a socket and of the peer that it is connected
+    // to. So a message is believed within the bounds of RFC 5927 §7 alone, which leave an attacker little, and not where it
+    // contradicts itself; and of sockets without a peer, whose names are half known, none is.
+    fn datagram_too_big(&mut self, id: UdpId, remote: IpAddr, mtu: u32, packet_len: u32) {
+        let known = u32::try_from(self.udp_path_mtu(remote)).unwrap_or(u32::MAX);
+        let too_long = packet_len.min(known.saturating_add(1));
+        // An old router tells no MTU (RFC 1191 §5): a step down the plateaus.
+        let told = if mtu == 0 { plateau_below(too_long) } else { mtu };
+        let least = if remote.is_ipv4() { PMTU_MIN_V4 } else { PMTU_MIN_V6 };
+        if told < least || told >= known || told >= packet_len {
+            return;
+        }
+        let now = self.now;
+        self.beside().paths.learn(now, remote, told);
+        let max = self.udp_payload_max(remote);
+        self.udp_update(id, |socket| socket.fail_once(UdpSocketError::PathTooSmall { max })).ok();
     }
 
     /// A datagram has left the outbox.
@@ -257,7 +310,7 @@ impl Endpoint {
     }
 
     fn udp_queue(&mut self, id: UdpId, header: &UdpHeader, payload: &[u8]) -> Result<(), UdpSocketError> {
-        let max = self.udp_payload_max(header.dst.is_ipv4());
+        let max = self.udp_payload_max(header.dst.ip());
         let packet = write_udp(header, payload).ok_or(UdpSocketError::TooLong { max })?;
         let (bytes, budget) = (packet.len(), self.budget.clone());
         if !self.beside().outbox.push(&budget, Origin::Udp(id), packet) {
@@ -273,7 +326,7 @@ impl Endpoint {
         if size == 0 || len.div_ceil(size) > UdpTransmit::SEGMENTS_MAX {
             return Err(UdpSocketError::Segments { max: UdpTransmit::SEGMENTS_MAX });
         }
-        let max = self.udp_payload_max(to.is_ipv4());
+        let max = self.udp_payload_max(to.ip());
         if size.min(len) > max { Err(UdpSocketError::TooLong { max }) } else { Ok(size) }
     }
 

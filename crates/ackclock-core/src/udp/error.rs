@@ -42,6 +42,15 @@ pub enum UdpSocketError {
         /// Most bytes in one datagram.
         max: usize,
     },
+    /// A router on the way said that a datagram was too long for the path. Told once; from then on longer ones are
+    /// [`TooLong`](Self::TooLong).
+    #[error(
+        "a datagram was too long for the path to the peer and is lost: {max} bytes fit; send less at a time"
+    )]
+    PathTooSmall {
+        /// Most bytes in one datagram.
+        max: usize,
+    },
     /// More segments in one call than are taken, or segments of no length.
     #[error("a call takes 1 to {max} segments of at least a byte")]
     Segments {

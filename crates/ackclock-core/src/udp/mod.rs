@@ -6,12 +6,14 @@
 //! and counted when it arrives, and refused when it is sent. `endpoint/udp.rs` joins this to packets.
 
 mod error;
+mod paths;
 mod socket;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 pub use self::error::UdpSocketError;
+pub(crate) use self::paths::PathMtus;
 pub(crate) use self::socket::{Datagram, Socket};
 pub use self::socket::{UdpMeta, UdpNames, UdpOptions, UdpReadiness, UdpTransmit};
 use crate::ListenAddr;

@@ -20,6 +20,9 @@ pub struct UdpOptions {
     pub send_buffer_max: usize,
     /// Time to live, or hop limit; `None`: the endpoint's.
     pub ttl: Option<u8>,
+    /// The traffic class, or type of service (RFC 2474); its two lowest bits, the ECN field, are those of each
+    /// [`UdpTransmit`], unless they are zero there.
+    pub traffic_class: u8,
 }
 
 impl UdpOptions {
@@ -29,7 +32,7 @@ impl UdpOptions {
     /// The defaults, 256 KiB each way, for this address.
     #[must_use]
     pub fn new(addr: ListenAddr) -> Self {
-        Self { addr, receive_buffer_max: 256 << 10, send_buffer_max: 256 << 10, ttl: None }
+        Self { addr, receive_buffer_max: 256 << 10, send_buffer_max: 256 << 10, ttl: None, traffic_class: 0 }
     }
 }
 
@@ -67,6 +70,8 @@ pub struct UdpNames {
     pub bound: ListenAddr,
     /// Time to live, or hop limit, of what it sends.
     pub ttl: u8,
+    /// Traffic class, or type of service, of what it sends.
+    pub traffic_class: u8,
     /// The peer that it is connected to, and the address from which that is reached.
     pub peer: Option<(SocketAddr, IpAddr)>,
 }
@@ -160,6 +165,10 @@ impl Socket {
         self.options.ttl = ttl;
     }
 
+    pub(crate) fn set_traffic_class(&mut self, traffic_class: u8) {
+        self.options.traffic_class = traffic_class;
+    }
+
     pub(crate) fn remote(&self) -> Option<SocketAddr> {
         self.remote
     }
@@ -225,6 +234,10 @@ impl Socket {
         !self.received.is_empty() || self.error.is_some()
     }
 
+    pub(crate) fn has_error(&self) -> bool {
+        self.error.is_some()
+    }
+
     /// Whether there is room to send, or an error to be told of. If not, readiness tells when there is.
     pub(crate) fn is_writable(&mut self) -> bool {
         let room = self.sending_bytes < self.options.send_buffer_max.max(1);
@@ -246,9 +259,9 @@ impl Socket {
         }
     }
 
-    /// The network says that nothing is at the peer's port.
-    pub(crate) fn refuse(&mut self) {
-        self.error = Some(UdpSocketError::Refused);
+    /// The network says something of the peer, or of the path there, that the next call tells.
+    pub(crate) fn fail_once(&mut self, error: UdpSocketError) {
+        self.error = Some(error);
         self.readiness = UdpReadiness { readable: true, writable: true };
     }
 

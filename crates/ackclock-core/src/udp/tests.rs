@@ -105,7 +105,7 @@ fn what_does_not_fit_stays_and_what_is_longer_than_the_buffer_is_cut() {
 fn an_error_is_told_once_and_readiness_of_each_socket_once() {
     let mut sockets = Sockets::default();
     let id = sockets.insert(bound(None, Some(53))).unwrap();
-    sockets.update(id, Socket::refuse);
+    sockets.update(id, |socket| socket.fail_once(UdpSocketError::Refused));
     sockets.update(id, |socket| socket.receive(datagram("10.0.0.9:9", b"x")));
     assert_eq!(sockets.poll_changed(), Some((id, UdpReadiness { readable: true, writable: true })));
     assert_eq!(sockets.poll_changed(), None);

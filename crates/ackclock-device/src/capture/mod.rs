@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ackclock_wire::TxPacket;
 use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
 
-use crate::{Capabilities, Counters, Device, ReceiveBatch};
+use crate::{Capabilities, Counters, Device, DeviceRoute, ReceiveBatch};
 
 /// A device that is captured.
 #[derive(Debug)]
@@ -82,6 +82,14 @@ impl<D: Device> Captured<D> {
 impl<D: Device> Device for Captured<D> {
     fn capabilities(&self) -> Capabilities {
         self.device.capabilities()
+    }
+
+    fn routes(&self) -> Vec<DeviceRoute> {
+        self.device.routes()
+    }
+
+    fn generation(&self) -> u64 {
+        self.device.generation()
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {

@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker, ready};
 use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
 use tokio::time::Instant;
 
-use crate::{Capabilities, Counters, Device, ReceiveBatch};
+use crate::{Capabilities, Counters, Device, DeviceRoute, ReceiveBatch};
 use lane::Lane;
 use rng::SplitMix64;
 use timer::Timer;
@@ -153,6 +153,14 @@ impl<D: Device> Device for Impaired<D> {
     fn capabilities(&self) -> Capabilities {
         let inner = self.device.capabilities();
         Capabilities { gso_max_v4: inner.mtu, gso_max_v6: inner.mtu, tx_checksum: false, ..inner }
+    }
+
+    fn routes(&self) -> Vec<DeviceRoute> {
+        self.device.routes()
+    }
+
+    fn generation(&self) -> u64 {
+        self.device.generation()
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {

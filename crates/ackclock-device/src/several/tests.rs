@@ -138,3 +138,57 @@ fn capabilities_are_what_all_devices_have() {
     assert_eq!((capabilities.mtu, capabilities.tx_checksum), (1280, false));
     assert_eq!(capabilities.gso_max_v4, 1280, "the plain one cuts nothing");
 }
+
+/// A device that holds packets back until it is flushed.
+#[derive(Debug)]
+struct HoldsBack {
+    inner: MemoryDevice,
+    held: Vec<Vec<u8>>,
+}
+
+impl Device for HoldsBack {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        self.inner.poll_receive(cx, batch)
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.inner.poll_send_ready(cx)
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        self.held.push(packet.header.to_vec());
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        for header in std::mem::take(&mut self.held) {
+            self.inner.send(&TxPacket {
+                header: &header,
+                transport_offset: 20,
+                payload: [&[], &[]],
+                segment_size: None,
+                checksum: ChecksumState::Complete,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_device_holds_back_leaves_when_the_whole_is_flushed() {
+    let [(a, mut from_a), (b, mut from_b)] = pairs(100);
+    let mut devices = Several::new().device("a", HoldsBack { inner: a, held: Vec::new() }).device("b", b);
+    devices = devices.route("a", cidr("10.0.0.0/8")).route("b", cidr("192.0.2.0/24"));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(devices.poll_send_ready(&mut cx).is_ready());
+    for to in [[10, 0, 0, 1], [192, 0, 2, 1], [10, 0, 0, 2]] {
+        send(&mut devices, to);
+    }
+    assert_eq!((arrived(&mut from_a), arrived(&mut from_b)), (0, 1));
+    devices.flush().unwrap();
+    assert_eq!(arrived(&mut from_a), 2);
+}

@@ -30,8 +30,14 @@ pub fn ip_packet(src: &str, dst: &str, protocol: u8, payload: &[u8]) -> Vec<u8> 
 
 /// A UDP packet from and to the same port 7000.
 pub fn udp(src: &str, dst: &str, payload: &[u8]) -> Vec<u8> {
+    udp_between(src, dst, (7000, 7000), payload)
+}
+
+/// A UDP packet between these ports.
+pub fn udp_between(src: &str, dst: &str, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
     let len = u16::try_from(8 + payload.len()).unwrap().to_be_bytes();
-    let mut datagram = [&7000u16.to_be_bytes()[..], &7000u16.to_be_bytes(), &len, &[0, 0], payload].concat();
+    let ports = (ports.0.to_be_bytes(), ports.1.to_be_bytes());
+    let mut datagram = [&ports.0[..], &ports.1, &len, &[0, 0], payload].concat();
     let checksum = transport_checksum(src, dst, UDP, &datagram);
     datagram[6..8].copy_from_slice(&checksum);
     ip_packet(src, dst, UDP, &datagram)

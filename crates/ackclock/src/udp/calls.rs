@@ -8,6 +8,8 @@ use ackclock_core::{
     Instant, UdpId, UdpMeta, UdpNames, UdpOptions, UdpReadiness, UdpSocketError, UdpTransmit,
 };
 
+use tokio::io::{Interest, Ready};
+
 use crate::error;
 use crate::state::State;
 use crate::waiters::WaitList;
@@ -98,6 +100,29 @@ impl State {
         let ttl = u8::try_from(ttl).ok().filter(|&ttl| ttl > 0);
         let ttl = ttl.ok_or_else(|| error::out_of_range("ttl", "1 to 255"))?;
         self.endpoint.udp_set_ttl(id, Some(ttl)).map_err(error::udp)
+    }
+
+    pub(crate) fn udp_set_traffic_class(&mut self, id: UdpId, traffic_class: u32) -> io::Result<()> {
+        self.check_alive()?;
+        let value = u8::try_from(traffic_class);
+        let value = value.map_err(|_| error::out_of_range("traffic class", "0 to 255"))?;
+        self.endpoint.udp_set_traffic_class(id, value).map_err(error::udp)
+    }
+
+    /// What of `interest` is ready, an error always among it.
+    pub(crate) fn poll_udp_ready(&mut self, id: UdpId, interest: Interest) -> Poll<io::Result<Ready>> {
+        self.check_alive()?;
+        let mut ready = Ready::EMPTY;
+        if self.endpoint.udp_has_error(id).map_err(error::udp)? {
+            ready |= Ready::ERROR;
+        }
+        if interest.is_readable() && self.endpoint.udp_is_readable(id).map_err(error::udp)? {
+            ready |= Ready::READABLE;
+        }
+        if interest.is_writable() && self.endpoint.udp_is_writable(id).map_err(error::udp)? {
+            ready |= Ready::WRITABLE;
+        }
+        if ready == Ready::EMPTY { Poll::Pending } else { Poll::Ready(Ok(ready)) }
     }
 
     pub(crate) fn udp_take_error(&mut self, id: UdpId) -> io::Result<Option<io::Error>> {

@@ -1,6 +1,9 @@
 //! [`UdpSocket`].
 
 mod calls;
+mod options;
+mod peek;
+mod ready;
 
 use std::fmt;
 use std::io;
@@ -60,7 +63,17 @@ use crate::state::{Queue, State};
 /// # Errors that the network tells
 ///
 /// A connected socket to whose peer's port nothing is bound fails once with
-/// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), if the peer's host says so. Other ICMP errors are not told.
+/// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), if the peer's host says so. One whose datagram a router found too
+/// long fails once with [`UdpSocketError::PathTooSmall`](crate::UdpSocketError::PathTooSmall) (`EMSGSIZE` elsewhere), which says
+/// how much fits; the stack remembers that for ten minutes, for up to 1,024 destinations, and refuses longer ones to that
+/// destination from all its sockets ([`payload_max`](Self::payload_max)). Other ICMP errors are not told.
+///
+/// # What tokio's socket has and this one has not
+///
+/// `from_std`, `into_std` and the traits of descriptors: there is none. `broadcast`, `multicast_*`, `join_multicast_*`,
+/// `leave_multicast_*`: the stack sends to single hosts alone, and hears what is sent to its addresses. `bind_device`,
+/// `device`: a stack has one device, and where that is several, their routes decide. `tos`, `set_tos`: deprecated there
+/// for `tos_v4` and `set_tos_v4`. Addresses are [`SocketAddr`]s; names are not resolved.
 pub struct UdpSocket {
     id: UdpId,
     shared: Handle,
@@ -145,7 +158,8 @@ impl UdpSocket {
     /// Cancel-safe: nothing has been sent by a future that is dropped before it is ready.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the datagram is too long for a packet, or no host can be at `target`;
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the datagram is too long for a packet on the path, or no host can be at
+    /// `target`;
     /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) if no route leads there;
     /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family;
     /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), once, if the peer's host said so;
@@ -217,7 +231,8 @@ impl UdpSocket {
     ///
     /// # Errors
     /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), once, if the peer's host said that nothing is bound to its
-    /// port; or the stack is gone.
+    /// port; [`InvalidInput`](io::ErrorKind::InvalidInput), once, if a router said that what was sent is too long; or the
+    /// stack is gone.
     pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.receive(buf, false).await.map(|meta| meta.len)
     }
@@ -228,6 +243,17 @@ impl UdpSocket {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none; else as [`recv`](Self::recv).
     pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.try_receive(buf, false).map(|meta| meta.len)
+    }
+
+    /// Receives a datagram into a buffer that grows, and returns its length.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+        self.recv_buf_from(buf).await.map(|(len, _)| len)
     }
 
     /// Receives a datagram into a buffer that grows, if there is one.
@@ -265,12 +291,26 @@ impl UdpSocket {
         self.try_receive(buf, false).map(|meta| (meta.len, meta.from))
     }
 
+    /// Receives a datagram into a buffer that grows, and says who sent it.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
+        let mut whole = vec![0; room(buf)];
+        let (len, from) = self.recv_from(&mut whole).await?;
+        buf.put_slice(&whole[..len]);
+        Ok((len, from))
+    }
+
     /// Receives a datagram into a buffer that grows, if there is one, and says who sent it.
     ///
     /// # Errors
     /// As [`try_recv`](Self::try_recv).
     pub fn try_recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
-        let mut whole = vec![0; buf.remaining_mut().min(usize::from(u16::MAX))];
+        let mut whole = vec![0; room(buf)];
         let (len, from) = self.try_recv_from(&mut whole)?;
         buf.put_slice(&whole[..len]);
         Ok((len, from))
@@ -319,114 +359,6 @@ impl UdpSocket {
         self.poll_receive(cx, buf, true)
     }
 
-    /// Receives a datagram and leaves it to be received again.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    ///
-    /// # Errors
-    /// As [`recv`](Self::recv).
-    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.peek_from(buf).await.map(|(len, _)| len)
-    }
-
-    /// The same, and who sent it.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    ///
-    /// # Errors
-    /// As [`recv`](Self::recv).
-    pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let id = self.id;
-        let meta = self.shared.wait(Queue::UdpRead(id), |state, _| state.udp_peek(id, buf)).await?;
-        Ok((meta.len, meta.from))
-    }
-
-    /// The same, if there is a datagram.
-    ///
-    /// # Errors
-    /// As [`try_recv`](Self::try_recv).
-    pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let meta = now_or_would_block(self.shared.call(|state, _| state.udp_peek(self.id, buf)))?;
-        Ok((meta.len, meta.from))
-    }
-
-    /// The same, polled. Only the waker of the last call of a receiving `poll_*` method is kept.
-    ///
-    /// # Errors
-    /// As [`recv`](Self::recv).
-    pub fn poll_peek_from(
-        &self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<SocketAddr>> {
-        let room = buf.initialize_unfilled();
-        let attempt = |state: &mut State, _| state.udp_peek(self.id, room);
-        self.shared.poll(cx, Queue::UdpRead(self.id), Place::Poller, attempt).map_ok(|meta| {
-            buf.advance(meta.len);
-            meta.from
-        })
-    }
-
-    /// Waits until there is a datagram or an error.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    ///
-    /// # Errors
-    /// The stack is gone.
-    pub async fn readable(&self) -> io::Result<()> {
-        let id = self.id;
-        self.shared.wait(Queue::UdpRead(id), |state, _| state.poll_udp_readable(id)).await
-    }
-
-    /// Waits until there is room to send, or an error.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    ///
-    /// # Errors
-    /// The stack is gone.
-    pub async fn writable(&self) -> io::Result<()> {
-        let id = self.id;
-        self.shared.wait(Queue::UdpWrite(id), |state, _| state.poll_udp_writable(id)).await
-    }
-
-    /// Polls for readability. Only the waker of the last call of a receiving `poll_*` method is kept.
-    ///
-    /// # Errors
-    /// The stack is gone.
-    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let attempt = |state: &mut State, _| state.poll_udp_readable(self.id);
-        self.shared.poll(cx, Queue::UdpRead(self.id), Place::Poller, attempt)
-    }
-
-    /// Polls for writability. Only the waker of the last call of a sending `poll_*` method is kept.
-    ///
-    /// # Errors
-    /// The stack is gone.
-    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let attempt = |state: &mut State, _| state.poll_udp_writable(self.id);
-        self.shared.poll(cx, Queue::UdpWrite(self.id), Place::Poller, attempt)
-    }
-
-    /// Time to live, or hop limit, of what is sent.
-    ///
-    /// # Errors
-    /// The stack is gone.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.shared.look(|state| state.udp_names(self.id)).map(|names| names.ttl.into())
-    }
-
-    /// Sets the time to live, 1 to 255.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for others; or the stack is gone.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.shared.call(|state, _| state.udp_set_ttl(self.id, ttl))
-    }
-
     /// The error that no other call has told, taken.
     ///
     /// # Errors
@@ -435,10 +367,10 @@ impl UdpSocket {
         self.shared.call(|state, _| state.udp_take_error(self.id))
     }
 
-    /// Most bytes in one datagram to an address of `peer`'s family.
+    /// Most bytes in one datagram to `peer`: what the device that leads there carries, or less where a router has said so.
     #[must_use]
     pub fn payload_max(&self, peer: IpAddr) -> usize {
-        self.shared.look(|state| state.endpoint.udp_payload_max(peer.is_ipv4()))
+        self.shared.look(|state| state.endpoint.udp_payload_max(peer))
     }
 
     async fn receive(&self, buf: &mut [u8], many: bool) -> io::Result<UdpMeta> {
@@ -454,6 +386,11 @@ impl UdpSocket {
         let attempt = |state: &mut State, _| state.udp_receive(self.id, buf, many);
         self.shared.poll(cx, Queue::UdpRead(self.id), Place::Poller, attempt)
     }
+}
+
+/// What a buffer takes of the longest datagram that there is.
+fn room(buf: &impl BufMut) -> usize {
+    buf.remaining_mut().min(usize::from(u16::MAX))
 }
 
 impl Drop for UdpSocket {

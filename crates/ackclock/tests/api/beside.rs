@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use ackclock::{ChecksumAt, ChecksumState, OtherError, OtherPacket, ReassemblyConfig, Stack, StackBuilder};
 use ackclock_device::memory::{self, MemoryDevice};
 use ackclock_device::{Device, ReceiveBatch};
-use ackclock_wire::{FlowLabel, IpPacket, IpPayload, TxPacket, UdpHeader, checksum, write_udp};
+use ackclock_wire::{FlowLabel, IpPacket, IpPayload, Segment, TxPacket, UdpHeader, checksum, write_udp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
@@ -31,9 +32,15 @@ impl Wire {
     }
 
     async fn send_as(&mut self, packet: &[u8], checksum: ChecksumState) {
+        self.send_with(packet, checksum, None).await;
+    }
+
+    async fn send_with(&mut self, packet: &[u8], checksum: ChecksumState, segment_size: Option<NonZeroU16>) {
         let transport_offset = if packet[0] >> 4 == 4 { 20 } else { 40 };
-        let payload = [&[][..], &[]];
-        let packet = TxPacket { header: packet, transport_offset, payload, segment_size: None, checksum };
+        // The headers of IP and TCP stand in front of what is cut.
+        let (header, payload) = packet.split_at(packet.len().min(usize::from(transport_offset) + 20));
+        let payload = [payload, &[]];
+        let packet = TxPacket { header, transport_offset, payload, segment_size, checksum };
         self.0.send(&packet).unwrap();
         settle().await;
     }
@@ -155,6 +162,69 @@ async fn an_unfinished_checksum_is_labelled_and_finished_when_it_is_sent_on() {
     assert_eq!(wire.take(), [whole]);
 }
 
+/// A TCP segment from `10.0.0.9` to `10.0.0.77` whose checksum field holds the sum of the pseudo-header.
+fn unfinished_segment(payload: &[u8]) -> Vec<u8> {
+    let mut segment = vec![0, 9, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 1, 0, 0, 0, 0, 0];
+    segment.extend_from_slice(payload);
+    let header = datagram("10.0.0.77:80", &segment[8..])[..20].to_vec();
+    let mut packet = [header, segment].concat();
+    packet[9] = 6;
+    packet[10..12].fill(0);
+    let sum = checksum::sum(&packet[..20]).checksum();
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    let ip = IpPacket::parse(&packet).unwrap();
+    let sum = checksum::pseudo_header(ip.src, ip.dst, 6, packet.len() - 20).fold();
+    packet[36..38].copy_from_slice(&sum.to_be_bytes());
+    packet
+}
+
+fn segment(packet: &[u8]) -> Segment<'_> {
+    let ip = IpPacket::parse(packet).unwrap();
+    let IpPayload::Tcp(bytes) = ip.payload else { panic!("not TCP") };
+    Segment::parse(ip.src, ip.dst, bytes, ChecksumState::Complete).expect("its checksum is whole and right")
+}
+
+#[tokio::test]
+async fn a_segment_of_64_kb_is_labelled_and_comes_apart_into_whole_ones() {
+    let (stack, mut wire) = Wire::of(|builder| builder.other_packets(8));
+    let (sender, mut receiver) = stack.other_packets().unwrap();
+    let payload: Vec<u8> = (0..5000_u32).map(|n| n as u8).collect();
+    let packet = unfinished_segment(&payload);
+    let size = NonZeroU16::new(1400).unwrap();
+    wire.send_with(&packet, ChecksumState::Partial(ChecksumAt::tcp(20)), Some(size)).await;
+    let received = receiver.recv().await.unwrap();
+    let meta = received.meta;
+    assert_eq!((meta.checksum, meta.segment_size), (ChecksumState::Partial(ChecksumAt::tcp(20)), Some(size)));
+    let mut whole = Vec::new();
+    received.whole(|packet| whole.extend_from_slice(segment(packet).payload));
+    assert_eq!(whole, payload);
+    sender.send(&received).await.unwrap();
+    settle().await;
+    let sent = wire.take();
+    let lengths: Vec<usize> = sent.iter().map(|packet| segment(packet).payload.len()).collect();
+    assert_eq!(lengths, [1400, 1400, 1400, 800]);
+}
+
+#[tokio::test]
+async fn an_unfinished_checksum_inside_a_tunnelled_packet_is_labelled_too() {
+    let (stack, mut wire) = Wire::of(|builder| builder.other_packets(8));
+    let (sender, mut receiver) = stack.other_packets().unwrap();
+    let inner = unfinished_segment(b"data");
+    // IP in IP (RFC 2003): protocol 4.
+    let mut outer = datagram("10.0.0.88:4", &inner[8..])[..20].to_vec();
+    outer[9] = 4;
+    outer[10..12].fill(0);
+    let sum = checksum::sum(&outer).checksum();
+    outer[10..12].copy_from_slice(&sum.to_be_bytes());
+    let state = ChecksumState::Partial(ChecksumAt::tcp(40));
+    wire.send_as(&[outer, inner].concat(), state).await;
+    let received = receiver.recv().await.unwrap();
+    assert_eq!(received.meta.checksum, state);
+    sender.send(&received).await.unwrap();
+    settle().await;
+    assert_eq!(segment(&wire.take()[0][20..]).payload, b"data");
+}
+
 #[tokio::test]
 async fn what_is_no_packet_or_too_long_is_refused() {
     let (stack, _wire) = Wire::of(|builder| builder.other_packets(8));
@@ -233,6 +303,24 @@ async fn an_own_address_is_reached_from_the_stack_itself() {
     let counters = stack.counters();
     assert!(counters.packets_looped > 100, "{counters:?}");
     assert_eq!(counters.dropped_looped, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_local_address_and_one_added_later_are_reached_from_the_stack_itself() {
+    let (stack, mut wire) = Wire::of(|builder| builder.address("fe80::1/64".parse().unwrap()));
+    stack.add_address("10.0.0.7/24".parse().unwrap()).unwrap();
+    for own in ["[fe80::1]:80", "10.0.0.7:80"] {
+        let listener = stack.listen(addr(own)).unwrap();
+        let (client, server) = tokio::join!(stack.connect(addr(own)), listener.accept());
+        let (mut client, (mut server, from)) = (client.unwrap(), server.unwrap());
+        // RFC 6724 §5 rule 1: an address is reached from itself.
+        assert_eq!((from.ip(), client.local_addr().unwrap()), (addr(own).ip(), from));
+        client.write_all(b"forth").await.unwrap();
+        server.read_exact(&mut [0; 5]).await.unwrap();
+        server.write_all(b"back").await.unwrap();
+        client.read_exact(&mut [0; 4]).await.unwrap();
+    }
+    assert_eq!(wire.take().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]

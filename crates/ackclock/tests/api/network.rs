@@ -65,6 +65,29 @@ async fn routes_come_and_go() {
 }
 
 #[tokio::test]
+async fn an_address_and_a_route_are_changed_in_place() {
+    let hosts = hosts();
+    let stack = &hosts.client;
+    let socket = stack.udp(addr("0.0.0.0:0")).unwrap();
+    let refused = async |to: &str| socket.send_to(b"x", addr(to)).await.err().map(|error| error.kind());
+    stack.add_route("203.0.113.0/24".parse().unwrap());
+    assert_eq!(refused("10.0.1.9:9").await, Some(ErrorKind::NetworkUnreachable));
+    assert_eq!(refused("10.0.0.255:9").await, Some(ErrorKind::InvalidInput), "a broadcast address");
+    stack.add_address("10.0.0.1/16".parse().unwrap()).unwrap();
+    assert_eq!(stack.info().addresses.len(), 2, "the prefix is another one, the address the same");
+    assert_eq!((refused("10.0.1.9:9").await, refused("10.0.0.255:9").await), (None, None));
+    assert_eq!(refused("10.0.255.255:9").await, Some(ErrorKind::InvalidInput));
+
+    stack.add_address("192.0.2.1/24".parse().unwrap()).unwrap();
+    for source in ["192.0.2.1", "10.0.0.1"] {
+        stack.add_route_from("203.0.113.0/24".parse().unwrap(), ip(source)).unwrap();
+        assert_eq!(stack.info().routes.unwrap().len(), 1);
+        socket.connect(addr("203.0.113.9:9")).await.unwrap();
+        assert_eq!(socket.local_addr().unwrap().ip(), ip(source));
+    }
+}
+
+#[tokio::test]
 async fn the_source_follows_the_rules_the_route_and_deprecation() {
     let (device, _other) = memory::pair(memory::Config::default());
     let stack = host("10.0.0.1/24", "fd00::1/64").device(device).spawn().unwrap();

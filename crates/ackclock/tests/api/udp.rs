@@ -1,5 +1,6 @@
 //! UDP sockets: what a program that knows `tokio::net::UdpSocket` relies on.
 
+use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use ackclock::{Codepoint, Stack, UdpSocket, UdpSocketError, UdpTransmit};
 use ackclock_device::memory;
 use ackclock_wire::{IpPacket, IpPayload};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest, ReadBuf, Ready};
 use tokio::time::timeout;
 
 use crate::beside::{Wire, datagram};
@@ -80,6 +81,57 @@ async fn peek_leaves_what_it_shows_and_a_short_buffer_cuts() {
     let mut grown = Vec::new();
     assert_eq!(server.try_recv_buf(&mut grown).unwrap(), 5);
     assert_eq!(grown, b"grows");
+}
+
+#[tokio::test]
+async fn peeking_shows_the_sender_and_polls_too() {
+    let hosts = hosts();
+    let (client, server) = pair(&hosts.client, &hosts.server).await;
+    assert_eq!(kind(server.try_peek_sender()), ErrorKind::WouldBlock);
+    client.send(b"hello").await.unwrap();
+    let from = client.local_addr().unwrap();
+    assert_eq!(server.peek_sender().await.unwrap(), from);
+    assert_eq!(server.try_peek_sender().unwrap(), from);
+    assert_eq!(poll_fn(|cx| server.poll_peek_sender(cx)).await.unwrap(), from);
+    let mut buf = [0; 9];
+    assert_eq!(server.try_peek(&mut buf).unwrap(), 5);
+    let mut buf = ReadBuf::new(&mut buf);
+    poll_fn(|cx| server.poll_peek(cx, &mut buf)).await.unwrap();
+    assert_eq!(buf.filled(), b"hello");
+    let mut grown = b"> ".to_vec();
+    assert_eq!(server.recv_buf_from(&mut grown).await.unwrap(), (5, from));
+    client.send(b", again").await.unwrap();
+    assert_eq!(server.recv_buf(&mut grown).await.unwrap(), 7);
+    assert_eq!(grown, b"> hello, again");
+}
+
+#[tokio::test]
+async fn readiness_says_what_is_possible_and_waits_for_it() {
+    let hosts = hosts();
+    let (client, server) = pair(&hosts.client, &hosts.server).await;
+    let both = Interest::READABLE | Interest::WRITABLE;
+    assert_eq!(server.ready(both).await.unwrap(), Ready::WRITABLE);
+    let mut buf = [0; 9];
+    let receive = server.try_io(Interest::READABLE, || panic!("it is not readable"));
+    assert_eq!(kind(receive.map(|never: usize| never)), ErrorKind::WouldBlock);
+    let waiting = async { server.ready(Interest::READABLE).await.unwrap() };
+    let (ready, sent) = tokio::join!(waiting, client.send(b"hello"));
+    assert_eq!((ready, sent.unwrap()), (Ready::READABLE, 5));
+    assert_eq!(server.ready(both).await.unwrap(), both_ready());
+    let receive = server.try_io(Interest::READABLE, || server.try_recv(&mut buf));
+    assert_eq!(receive.unwrap(), 5);
+    let receive = server.async_io(Interest::READABLE, || server.try_recv(&mut buf));
+    let (received, _) = tokio::join!(receive, client.send(b"hello"));
+    assert_eq!(received.unwrap(), 5);
+
+    client.connect(addr("10.0.0.2:9")).await.unwrap();
+    client.send(b"anyone?").await.unwrap();
+    assert!(client.ready(Interest::READABLE).await.unwrap().is_error());
+    assert_eq!(client.take_error().unwrap().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
+}
+
+fn both_ready() -> Ready {
+    Ready::READABLE | Ready::WRITABLE
 }
 
 #[tokio::test]
@@ -280,17 +332,23 @@ async fn any_destination_is_heard_and_answered_from_what_was_dialled() {
 
 #[tokio::test(start_paused = true)]
 async fn an_own_address_is_reached_by_datagrams_too() {
-    let (stack, mut wire) = Wire::of(|builder| builder);
-    let server = stack.udp(addr("10.0.0.1:7")).unwrap();
-    let client = stack.udp(addr("0.0.0.0:0")).unwrap();
-    client.connect(addr("10.0.0.1:7")).await.unwrap();
-    client.send(b"hello").await.unwrap();
+    let (stack, mut wire) = Wire::of(|builder| builder.address("fe80::1/64".parse().unwrap()));
     let mut buf = [0; 9];
-    let (len, from) = server.recv_from(&mut buf).await.unwrap();
-    assert_eq!((&buf[..len], from), (&b"hello"[..], client.local_addr().unwrap()));
-    client.connect(addr("10.0.0.1:8")).await.unwrap();
-    client.send(b"anyone?").await.unwrap();
-    assert_eq!(kind(client.recv(&mut buf).await), ErrorKind::ConnectionRefused);
+    for (own, no_one) in
+        [("10.0.0.1:7", "10.0.0.1:8"), ("[fd00::1]:7", "[fd00::1]:8"), ("[fe80::1]:7", "[fe80::1]:8")]
+    {
+        let server = stack.udp(addr(own)).unwrap();
+        let client = stack.udp(addr("0.0.0.0:0")).unwrap();
+        client.connect(addr(own)).await.unwrap();
+        client.send(b"hello").await.unwrap();
+        let (len, from) = server.recv_from(&mut buf).await.unwrap();
+        assert_eq!((&buf[..len], from), (&b"hello"[..], client.local_addr().unwrap()));
+        server.send_to(b"answer", from).await.unwrap();
+        assert_eq!(client.recv(&mut buf).await.unwrap(), 6);
+        client.connect(addr(no_one)).await.unwrap();
+        client.send(b"anyone?").await.unwrap();
+        assert_eq!(kind(client.recv(&mut buf).await), ErrorKind::ConnectionRefused);
+    }
     assert_eq!(wire.take().len(), 0);
 }
 
@@ -349,4 +407,26 @@ async fn the_time_to_live_is_set_for_each_socket() {
     socket.send_to(b"x", addr("10.0.0.2:7")).await.unwrap();
     settle().await;
     assert_eq!(IpPacket::parse(&wire.take()[0]).unwrap().ttl, 3);
+}
+
+#[tokio::test]
+async fn the_traffic_class_is_set_for_each_socket_and_ecn_for_each_datagram() {
+    let (stack, mut wire) = Wire::of(|builder| builder);
+    let socket = stack.udp(addr("0.0.0.0:7")).unwrap();
+    assert_eq!(socket.tos_v4().unwrap(), 0);
+    // Expedited forwarding.
+    socket.set_tos_v4(46 << 2).unwrap();
+    assert_eq!(
+        (socket.tclass_v6().unwrap(), kind(socket.set_tclass_v6(256))),
+        (184, ErrorKind::InvalidInput)
+    );
+    for to in ["10.0.0.2:7", "[fd00::2]:7"] {
+        socket.send_to(b"x", addr(to)).await.unwrap();
+        let marked = UdpTransmit { ecn: Codepoint::Ect0, ..UdpTransmit::new(b"x", Some(addr(to))) };
+        socket.send_transmit(&marked).await.unwrap();
+    }
+    settle().await;
+    let classes: Vec<u8> =
+        wire.take().iter().map(|packet| IpPacket::parse(packet).unwrap().traffic_class).collect();
+    assert_eq!(classes, [184, 186, 184, 186]);
 }

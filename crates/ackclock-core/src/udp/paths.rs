@@ -1,0 +1,81 @@
+//! What the paths of datagrams carry, as far as it was learned: a bounded table with one entry for each destination.
+//!
+//! Connections keep what they learn to themselves (their ICMP proves itself by a sequence number in flight); datagrams have
+//! nothing to keep it in, and prove less. So this is theirs alone.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::Instant;
+
+/// The learned MTUs.
+#[derive(Debug, Default)]
+pub(crate) struct PathMtus {
+    known: BTreeMap<IpAddr, Learned>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Learned {
+    mtu: u32,
+    until: Instant,
+}
+
+impl PathMtus {
+    /// Largest IP packet to `remote`, if that was learned and holds still.
+    pub(crate) fn get(&self, now: Instant, remote: IpAddr) -> Option<u32> {
+        self.known.get(&remote).filter(|learned| learned.until > now).map(|learned| learned.mtu)
+    }
+
+    /// Takes note of it; in a full table the entry that ends first gives way.
+    pub(crate) fn learn(&mut self, now: Instant, remote: IpAddr, mtu: u32) {
+        if self.known.len() >= PATHS_MAX && !self.known.contains_key(&remote) {
+            let first = self.known.iter().min_by_key(|(_, learned)| learned.until).map(|(&addr, _)| addr);
+            if let Some(addr) = first {
+                self.known.remove(&addr);
+            }
+        }
+        self.known.insert(remote, Learned { mtu, until: now + HOLDS });
+    }
+}
+
+/// Destinations that are remembered.
+const PATHS_MAX: usize = 1024;
+
+/// How long a learned MTU holds, after which larger datagrams are tried again: not before five minutes have passed, and ten
+/// are recommended (RFC 1191 §3, RFC 8201 §4).
+const HOLDS: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(number: u32) -> IpAddr {
+        IpAddr::V4((0x0a00_0000 + number).into())
+    }
+
+    #[test]
+    fn what_was_learned_holds_for_ten_minutes() {
+        let mut paths = PathMtus::default();
+        let start = Instant::from_millis(5000);
+        paths.learn(start, host(1), 1400);
+        assert_eq!(paths.get(start + Duration::from_secs(599), host(1)), Some(1400));
+        assert_eq!(paths.get(start + Duration::from_secs(600), host(1)), None);
+        assert_eq!(paths.get(start, host(2)), None);
+    }
+
+    #[test]
+    fn a_full_table_forgets_what_ends_first() {
+        let mut paths = PathMtus::default();
+        let at = |second: u32| Instant::from_millis(1000 * u64::from(second));
+        let max = u32::try_from(PATHS_MAX).unwrap();
+        for number in 0..max + 10 {
+            paths.learn(at(number / 100), host(number), 1400);
+            assert!(paths.known.len() <= PATHS_MAX);
+        }
+        let now = at(max / 100);
+        assert_eq!((paths.get(now, host(9)), paths.get(now, host(10))), (None, Some(1400)));
+        paths.learn(now, host(10), 1300);
+        assert_eq!((paths.known.len(), paths.get(now, host(10))), (PATHS_MAX, Some(1300)));
+    }
+}

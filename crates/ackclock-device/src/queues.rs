@@ -1,0 +1,87 @@
+//! One TUN interface with several queues, each a device of its own.
+//!
+//! Each packet of the kernel's goes to one queue, chosen by a hash of its flow; a queue takes packets of any flow. The
+//! queue by which a flow was last sent is the one by which its packets come, as long as something was sent within three
+//! seconds; after that, and before, the hash alone decides (Linux `drivers/net/tun.c`, "tx follows rx"). So whoever has
+//! a queue has to reckon with packets of flows that it did not begin.
+//!
+//! Source: Linux `Documentation/networking/tuntap.rst` §3.3.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::error::{TUN_PATH, check_name};
+use crate::{Device, OffloadDevice, OffloadMode, OpenError, TunDevice, offload, sys};
+
+/// Opens the TUN device `name` with this many queues, 1 to [`QUEUES_MAX`]. The interface is made if it does not exist (that
+/// takes `CAP_NET_ADMIN`) and then lives as long as the last of the devices returned; one that exists must have been made
+/// with `multi_queue`. Queues that another process has open there stay, and share the flows with these.
+///
+/// With [`OffloadMode::Auto`], a kernel that cannot offload gets plain queues, and the second value says why.
+///
+/// # Errors
+/// See [`OpenError`]. No queue stays open then.
+///
+/// # Panics
+/// When the tokio runtime of the caller has no I/O driver.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ackclock_device::OpenError> {
+/// use ackclock_device::{OffloadMode, open_queues};
+/// let (queues, _fell_back) = open_queues("tun0", OffloadMode::Auto, 2)?;
+/// assert_eq!(queues[0].capabilities().queues, 2);
+/// # Ok(())
+/// # }
+/// ```
+pub fn open_queues(name: &str, mode: OffloadMode, queues: usize) -> Result<Queues, OpenError> {
+    check_name(name)?;
+    if !(1..=QUEUES_MAX).contains(&queues) {
+        return Err(OpenError::QueueCount { name: name.to_owned(), queues });
+    }
+    if mode == OffloadMode::Off {
+        return Ok((all(queues, || plain(name, queues))?, None));
+    }
+    match all(queues, || whole(name, queues)) {
+        Ok(devices) => Ok((devices, None)),
+        Err(OpenError::OffloadUnsupported { reason, .. }) if mode == OffloadMode::Auto => {
+            Ok((all(queues, || plain(name, queues))?, Some(reason)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The queues, and why they are plain where offload was wanted.
+pub type Queues = (Vec<Box<dyn Device>>, Option<String>);
+
+fn all(
+    queues: usize,
+    mut open: impl FnMut() -> Result<Box<dyn Device>, OpenError>,
+) -> Result<Vec<Box<dyn Device>>, OpenError> {
+    (0..queues).map(|_| open()).collect()
+}
+
+fn whole(name: &str, queues: usize) -> Result<Box<dyn Device>, OpenError> {
+    let kind = libc::IFF_TUN | libc::IFF_MULTI_QUEUE;
+    let file = offload::attach(name, kind).map_err(OpenError::of_queues)?;
+    Ok(Box::new(OffloadDevice::queue(file, name, queues)?))
+}
+
+fn plain(name: &str, queues: usize) -> Result<Box<dyn Device>, OpenError> {
+    let attach = || -> io::Result<File> {
+        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(TUN_PATH)?;
+        // All fit the 16 bits of `ifr_flags`.
+        let flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE) as libc::c_short;
+        sys::attach_interface(file.as_fd(), name, flags)?;
+        // A persistent interface keeps the offload that an earlier process asked for.
+        sys::set_offload(file.as_fd(), 0)?;
+        Ok(file)
+    };
+    let file = attach().map_err(|error| OpenError::from_io(name, error).of_queues())?;
+    Ok(Box::new(TunDevice::queue(file, name, queues)?))
+}
+
+/// The most queues of one interface: what Linux allows (`MAX_TAP_QUEUES`).
+pub const QUEUES_MAX: usize = 256;
