@@ -150,6 +150,14 @@ impl State {
         self.endpoint.connection(id).ok_or_else(error::not_connected)
     }
 
+    /// The same for who reads: what had arrived before the device failed can be read to its last byte, and to the end of
+    /// the stream if that had come, as before a reset.
+    pub(crate) fn connection_to_read(&self, id: ConnectionId) -> io::Result<&Connection> {
+        let Phase::Down(error) = &self.phase else { return self.connection(id) };
+        let connection = self.endpoint.connection(id).filter(|connection| has_rest(connection));
+        connection.ok_or_else(|| error.clone().into())
+    }
+
     /// Does something with a connection that a handle owns.
     pub(crate) fn update<R>(
         &mut self,
@@ -326,8 +334,13 @@ impl State {
 
     /// Ends all service: every pending call fails with `why`, all connections give up their memory.
     pub(crate) fn go_down(&mut self, now: Instant, why: StackError) {
+        let keeps_rest = matches!(why, StackError::Device(_));
         self.stop(why);
-        self.abort_all(now);
+        for id in self.connection_ids() {
+            if !keeps_rest || !self.endpoint.connection(id).is_some_and(has_rest) {
+                self.endpoint.update(now, id, Connection::abort);
+            }
+        }
         self.endpoint.end_traces();
         // Nobody is there to take what would be sent.
         while self.endpoint.poll_transmit(now, self.limits).is_some() {}
@@ -369,4 +382,9 @@ impl State {
     fn connection_ids(&self) -> Vec<ConnectionId> {
         self.endpoint.connections().map(|(id, _)| id).collect()
     }
+}
+
+/// Whether there is something to read that does not depend on the network any more.
+fn has_rest(connection: &Connection) -> bool {
+    connection.error().is_none() && (connection.readable() > 0 || connection.is_read_closed())
 }
