@@ -22,8 +22,8 @@
 //! since a forged one would divert a connection), acting as a router or as a proxy, DHCP, and listening to groups for an
 //! application.
 //!
-//! Sources: of RFC 4861, §7.2.2 to §7.3.3 were read in their text, and §7.1.1 in an excerpt; of RFC 5227 an excerpt of §2.4. Every
-//! other section that this crate cites, of these and of other RFCs, is cited from memory ("not read").
+//! Sources: of RFC 4861, §7.2.2 to §7.3.3 were read in their text, and §7.1.1 in an excerpt; of RFC 5227 an excerpt of §2.4; RFC 1122 §3.3.6 and
+//! RFC 8200 §4.2 to §5 in their text. Every other section that this crate cites, of these and of other RFCs, is cited from memory ("not read").
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

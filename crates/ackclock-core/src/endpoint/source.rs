@@ -5,6 +5,8 @@
 //! matching label; 8, the longest matching prefix, up to the prefix of the address. IPv4 is treated by the same rules.
 //! Rules 4 and 7 concern addresses that this stack does not have (home and temporary addresses). Rule 5, the outgoing
 //! interface, is what routes with a source are for: the stack's devices are one to it.
+//!
+//! RFC 6724 was not read in its text; the examples of its §10.1 in the tests are from memory, too.
 
 use std::net::{IpAddr, Ipv6Addr};
 
