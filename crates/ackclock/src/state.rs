@@ -273,6 +273,13 @@ impl State {
     /// Gives a connection up as SO_LINGER says: without it, it closes by itself; with zero it is reset; with a
     /// time it closes, and is reset if that takes longer.
     pub(crate) fn release(&mut self, now: Instant, id: ConnectionId) {
+        if matches!(self.phase, Phase::Down(_)) {
+            // It was kept for what was left to read; its peer cannot be told anything.
+            self.endpoint.update(now, id, Connection::abort);
+            self.streams.remove(id, &mut self.woken);
+            self.endpoint.release(now, id);
+            return self.discard_if_down(now);
+        }
         let linger = self.streams.get_mut(id).and_then(|slot| slot.linger);
         match linger {
             Some(Duration::ZERO) => {
@@ -342,7 +349,14 @@ impl State {
             }
         }
         self.endpoint.end_traces();
-        // Nobody is there to take what would be sent.
+        self.discard_if_down(now);
+    }
+
+    /// Once the stack is down, nobody is there to take what would be sent.
+    pub(crate) fn discard_if_down(&mut self, now: Instant) {
+        if !matches!(self.phase, Phase::Down(_)) {
+            return;
+        }
         while self.endpoint.poll_transmit(now, self.limits).is_some() {}
         while self.endpoint.poll_event().is_some() {}
     }

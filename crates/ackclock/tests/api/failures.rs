@@ -91,6 +91,8 @@ async fn what_had_arrived_before_the_device_failed_is_read_to_its_last_byte() {
     let error = reads_open.read_to_end(&mut all).await.unwrap_err();
     assert_eq!((all.len(), error.kind()), (50_000, ErrorKind::NetworkDown));
     assert_eq!(kind(reads_open.write(b"x").await), ErrorKind::NetworkDown);
+    drop((reads_ended, reads_open));
+    assert_eq!((hosts.server.info().connections, hosts.server.info().memory_used), (0, 0));
 }
 
 #[tokio::test]
