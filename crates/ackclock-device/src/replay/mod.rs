@@ -5,8 +5,8 @@
 //! in each TCP packet that comes in the acknowledgement number, SACK blocks, echoed timestamp and destination port are
 //! changed to fit (`connection`). Everything else is as recorded, faults included.
 //!
-//! Packets come in the order of the file, each no sooner after the one before than it did then ([`Pace::Recorded`], on
-//! tokio's clock, which a test may pause), and never before the stack has sent what the packet acknowledges. A stack that
+//! Packets come in the order of the file, each as long after the one before as it did then, or later ([`Pace::Recorded`], on
+//! tokio's clock, which a test may pause, to its millisecond), and never before the stack has sent what the packet acknowledges. A stack that
 //! does something else than the recorded one did is waited for [`ReplayConfig::patience`] long; then the device fails with
 //! what is missing. It fails, too, that long after the last packet: a recording has an end.
 //!
@@ -188,7 +188,12 @@ impl Replay {
     }
 
     /// Lets a packet in whose time has come; `None` if the batch has no room, `Some(false)` if the packet was set aside.
-    fn play(&mut self, position: usize, now: Instant, batch: &mut ReceiveBatch) -> Option<bool> {
+    fn play(
+        &mut self,
+        (position, due): (usize, Instant),
+        now: Instant,
+        batch: &mut ReceiveBatch,
+    ) -> Option<bool> {
         let (index, role) = self.played[position];
         let packet = self.recording.packets()[index];
         let is_next = position == self.next;
@@ -205,8 +210,10 @@ impl Replay {
             self.counters.received += 1;
         }
         if is_next {
-            // A packet that came late does not make all behind it late twice, nor early.
-            self.last = Some((now, packet.time_ns));
+            // A packet that came late does not make all behind it late twice, nor early; and what the timer rounds up does not
+            // add up.
+            let at = if now.saturating_duration_since(due) <= TIMER_ROUNDS_UP { due } else { now };
+            self.last = Some((at, packet.time_ns));
             self.next += 1;
             if !fits {
                 self.aside.push_back(position);
@@ -255,7 +262,7 @@ impl Device for Replay {
             let now = Instant::now();
             let until = match self.next_due(now) {
                 Ok((position, due)) if due <= now => {
-                    let Some(came_in) = self.play(position, now, batch) else {
+                    let Some(came_in) = self.play((position, due), now, batch) else {
                         return Poll::Ready(Ok(received));
                     };
                     received += usize::from(came_in);
@@ -314,6 +321,9 @@ fn segment_size(packet: &[u8], mtu: usize) -> Option<NonZeroU16> {
     let headers = connection::headers_len(packet).filter(|_| packet.len() > mtu)?;
     NonZeroU16::new(u16::try_from(mtu.checked_sub(headers)?).ok()?)
 }
+
+/// Tokio's timers end at the next millisecond, and a busy machine takes its part of another.
+const TIMER_ROUNDS_UP: Duration = Duration::from_millis(2);
 
 /// What a packet that is changed says of its checksum: it was right, or unfinished, and would be again.
 const CHANGED: ChecksumState = ChecksumState::Verified;

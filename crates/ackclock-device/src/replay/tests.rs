@@ -66,14 +66,19 @@ impl Tcp {
 }
 
 fn file(packets: &[Tcp]) -> Vec<u8> {
+    file_at(packets, |_, at_ms| 1_000_000 * at_ms)
+}
+
+/// The same, the time of each packet in nanoseconds made from its number and its milliseconds.
+fn file_at(packets: &[Tcp], time_ns: impl Fn(usize, u64) -> u64) -> Vec<u8> {
     let mut file = Vec::new();
     pcapng::section_header(&mut file);
     pcapng::interface(&mut file, "any", LinkType::Raw, 65_535);
-    for packet in packets {
+    for (number, packet) in packets.iter().enumerate() {
         let bytes = packet.bytes();
         let record = Record {
             interface: 0,
-            time_ns: 1_000_000 * packet.at_ms,
+            time_ns: time_ns(number, packet.at_ms),
             direction: Direction::Received,
             parts: &[&bytes],
             len: bytes.len(),
@@ -232,6 +237,26 @@ async fn no_packet_goes_beyond_the_window_that_the_stack_offers() {
     assert_eq!(payloads(&late), [b"def"]);
     // What comes now is stamped as of now, or the stack would take it for a stray.
     assert_eq!(late[0].0[44..48], 9_u32.to_be_bytes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_small_waits_take_no_longer_than_recorded() {
+    let [syn, answer, text, ..] = <[Tcp; 5]>::try_from(recorded()).ok().unwrap();
+    let mut packets = vec![syn, answer];
+    packets.extend([text; 500]);
+    // 40 us apart, from the twentieth millisecond on.
+    let at = |n: usize, at_ms| if n < 2 { at_ms * 1_000_000 } else { 20_000_000 + (n as u64 - 2) * 40_000 };
+    let saved = Saved::new("small-waits", &file_at(&packets, at));
+    let mut device = Replay::open(&saved.0, config()).unwrap();
+    let began = Instant::now();
+    receive(&mut device).await.unwrap();
+    send(&mut device, &answer);
+    let mut received = 0;
+    while received < 500 {
+        received += receive(&mut device).await.unwrap().len();
+    }
+    let took = began.elapsed();
+    assert!((Duration::from_millis(39)..Duration::from_millis(43)).contains(&took), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
