@@ -8,6 +8,7 @@ use ackclock_device::RawConfig;
 use ackclock_device::impair::{Impaired, Settings};
 use ackclock_device::link::NeighbourState;
 use ackclock_tests::kernel::payload::{receive_some, send};
+use ackclock_tests::kernel::program::have;
 use ackclock_tests::kernel::scene::{Family, stack_on, within};
 use ackclock_tests::kernel::wire::{
     LIMIT, OnWire, both_ways, eventually, joined, on_a_wire, open_raw, shown, transfer,
@@ -202,6 +203,9 @@ fn a_neighbour_is_not_asked_while_its_connection_goes_on() {
 
 #[test]
 fn a_switch_that_snoops_hears_which_groups_the_stack_listens_to() {
+    if !have("bridge") {
+        return;
+    }
     on_a_wire(|near, far| {
         far.ip("link add br0 type bridge mcast_snooping 1");
         far.ip("link set br0 up");
