@@ -71,6 +71,15 @@ fn custom_device_carries_ten_megabytes() {
 }
 
 #[test]
+fn custom_device_takes_less_than_sixty_lines() {
+    let source = include_str!("../custom_device.rs");
+    let device = source.split("struct UdpTunnel").nth(1).unwrap().split("#[tokio::main").next().unwrap();
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+    let lines = device.lines().filter(is_code).count();
+    assert!((30..60).contains(&lines), "{lines} lines");
+}
+
+#[test]
 fn custom_congestion_control_is_examined_and_carries_ten_megabytes() {
     let said = text(start("custom_congestion_control", &[]).finish());
     assert!(said.starts_with("wary:\n  ok       keeps its name\n") && !said.contains("FAILED"), "{said}");

@@ -1,10 +1,5 @@
 //! Stacks on Ethernet against the Linux kernel: a TAP device, and a packet socket on one end of a veth pair whose other
-//! end is another namespace's.
-//!
-//! ```text
-//! near: stack, packet socket on `wire` ─── veth ─── `peer`: the kernel in `far`
-//! 10.9.0.2, fd09::2                                 10.9.0.1, fd09::1
-//! ```
+//! end is another namespace's (`ackclock_tests::kernel::wire`). What these have in common with a raw device is in `devices.rs`.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -12,15 +7,19 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ackclock::{Stack, TcpConfig, TcpStream};
-use ackclock_device::link::{AddressInfo, AddressState, Detection, LinkConfig, NeighbourState, Prefix};
+use ackclock::{Stack, TcpConfig};
+use ackclock_device::link::{AddressInfo, AddressState, Detection};
 use ackclock_device::{
-    Device, EthernetDevice, EthernetOptions, FrameDevice, LinkHandle, OffloadMode, OpenError, PacketDevice,
-    PacketOptions, ReceiveBatch, TapDevice, configure,
+    Device, EthernetOptions, FrameDevice, LinkHandle, OffloadMode, PacketDevice, PacketOptions, ReceiveBatch,
+    configure,
 };
-use ackclock_tests::kernel::payload::{Digest, receive, receive_some, send};
+use ackclock_tests::kernel::payload::{receive, send};
 use ackclock_tests::kernel::scene::{Family, stack_on, within};
-use ackclock_tests::netns::{Namespace, in_namespace, in_namespaces, ip};
+use ackclock_tests::kernel::wire::{
+    LIMIT, TAP, addressed, both_ways, eventually, is_local, joined, on_a_wire, open_when_free, transfer,
+    wait_until,
+};
+use ackclock_tests::netns::{Namespace, in_namespace, ip};
 use ackclock_wire::{ChecksumState, TxPacket};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::AsyncWriteExt;
@@ -31,7 +30,8 @@ use tokio::runtime::Handle;
 fn bulk_crosses_a_tap_device_both_ways() {
     in_namespace(|| async {
         for mode in [OffloadMode::On, OffloadMode::Off] {
-            let mut device = open_tap_when_free(mode).await;
+            let (mut device, fell_back) = open_when_free(|| addressed().offload(mode).open_tap(TAP)).await;
+            assert_eq!(fell_back, None);
             give_addresses(TAP);
             // The link's first messages wait until the device takes them.
             within_time(receive_until(&mut device, |device| device.counters().sent >= 3)).await;
@@ -110,69 +110,6 @@ fn a_packet_device_keeps_to_the_interface_s_mtu_and_to_a_smaller_one_of_its_own(
 }
 
 #[test]
-fn a_transfer_goes_on_when_either_end_of_the_link_was_down() {
-    on_a_wire(|near, far| {
-        far.sysctl("net/ipv6/conf/peer/keep_addr_on_down", "1");
-        let far = far.handle().clone();
-        near.run(async move {
-            let (stack, _) = packet_stack(addressed()).await;
-            for (end, family) in [("near", Family::V4), ("far", Family::V6)] {
-                let (mut ours, mut theirs) = joined(&stack, &far, family).await;
-                let before = transfer(&mut ours, &mut theirs, 1);
-                within(LIMIT, &stack, before).await;
-                let set = |state| {
-                    let command = format!("link set {} {state}", if end == "near" { "wire" } else { "peer" });
-                    let runtime = if end == "near" { Handle::current() } else { far.clone() };
-                    async move { runtime.spawn(async move { ip(&command) }).await.unwrap() }
-                };
-                set("down").await;
-                let sending = tokio::spawn(async move {
-                    let sent = send(&mut ours, LEN, 2).await;
-                    (sent, ours)
-                });
-                let mut receiving = tokio::spawn(async move { receive_some(&mut theirs, LEN).await });
-                let early = tokio::time::timeout(Duration::from_millis(1500), &mut receiving).await;
-                assert!(early.is_err(), "{end}: a transfer over a link that is down");
-                set("up").await;
-                let received = within(LIMIT, &stack, receiving).await.unwrap().unwrap();
-                let (sent, _ours) = within(LIMIT, &stack, sending).await.unwrap();
-                assert_eq!(received, sent.unwrap(), "{end}");
-            }
-        });
-    });
-}
-
-#[test]
-fn a_neighbour_that_goes_and_comes_back_elsewhere_is_found_again() {
-    on_a_wire(|near, far| {
-        let far = far.handle().clone();
-        near.run(async move {
-            let (stack, link) = impatient_stack();
-            let (mut ours, mut theirs) = joined(&stack, &far, Family::V4).await;
-            within(LIMIT, &stack, transfer(&mut ours, &mut theirs, 1)).await;
-
-            far.spawn(async { ip("addr del 10.9.0.1/24 dev peer") }).await.unwrap();
-            let sending = tokio::spawn(async move {
-                let sent = send(&mut ours, LEN, 2).await;
-                (sent, ours)
-            });
-            // It is asked, does not answer and is given up, with what waits for it.
-            eventually(|| link.counters().unresolved > 0).await;
-            let back = "link set peer address 02:00:00:00:00:99";
-            far.spawn(async move { ip(back) }).await.unwrap();
-            far.spawn(async { ip("addr add 10.9.0.1/24 dev peer") }).await.unwrap();
-            let received = within(LIMIT, &stack, receive_some(&mut theirs, LEN)).await.unwrap();
-            let (sent, _ours) = within(LIMIT, &stack, sending).await.unwrap();
-            assert_eq!(received, sent.unwrap());
-            let kernel = Family::V4.kernel(0).ip();
-            let known = link.neighbours().into_iter().find(|neighbour| neighbour.addr == kernel).unwrap();
-            assert_eq!(known.mac, Some("02:00:00:00:00:99".parse().unwrap()));
-            assert_ne!(known.state, NeighbourState::Incomplete);
-        });
-    });
-}
-
-#[test]
 fn an_address_that_the_kernel_has_is_refused_by_name() {
     on_a_wire(|near, far| {
         far.ip("addr add 10.9.0.2/24 dev peer");
@@ -205,7 +142,7 @@ fn probed_addresses_are_used_once_nobody_has_objected() {
             // RFC 5227 §1.1: two intervals of at least 1 s and a wait of 2 s.
             assert!(began.elapsed() >= Duration::from_secs(4), "{:?}", began.elapsed());
             assert!(link.addresses().iter().all(|own| own.state == AddressState::Preferred));
-            within(LIMIT, &stack, transfer(&mut ours, &mut theirs, 1)).await;
+            within(LIMIT, &stack, transfer(&mut ours, &mut theirs, LEN, 1)).await;
             assert_eq!(ours.info().unwrap().timeouts, 0, "no SYN was lost in the meantime");
         });
     });
@@ -228,7 +165,7 @@ fn an_address_that_another_host_takes_later_is_defended_and_its_connections_go_o
                 ip("-6 addr add fd09::2/64 dev peer");
             };
             far_runtime.spawn(usurp).await.unwrap();
-            eventually(|| link.counters().conflicts > 0).await;
+            eventually("a conflict", || link.counters().conflicts > 0).await;
             let dad = far_runtime.spawn(async {
                 let began = Instant::now();
                 while began.elapsed() < Duration::from_secs(10) {
@@ -243,7 +180,7 @@ fn an_address_that_another_host_takes_later_is_defended_and_its_connections_go_o
             });
             assert!(dad.await.unwrap(), "the kernel took an IPv6 address that the stack has");
             far_runtime.spawn(async { ip("addr del 10.9.0.2/24 dev peer") }).await.unwrap();
-            within(LIMIT, &stack, transfer(&mut ours, &mut theirs, 3)).await;
+            within(LIMIT, &stack, transfer(&mut ours, &mut theirs, LEN, 3)).await;
             assert!(link.addresses().iter().all(|own| own.state == AddressState::Preferred));
         });
     });
@@ -360,38 +297,6 @@ fn what_cannot_be_opened_is_said_with_the_command_that_mends_it() {
     });
 }
 
-/// Runs `scene` with a stack's namespace and a kernel's, joined by a cable; the kernel has its addresses.
-fn on_a_wire(scene: impl FnOnce(&Namespace, &Namespace)) {
-    in_namespaces(|[near, far]: [Namespace; 2]| {
-        near.cable("wire", &far, "peer");
-        far.ip("addr add 10.9.0.1/24 dev peer");
-        far.ip("-6 addr add fd09::1/64 dev peer nodad");
-        wait_until(&far, "fd09::1");
-        scene(&near, &far);
-    });
-}
-
-/// The stack's two addresses.
-fn addressed() -> EthernetOptions {
-    EthernetOptions::new().address("10.9.0.2/24".parse().unwrap()).address("fd09::2/64".parse().unwrap())
-}
-
-/// A child that another test of this process is just starting has all descriptors until its `exec`, so a device that was
-/// closed may be in use for a moment longer.
-async fn open_tap_when_free(mode: OffloadMode) -> EthernetDevice<TapDevice> {
-    for _ in 0..100 {
-        match addressed().offload(mode).open_tap(TAP) {
-            Err(OpenError::Busy { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
-            opened => {
-                let (device, fell_back) = opened.expect("the device opens");
-                assert_eq!(fell_back, None);
-                return device;
-            }
-        }
-    }
-    panic!("{TAP} stays in use");
-}
-
 /// A stack on `wire` that uses its addresses at once.
 async fn packet_stack(options: EthernetOptions) -> (Stack, LinkHandle) {
     let (mut device, fell_back) = options.detection(Detection::Announce).open_packet("wire").unwrap();
@@ -401,76 +306,11 @@ async fn packet_stack(options: EthernetOptions) -> (Stack, LinkHandle) {
     (stack_on(device, TcpConfig::default()), link)
 }
 
-/// The same, with a link that checks its neighbours every second rather than every half minute.
-fn impatient_stack() -> (Stack, LinkHandle) {
-    let mac = PacketDevice::own_mac("wire", "impatient").unwrap();
-    let options = PacketOptions { mac: Some(mac), ..PacketOptions::default() };
-    let (device, _) = PacketDevice::open("wire", options).unwrap();
-    let mut config = LinkConfig::new(mac);
-    config.addresses =
-        vec![Prefix::new(Family::V4.stack(0).ip(), 24), Prefix::new(Family::V6.stack(0).ip(), 64)];
-    config.detection = Detection::Announce;
-    config.timing.reachable = Duration::from_secs(1);
-    config.timing.first_probe = Duration::from_millis(300);
-    config.timing.retransmit = Duration::from_millis(300);
-    let device = EthernetDevice::new(device, config);
-    let link = device.handle();
-    (stack_on(device, TcpConfig::default()), link)
-}
-
 /// Gives the kernel's end of a TAP device its addresses and brings it up.
 fn give_addresses(name: &str) {
     configure::configure(name, "10.9.0.1/24".parse().unwrap(), None, None).unwrap();
     configure::add_address(name, "fd09::1/64".parse().unwrap(), None).unwrap();
     assert!((0..500).any(|_| is_local("fd09::1")), "fd09::1 never becomes local");
-}
-
-/// Transfers of both families to the kernel and from it, over connections that the stack opens and that it accepts.
-async fn both_ways(stack: &Stack, kernel: &Handle, bytes: u64) {
-    for family in [Family::V4, Family::V6] {
-        let listener = kernel.spawn(net::TcpListener::bind(family.kernel(0))).await.unwrap().unwrap();
-        let addr = listener.local_addr().unwrap();
-        let theirs = kernel.spawn(async move { answer(listener.accept().await?.0, bytes).await });
-        let mut ours = within(LIMIT, stack, stack.connect(addr)).await.unwrap();
-        let sent = within(LIMIT, stack, send(&mut ours, bytes, 1)).await.unwrap();
-        ours.shutdown().await.unwrap();
-        let received = within(LIMIT, stack, receive(&mut ours)).await.unwrap();
-        assert_eq!((sent, received), within(LIMIT, stack, theirs).await.unwrap().unwrap(), "{family:?}");
-
-        let listener = stack.listen(family.stack(7000)).unwrap();
-        let theirs = kernel
-            .spawn(async move { answer(net::TcpStream::connect(family.stack(7000)).await?, bytes).await });
-        let (mut ours, _) = within(LIMIT, stack, listener.accept()).await.unwrap();
-        let sent = within(LIMIT, stack, send(&mut ours, bytes, 2)).await.unwrap();
-        ours.shutdown().await.unwrap();
-        let received = within(LIMIT, stack, receive(&mut ours)).await.unwrap();
-        assert_eq!((sent, received), within(LIMIT, stack, theirs).await.unwrap().unwrap(), "{family:?}");
-    }
-}
-
-/// The kernel takes a transfer to its end, then sends one.
-async fn answer(mut stream: net::TcpStream, bytes: u64) -> io::Result<(Digest, Digest)> {
-    let received = receive(&mut stream).await?;
-    let sent = send(&mut stream, bytes, 3).await?;
-    stream.shutdown().await?;
-    Ok((received, sent))
-}
-
-/// A connection that the stack opens: its end and the kernel's.
-async fn joined(stack: &Stack, kernel: &Handle, family: Family) -> (TcpStream, net::TcpStream) {
-    let listener = kernel.spawn(net::TcpListener::bind(family.kernel(0))).await.unwrap().unwrap();
-    let addr = listener.local_addr().unwrap();
-    let accepted = kernel.spawn(async move { listener.accept().await });
-    let ours = within(LIMIT, stack, stack.connect(addr)).await.unwrap();
-    (ours, within(LIMIT, stack, accepted).await.unwrap().unwrap().0)
-}
-
-/// A transfer each way.
-async fn transfer(ours: &mut TcpStream, theirs: &mut net::TcpStream, seed: u64) {
-    let (sent, received) = tokio::join!(send(ours, LEN, seed), receive_some(theirs, LEN));
-    assert_eq!(received.unwrap(), sent.unwrap());
-    let (sent, received) = tokio::join!(send(theirs, LEN, seed + 1), receive_some(ours, LEN));
-    assert_eq!(received.unwrap(), sent.unwrap());
 }
 
 /// Sends router advertisements as the kernel's link-local address, twice a second: 2001:db8::/64, for two hours.
@@ -538,27 +378,8 @@ async fn receive_for(device: &mut impl Device, host: [u8; 4]) -> Vec<[u8; 4]> {
     hosts
 }
 
-async fn eventually(done: impl Fn() -> bool) {
-    within_time(async {
-        while !done() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
-}
-
 async fn within_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, future).await.expect("in time")
-}
-
-/// The kernel inserts the local route of an IPv6 address from a work queue, after it has acknowledged the address.
-fn wait_until(namespace: &Namespace, addr: &'static str) {
-    assert!(namespace.run(async move { (0..500).any(|_| is_local(addr)) }), "{addr} never becomes local");
-}
-
-fn is_local(addr: &str) -> bool {
-    let output = Command::new("ip").args(["-6", "route", "get", addr]).output().expect("ip can be run");
-    output.stdout.starts_with(b"local ")
 }
 
 fn mac_of(namespace: &Namespace, interface: &'static str) -> String {
@@ -569,6 +390,4 @@ fn mac_of(namespace: &Namespace, interface: &'static str) -> String {
     })
 }
 
-const TAP: &str = "tap0";
 const LEN: u64 = 4 << 20;
-const LIMIT: Duration = Duration::from_secs(60);

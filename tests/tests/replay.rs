@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ackclock::{Stack, StackBuilder};
+use ackclock::{Stack, StackBuilder, TcpConfig};
 use ackclock_device::capture::Captured;
 use ackclock_device::impair::{Impaired, Settings};
 use ackclock_device::{Pace, Replay, ReplayConfig, memory};
 use ackclock_tests::kernel::payload::{Digest, receive, send};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -29,6 +29,34 @@ async fn receiver_of_a_played_transfer_gets_its_bytes_in_its_time() {
     let again = began.elapsed();
     assert!(again >= took / 2 && again <= took * 2, "{again:?} instead of {took:?}");
     assert_eq!(stack.counters().dropped_tcp_checksum, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn receiver_with_a_small_buffer_and_a_slow_reader_gets_every_byte() {
+    let capture = Capture::new("small");
+    let (sent, took) = record(&capture.0, End::Server).await;
+    // The recorded receiver's buffer grew to hold what a round trip brings; this one's stays at 20,000 bytes.
+    let tcp =
+        TcpConfig { receive_buffer_initial: 20_000, receive_buffer_max: 20_000, ..TcpConfig::default() };
+    let stack = server(2).tcp(tcp).device(play(&capture.0, SERVER, Pace::Recorded)).spawn().unwrap();
+    let listener = stack.listen(SERVER.parse().unwrap()).unwrap();
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let began = Instant::now();
+    let (mut bytes, mut hasher, mut block) = (0, blake3::Hasher::new(), vec![0; 10_000]);
+    loop {
+        let len = stream.read(&mut block).await.unwrap();
+        if len == 0 {
+            break;
+        }
+        bytes += len as u64; // a read's length
+        hasher.update(&block[..len]);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!((bytes, hasher.finalize()), (sent.bytes, sent.hash));
+    // 105 reads at least, 5 ms apart; and no wait is a timeout's, for a played sender has none.
+    let again = began.elapsed();
+    assert!(again > took && again < Duration::from_secs(10), "{again:?}");
+    assert_eq!(stream.info().unwrap().bytes_received, sent.bytes);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +136,7 @@ async fn read_until_error(stream: &mut ackclock::TcpStream) -> (u64, std::io::Er
     let mut read = 0;
     let mut buffer = vec![0; 65_536];
     loop {
-        match tokio::io::AsyncReadExt::read(stream, &mut buffer).await {
+        match stream.read(&mut buffer).await {
             Ok(0) => panic!("an orderly end after {read} bytes"),
             Ok(len) => read += len as u64, // a read's length
             Err(error) => return (read, error),

@@ -40,6 +40,7 @@ mod vnet;
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::task::{Context, Poll};
 
 use ackclock_wire::TxPacket;
@@ -191,6 +192,10 @@ pub trait Device: fmt::Debug + Send {
         self.flush()
     }
 
+    /// Packets to `addr` have been shown to arrive, by what came back. Told at most once for each packet sent, right behind
+    /// it; a device with a link layer spares itself questions to its neighbours (RFC 4861 §7.3.1). Others do nothing.
+    fn reached(&mut self, _addr: IpAddr) {}
+
     /// What the device has done so far; zeros for one that does not count.
     fn counters(&self) -> Counters {
         Counters::default()
@@ -233,6 +238,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn send_batch(&mut self, packets: &[TxPacket<'_>]) -> io::Result<()> {
         (**self).send_batch(packets)
+    }
+
+    fn reached(&mut self, addr: IpAddr) {
+        (**self).reached(addr);
     }
 
     fn counters(&self) -> Counters {

@@ -155,7 +155,7 @@ impl Several {
     }
 
     /// Sends what waits for devices that have room again; whether any device has room.
-    fn drain(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+    fn flush_waiting(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         // Without any device packets are dropped and counted, as by one whose link is down.
         let (mut index, mut room) = (0, self.links.is_empty());
         while let Some(link) = self.links.get_mut(index) {
@@ -262,7 +262,7 @@ impl Device for Several {
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
         self.refresh(cx);
-        self.drain(cx)?;
+        self.flush_waiting(cx)?;
         self.first = self.first.wrapping_add(1);
         let (before, all) = (batch.len(), self.links.len());
         let mut lost = None;
@@ -291,7 +291,7 @@ impl Device for Several {
 
     fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.refresh(cx);
-        if self.drain(cx)? { Poll::Ready(Ok(())) } else { Poll::Pending }
+        if self.flush_waiting(cx)? { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
@@ -318,6 +318,12 @@ impl Device for Several {
             }
         }
         Ok(())
+    }
+
+    fn reached(&mut self, addr: IpAddr) {
+        if let Some(index) = self.link_for(Some(addr)) {
+            self.links[index].device.reached(addr);
+        }
     }
 
     fn counters(&self) -> Counters {

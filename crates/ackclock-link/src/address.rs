@@ -251,6 +251,24 @@ impl Addresses {
         })
     }
 
+    /// The IPv6 addresses that something has been said of, be it a question.
+    pub(crate) fn spoken_v6(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        let unspoken = Phase::Probing(self.timing.duplicate_questions);
+        let spoken = move |own: &&Own| own.phase != unspoken;
+        self.own.iter().filter(spoken).filter_map(|own| match own.prefix.addr() {
+            IpAddr::V6(addr) => Some(addr),
+            IpAddr::V4(_) => None,
+        })
+    }
+
+    /// The link-local address that may be used.
+    pub(crate) fn link_local(&self) -> Option<Ipv6Addr> {
+        self.own.iter().filter(|own| own.is_usable()).find_map(|own| match own.prefix.addr() {
+            IpAddr::V6(addr) if addr.is_unicast_link_local() => Some(addr),
+            _ => None,
+        })
+    }
+
     fn find(&self, addr: IpAddr) -> Option<&Own> {
         self.own.iter().find(|own| own.prefix.addr() == addr)
     }

@@ -136,6 +136,11 @@ pub struct Timing {
     pub router_questions: u32,
     /// Between two of them (RTR_SOLICITATION_INTERVAL).
     pub router_interval: Duration,
+    /// How often it is told that a group of an IPv6 address is listened to or no longer (Robustness Variable of RFC 3810 §9.1);
+    /// 0 tells nothing, also not in answer to queries.
+    pub reports: u32,
+    /// The longest random time between two of these (Unsolicited Report Interval, RFC 3810 §9.11).
+    pub report_interval: Duration,
 }
 
 impl Default for Timing {
@@ -159,6 +164,8 @@ impl Default for Timing {
             duplicate_retry: Duration::from_secs(60),
             router_questions: 3,
             router_interval: Duration::from_secs(4),
+            reports: 2,
+            report_interval: Duration::from_secs(1),
         }
     }
 }

@@ -1,7 +1,11 @@
 //! The neighbours: which Ethernet address belongs to an IP address, and how sure that is.
 //!
 //! RFC 4861 §7.3 describes the states for IPv6. IPv4 uses the same here: RFC 1122 §2.3.2.1 asks for a way to get rid of
-//! old entries and names a question to the neighbour itself as one.
+//! old entries and names a question to the neighbour itself as one (that section was not read).
+//!
+//! Deviation from RFC 4861 §7.2.2: packets whose neighbour does not answer are dropped and counted; no ICMP error is made of them,
+//! because a connection goes on when the neighbour is back. The question for a neighbour comes from the own address that is
+//! nearest to it, not from that of the packet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -216,6 +220,17 @@ impl Neighbours {
             self.schedule(stale_until);
         }
         left
+    }
+
+    /// The layer above has shown that packets reach the neighbour.
+    pub(crate) fn reached(&mut self, now: Instant, addr: IpAddr) {
+        let until = now + self.reachable;
+        if let Some(entry) = self.entries.get_mut(&addr)
+            && entry.state != NeighbourState::Incomplete
+        {
+            entry.enter(NeighbourState::Reachable, until);
+            self.schedule(until);
+        }
     }
 
     /// Notes that `addr` is a router.

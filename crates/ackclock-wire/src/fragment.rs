@@ -1,4 +1,6 @@
 //! Fragments of IPv4 (RFC 791 §3.2) and IPv6 (RFC 8200 §4.5): a view of one, and the packet that all of them make.
+//!
+//! RFC 8200 §4.5 was read in its text; RFC 791 and RFC 7112 not read.
 
 use std::net::IpAddr;
 

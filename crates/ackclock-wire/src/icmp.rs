@@ -1,7 +1,7 @@
 //! ICMP and ICMPv6 errors (RFC 792, RFC 4443) and the segment of ours that they quote.
 //!
 //! A report says what a message claims and about which segment; whether to believe it is the connection's
-//! business (RFC 5927: the quoted sequence number must be in flight).
+//! business (RFC 5927: the quoted sequence number must be in flight). RFC 4443 was not read in its text.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

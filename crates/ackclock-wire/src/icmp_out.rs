@@ -1,5 +1,5 @@
 //! ICMP that this stack sends: echo replies, and errors that quote what they are about (RFC 792, RFC 1122 §3.2.2,
-//! RFC 4443).
+//! RFC 4443). RFC 1122 §3.2.2 was read in its text; RFC 792 and RFC 4443 not read.
 
 use std::net::IpAddr;
 

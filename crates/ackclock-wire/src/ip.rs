@@ -1,4 +1,4 @@
-//! IP packets: IPv4 (RFC 791) and IPv6 with its extension headers (RFC 8200).
+//! IP packets: IPv4 (RFC 791, not read) and IPv6 with its extension headers (RFC 8200 §4, read in its text).
 //!
 //! etherparse validates the headers; what to do with a valid packet is decided here. Fragments are refused,
 //! because this stack does not reassemble: it sends with DF set and its peers learn the MSS. So are source

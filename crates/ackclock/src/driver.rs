@@ -259,6 +259,9 @@ fn hand_over(
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             Ok(()) | Err(_) => {}
         }
+        if let Some(addr) = stack.endpoint.take_reached() {
+            device.reached(addr);
+        }
     }
     Ok(Sent { more: true, ..Sent::all(stack, TRANSMIT_PACKETS, looped) })
 }

@@ -150,6 +150,14 @@ impl State {
         self.endpoint.connection(id).ok_or_else(error::not_connected)
     }
 
+    /// The same for who reads: what had arrived before the device failed can be read to its last byte, and to the end of
+    /// the stream if that had come, as before a reset.
+    pub(crate) fn connection_to_read(&self, id: ConnectionId) -> io::Result<&Connection> {
+        let Phase::Down(error) = &self.phase else { return self.connection(id) };
+        let connection = self.endpoint.connection(id).filter(|connection| has_rest(connection));
+        connection.ok_or_else(|| error.clone().into())
+    }
+
     /// Does something with a connection that a handle owns.
     pub(crate) fn update<R>(
         &mut self,
@@ -265,6 +273,13 @@ impl State {
     /// Gives a connection up as SO_LINGER says: without it, it closes by itself; with zero it is reset; with a
     /// time it closes, and is reset if that takes longer.
     pub(crate) fn release(&mut self, now: Instant, id: ConnectionId) {
+        if matches!(self.phase, Phase::Down(_)) {
+            // It was kept for what was left to read; its peer cannot be told anything.
+            self.endpoint.update(now, id, Connection::abort);
+            self.streams.remove(id, &mut self.woken);
+            self.endpoint.release(now, id);
+            return self.discard_if_down(now);
+        }
         let linger = self.streams.get_mut(id).and_then(|slot| slot.linger);
         match linger {
             Some(Duration::ZERO) => {
@@ -326,10 +341,22 @@ impl State {
 
     /// Ends all service: every pending call fails with `why`, all connections give up their memory.
     pub(crate) fn go_down(&mut self, now: Instant, why: StackError) {
+        let keeps_rest = matches!(why, StackError::Device(_));
         self.stop(why);
-        self.abort_all(now);
+        for id in self.connection_ids() {
+            if !keeps_rest || !self.endpoint.connection(id).is_some_and(has_rest) {
+                self.endpoint.update(now, id, Connection::abort);
+            }
+        }
         self.endpoint.end_traces();
-        // Nobody is there to take what would be sent.
+        self.discard_if_down(now);
+    }
+
+    /// Once the stack is down, nobody is there to take what would be sent.
+    pub(crate) fn discard_if_down(&mut self, now: Instant) {
+        if !matches!(self.phase, Phase::Down(_)) {
+            return;
+        }
         while self.endpoint.poll_transmit(now, self.limits).is_some() {}
         while self.endpoint.poll_event().is_some() {}
     }
@@ -369,4 +396,9 @@ impl State {
     fn connection_ids(&self) -> Vec<ConnectionId> {
         self.endpoint.connections().map(|(id, _)| id).collect()
     }
+}
+
+/// Whether there is something to read that does not depend on the network any more.
+fn has_rest(connection: &Connection) -> bool {
+    connection.error().is_none() && (connection.readable() > 0 || connection.is_read_closed())
 }

@@ -6,9 +6,11 @@
 //! - [`scene`]: that device, that stack, the addresses of both;
 //! - [`payload`]: long data that can be told apart everywhere, sent and received under a hash;
 //! - [`transfer`]: that data from one to the other, each way;
+//! - [`wire`]: the same over a veth pair, for the devices that take part in an Ethernet;
 //! - [`program`]: real programs as peers (`curl`, `nc`, Python).
 
 pub mod payload;
 pub mod program;
 pub mod scene;
 pub mod transfer;
+pub mod wire;

@@ -13,10 +13,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ackclock::{Stack, StackBuilder, TcpConfig};
-use ackclock_device::impair::{Impaired, Settings};
 use ackclock_device::{Device, Ports, RawConfig, RawDevice, RawError};
 use ackclock_tests::kernel::payload::{Digest, receive, send};
 use ackclock_tests::kernel::scene::{Family, within};
+use ackclock_tests::kernel::wire::open_raw;
 use ackclock_tests::netns::{Namespace, in_namespace, in_namespaces, ip};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net;
@@ -72,22 +72,6 @@ fn raw_device_shares_an_address_with_the_hosts_own_tcp() {
 }
 
 #[test]
-fn raw_device_goes_on_through_loss() {
-    in_namespaces(|[near, far]: [Namespace; 2]| {
-        join(&near, &far);
-        let theirs = far.handle().spawn(echo_digest(Family::V4));
-        near.run(async move {
-            let lossy = Settings { loss: 0.01, delay: Duration::from_millis(1), ..Settings::default() };
-            let device = Impaired::new(raw(Family::V4), 7, lossy, lossy).unwrap();
-            let network = device.handle();
-            let stack = on(Stack::builder(), device);
-            check_echo(&stack, Family::V4, theirs).await;
-            assert!(network.statistics_sent().lost > 10 && network.statistics_received().lost > 10);
-        });
-    });
-}
-
-#[test]
 fn raw_device_learns_the_mtu_of_a_route_for_ipv4() {
     in_namespaces(|pair| learns_the_mtu(pair, Family::V4));
 }
@@ -115,27 +99,6 @@ fn raw_device_follows_an_interface_whose_mtu_shrinks() {
             let (took, sent) = theirs.await.unwrap();
             assert_eq!((took.bytes, received), (LEN, sent));
             assert_eq!(ours.info().unwrap().pmtu, 1300);
-        });
-    });
-}
-
-#[test]
-fn raw_device_goes_on_when_its_link_was_down() {
-    in_namespaces(|[near, far]: [Namespace; 2]| {
-        join(&near, &far);
-        let theirs = far.handle().spawn(echo_digest(Family::V4));
-        near.run(async move {
-            let stack = on(Stack::builder(), raw(Family::V4));
-            let mut ours = dial(&stack, Family::V4).await;
-            send(&mut ours, LEN / 2, 1).await.unwrap();
-            ip("link set near down");
-            ours.write_all(&[7; 100_000]).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(600)).await;
-            ip("link set near up");
-            ours.shutdown().await.unwrap();
-            let received = within(LIMIT, &stack, receive(&mut ours)).await.unwrap();
-            let (took, sent) = theirs.await.unwrap();
-            assert_eq!((took.bytes, received), (LEN / 2 + 100_000, sent));
         });
     });
 }
@@ -189,6 +152,47 @@ fn rule_against_the_kernels_resets_ends_with_the_device() {
             drop(device);
             let refused = dial().await.unwrap().unwrap().unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "nothing is left over");
+        });
+    });
+}
+
+#[test]
+fn rule_is_for_exactly_the_ports_and_addresses_that_are_the_devices() {
+    in_namespaces(|[near, far]: [Namespace; 2]| {
+        join(&near, &far);
+        near.ip("addr add 10.77.0.3/24 dev near");
+        near.run(async move {
+            let silent = async |at: &str| {
+                let at: SocketAddr = at.parse().unwrap();
+                let dial = tokio::time::timeout(Duration::from_millis(300), net::TcpStream::connect(at));
+                match far.handle().spawn(dial).await.unwrap() {
+                    Err(_) => true,
+                    Ok(refused) => {
+                        assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused, "{at}");
+                        false
+                    }
+                }
+            };
+            let device = raw(Family::V4);
+            assert!(silent("10.77.0.1:7000").await && silent("10.77.0.1:9").await);
+            assert!(!silent("10.77.0.3:7000").await, "another address of the host");
+            assert!(!silent("[fd77::1]:7000").await, "the other family");
+            drop(device);
+
+            let mut config = RawConfig::new([near_addr(Family::V4)]);
+            config.ports = Ports::Range(7000..=7009);
+            let _device = open_raw(&config);
+            assert!(silent("10.77.0.1:7000").await && silent("10.77.0.1:7009").await);
+            assert!(!silent("10.77.0.1:6999").await && !silent("10.77.0.1:7010").await);
+            // UDP of those ports stays the host's.
+            let own = net::UdpSocket::bind("10.77.0.1:7000").await.unwrap();
+            let theirs = far.handle().spawn(async {
+                let socket = net::UdpSocket::bind("10.77.0.2:0").await.unwrap();
+                socket.send_to(b"datagram", "10.77.0.1:7000").await.unwrap();
+            });
+            theirs.await.unwrap();
+            let received = tokio::time::timeout(LIMIT, own.recv_from(&mut [0; 16])).await.unwrap();
+            assert_eq!(received.unwrap().0, 8);
         });
     });
 }
@@ -295,16 +299,8 @@ async fn bound(addr: SocketAddr) -> net::TcpListener {
     }
 }
 
-/// The kernel inserts the local route of an IPv6 address from a work queue, after it has acknowledged the address.
 fn raw(family: Family) -> RawDevice {
-    let config = RawConfig::new([near_addr(family)]);
-    for _ in 0..500 {
-        match RawDevice::open(&config) {
-            Err(RawError::NotLocal { .. }) => std::thread::sleep(Duration::from_millis(2)),
-            opened => return opened.unwrap(),
-        }
-    }
-    RawDevice::open(&config).unwrap()
+    open_raw(&RawConfig::new([near_addr(family)]))
 }
 
 fn on(builder: StackBuilder, device: impl Device + 'static) -> Stack {

@@ -106,6 +106,8 @@ pub struct Connection {
     readiness: Readiness,
     errors: Errors,
     orphaned: bool,
+    /// Something has arrived since the last segment left that shows that earlier ones reach the peer.
+    progressed: bool,
     trace: Trace,
 }
 
@@ -180,6 +182,13 @@ impl Connection {
     /// Changes that the application should hear of, since last asked.
     pub(crate) fn take_readiness(&mut self) -> Readiness {
         std::mem::take(&mut self.readiness)
+    }
+
+    /// Whether the peer was shown to be reached since this was last asked: it acknowledged something new or sent something
+    /// new.
+    #[inline]
+    pub(crate) fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.progressed)
     }
 
     /// When [`Self::handle_timeout`] is due.

@@ -130,6 +130,7 @@ impl Connection {
             readiness: Readiness::default(),
             errors: Errors::default(),
             orphaned: false,
+            progressed: false,
             trace,
         }
     }

@@ -1,4 +1,5 @@
-//! ICMP that the endpoint sends: echo replies and errors.
+//! ICMP that the endpoint sends: echo replies and errors. Of the sources cited, RFC 1122 was read in its text, RFC 4443 not
+//! read.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! How much ICMP an endpoint sends (RFC 4443 §2.4 (f), RFC 1812 §4.3.2.8).
+//! How much ICMP an endpoint sends (RFC 4443 §2.4 (f), RFC 1812 §4.3.2.8; not read).
 //!
 //! Errors have two limits: one for each peer, and one for all that hides how much of it is left. A limit that all peers share
 //! and that can be counted tells an attacker which ports another peer's spoofed datagrams found closed (CVE-2020-25705);

@@ -1,4 +1,5 @@
-//! Addresses that cannot be a packet's source or destination (RFC 1122 §3.2.1.3, RFC 4291 §2.5 and §2.7).
+//! Addresses that cannot be a packet's source or destination (RFC 1122 §3.2.1.3, RFC 4291 §2.5 and §2.7; not
+//! read).
 //!
 //! What is refused here is dropped without a reply: an answer would go to a third party, or to everybody.
 

@@ -139,6 +139,8 @@ pub struct Endpoint {
     now: Instant,
     /// The connection that had the last segment: most likely the next one's, too.
     last_connection: u32,
+    /// The connection of the segment that left last, if its peer was shown to be reached.
+    reached: Option<u32>,
     connections: Slots<Live>,
     transmit: IndexQueue,
     events: Events,
@@ -193,6 +195,7 @@ impl Endpoint {
             connections: Slots::default(),
             bound: 0,
             last_connection: 0,
+            reached: None,
             timers: TimerWheel::new(now),
             orphans: Orphans::new(config.orphans_max),
             listeners: Listeners::new(tables.clone(), config.listeners_max),

@@ -1,5 +1,7 @@
 //! What leaves an endpoint: packets, deadlines and events.
 
+use std::net::IpAddr;
+
 use ackclock_wire::{ChecksumState, Fields, FlowLabel, TxPacket, write_control};
 
 use super::Endpoint;
@@ -53,6 +55,15 @@ impl Endpoint {
         let leaving = self.next_leaving(now, limits)?;
         self.counters.packets_sent += 1;
         self.tx_packet(&leaving)
+    }
+
+    /// The destination of the packet that [`Endpoint::poll_transmit`] gave last, if something has arrived from there since
+    /// the one before that shows that packets reach it: a link layer below need not ask whether they do (RFC 4861 §7.3.1).
+    /// Only once for each packet.
+    #[inline]
+    pub fn take_reached(&mut self) -> Option<IpAddr> {
+        let index = self.reached.take()?;
+        Some(self.connections.at(index)?.connection.tuple().remote_addr)
     }
 
     /// The next packet for the device. What is for the endpoint itself comes back on the way.
@@ -135,6 +146,7 @@ impl Endpoint {
             if let Some(outgoing) = live.connection.poll_transmit(now, limits, &mut self.header) {
                 self.traces.collect(live);
                 self.timers.rearm(index, live.connection.poll_timeout());
+                self.reached = (live.connection.take_progress() && !looped).then_some(index);
                 if !live.connection.is_quiet(now) {
                     self.transmit.push(index);
                 }

@@ -8,6 +8,8 @@
 //! away, and what still comes of it until its time is over. IPv6 demands that (RFC 5722 §3, RFC 8200 §4.5).
 //! Deviation from RFC 791 §3.2, by which the data that arrived later stands: IPv4 is treated alike, as Linux does since
 //! CVE-2018-5391. A fragment that comes twice, byte for byte, is a duplicate and not an overlap.
+//!
+//! RFC 8200 §4.5 and RFC 1122 §3.3.2 were read in their text; RFC 791, RFC 815 and RFC 5722 not read.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

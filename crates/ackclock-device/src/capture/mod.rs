@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -120,6 +121,10 @@ impl<D: Device> Device for Captured<D> {
 
     fn counters(&self) -> Counters {
         self.device.counters()
+    }
+
+    fn reached(&mut self, addr: IpAddr) {
+        self.device.reached(addr);
     }
 
     fn link_up(&self) -> bool {

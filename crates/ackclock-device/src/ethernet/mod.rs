@@ -8,6 +8,7 @@ mod handle;
 mod options;
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -48,6 +49,8 @@ pub struct EthernetDevice<F> {
     was_up: bool,
     up_asked_at: Option<Instant>,
     refused: u64,
+    /// Who was last known to be reached, and since when.
+    reached: Option<(IpAddr, tokio::time::Instant)>,
 }
 
 /// What a device and its handles share.
@@ -76,6 +79,7 @@ impl<F: FrameDevice> EthernetDevice<F> {
             was_up: true,
             up_asked_at: None,
             refused: 0,
+            reached: None,
         }
     }
 
@@ -262,6 +266,19 @@ impl<F: FrameDevice> Device for EthernetDevice<F> {
         Ok(())
     }
 
+    fn reached(&mut self, addr: IpAddr) {
+        let now = tokio::time::Instant::now();
+        let known = |(known, at): (IpAddr, tokio::time::Instant)| {
+            known == addr && now.saturating_duration_since(at) < REACHED_TOLD_EVERY
+        };
+        if !self.reached.is_some_and(known) {
+            self.reached = Some((addr, now));
+            let mut shared = lock(&self.shared);
+            let now = shared.now();
+            shared.link.reached(now, addr);
+        }
+    }
+
     fn counters(&self) -> Counters {
         let counters = self.device.counters();
         Counters { send_refused: counters.send_refused + self.refused, ..counters }
@@ -285,6 +302,9 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 
 /// Batches without a packet for the stack before other tasks have their turn.
 const ROUNDS: usize = 16;
+
+/// How often a link hears that one neighbour is still reached: well within the time for which it believes it.
+const REACHED_TOLD_EVERY: Duration = Duration::from_millis(100);
 
 /// How often the device is asked whether its link is up.
 const UP_ASKED_EVERY: Duration = Duration::from_secs(1);

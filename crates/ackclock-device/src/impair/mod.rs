@@ -14,6 +14,7 @@ mod settings;
 mod timer;
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -219,6 +220,10 @@ impl<D: Device> Device for Impaired<D> {
 
     fn counters(&self) -> Counters {
         self.device.counters()
+    }
+
+    fn reached(&mut self, addr: IpAddr) {
+        self.device.reached(addr);
     }
 
     fn link_up(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What a router would say of a packet that the kernel finds too long for its way.
 //!
 //! A raw socket refuses such a packet and says so only to its caller. The stack lowers its path MTU for an ICMP
-//! message that quotes the packet (RFC 1191 §4, RFC 4443 §3.2), so it gets one. It bears the peer's address: from its own a
+//! message that quotes the packet (RFC 1191 §4, RFC 4443 §3.2; not read), so it gets one. It bears the peer's address: from its own a
 //! stack believes nothing, and the kernel's own message, which has that, does not reach it.
 
 use ackclock_wire::checksum::{pseudo_header, sum};

@@ -28,6 +28,8 @@ pub(super) enum Role {
         connection: usize,
         /// What it acknowledges.
         ack: Option<SeqNum>,
+        /// The number behind its last byte; `None` for a SYN, which no window holds back.
+        end: Option<SeqNum>,
     },
 }
 
@@ -38,6 +40,8 @@ pub(super) enum Wait {
     Unsent(u32),
     /// The stack has not sent a SYN to this peer.
     Unopened(SocketAddr),
+    /// The packet reaches this many bytes beyond the window that the stack offers.
+    Beyond(u32),
     /// There is no next packet.
     End,
 }
@@ -51,6 +55,8 @@ struct Connection {
     stack_opened: bool,
     /// The peer's initial sequence number, which tells two connections between the same sockets apart.
     peer_iss: Option<SeqNum>,
+    /// Whether the peer's SYN offered window scaling, without which the stack does not scale either.
+    peer_scales: bool,
     live: Option<Live>,
 }
 
@@ -62,6 +68,12 @@ struct Live {
     /// Beyond the last byte sent.
     snd_nxt: SeqNum,
     tsval: u32,
+    /// By how many bits the windows of all segments but the SYN are shifted.
+    scale: u8,
+    /// The furthest end of a window that the stack has offered; `None` before it has acknowledged anything.
+    edge: Option<SeqNum>,
+    /// The newest timestamp of the peer's that has come in.
+    peer_tsval: Option<SeqNum>,
 }
 
 impl Connections {
@@ -88,10 +100,12 @@ impl Connections {
                 connection.stack_opened = !segment.flags.contains(Flags::ACK);
             } else {
                 connection.peer_iss = Some(segment.seq);
+                connection.peer_scales = segment.options.window_scale.is_some();
             }
         }
         let ack = segment.flags.contains(Flags::ACK).then_some(segment.ack);
-        to_stack.then_some(Role::Segment { connection: index, ack })
+        let end = (!segment.flags.contains(Flags::SYN)).then(|| segment.seq + segment.seq_len());
+        to_stack.then_some(Role::Segment { connection: index, ack, end })
     }
 
     fn find_or_open(
@@ -112,7 +126,15 @@ impl Connections {
             return index;
         }
         let index = self.all.len();
-        self.all.push(Connection { stack, peer, iss: None, stack_opened: false, peer_iss: None, live: None });
+        self.all.push(Connection {
+            stack,
+            peer,
+            iss: None,
+            stack_opened: false,
+            peer_iss: None,
+            peer_scales: false,
+            live: None,
+        });
         self.recorded.insert((stack, peer), index);
         index
     }
@@ -122,7 +144,7 @@ impl Connections {
         match role {
             Role::Plain => true,
             // A SYN that the stack did not answer then, it may answer now.
-            Role::Segment { connection, ack } => ack.is_none() || self.all[connection].iss.is_some(),
+            Role::Segment { connection, ack, .. } => ack.is_none() || self.all[connection].iss.is_some(),
         }
     }
 
@@ -131,9 +153,17 @@ impl Connections {
         self.all.iter().filter(|connection| connection.iss.is_none() && connection.peer_iss.is_none()).count()
     }
 
+    /// How far a packet reaches beyond the window that the stack has offered; 0 if it fits.
+    pub(super) fn beyond(&self, role: Role) -> u32 {
+        let Role::Segment { connection, end: Some(end), .. } = role else { return 0 };
+        let Some(edge) = self.all[connection].live.and_then(|live| live.edge) else { return 0 };
+        let beyond = end.offset_from(edge);
+        if beyond > u32::MAX / 2 { 0 } else { beyond }
+    }
+
     /// Whether the stack has sent what the packet answers.
     pub(super) fn wait(&self, role: Role) -> Result<(), Wait> {
-        let Role::Segment { connection, ack: Some(ack) } = role else { return Ok(()) };
+        let Role::Segment { connection, ack: Some(ack), .. } = role else { return Ok(()) };
         let connection = &self.all[connection];
         let Some((live, iss)) = connection.live.zip(connection.iss) else {
             return Err(Wait::Unopened(connection.peer));
@@ -154,7 +184,16 @@ impl Connections {
             _ => {
                 let Some(index) = self.joins(stack, peer, segment.flags.contains(Flags::ACK)) else { return };
                 let (iss, snd_nxt) = (segment.seq, segment.seq);
-                self.all[index].live = Some(Live { port: stack.port(), iss, snd_nxt, tsval: 0 });
+                let scale = segment.options.window_scale.filter(|_| self.all[index].peer_scales);
+                self.all[index].live = Some(Live {
+                    port: stack.port(),
+                    iss,
+                    snd_nxt,
+                    tsval: 0,
+                    scale: scale.map_or(0, |shift| shift.min(SCALE_MAX)),
+                    edge: None,
+                    peer_tsval: None,
+                });
                 self.live.insert((stack, peer), index);
                 index
             }
@@ -163,6 +202,12 @@ impl Connections {
         let len = segment.seq_len() + u32::try_from(packet.payload_len()).unwrap_or(u32::MAX);
         live.snd_nxt = live.snd_nxt.later(segment.seq + len);
         live.tsval = segment.options.timestamps.map_or(live.tsval, |(tsval, _)| tsval);
+        if segment.flags.contains(Flags::ACK) {
+            // RFC 9293 §3.10.7.4 (SND.WND), RFC 7323 §2.2 (not read): the window of a SYN is never scaled.
+            let window = u32::from(segment.window) << if syn { 0 } else { live.scale };
+            let edge = segment.ack + window;
+            live.edge = Some(live.edge.map_or(edge, |known| known.later(edge)));
+        }
     }
 
     /// Which recorded connection the stack now opens or accepts.
@@ -176,15 +221,17 @@ impl Connections {
         })
     }
 
-    /// Makes a recorded packet fit the connection that the stack has now; what is to be believed of its checksum.
-    pub(super) fn translate(&self, role: Role, packet: &mut [u8]) -> ChecksumState {
+    /// Makes a recorded packet fit the connection that the stack has now; what is to be believed of its checksum. One that was
+    /// set aside is stamped as if it were sent now: behind newer stamps the stack would take it for a stray (RFC 7323 §5,
+    /// PAWS; not read).
+    pub(super) fn translate(&mut self, role: Role, packet: &mut [u8], was_aside: bool) -> ChecksumState {
         let Role::Segment { connection, .. } = role else { return ChecksumState::Complete };
-        let connection = &self.all[connection];
+        let connection = &mut self.all[connection];
         // A packet whose checksum was wrong then is wrong now.
         let Some(start) = tcp_start(packet).filter(|start| was_right(packet, *start)) else {
             return ChecksumState::Complete;
         };
-        let (Some(live), Some(iss)) = (connection.live, connection.iss) else { return CHANGED };
+        let (Some(live), Some(iss)) = (&mut connection.live, connection.iss) else { return CHANGED };
         let shift = live.iss.offset_from(iss);
         let shifted = |number: [u8; 4]| u32::from_be_bytes(number).wrapping_add(shift).to_be_bytes();
         let Some(tcp) = packet.get_mut(start..) else { return CHANGED };
@@ -204,6 +251,14 @@ impl Connections {
                 }
             }),
             TIMESTAMPS => {
+                if let Some(Ok(stamp)) = value.get_mut(..4).map(<&mut [u8; 4]>::try_from) {
+                    let recorded = SeqNum::new(u32::from_be_bytes(*stamp));
+                    let newest = live.peer_tsval.map_or(recorded, |known| known.later(recorded));
+                    live.peer_tsval = Some(newest);
+                    if was_aside {
+                        *stamp = newest.raw().to_be_bytes();
+                    }
+                }
                 if let Some(echo) = value.get_mut(4..8).filter(|echo| echo.iter().any(|byte| *byte != 0)) {
                     echo.copy_from_slice(&live.tsval.to_be_bytes());
                 }
@@ -270,6 +325,9 @@ fn each_option(tcp: &mut [u8], mut each: impl FnMut(u8, &mut [u8])) {
         }
     }
 }
+
+/// RFC 7323 §2.3 (not read): a larger shift counts as this one.
+const SCALE_MAX: u8 = 14;
 
 const TCP: u8 = 6;
 const ACK: u8 = 0x10;

@@ -5,16 +5,21 @@
 //! in each TCP packet that comes in the acknowledgement number, SACK blocks, echoed timestamp and destination port are
 //! changed to fit (`connection`). Everything else is as recorded, faults included.
 //!
-//! Packets come in the order of the file, each no sooner after the one before than it did then ([`Pace::Recorded`], on
-//! tokio's clock, which a test may pause), and never before the stack has sent what the packet acknowledges. A stack that
+//! Packets come in the order of the file, each as long after the one before as it did then, or later ([`Pace::Recorded`], on
+//! tokio's clock, which a test may pause, to its millisecond), and never before the stack has sent what the packet acknowledges. A stack that
 //! does something else than the recorded one did is waited for [`ReplayConfig::patience`] long; then the device fails with
 //! what is missing. It fails, too, that long after the last packet: a recording has an end.
+//!
+//! No packet goes beyond the window that the stack offers. One that would, because this stack's buffer is smaller or its
+//! application slower, is set aside and comes in once the window has room; what is behind it goes on, as a sender repeats
+//! what was lost while it waits to send more.
 //!
 //! A stack that sends less at a time than the recorded one did, after other losses or with another controller, may wait
 //! for an acknowledgement that waits for it. Then, too, the device fails and says which frame it was.
 
 mod connection;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -66,6 +71,10 @@ pub struct Replay {
     /// Packets to come in, as indices of the recording's, with what each is to the connections.
     played: Vec<(usize, Role)>,
     next: usize,
+    /// Those before `next` that wait for the stack's window, as indices of `played`.
+    aside: VecDeque<usize>,
+    /// Whether the stack has sent something since these were last looked through.
+    window_may_have_moved: bool,
     /// When the device was first asked.
     asked_at: Option<Instant>,
     /// When the last packet came in, and when it was recorded.
@@ -118,6 +127,8 @@ impl Replay {
             connections,
             played,
             next: 0,
+            aside: VecDeque::new(),
+            window_may_have_moved: false,
             asked_at: None,
             last: None,
             active_at: None,
@@ -153,41 +164,72 @@ impl Replay {
         remarks
     }
 
-    /// When the next packet may come in, or what it waits for.
-    fn due(&self, now: Instant) -> Result<Instant, Wait> {
-        let Some(&(index, role)) = self.played.get(self.next) else { return Err(Wait::End) };
+    /// The next packet that may come in, as an index of `played`, and when, or what it waits for.
+    fn next_due(&mut self, now: Instant) -> Result<(usize, Instant), Wait> {
+        if self.window_may_have_moved {
+            let fits = |position: &usize| self.connections.beyond(self.played[*position].1) == 0;
+            if let Some(position) = self.aside.iter().copied().find(fits) {
+                return Ok((position, now));
+            }
+            self.window_may_have_moved = false;
+        }
+        let Some(&(index, role)) = self.played.get(self.next) else {
+            let first = self.aside.front().map(|position| self.connections.beyond(self.played[*position].1));
+            return Err(first.map_or(Wait::End, Wait::Beyond));
+        };
         self.connections.wait(role)?;
         let recorded = self.recording.packets()[index].time_ns;
-        Ok(match (self.config.pace, self.last) {
+        let due = match (self.config.pace, self.last) {
             (Pace::Recorded, Some((at, then))) => at + Duration::from_nanos(recorded.saturating_sub(then)),
             (Pace::AtOnce, Some(_)) => now,
             (_, None) => self.asked_at.unwrap_or(now) + self.config.lead,
-        })
+        };
+        Ok((self.next, due))
     }
 
-    /// Lets the next packet in; `false` if the batch has no room.
-    fn play(&mut self, now: Instant, batch: &mut ReceiveBatch) -> bool {
-        let (index, role) = self.played[self.next];
+    /// Lets a packet in whose time has come; `None` if the batch has no room, `Some(false)` if the packet was set aside.
+    fn play(
+        &mut self,
+        (position, due): (usize, Instant),
+        now: Instant,
+        batch: &mut ReceiveBatch,
+    ) -> Option<bool> {
+        let (index, role) = self.played[position];
         let packet = self.recording.packets()[index];
-        self.bytes.clear();
-        self.bytes.extend_from_slice(self.recording.bytes(&packet));
-        let checksum = self.connections.translate(role, &mut self.bytes);
-        let meta = RxMeta { checksum, segment_size: segment_size(&self.bytes, self.config.mtu) };
-        if !batch.push(&self.bytes, meta) {
-            return false;
+        let is_next = position == self.next;
+        let fits = self.connections.beyond(role) == 0;
+        if fits {
+            self.bytes.clear();
+            self.bytes.extend_from_slice(self.recording.bytes(&packet));
+            let checksum = self.connections.translate(role, &mut self.bytes, !is_next);
+            let meta = RxMeta { checksum, segment_size: segment_size(&self.bytes, self.config.mtu) };
+            if !batch.push(&self.bytes, meta) {
+                return None;
+            }
+            self.active_at = Some(now);
+            self.counters.received += 1;
         }
-        // A packet that came late does not make all behind it late twice, nor early.
-        self.last = Some((now, packet.time_ns));
-        self.active_at = Some(now);
-        self.next += 1;
-        self.counters.received += 1;
-        true
+        if is_next {
+            // A packet that came late does not make all behind it late twice, nor early; and what the timer rounds up does not
+            // add up.
+            let at = if now.saturating_duration_since(due) <= TIMER_ROUNDS_UP { due } else { now };
+            self.last = Some((at, packet.time_ns));
+            self.next += 1;
+            if !fits {
+                self.aside.push_back(position);
+            }
+        } else {
+            self.aside.retain(|waiting| *waiting != position);
+        }
+        Some(fits)
     }
 
     /// Why nothing came for so long.
     fn failure(&self, wait: Wait) -> io::Error {
-        let frame = self.played.get(self.next).map(|(index, _)| self.recording.packets()[*index].frame);
-        let (played, all) = (self.next, self.played.len());
+        let position = if matches!(wait, Wait::Beyond(_)) { self.aside.front() } else { None };
+        let first = self.played.get(position.copied().unwrap_or(self.next));
+        let frame = first.map(|(index, _)| self.recording.packets()[*index].frame);
+        let (played, all) = (self.next - self.aside.len(), self.played.len());
         let what = match (wait, frame) {
             (Wait::Unsent(bytes), Some(frame)) => format!(
                 "frame {frame} of the recording acknowledges {bytes} bytes that the stack has not sent: \
@@ -196,6 +238,10 @@ impl Replay {
             (Wait::Unopened(peer), Some(frame)) => format!(
                 "frame {frame} of the recording waits for the stack's handshake with {peer}: \
                  {played} of {all} packets were played"
+            ),
+            (Wait::Beyond(bytes), Some(frame)) => format!(
+                "frame {frame} of the recording reaches {bytes} bytes beyond the stack's receive window, which does not \
+                 open; read what has arrived: {played} of {all} packets were played"
             ),
             _ => format!("the recording has ended: all {all} packets were played"),
         };
@@ -214,16 +260,16 @@ impl Device for Replay {
         self.asked_at.get_or_insert_with(Instant::now);
         loop {
             let now = Instant::now();
-            let until = match self.due(now) {
-                Ok(due) if due <= now => {
-                    if !self.play(now, batch) {
+            let until = match self.next_due(now) {
+                Ok((position, due)) if due <= now => {
+                    let Some(came_in) = self.play((position, due), now, batch) else {
                         return Poll::Ready(Ok(received));
-                    }
-                    received += 1;
+                    };
+                    received += usize::from(came_in);
                     continue;
                 }
                 _ if received > 0 => return Poll::Ready(Ok(received)),
-                Ok(due) => due,
+                Ok((_, due)) => due,
                 Err(wait) => {
                     let until = *self.active_at.get_or_insert(now) + self.config.patience;
                     if until <= now {
@@ -249,6 +295,7 @@ impl Device for Replay {
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
         self.counters.sent += 1;
         self.connections.sent(packet);
+        self.window_may_have_moved = !self.aside.is_empty();
         self.active_at = Some(Instant::now());
         self.receiver.wake_by_ref();
         Ok(())
@@ -274,6 +321,9 @@ fn segment_size(packet: &[u8], mtu: usize) -> Option<NonZeroU16> {
     let headers = connection::headers_len(packet).filter(|_| packet.len() > mtu)?;
     NonZeroU16::new(u16::try_from(mtu.checked_sub(headers)?).ok()?)
 }
+
+/// Tokio's timers end at the next millisecond, and a busy machine takes its part of another.
+const TIMER_ROUNDS_UP: Duration = Duration::from_millis(2);
 
 /// What a packet that is changed says of its checksum: it was right, or unfinished, and would be again.
 const CHANGED: ChecksumState = ChecksumState::Verified;

@@ -9,6 +9,7 @@ const STACK: &str = "10.0.0.1:7";
 const PEER: &str = "10.0.0.2:4000";
 
 /// A packet of either side, as it stood on the wire.
+#[derive(Clone, Copy)]
 struct Tcp {
     from_stack: bool,
     at_ms: u64,
@@ -17,6 +18,7 @@ struct Tcp {
     flags: ackclock_wire::Flags,
     payload: &'static [u8],
     timestamps: (u32, u32),
+    window: u16,
 }
 
 const SYN: ackclock_wire::Flags = ackclock_wire::Flags::SYN;
@@ -32,6 +34,7 @@ fn recorded() -> Vec<Tcp> {
         flags,
         payload,
         timestamps,
+        window: 1000,
     };
     vec![
         tcp(false, 0, 100, 0, SYN, &[][..], (1, 0)),
@@ -50,7 +53,7 @@ impl Tcp {
             seq: SeqNum::new(self.seq),
             ack: SeqNum::new(self.ack),
             flags: self.flags,
-            window: 1000,
+            window: self.window,
             urgent: 0,
             ecn: ackclock_wire::Codepoint::NotEct,
             options: TcpOptions { timestamps: Some(self.timestamps), ..TcpOptions::default() },
@@ -63,14 +66,19 @@ impl Tcp {
 }
 
 fn file(packets: &[Tcp]) -> Vec<u8> {
+    file_at(packets, |_, at_ms| 1_000_000 * at_ms)
+}
+
+/// The same, the time of each packet in nanoseconds made from its number and its milliseconds.
+fn file_at(packets: &[Tcp], time_ns: impl Fn(usize, u64) -> u64) -> Vec<u8> {
     let mut file = Vec::new();
     pcapng::section_header(&mut file);
     pcapng::interface(&mut file, "any", LinkType::Raw, 65_535);
-    for packet in packets {
+    for (number, packet) in packets.iter().enumerate() {
         let bytes = packet.bytes();
         let record = Record {
             interface: 0,
-            time_ns: 1_000_000 * packet.at_ms,
+            time_ns: time_ns(number, packet.at_ms),
             direction: Direction::Received,
             parts: &[&bytes],
             len: bytes.len(),
@@ -194,6 +202,77 @@ async fn at_once_nothing_waits_but_for_the_stack() {
     send(&mut device, &recorded()[3]);
     assert_eq!(receive(&mut device).await.unwrap().len(), 2);
     assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+/// The peer opens and sends "abc", "def", then "abc" once more, 10 ms apart.
+fn six_bytes() -> Vec<Tcp> {
+    let [syn, answer, text, ..] = <[Tcp; 5]>::try_from(recorded()).ok().unwrap();
+    let more = Tcp { at_ms: 30, seq: 104, payload: b"def", ..text };
+    let again = Tcp { at_ms: 40, timestamps: (9, 70), ..text };
+    vec![syn, answer, text, more, again]
+}
+
+fn payloads(packets: &[(Vec<u8>, RxMeta)]) -> Vec<&[u8]> {
+    packets.iter().map(|(bytes, _)| &bytes[52..]).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_packet_goes_beyond_the_window_that_the_stack_offers() {
+    let saved = Saved::new("window", &file(&six_bytes()));
+    let mut device = Replay::open(&saved.0, config()).unwrap();
+    let began = Instant::now();
+    receive(&mut device).await.unwrap();
+    // The recorded stack offered 1,000 bytes, this one five, and two further ones when it has got three.
+    let answer = Tcp { window: 5, ..recorded()[1] };
+    send(&mut device, &answer);
+    assert_eq!(payloads(&receive(&mut device).await.unwrap()), [b"abc"]);
+    // What is repeated fits, and does not wait for what does not.
+    assert_eq!(payloads(&receive(&mut device).await.unwrap()), [b"abc"]);
+    assert_eq!(began.elapsed(), Duration::from_millis(40));
+    send(&mut device, &Tcp { window: 2, ack: 104, seq: 501, flags: FLAG_ACK, ..answer });
+    let early = tokio::time::timeout(Duration::from_secs(1), receive(&mut device)).await;
+    assert!(early.is_err(), "one byte is beyond the window still");
+    send(&mut device, &Tcp { window: 3, ack: 104, seq: 501, flags: FLAG_ACK, ..answer });
+    let late = receive(&mut device).await.unwrap();
+    assert_eq!(payloads(&late), [b"def"]);
+    // What comes now is stamped as of now, or the stack would take it for a stray.
+    assert_eq!(late[0].0[44..48], 9_u32.to_be_bytes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_small_waits_take_no_longer_than_recorded() {
+    let [syn, answer, text, ..] = <[Tcp; 5]>::try_from(recorded()).ok().unwrap();
+    let mut packets = vec![syn, answer];
+    packets.extend([text; 500]);
+    // 40 us apart, from the twentieth millisecond on.
+    let at = |n: usize, at_ms| if n < 2 { at_ms * 1_000_000 } else { 20_000_000 + (n as u64 - 2) * 40_000 };
+    let saved = Saved::new("small-waits", &file_at(&packets, at));
+    let mut device = Replay::open(&saved.0, config()).unwrap();
+    let began = Instant::now();
+    receive(&mut device).await.unwrap();
+    send(&mut device, &answer);
+    let mut received = 0;
+    while received < 500 {
+        received += receive(&mut device).await.unwrap().len();
+    }
+    let took = began.elapsed();
+    assert!((Duration::from_millis(39)..Duration::from_millis(43)).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn window_that_never_opens_is_named_with_the_frame_that_waits() {
+    let saved = Saved::new("shut", &file(&six_bytes()));
+    let mut device = Replay::open(&saved.0, config()).unwrap();
+    receive(&mut device).await.unwrap();
+    send(&mut device, &Tcp { window: 5, ..recorded()[1] });
+    receive(&mut device).await.unwrap();
+    receive(&mut device).await.unwrap();
+    let error = receive(&mut device).await.unwrap_err().to_string();
+    assert!(
+        error.contains("frame 4 ") && error.contains("1 bytes beyond the stack's receive window"),
+        "{error}"
+    );
+    assert!(error.contains("3 of 4 packets were played"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

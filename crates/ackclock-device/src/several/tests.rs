@@ -47,6 +47,56 @@ fn pairs(queue_packets: usize) -> [(MemoryDevice, MemoryDevice); 2] {
     [(); 2].map(|()| memory::pair(Config { queue_packets, ..Config::default() }))
 }
 
+/// Takes packets and sends them when it is flushed, and notes who was reached.
+#[derive(Debug)]
+struct Holding(Arc<Mutex<(usize, usize, Vec<IpAddr>)>>);
+
+impl Device for Holding {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ip(1500)
+    }
+
+    fn poll_receive(&mut self, _: &mut Context<'_>, _: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+
+    fn poll_send_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn send(&mut self, _: &TxPacket<'_>) -> io::Result<()> {
+        self.0.lock().unwrap().0 += 1;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut state = self.0.lock().unwrap();
+        state.1 += std::mem::take(&mut state.0);
+        Ok(())
+    }
+
+    fn reached(&mut self, addr: IpAddr) {
+        self.0.lock().unwrap().2.push(addr);
+    }
+}
+
+#[test]
+fn devices_that_hold_packets_back_are_flushed_and_hear_of_their_own_peers() {
+    let states = [(); 2].map(|()| Arc::new(Mutex::new((0, 0, Vec::new()))));
+    let [a, b] = [0, 1].map(|index| Holding(Arc::clone(&states[index])));
+    let mut devices = Several::new().device("a", a).device("b", b);
+    devices = devices.route("a", cidr("10.0.0.0/8")).route("b", cidr("10.7.0.0/16"));
+    assert!(devices.poll_send_ready(&mut Context::from_waker(Waker::noop())).is_ready());
+    send(&mut devices, [10, 1, 1, 1]);
+    send(&mut devices, [10, 7, 1, 1]);
+    Device::flush(&mut devices).unwrap();
+    let reached: IpAddr = [10, 7, 1, 1].into();
+    devices.reached(reached);
+    devices.reached([192, 0, 2, 1].into());
+    assert_eq!(*states[0].lock().unwrap(), (0, 1, vec![]));
+    assert_eq!(*states[1].lock().unwrap(), (0, 1, vec![reached]));
+}
+
 fn cidr(text: &str) -> Cidr {
     text.parse().unwrap()
 }

@@ -8,6 +8,7 @@ use etherparse::EtherType;
 use super::{Link, addresses_of};
 use crate::arp::Arp;
 use crate::frame::Frame;
+use crate::mld::Query;
 use crate::nd::{Nd, RouterAdvertisement};
 use crate::{Instant, MacAddr, nd};
 
@@ -51,6 +52,13 @@ impl Link {
             if frame.dst == self.mac || frame.dst.is_group() {
                 self.neighbour_discovery(now, frame);
                 self.collect();
+            }
+            return None;
+        }
+        if !is_v4 && Query::is_in(frame.payload) {
+            match Query::parse(frame.payload) {
+                Ok(query) => self.memberships.asked(now, &query, &mut self.random),
+                Err(_) => self.counters.malformed += 1,
             }
             return None;
         }

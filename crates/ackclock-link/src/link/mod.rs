@@ -13,10 +13,11 @@ use crate::arp::Arp;
 use crate::frame::{self, HEADER_LEN};
 use crate::hold::HeldPacket;
 use crate::mac::solicited_node;
+use crate::memberships::{Memberships, Reports};
 use crate::neighbours::{NeighbourInfo, Neighbours, Question};
 use crate::random::Random;
 use crate::routers::Routers;
-use crate::{Instant, LinkConfig, LinkCounters, MacAddr, nd};
+use crate::{Instant, LinkConfig, LinkCounters, MacAddr, mld, nd};
 
 /// One station on an Ethernet.
 ///
@@ -42,6 +43,7 @@ pub struct Link {
     neighbours: Neighbours,
     addresses: Addresses,
     routers: Routers,
+    memberships: Memberships,
     random: Random,
     messages: VecDeque<Message>,
     messages_max: usize,
@@ -102,6 +104,7 @@ impl Link {
             neighbours: Neighbours::new(config.limits, config.timing, &mut random),
             addresses: Addresses::new(&config, now, &mut random),
             routers: Routers::new(&config, now, &mut random),
+            memberships: Memberships::new(&config.timing),
             random,
             messages: VecDeque::new(),
             messages_max: config.limits.messages_max,
@@ -133,6 +136,16 @@ impl Link {
                 self.collect();
                 Sending::Waiting
             }
+        }
+    }
+
+    /// Something from `dst` shows that packets sent to it have arrived, as an acknowledgement of new data does: the
+    /// neighbour on the way there needs no question for some time.
+    // RFC 4861 §7.3.1: hints of an upper layer SHOULD be used when available; §7.3.3: they do nothing for a neighbour whose
+    // Ethernet address is not known.
+    pub fn reached(&mut self, now: Instant, dst: IpAddr) {
+        if let Some(next_hop) = self.next_hop(dst) {
+            self.neighbours.reached(now, next_hop);
         }
     }
 
@@ -168,8 +181,12 @@ impl Link {
     /// When [`Link::handle_timeout`] is to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let due =
-            [self.neighbours.poll_timeout(), self.addresses.poll_timeout(), self.routers.poll_timeout()];
+        let due = [
+            self.neighbours.poll_timeout(),
+            self.addresses.poll_timeout(),
+            self.routers.poll_timeout(),
+            self.memberships.poll_timeout(),
+        ];
         due.into_iter().flatten().min()
     }
 
@@ -179,6 +196,8 @@ impl Link {
             self.routers.failed(failed);
         }
         self.addresses.handle_timeout(now, &mut self.random);
+        // RFC 4862 §5.4.2 (not read): a host listens to the group of an address before it asks whether anyone has it.
+        self.report(now);
         if self.routers.handle_timeout(now) {
             // RFC 4861 §4.1: from an own address, or from nowhere while there is none.
             let source = self.addresses.source_for(nd::ALL_NODES.into());
@@ -193,6 +212,7 @@ impl Link {
     pub fn link_restored(&mut self, now: Instant) {
         self.neighbours.doubt(now);
         self.addresses.announce(now);
+        self.memberships.tell_all(now);
         self.routers.ask_again(now, self.autoconfigure);
     }
 
@@ -272,6 +292,25 @@ impl Link {
         }
         while let Some(question) = self.neighbours.poll_question() {
             self.ask(question);
+        }
+    }
+
+    /// Tells which groups are listened to, as far as that is due.
+    fn report(&mut self, now: Instant) {
+        let wanted: Vec<_> = self.addresses.spoken_v6().map(solicited_node).collect();
+        let source = self.addresses.link_local();
+        self.memberships.set(now, &wanted, source.is_some());
+        let Some(Reports { records, in_v1 }) = self.memberships.handle_timeout(now, &mut self.random) else {
+            return;
+        };
+        let src = source.unwrap_or(Ipv6Addr::UNSPECIFIED);
+        if !in_v1 {
+            let to = MacAddr::of_group(mld::ALL_V2_ROUTERS.into());
+            return self.say(to, EtherType::IPV6, mld::report(src, &records));
+        }
+        for (saying, group) in records {
+            let (dst, bytes) = mld::report_v1(src, saying, group);
+            self.say(MacAddr::of_group(dst.into()), EtherType::IPV6, bytes);
         }
     }
 

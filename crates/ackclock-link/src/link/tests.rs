@@ -2,6 +2,7 @@
 
 mod addresses;
 mod hostile;
+mod memberships;
 mod neighbours;
 mod routers;
 
@@ -47,6 +48,8 @@ impl Rig {
     /// The same addresses, not probed yet.
     fn fresh(change: impl FnOnce(&mut LinkConfig)) -> Self {
         let mut config = LinkConfig::new(own());
+        // What is listened to is told in the tests for that.
+        config.timing.reports = 0;
         config.addresses = vec![Prefix::new(ip(V4), 24), Prefix::new(ip(V6), 64)];
         change(&mut config);
         let now = Instant::from_millis(1000);

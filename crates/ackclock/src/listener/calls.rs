@@ -78,6 +78,7 @@ impl State {
         if let Some(mut slot) = self.listeners.remove(&id) {
             slot.wake_all(&mut self.woken);
             self.endpoint.close_listener(now, id);
+            self.discard_if_down(now);
         }
     }
 

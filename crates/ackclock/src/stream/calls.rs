@@ -39,10 +39,10 @@ impl State {
         if limit == 0 {
             return Poll::Ready(Ok(0));
         }
-        if !self.connection(id)?.is_readable() {
+        if !self.connection_to_read(id)?.is_readable() {
             return Poll::Pending;
         }
-        let read = self.update(now, id, |connection, now| {
+        let read = self.endpoint.update(now, id, |connection, now| {
             let len = copy_out(connection.read_slices(), limit, put);
             if len == 0 {
                 // Nothing lies there: it is the end of the stream, or an error.
@@ -50,8 +50,8 @@ impl State {
             }
             connection.consume(now, len);
             Ok(len)
-        })?;
-        match read {
+        });
+        match read.ok_or_else(error::not_connected)? {
             Err(ReadError::WouldBlock) => Poll::Pending,
             read => Poll::Ready(read.map_err(error::read)),
         }
@@ -64,7 +64,7 @@ impl State {
         limit: usize,
         put: impl FnMut(&[u8]),
     ) -> Poll<io::Result<usize>> {
-        let connection = self.connection(id)?;
+        let connection = self.connection_to_read(id)?;
         if limit == 0 {
             return Poll::Ready(Ok(0));
         }
@@ -126,7 +126,7 @@ impl State {
 
     /// Ready when a read would not wait.
     pub(crate) fn poll_readable(&self, id: ConnectionId) -> Poll<io::Result<()>> {
-        if self.connection(id)?.is_readable() { Poll::Ready(Ok(())) } else { Poll::Pending }
+        if self.connection_to_read(id)?.is_readable() { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
     /// Ready when a write would not wait.

@@ -62,6 +62,40 @@ async fn addresses_that_no_peer_can_have_are_refused_without_a_packet() {
 }
 
 #[tokio::test]
+async fn what_had_arrived_before_the_device_failed_is_read_to_its_last_byte() {
+    let hosts = hosts();
+    let (mut ended, mut reads_ended) = between(&hosts.client, &hosts.server).await;
+    let (mut open, mut reads_open) = between(&hosts.client, &hosts.server).await;
+    for stream in [&mut ended, &mut open] {
+        stream.write_all(&[7; 50_000]).await.unwrap();
+    }
+    ended.shutdown().await.unwrap();
+    let has_all = || {
+        let infos = hosts.server.connections();
+        infos.iter().map(|(_, info)| info.receive_queue).sum::<usize>() == 100_000
+    };
+    while !has_all() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await; // the FIN is behind the data
+    hosts.cable.unplug();
+    let down = timeout(Duration::from_secs(5), hosts.server.connect(addr("10.0.0.1:80"))).await.unwrap();
+    assert_eq!(kind(down), ErrorKind::NetworkDown);
+
+    reads_ended.readable().await.unwrap();
+    assert_eq!(reads_ended.peek(&mut [0; 10]).await.unwrap(), 10);
+    let mut all = Vec::new();
+    reads_ended.read_to_end(&mut all).await.unwrap();
+    assert_eq!(all, [7; 50_000], "and then the end of the stream, which had come");
+    let mut all = Vec::new();
+    let error = reads_open.read_to_end(&mut all).await.unwrap_err();
+    assert_eq!((all.len(), error.kind()), (50_000, ErrorKind::NetworkDown));
+    assert_eq!(kind(reads_open.write(b"x").await), ErrorKind::NetworkDown);
+    drop((reads_ended, reads_open));
+    assert_eq!((hosts.server.info().connections, hosts.server.info().memory_used), (0, 0));
+}
+
+#[tokio::test]
 async fn without_a_route_the_network_is_unreachable() {
     let (left, _right) = memory::pair(memory::Config::default());
     let stack = host("10.0.0.1/24", "fd00::1/64")

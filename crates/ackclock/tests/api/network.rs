@@ -1,12 +1,15 @@
 //! Addresses, routes and the MTU while a stack runs, and several devices in one.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ackclock::{Stack, UdpSocketError};
-use ackclock_device::memory;
 use ackclock_device::several::Several;
+use ackclock_device::{Capabilities, Device, ReceiveBatch, memory};
+use ackclock_wire::TxPacket;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -35,6 +38,56 @@ async fn an_address_can_be_added_and_removed_while_connections_go_on() {
 
     let broadcast = "10.0.0.255/24".parse().unwrap();
     assert_eq!(kind(hosts.server.add_address(broadcast)), ErrorKind::InvalidInput);
+}
+
+/// Notes who was reached.
+#[derive(Debug)]
+struct Noting(memory::MemoryDevice, Arc<Mutex<Vec<IpAddr>>>);
+
+impl Device for Noting {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        self.0.poll_receive(cx, batch)
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_send_ready(cx)
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        self.0.send(packet)
+    }
+
+    fn reached(&mut self, addr: IpAddr) {
+        self.1.lock().unwrap().push(addr);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_hears_of_peers_whose_connections_make_progress_and_of_no_others() {
+    let (left, right) = memory::pair(memory::Config::default());
+    let (of_client, of_server) = <(Arc<Mutex<Vec<IpAddr>>>, Arc<Mutex<Vec<IpAddr>>>)>::default();
+    let (left, right) = (Noting(left, Arc::clone(&of_client)), Noting(right, Arc::clone(&of_server)));
+    let client = host("10.0.0.1/24", "fd00::1/64").device(left).spawn().unwrap();
+    let server = host("10.0.0.2/24", "fd00::2/64").device(right).spawn().unwrap();
+    // Nobody answers there; SYNs are sent again and again.
+    let nobody = timeout(Duration::from_secs(20), client.connect(addr("10.0.0.77:80"))).await;
+    assert!(nobody.is_err() && of_client.lock().unwrap().is_empty());
+
+    let listener = server.listen(addr("10.0.0.2:80")).unwrap();
+    let (stream, accepted) = tokio::join!(client.connect(addr("10.0.0.2:80")), listener.accept());
+    let (mut stream, mut accepted) = (stream.unwrap(), accepted.unwrap().0);
+    let read = tokio::spawn(async move { accepted.read_to_end(&mut Vec::new()).await });
+    stream.write_all(&vec![7; 1 << 20]).await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert_eq!(read.await.unwrap().unwrap(), 1 << 20);
+    for (reached, peer) in [(&of_client, "10.0.0.2"), (&of_server, "10.0.0.1")] {
+        let reached = reached.lock().unwrap();
+        assert!(reached.len() > 2 && reached.iter().all(|addr| *addr == ip(peer)), "{peer}: {reached:?}");
+    }
 }
 
 #[tokio::test]

@@ -25,8 +25,8 @@ fn a_file_crosses_between_two_addresses_of_the_host() {
 fn a_killed_process_leaves_no_rule_behind() {
     let Some(netns) = raw_netns() else { return };
     let listener = netns.listen(&format!("-l 7000 -v {RAW1}"));
-    // One SYN is enough: 1 is a refusal, 124 the end of the patience.
-    let dial = "timeout 0.5 python3 -c 'import socket; socket.create_connection((\"10.88.0.1\", 7001), \
+    // 1 is a refusal, which comes at once; 124 is the end of the patience, which a busy machine must not reach.
+    let dial = "timeout 10 python3 -c 'import socket; socket.create_connection((\"10.88.0.1\", 7001), \
                 source_address=(\"10.88.0.2\", 0))' 2> /dev/null";
     let dial = || netns.command("sh").args(["-c", dial]).output().unwrap().status.code();
     assert_eq!(dial(), Some(1), "the stack refuses by itself");

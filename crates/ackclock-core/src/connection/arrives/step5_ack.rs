@@ -106,6 +106,8 @@ impl Connection {
         let now = arrival.now;
         if news.advanced > 0 {
             self.timers.persist = Timers::UNSET;
+            // RFC 4861 §7.3.1: the receipt of a new acknowledgement shows that what was sent reaches the peer.
+            self.progressed = true;
         }
         let ecn_marked = self.take_marks(now, arrival.segment, news);
         self.flight.tell_ack(lend!(self, now), news, ecn_marked);

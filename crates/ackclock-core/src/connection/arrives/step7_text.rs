@@ -35,6 +35,8 @@ impl Connection {
         let was_readable = self.rcv.buffer.readable() > 0;
         let received = self.rcv.buffer.insert(arrival.text_start, arrival.text);
         self.rcv.nxt += received.advanced;
+        // RFC 4861 §7.3.1: the arrival of new data shows that earlier acknowledgements are delivered.
+        self.progressed |= received.advanced > 0;
         self.counts.bytes_received += received.advanced;
         self.counts.bytes_duplicate += received.duplicate;
         self.counts.out_of_order += u64::from(received.out_of_order);

@@ -233,3 +233,41 @@ fn a_link_that_comes_back_doubts_its_neighbours_and_announces_itself() {
     assert_eq!(seconds(&announced), [0, 0, 0, 2, 2, 2]);
     assert!(announced[0].1.arp().sender == announced[0].1.arp().target);
 }
+
+#[test]
+fn a_neighbour_whose_connections_go_on_is_never_asked() {
+    let mut rig = stale();
+    // As many seconds as a neighbour would be asked in ten times over.
+    for _ in 0..300 {
+        assert!(matches!(rig.send(V4, PEER), Sending::Frame(_)));
+        rig.link.reached(rig.now, ip(PEER));
+        assert!(rig.run(SECOND).is_empty());
+        assert_eq!(rig.neighbour(PEER).unwrap().1, Reachable);
+    }
+    // Once they stall, it is asked as before.
+    let mut asked = Vec::new();
+    for _ in 0..60 {
+        rig.send(V4, PEER);
+        asked.extend(rig.run(SECOND));
+    }
+    assert!(!asked.is_empty() && asked[0].1.arp().target.to_string() == PEER, "{asked:?}");
+}
+
+#[test]
+fn word_that_packets_arrive_makes_no_neighbour_and_finds_none() {
+    let mut rig = Rig::settled(|_| {});
+    rig.link.reached(rig.now, ip(PEER));
+    assert_eq!(rig.neighbour(PEER), None);
+    rig.send(V4, PEER);
+    rig.link.reached(rig.now, ip(PEER));
+    assert_eq!(rig.neighbour(PEER), Some((None, Incomplete)));
+}
+
+#[test]
+fn word_from_behind_a_router_is_word_of_the_router() {
+    let mut rig = Rig::settled(|_| {});
+    rig.arp(false, station(1), "10.9.0.1", "10.9.0.2");
+    assert_eq!(rig.neighbour("10.9.0.1").unwrap().1, Stale);
+    rig.link.reached(rig.now, ip("192.0.2.7"));
+    assert_eq!(rig.neighbour("10.9.0.1").unwrap().1, Reachable);
+}

@@ -1,0 +1,98 @@
+use super::*;
+use crate::mld::tests::query;
+use crate::mld::{ALL_V2_ROUTERS, Saying, report, report_v1};
+
+const GROUP: &str = "ff02::1:ff00:9";
+
+/// One IPv6 address beside the link-local one, which has another group.
+fn reporting(detection: Detection) -> Rig {
+    Rig::fresh(|config| {
+        config.addresses = vec![Prefix::new(ip("fd09::9"), 64)];
+        config.detection = detection;
+        config.timing.reports = 2;
+    })
+}
+
+/// The reports among what was sent: when each was, whether it came from nowhere, and its first record.
+fn reports(frames: &[(Duration, Sent)]) -> Vec<(Duration, bool, u8)> {
+    let is_report =
+        |sent: &&(Duration, Sent)| sent.1.ether_type == 0x86dd && sent.1.bytes.get(48) == Some(&143);
+    let told = |(at, sent): &(Duration, Sent)| {
+        assert_eq!(sent.dst, MacAddr::of_group(ALL_V2_ROUTERS.into()));
+        (*at, sent.bytes[8..24] == [0; 16], sent.bytes[56])
+    };
+    frames.iter().filter(is_report).map(told).collect()
+}
+
+#[test]
+fn a_group_is_reported_before_its_address_is_probed_and_again_once_there_is_a_source() {
+    let mut rig = reporting(Detection::Probe);
+    let sent = rig.run(Duration::from_secs(10));
+    let first = &sent[0].1;
+    assert_eq!(first.bytes[48], 143, "a report goes out before the first question");
+    assert_eq!(sent[0].0, sent[1].0);
+    assert_eq!(sent[1].1.bytes[40], 135, "and the question at once behind it");
+    let told = reports(&sent);
+    // Joined, from nowhere; and all again from the link-local address, twice within a second.
+    assert!(told.iter().all(|(_, _, kind)| *kind == 4), "{told:?}");
+    let from_address: Vec<_> = told.iter().filter(|(_, nowhere, _)| !nowhere).collect();
+    assert!(from_address.len() >= 2 && from_address.len() <= 4, "{told:?}");
+    let settled = from_address[0].0;
+    assert!(from_address.iter().all(|(at, ..)| *at <= settled + Duration::from_secs(2)), "{told:?}");
+    assert!(rig.run(Duration::from_secs(100)).is_empty(), "then there is silence");
+}
+
+#[test]
+fn a_query_is_answered_once_within_its_time() {
+    let mut rig = reporting(Detection::Announce);
+    rig.run(Duration::from_secs(10));
+    for _ in 0..3 {
+        rig.nd(station(9), &query(None, 5000, false));
+    }
+    let told = rig.run(Duration::from_secs(20));
+    let link_local = rig.link.addresses.link_local().unwrap();
+    let mut groups = [solicited_node(link_local), v6(GROUP)];
+    groups.sort_unstable();
+    let expected = report(link_local, &groups.map(|group| (Saying::Listens, group)));
+    assert_eq!(told.len(), 1);
+    assert!(told[0].0 < Duration::from_secs(5) && told[0].1.bytes == expected, "{told:?}");
+    rig.nd(station(9), &query(Some(v6(GROUP)), 1000, false));
+    rig.nd(station(9), &query(Some(v6("ff02::1:ff00:7")), 1000, false));
+    let told = rig.run(Duration::from_secs(20));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].1.bytes, report(link_local, &[(Saying::Listens, v6(GROUP))]));
+}
+
+#[test]
+fn a_router_of_version_1_is_answered_in_its_version_until_it_is_gone() {
+    let mut rig = reporting(Detection::Announce);
+    rig.run(Duration::from_secs(10));
+    let link_local = rig.link.addresses.link_local().unwrap();
+    rig.nd(station(9), &query(Some(v6(GROUP)), 1000, true));
+    let told = rig.run(Duration::from_secs(5));
+    let (dst, bytes) = report_v1(link_local, Saying::Listens, v6(GROUP));
+    assert_eq!((told.len(), dst, bytes[48]), (1, v6(GROUP), 131));
+    assert_eq!((told[0].1.dst, &told[0].1.bytes), (MacAddr::of_group(dst.into()), &bytes));
+    rig.run(Duration::from_secs(300));
+    rig.nd(station(9), &query(Some(v6(GROUP)), 1000, false));
+    assert_eq!(rig.run(Duration::from_secs(5))[0].1.bytes[48], 143);
+}
+
+#[test]
+fn a_link_that_comes_back_hears_of_all_groups_again() {
+    let mut rig = reporting(Detection::Announce);
+    rig.run(Duration::from_secs(10));
+    rig.link.link_restored(rig.now);
+    let told = reports(&rig.run(Duration::from_secs(10)));
+    assert!((2..=3).contains(&told.len()) && told.iter().all(|(_, _, kind)| *kind == 4), "{told:?}");
+}
+
+#[test]
+fn a_forged_query_is_counted_and_not_answered() {
+    let mut rig = reporting(Detection::Announce);
+    rig.run(Duration::from_secs(10));
+    let mut forged = query(None, 1000, false);
+    forged[7] = 64;
+    rig.nd(station(9), &forged);
+    assert_eq!((rig.run(Duration::from_secs(20)).len(), rig.link.counters().malformed), (0, 1));
+}

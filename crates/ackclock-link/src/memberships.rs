@@ -1,0 +1,153 @@
+//! Which groups this host has said that it listens to, and when it says so again.
+//!
+//! A change is told at once and repeated after a random time, since nothing answers a report; a query is answered with what
+//! holds, within the time that it gives (RFC 3810 §6, RFC 2710 §4; not read). While a router of version 1 is heard, reports
+//! are of that version.
+//!
+//! Deviation from RFC 2710 §4: a report of another host for the same group does not silence this one's. A switch has to
+//! hear of each port, and version 2 has done away with it.
+
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use crate::mld::{Query, Saying};
+use crate::random::Random;
+use crate::{Instant, Timing};
+
+/// The groups. As many as there are own IPv6 addresses, and those left that are still told of.
+#[derive(Debug)]
+pub(crate) struct Memberships {
+    groups: BTreeMap<Ipv6Addr, Membership>,
+    /// How often each change is told; 0: nothing ever is.
+    reports: u32,
+    interval: Duration,
+    /// When all groups are told in answer to a query.
+    answer_due: Option<Instant>,
+    v1_until: Option<Instant>,
+    has_source: bool,
+}
+
+#[derive(Debug)]
+struct Membership {
+    listens: bool,
+    /// So many times the last change is still to be told, the next time then.
+    changes_left: u32,
+    change_due: Option<Instant>,
+    answer_due: Option<Instant>,
+}
+
+/// What is to be said now.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Reports {
+    pub(crate) records: Vec<(Saying, Ipv6Addr)>,
+    pub(crate) in_v1: bool,
+}
+
+impl Memberships {
+    pub(crate) fn new(timing: &Timing) -> Self {
+        Self {
+            groups: BTreeMap::new(),
+            reports: timing.reports,
+            interval: timing.report_interval,
+            answer_due: None,
+            v1_until: None,
+            has_source: false,
+        }
+    }
+
+    /// The groups to listen to from now on. `has_source`: whether there is a link-local address to say so from; once there
+    /// is, all is told once more, because reports from nowhere are not believed everywhere (RFC 3590 §4, not read).
+    pub(crate) fn set(&mut self, now: Instant, wanted: &[Ipv6Addr], has_source: bool) {
+        if self.reports == 0 {
+            return;
+        }
+        let reports = self.reports;
+        for group in wanted {
+            let known = self.groups.entry(*group).or_insert(Membership::NONE);
+            if !known.listens {
+                known.change(true, reports, now);
+            }
+        }
+        for (_, left) in
+            self.groups.iter_mut().filter(|(group, known)| known.listens && !wanted.contains(group))
+        {
+            left.change(false, reports, now);
+        }
+        if has_source && !self.has_source {
+            self.tell_all(now);
+        }
+        self.has_source = has_source;
+    }
+
+    /// The link is another one, perhaps: all is told as if it were new.
+    pub(crate) fn tell_all(&mut self, now: Instant) {
+        let reports = self.reports;
+        self.groups
+            .values_mut()
+            .filter(|known| known.listens)
+            .for_each(|known| known.change(true, reports, now));
+    }
+
+    pub(crate) fn asked(&mut self, now: Instant, query: &Query, random: &mut Random) {
+        if query.is_v1 {
+            self.v1_until = Some(now + V1_HEARD);
+        }
+        let due = now + later(random, query.answer_within);
+        let sooner = |known: Option<Instant>| Some(known.map_or(due, |known| known.min(due)));
+        match query.group {
+            None => self.answer_due = sooner(self.answer_due).filter(|_| !self.groups.is_empty()),
+            Some(group) => {
+                if let Some(known) = self.groups.get_mut(&group).filter(|known| known.listens) {
+                    known.answer_due = sooner(known.answer_due);
+                }
+            }
+        }
+    }
+
+    /// What is due at `now`; each group at most once.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, random: &mut Random) -> Option<Reports> {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let answers_all = is_due(self.answer_due);
+        if answers_all {
+            self.answer_due = None;
+        }
+        let mut records = Vec::new();
+        for (group, known) in &mut self.groups {
+            if is_due(known.change_due) {
+                known.changes_left = known.changes_left.saturating_sub(1);
+                known.change_due = (known.changes_left > 0).then(|| now + later(random, self.interval));
+                records.push((if known.listens { Saying::Joined } else { Saying::Left }, *group));
+            } else if known.listens && (answers_all || is_due(known.answer_due)) {
+                records.push((Saying::Listens, *group));
+            } else {
+                continue;
+            }
+            known.answer_due = None;
+        }
+        self.groups.retain(|_, known| known.listens || known.change_due.is_some());
+        let in_v1 = self.v1_until.is_some_and(|until| now < until);
+        (!records.is_empty()).then_some(Reports { records, in_v1 })
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let of_groups = self.groups.values().flat_map(|known| [known.change_due, known.answer_due]);
+        of_groups.chain([self.answer_due]).flatten().min()
+    }
+}
+
+impl Membership {
+    const NONE: Self = Self { listens: false, changes_left: 0, change_due: None, answer_due: None };
+
+    fn change(&mut self, listens: bool, reports: u32, now: Instant) {
+        *self = Self { listens, changes_left: reports, change_due: Some(now), answer_due: None };
+    }
+}
+
+/// A random time up to `max`, and never at once.
+fn later(random: &mut Random, max: Duration) -> Duration {
+    random.between(Duration::ZERO, max).max(Duration::from_millis(1))
+}
+
+/// How long a router of version 1 counts as present after its query: RFC 3810 §9.12 (not read), with the default times.
+const V1_HEARD: Duration = Duration::from_secs(260);

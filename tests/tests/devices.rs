@@ -1,0 +1,249 @@
+//! What every device that takes part in a network has to come through, against the kernel across a veth pair: raw, packet,
+//! TAP. What concerns one of them alone is in `ethernet.rs` and `kernel/raw.rs`.
+
+use std::time::{Duration, Instant};
+
+use ackclock::TcpConfig;
+use ackclock_device::RawConfig;
+use ackclock_device::impair::{Impaired, Settings};
+use ackclock_device::link::NeighbourState;
+use ackclock_tests::kernel::payload::{receive_some, send};
+use ackclock_tests::kernel::program::have;
+use ackclock_tests::kernel::scene::{Family, stack_on, within};
+use ackclock_tests::kernel::wire::{
+    LIMIT, OnWire, both_ways, eventually, joined, on_a_wire, open_raw, shown, transfer,
+};
+use ackclock_tests::netns::{Namespace, ip};
+use tokio::runtime::Handle;
+
+/// One test for each device.
+macro_rules! on_each_device {
+    ($($case:ident: $raw:ident, $packet:ident, $tap:ident;)+) => {$(
+        #[test]
+        fn $raw() {
+            on_a_wire(|near, far| $case(OnWire::Raw, near, far));
+        }
+        #[test]
+        fn $packet() {
+            on_a_wire(|near, far| $case(OnWire::Packet, near, far));
+        }
+        #[test]
+        fn $tap() {
+            on_a_wire(|near, far| $case(OnWire::Tap, near, far));
+        }
+    )+};
+}
+
+on_each_device! {
+    loss: bulk_comes_through_loss_on_a_raw_device, bulk_comes_through_loss_on_a_packet_device,
+        bulk_comes_through_loss_on_a_tap_device;
+    mtu: a_raw_device_keeps_to_an_mtu_that_shrinks, a_packet_device_keeps_to_an_mtu_that_shrinks,
+        a_tap_device_keeps_to_an_mtu_that_shrinks;
+    down_and_up: a_raw_device_goes_on_when_either_end_was_down, a_packet_device_goes_on_when_either_end_was_down,
+        a_tap_device_goes_on_when_either_end_was_down;
+    gone_and_back: a_raw_device_finds_a_neighbour_that_comes_back_elsewhere,
+        a_packet_device_finds_a_neighbour_that_comes_back_elsewhere,
+        a_tap_device_finds_a_neighbour_that_comes_back_elsewhere;
+}
+
+/// Both ways, both families, 1 % lost in each direction.
+fn loss(device: OnWire, near: &Namespace, far: &Namespace) {
+    let far = far.handle().clone();
+    near.run(async move {
+        let settings = Settings { loss: 0.01, delay: Duration::from_millis(1), ..Settings::default() };
+        let lossy = Impaired::new(device.open().await.0, 7, settings, settings).unwrap();
+        let network = lossy.handle();
+        let stack = stack_on(lossy, TcpConfig::default());
+        both_ways(&stack, &far, LEN).await;
+        assert!(network.statistics_sent().lost > 0 && network.statistics_received().lost > 0);
+        assert_eq!(stack.counters().dropped_tcp_checksum, 0);
+    });
+}
+
+/// Both ends are narrow from the start, and grow narrower under open connections.
+fn mtu(device: OnWire, near: &Namespace, far: &Namespace) {
+    let far = far.handle().clone();
+    near.run(async move {
+        let (opened, _) = device.open().await;
+        let interface = device.interface();
+        let narrow = |mtu: usize| {
+            let far = far.clone();
+            async move {
+                far.spawn(async move { ip(&format!("link set peer mtu {mtu}")) }).await.unwrap();
+                ip(&format!("link set {interface} mtu {mtu}"));
+            }
+        };
+        narrow(1400).await;
+        // What is known of an interface holds for a second.
+        let began = Instant::now();
+        while opened.capabilities().mtu != 1400 {
+            assert!(began.elapsed() < LIMIT, "{:?}", opened.capabilities());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let stack = stack_on(opened, TcpConfig::default());
+        let mut connections = Vec::new();
+        for family in [Family::V4, Family::V6] {
+            let (mut ours, mut theirs) = joined(&stack, &far, family).await;
+            within(LIMIT, &stack, transfer(&mut ours, &mut theirs, LEN, 1)).await;
+            assert_eq!(ours.info().unwrap().pmtu, 1400, "{family:?}");
+            connections.push((ours, theirs, family));
+        }
+        narrow(1300).await;
+        for (mut ours, mut theirs, family) in connections {
+            within(LIMIT, &stack, transfer(&mut ours, &mut theirs, LEN, 3)).await;
+            // A bridge passes packets of many segments on, whatever the length of one: then the stack hears of it when it
+            // asks the device next.
+            let began = Instant::now();
+            while ours.info().unwrap().pmtu != 1300 {
+                assert!(began.elapsed() < Duration::from_secs(5), "{family:?}: {:?}", ours.info());
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                within(LIMIT, &stack, transfer(&mut ours, &mut theirs, 1000, 5)).await;
+            }
+        }
+    });
+}
+
+/// A transfer waits while either end of the link is down, and goes on afterwards.
+fn down_and_up(device: OnWire, near: &Namespace, far: &Namespace) {
+    let far = far.handle().clone();
+    near.run(async move {
+        let stack = stack_on(device.open().await.0, TcpConfig::default());
+        let (interface, here) = (device.interface(), Handle::current());
+        for (runtime, end, family) in [(&here, interface, Family::V4), (&far, "peer", Family::V6)] {
+            let set = |state: &str| {
+                let command = format!("link set {end} {state}");
+                runtime.spawn(async move { ip(&command) })
+            };
+            let (mut ours, mut theirs) = joined(&stack, &far, family).await;
+            within(LIMIT, &stack, transfer(&mut ours, &mut theirs, LEN, 1)).await;
+            set("down").await.unwrap();
+            let sending = tokio::spawn(async move {
+                let sent = send(&mut ours, LEN, 2).await;
+                (sent, ours)
+            });
+            let mut receiving = tokio::spawn(async move { receive_some(&mut theirs, LEN).await });
+            let early = tokio::time::timeout(Duration::from_millis(700), &mut receiving).await;
+            assert!(early.is_err(), "{end}: a transfer over a link that is down");
+            set("up").await.unwrap();
+            let received = within(LIMIT, &stack, receiving).await.unwrap().unwrap();
+            let (sent, _ours) = within(LIMIT, &stack, sending).await.unwrap();
+            assert_eq!(received, sent.unwrap(), "{end}");
+        }
+    });
+}
+
+/// The neighbour loses its address, nobody answers for it, and it comes back with another Ethernet address.
+fn gone_and_back(device: OnWire, near: &Namespace, far: &Namespace) {
+    let far = far.handle().clone();
+    near.run(async move {
+        let (opened, link) = device.open().await;
+        let stack = stack_on(opened, TcpConfig::default());
+        for (family, addr, mac) in [
+            (Family::V4, "10.9.0.1/24", "02:00:00:00:00:98"),
+            (Family::V6, "fd09::1/64", "02:00:00:00:00:99"),
+        ] {
+            let option = if family == Family::V6 { " nodad" } else { "" };
+            let at_far = |command: String| {
+                let far = far.clone();
+                async move { far.spawn(async move { ip(&command) }).await.unwrap() }
+            };
+            let (mut ours, mut theirs) = joined(&stack, &far, family).await;
+            within(LIMIT, &stack, transfer(&mut ours, &mut theirs, LEN, 1)).await;
+            at_far(format!("addr del {addr} dev peer")).await;
+            let sending = tokio::spawn(async move {
+                let sent = send(&mut ours, LEN, 2).await;
+                (sent, ours)
+            });
+            // It is asked, does not answer and is given up, with what waits for it: by the link, or by the kernel below a raw
+            // device.
+            let kernel = addr.split('/').next().unwrap();
+            let unresolved = link.as_ref().map_or(0, |link| link.counters().unresolved);
+            eventually("the neighbour is given up", || match &link {
+                Some(link) => link.counters().unresolved > unresolved,
+                None => {
+                    let known = shown("ip", &format!("neigh show {kernel} dev wire"));
+                    !known.contains("lladdr")
+                }
+            })
+            .await;
+            at_far(format!("link set peer address {mac}")).await;
+            at_far(format!("addr add {addr} dev peer{option}")).await;
+            let received = within(LIMIT, &stack, receive_some(&mut theirs, LEN)).await.unwrap();
+            let (sent, _ours) = within(LIMIT, &stack, sending).await.unwrap();
+            assert_eq!(received, sent.unwrap(), "{family:?}");
+            if let Some(link) = &link {
+                let known = link.neighbours().into_iter().find(|known| known.addr == family.kernel(0).ip());
+                assert_eq!(known.unwrap().mac, Some(mac.parse().unwrap()));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_neighbour_is_not_asked_while_its_connection_goes_on() {
+    on_a_wire(|near, far| {
+        let far = far.handle().clone();
+        near.run(async move {
+            let (opened, link) = OnWire::Packet.open().await;
+            let link = link.unwrap();
+            let stack = stack_on(opened, TcpConfig::default());
+            let (mut ours, mut theirs) = joined(&stack, &far, Family::V4).await;
+            // Three times as long as an answer holds; twice the time after which a doubtful neighbour is asked.
+            for seed in 0..45 {
+                within(LIMIT, &stack, transfer(&mut ours, &mut theirs, 1000, seed)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                let known =
+                    link.neighbours().into_iter().find(|known| known.addr == Family::V4.kernel(0).ip());
+                let state = known.unwrap().state;
+                assert_ne!(state, NeighbourState::Probe, "after {seed} exchanges");
+            }
+        });
+    });
+}
+
+#[test]
+fn a_switch_that_snoops_hears_which_groups_the_stack_listens_to() {
+    if !have("bridge") {
+        return;
+    }
+    on_a_wire(|near, far| {
+        far.ip("link add br0 type bridge mcast_snooping 1");
+        far.ip("link set br0 up");
+        far.ip("link set peer master br0");
+        let far = far.handle().clone();
+        near.run(async move {
+            let (opened, _) = OnWire::Packet.open().await;
+            let _stack = stack_on(opened, TcpConfig::default());
+            let groups = || async {
+                let shown = far.spawn(async { shown("bridge", "mdb show dev br0") });
+                shown.await.unwrap()
+            };
+            let began = Instant::now();
+            let mut told = groups().await;
+            while !told.contains("port peer grp ff02::1:ff00:2") {
+                assert!(began.elapsed() < LIMIT, "{told:?}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                told = groups().await;
+            }
+        });
+    });
+}
+
+#[test]
+fn a_raw_device_has_an_address_that_is_only_routed_to_the_host() {
+    on_a_wire(|near, far| {
+        // No interface has it: `ip route add local`, as the manual says.
+        near.ip("addr add 10.9.0.3/24 dev wire");
+        near.ip("route add local 10.9.0.2 dev lo");
+        near.sysctl("net/ipv4/conf/all/arp_ignore", "0");
+        let far = far.handle().clone();
+        near.run(async move {
+            let stack = stack_on(open_raw(&RawConfig::new([Family::V4.stack(0).ip()])), TcpConfig::default());
+            let (mut ours, mut theirs) = joined(&stack, &far, Family::V4).await;
+            within(LIMIT, &stack, transfer(&mut ours, &mut theirs, LEN, 1)).await;
+            assert_eq!(stack.counters().dropped_tcp_checksum, 0);
+        });
+    });
+}
+
+const LEN: u64 = 1 << 20;
