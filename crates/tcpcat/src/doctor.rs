@@ -35,11 +35,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Exit {
     let choice = if args.raw { DeviceChoice::Raw } else { args.device.device.clone() };
     let mut findings = choice.backend().findings(&args.device).await;
     if args.device.addr.is_empty() {
-        findings.push(note(
-            "address",
-            "none given to check",
-            "name the stack's address: --addr 10.9.0.2/24",
-        ));
+        findings.push(note("address", "none given to check", "name the stack's address: --addr 10.9.0.2/24"));
     }
     findings.push(namespaces());
     let problems = findings.iter().filter(|finding| finding.is_problem()).count();
@@ -154,10 +150,7 @@ fn attach(args: &DeviceArgs) -> Vec<Finding> {
     let name = args.tun();
     match open(name, args.offload.into()) {
         Ok((device, fell_back)) => {
-            vec![
-                ok("device", format!("{name} can be attached")),
-                offload(fell_back, device.capabilities()),
-            ]
+            vec![ok("device", format!("{name} can be attached")), offload(fell_back, device.capabilities())]
         }
         Err(error) => vec![stands_in_the_way(&error.to_string())],
     }
@@ -172,9 +165,10 @@ pub(crate) fn offload(fell_back: Option<String>, capabilities: Capabilities) -> 
     }
 }
 
-/// Why a device cannot be opened. The message of the driver has its own advice after the colon.
+/// Why a device cannot be opened. The message of the driver has its own advice behind it.
 pub(crate) fn stands_in_the_way(error: &str) -> Finding {
-    let (detail, mend) = error.split_once(": ").unwrap_or((error, "see above"));
+    let advice = error.split_once(": ").or_else(|| error.split_once("; "));
+    let (detail, mend) = advice.unwrap_or((error, "see above"));
     problem("device", detail, mend)
 }
 

@@ -31,7 +31,8 @@ pub(crate) async fn run(args: DemoArgs, ground: Option<Ground>) -> Exit {
     let ground = ground.unwrap_or_else(|| Ground::memory("nothing was prepared"));
     let (table, bytes) = (Table::new(args.json), args.bytes);
     if let (Ground::Memory { why }, Some(_)) = (&ground, args.device) {
-        let failure = Failure::new(Exit::Device, format!("the demonstration has no network of its own: {why}"));
+        let failure =
+            Failure::new(Exit::Device, format!("the demonstration has no network of its own: {why}"));
         say!("tcpcat: {}", failure.remedy("run it as root, or without --device, over memory"));
         return Exit::Device;
     }

@@ -85,9 +85,7 @@ pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done,
 /// One end's part; the stream is given back so that it can be asked how it fared.
 async fn end(mut stream: Stream, request: Request) -> Result<(Stream, Moved), Failure> {
     let moved = exchange(&mut stream, request, |_| {}, |_| {}).await.map_err(|broken| match broken {
-        Broken::Read(error) | Broken::Write(error) => {
-            Failure::network("moving data", &error, &label())
-        }
+        Broken::Read(error) | Broken::Write(error) => Failure::network("moving data", &error, &label()),
         Broken::Interrupted => Failure::interrupted("the demonstration was not complete"),
     })?;
     stream.shutdown().await.map_err(|error| Failure::network("closing", &error, &label()))?;

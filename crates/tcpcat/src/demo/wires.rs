@@ -39,6 +39,10 @@ pub(super) fn place(device: DemoDevice, end: End) -> String {
 /// Makes the devices of both hosts, and has the kernel forward between them.
 pub(super) async fn lay(device: DemoDevice) -> Result<(Box<dyn Device>, Box<dyn Device>), Failure> {
     configure::set_up(LOOPBACK, true)?;
+    if device == DemoDevice::Raw {
+        // Packets as large as elsewhere, so that losses are.
+        configure::set_mtu(LOOPBACK, ETHERNET_MTU)?;
+    }
     let devices = (end(device, End::A).await?, end(device, End::B).await?);
     if device != DemoDevice::Raw {
         choose_kernels_controller(kernels_interface(device, End::A));
@@ -50,7 +54,8 @@ pub(super) async fn lay(device: DemoDevice) -> Result<(Box<dyn Device>, Box<dyn 
 /// Waits until the devices of an earlier round are gone: a driver that has said goodbye still holds its device for a
 /// moment.
 pub(super) async fn gone() {
-    let made = [DemoDevice::Tun, DemoDevice::Tap].map(|device| [End::A, End::B].map(|end| interface(device, end)));
+    let made =
+        [DemoDevice::Tun, DemoDevice::Tap].map(|device| [End::A, End::B].map(|end| interface(device, end)));
     let gone = async {
         while made.iter().flatten().any(|name| configure::link_state(name).is_ok()) {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -162,4 +167,5 @@ fn kernels_interface(device: DemoDevice, end: End) -> &'static str {
 }
 
 const LOOPBACK: &str = "lo";
+const ETHERNET_MTU: u32 = 1500;
 const IP_FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";

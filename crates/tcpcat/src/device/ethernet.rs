@@ -90,7 +90,9 @@ impl Backend for Tap {
             let name = self.name(args);
             if args.mac == Some(MacChoice::Interface) {
                 return Err(Failure::usage(format!("the Ethernet address of {name} is the kernel's end's"))
-                    .remedy("give the stack one of its own, as in --mac 02:00:5e:10:00:01, or leave --mac out"));
+                    .remedy(
+                        "give the stack one of its own, as in --mac 02:00:5e:10:00:01, or leave --mac out",
+                    ));
             }
             let (device, fell_back) = options(args)?.open_tap(&name)?;
             tell_of_offload(fell_back, verbose);
@@ -170,8 +172,11 @@ fn check_gateway(gateway: IpAddr, addresses: &[Cidr]) -> Result<(), Failure> {
         return Ok(());
     }
     let networks: Vec<String> = addresses.iter().map(|own| own.network().to_string()).collect();
-    Err(Failure::usage(format!("the gateway {gateway} cannot be reached: it is not in {}", networks.join(" or ")))
-        .remedy("give a router in the network of --addr, or --addr the prefix that holds it"))
+    Err(Failure::usage(format!(
+        "the gateway {gateway} cannot be reached: it is not in {}",
+        networks.join(" or ")
+    ))
+    .remedy("give a router in the network of --addr, or --addr the prefix that holds it"))
 }
 
 /// The interface is the host's: a packet device takes no larger packets than it does.

@@ -113,7 +113,9 @@ impl DeviceChoice {
             "packet" => Ok(Self::Packet),
             "tap" => Ok(Self::Tap),
             _ if word.ends_with(".pcap") || word.ends_with(".pcapng") => Ok(Self::Recording(word.into())),
-            _ => Err(format!("{word:?} is no device: tun, raw, packet, tap, or a capture FILE.pcap or FILE.pcapng")),
+            _ => Err(format!(
+                "{word:?} is no device: tun, raw, packet, tap, or a capture FILE.pcap or FILE.pcapng"
+            )),
         }
     }
 
@@ -147,8 +149,10 @@ pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(Label, Ope
 fn refuse(args: &DeviceArgs, backend: &dyn Backend) -> Result<(), Failure> {
     let idle = args.given().find(|(flag, _)| !backend.takes().contains(flag));
     match idle {
-        Some((_, flag)) => Err(Failure::usage(format!("{flag} means nothing with --device {}", backend.word()))
-            .remedy("leave it out, or see the flags of each device: tcpcat --help")),
+        Some((_, flag)) => {
+            Err(Failure::usage(format!("{flag} means nothing with --device {}", backend.word()))
+                .remedy("leave it out, or see the flags of each device: tcpcat --help"))
+        }
         None => Ok(()),
     }
 }

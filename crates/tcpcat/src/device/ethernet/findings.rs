@@ -20,23 +20,35 @@ pub(super) async fn packet(args: &DeviceArgs) -> Vec<Finding> {
         )
     }];
     let Some(name) = &args.interface else {
-        findings.push(problem("link", "no interface is named", "--interface eth0 (ip link lists those there are)"));
+        findings.push(problem(
+            "link",
+            "no interface is named",
+            "--interface eth0 (ip link lists those there are)",
+        ));
         return findings;
     };
     findings.extend(link(name));
+    if findings.iter().any(Finding::is_problem) {
+        return findings;
+    }
     if let Err(failure) = check(args).and_then(|()| check_mtu(args, name)) {
         findings.push(of_failure("address", &failure));
         return findings;
     }
     let opened = options(args).map(|options| options.open_packet(name));
     findings.extend(opened_device(args, &Packet, opened).await);
+    if findings.iter().any(Finding::is_problem) {
+        return findings;
+    }
     findings.push(ok(
         "sets up",
         format!("a socket for which {name} receives one more Ethernet address; it ends with the process"),
     ));
     findings.push(note(
         "this host",
-        format!("does not reach the stack over {name}, nor the stack it: what the one sends leaves by the wire"),
+        format!(
+            "does not reach the stack over {name}, nor the stack it: what the one sends leaves by the wire"
+        ),
         "to talk to this host use --device tun or tap, or a veth pair",
     ));
     findings

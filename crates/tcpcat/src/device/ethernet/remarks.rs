@@ -48,7 +48,8 @@ impl Remarks {
             .collect();
         for addr in silent.intersection(&self.silent) {
             let asked = if addr.is_ipv4() { "ARP" } else { "neighbour discovery" };
-            remarks.push(format!("no station on {name} answers for {addr} ({asked}): see whether it is there"));
+            remarks
+                .push(format!("no station on {name} answers for {addr} ({asked}): see whether it is there"));
         }
         self.silent = silent;
         if counters.no_route > 0 {
