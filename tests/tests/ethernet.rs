@@ -18,9 +18,10 @@ use ackclock_device::{
     Device, EthernetDevice, EthernetOptions, FrameDevice, LinkHandle, OffloadMode, OpenError, PacketDevice,
     PacketOptions, ReceiveBatch, TapDevice, configure,
 };
+use ackclock_tests::devices::{Needs, in_namespaces_with};
 use ackclock_tests::kernel::payload::{Digest, receive, receive_some, send};
 use ackclock_tests::kernel::scene::{Family, stack_on, within};
-use ackclock_tests::netns::{Namespace, in_namespace, in_namespaces, ip};
+use ackclock_tests::netns::{Namespace, in_namespace, ip};
 use ackclock_wire::{ChecksumState, TxPacket};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::AsyncWriteExt;
@@ -362,7 +363,7 @@ fn what_cannot_be_opened_is_said_with_the_command_that_mends_it() {
 
 /// Runs `scene` with a stack's namespace and a kernel's, joined by a cable; the kernel has its addresses.
 fn on_a_wire(scene: impl FnOnce(&Namespace, &Namespace)) {
-    in_namespaces(|[near, far]: [Namespace; 2]| {
+    in_namespaces_with(Needs::Packet, |[near, far]: [Namespace; 2]| {
         near.cable("wire", &far, "peer");
         far.ip("addr add 10.9.0.1/24 dev peer");
         far.ip("-6 addr add fd09::1/64 dev peer nodad");
