@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use ackclock::{Cidr, Stack, TcpConfig, Warnings};
+use ackclock::{Stack, TcpConfig, Warnings};
 use ackclock_device::capture::{Capture, Captured};
 use ackclock_device::impair::{Impaired, Network, Settings};
 
@@ -31,12 +31,12 @@ impl Host {
             return Ok(Self { net: Net::kernel(), impairment: None, capture: None, recorder: None });
         }
         let (label, opened) = device::open(&args.device, args.verbose).await?;
-        Self::on_device(opened, label, &args.device.addr, args)
+        Self::on_device(opened, label, args)
     }
 
     /// Starts a stack on an open device.
-    fn on_device(opened: Opened, label: Label, addresses: &[Cidr], args: &Common) -> Result<Self, Failure> {
-        let Opened { mut device, ports, remarks } = opened;
+    fn on_device(opened: Opened, label: Label, args: &Common) -> Result<Self, Failure> {
+        let Opened { mut device, addresses, ports, remarks } = opened;
         let mut capture = None;
         if let Some(path) = &args.observe.pcap {
             let captured = Captured::create(device, &label.name, path)
@@ -57,7 +57,7 @@ impl Host {
         let wanted = Wanted::create(&args.observe)?;
         tcp.trace = wanted.as_ref().map(|wanted| wanted.config);
         let mut builder = Stack::builder().device(device).tcp(tcp);
-        for &address in addresses {
+        for address in addresses {
             builder = builder.address(address);
         }
         if let Some(ports) = ports {

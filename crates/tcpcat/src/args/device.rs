@@ -29,6 +29,9 @@ pub(crate) struct DeviceArgs {
     /// The stack's own address with its prefix; repeat it for IPv4 and IPv6
     #[arg(long, value_name = "CIDR", value_parser = host)]
     pub(crate) addr: Vec<Cidr>,
+    /// With --device packet or tap: take IPv6 addresses and a default route from the link's routers; --addr may be left out
+    #[arg(long)]
+    pub(crate) autoconf: bool,
     /// With --device packet or tap: the router for all that is not in the networks of --addr; one for IPv4 and one for IPv6
     /// [default: none; with tap and --configure the kernel's end]
     #[arg(long, value_name = "ADDR")]
@@ -88,6 +91,7 @@ pub(crate) enum Offload {
 pub(crate) enum DeviceFlag {
     Tun,
     Interface,
+    Autoconf,
     Gateway,
     Mac,
     Peer,
@@ -111,6 +115,7 @@ impl DeviceArgs {
         let all = [
             (self.tun.is_some(), DeviceFlag::Tun, "--tun"),
             (self.interface.is_some(), DeviceFlag::Interface, "--interface"),
+            (self.autoconf, DeviceFlag::Autoconf, "--autoconf"),
             (!self.gateway.is_empty(), DeviceFlag::Gateway, "--gateway"),
             (self.mac.is_some(), DeviceFlag::Mac, "--mac"),
             (self.peer.is_some(), DeviceFlag::Peer, "--peer"),

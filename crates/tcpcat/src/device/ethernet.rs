@@ -9,8 +9,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use ackclock::Cidr;
-use ackclock_device::link::Detection;
-use ackclock_device::{Device, EthernetDevice, EthernetOptions, FrameDevice, configure};
+use ackclock_device::link::{AddressState, Detection};
+use ackclock_device::{Device, EthernetDevice, EthernetOptions, FrameDevice, LinkHandle, configure};
 
 use super::{Backend, Later, Opened, kernel_address, kernel_owns, owned_by_kernel, tun, wait_for_link};
 use crate::args::{DeviceArgs, DeviceFlag, MacChoice};
@@ -31,8 +31,8 @@ impl Backend for Packet {
     }
 
     fn takes(&self) -> &'static [DeviceFlag] {
-        use DeviceFlag::{Gateway, Interface, Mac, Mtu, NoProbe, OffloadOn, Promiscuous};
-        &[Interface, Gateway, Mac, Mtu, OffloadOn, Promiscuous, NoProbe]
+        use DeviceFlag::{Autoconf, Gateway, Interface, Mac, Mtu, NoProbe, OffloadOn, Promiscuous};
+        &[Interface, Autoconf, Gateway, Mac, Mtu, OffloadOn, Promiscuous, NoProbe]
     }
 
     fn name(&self, args: &DeviceArgs) -> String {
@@ -72,8 +72,8 @@ impl Backend for Tap {
     }
 
     fn takes(&self) -> &'static [DeviceFlag] {
-        use DeviceFlag::{Configure, Gateway, Interface, Mac, Mtu, OffloadOn, Peer};
-        &[Interface, Gateway, Mac, Peer, Mtu, OffloadOn, Configure]
+        use DeviceFlag::{Autoconf, Configure, Gateway, Interface, Mac, Mtu, OffloadOn, Peer};
+        &[Interface, Autoconf, Gateway, Mac, Peer, Mtu, OffloadOn, Configure]
     }
 
     fn name(&self, args: &DeviceArgs) -> String {
@@ -112,7 +112,10 @@ impl Backend for Tap {
 
 /// What the flags ask of the device.
 fn options(args: &DeviceArgs) -> Result<EthernetOptions, Failure> {
-    let mut options = EthernetOptions::new().promiscuous(args.promiscuous).offload(args.offload.into());
+    let mut options = EthernetOptions::new()
+        .promiscuous(args.promiscuous)
+        .autoconfigure(args.autoconf)
+        .offload(args.offload.into());
     for &address in &args.addr {
         options = options.address(address);
     }
@@ -171,7 +174,10 @@ fn check_gateway(gateway: IpAddr, addresses: &[Cidr]) -> Result<(), Failure> {
     if is_link_local || addresses.iter().any(|own| own.contains(gateway)) {
         return Ok(());
     }
-    let networks: Vec<String> = addresses.iter().map(|own| own.network().to_string()).collect();
+    let mut networks: Vec<String> = addresses.iter().map(|own| own.network().to_string()).collect();
+    if networks.is_empty() {
+        networks.push("a network of --addr".to_owned());
+    }
     Err(Failure::usage(format!(
         "the gateway {gateway} cannot be reached: it is not in {}",
         networks.join(" or ")
@@ -205,11 +211,31 @@ async fn settled<F: FrameDevice + Send + 'static>(
     wait_for_link(backend, args, &device).await?;
     let (link, name) = (device.handle(), backend.name(args));
     ready(&mut device, &name).await.map_err(|error| conflict(&error, &name))?;
+    let mut addresses = args.addr.clone();
+    addresses.extend(from_routers(&link));
+    if addresses.is_empty() {
+        return Err(no_router(&name));
+    }
     if verbose {
-        say!("tcpcat: on {name} as {}", link.mac());
+        let all: Vec<String> = addresses.iter().map(Cidr::to_string).collect();
+        say!("tcpcat: on {name} as {} with {}", link.mac(), all.join(", "));
     }
     let remarks = Remarks::new(link, name);
-    Ok(Opened { remarks: Some(remarks), ..Opened::new(Box::new(device) as Box<dyn Device>) })
+    Ok(Opened { addresses, remarks: Some(remarks), ..Opened::new(Box::new(device) as Box<dyn Device>, args) })
+}
+
+/// The addresses that routers' prefixes made.
+fn from_routers(link: &LinkHandle) -> Vec<Cidr> {
+    let is_local = |addr: IpAddr| matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let own = link.addresses().into_iter();
+    own.filter(|own| own.automatic && own.state == AddressState::Preferred && !is_local(own.prefix.addr()))
+        .filter_map(|own| Cidr::new(own.prefix.addr(), own.prefix.len()).ok())
+        .collect()
+}
+
+fn no_router(name: &str) -> Failure {
+    Failure::new(Exit::Device, format!("no router on {name} offers an IPv6 prefix to take an address from"))
+        .remedy("give the stack an address: --addr 2001:db8::7/64")
 }
 
 /// Waits until the addresses may be used, and says so if that takes a while.

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
+use ackclock::Cidr;
 use ackclock_device::Device;
 
 use crate::args::{DeviceArgs, DeviceFlag};
@@ -73,6 +74,8 @@ pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) device: Box<dyn Device>,
+    /// The stack's addresses.
+    pub(crate) addresses: Vec<Cidr>,
     /// The only ports that a stack on it may take.
     pub(crate) ports: Option<RangeInclusive<u16>>,
     /// What its link has to say while it is in use.
@@ -87,8 +90,8 @@ pub(crate) struct Label {
 }
 
 impl Opened {
-    fn new(device: Box<dyn Device>) -> Self {
-        Self { device, ports: None, remarks: None }
+    fn new(device: Box<dyn Device>, args: &DeviceArgs) -> Self {
+        Self { device, addresses: args.addr.clone(), ports: None, remarks: None }
     }
 }
 
@@ -133,13 +136,13 @@ impl DeviceChoice {
 
 /// Opens the device that the arguments name, and waits for its link; what it is called comes with it.
 pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(Label, Opened), Failure> {
-    if args.addr.is_empty() {
+    let backend = args.device.backend();
+    refuse(args, &*backend)?;
+    if args.addr.is_empty() && !args.autoconf {
         return Err(Failure::usage("the stack needs an address of its own on the device").remedy(
             "add --addr 10.9.0.2/24 (and --configure to give the kernel 10.9.0.1); or use --kernel; or run tcpcat demo",
         ));
     }
-    let backend = args.device.backend();
-    refuse(args, &*backend)?;
     let opened = backend.open(args, verbose).await?;
     wait_for_link(&*backend, args, &*opened.device).await?;
     Ok((Label { name: backend.name(args), diagnosis: backend.diagnosis(args) }, opened))

@@ -35,7 +35,7 @@ impl Backend for Raw {
     fn open<'a>(&'a self, args: &'a DeviceArgs, _: bool) -> Later<'a, Result<Opened, Failure>> {
         Box::pin(async {
             let device = RawDevice::open(&config(args)).map_err(failure)?;
-            Ok(Opened { ports: args.ports.clone(), ..Opened::new(Box::new(device)) })
+            Ok(Opened { ports: args.ports.clone(), ..Opened::new(Box::new(device), args) })
         })
     }
 

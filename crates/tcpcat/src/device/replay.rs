@@ -53,7 +53,7 @@ impl Recording {
             return Err(Failure::new(Exit::File, format!("{} has nothing for the stack", self.0.display()))
                 .remedy("give --addr the address that one side of the recording has"));
         }
-        Ok(Opened::new(Box::new(replay)))
+        Ok(Opened::new(Box::new(replay), args))
     }
 
     fn findings_now(&self, args: &DeviceArgs) -> Vec<Finding> {

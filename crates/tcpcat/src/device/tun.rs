@@ -32,7 +32,7 @@ impl Backend for Tun {
     }
 
     fn open<'a>(&'a self, args: &'a DeviceArgs, verbose: bool) -> Later<'a, Result<Opened, Failure>> {
-        Box::pin(async move { open_device(args, verbose).map(Opened::new) })
+        Box::pin(async move { Ok(Opened::new(open_device(args, verbose)?, args)) })
     }
 
     fn findings<'a>(&'a self, args: &'a DeviceArgs) -> Later<'a, Vec<Finding>> {

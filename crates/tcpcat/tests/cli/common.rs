@@ -178,6 +178,16 @@ impl Process {
         fs::read_link(format!("/proc/{}/ns/net", self.child.id())).expect("the program runs")
     }
 
+    /// Waits until the file `name` of `/proc/PID/net` holds what it should: the view from the process's own namespace.
+    pub(crate) fn await_network(&self, name: &str, holds: impl Fn(&str) -> bool) {
+        let path = format!("/proc/{}/net/{name}", self.child.id());
+        let deadline = Instant::now() + TIME_MAX;
+        while !holds(&fs::read_to_string(&path).expect("the program runs")) {
+            assert!(Instant::now() < deadline, "{path} does not become what it should");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Waits for its end. Its stdin is closed.
     pub(crate) fn finish(mut self) -> Output {
         drop(self.child.stdin.take());

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use ackclock_tests::devices::Needs;
 use ackclock_tests::kernel::program::have;
 
-use crate::common::{HOST1, HOST2, Netns, Scratch, TCPCAT, random_file, said};
+use crate::common::{HOST1, HOST2, Netns, Process, Scratch, TCPCAT, random_file, said};
 
 #[test]
 fn a_file_crosses_between_two_addresses_of_the_host() {
@@ -217,6 +217,38 @@ fn flags_of_an_ethernet_device_that_cannot_work_are_refused_with_what_mends_them
 }
 
 #[test]
+fn an_address_and_a_route_are_taken_from_an_ipv6_router() {
+    let Some(wire) = Wire::new() else { return };
+    let nobody = format!("-l 7000 {PACKET} --autoconf");
+    assert!(said(&wire.near.tcpcat(&nobody), 5).contains("no router on wire offers an IPv6 prefix"));
+    wire.far.shell(
+        "ip -6 addr add 2001:db8::1/64 dev peer nodad; ip -6 addr add 2001:db8:1::1/128 dev lo nodad; \
+         echo 1 > /proc/sys/net/ipv6/conf/all/forwarding",
+    );
+    let script = "
+import socket, struct, sys, time
+s = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, socket.if_nametoindex('peer'))
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
+prefix = struct.pack('!BBBBIII', 3, 4, 64, 0xc0, 7200, 7200, 0) + socket.inet_pton(socket.AF_INET6, '2001:db8::')
+while True:
+    try:
+        s.sendto(struct.pack('!BBHBBHII', 134, 0, 0, 64, 0, 1800, 0, 0) + prefix, ('ff02::1', 0))
+        print('sent', file=sys.stderr, flush=True)
+    except OSError:
+        pass  # until the link-local address is no longer tentative
+    time.sleep(0.3)
+";
+    let router = Process::start(wire.far.command("python3").args(["-c", script]));
+    router.await_line("sent");
+    let words = said(&wire.near.tcpcat(&format!("-z -v 2001:db8:1::1 7000 {PACKET} --autoconf")), 3);
+    assert!(words.contains("with 2001:db8::"), "{words}");
+    assert!(words.contains("connection refused"), "the router's other network answers: {words}");
+    let doctor = told(&wire.near.tcpcat(&format!("doctor {PACKET} --autoconf")), 0);
+    assert!(doctor.contains("from a router"), "{doctor}");
+}
+
+#[test]
 fn promiscuous_mode_lasts_as_long_as_the_process_and_only_if_asked_for() {
     let Some(wire) = Wire::new() else { return };
     let is_promiscuous = || wire.near.shell("ip -d link show wire").contains("promiscuity 1");
@@ -291,6 +323,12 @@ fn an_interrupted_demo_leaves_nothing_behind() {
         demo.await_line("in a network namespace of this process's own");
         let own = demo.network_namespace();
         assert!(namespaces().contains(&own), "{device}");
+        // Host B's device is the last to be made; of a raw one the sockets show.
+        match device {
+            "raw" => demo.await_network("packet", |sockets| sockets.lines().count() > 2),
+            "packet" => demo.await_network("dev", |links| links.contains("eth-b:")),
+            _ => demo.await_network("dev", |links| links.contains(&format!("{device}-b:"))),
+        }
         demo.signal("INT");
         let output = demo.finish();
         assert_ne!(output.status.code(), Some(0), "{device}");

@@ -1,8 +1,11 @@
 //! What the doctor says of a packet socket and a TAP device.
 
-use ackclock_device::{Device, EthernetDevice, FrameDevice, OpenError, configure};
+use ackclock::Cidr;
+use ackclock_device::{
+    Device, EthernetDevice, EthernetOptions, FrameDevice, LinkHandle, OpenError, configure,
+};
 
-use super::{Packet, Tap, check, check_mtu, conflict, options, ready};
+use super::{Packet, Tap, check, check_mtu, conflict, from_routers, no_router, options, ready};
 use crate::args::DeviceArgs;
 use crate::device::Backend;
 use crate::doctor::{self, CAP_NET_RAW, Finding, has_capability, note, ok, problem};
@@ -35,7 +38,7 @@ pub(super) async fn packet(args: &DeviceArgs) -> Vec<Finding> {
         findings.push(of_failure("address", &failure));
         return findings;
     }
-    let opened = options(args).map(|options| options.open_packet(name));
+    let opened = chosen(args).and_then(|options| options.open_packet(name).map_err(|error| refused(&error)));
     findings.extend(opened_device(args, &Packet, opened).await);
     if findings.iter().any(Finding::is_problem) {
         return findings;
@@ -67,7 +70,7 @@ pub(super) async fn tap(args: &DeviceArgs) -> Vec<Finding> {
         return findings;
     }
     let existed = configure::link_state(&name).is_ok();
-    let opened = options(args).map(|options| options.open_tap(&name));
+    let opened = chosen(args).and_then(|options| options.open_tap(&name).map_err(|error| refused(&error)));
     findings.extend(opened_device(args, &Tap, opened).await);
     findings.extend(args.addr.iter().flat_map(|&address| doctor::addresses(args, &name, address)));
     findings.push(doctor::kernel_end(args, &name, existed));
@@ -89,27 +92,48 @@ fn link(name: &str) -> Option<Finding> {
 async fn opened_device<F: FrameDevice>(
     args: &DeviceArgs,
     backend: &dyn Backend,
-    opened: Result<Result<(EthernetDevice<F>, Option<String>), OpenError>, Failure>,
+    opened: Result<(EthernetDevice<F>, Option<String>), Finding>,
 ) -> Vec<Finding> {
     let name = backend.name(args);
     let (mut device, fell_back) = match opened {
-        Ok(Ok(opened)) => opened,
-        Ok(Err(error)) => return vec![doctor::stands_in_the_way(&error.to_string())],
-        Err(failure) => return vec![of_failure("address", &failure)],
+        Ok(opened) => opened,
+        Err(finding) => return vec![finding],
     };
     let mac = device.handle().mac();
     let mut findings = vec![
         ok("device", format!("the stack can be the station {mac} on {name}")),
         doctor::offload(fell_back, device.capabilities()),
     ];
-    if !args.addr.is_empty() && device.link_up() {
+    if (args.autoconf || !args.addr.is_empty()) && device.link_up() {
         findings.push(match ready(&mut device, &name).await {
             Ok(()) if args.no_probe => ok("addresses", "not asked for on the link, as --no-probe says"),
             Ok(()) => ok("addresses", format!("no other station on {name} has them")),
             Err(error) => of_failure("addresses", &conflict(&error, &name)),
         });
+        findings.extend(args.autoconf.then(|| autoconfigured(&device.handle(), args, &name)));
     }
     findings
+}
+
+fn chosen(args: &DeviceArgs) -> Result<EthernetOptions, Finding> {
+    options(args).map_err(|failure| of_failure("address", &failure))
+}
+
+fn refused(error: &OpenError) -> Finding {
+    doctor::stands_in_the_way(&error.to_string())
+}
+
+/// What the routers of the link offer.
+fn autoconfigured(link: &LinkHandle, args: &DeviceArgs, name: &str) -> Finding {
+    let taken: Vec<String> = from_routers(link).iter().map(Cidr::to_string).collect();
+    if !taken.is_empty() {
+        return ok("autoconf", format!("{} from a router", taken.join(", ")));
+    }
+    let failure = no_router(name);
+    match args.addr.is_empty() {
+        true => of_failure("autoconf", &failure),
+        false => note("autoconf", failure.message(), "nothing to do: --addr gives one"),
+    }
 }
 
 fn of_failure(what: &'static str, failure: &Failure) -> Finding {
