@@ -87,7 +87,7 @@ impl fmt::Display for Ground {
 }
 
 impl Hosts {
-    /// Makes devices and hosts anew; host A's device loses packets in each direction with probability `loss`.
+    /// Makes new devices and hosts; host A's device loses packets in each direction with probability `loss`.
     pub(super) async fn build(ground: &Ground, loss: f64, trace: Option<&Trace>) -> Result<Self, Failure> {
         let (a, b): (Box<dyn Device>, Box<dyn Device>) = match ground {
             Ground::Namespace { device, .. } => wires::lay(*device).await?,

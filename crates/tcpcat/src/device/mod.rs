@@ -1,6 +1,6 @@
 //! The devices that a stack can stand on, one file each.
 //!
-//! A new one is a file with a [`Backend`], a variant of [`DeviceChoice`] with its word, and an arm in [`backend`].
+//! A new one is a file with a [`Backend`], a variant of [`DeviceChoice`] with its word, and an arm in [`DeviceChoice::backend`].
 
 mod ethernet;
 mod raw;
