@@ -13,6 +13,7 @@
 
 pub mod app;
 pub mod coalesce;
+pub mod devices;
 pub mod flow;
 pub mod fuzz;
 pub mod host;

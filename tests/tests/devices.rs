@@ -7,6 +7,7 @@ use ackclock::TcpConfig;
 use ackclock_device::RawConfig;
 use ackclock_device::impair::{Impaired, Settings};
 use ackclock_device::link::NeighbourState;
+use ackclock_tests::devices::Needs;
 use ackclock_tests::kernel::payload::{receive_some, send};
 use ackclock_tests::kernel::program::have;
 use ackclock_tests::kernel::scene::{Family, stack_on, within};
@@ -21,15 +22,15 @@ macro_rules! on_each_device {
     ($($case:ident: $raw:ident, $packet:ident, $tap:ident;)+) => {$(
         #[test]
         fn $raw() {
-            on_a_wire(|near, far| $case(OnWire::Raw, near, far));
+            on_a_wire(OnWire::Raw.needs(), |near, far| $case(OnWire::Raw, near, far));
         }
         #[test]
         fn $packet() {
-            on_a_wire(|near, far| $case(OnWire::Packet, near, far));
+            on_a_wire(OnWire::Packet.needs(), |near, far| $case(OnWire::Packet, near, far));
         }
         #[test]
         fn $tap() {
-            on_a_wire(|near, far| $case(OnWire::Tap, near, far));
+            on_a_wire(OnWire::Tap.needs(), |near, far| $case(OnWire::Tap, near, far));
         }
     )+};
 }
@@ -181,7 +182,7 @@ fn gone_and_back(device: OnWire, near: &Namespace, far: &Namespace) {
 
 #[test]
 fn a_neighbour_is_not_asked_while_its_connection_goes_on() {
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Packet, |near, far| {
         let far = far.handle().clone();
         near.run(async move {
             let (opened, link) = OnWire::Packet.open().await;
@@ -206,7 +207,7 @@ fn a_switch_that_snoops_hears_which_groups_the_stack_listens_to() {
     if !have("bridge") {
         return;
     }
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Packet, |near, far| {
         far.ip("link add br0 type bridge mcast_snooping 1");
         far.ip("link set br0 up");
         far.ip("link set peer master br0");
@@ -231,7 +232,7 @@ fn a_switch_that_snoops_hears_which_groups_the_stack_listens_to() {
 
 #[test]
 fn a_raw_device_has_an_address_that_is_only_routed_to_the_host() {
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Raw, |near, far| {
         // No interface has it: `ip route add local`, as the manual says.
         near.ip("addr add 10.9.0.3/24 dev wire");
         near.ip("route add local 10.9.0.2 dev lo");

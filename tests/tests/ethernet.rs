@@ -13,6 +13,7 @@ use ackclock_device::{
     Device, EthernetOptions, FrameDevice, LinkHandle, OffloadMode, PacketDevice, PacketOptions, ReceiveBatch,
     configure,
 };
+use ackclock_tests::devices::{Needs, in_namespaces_with};
 use ackclock_tests::kernel::payload::{receive, send};
 use ackclock_tests::kernel::scene::{Family, stack_on, within};
 use ackclock_tests::kernel::wire::{
@@ -46,7 +47,7 @@ fn bulk_crosses_a_tap_device_both_ways() {
 #[test]
 fn bulk_crosses_a_packet_socket_both_ways() {
     for mode in [OffloadMode::On, OffloadMode::Off] {
-        on_a_wire(move |near, far| {
+        on_a_wire(Needs::Packet, move |near, far| {
             let far = far.handle().clone();
             near.run(async move {
                 let (stack, _) = packet_stack(addressed().offload(mode)).await;
@@ -58,7 +59,7 @@ fn bulk_crosses_a_packet_socket_both_ways() {
 
 #[test]
 fn bulk_crosses_a_packet_socket_that_shares_the_interface_s_address() {
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Packet, |near, far| {
         let far = far.handle().clone();
         near.run(async move {
             let (stack, link) = packet_stack(addressed().interface_mac()).await;
@@ -76,7 +77,7 @@ fn bulk_crosses_a_packet_socket_that_shares_the_interface_s_address() {
 
 #[test]
 fn packets_of_64_kb_cross_a_packet_socket_whole() {
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Packet, |near, far| {
         let far = far.handle().clone();
         near.run(async move {
             let (stack, _) = packet_stack(addressed()).await;
@@ -95,7 +96,7 @@ fn packets_of_64_kb_cross_a_packet_socket_whole() {
 #[test]
 fn a_packet_device_keeps_to_the_interface_s_mtu_and_to_a_smaller_one_of_its_own() {
     for (own_mtu, link_mtu, expected) in [(None, 1300, 1300), (Some(1280), 1500, 1280)] {
-        on_a_wire(move |near, far| {
+        on_a_wire(Needs::Packet, move |near, far| {
             near.ip(&format!("link set wire mtu {link_mtu}"));
             far.ip(&format!("link set peer mtu {link_mtu}"));
             let far = far.handle().clone();
@@ -111,7 +112,7 @@ fn a_packet_device_keeps_to_the_interface_s_mtu_and_to_a_smaller_one_of_its_own(
 
 #[test]
 fn an_address_that_the_kernel_has_is_refused_by_name() {
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Packet, |near, far| {
         far.ip("addr add 10.9.0.2/24 dev peer");
         far.ip("-6 addr add fd09::2/64 dev peer nodad");
         let theirs = mac_of(far, "peer");
@@ -130,7 +131,7 @@ fn an_address_that_the_kernel_has_is_refused_by_name() {
 
 #[test]
 fn probed_addresses_are_used_once_nobody_has_objected() {
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Packet, |near, far| {
         let far = far.handle().clone();
         near.run(async move {
             let (device, _) = addressed().open_packet("wire").unwrap();
@@ -150,7 +151,7 @@ fn probed_addresses_are_used_once_nobody_has_objected() {
 
 #[test]
 fn an_address_that_another_host_takes_later_is_defended_and_its_connections_go_on() {
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Packet, |near, far| {
         let far_runtime = far.handle().clone();
         near.run(async move {
             let (stack, link) = packet_stack(addressed()).await;
@@ -188,7 +189,7 @@ fn an_address_that_another_host_takes_later_is_defended_and_its_connections_go_o
 
 #[test]
 fn an_address_and_a_route_come_from_a_router_s_advertisement() {
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Packet, |near, far| {
         far.ip("-6 addr add 2001:db8::1/64 dev peer nodad");
         // An address behind the router.
         far.ip("-6 addr add 2001:db8:1::1/64 dev lo nodad");
@@ -221,7 +222,7 @@ fn an_address_and_a_route_come_from_a_router_s_advertisement() {
 
 #[test]
 fn a_stack_whose_interface_is_deleted_says_so() {
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Packet, |near, far| {
         let far = far.handle().clone();
         near.run(async move {
             let (stack, _) = packet_stack(addressed()).await;
@@ -237,7 +238,7 @@ fn a_stack_whose_interface_is_deleted_says_so() {
 
 #[test]
 fn frames_for_other_stations_arrive_only_on_a_promiscuous_device() {
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Packet, |near, far| {
         far.ip("neigh add 10.9.0.50 lladdr 02:00:00:00:00:50 dev peer");
         let far = far.handle().clone();
         near.run(async move {
@@ -262,7 +263,7 @@ fn frames_for_other_stations_arrive_only_on_a_promiscuous_device() {
 
 #[test]
 fn a_frame_with_a_vlan_tag_is_of_another_network_unless_the_tag_is_a_priority() {
-    on_a_wire(|near, far| {
+    on_a_wire(Needs::Packet, |near, far| {
         let far = far.handle().clone();
         near.run(async move {
             let (mut device, _) = addressed().detection(Detection::Announce).open_packet("wire").unwrap();

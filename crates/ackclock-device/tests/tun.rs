@@ -4,6 +4,7 @@ mod common;
 
 use std::io;
 use std::net::UdpSocket;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ackclock_device::{Device, OffloadMode, ReceiveBatch, configure, explain};
@@ -203,5 +204,39 @@ fn routes_and_peers_lead_to_the_device() {
             socket.send_to(target.as_bytes(), (target, 7000)).unwrap();
             receive(&mut *device, |bytes, _| bytes.ends_with(target.as_bytes()).then_some(())).await;
         }
+    });
+}
+
+#[test]
+fn a_veth_pair_is_a_cable_and_a_local_route_an_address_of_this_host() {
+    in_namespace("a_veth_pair_is_a_cable_and_a_local_route_an_address_of_this_host", || async {
+        let told = |words: &str| {
+            let output = Command::new("ip").args(words.split(' ')).output().expect("ip can be run");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        for _ in ["once", "and once more"] {
+            configure::add_veth("left", "right").unwrap();
+        }
+        assert!(!configure::link_state("left").unwrap().up && !configure::link_state("right").unwrap().up);
+        assert!(told("-o link show left").contains("left@right"));
+        configure::delete("left").unwrap();
+        assert!(configure::link_state("right").is_err(), "one end does not stay without the other");
+        configure::set_up("lo", true).unwrap();
+        for (family, addr) in [("-4", "192.0.2.7"), ("-6", "2001:db8::7")] {
+            for _ in ["once", "and once more"] {
+                configure::add_local_route(addr.parse().unwrap(), Some("reno")).unwrap();
+            }
+            assert!(told(&format!("route get {addr}")).starts_with("local"), "{addr}");
+            assert!(
+                told(&format!("{family} route show table local {addr}")).contains("congctl reno"),
+                "{addr}"
+            );
+        }
+        let error =
+            configure::add_local_route("192.0.2.8".parse().unwrap(), Some("no-such-one")).unwrap_err();
+        assert!(
+            error.to_string().contains("`ip route add local 192.0.2.8 dev lo congctl no-such-one`"),
+            "{error}"
+        );
     });
 }

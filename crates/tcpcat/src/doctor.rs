@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
 
 use ackclock::Cidr;
-use ackclock_device::{configure, netns, open};
+use ackclock_device::{Capabilities, configure, netns, open};
 
 use crate::args::{DeviceArgs, DoctorArgs};
 use crate::device::{DeviceChoice, kernel_address, kernel_owns};
@@ -33,16 +33,12 @@ enum Level {
 /// Prints the diagnosis; the code is 0 only if a transfer with the same device flags would work.
 pub(crate) async fn run(args: DoctorArgs) -> Exit {
     let choice = if args.raw { DeviceChoice::Raw } else { args.device.device.clone() };
-    let mut findings = choice.backend().findings(&args.device);
-    if args.device.addr.is_empty() {
-        findings.push(note(
-            "address",
-            "none given to check",
-            "name the stack's address: tcpcat doctor --addr 10.9.0.2/24",
-        ));
+    let mut findings = choice.backend().findings(&args.device).await;
+    if args.device.addr.is_empty() && !args.device.autoconf {
+        findings.push(note("address", "none given to check", "name the stack's address: --addr 10.9.0.2/24"));
     }
     findings.push(namespaces());
-    let problems = findings.iter().filter(|finding| finding.level == Level::Problem).count();
+    let problems = findings.iter().filter(|finding| finding.is_problem()).count();
     for finding in &findings {
         show!("{}", finding.line());
     }
@@ -56,14 +52,17 @@ pub(crate) async fn run(args: DoctorArgs) -> Exit {
 
 /// What a transfer over a TUN device needs.
 pub(crate) fn tun_findings(args: &DeviceArgs) -> Vec<Finding> {
-    let mut findings = vec![tun_driver(), capability()];
-    let has_driver = findings.iter().all(|finding| finding.level != Level::Problem);
+    let name = args.tun();
+    let mut findings = vec![tun_driver(), capability("tun")];
+    let has_driver = !findings.iter().any(Finding::is_problem);
     // Before the device is opened, which may make it.
-    findings.extend(link(args));
+    let existed = configure::link_state(name).is_ok();
+    findings.extend(made_link(args, name));
     if has_driver {
         findings.extend(attach(args));
     }
-    findings.extend(args.addr.iter().flat_map(|&address| addresses(args, address)));
+    findings.extend(args.addr.iter().flat_map(|&address| addresses(args, name, address)));
+    findings.push(kernel_end(args, name, existed));
     findings.push(forwarding());
     findings
 }
@@ -80,7 +79,7 @@ pub(crate) fn probe_namespaces() -> Exit {
 }
 
 /// Whether the kernel's TUN driver is there and may be used.
-fn tun_driver() -> Finding {
+pub(crate) fn tun_driver() -> Finding {
     let what = "TUN driver";
     match File::options().read(true).write(true).open(TUN) {
         Ok(_) => ok(what, format!("{TUN} can be opened")),
@@ -96,8 +95,8 @@ fn tun_driver() -> Finding {
     }
 }
 
-/// Whether devices can be made and set up.
-fn capability() -> Finding {
+/// Whether devices of a `kind` of the TUN driver's can be made and set up.
+pub(crate) fn capability(kind: &str) -> Finding {
     let what = "privilege";
     if has_net_admin() {
         return ok(what, "CAP_NET_ADMIN is there: devices can be made and set up");
@@ -106,7 +105,9 @@ fn capability() -> Finding {
     note(
         what,
         detail,
-        "sudo ip tuntap add dev tun0 mode tun user $USER, or sudo setcap cap_net_admin+ep $(command -v tcpcat)",
+        format!(
+            "sudo ip tuntap add dev {kind}0 mode {kind} user $USER, or sudo setcap cap_net_admin+ep $(command -v tcpcat)"
+        ),
     )
 }
 
@@ -122,9 +123,9 @@ pub(crate) fn has_capability(number: u32) -> bool {
     set & 1 << number != 0
 }
 
-/// Whether the interface is there and up.
-fn link(args: &DeviceArgs) -> Vec<Finding> {
-    let (what, name) = ("link", &args.tun);
+/// Whether the interface, which a transfer may make, is there and up.
+pub(crate) fn made_link(args: &DeviceArgs, name: &str) -> Vec<Finding> {
+    let what = "link";
     let setup = format!("sudo ip link set {name} up");
     match configure::link_state(name) {
         Ok(state) if state.up => vec![ok(what, format!("{name} is up, MTU {}", state.mtu))],
@@ -146,31 +147,51 @@ fn link(args: &DeviceArgs) -> Vec<Finding> {
 
 /// Whether this process can attach to the device, and with offload.
 fn attach(args: &DeviceArgs) -> Vec<Finding> {
-    let name = &args.tun;
+    let name = args.tun();
     match open(name, args.offload.into()) {
         Ok((device, fell_back)) => {
-            let capabilities = device.capabilities();
-            let offload = match fell_back {
-                Some(why) => note("offload", format!("none: {why}"), "nothing to do: transfers work, slower"),
-                None if capabilities.gso_max_v4 > capabilities.mtu => {
-                    ok("offload", "packets of 64 KB cross whole")
-                }
-                None => ok("offload", "off, as --offload asks"),
-            };
-            vec![ok("device", format!("{name} can be attached")), offload]
+            vec![ok("device", format!("{name} can be attached")), offload(fell_back, device.capabilities())]
         }
-        Err(error) => {
-            // The message of the driver has its own advice after the colon.
-            let text = error.to_string();
-            let (detail, mend) = text.split_once(": ").unwrap_or((&text, "see above"));
-            vec![problem("device", detail, mend)]
-        }
+        Err(error) => vec![stands_in_the_way(&error.to_string())],
     }
 }
 
+/// Whether packets of 64 KB are exchanged with the kernel.
+pub(crate) fn offload(fell_back: Option<String>, capabilities: Capabilities) -> Finding {
+    match fell_back {
+        Some(why) => note("offload", format!("none: {why}"), "nothing to do: transfers work, slower"),
+        None if capabilities.gso_max_v4 > capabilities.mtu => ok("offload", "packets of 64 KB cross whole"),
+        None => ok("offload", "off, as --offload asks"),
+    }
+}
+
+/// Why a device cannot be opened. The message of the driver has its own advice behind it.
+pub(crate) fn stands_in_the_way(error: &str) -> Finding {
+    let advice = error.split_once(": ").or_else(|| error.split_once("; "));
+    let (detail, mend) = advice.unwrap_or((error, "see above"));
+    problem("device", detail, mend)
+}
+
+/// What a transfer sets up at the kernel's end of the device `name`, and takes away again.
+pub(crate) fn kernel_end(args: &DeviceArgs, name: &str, existed: bool) -> Finding {
+    let device = if existed {
+        format!("{name} is there and stays")
+    } else {
+        format!("{name}, which ends with the process")
+    };
+    let rest = if !args.configure {
+        "; nothing at the kernel's end without --configure"
+    } else if existed {
+        "; --configure's addresses and MTU stay, too"
+    } else {
+        ", and so do the addresses of --configure"
+    };
+    ok("sets up", format!("{device}{rest}"))
+}
+
 /// Whether an address can be the stack's, and whether the kernel would send to it through the device.
-fn addresses(args: &DeviceArgs, address: Cidr) -> Vec<Finding> {
-    let (what, name) = ("address", &args.tun);
+pub(crate) fn addresses(args: &DeviceArgs, name: &str, address: Cidr) -> Vec<Finding> {
+    let what = "address";
     let own = address.addr();
     if kernel_owns(own) {
         let mend = format!("choose another address of the network, or sudo ip addr del {address} dev NAME");
@@ -213,14 +234,14 @@ fn source_towards(addr: IpAddr) -> Option<IpAddr> {
 }
 
 /// Whether the kernel forwards between devices.
-fn forwarding() -> Finding {
+pub(crate) fn forwarding() -> Finding {
     let on = |path: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() != "0");
     match (on("/proc/sys/net/ipv4/ip_forward"), on("/proc/sys/net/ipv6/conf/all/forwarding")) {
         (true, true) => ok("forwarding", "IPv4 and IPv6"),
         (true, false) => ok("forwarding", "IPv4"),
         (false, _) => note(
             "forwarding",
-            "off: two TUN devices do not reach each other, nor the world",
+            "off: two such devices do not reach each other, nor the world",
             "sudo sysctl -w net.ipv4.ip_forward=1 (and net.ipv6.conf.all.forwarding=1)",
         ),
     }
@@ -244,6 +265,10 @@ fn namespaces() -> Finding {
 }
 
 impl Finding {
+    pub(crate) fn is_problem(&self) -> bool {
+        self.level == Level::Problem
+    }
+
     fn line(&self) -> String {
         let mark = match self.level {
             Level::Ok => "ok     ",
@@ -269,7 +294,9 @@ pub(crate) fn problem(what: &'static str, detail: impl Into<String>, mend: impl 
 
 const TUN: &str = "/dev/net/tun";
 
-const CAP_NET_ADMIN: u32 = 12;
+/// Their numbers in `linux/capability.h`.
+pub(crate) const CAP_NET_ADMIN: u32 = 12;
+pub(crate) const CAP_NET_RAW: u32 = 13;
 
 #[cfg(test)]
 mod tests {

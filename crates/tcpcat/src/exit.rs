@@ -7,7 +7,7 @@ use std::path::Path;
 use ackclock::StackError;
 use ackclock_device::{OpenError, configure::ConfigureError, explain};
 
-use crate::device::DeviceChoice;
+use crate::device::Label;
 
 /// The exit codes. They are part of the command's interface: scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,16 @@ impl Failure {
         self.exit
     }
 
+    /// What happened, without what mends it.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What mends it.
+    pub(crate) fn mend(&self) -> Option<&str> {
+        self.remedy.as_deref()
+    }
+
     /// Puts what had been done by then in front of the cause.
     pub(crate) fn after(self, done: &str) -> Self {
         Self { message: format!("{done}: {}", self.message), ..self }
@@ -74,20 +84,20 @@ impl Failure {
     }
 
     /// A failure of a connection or listener while `doing` something; `device` is what the stack stands on.
-    pub(crate) fn network(doing: &str, error: &io::Error, device: &str) -> Self {
+    pub(crate) fn network(doing: &str, error: &io::Error, device: &Label) -> Self {
         if let Some(StackError::Device(source)) = stack_error(error) {
-            return Self::new(Exit::Device, format!("{doing}: {}", explain(source, device)))
-                .remedy(doctor(device));
+            return Self::new(Exit::Device, format!("{doing}: {}", explain(source, &device.name)))
+                .remedy(&device.diagnosis);
         }
         let failure = |exit| Self::new(exit, format!("{doing}: {error}"));
         match error.kind() {
             ErrorKind::ConnectionRefused => failure(Exit::Refused)
                 .remedy("start the listener first, on the peer: tcpcat -l PORT (or any other server)"),
             ErrorKind::TimedOut => failure(Exit::Unreachable)
-                .remedy(format!("see whether the way is open: {} --addr ADDR/PREFIX", doctor(device))),
+                .remedy(format!("see whether the way is open: {} --addr ADDR/PREFIX", device.diagnosis)),
             ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => failure(Exit::Unreachable)
                 .remedy("see whether the kernel forwards (sudo sysctl -w net.ipv4.ip_forward=1) and has a route (ip route get ADDR)"),
-            ErrorKind::NetworkDown => failure(Exit::Device).remedy(doctor(device)),
+            ErrorKind::NetworkDown => failure(Exit::Device).remedy(&device.diagnosis),
             ErrorKind::AddrNotAvailable => failure(Exit::Usage)
                 .remedy("give the stack an address of that family: --addr 10.9.0.2/24 or --addr fd00::2/64"),
             ErrorKind::AddrInUse | ErrorKind::InvalidInput => failure(Exit::Usage),
@@ -129,9 +139,10 @@ impl Failure {
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         let exit = match error {
-            OpenError::NameEmpty | OpenError::NameTooLong { .. } | OpenError::NameInvalid { .. } => {
-                Exit::Usage
-            }
+            OpenError::NameEmpty
+            | OpenError::NameTooLong { .. }
+            | OpenError::NameInvalid { .. }
+            | OpenError::MacNotUnicast { .. } => Exit::Usage,
             _ => Exit::Device,
         };
         Self::new(exit, error.to_string())
@@ -156,14 +167,6 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The diagnosis for a device by its name in messages.
-fn doctor(device: &str) -> String {
-    match DeviceChoice::parse(device) {
-        Ok(DeviceChoice::Raw | DeviceChoice::Recording(_)) => format!("tcpcat doctor --device {device}"),
-        _ => format!("tcpcat doctor --tun {device}"),
-    }
-}
-
 fn stack_error(error: &io::Error) -> Option<&StackError> {
     error.get_ref()?.downcast_ref()
 }
@@ -175,7 +178,7 @@ mod tests {
     use super::*;
 
     fn exit_of(kind: ErrorKind) -> Exit {
-        Failure::network("connecting", &kind.into(), "tun0").exit()
+        Failure::network("connecting", &kind.into(), &Label::tun("tun0")).exit()
     }
 
     #[test]
@@ -193,7 +196,7 @@ mod tests {
     fn a_deleted_device_is_named_with_its_remedy() {
         let deleted = io::Error::from_raw_os_error(libc::EBADFD);
         let error = io::Error::from(StackError::Device(Arc::new(deleted)));
-        let failure = Failure::network("sending", &error, "tun7");
+        let failure = Failure::network("sending", &error, &Label::tun("tun7"));
         assert_eq!(failure.exit(), Exit::Device);
         assert!(failure.to_string().contains("tun7 was deleted"), "{failure}");
     }

@@ -3,12 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
-use ackclock::{Cidr, Stack, TcpConfig, Warnings};
+use ackclock::{Stack, TcpConfig, Warnings};
 use ackclock_device::capture::{Capture, Captured};
 use ackclock_device::impair::{Impaired, Network, Settings};
 
 use crate::args::{Common, ImpairArgs, TcpArgs};
-use crate::device::{self, Opened};
+use crate::device::{self, Label, Opened};
 use crate::exit::{Exit, Failure};
 use crate::net::Net;
 use crate::trace::{Recorder, Wanted};
@@ -30,16 +30,16 @@ impl Host {
         if args.kernel {
             return Ok(Self { net: Net::kernel(), impairment: None, capture: None, recorder: None });
         }
-        let (name, opened) = device::open(&args.device, args.verbose).await?;
-        Self::on_device(opened, &name, &args.device.addr, args)
+        let (label, opened) = device::open(&args.device, args.verbose).await?;
+        Self::on_device(opened, label, args)
     }
 
     /// Starts a stack on an open device.
-    fn on_device(opened: Opened, name: &str, addresses: &[Cidr], args: &Common) -> Result<Self, Failure> {
-        let Opened { mut device, ports } = opened;
+    fn on_device(opened: Opened, label: Label, args: &Common) -> Result<Self, Failure> {
+        let Opened { mut device, addresses, ports, remarks } = opened;
         let mut capture = None;
         if let Some(path) = &args.observe.pcap {
-            let captured = Captured::create(device, name, path)
+            let captured = Captured::create(device, &label.name, path)
                 .map_err(|error| Failure::file("capture to", path, &error))?;
             capture = Some((captured.handle(), path.clone()));
             device = Box::new(captured);
@@ -57,7 +57,7 @@ impl Host {
         let wanted = Wanted::create(&args.observe)?;
         tcp.trace = wanted.as_ref().map(|wanted| wanted.config);
         let mut builder = Stack::builder().device(device).tcp(tcp);
-        for &address in addresses {
+        for address in addresses {
             builder = builder.address(address);
         }
         if let Some(ports) = ports {
@@ -65,8 +65,11 @@ impl Host {
         }
         let stack = builder.spawn().map_err(|error| Failure::new(Exit::Device, error.to_string()))?;
         tokio::spawn(tell(stack.warnings()));
+        if let Some(remarks) = remarks {
+            tokio::spawn(remarks.tell());
+        }
         let recorder = wanted.map(|wanted| wanted.start(&stack)).transpose()?;
-        Ok(Self { net: Net::user(stack, name), impairment, capture, recorder })
+        Ok(Self { net: Net::user(stack, label), impairment, capture, recorder })
     }
 
     /// Tells what the impairment, the capture and the trace did, once the stack has closed or nobody waits for it.

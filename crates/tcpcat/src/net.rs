@@ -12,6 +12,7 @@ use ackclock::{ConnectionInfo, Experiment, FourTuple, Keepalive, Stack, State};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::device::Label;
 use crate::exit::Failure;
 
 /// Where connections are made: a stack in user space, or the kernel.
@@ -26,7 +27,7 @@ pub(crate) struct Net {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    User { stack: Stack, device: String },
+    User { stack: Stack, device: Label },
     Kernel,
 }
 
@@ -53,12 +54,8 @@ pub(crate) enum Listener {
 }
 
 impl Net {
-    pub(crate) fn user(stack: Stack, device: &str) -> Self {
-        Self {
-            kind: Kind::User { stack, device: device.to_owned() },
-            abort: Arc::default(),
-            length: Arc::default(),
-        }
+    pub(crate) fn user(stack: Stack, device: Label) -> Self {
+        Self { kind: Kind::User { stack, device }, abort: Arc::default(), length: Arc::default() }
     }
 
     pub(crate) fn kernel() -> Self {
@@ -68,14 +65,17 @@ impl Net {
     /// What the connections stand on, for messages.
     pub(crate) fn device(&self) -> &str {
         match &self.kind {
-            Kind::User { device, .. } => device,
+            Kind::User { device, .. } => &device.name,
             Kind::Kernel => "kernel",
         }
     }
 
     /// A failure of this network while `doing` something.
     pub(crate) fn failure(&self, doing: &str, error: &io::Error) -> Failure {
-        Failure::network(doing, error, self.device())
+        match &self.kind {
+            Kind::User { device, .. } => Failure::network(doing, error, device),
+            Kind::Kernel => Failure::network(doing, error, &Label::kernel()),
+        }
     }
 
     /// Connections from now on carry a file, of this length if it is known, and tell a tcpcat at the other end so.

@@ -24,7 +24,8 @@ use tokio::runtime::Handle;
 
 use super::payload::{Digest, receive, receive_some, send};
 use super::scene::{Family, within};
-use crate::netns::{Namespace, in_namespaces, ip};
+use crate::devices::{Needs, in_namespaces_with};
+use crate::netns::{Namespace, ip};
 
 /// Which device the stack has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,16 @@ pub enum OnWire {
 }
 
 impl OnWire {
+    /// What the kernel must have for it.
+    #[must_use]
+    pub const fn needs(self) -> Needs {
+        match self {
+            Self::Raw => Needs::Raw,
+            Self::Packet => Needs::Packet,
+            Self::Tap => Needs::Tap,
+        }
+    }
+
     /// The interface that this device is on.
     #[must_use]
     pub const fn interface(self) -> &'static str {
@@ -81,9 +92,10 @@ impl OnWire {
     }
 }
 
-/// Runs `scene` with a stack's namespace and a kernel's, joined by a cable; the kernel has its addresses.
-pub fn on_a_wire(scene: impl FnOnce(&Namespace, &Namespace)) {
-    in_namespaces(|[near, far]: [Namespace; 2]| {
+/// Runs `scene` with a stack's namespace and a kernel's, joined by a cable, unless a device that it needs cannot work there;
+/// the kernel has its addresses.
+pub fn on_a_wire(needs: Needs, scene: impl FnOnce(&Namespace, &Namespace)) {
+    in_namespaces_with(needs, |[near, far]: [Namespace; 2]| {
         near.cable("wire", &far, "peer");
         // An address stays when its interface goes down; the neighbours of both kernels are checked soon.
         for (place, name) in [(&near, "wire"), (&far, "peer")] {

@@ -14,26 +14,27 @@ use std::time::Duration;
 
 use ackclock::{Stack, StackBuilder, TcpConfig};
 use ackclock_device::{Device, Ports, RawConfig, RawDevice, RawError};
+use ackclock_tests::devices::{Needs, in_namespaces_with};
 use ackclock_tests::kernel::payload::{Digest, receive, send};
 use ackclock_tests::kernel::scene::{Family, within};
 use ackclock_tests::kernel::wire::open_raw;
-use ackclock_tests::netns::{Namespace, in_namespace, in_namespaces, ip};
+use ackclock_tests::netns::{Namespace, in_namespace, ip};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net;
 
 #[test]
 fn raw_device_carries_bulk_each_way_over_ipv4() {
-    in_namespaces(|pair| each_way(pair, Family::V4));
+    in_namespaces_with(Needs::Raw, |pair| each_way(pair, Family::V4));
 }
 
 #[test]
 fn raw_device_carries_bulk_each_way_over_ipv6() {
-    in_namespaces(|pair| each_way(pair, Family::V6));
+    in_namespaces_with(Needs::Raw, |pair| each_way(pair, Family::V6));
 }
 
 #[test]
 fn raw_device_shares_an_address_with_the_hosts_own_tcp() {
-    in_namespaces(|[near, far]: [Namespace; 2]| {
+    in_namespaces_with(Needs::Raw, |[near, far]: [Namespace; 2]| {
         join(&near, &far);
         near.run(async move {
             let mut config = RawConfig::new([near_addr(Family::V4)]);
@@ -73,17 +74,17 @@ fn raw_device_shares_an_address_with_the_hosts_own_tcp() {
 
 #[test]
 fn raw_device_learns_the_mtu_of_a_route_for_ipv4() {
-    in_namespaces(|pair| learns_the_mtu(pair, Family::V4));
+    in_namespaces_with(Needs::Raw, |pair| learns_the_mtu(pair, Family::V4));
 }
 
 #[test]
 fn raw_device_learns_the_mtu_of_a_route_for_ipv6() {
-    in_namespaces(|pair| learns_the_mtu(pair, Family::V6));
+    in_namespaces_with(Needs::Raw, |pair| learns_the_mtu(pair, Family::V6));
 }
 
 #[test]
 fn raw_device_follows_an_interface_whose_mtu_shrinks() {
-    in_namespaces(|[near, far]: [Namespace; 2]| {
+    in_namespaces_with(Needs::Raw, |[near, far]: [Namespace; 2]| {
         join(&near, &far);
         let theirs = far.handle().spawn(echo_digest(Family::V4));
         near.run(async move {
@@ -106,6 +107,9 @@ fn raw_device_follows_an_interface_whose_mtu_shrinks() {
 #[test]
 fn raw_device_works_over_loopback() {
     in_namespace(|| async {
+        if !Needs::Raw.met() {
+            return;
+        }
         for family in [Family::V4, Family::V6] {
             let (kernel, own) = match family {
                 Family::V4 => ("10.99.0.9", "10.99.0.1"),
@@ -138,7 +142,7 @@ fn raw_device_works_over_loopback() {
 
 #[test]
 fn rule_against_the_kernels_resets_ends_with_the_device() {
-    in_namespaces(|[near, far]: [Namespace; 2]| {
+    in_namespaces_with(Needs::Raw, |[near, far]: [Namespace; 2]| {
         join(&near, &far);
         near.run(async move {
             let dial = || {
@@ -158,7 +162,7 @@ fn rule_against_the_kernels_resets_ends_with_the_device() {
 
 #[test]
 fn rule_is_for_exactly_the_ports_and_addresses_that_are_the_devices() {
-    in_namespaces(|[near, far]: [Namespace; 2]| {
+    in_namespaces_with(Needs::Raw, |[near, far]: [Namespace; 2]| {
         join(&near, &far);
         near.ip("addr add 10.77.0.3/24 dev near");
         near.run(async move {
@@ -200,6 +204,9 @@ fn rule_is_for_exactly_the_ports_and_addresses_that_are_the_devices() {
 #[test]
 fn raw_device_refuses_what_is_not_its_own_and_says_what_to_do() {
     in_namespace(|| async {
+        if !Needs::Raw.met() {
+            return;
+        }
         let error = |config: &RawConfig| RawDevice::open(config).unwrap_err();
         let foreign = RawConfig::new(["192.0.2.1".parse().unwrap()]);
         let said = error(&foreign);

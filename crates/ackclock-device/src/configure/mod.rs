@@ -101,11 +101,56 @@ pub fn add_route(name: &str, destination: Cidr) -> Result<(), ConfigureError> {
 /// See [`ConfigureError`]; also when the kernel has no such controller.
 pub fn add_controlled_route(name: &str, destination: Cidr, controller: &str) -> Result<(), ConfigureError> {
     let command = format!("ip route add {} dev {name} congctl {controller}", destination.network());
+    let text = controller_text(controller, &command)?;
+    finish(route(name, destination)?.nested(libc::RTA_METRICS, &[(RTAX_CC_ALGO, &text)]), name, command)
+}
+
+/// Makes `addr` an address of this host without giving it to an interface: packets to it end here. The kernel's TCP uses
+/// the congestion controller `controller` on connections to it, if one is named.
+///
+/// # Errors
+/// See [`ConfigureError`]; also when the kernel has no such controller.
+pub fn add_local_route(addr: IpAddr, controller: Option<&str>) -> Result<(), ConfigureError> {
+    let named = controller.map_or(String::new(), |name| format!(" congctl {name}"));
+    let command = format!("ip route add local {addr} dev {LOOPBACK}{named}");
+    let len = if addr.is_ipv4() { 32 } else { 128 };
+    let kind = [0, libc::RT_TABLE_LOCAL, libc::RTPROT_STATIC, libc::RT_SCOPE_HOST, libc::RTN_LOCAL];
+    let mut fixed = [family(addr), len, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    fixed[3..8].copy_from_slice(&kind);
+    let mut request = Request::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &fixed)
+        .attribute(libc::RTA_DST, &octets(addr))
+        .attribute(libc::RTA_OIF, &link_index(LOOPBACK)?.to_ne_bytes());
+    if let Some(name) = controller {
+        request = request.nested(libc::RTA_METRICS, &[(RTAX_CC_ALGO, &controller_text(name, &command)?)]);
+    }
+    finish(request, LOOPBACK, command)
+}
+
+/// Makes a veth pair: two Ethernet interfaces joined by a cable, both down.
+///
+/// # Errors
+/// See [`ConfigureError`]; also when the kernel has no driver for it (`modprobe veth`).
+pub fn add_veth(name: &str, peer: &str) -> Result<(), ConfigureError> {
+    let command = format!("ip link add {name} type veth peer name {peer}");
+    let text = |name: &str| -> Vec<u8> { name.bytes().chain([0]).collect() };
+    let mut other = link_header(0, 0, 0).to_vec();
+    netlink::append(&mut other, libc::IFLA_IFNAME, &text(peer));
+    let mut data = Vec::new();
+    netlink::append(&mut data, VETH_INFO_PEER, &other);
+    let request =
+        Request::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &link_header(0, 0, 0))
+            .attribute(libc::IFLA_IFNAME, &text(name))
+            .nested(libc::IFLA_LINKINFO, &[(libc::IFLA_INFO_KIND, b"veth"), (libc::IFLA_INFO_DATA, &data)]);
+    finish(request, name, command)
+}
+
+/// The name of a congestion controller as the kernel wants it: with a zero at its end.
+fn controller_text(controller: &str, command: &str) -> Result<Vec<u8>, ConfigureError> {
     if controller.len() > CONTROLLER_NAME_MAX {
+        let command = command.to_owned();
         return Err(ConfigureError::Refused { command, source: io::ErrorKind::InvalidInput.into() });
     }
-    let text: Vec<u8> = controller.bytes().chain([0]).collect();
-    finish(route(name, destination)?.nested(libc::RTA_METRICS, &[(RTAX_CC_ALGO, &text)]), name, command)
+    Ok(controller.bytes().chain([0]).collect())
 }
 
 fn route(name: &str, destination: Cidr) -> Result<Request, ConfigureError> {
@@ -262,6 +307,11 @@ fn octets(addr: IpAddr) -> Vec<u8> {
 
 /// The congestion controller among the metrics of a route: `include/uapi/linux/rtnetlink.h`.
 const RTAX_CC_ALGO: libc::c_ushort = 16;
+
+/// The other end among the data of a veth interface: `include/uapi/linux/veth.h`.
+const VETH_INFO_PEER: libc::c_ushort = 1;
+
+const LOOPBACK: &str = "lo";
 
 /// Of a controller, without the zero at its end: `TCP_CA_NAME_MAX` of `include/net/tcp.h`.
 const CONTROLLER_NAME_MAX: usize = 15;

@@ -66,7 +66,7 @@ impl Request {
 }
 
 /// Appends an attribute, up to a multiple of four bytes.
-fn append(bytes: &mut Vec<u8>, kind: libc::c_ushort, value: &[u8]) {
+pub(super) fn append(bytes: &mut Vec<u8>, kind: libc::c_ushort, value: &[u8]) {
     let len = ATTRIBUTE_HEADER_LEN + value.len() as u16; // an address or a name at most
     bytes.extend(len.to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());

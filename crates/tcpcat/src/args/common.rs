@@ -1,16 +1,11 @@
-//! Options that every transfer has: device, TCP, observation, impairment.
+//! Options that every transfer has: TCP, observation, impairment; the device's are in `device`.
 
-use std::net::IpAddr;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ackclock::Cidr;
-use ackclock_device::OffloadMode;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::ControlArgs;
-use crate::device::DeviceChoice;
+use super::{ControlArgs, DeviceArgs};
 use crate::trace::FlightRecorder;
 use crate::units;
 
@@ -23,7 +18,7 @@ pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Use the kernel's TCP instead of a device, to compare
-    #[arg(long, help_heading = "Device", conflicts_with_all = ["device", "tun", "addr", "peer", "mtu", "offload", "configure", "ports", "interface", "at_once", "pcap", "trace", "flight_recorder", "Impairment"])]
+    #[arg(long, help_heading = "Device", conflicts_with_all = ["device", "tun", "addr", "peer", "mtu", "offload", "configure", "ports", "interface", "autoconf", "gateway", "mac", "promiscuous", "no_probe", "at_once", "pcap", "trace", "flight_recorder", "Impairment"])]
     pub(crate) kernel: bool,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
@@ -33,56 +28,6 @@ pub(crate) struct Common {
     pub(crate) observe: ObserveArgs,
     #[command(flatten)]
     pub(crate) impair: ImpairArgs,
-}
-
-/// The device under the stack.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Device")]
-pub(crate) struct DeviceArgs {
-    /// What the stack stands on: tun, raw (addresses of this host, by raw and packet sockets), or a capture that is played,
-    /// the other side being the stack
-    #[arg(long, value_name = "tun|raw|FILE.pcapng", default_value = "tun", value_parser = DeviceChoice::parse)]
-    pub(crate) device: DeviceChoice,
-    /// The TUN device; it is made if it does not exist and this user may
-    #[arg(long, value_name = "NAME", default_value = "tun0")]
-    pub(crate) tun: String,
-    /// The stack's own address with its prefix; repeat it for IPv4 and IPv6
-    #[arg(long, value_name = "CIDR", value_parser = host)]
-    pub(crate) addr: Vec<Cidr>,
-    /// The kernel's address on the device [default: the first other host of the network]
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) peer: Option<IpAddr>,
-    /// Largest IP packet in bytes
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65_535))]
-    pub(crate) mtu: Option<u32>,
-    /// Exchange packets of 64 KB with the kernel
-    #[arg(long, value_enum, default_value_t = Offload::Auto)]
-    pub(crate) offload: Offload,
-    /// Give the kernel's end of the device its address and MTU, and bring it up
-    #[arg(long)]
-    pub(crate) configure: bool,
-    /// With --device raw: the TCP ports that are the stack's; all others of the address stay the host's [default: all are
-    /// the stack's]
-    #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
-    pub(crate) ports: Option<RangeInclusive<u16>>,
-    /// With --device raw: send and receive on this interface only [default: as the host's routes say]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) interface: Option<String>,
-    /// With a capture: play it as fast as the stack answers, not as recorded
-    #[arg(long)]
-    pub(crate) at_once: bool,
-}
-
-/// Whether packets of 64 KB are exchanged with the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Offload {
-    /// If the kernel can
-    #[default]
-    Auto,
-    /// Fail if the kernel cannot
-    On,
-    /// Never
-    Off,
 }
 
 /// The connection's settings.
@@ -161,33 +106,6 @@ pub(crate) struct ImpairArgs {
     /// Seed of all these chances: the same seed, the same fates
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-}
-
-impl From<Offload> for OffloadMode {
-    fn from(offload: Offload) -> Self {
-        match offload {
-            Offload::Auto => Self::Auto,
-            Offload::On => Self::On,
-            Offload::Off => Self::Off,
-        }
-    }
-}
-
-/// The address of a host with its network's prefix; a prefix is needed, for it says where the kernel is.
-fn host(word: &str) -> Result<Cidr, String> {
-    let cidr: Cidr = word.parse().map_err(|error| format!("{error}"))?;
-    if !word.contains('/') {
-        return Err(format!("the prefix is missing: write {word}/24 (IPv4) or {word}/64 (IPv6)"));
-    }
-    Ok(cidr)
-}
-
-fn ports(word: &str) -> Result<RangeInclusive<u16>, String> {
-    let (first, last) = word.split_once('-').unwrap_or((word, word));
-    let range = first.parse().ok().zip(last.parse().ok()).filter(|(first, last)| 0 < *first && first <= last);
-    range
-        .map(|(first, last)| first..=last)
-        .ok_or_else(|| "two port numbers, the lower first: 40000-40999".to_owned())
 }
 
 fn interval(word: &str) -> Result<Duration, String> {

@@ -4,6 +4,7 @@
 
 mod common;
 mod control;
+mod device;
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -11,13 +12,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::common::{Common, DeviceArgs, ImpairArgs, ObserveArgs, TcpArgs};
+pub(crate) use self::common::{Common, ImpairArgs, ObserveArgs, TcpArgs};
 pub(crate) use self::control::{ControlArgs, is_simulated_only};
+pub(crate) use self::device::{DeviceArgs, DeviceFlag, MacChoice};
 use crate::units;
 
-/// Moves data over a TCP in user space, on a TUN device, addresses of this host, or a recording.
+/// Moves data over a TCP in user space: on a TUN or TAP device, an Ethernet interface, addresses of this host, or a
+/// recording.
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 reset or failed, 2 usage, 3 refused,
 /// 4 timeout or unreachable, 5 device or permission, 6 local file, 7 verification; 130 and 143: SIGINT or SIGTERM ended
@@ -170,6 +173,9 @@ pub(crate) struct BenchClientArgs {
 /// A demonstration.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
+    /// What the hosts stand on; without it TUN devices, or a cable of memory where they cannot be had
+    #[arg(long, value_enum)]
+    pub(crate) device: Option<DemoDevice>,
     /// How much each transfer moves
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = units::size)]
     pub(crate) bytes: u64,
@@ -180,11 +186,25 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Use the in-memory cable even where TUN devices can be had
-    #[arg(long)]
+    #[arg(long, conflicts_with = "device")]
     pub(crate) memory: bool,
     /// Print the table as JSON on stdout
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What the hosts of the demonstration stand on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DemoDevice {
+    /// A TUN device each
+    #[default]
+    Tun,
+    /// Addresses of the network namespace, by raw and packet sockets
+    Raw,
+    /// A packet socket each, on one end of a veth pair whose other end is the kernel's
+    Packet,
+    /// A TAP device each
+    Tap,
 }
 
 /// A diagnosis.
@@ -193,7 +213,7 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// The same as --device raw
-    #[arg(long)]
+    #[arg(long, conflicts_with = "device")]
     pub(crate) raw: bool,
     /// Used by doctor itself: tries to make the demo's namespaces in a process of their own
     #[arg(long, hide = true)]
@@ -397,6 +417,8 @@ Examples:
   tcpcat bench client 10.9.0.1 --stats --cc bbr --configure --addr 10.9.0.2/24
   tcpcat bench client 10.9.0.1 --profile vegas-1995 --rto rfc6298,min=1s --configure --addr 10.9.0.2/24
   tcpcat send big.iso 192.0.2.9 7000 --device raw --ports 40000-40999 --addr 192.0.2.7/24
+  tcpcat send big.iso 192.0.2.9 7000 --device packet --interface eth0 --addr 192.0.2.50/24 --gateway 192.0.2.1
+  tcpcat recv big.iso -l 7000 --device tap --configure --addr 10.9.3.2/24
   tcpcat -l 7000 --device transfer.pcapng --addr 10.9.0.2/24     play a capture's other side
   tcpcat profiles                                    see what --profile, --cc, --recovery, --rto take";
 

@@ -1,11 +1,12 @@
 //! `tcpcat demo`: two hosts in user space and the kernel's TCP, in a private network, moving data with and without loss.
 //!
-//! Nothing outside the process is touched: its network namespace ends with it. Where none can be had, the two hosts
-//! are joined by a cable of memory, and the kernel has no part.
+//! Nothing outside the process is touched: its network namespace ends with it. Where none can be had and no device was
+//! asked for, the two hosts are joined by a cable of memory, and the kernel has no part.
 
 mod network;
 mod table;
 mod transfer;
+mod wires;
 
 use std::time::Duration;
 
@@ -18,13 +19,23 @@ use crate::exit::{Exit, Failure};
 
 /// Enters the private network if there can be one. Must be called before the process has threads.
 pub(crate) fn prepare(args: &DemoArgs) -> Ground {
-    if args.memory { Ground::memory("--memory asks for it") } else { Ground::enter() }
+    if args.memory {
+        Ground::memory("--memory asks for it")
+    } else {
+        Ground::enter(args.device.unwrap_or_default())
+    }
 }
 
 /// Runs the demonstration.
 pub(crate) async fn run(args: DemoArgs, ground: Option<Ground>) -> Exit {
     let ground = ground.unwrap_or_else(|| Ground::memory("nothing was prepared"));
     let (table, bytes) = (Table::new(args.json), args.bytes);
+    if let (Ground::Memory { why }, Some(_)) = (&ground, args.device) {
+        let failure =
+            Failure::new(Exit::Device, format!("the demonstration has no network of its own: {why}"));
+        say!("tcpcat: {}", failure.remedy("run it as root, or without --device, over memory"));
+        return Exit::Device;
+    }
     say!("{ground}");
     let trace = match args.trace.as_deref().map(Trace::begin).transpose() {
         Ok(trace) => trace,
@@ -63,13 +74,13 @@ async fn rounds(
     let losses = if args.loss > 0.0 { vec![0.0, args.loss] } else { vec![0.0] };
     let mut ground = ground;
     for loss in losses {
-        let hosts = match Hosts::build(&ground, loss, trace) {
+        let hosts = match Hosts::build(&ground, loss, trace).await {
             Ok(hosts) => hosts,
             // Devices that cannot be had after all: the same over memory.
-            Err(failure) if rows.is_empty() && !ground.is_memory() => {
+            Err(failure) if rows.is_empty() && !ground.is_memory() && args.device.is_none() => {
                 ground = Ground::memory(&failure.to_string());
                 say!("{ground}");
-                Hosts::build(&ground, loss, trace)?
+                Hosts::build(&ground, loss, trace).await?
             }
             Err(failure) => return Err(failure),
         };

@@ -3,15 +3,17 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
-use std::time::Duration;
 
 use ackclock::{Cidr, Stack};
 use ackclock_device::impair::{Impaired, Settings};
-use ackclock_device::{Device, OffloadMode, configure, memory, netns, open};
+use ackclock_device::{Device, memory, netns};
 
 use tokio::time::Instant;
 
 use super::table::percent;
+use super::wires::{self, End};
+use crate::args::DemoDevice;
+use crate::device::Label;
 use crate::exit::{Exit, Failure};
 use crate::net::Net;
 use crate::trace::{Recorder, TraceFile, Wanted};
@@ -20,7 +22,7 @@ use crate::trace::{Recorder, TraceFile, Wanted};
 #[derive(Debug)]
 pub(crate) enum Ground {
     /// A network namespace of the process's own.
-    Namespace { as_root: bool },
+    Namespace { as_root: bool, device: DemoDevice },
     /// A cable of memory, and why.
     Memory { why: String },
 }
@@ -48,9 +50,9 @@ impl Trace {
 }
 
 impl Ground {
-    pub(super) fn enter() -> Self {
+    pub(super) fn enter(device: DemoDevice) -> Self {
         match netns::enter_private() {
-            Ok(right) => Self::Namespace { as_root: right == netns::Right::Privileged },
+            Ok(right) => Self::Namespace { as_root: right == netns::Right::Privileged, device },
             Err(error) => Self::memory(&error.to_string()),
         }
     }
@@ -67,32 +69,28 @@ impl Ground {
 impl fmt::Display for Ground {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Namespace { as_root } => {
+            Self::Namespace { as_root, device } => {
                 let right = if *as_root { "" } else { ", without root" };
                 write!(
                     f,
-                    "Two hosts in user space ({ADDR_A} on {TUN_A}, {ADDR_B} on {TUN_B}) and this kernel's TCP between them,\nin a network namespace of this process's own{right}."
+                    "Two hosts in user space ({ADDR_A} {}, {ADDR_B} {}) and this kernel's TCP between them,\nin a network namespace of this process's own{right}.",
+                    wires::place(*device, End::A),
+                    wires::place(*device, End::B)
                 )
             }
             Self::Memory { why } => write!(
                 f,
-                "Two hosts in user space on a cable of memory; the kernel has no part in it.\nNo TUN devices: {why}"
+                "Two hosts in user space on a cable of memory; the kernel has no part in it.\nNo devices: {why}"
             ),
         }
     }
 }
 
 impl Hosts {
-    /// Makes devices and hosts anew; host A's device loses packets in each direction with probability `loss`.
-    pub(super) fn build(ground: &Ground, loss: f64, trace: Option<&Trace>) -> Result<Self, Failure> {
+    /// Makes new devices and hosts; host A's device loses packets in each direction with probability `loss`.
+    pub(super) async fn build(ground: &Ground, loss: f64, trace: Option<&Trace>) -> Result<Self, Failure> {
         let (a, b): (Box<dyn Device>, Box<dyn Device>) = match ground {
-            Ground::Namespace { .. } => {
-                configure::set_up("lo", true)?;
-                let devices = (tun(TUN_A, KERNEL_A)?, tun(TUN_B, KERNEL_B)?);
-                choose_kernels_controller();
-                forward()?;
-                devices
-            }
+            Ground::Namespace { device, .. } => wires::lay(*device).await?,
             Ground::Memory { .. } => {
                 let cable = memory::Config { gso: true, queue_packets: 4096, ..memory::Config::default() };
                 let (a, b) = memory::pair(cable);
@@ -111,7 +109,8 @@ impl Hosts {
             let name = format!("{name} at {} loss", percent(loss));
             recorders.extend(trace.map(|trace| trace.file.record(&name, stack)).transpose()?);
         }
-        Ok(Self { a: Net::user(a, TUN_A), b: Net::user(b, TUN_B), recorders })
+        let label = |name: &str| Label { name: name.to_owned(), diagnosis: "tcpcat doctor".to_owned() };
+        Ok(Self { a: Net::user(a, label("host A")), b: Net::user(b, label("host B")), recorders })
     }
 
     /// Ends the hosts; their devices go with them.
@@ -121,39 +120,8 @@ impl Hosts {
         for recorder in self.recorders {
             recorder.end().await;
         }
-        // A driver that has said goodbye still holds its device for a moment.
-        let gone = async {
-            while [TUN_A, TUN_B].iter().any(|name| configure::link_state(name).is_ok()) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        let _ = tokio::time::timeout(Duration::from_secs(1), gone).await;
+        wires::gone().await;
     }
-}
-
-fn tun(name: &str, kernel: IpAddr) -> Result<Box<dyn Device>, Failure> {
-    let (device, _) = open(name, OffloadMode::Auto)?;
-    let kernel = configure::Cidr::new(kernel, PREFIX).map_err(|error| Failure::usage(error.to_string()))?;
-    configure::configure(name, kernel, None, None)?;
-    Ok(device)
-}
-
-/// Has the kernel's TCP send to host A with the same controller as host A to it. Where the kernel has none of that name, the
-/// table names the one that it used.
-fn choose_kernels_controller() {
-    if let Err(error) = configure::add_controlled_route(TUN_A, ADDR_A.into(), CONTROLLER) {
-        say!("The kernel's TCP sends with a controller of its own: {error}");
-    }
-}
-
-/// Has the kernel forward between the devices of this namespace.
-fn forward() -> Result<(), Failure> {
-    std::fs::write(IP_FORWARD, "1").map_err(|error| {
-        Failure::new(
-            Exit::Device,
-            format!("the kernel cannot be told to forward between them: {IP_FORWARD}: {error}"),
-        )
-    })
 }
 
 fn host(device: Box<dyn Device>, addr: IpAddr, trace: Option<&Trace>) -> Result<Stack, Failure> {
@@ -171,13 +139,10 @@ pub(super) const ADDR_A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 1, 2));
 pub(super) const ADDR_B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 2, 2));
 /// The kernel's own addresses on the two devices.
 pub(super) const KERNEL_A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 1, 1));
-const KERNEL_B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 2, 1));
-const PREFIX: u8 = 24;
+pub(super) const KERNEL_B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 2, 1));
+pub(super) const PREFIX: u8 = 24;
 /// Of every sender: what each of them uses unless told otherwise is not the same on every machine.
-const CONTROLLER: &str = "cubic";
-const TUN_A: &str = "tun-a";
-const TUN_B: &str = "tun-b";
-const IP_FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
+pub(super) const CONTROLLER: &str = "cubic";
 
 /// Of the losses: each run loses the same packets, if it sends the same.
 const SEED: u64 = 1;

@@ -8,6 +8,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::network::{ADDR_A, ADDR_B, Hosts, KERNEL_A};
 use crate::bench::{Moved, Request, exchange};
+use crate::device::Label;
 use crate::exit::{Exit, Failure};
 use crate::net::{Net, Stream};
 use crate::transfer::Broken;
@@ -84,13 +85,16 @@ pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done,
 /// One end's part; the stream is given back so that it can be asked how it fared.
 async fn end(mut stream: Stream, request: Request) -> Result<(Stream, Moved), Failure> {
     let moved = exchange(&mut stream, request, |_| {}, |_| {}).await.map_err(|broken| match broken {
-        Broken::Read(error) | Broken::Write(error) => {
-            Failure::network("moving data", &error, "the demo's device")
-        }
+        Broken::Read(error) | Broken::Write(error) => Failure::network("moving data", &error, &label()),
         Broken::Interrupted => Failure::interrupted("the demonstration was not complete"),
     })?;
-    stream.shutdown().await.map_err(|error| Failure::network("closing", &error, "the demo's device"))?;
+    stream.shutdown().await.map_err(|error| Failure::network("closing", &error, &label()))?;
     Ok((stream, moved))
+}
+
+/// Of the device, which the demonstration makes itself.
+fn label() -> Label {
+    Label { name: "the demo's device".to_owned(), diagnosis: "tcpcat doctor".to_owned() }
 }
 
 /// How many bytes both ends agree on.

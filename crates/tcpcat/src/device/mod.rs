@@ -1,34 +1,47 @@
 //! The devices that a stack can stand on, one file each.
 //!
-//! A new one is a file with a [`Backend`], a variant of [`DeviceChoice`] with its word, and an arm in [`backend`].
+//! A new one is a file with a [`Backend`], a variant of [`DeviceChoice`] with its word, and an arm in [`DeviceChoice::backend`].
 
+mod ethernet;
 mod raw;
 mod replay;
 mod tun;
 
+use std::future::Future;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 
+use ackclock::Cidr;
 use ackclock_device::Device;
 
-use crate::args::DeviceArgs;
+use crate::args::{DeviceArgs, DeviceFlag};
 use crate::doctor::Finding;
 use crate::exit::{Exit, Failure};
 
-pub(crate) use tun::{kernel_address, kernel_owns};
+pub(crate) use ethernet::Remarks;
+pub(crate) use tun::{kernel_address, kernel_owns, owned_by_kernel};
 
 /// What `--device` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceChoice {
     Tun,
     Raw,
+    Packet,
+    Tap,
     /// A capture file.
     Recording(PathBuf),
 }
 
 /// A kind of device.
 pub(crate) trait Backend {
+    /// The word behind `--device`.
+    fn word(&self) -> &'static str;
+
+    /// The flags that mean something to it.
+    fn takes(&self) -> &'static [DeviceFlag];
+
     /// What it is called in messages.
     fn name(&self, args: &DeviceArgs) -> String;
 
@@ -37,11 +50,16 @@ pub(crate) trait Backend {
         self.name(args)
     }
 
+    /// The command that says what it lacks.
+    fn diagnosis(&self, _: &DeviceArgs) -> String {
+        format!("tcpcat doctor --device {}", self.word())
+    }
+
     /// Opens it.
-    fn open(&self, args: &DeviceArgs, verbose: bool) -> Result<Opened, Failure>;
+    fn open<'a>(&'a self, args: &'a DeviceArgs, verbose: bool) -> Later<'a, Result<Opened, Failure>>;
 
     /// What a transfer with these arguments would need.
-    fn findings(&self, args: &DeviceArgs) -> Vec<Finding>;
+    fn findings<'a>(&'a self, args: &'a DeviceArgs) -> Later<'a, Vec<Finding>>;
 
     /// Whether its link is known to be up without asking the device.
     fn is_up(&self, _: &DeviceArgs) -> bool {
@@ -49,17 +67,43 @@ pub(crate) trait Backend {
     }
 }
 
+/// What is to be waited for: an address may have to be asked for first.
+pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
 /// An open device.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) device: Box<dyn Device>,
+    /// The stack's addresses.
+    pub(crate) addresses: Vec<Cidr>,
     /// The only ports that a stack on it may take.
     pub(crate) ports: Option<RangeInclusive<u16>>,
+    /// What its link has to say while it is in use.
+    pub(crate) remarks: Option<Remarks>,
+}
+
+/// What a device is called in messages, and the command that says what it lacks.
+#[derive(Clone, Debug)]
+pub(crate) struct Label {
+    pub(crate) name: String,
+    pub(crate) diagnosis: String,
 }
 
 impl Opened {
-    fn new(device: Box<dyn Device>) -> Self {
-        Self { device, ports: None }
+    fn new(device: Box<dyn Device>, args: &DeviceArgs) -> Self {
+        Self { device, addresses: args.addr.clone(), ports: None, remarks: None }
+    }
+}
+
+impl Label {
+    /// For the kernel's own TCP.
+    pub(crate) fn kernel() -> Self {
+        Self { name: "kernel".to_owned(), diagnosis: "tcpcat doctor".to_owned() }
+    }
+
+    /// For a TUN device.
+    pub(crate) fn tun(name: &str) -> Self {
+        Self { name: name.to_owned(), diagnosis: format!("tcpcat doctor --tun {name}") }
     }
 }
 
@@ -69,8 +113,12 @@ impl DeviceChoice {
         match word {
             "tun" => Ok(Self::Tun),
             "raw" => Ok(Self::Raw),
+            "packet" => Ok(Self::Packet),
+            "tap" => Ok(Self::Tap),
             _ if word.ends_with(".pcap") || word.ends_with(".pcapng") => Ok(Self::Recording(word.into())),
-            _ => Err(format!("{word:?} is no device: tun, raw, or a capture FILE.pcap or FILE.pcapng")),
+            _ => Err(format!(
+                "{word:?} is no device: tun, raw, packet, tap, or a capture FILE.pcap or FILE.pcapng"
+            )),
         }
     }
 
@@ -79,23 +127,37 @@ impl DeviceChoice {
         match self {
             Self::Tun => Box::new(tun::Tun),
             Self::Raw => Box::new(raw::Raw),
+            Self::Packet => Box::new(ethernet::Packet),
+            Self::Tap => Box::new(ethernet::Tap),
             Self::Recording(path) => Box::new(replay::Recording(path.clone())),
         }
     }
 }
 
-/// Opens the device that the arguments name, and waits for its link; its name for messages comes with it.
-pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(String, Opened), Failure> {
-    if args.addr.is_empty() {
+/// Opens the device that the arguments name, and waits for its link; what it is called comes with it.
+pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(Label, Opened), Failure> {
+    let backend = args.device.backend();
+    refuse(args, &*backend)?;
+    if args.addr.is_empty() && !args.autoconf {
         return Err(Failure::usage("the stack needs an address of its own on the device").remedy(
             "add --addr 10.9.0.2/24 (and --configure to give the kernel 10.9.0.1); or use --kernel; or run tcpcat demo",
         ));
     }
-    let backend = args.device.backend();
-    let name = backend.name(args);
-    let opened = backend.open(args, verbose)?;
+    let opened = backend.open(args, verbose).await?;
     wait_for_link(&*backend, args, &*opened.device).await?;
-    Ok((name, opened))
+    Ok((Label { name: backend.name(args), diagnosis: backend.diagnosis(args) }, opened))
+}
+
+/// Refuses flags that mean nothing to the device.
+fn refuse(args: &DeviceArgs, backend: &dyn Backend) -> Result<(), Failure> {
+    let idle = args.given().find(|(flag, _)| !backend.takes().contains(flag));
+    match idle {
+        Some((_, flag)) => {
+            Err(Failure::usage(format!("{flag} means nothing with --device {}", backend.word()))
+                .remedy("leave it out, or see the flags of each device: tcpcat --help"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Waits a moment for an interface that somebody else brings up.
@@ -116,14 +178,6 @@ async fn wait_for_link(backend: &dyn Backend, args: &DeviceArgs, device: &dyn De
     Ok(())
 }
 
-/// Refuses flags that mean nothing to a device.
-fn refuse(flags: &[(bool, &str)], device: &str) -> Result<(), Failure> {
-    match flags.iter().find(|(given, _)| *given) {
-        Some((_, flag)) => Err(Failure::usage(format!("{flag} means nothing with --device {device}"))),
-        None => Ok(()),
-    }
-}
-
 /// How long an interface may take to come up.
 const LINK_WAIT: Duration = Duration::from_secs(5);
 const LINK_POLL: Duration = Duration::from_millis(50);
@@ -136,6 +190,8 @@ mod tests {
     fn device_is_a_word_or_a_capture_file() {
         assert_eq!(DeviceChoice::parse("tun"), Ok(DeviceChoice::Tun));
         assert_eq!(DeviceChoice::parse("raw"), Ok(DeviceChoice::Raw));
+        assert_eq!(DeviceChoice::parse("packet"), Ok(DeviceChoice::Packet));
+        assert_eq!(DeviceChoice::parse("tap"), Ok(DeviceChoice::Tap));
         for file in ["a.pcap", "dir/b.pcapng"] {
             assert_eq!(DeviceChoice::parse(file), Ok(DeviceChoice::Recording(file.into())));
         }

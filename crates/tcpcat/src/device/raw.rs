@@ -7,15 +7,23 @@ use std::ops::RangeInclusive;
 use ackclock::Cidr;
 use ackclock_device::{Device, Ports, RawConfig, RawDevice, RawError};
 
-use super::{Backend, Opened, refuse};
-use crate::args::DeviceArgs;
-use crate::doctor::{Finding, has_capability, note, ok, problem};
+use super::{Backend, Later, Opened};
+use crate::args::{DeviceArgs, DeviceFlag};
+use crate::doctor::{self, CAP_NET_ADMIN, CAP_NET_RAW, Finding, has_capability, note, ok, problem};
 use crate::exit::{Exit, Failure};
 
 /// `--device raw`.
 pub(super) struct Raw;
 
 impl Backend for Raw {
+    fn word(&self) -> &'static str {
+        "raw"
+    }
+
+    fn takes(&self) -> &'static [DeviceFlag] {
+        &[DeviceFlag::Interface, DeviceFlag::Ports]
+    }
+
     fn name(&self, _: &DeviceArgs) -> String {
         "raw".to_owned()
     }
@@ -24,30 +32,29 @@ impl Backend for Raw {
         args.interface.clone().unwrap_or_else(|| "NAME".to_owned())
     }
 
-    fn open(&self, args: &DeviceArgs, _: bool) -> Result<Opened, Failure> {
-        let flags = [
-            (args.configure, "--configure"),
-            (args.peer.is_some(), "--peer"),
-            (args.mtu.is_some(), "--mtu"),
-            (args.at_once, "--at-once"),
-        ];
-        refuse(&flags, "raw")?;
-        let device = RawDevice::open(&config(args)).map_err(failure)?;
-        Ok(Opened { device: Box::new(device), ports: args.ports.clone() })
+    fn open<'a>(&'a self, args: &'a DeviceArgs, _: bool) -> Later<'a, Result<Opened, Failure>> {
+        Box::pin(async {
+            let device = RawDevice::open(&config(args)).map_err(failure)?;
+            Ok(Opened { ports: args.ports.clone(), ..Opened::new(Box::new(device), args) })
+        })
     }
 
-    fn findings(&self, args: &DeviceArgs) -> Vec<Finding> {
-        let mut findings = vec![rights()];
-        if args.addr.is_empty() {
-            return findings;
-        }
-        match RawDevice::open(&config(args)) {
-            Ok(device) => findings.extend(works(args, &device)),
-            Err(error) => findings.push(stands_in_the_way(&error)),
-        }
-        findings.extend(args.ports.as_ref().and_then(reserved));
-        findings
+    fn findings<'a>(&'a self, args: &'a DeviceArgs) -> Later<'a, Vec<Finding>> {
+        Box::pin(async { findings(args) })
     }
+}
+
+fn findings(args: &DeviceArgs) -> Vec<Finding> {
+    let mut findings = vec![rights()];
+    if args.addr.is_empty() {
+        return findings;
+    }
+    match RawDevice::open(&config(args)) {
+        Ok(device) => findings.extend(works(args, &device)),
+        Err(error) => findings.push(stands_in_the_way(&error)),
+    }
+    findings.extend(args.ports.as_ref().and_then(reserved));
+    findings
 }
 
 fn config(args: &DeviceArgs) -> RawConfig {
@@ -97,6 +104,10 @@ fn works(args: &DeviceArgs, device: &RawDevice) -> Vec<Finding> {
     vec![
         ok("device", format!("{whose} can be the stack's")),
         link,
+        ok(
+            "sets up",
+            "raw and packet sockets, and a rule of nftables against the kernel's answers; all end with the process",
+        ),
         ok("resets", "the kernel is kept from answering while a transfer runs; nothing is left behind"),
         ok("checksums", "the kernel tells which are unfinished (veth, loopback) and which it has verified"),
         ok("coalescing", format!("packets above {mtu} bytes come in whole; what leaves is cut in software")),
@@ -111,11 +122,7 @@ fn stands_in_the_way(error: &RawError) -> Finding {
             format!("the rule against the kernel's resets is refused: {source}"),
             command.clone(),
         ),
-        _ => {
-            // What mends it stands behind the colon.
-            let (detail, mend) = text.split_once(": ").unwrap_or((&text, "see above"));
-            problem("device", detail, mend)
-        }
+        _ => doctor::stands_in_the_way(&text),
     }
 }
 
@@ -142,7 +149,3 @@ fn reserved(ports: &RangeInclusive<u16>) -> Option<Finding> {
         )
     })
 }
-
-/// Their numbers in `linux/capability.h`.
-const CAP_NET_ADMIN: u32 = 12;
-const CAP_NET_RAW: u32 = 13;

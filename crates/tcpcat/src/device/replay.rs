@@ -6,8 +6,8 @@ use ackclock::Cidr;
 use ackclock_device::recording::RecordingError;
 use ackclock_device::{Pace, Replay, ReplayConfig};
 
-use super::{Backend, Opened, refuse};
-use crate::args::DeviceArgs;
+use super::{Backend, Later, Opened};
+use crate::args::{DeviceArgs, DeviceFlag};
 use crate::doctor::{Finding, note, ok, problem};
 use crate::exit::{Exit, Failure};
 
@@ -15,18 +15,33 @@ use crate::exit::{Exit, Failure};
 pub(super) struct Recording(pub(super) PathBuf);
 
 impl Backend for Recording {
+    fn word(&self) -> &'static str {
+        "FILE"
+    }
+
+    fn takes(&self) -> &'static [DeviceFlag] {
+        &[DeviceFlag::Mtu, DeviceFlag::AtOnce]
+    }
+
     fn name(&self, _: &DeviceArgs) -> String {
         self.0.display().to_string()
     }
 
-    fn open(&self, args: &DeviceArgs, _: bool) -> Result<Opened, Failure> {
-        let flags = [
-            (args.configure, "--configure"),
-            (args.peer.is_some(), "--peer"),
-            (args.ports.is_some(), "--ports"),
-            (args.interface.is_some(), "--interface"),
-        ];
-        refuse(&flags, "FILE")?;
+    fn diagnosis(&self, args: &DeviceArgs) -> String {
+        format!("tcpcat doctor --device {}", self.name(args))
+    }
+
+    fn open<'a>(&'a self, args: &'a DeviceArgs, _: bool) -> Later<'a, Result<Opened, Failure>> {
+        Box::pin(async { self.open_now(args) })
+    }
+
+    fn findings<'a>(&'a self, args: &'a DeviceArgs) -> Later<'a, Vec<Finding>> {
+        Box::pin(async { self.findings_now(args) })
+    }
+}
+
+impl Recording {
+    fn open_now(&self, args: &DeviceArgs) -> Result<Opened, Failure> {
         let replay = self.replay(args).map_err(|error| {
             Failure::new(Exit::File, error.to_string())
                 .remedy("capture one with --pcap FILE or tcpdump -w FILE")
@@ -38,10 +53,10 @@ impl Backend for Recording {
             return Err(Failure::new(Exit::File, format!("{} has nothing for the stack", self.0.display()))
                 .remedy("give --addr the address that one side of the recording has"));
         }
-        Ok(Opened::new(Box::new(replay)))
+        Ok(Opened::new(Box::new(replay), args))
     }
 
-    fn findings(&self, args: &DeviceArgs) -> Vec<Finding> {
+    fn findings_now(&self, args: &DeviceArgs) -> Vec<Finding> {
         let what = "recording";
         match self.replay(args) {
             Ok(replay) if replay.packets() == 0 && !args.addr.is_empty() => vec![problem(
@@ -64,9 +79,7 @@ impl Backend for Recording {
             }
         }
     }
-}
 
-impl Recording {
     fn replay(&self, args: &DeviceArgs) -> Result<Replay, RecordingError> {
         let mut config = ReplayConfig::new(args.addr.iter().map(Cidr::addr));
         config.pace = if args.at_once { Pace::AtOnce } else { Pace::Recorded };

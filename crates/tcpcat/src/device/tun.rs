@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use ackclock::Cidr;
 use ackclock_device::{Device, configure, open};
 
-use super::{Backend, Opened};
-use crate::args::DeviceArgs;
+use super::{Backend, Label, Later, Opened};
+use crate::args::{DeviceArgs, DeviceFlag};
 use crate::doctor::{self, Finding};
 use crate::exit::{Exit, Failure};
 
@@ -14,21 +14,34 @@ use crate::exit::{Exit, Failure};
 pub(super) struct Tun;
 
 impl Backend for Tun {
+    fn word(&self) -> &'static str {
+        "tun"
+    }
+
+    fn takes(&self) -> &'static [DeviceFlag] {
+        use DeviceFlag::{Configure, Mtu, OffloadOn, Peer, Tun};
+        &[Tun, Peer, Mtu, OffloadOn, Configure]
+    }
+
     fn name(&self, args: &DeviceArgs) -> String {
-        args.tun.clone()
+        args.tun().to_owned()
     }
 
-    fn open(&self, args: &DeviceArgs, verbose: bool) -> Result<Opened, Failure> {
-        open_device(args, verbose).map(Opened::new)
+    fn diagnosis(&self, args: &DeviceArgs) -> String {
+        Label::tun(args.tun()).diagnosis
     }
 
-    fn findings(&self, args: &DeviceArgs) -> Vec<Finding> {
-        doctor::tun_findings(args)
+    fn open<'a>(&'a self, args: &'a DeviceArgs, verbose: bool) -> Later<'a, Result<Opened, Failure>> {
+        Box::pin(async move { Ok(Opened::new(open_device(args, verbose)?, args)) })
+    }
+
+    fn findings<'a>(&'a self, args: &'a DeviceArgs) -> Later<'a, Vec<Finding>> {
+        Box::pin(async { doctor::tun_findings(args) })
     }
 
     /// Somebody else may have to bring it up.
     fn is_up(&self, args: &DeviceArgs) -> bool {
-        configure::link_state(&args.tun).is_ok_and(|state| state.up)
+        configure::link_state(args.tun()).is_ok_and(|state| state.up)
     }
 }
 
@@ -39,24 +52,23 @@ fn open_device(args: &DeviceArgs, verbose: bool) -> Result<Box<dyn Device>, Fail
             return Err(owned_by_kernel(*address));
         }
     }
-    let (device, fell_back) = open(&args.tun, args.offload.into())?;
+    let (device, fell_back) = open(args.tun(), args.offload.into())?;
     if let (Some(why), true) = (fell_back, verbose) {
         say!("tcpcat: no segmentation offload: {why}");
     }
-    if args.configure {
-        configure_kernel_end(args)?;
-    } else if let Some(mtu) = args.mtu {
-        configure::set_mtu(&args.tun, mtu)?;
-    }
+    set_up_kernel_end(args, args.tun())?;
     Ok(device)
 }
 
-/// Gives the kernel's end its addresses and brings it up.
-fn configure_kernel_end(args: &DeviceArgs) -> Result<(), Failure> {
-    for (index, &address) in args.addr.iter().enumerate() {
+/// Gives the kernel's end its addresses and brings it up, if that was asked for; sets its MTU.
+pub(super) fn set_up_kernel_end(args: &DeviceArgs, name: &str) -> Result<(), Failure> {
+    if let (Some(mtu), false) = (args.mtu, args.configure) {
+        configure::set_mtu(name, mtu)?;
+    }
+    for (index, &address) in args.addr.iter().filter(|_| args.configure).enumerate() {
         let kernel = kernel_address(args, address)?;
         let mtu = args.mtu.filter(|_| index == 0);
-        configure::configure(&args.tun, kernel, None, mtu)?;
+        configure::configure(name, kernel, None, mtu)?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ackclock_tests::devices::Needs;
 use ackclock_tests::netns::skip;
 
 /// The program under test.
@@ -21,12 +22,19 @@ pub(crate) struct Netns {
 impl Netns {
     /// Makes one, or says why the test is skipped; in CI that is a failure.
     pub(crate) fn new() -> Option<Self> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let name = format!("tcpcat-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         if let Err(why) = fs::File::options().read(true).write(true).open("/dev/net/tun") {
             skip(&format!("/dev/net/tun: {why}"));
             return None;
         }
+        Self::named(name())
+    }
+
+    /// Makes one for a device, unless that cannot work here.
+    pub(crate) fn on(device: Needs) -> Option<Self> {
+        device.met().then(|| Self::named(name())).flatten()
+    }
+
+    fn named(name: String) -> Option<Self> {
         let made = Command::new("ip").args(["netns", "add", &name]).output();
         match made {
             Ok(output) if output.status.success() => {}
@@ -50,6 +58,13 @@ impl Netns {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]);
         command
+    }
+
+    /// Joins this namespace to `other` by a cable, whose ends have the given names and are up.
+    pub(crate) fn cable(&self, end: &str, other: &Self, other_end: &str) {
+        self.shell(&format!("ip link add {end} type veth peer name {other_end} netns {}", other.name));
+        self.shell(&format!("ip link set {end} up"));
+        other.shell(&format!("ip link set {other_end} up"));
     }
 
     /// Runs a shell script inside, which must succeed.
@@ -91,6 +106,12 @@ s.close()
     pub(crate) fn start(&self, line: &str) -> Process {
         Process::start(self.command(TCPCAT).args(line.split_whitespace()))
     }
+}
+
+/// A name for a namespace that no other has.
+fn name() -> String {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    format!("tcpcat-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Drop for Netns {
@@ -150,6 +171,21 @@ impl Process {
         let pid = self.child.id().to_string();
         let status = Command::new("kill").args([&format!("-{signal}"), &pid]).status().expect("kill runs");
         assert!(status.success());
+    }
+
+    /// The network namespace that it is in now.
+    pub(crate) fn network_namespace(&self) -> PathBuf {
+        fs::read_link(format!("/proc/{}/ns/net", self.child.id())).expect("the program runs")
+    }
+
+    /// Waits until the file `name` of `/proc/PID/net` holds what it should: the view from the process's own namespace.
+    pub(crate) fn await_network(&self, name: &str, holds: impl Fn(&str) -> bool) {
+        let path = format!("/proc/{}/net/{name}", self.child.id());
+        let deadline = Instant::now() + TIME_MAX;
+        while !holds(&fs::read_to_string(&path).expect("the program runs")) {
+            assert!(Instant::now() < deadline, "{path} does not become what it should");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Waits for its end. Its stdin is closed.

@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Measures how fast each device carries a stack's TCP, beside TUN and the kernel's own, and makes the table of it.
+
+    scripts/devices.py                       measures what is missing in target/devices.jsonl (five minutes, as root)
+    scripts/devices.py --device packet,tun   only these; also --rounds, --secs, --fresh, --program
+    scripts/devices.py --write               measures nothing; writes what is measured into docs/devices.md
+
+The script makes two network namespaces joined by a veth pair, and removes them. The stack, or the kernel's TCP to compare, is
+in the first; the peer is always the kernel's TCP: in the second for `kernel`, `raw` and `packet`, and at the device's
+other end for `tun` and `tap`. Rounds are the outer loop, and in each every device has its turn each way. A run that was
+interrupted goes on where it ended.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import platform
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROUNDS = 5
+SECONDS = 4
+CONTROLLER = "cubic"
+# The device, its flags, and the peer's address.
+DEVICES = {
+    "kernel": ("--kernel", "10.64.0.2"),
+    "tun": ("--device tun --addr 10.65.0.2/24", "10.65.0.1"),
+    "tap": ("--device tap --addr 10.66.0.2/24", "10.66.0.1"),
+    "packet": ("--device packet --interface near --no-probe --addr 10.64.0.3/24", "10.64.0.2"),
+    "raw": ("--device raw --ports 40000-40999 --addr 10.64.0.1/24", "10.64.0.2"),
+}
+NAMES = {
+    "kernel": "none: the kernel's TCP over the veth pair",
+    "tun": "TUN",
+    "tap": "TAP",
+    "packet": "packet socket on the veth pair",
+    "raw": "raw sockets over the veth pair",
+}
+DIRECTIONS = {"there": "", "back": "--reverse"}
+BUILD = "cargo build --locked --quiet --release -p tcpcat".split()
+METADATA = "cargo metadata --locked --no-deps --format-version 1".split()
+KEPT = ROOT / "target/devices.jsonl"
+PAGE = ROOT / "docs/devices.md"
+BEGIN, END = "<!-- devices: begin -->\n", "<!-- devices: end -->"
+# No step takes longer than its seconds and this.
+PATIENCE = 30
+
+
+def main():
+    args = arguments()
+    if args.fresh:
+        args.kept.unlink(missing_ok=True)
+    lines = read(args.kept)
+    if not args.write:
+        measure(args, lines)
+    if not lines:
+        sys.exit(f"nothing is measured in {args.kept}; run scripts/devices.py first")
+    text = table(lines)
+    if args.write:
+        write(text)
+    else:
+        print(text)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", type=devices, default=list(DEVICES), help="which, with commas between them")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--secs", type=float, default=SECONDS)
+    parser.add_argument("--kept", type=pathlib.Path, default=KEPT, help="where what is measured is kept")
+    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
+    parser.add_argument("--program", type=pathlib.Path, help="the tcpcat to measure [default: a release build]")
+    parser.add_argument("--write", action="store_true", help="measure nothing, write the document")
+    return parser.parse_args()
+
+
+def devices(text: str) -> list[str]:
+    words = text.split(",")
+    for word in words:
+        if word not in DEVICES:
+            raise argparse.ArgumentTypeError(f"{word!r} is not one of {', '.join(DEVICES)}")
+    return words
+
+
+def read(path: pathlib.Path) -> list[dict]:
+    lines = []
+    for text in path.read_text().splitlines() if path.exists() else []:
+        # The last line may be half of one.
+        with contextlib.suppress(json.JSONDecodeError):
+            lines.append(json.loads(text))
+    return lines
+
+
+def measure(args: argparse.Namespace, lines: list[dict]):
+    if os.geteuid() != 0:
+        sys.exit("namespaces and devices take root: sudo scripts/devices.py")
+    there = {(line["device"], line["direction"], line["round"], line["seconds"]) for line in lines}
+    jobs = [
+        (device, direction, number, args.secs)
+        for number in range(1, args.rounds + 1)
+        for device in args.device
+        for direction in DIRECTIONS
+    ]
+    missing = [job for job in jobs if job not in there]
+    say(f"{len(jobs) - len(missing)} of {len(jobs)} are there; the rest takes {len(missing) * (args.secs + 1) / 60:.0f} minutes")
+    if not missing:
+        return
+    program = args.program or build()
+    args.kept.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        near = network(program, stack)
+        for number, job in enumerate(missing, 1):
+            line = run(program, near, *job)
+            lines.append(line)
+            with args.kept.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            say(f"{number}/{len(missing)}: {job[0]} {job[1]}, round {job[2]}: {line['bits_per_second'] / 1e9:.2f} Gbit/s")
+
+
+def network(program: pathlib.Path, stack: contextlib.ExitStack) -> str:
+    """The two namespaces with a server of the kernel's in each; gives the first one's name."""
+    near, far = (f"ackclock-{os.getpid()}-{end}" for end in ("near", "far"))
+    for name in (near, far):
+        ip("netns", "add", name)
+        stack.callback(ip, "netns", "del", name)
+        ip("-n", name, "link", "set", "lo", "up")
+    ip("-n", near, "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", far)
+    for kind in ("tun", "tap"):
+        ip("-n", near, "tuntap", "add", "dev", f"{kind}0", "mode", kind)
+    links = [(near, "near", "10.64.0.1/24"), (near, "tun0", "10.65.0.1/24"), (near, "tap0", "10.66.0.1/24")]
+    for name, link, address in [*links, (far, "far", "10.64.0.2/24")]:
+        ip("-n", name, "addr", "add", address, "dev", link)
+        ip("-n", name, "link", "set", link, "up")
+    # A namespace other than the first may not choose its default, but each of its routes may.
+    for name, link, peers in (
+        (near, "near", ["10.64.0.2"]),
+        (far, "far", ["10.64.0.1", "10.64.0.3"]),
+        (near, "tun0", ["10.65.0.2"]),
+        (near, "tap0", ["10.66.0.2"]),
+    ):
+        for peer in peers:
+            ip("-n", name, "route", "add", peer, "dev", link, "congctl", CONTROLLER)
+    for name in (near, far):
+        command = ["ip", "netns", "exec", name, program, "bench", "server", "--kernel"]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        stack.callback(end, server)
+    for name in (near, far):
+        await_server(name)
+    return near
+
+
+def await_server(name: str):
+    deadline = time.monotonic() + PATIENCE
+    while ":5201 " not in inside(name, "ss", "-Hltn"):
+        if time.monotonic() > deadline:
+            sys.exit(f"no server listens in {name}")
+        time.sleep(0.05)
+
+
+def end(process: subprocess.Popen):
+    process.kill()
+    process.wait()
+
+
+def run(program: pathlib.Path, near: str, device: str, direction: str, number: int, seconds: float) -> dict:
+    flags, peer = DEVICES[device]
+    command = ["ip", "netns", "exec", near, program, "bench", "client", peer, "--json", "--time", str(seconds)]
+    command += [*flags.split(), *DIRECTIONS[direction].split()]
+    command += ["--cc", CONTROLLER] if device != "kernel" else []
+    # Its stderr says why a device does not work.
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=seconds + PATIENCE)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}")
+    report = json.loads(done.stdout)["end"]
+    return {
+        "device": device,
+        "direction": direction,
+        "round": number,
+        "seconds": seconds,
+        "bits_per_second": report["bits_per_second"],
+        "retransmits": report["retransmits"],
+    }
+
+
+def table(lines: list[dict]) -> str:
+    """A row for each device: medians with their ranges, and the medians of the ratios within a round."""
+    rates = {}
+    for line in lines:
+        cell = rates.setdefault((line["device"], line["direction"]), {})
+        cell[line["round"]] = line["bits_per_second"] / 1e9
+    seconds = sorted({line["seconds"] for line in lines})
+    rounds = sorted({len(cell) for cell in rates.values()})
+    several = lambda values: " to ".join(f"{value:g}" for value in {values[0]: 0, values[-1]: 0})
+    text = [
+        f"Rounds for each: {several(rounds)}, of {several(seconds)} s; {os.cpu_count()} processors, kernel "
+        f"{platform.release()}, {CONTROLLER} on both sides, MTU 1500.",
+        "",
+        "| device | to the peer, Gbit/s | beside TUN | beside the kernel | from the peer, Gbit/s | beside TUN | beside the kernel |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for device in DEVICES:
+        cells = [NAMES[device]]
+        for direction in DIRECTIONS:
+            mine = rates.get((device, direction), {})
+            cells.append(spread(list(mine.values())))
+            for other in ("tun", "kernel"):
+                theirs = rates.get((other, direction), {})
+                ratios = [mine[number] / theirs[number] for number in mine if theirs.get(number)]
+                cells.append(spread(ratios) if other != device else "")
+        text.append("| " + " | ".join(cells) + " |")
+    return "\n".join(text)
+
+
+def spread(values: list[float]) -> str:
+    if not values:
+        return "not measured"
+    return f"{statistics.median(values):.2f} [{min(values):.2f}-{max(values):.2f}]"
+
+
+def write(text: str):
+    head, rest = PAGE.read_text().split(BEGIN)
+    _, tail = rest.split(END)
+    PAGE.write_text(f"{head}{BEGIN}{text}\n{END}{tail}")
+    say(f"written: {PAGE.relative_to(ROOT)}")
+
+
+def build() -> pathlib.Path:
+    subprocess.run(BUILD, cwd=ROOT, check=True)
+    target = json.loads(subprocess.run(METADATA, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)["target_directory"]
+    return pathlib.Path(target) / "release/tcpcat"
+
+
+def ip(*words: str):
+    subprocess.run(["ip", *words], check=True)
+
+
+def inside(name: str, *words: str) -> str:
+    done = subprocess.run(["ip", "netns", "exec", name, *words], check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout
+
+
+def say(text: str):
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    # So that the namespaces go on SIGTERM as on Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted; what is measured is kept, and the same command goes on")

@@ -1,0 +1,86 @@
+//! Whether a device can work here at all, asked of the kernel without the device's own code.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::netns::{Namespace, in_namespaces};
+
+/// A device that a kernel or a container may not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Needs {
+    /// `/dev/net/tun`, as a TUN device.
+    Tun,
+    /// `/dev/net/tun`, as a TAP device.
+    Tap,
+    /// Packet sockets.
+    Packet,
+    /// Raw sockets, packet sockets and netfilter.
+    Raw,
+}
+
+impl Needs {
+    /// The device's word on tcpcat's command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Tun => "tun",
+            Self::Tap => "tap",
+            Self::Packet => "packet",
+            Self::Raw => "raw",
+        }
+    }
+
+    /// Whether the device can work here. If not, one line per device and test program says `skipped: which: why`;
+    /// `.ci/run` takes that line only where the device cannot work by its own judgement.
+    ///
+    /// # Panics
+    /// Standard error is closed.
+    #[must_use]
+    pub fn met(self) -> bool {
+        static TOLD: Mutex<BTreeSet<Needs>> = Mutex::new(BTreeSet::new());
+        let Err(why) = self.probe() else { return true };
+        if TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(self) {
+            // Not `eprintln!`: the test harness would keep that to itself when a test passes.
+            writeln!(io::stderr(), "skipped: {}: {why}", self.word()).expect("standard error is open");
+        }
+        false
+    }
+
+    fn probe(self) -> Result<(), String> {
+        let open = |domain, kind, protocol: libc::c_int, what: &str| match Socket::new(
+            Domain::from(domain),
+            kind,
+            Some(Protocol::from(protocol)),
+        ) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("{what}: {error}")),
+        };
+        let packet = || open(libc::AF_PACKET, Type::RAW, 0, "a packet socket");
+        match self {
+            Self::Tun | Self::Tap => {
+                let opened = File::options().read(true).write(true).open(TUN);
+                opened.map(drop).map_err(|error| format!("{TUN}: {error}"))
+            }
+            Self::Packet => packet(),
+            Self::Raw => packet()
+                .and_then(|()| open(libc::AF_INET, Type::RAW, libc::IPPROTO_TCP, "a raw socket"))
+                .and_then(|()| open(libc::AF_NETLINK, Type::RAW, libc::NETLINK_NETFILTER, "netfilter")),
+        }
+    }
+}
+
+/// Runs a test in `N` namespaces that nothing joins yet, unless a device that it needs cannot work in them.
+pub fn in_namespaces_with<const N: usize>(needs: Needs, test: impl FnOnce([Namespace; N])) {
+    in_namespaces(|namespaces: [Namespace; N]| {
+        // A user who may not open such a socket outside may in a namespace of their own.
+        if namespaces.first().is_none_or(|first| first.run(async move { needs.met() })) {
+            test(namespaces);
+        }
+    });
+}
+
+const TUN: &str = "/dev/net/tun";
