@@ -34,6 +34,7 @@ impl Connection {
         None
     }
 
+    #[inline]
     pub(super) fn next_segment(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
         if let Some(reply) = self.reply.take() {
             return Some(self.reply_segment(now, reply));
@@ -98,6 +99,7 @@ impl Connection {
         Segment { options, ..Segment::bare(self.snd.iss, flags, SendReason::Handshake) }
     }
 
+    #[inline]
     pub(super) fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
         let offer = self.offer(limits);
         if let Some(chosen) = self.flight.next_resend(lend!(self, now), &offer) {
@@ -215,6 +217,7 @@ impl Connection {
         (payload / smss * smss).max(smss)
     }
 
+    #[inline]
     pub(super) fn data_segment(&mut self, now: Instant, chosen: Chosen) -> Segment {
         let Chosen { start, end, reason } = chosen;
         let options = self.data_options(now);

@@ -10,6 +10,8 @@ pub struct Counters {
     pub packets_sent: u64,
     /// Segments handed to a connection.
     pub segments_delivered: u64,
+    /// Those of them that were as predicted, and took the short way.
+    pub segments_predicted: u64,
     /// Connections opened actively.
     pub opened_actively: u64,
     /// Connections established through a listener.
