@@ -20,7 +20,6 @@ pub(super) struct Segment {
     /// The most payload of one segment of the wire.
     pub(super) segment_max: u32,
     pub(super) reason: SendReason,
-    pub(super) options: TcpOptions,
 }
 
 /// A segment that leaves: its header is in the caller's buffer, its payload in the send buffer.
@@ -49,7 +48,7 @@ impl Outgoing {
 impl Segment {
     /// A segment without text.
     pub(super) fn bare(start: Position, flags: Flags, reason: SendReason) -> Self {
-        Self { start, flags, payload_len: 0, segment_max: 0, reason, options: TcpOptions::default() }
+        Self { start, flags, payload_len: 0, segment_max: 0, reason }
     }
 }
 
@@ -118,8 +117,10 @@ impl Connection {
         let mut flags = segment.flags;
         let syn = flags.contains(Flags::SYN);
         let acknowledges = flags.contains(Flags::ACK);
-        let options = if syn || segment.payload_len > 0 {
-            segment.options
+        let options = if syn {
+            self.syn_options(now)
+        } else if segment.payload_len > 0 {
+            self.data_options(now)
         } else if flags.intersects(Flags::RST | Flags::RARE) {
             self.rare_options(now, flags)
         } else {
