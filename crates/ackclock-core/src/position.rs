@@ -15,6 +15,9 @@ use ackclock_wire::SeqNum;
 pub(crate) struct Position(NonZeroU64);
 
 impl Position {
+    /// Below all others.
+    pub(crate) const FIRST: Self = Self(NonZeroU64::MIN);
+
     /// `at`, or the first position of all for 0: an `Option` then takes no more room.
     #[inline]
     fn new(at: u64) -> Self {
@@ -65,7 +68,7 @@ impl Position {
 
 impl Default for Position {
     fn default() -> Self {
-        Self::new(0)
+        Self::FIRST
     }
 }
 

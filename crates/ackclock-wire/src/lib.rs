@@ -25,6 +25,7 @@ pub mod ip;
 pub mod options;
 pub mod packet;
 pub mod pcapng;
+pub mod predicted;
 pub mod seq;
 pub mod tcp;
 pub mod template;
@@ -42,6 +43,7 @@ pub use icmp::{
 pub use ip::{IpError, IpPacket, IpPayload};
 pub use options::{Experiment, FastOpenCookie, SackBlocks, TcpOptions, UserTimeout, options_len};
 pub use packet::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
+pub use predicted::Predicted;
 pub use seq::SeqNum;
 pub use tcp::{Flags, Segment, TcpError};
 pub use template::{Fields, HEADER_MAX, HeaderTemplate, TxChecksum};

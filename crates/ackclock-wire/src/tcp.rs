@@ -68,12 +68,7 @@ impl<'a> Segment<'a> {
         checksum: ChecksumState,
     ) -> Result<Self, TcpError> {
         let tcp = TcpSlice::from_slice(bytes)?;
-        // RFC 9293 MUST-3: the checksum is checked, except where the packet never crossed a wire or the
-        // device did so. An unfinished checksum of another transport says nothing of this one.
-        let is_other = matches!(checksum, ChecksumState::Partial(at) if !at.is_tcp());
-        if (checksum == ChecksumState::Complete || is_other)
-            && pseudo_header(src, dst, PROTOCOL, bytes.len()).plus_bytes(bytes).checksum() != 0
-        {
+        if !is_intact(src, dst, bytes, checksum) {
             return Err(TcpError::Checksum);
         }
         let Some([.., offset, control]) = tcp.header_slice().first_chunk::<14>() else {
@@ -113,6 +108,18 @@ impl<'a> Segment<'a> {
             + u32::from(self.flags.contains(Flags::SYN))
             + u32::from(self.flags.contains(Flags::FIN))
     }
+}
+
+/// Whether the checksum of a segment is right, or need not be looked at.
+// RFC 9293 MUST-3: the checksum is checked, except where the packet never crossed a wire or the device did so. An unfinished
+// checksum of another transport says nothing of this one.
+#[inline]
+pub(crate) fn is_intact(src: IpAddr, dst: IpAddr, segment: &[u8], checksum: ChecksumState) -> bool {
+    let is_other = matches!(checksum, ChecksumState::Partial(at) if !at.is_tcp());
+    if checksum == ChecksumState::Complete || is_other {
+        return pseudo_header(src, dst, PROTOCOL, segment.len()).plus_bytes(segment).checksum() == 0;
+    }
+    true
 }
 
 impl From<HeaderSliceError> for TcpError {

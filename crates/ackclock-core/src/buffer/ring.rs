@@ -1,5 +1,7 @@
 //! A byte ring that grows on demand within a budget.
 
+use std::fmt;
+
 use crate::budget::{Budget, Lease};
 
 /// Bytes in a circular allocation whose size is a power of two, or nothing at all.
@@ -8,7 +10,6 @@ use crate::budget::{Budget, Lease};
 /// [`write_at`](Self::write_at), which is how out-of-order data lies in place.
 ///
 /// Where the budget says that no bytes are kept, the ring only counts: it has a capacity, and nothing behind it.
-#[derive(Debug)]
 pub(crate) struct Ring {
     /// `capacity` of them, or none where they are not kept.
     bytes: Box<[u8]>,
@@ -192,6 +193,14 @@ impl Ring {
     fn wrap(&self, offset: usize) -> usize {
         // The capacity is a power of two; with none the result is 0.
         (self.start + offset) & self.capacity().saturating_sub(1)
+    }
+}
+
+impl fmt::Debug for Ring {
+    /// Without the bytes: they are the application's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes: _, capacity, start, len, lease: _ } = self;
+        f.debug_struct("Ring").field("capacity", capacity).field("start", start).field("len", len).finish()
     }
 }
 

@@ -47,6 +47,9 @@ struct Report {
     blocks: SackBlocks,
 }
 
+/// The timestamps option, aligned (RFC 7323 appendix A).
+const TIMESTAMPS_LEN: u32 = 12;
+
 impl Acks {
     /// The most reports that wait: as many as a driver's batch has packets. Beyond it duplicates are not reported, and
     /// blocks take the place of the oldest report, as if acknowledgements had been lost.
@@ -155,6 +158,16 @@ impl Connection {
     /// Options of a data segment.
     pub(super) fn data_options(&self, now: Instant) -> TcpOptions {
         self.options(now, false)
+    }
+
+    /// The bytes that the options of a data segment take. SACK blocks and counters take room in each segment; what does not
+    /// fit goes with the next.
+    #[inline]
+    pub(super) fn data_options_len(&self, now: Instant) -> u32 {
+        if self.ecn.is_none() && !self.rcv.buffer.has_gap() {
+            return if self.timestamps.is_some() { TIMESTAMPS_LEN } else { 0 };
+        }
+        u32::try_from(options_len(&self.data_options(now))).unwrap_or(u32::MAX)
     }
 
     /// Options of a segment without text that is neither SYN nor RST.

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use ackclock_wire::{FastOpenCookie, TcpOptions, options_len};
+use ackclock_wire::{FastOpenCookie, options_len};
 
 use super::ecn::negotiation::Offer;
 use super::header::Segment;
@@ -135,19 +135,20 @@ impl Connection {
         }
     }
 
-    /// How much data goes on a SYN with these options.
-    pub(super) fn data_of_syn(&mut self, now: Instant, options: &TcpOptions) -> usize {
+    /// How much data goes on a SYN, behind its options.
+    pub(super) fn data_of_syn(&mut self, now: Instant) -> usize {
         let ip_and_tcp = usize::from(self.template.transport_offset()) + 20;
         let fits = (self.snd.pmtu as usize).saturating_sub(ip_and_tcp);
         let (queued, reserve) = (self.snd.queued(), self.option_reserve() as usize);
         let on_first = self.state == State::SynSent && self.flight.timeouts_in_a_row() == 0;
+        let options_len = options_len(&self.syn_options(now));
         let Some(FastOpening::Client { offer, sent, .. }) = self.opening_mut().filter(|_| on_first) else {
             return 0;
         };
         if offer.cookie.is_request() {
             return 0;
         }
-        let most = fits.min(usize::from(offer.mss)).saturating_sub(options_len(options) + reserve);
+        let most = fits.min(usize::from(offer.mss)).saturating_sub(options_len + reserve);
         let len = queued.min(most);
         *sent = u32::try_from(len).unwrap_or(u32::MAX);
         self.counts.bytes_sent += len as u64;

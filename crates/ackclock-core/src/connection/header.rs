@@ -20,7 +20,6 @@ pub(super) struct Segment {
     /// The most payload of one segment of the wire.
     pub(super) segment_max: u32,
     pub(super) reason: SendReason,
-    pub(super) options: TcpOptions,
 }
 
 /// A segment that leaves: its header is in the caller's buffer, its payload in the send buffer.
@@ -34,10 +33,22 @@ pub(crate) struct Outgoing {
     pub(crate) checksum: ChecksumState,
 }
 
+impl Outgoing {
+    /// No segment has left.
+    pub(crate) const NONE: Self = Self {
+        header_len: 0,
+        transport_offset: 0,
+        start: Position::FIRST,
+        payload_len: 0,
+        segment_size: None,
+        checksum: ChecksumState::Complete,
+    };
+}
+
 impl Segment {
     /// A segment without text.
     pub(super) fn bare(start: Position, flags: Flags, reason: SendReason) -> Self {
-        Self { start, flags, payload_len: 0, segment_max: 0, reason, options: TcpOptions::default() }
+        Self { start, flags, payload_len: 0, segment_max: 0, reason }
     }
 }
 
@@ -106,8 +117,10 @@ impl Connection {
         let mut flags = segment.flags;
         let syn = flags.contains(Flags::SYN);
         let acknowledges = flags.contains(Flags::ACK);
-        let options = if syn || segment.payload_len > 0 {
-            segment.options
+        let options = if syn {
+            self.syn_options(now)
+        } else if segment.payload_len > 0 {
+            self.data_options(now)
         } else if flags.intersects(Flags::RST | Flags::RARE) {
             self.rare_options(now, flags)
         } else {

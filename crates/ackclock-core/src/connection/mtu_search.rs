@@ -20,7 +20,7 @@
 
 use std::time::Duration;
 
-use ackclock_wire::{Flags, options_len};
+use ackclock_wire::Flags;
 
 use super::header::Segment;
 use super::timers::Timers;
@@ -172,9 +172,8 @@ impl Connection {
 
     fn choose_mtu_probe(&mut self, now: Instant) -> Option<Segment> {
         let mut search = self.search().filter(MtuSearch::is_due)?;
-        let options = self.data_options(now);
         let headers = u32::from(self.template.transport_offset()) + 20;
-        let options_len = u32::try_from(options_len(&options)).unwrap_or(u32::MAX) + self.option_reserve();
+        let options_len = self.data_options_len(now) + self.option_reserve();
         let payload = search.size.checked_sub(headers)?.checked_sub(options_len)?;
         let smss = u64::from(self.smss());
         let start = self.flight.nxt();
@@ -203,7 +202,6 @@ impl Connection {
             payload_len: payload as usize,
             segment_max: payload,
             reason: SendReason::MtuProbe,
-            options,
         })
     }
 

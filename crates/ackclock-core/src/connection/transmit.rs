@@ -34,9 +34,10 @@ impl Connection {
         None
     }
 
+    #[inline]
     pub(super) fn next_segment(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
         if let Some(reply) = self.reply.take() {
-            return Some(self.reply_segment(now, reply));
+            return Some(self.reply_segment(reply));
         }
         if self.pending.reset {
             self.pending.reset = false;
@@ -71,11 +72,11 @@ impl Connection {
         self.acks.now.then(|| Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack))
     }
 
-    fn reply_segment(&self, now: Instant, reply: Reply) -> Segment {
+    fn reply_segment(&self, reply: Reply) -> Segment {
         match reply {
             Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
             // In SYN-RECEIVED the answer is the SYN,ACK, else crossing opens never end (RFC 9293 §3.5).
-            Reply::Ack if self.state == State::SynReceived => self.syn_segment(now),
+            Reply::Ack if self.state == State::SynReceived => self.syn_segment(),
             Reply::UserTimeout => Segment::bare(self.flight.nxt(), Flags::ACK | Flags::RARE, SendReason::Ack),
             Reply::Ack => Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Challenge),
         }
@@ -86,18 +87,17 @@ impl Connection {
             return None;
         }
         self.flight.on_syn_sent(lend!(self, now), self.snd.iss);
-        let mut segment = self.syn_segment(now);
-        segment.payload_len = self.data_of_syn(now, &segment.options);
+        let mut segment = self.syn_segment();
+        segment.payload_len = self.data_of_syn(now);
         Some(segment)
     }
 
-    fn syn_segment(&self, now: Instant) -> Segment {
+    fn syn_segment(&self) -> Segment {
         let flags = if self.state == State::SynReceived { Flags::SYN | Flags::ACK } else { Flags::SYN };
-        let options = self.syn_options(now);
-        let flags = flags | self.ecn_of_syn();
-        Segment { options, ..Segment::bare(self.snd.iss, flags, SendReason::Handshake) }
+        Segment::bare(self.snd.iss, flags | self.ecn_of_syn(), SendReason::Handshake)
     }
 
+    #[inline]
     pub(super) fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
         let offer = self.offer(limits);
         if let Some(chosen) = self.flight.next_resend(lend!(self, now), &offer) {
@@ -215,12 +215,10 @@ impl Connection {
         (payload / smss * smss).max(smss)
     }
 
+    #[inline]
     pub(super) fn data_segment(&mut self, now: Instant, chosen: Chosen) -> Segment {
         let Chosen { start, end, reason } = chosen;
-        let options = self.data_options(now);
-        // SACK blocks take room in each segment; what does not fit goes with the next.
-        let options_len = u32::try_from(ackclock_wire::options_len(&options)).unwrap_or(u32::MAX);
-        let segment_max = self.payload_max(options_len);
+        let segment_max = self.payload_max(self.data_options_len(now));
         let data_end = self.snd.data_end();
         let text = end.min(data_end).since(start);
         let segments = text.div_ceil(u64::from(self.smss()));
@@ -236,7 +234,7 @@ impl Connection {
             // RFC 9293 MUST-61: the last of what is buffered is pushed.
             flags = flags | Flags::PSH;
         }
-        Segment { start, flags, payload_len, segment_max, reason, options }
+        Segment { start, flags, payload_len, segment_max, reason }
     }
 
     fn note_sent(&mut self, now: Instant, start: Position, end: Position, reason: SendReason) {

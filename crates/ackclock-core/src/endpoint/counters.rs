@@ -50,6 +50,8 @@ counters! {
         packets_sent,
         /// Segments handed to a connection.
         segments_delivered,
+        /// Those of them that were as predicted, and took the short way.
+        segments_predicted,
         /// Connections opened actively.
         opened_actively,
         /// Connections established through a listener.

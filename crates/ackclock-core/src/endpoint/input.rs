@@ -1,7 +1,7 @@
 //! A packet arrives: what it is, whether it may be here, and whose it is.
 //!
-//! The short way comes first: a segment for the connection that had the last one is delivered without a table being
-//! looked at. Whether its addresses are sensible was settled when the connection was opened; everything else is
+//! The short way comes first ([`predicted`](super::predicted)): a segment that the connection with the last one expects is
+//! taken as it is, and any other for that connection is delivered without a table being looked at. Whether its addresses are sensible was settled when the connection was opened; everything else is
 //! checked on the way from the table's "nobody" to a listener or a reset.
 
 use std::net::IpAddr;
@@ -48,6 +48,9 @@ impl Endpoint {
     #[inline]
     pub(super) fn receive(&mut self, now: Instant, packet: &[u8], meta: RxMeta, looped: bool) {
         let frame = Frame { packet, meta, looped };
+        if self.take_predicted(now, &frame) {
+            return;
+        }
         match IpPacket::parse(packet) {
             Ok(ip) => match ip.payload {
                 IpPayload::Tcp(bytes) => self.handle_tcp(now, &ip, bytes, frame),

@@ -1,7 +1,7 @@
 //! The endpoint: it demultiplexes packets to connections and listeners.
 //!
-//! The code map: a packet arrives in [`input`] and is looked up in [`demux`]; ICMP errors go through [`icmp`]. What is
-//! not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
+//! The code map: a packet arrives in [`input`], takes the short way if it was [`predicted`], else is looked up in [`demux`];
+//! ICMP errors go through [`icmp`]. What is not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
 //! and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT ([`time_wait`]), or for nobody ([`reply`]).
 //! Fast Open is in [`fast_open`]. With the feature `tcp-ao`, `authentication` signs and verifies.
 //! Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
@@ -64,6 +64,7 @@ mod outbox;
 mod output;
 mod passive;
 mod ports;
+mod predicted;
 mod queue;
 mod reply;
 mod reuse;
@@ -107,7 +108,7 @@ use self::time_wait::TimeWaitTable;
 use self::timers::TimerWheel;
 use self::traces::Traces;
 use crate::budget::Budget;
-use crate::connection::Environment;
+use crate::connection::{Environment, Outgoing};
 use crate::{
     ConnectError, Connection, ConnectionId, EndpointConfig, FourTuple, Instant, ListenAddr, ListenError,
     ListenOptions, TcpConfig,
@@ -141,6 +142,8 @@ pub struct Endpoint {
     last_connection: u32,
     /// The connection of the segment that left last, if its peer was shown to be reached.
     reached: Option<u32>,
+    /// Whether predicted segments take the short way.
+    predicts: bool,
     connections: Slots<Live>,
     transmit: IndexQueue,
     events: Events,
@@ -148,6 +151,8 @@ pub struct Endpoint {
     replies: Replies,
     traces: Traces,
     header: [u8; HEADER_MAX],
+    /// The segment whose header that is.
+    outgoing: Outgoing,
     counters: PlainCounters,
     half_open: SynQueue,
     time_wait: TimeWaitTable,
@@ -196,6 +201,7 @@ impl Endpoint {
             bound: 0,
             last_connection: 0,
             reached: None,
+            predicts: config.header_prediction,
             timers: TimerWheel::new(now),
             orphans: Orphans::new(config.orphans_max),
             listeners: Listeners::new(tables.clone(), config.listeners_max),
@@ -216,6 +222,7 @@ impl Endpoint {
             events: Events::default(),
             traces: Traces::default(),
             header: [0; HEADER_MAX],
+            outgoing: Outgoing::NONE,
             counters: PlainCounters::default(),
             config,
         }

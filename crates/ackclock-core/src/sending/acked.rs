@@ -214,13 +214,13 @@ impl Flight {
         }
         if outcome.retransmission_acked {
             rtt.on_segment_retransmitted();
-        } else if let Some(moment) = outcome.newest {
+        } else if let Some(sent_at) = outcome.newest_once {
             // One timed segment at a time is a matter of cumulative acknowledgements: a selective one does not say
             // whether it was that segment.
             let counts = !rtt.times_one_segment() || advanced > 0 && outcome.newly_sacked == 0;
-            if counts && rtt.on_segment_acked(moment.at, now) {
+            if counts && rtt.on_segment_acked(sent_at, now) {
                 let undo = self.history.as_mut().map(|history| &mut history.undo);
-                if let Some(before) = undo.and_then(|undo| undo.take_adaptation(moment.at)) {
+                if let Some(before) = undo.and_then(|undo| undo.take_adaptation(sent_at)) {
                     rtt.adapt_to_spurious_expiry(before.srtt, before.rttvar);
                 }
                 call.trace.round_trip(now, rtt);
@@ -320,9 +320,9 @@ impl Flight {
             bytes_acked: outcome.newly_acked,
             bytes_cumulative: news.advanced,
             rtt: outcome
-                .newest
+                .newest_once
                 .filter(|_| !outcome.retransmission_acked && !news.reports_duplicate)
-                .map(|sent| now.saturating_since(sent.at)),
+                .map(|sent_at| now.saturating_since(sent_at)),
             srtt: rtt.srtt(),
             rtt_min: rtt.rtt_min(),
             delivered: self.delivery.bytes(),
@@ -359,6 +359,6 @@ fn round_trip_by_stamp(now: Instant, seen: &Acknowledgement<'_>, outcome: &AckOu
     let since = |at| now.saturating_since(at);
     // What was answered left no later than the newest transmission; and it took no longer than what was sent once.
     let (newest, _) = outcome.newest_any?;
-    let once = outcome.newest.map_or(most, |moment| since(moment.at));
+    let once = outcome.newest_once.map_or(most, since);
     Some(least.max(since(newest.at)).min(most).min(once))
 }

@@ -91,8 +91,8 @@ pub(super) struct Scoreboard {
 pub(super) struct AckOutcome {
     /// Bytes acknowledged for the first time, cumulatively or selectively.
     pub(super) newly_acked: u64,
-    /// The newest transmission among them that was sent once only: a valid sample (Karn's rule).
-    pub(super) newest: Option<SendMoment>,
+    /// When the newest transmission among them left that was sent once only: a valid sample (Karn's rule).
+    pub(super) newest_once: Option<Instant>,
     /// The newest transmission among them at all, retransmissions included, and where it ends.
     pub(super) newest_any: Option<(SendMoment, Position)>,
     /// Whether that one had been sent before.
@@ -119,8 +119,8 @@ impl AckOutcome {
             self.newest_any = Some((record.moment, end));
             self.newest_was_repeated = record.retransmitted;
         }
-        if !record.retransmitted && self.newest.is_none_or(|moment| moment.at <= at) {
-            self.newest = Some(record.moment);
+        if !record.retransmitted {
+            self.newest_once = self.newest_once.max(Some(at));
         }
     }
 }

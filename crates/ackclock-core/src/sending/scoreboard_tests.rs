@@ -196,10 +196,10 @@ fn karn_a_retransmitted_record_gives_no_sample() {
     board.on_retransmitted(at(0), at(10), moment(50));
     let mut outcome = AckOutcome::default();
     board.on_cumulative_ack(at(10), &mut outcome);
-    assert!(outcome.newest.is_none() && outcome.retransmission_acked);
+    assert!(outcome.newest_once.is_none() && outcome.retransmission_acked);
     let mut outcome = AckOutcome::default();
     board.on_cumulative_ack(at(20), &mut outcome);
-    assert_eq!(outcome.newest, Some(moment(1)));
+    assert_eq!(outcome.newest_once, Some(moment(1).at));
 }
 
 #[test]

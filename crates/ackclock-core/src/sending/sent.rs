@@ -132,6 +132,7 @@ impl Flight {
     }
 
     /// Data or a FIN left.
+    #[inline]
     pub(crate) fn on_sent(&mut self, call: &mut Call<'_>, departure: &Departure) {
         let Departure { start, end, reason, drained } = *departure;
         let now = call.now;

@@ -1,8 +1,9 @@
 //! SEGMENT ARRIVES (RFC 9293 §3.10.7): one file per step, in the order of the RFC.
 //!
 //! CLOSED and LISTEN are the endpoint's; SYN-SENT is in [`syn_sent`]. In all other states a segment goes through
-//! the steps below, each of which may end the processing.
+//! the steps below, each of which may end the processing. One that was [`predicted`] needs few of them.
 
+mod predicted;
 mod step1_sequence;
 mod step2_reset;
 mod step4_syn;

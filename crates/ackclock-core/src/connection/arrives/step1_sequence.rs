@@ -5,6 +5,7 @@ use ackclock_wire::Flags;
 use super::super::limiter::Provocation;
 use super::super::{Connection, Reply, State};
 use super::{Arrival, Verdict};
+use crate::Instant;
 use crate::position::Position;
 
 impl Connection {
@@ -28,11 +29,14 @@ impl Connection {
 
     /// PAWS: a timestamp from the past.
     fn is_old_duplicate(&self, arrival: &Arrival<'_>) -> bool {
-        let (Some(timestamps), Some((value, _))) = (self.timestamps, arrival.segment.options.timestamps)
-        else {
-            return false;
-        };
-        timestamps.is_old(arrival.now, value)
+        self.is_old(arrival.now, arrival.segment.options.timestamps)
+    }
+
+    /// The same of a segment with this option.
+    #[inline]
+    pub(super) fn is_old(&self, now: Instant, option: Option<(u32, u32)>) -> bool {
+        let both = self.timestamps.zip(option);
+        both.is_some_and(|(timestamps, (value, _))| timestamps.is_old(now, value))
     }
 
     /// The four cases of RFC 9293 §3.4: what begins or ends in the window is acceptable.

@@ -68,7 +68,7 @@ impl Connection {
     }
 
     #[inline]
-    fn take_ack(&mut self, arrival: &Arrival<'_>, ack: Position) {
+    pub(super) fn take_ack(&mut self, arrival: &Arrival<'_>, ack: Position) {
         let (prior_una, prior_wnd) = (self.flight.una(), self.snd.wnd);
         let reopened = ack >= prior_una && self.update_window(arrival, ack, prior_una);
         let quiet = !self.flight.has_data() && !self.flight.awaits_probe_answer();

@@ -9,6 +9,7 @@ mod handshake;
 mod icmp;
 mod lifecycle;
 mod mtu_search;
+mod predicted;
 mod reuse;
 mod security;
 mod time_wait;

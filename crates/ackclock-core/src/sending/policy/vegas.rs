@@ -45,8 +45,8 @@ impl Policy for Vegas {
     fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         let seen = *evidence.seen;
         let clock = self.0.get_or_insert_with(|| Box::new(FineClock::new()));
-        if let Some(sent) = seen.outcome.newest.filter(|_| !seen.outcome.retransmission_acked) {
-            clock.rtt.on_sample(evidence.now.saturating_since(sent.at));
+        if let Some(sent_at) = seen.outcome.newest_once.filter(|_| !seen.outcome.retransmission_acked) {
+            clock.rtt.on_sample(evidence.now.saturating_since(sent_at));
         }
         if evidence.episode.in_recovery() && seen.duplicate {
             evidence.inflate(evidence.smss);

@@ -1,0 +1,42 @@
+//! The short way of a packet: to the connection that had the last one, if it is what that connection expects next.
+
+use ackclock_wire::Predicted;
+
+use super::Endpoint;
+use super::input::Frame;
+use crate::Instant;
+
+impl Endpoint {
+    /// Hands the packet to the connection that had the last segment, if it has the predicted form and changes no more
+    /// than a prediction allows. Says whether it did; if not, nothing has changed.
+    // Whether its addresses are sensible was settled when the connection was opened, as in `deliver`.
+    #[inline]
+    pub(super) fn take_predicted(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
+        #[cfg(feature = "tcp-ao")]
+        if self.authentication.is_some() {
+            return false;
+        }
+        if !self.predicts {
+            return false;
+        }
+        let index = self.last_connection;
+        let Some(live) = self.connections.at_mut(index) else { return false };
+        if live.looped != frame.looped || !live.bound {
+            return false;
+        }
+        let connection = &mut *live.connection;
+        let (local, remote) = (live.tuple.local(), live.tuple.remote());
+        let timestamps = connection.uses_timestamps();
+        let Some(segment) = Predicted::parse(frame.packet, remote, local, timestamps, frame.meta.checksum)
+        else {
+            return false;
+        };
+        if !connection.take_predicted(now, &segment, frame.meta) {
+            return false;
+        }
+        self.counters.segments_delivered += 1;
+        self.counters.segments_predicted += 1;
+        self.touch(index);
+        true
+    }
+}

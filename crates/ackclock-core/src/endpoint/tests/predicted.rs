@@ -1,0 +1,292 @@
+//! The short way against the long way: the same life given to two pairs of endpoints, one of which predicts nothing,
+//! leaves the same behind after each step, in every field.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use ackclock_control::congestion::Registry;
+use ackclock_control::profile::{AckPolicy, Recovery, UndoChoice};
+use ackclock_control::rtt::RtoConfig;
+
+use super::*;
+use crate::Counters;
+
+/// Lives of one run. `ACKCLOCK_LIVES` asks for more.
+const LIVES: u64 = 60;
+const STEPS: usize = 400;
+/// Packets of a life that may be under way at a time.
+const UNDER_WAY_MAX: usize = 200;
+
+const POLICIES: [Recovery; 7] = [
+    Recovery::GoBackN,
+    Recovery::Tahoe,
+    Recovery::Reno,
+    Recovery::NewReno,
+    Recovery::Vegas,
+    Recovery::Sack,
+    Recovery::RackTlp,
+];
+
+/// A generator of choices (xorshift64*).
+#[derive(Clone)]
+struct Choices(u64);
+
+impl Choices {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        n > 0 && self.below(n) == 0
+    }
+
+    fn of<T: Clone>(&mut self, all: &[T]) -> T {
+        let at = self.below(all.len() as u64);
+        all[usize::try_from(at).unwrap()].clone()
+    }
+}
+
+/// Settings for one end. All policies and controllers have their turns.
+fn settings(choices: &mut Choices) -> TcpConfig {
+    let mut tcp = TcpConfig {
+        recovery: choices.of(&POLICIES),
+        undo: choices.of(&[UndoChoice::OFF, UndoChoice::ALL]),
+        acks: choices.of(&[AckPolicy::EVERY_SECOND, AckPolicy::BSD_4_3]),
+        rto: choices.of(&[RtoConfig::default(), RtoConfig::RFC_6298]),
+        timestamps: !choices.one_in(4),
+        sack: !choices.one_in(4),
+        pacing: choices.one_in(2),
+        nodelay: choices.one_in(2),
+        send_buffer_max: 64 << 10,
+        receive_buffer_max: choices.of(&[4 << 10, 32 << 10, 128 << 10]),
+        ..TcpConfig::default()
+    };
+    let registry = Registry::builtin();
+    let controller = choices.of(&registry.names().collect::<Vec<_>>());
+    tcp.congestion = registry.find(controller).expect("it is one of the names");
+    tcp
+}
+
+/// What the path does to packets: one in so many; 0: none.
+#[derive(Clone, Copy)]
+struct Harm {
+    lost: u64,
+    late: u64,
+    doubled: u64,
+    changed: u64,
+}
+
+/// Two endpoints, a connection, and the path between them.
+struct World {
+    ends: [Endpoint; 2],
+    ids: [ConnectionId; 2],
+    now: Instant,
+    harm: Harm,
+    limits: Limits,
+    /// By arrival and number: for which end, and what.
+    under_way: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    number: u64,
+    /// What left and what was read since the last look.
+    seen: String,
+}
+
+impl World {
+    fn new(predicts: bool, harm: Harm, limits: Limits, tcp: [TcpConfig; 2]) -> Self {
+        let now = Instant::from_millis(1_000_000);
+        let [client, server] = tcp.map(std::sync::Arc::new);
+        let end = |addr, tcp| {
+            let config = EndpointConfig { header_prediction: predicts, tcp, ..config(addr) };
+            Endpoint::new(config, now)
+        };
+        let mut ends = [end(CLIENT, client), end(SERVER, server)];
+        let listener = ends[1].listen(now, on_port(PORT)).unwrap();
+        let client = ends[0].connect(now, server_socket(), (None, 0), None).unwrap();
+        let quiet = Harm { lost: 0, late: 0, doubled: 0, changed: 0 };
+        let mut world = Self {
+            ends,
+            ids: [client; 2],
+            now,
+            harm: quiet,
+            limits,
+            under_way: BTreeMap::new(),
+            number: 0,
+            seen: String::new(),
+        };
+        let mut unused = Choices::new(1);
+        for _ in 0..20 {
+            world.advance(&mut unused);
+        }
+        world.ids[1] = world.ends[1].accept(world.now, listener).expect("the handshake is complete");
+        world.harm = harm;
+        world
+    }
+
+    /// One thing happens.
+    fn step(&mut self, choices: &mut Choices) {
+        let side = usize::from(choices.one_in(3));
+        match choices.below(8) {
+            0 | 1 => {
+                let bytes = choices.of(&[1, 100, 1448, 5000, 40_000]);
+                let data: Vec<u8> = (0..bytes).map(|k: u32| k.to_le_bytes()[0]).collect();
+                let (now, id) = (self.now, self.ids[side]);
+                self.ends[side].update(now, id, |connection, now| connection.write(now, &data));
+            }
+            2 => {
+                let mut into = vec![0; choices.of(&[100, 3000, 200_000])];
+                let (now, id) = (self.now, self.ids[side]);
+                let read = self.ends[side].update(now, id, |connection, now| connection.read(now, &mut into));
+                write!(self.seen, "{read:?}").unwrap();
+            }
+            _ => self.advance(choices),
+        }
+    }
+
+    /// Packets leave, time passes to what is next, and that happens.
+    fn advance(&mut self, choices: &mut Choices) {
+        for side in 0..2 {
+            while let Some(packet) = self.ends[side].poll_transmit(self.now, self.limits) {
+                let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+                writeln!(self.seen, "{side} {:?}", &bytes[..60.min(bytes.len())]).unwrap();
+                self.carry(choices, 1 - side, bytes);
+            }
+        }
+        let due = self.ends.iter().filter_map(Endpoint::poll_timeout).min();
+        let arrival = self.under_way.first_key_value().map(|(&(at, _), _)| at);
+        let next = [due, arrival].into_iter().flatten().min().unwrap_or(self.now);
+        self.now = self.now.max(next);
+        while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            let (to, bytes) = entry.remove();
+            // Changed packets are to reach the connection, so nothing verifies their checksums.
+            let meta = RxMeta { checksum: ChecksumState::Verified, segment_size: None };
+            self.ends[to].handle_packet(self.now, &bytes, meta);
+        }
+        for end in &mut self.ends {
+            end.handle_timeout(self.now);
+        }
+    }
+
+    fn carry(&mut self, choices: &mut Choices, to: usize, mut bytes: Vec<u8>) {
+        if choices.one_in(self.harm.lost) || self.under_way.len() >= UNDER_WAY_MAX {
+            return;
+        }
+        if choices.one_in(self.harm.changed) {
+            change(choices, &mut bytes);
+        }
+        let copies = if choices.one_in(self.harm.doubled) { 2 } else { 1 };
+        for _ in 0..copies {
+            let late = if choices.one_in(self.harm.late) { choices.below(20_000) } else { 0 };
+            self.number += 1;
+            let at = self.now + Duration::from_micros(5_000 + late);
+            self.under_way.insert((at, self.number), (to, bytes.clone()));
+        }
+    }
+
+    /// All that can be seen of both ends, but how many segments took which way.
+    fn look(&mut self) -> String {
+        let mut seen = std::mem::take(&mut self.seen);
+        for end in &self.ends {
+            let counters = Counters { segments_predicted: 0, ..end.counters() };
+            write!(seen, "{counters:?} {:?}", end.poll_timeout()).unwrap();
+            for (id, connection) in end.connections() {
+                write!(seen, "{id:?} {connection:?}").unwrap();
+            }
+        }
+        seen
+    }
+
+    fn predicted(&self) -> u64 {
+        self.ends.iter().map(|end| end.counters().segments_predicted).sum()
+    }
+
+    fn delivered(&self) -> u64 {
+        self.ends.iter().map(|end| end.counters().segments_delivered).sum()
+    }
+}
+
+fn server_socket() -> SocketAddr {
+    server()
+}
+
+/// One field of the TCP header becomes another.
+fn change(choices: &mut Choices, bytes: &mut [u8]) {
+    let header = 20..bytes.len().min(52);
+    // Not the ports: the segment is to be the connection's.
+    let at = header.start + 4 + usize::try_from(choices.below((header.len() - 4) as u64)).unwrap();
+    bytes[at] = match choices.below(3) {
+        0 => bytes[at].wrapping_add(1),
+        1 => bytes[at] ^ 1 << choices.below(8),
+        _ => choices.below(256).to_le_bytes()[0],
+    };
+}
+
+fn fields_that_differ(long: &str, short: &str) -> String {
+    let pairs = long.split(", ").zip(short.split(", ")).filter(|(long, short)| long != short);
+    pairs.take(12).map(|(long, short)| format!("long: {long}\nshort: {short}\n")).collect()
+}
+
+#[test]
+fn short_way_leaves_what_the_long_way_leaves() {
+    let lives = std::env::var("ACKCLOCK_LIVES").map_or(LIVES, |lives| lives.parse().expect("a number"));
+    let (mut predicted, mut delivered) = (0, 0);
+    for seed in 1..=lives {
+        let mut choices = Choices::new(seed);
+        let tcp = [settings(&mut choices), settings(&mut choices)];
+        let harm = Harm {
+            lost: choices.of(&[0, 0, 100, 20]),
+            late: choices.of(&[0, 0, 30]),
+            doubled: choices.of(&[0, 50]),
+            changed: choices.of(&[0, 0, 20]),
+        };
+        let gso_max_v4 = choices.of(&[0, 0, 20_000]);
+        let limits = Limits { gso_max_v4, gso_max_v6: 0, tx_checksum: false };
+        let [mut long, mut short] =
+            [false, true].map(|predicts| World::new(predicts, harm, limits, tcp.clone()));
+        for step in 0..STEPS {
+            let mut same = choices.clone();
+            long.step(&mut same);
+            short.step(&mut choices);
+            let (of_long, of_short) = (long.look(), short.look());
+            assert!(
+                of_long == of_short,
+                "life {seed}, step {step}:\n{}",
+                fields_that_differ(&of_long, &of_short)
+            );
+        }
+        assert_eq!(long.predicted(), 0, "the long way alone");
+        predicted += short.predicted();
+        delivered += short.delivered();
+    }
+    let share = predicted * 100 / delivered;
+    assert!((40..=98).contains(&share), "{predicted} of {delivered} segments took the short way");
+}
+
+#[test]
+fn nearly_all_of_a_transfer_takes_the_short_way() {
+    let mut pair = Pair::new();
+    let listener = pair.server.listen(pair.now, on_port(PORT)).unwrap();
+    let id = pair.client.connect(pair.now, server(), (None, 0), None).unwrap();
+    pair.run(Duration::from_millis(50));
+    let accepted = pair.server.accept(pair.now, listener).unwrap();
+    let mut into = vec![0; 1 << 20];
+    for _ in 0..200 {
+        let now = pair.now;
+        pair.client.update(now, id, |connection, now| connection.write(now, &[1; 100_000]));
+        pair.run(Duration::from_millis(20));
+        let now = pair.now;
+        pair.server.update(now, accepted, |connection, now| connection.read(now, &mut into));
+    }
+    for (side, end) in [&pair.client, &pair.server].into_iter().enumerate() {
+        let counters = end.counters();
+        let others = counters.segments_delivered - counters.segments_predicted;
+        assert!(counters.segments_delivered > 150, "end {side}: {}", counters.segments_delivered);
+        // The SYN,ACK, or the last segment of the handshake.
+        assert_eq!(others, 1, "end {side}: of {}", counters.segments_delivered);
+    }
+}

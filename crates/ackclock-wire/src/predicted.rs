@@ -1,0 +1,127 @@
+//! Header prediction: the one form that nearly all segments of a transfer have, recognised by comparing words.
+//!
+//! V. Jacobson gave 4.3BSD a short way for the segment that is the next of a connection and changes nothing else
+//! ("4BSD TCP Header Prediction", Computer Communication Review 20(2), 1990; not read, cited by its title). A packet has
+//! the predicted form if
+//!
+//! - its IPv4 header has no options and is no fragment's, or its IPv6 header is followed by TCP at once;
+//! - it goes between the two sockets of one connection;
+//! - its flags are ACK, with or without PSH;
+//! - its options are two NOPs and the timestamps (RFC 7323 appendix A), or none where the connection has none;
+//! - it ends where its length field says, and its checksums are right.
+//!
+//! [`Segment::parse`](crate::Segment::parse) makes the same of such a packet, and takes all others.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::options::{NOP, TIMESTAMPS};
+use crate::tcp::{self, PROTOCOL};
+use crate::{ChecksumState, SeqNum, checksum};
+
+/// A segment of the predicted form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Predicted<'a> {
+    /// SEG.SEQ.
+    pub seq: SeqNum,
+    /// SEG.ACK.
+    pub ack: SeqNum,
+    /// SEG.WND, not scaled.
+    pub window: u16,
+    /// TSval and TSecr.
+    pub timestamps: Option<(u32, u32)>,
+    /// Payload.
+    pub payload: &'a [u8],
+}
+
+/// The two NOPs and the kind and length of the timestamps option.
+const ALIGNED_TIMESTAMPS: u32 = u32::from_be_bytes([NOP, NOP, TIMESTAMPS, 10]);
+/// The data offset and flags of a header without options whose only flag is ACK.
+const ACK_WITHOUT_OPTIONS: u32 = 0x5010;
+/// The three words that timestamps add to the data offset.
+const TIMESTAMPS_WORDS: u32 = 0x3000;
+/// The PSH bit, which changes nothing for a receiver that holds no data back.
+const PSH: u32 = 0x0008;
+
+impl<'a> Predicted<'a> {
+    /// Reads `packet` if it has the predicted form: from `src` to `dst`, with or without timestamps. `None` says nothing
+    /// of the packet.
+    #[must_use]
+    #[inline]
+    pub fn parse(
+        packet: &'a [u8],
+        src: SocketAddr,
+        dst: SocketAddr,
+        timestamps: bool,
+        checksum: ChecksumState,
+    ) -> Option<Self> {
+        let segment = match (src.ip(), dst.ip()) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => tcp_of_v4(packet, src.octets(), dst.octets())?,
+            (IpAddr::V6(src), IpAddr::V6(dst)) => tcp_of_v6(packet, &src.octets(), &dst.octets())?,
+            _ => return None,
+        };
+        let (header, mut payload) = segment.split_first_chunk::<20>()?;
+        let ([ports, seq, ack, control, _], []) = header.as_chunks::<4>() else { return None };
+        if u32::from_be_bytes(*ports) != u32::from(src.port()) << 16 | u32::from(dst.port()) {
+            return None;
+        }
+        let control = u32::from_be_bytes(*control);
+        let form = ACK_WITHOUT_OPTIONS + if timestamps { TIMESTAMPS_WORDS } else { 0 };
+        if control >> 16 & !PSH != form {
+            return None;
+        }
+        let mut stamps = None;
+        if timestamps {
+            let (options, rest) = payload.split_first_chunk::<12>()?;
+            let ([kind, value, echo], []) = options.as_chunks::<4>() else { return None };
+            if u32::from_be_bytes(*kind) != ALIGNED_TIMESTAMPS {
+                return None;
+            }
+            stamps = Some((u32::from_be_bytes(*value), u32::from_be_bytes(*echo)));
+            payload = rest;
+        }
+        let [.., high, low] = control.to_be_bytes();
+        tcp::is_intact(src.ip(), dst.ip(), segment, checksum).then_some(Self {
+            seq: SeqNum::new(u32::from_be_bytes(*seq)),
+            ack: SeqNum::new(u32::from_be_bytes(*ack)),
+            window: u16::from_be_bytes([high, low]),
+            timestamps: stamps,
+            payload,
+        })
+    }
+}
+
+/// What an IPv4 packet between these addresses carries, if its header is 20 bytes long, right, and of a whole packet of
+/// TCP.
+#[inline]
+fn tcp_of_v4(packet: &[u8], src: [u8; 4], dst: [u8; 4]) -> Option<&[u8]> {
+    let (header, segment) = packet.split_first_chunk::<20>()?;
+    let ([length, fragment, protocol, from, to], []) = header.as_chunks::<4>() else { return None };
+    // Version 4, five words, any type of service, and the length.
+    let has_length = u32::from_be_bytes(*length) & 0xff00_ffff == 0x4500_0000 | length_of(packet)?;
+    // Of the flags DF alone may be set.
+    let is_whole = u32::from_be_bytes(*fragment) & 0xbfff == 0;
+    let is_tcp = protocol[1] == PROTOCOL;
+    let is_right = checksum::sum(header).checksum() == 0;
+    (has_length && is_whole && is_tcp && *from == src && *to == dst && is_right).then_some(segment)
+}
+
+/// The same of an IPv6 packet without extension headers.
+#[inline]
+fn tcp_of_v6<'a>(packet: &'a [u8], src: &[u8; 16], dst: &[u8; 16]) -> Option<&'a [u8]> {
+    let (header, segment) = packet.split_first_chunk::<8>()?;
+    let ([version, length], []) = header.as_chunks::<4>() else { return None };
+    let (from, segment) = segment.split_first_chunk::<16>()?;
+    let (to, segment) = segment.split_first_chunk::<16>()?;
+    let has_length = u32::from_be_bytes(*length) >> 8 == length_of(segment)? << 8 | u32::from(PROTOCOL);
+    let is_v6 = version[0] >> 4 == 6;
+    (is_v6 && has_length && from == src && to == dst).then_some(segment)
+}
+
+/// The length as it stands in a length field.
+#[inline]
+fn length_of(bytes: &[u8]) -> Option<u32> {
+    u16::try_from(bytes.len()).ok().map(u32::from)
+}
+
+#[cfg(test)]
+mod tests;
