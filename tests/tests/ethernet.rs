@@ -13,7 +13,7 @@ use ackclock_device::{
     Device, EthernetOptions, FrameDevice, LinkHandle, OffloadMode, PacketDevice, PacketOptions, ReceiveBatch,
     configure,
 };
-use ackclock_tests::devices::{Needs, in_namespaces_with};
+use ackclock_tests::devices::Needs;
 use ackclock_tests::kernel::payload::{receive, send};
 use ackclock_tests::kernel::scene::{Family, stack_on, within};
 use ackclock_tests::kernel::wire::{
