@@ -15,9 +15,6 @@ use ackclock_wire::SeqNum;
 pub(crate) struct Position(NonZeroU64);
 
 impl Position {
-    /// Below all others.
-    pub(crate) const FIRST: Self = Self(NonZeroU64::MIN);
-
     /// `at`, or the first position of all for 0: an `Option` then takes no more room.
     #[inline]
     fn new(at: u64) -> Self {
@@ -68,7 +65,7 @@ impl Position {
 
 impl Default for Position {
     fn default() -> Self {
-        Self::FIRST
+        Self::new(0)
     }
 }
 

@@ -33,18 +33,6 @@ pub(crate) struct Outgoing {
     pub(crate) checksum: ChecksumState,
 }
 
-impl Outgoing {
-    /// No segment has left.
-    pub(crate) const NONE: Self = Self {
-        header_len: 0,
-        transport_offset: 0,
-        start: Position::FIRST,
-        payload_len: 0,
-        segment_size: None,
-        checksum: ChecksumState::Complete,
-    };
-}
-
 impl Segment {
     /// A segment without text.
     pub(super) fn bare(start: Position, flags: Flags, reason: SendReason) -> Self {

@@ -246,16 +246,16 @@ impl Endpoint {
         true
     }
 
-    /// Signs the segment that a connection sends, if its peer has keys.
-    pub(super) fn sign_segment(&mut self, index: u32) {
-        let Some(authentication) = &mut self.authentication else { return };
-        let Some(live) = self.connections.at_mut(index) else { return };
+    /// Signs what a connection sends, if its peer has keys.
+    pub(super) fn signed(&mut self, index: u32, outgoing: Outgoing) -> Outgoing {
+        let Some(authentication) = &mut self.authentication else { return outgoing };
+        let Some(live) = self.connections.at_mut(index) else { return outgoing };
         let (signed, before, after) =
-            authentication.sign_outgoing(&mut self.header, &live.connection, self.outgoing);
-        self.outgoing = signed;
+            authentication.sign_outgoing(&mut self.header, &live.connection, outgoing);
         for (what, id) in changed(before, after) {
             live.connection.trace_extension(self.now, what, id.into());
         }
+        signed
     }
 
     fn is_open(&self, tuple: &FourTuple) -> bool {

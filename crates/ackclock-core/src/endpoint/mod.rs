@@ -108,7 +108,7 @@ use self::time_wait::TimeWaitTable;
 use self::timers::TimerWheel;
 use self::traces::Traces;
 use crate::budget::Budget;
-use crate::connection::{Environment, Outgoing};
+use crate::connection::Environment;
 use crate::{
     ConnectError, Connection, ConnectionId, EndpointConfig, FourTuple, Instant, ListenAddr, ListenError,
     ListenOptions, TcpConfig,
@@ -151,8 +151,6 @@ pub struct Endpoint {
     replies: Replies,
     traces: Traces,
     header: [u8; HEADER_MAX],
-    /// The segment whose header that is.
-    outgoing: Outgoing,
     counters: PlainCounters,
     half_open: SynQueue,
     time_wait: TimeWaitTable,
@@ -222,7 +220,6 @@ impl Endpoint {
             events: Events::default(),
             traces: Traces::default(),
             header: [0; HEADER_MAX],
-            outgoing: Outgoing::NONE,
             counters: PlainCounters::default(),
             config,
         }

@@ -12,7 +12,7 @@ use super::outbox::Origin;
 use super::queue::IndexQueue;
 use super::reply::control;
 use super::syn_queue::Phase;
-use crate::connection::timestamp_clock;
+use crate::connection::{Outgoing, timestamp_clock};
 use crate::{ConnectionId, Event, FourTuple, IncomingId, Instant};
 
 /// What the device in front of the endpoint can do.
@@ -28,12 +28,12 @@ pub struct Limits {
 }
 
 /// A packet that leaves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) enum Leaving {
     /// A reply without a connection, written into the endpoint's header.
     Reply { len: usize, is_ipv4: bool },
-    /// A segment of this connection, which [`Endpoint::outgoing`] describes; its header is in the endpoint's.
-    Segment(u32),
+    /// A segment of a connection, whose header is there.
+    Segment(u32, Outgoing),
     /// The packet that was taken out of the outbox.
     Whole,
 }
@@ -98,10 +98,10 @@ impl Endpoint {
             return Some((Leaving::Whole, self.is_whole_looped()));
         }
         match self.next_outgoing(now, limits) {
-            Some((index, looped)) => {
+            Some((index, outgoing, looped)) => {
                 #[cfg(feature = "tcp-ao")]
-                self.sign_segment(index);
-                Some((Leaving::Segment(index), looped))
+                let outgoing = self.signed(index, outgoing);
+                Some((Leaving::Segment(index, outgoing), looped))
             }
             None if self.next_whole() => Some((Leaving::Whole, self.is_whole_looped())),
             None => None,
@@ -125,12 +125,12 @@ impl Endpoint {
                 segment_size: None,
                 checksum: ChecksumState::Complete,
             }),
-            Leaving::Segment(index) => Some(TxPacket {
-                header: self.header.get(..self.outgoing.header_len)?,
-                transport_offset: self.outgoing.transport_offset,
-                payload: self.connections.at(*index)?.connection.payload(&self.outgoing),
-                segment_size: self.outgoing.segment_size,
-                checksum: self.outgoing.checksum,
+            Leaving::Segment(index, outgoing) => Some(TxPacket {
+                header: self.header.get(..outgoing.header_len)?,
+                transport_offset: outgoing.transport_offset,
+                payload: self.connections.at(*index)?.connection.payload(outgoing),
+                segment_size: outgoing.segment_size,
+                checksum: outgoing.checksum,
             }),
             Leaving::Whole => self.whole_packet(),
         }
@@ -139,20 +139,19 @@ impl Endpoint {
     /// Asks the connections in turn; who has sent goes to the end, who has nothing to send leaves the queue. With the
     /// segment comes whether the peer is the endpoint itself.
     #[inline]
-    fn next_outgoing(&mut self, now: Instant, limits: Limits) -> Option<(u32, bool)> {
+    fn next_outgoing(&mut self, now: Instant, limits: Limits) -> Option<(u32, Outgoing, bool)> {
         while let Some(index) = self.transmit.pop() {
             let Some(live) = self.connections.at_mut(index) else { continue };
             let looped = live.looped;
             let limits = if looped { LOOP_LIMITS } else { limits };
             if let Some(outgoing) = live.connection.poll_transmit(now, limits, &mut self.header) {
-                self.outgoing = outgoing;
                 self.traces.collect(live);
                 self.timers.rearm(index, live.connection.poll_timeout());
                 self.reached = (live.connection.take_progress() && !looped).then_some(index);
                 if !live.connection.is_quiet(now) {
                     self.transmit.push(index);
                 }
-                return Some((index, looped));
+                return Some((index, outgoing, looped));
             }
             self.settle(now, index);
         }

@@ -6,6 +6,8 @@
 //! by the same rules. Rules 4 and 7 concern addresses that this stack does not have (home and temporary addresses); rule
 //! 5.5 asks for the next hop, which a stack of IP packets does not know. For rule 5 an address is at the link by which it
 //! would itself be reached, and one that no link's route leads to is at every link. With one link it says nothing.
+//!
+//! RFC 6724 was read in quotations only, rules 1 to 3 and 6 in those of its predecessor, RFC 3484.
 
 use std::net::{IpAddr, Ipv6Addr};
 
