@@ -8,42 +8,42 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::links::{LinkRoute, route_to};
 use super::source::{LocalAddress, SourceRoute, source_for};
 
-/// The addresses of an endpoint.
-#[derive(Debug)]
+/// The addresses of an endpoint. They are replaced, never added to: boxed slices take a word less than vectors.
+#[derive(Debug, Default)]
 pub(super) struct Addresses {
-    own: Vec<LocalAddress>,
-    routes: Vec<SourceRoute>,
+    own: Box<[LocalAddress]>,
+    routes: Box<[SourceRoute]>,
     /// Empty: there is one link.
-    links: Vec<LinkRoute>,
-    broadcast: Vec<IpAddr>,
+    links: Box<[LinkRoute]>,
+    broadcast: Box<[IpAddr]>,
     /// Whether a loopback address is one of our own: then the device is a loopback.
     loopback: bool,
 }
 
 impl Addresses {
     pub(super) fn new(own: Vec<IpAddr>, broadcast: Vec<IpAddr>) -> Self {
-        let mut addresses =
-            Self { own: Vec::new(), routes: Vec::new(), links: Vec::new(), broadcast, loopback: false };
+        let broadcast = broadcast.into_boxed_slice();
+        let mut addresses = Self { broadcast, ..Self::default() };
         addresses.set_own(own.into_iter().map(LocalAddress::from).collect());
         addresses
     }
 
     pub(super) fn set_own(&mut self, own: Vec<LocalAddress>) {
         self.loopback = own.iter().any(|address| address.addr.is_loopback());
-        self.own = own;
+        self.own = own.into_boxed_slice();
     }
 
     pub(super) fn set_broadcast(&mut self, broadcast: Vec<IpAddr>) {
-        self.broadcast = broadcast;
+        self.broadcast = broadcast.into_boxed_slice();
     }
 
     pub(super) fn set_routes(&mut self, routes: Vec<SourceRoute>) {
-        self.routes = routes;
+        self.routes = routes.into_boxed_slice();
     }
 
     /// Replaces the links' routes, and returns what they were.
-    pub(super) fn set_links(&mut self, links: Vec<LinkRoute>) -> Vec<LinkRoute> {
-        std::mem::replace(&mut self.links, links)
+    pub(super) fn set_links(&mut self, links: Vec<LinkRoute>) -> Box<[LinkRoute]> {
+        std::mem::replace(&mut self.links, links.into_boxed_slice())
     }
 
     /// The link by which `remote` is reached, where there are several.
