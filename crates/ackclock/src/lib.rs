@@ -44,6 +44,11 @@
 //! `bind_device`. `TcpListener::ttl` is [`ListenerBuilder::tcp`]'s. Constructors take a [`Stack`]; addresses are
 //! `SocketAddr`, since resolving names is not a stack's work.
 //!
+//! What the same calls answer differently, the first answer that differs; everything else in some 200 cases, from `bind` to what a
+//! second write after a reset says, is compared with the kernel's sockets and the same:
+//!
+#![doc = include_str!("differences.md")]
+//!
 //! Errors are [`std::io::Error`]s of the kinds that a kernel gives, with the core's typed error inside
 //! (`error.get_ref()`, `error.downcast()`).
 //!
