@@ -4,6 +4,7 @@
 //! not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
 //! and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT ([`time_wait`]), or for nobody ([`reply`]).
 //! Fast Open is in [`fast_open`]. With the feature `tcp-ao`, `authentication` signs and verifies.
+//! Binding and listening are in [`bound`], who has which port in [`claims`].
 //! Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
 //! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. What is not TCP is kept in [`beside`]:
 //! UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others ([`others`]), ICMP that is sent ([`icmp_out`],
@@ -27,6 +28,7 @@
 //! | connections by Fast Open whose handshake is not over | `fast_open_max` of the listener | the SYN is an ordinary one |
 //! | servers that a client of Fast Open remembers | 1,024 | the one used longest ago is forgotten |
 //! | listeners | `listeners_max`, and 64 that share an address | `listen` fails |
+//! | ports of listeners and bound sockets | twice `listeners_max` | `bind` and `listen` fail |
 //! | packets to addresses of its own | 256 | they are dropped and counted |
 //! | echo replies and ICMP errors that wait | 64, and so many a second | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
@@ -38,6 +40,8 @@
 #[cfg(feature = "tcp-ao")]
 mod authentication;
 mod beside;
+mod bound;
+mod claims;
 mod compact;
 mod cookies;
 mod counters;
@@ -77,9 +81,8 @@ mod udp;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use ackclock_wire::HEADER_MAX;
@@ -91,7 +94,7 @@ use self::fast_open::FastOpen;
 use self::flow_labels::FlowLabeller;
 use self::isn::IsnGenerator;
 use self::keys::{Key, KeyedState, Purpose};
-use self::listener::{Listener, Listeners};
+use self::listener::Listeners;
 use self::live::{Live, Owner};
 use self::martians::Addresses;
 use self::orphans::Orphans;
@@ -107,10 +110,11 @@ use self::traces::Traces;
 use crate::budget::Budget;
 use crate::connection::Environment;
 use crate::{
-    ConnectError, Connection, ConnectionId, EndpointConfig, FourTuple, Instant, ListenAddr, ListenError,
-    ListenOptions, TcpConfig,
+    ConnectError, Connection, ConnectionId, EndpointConfig, FourTuple, Instant, ListenAddr, TcpConfig,
 };
 
+pub use self::bound::BindOptions;
+pub use self::claims::{BoundId, Sharing};
 pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId};
 pub use self::others::{OtherError, OtherPacket};
@@ -255,7 +259,7 @@ impl Endpoint {
             0 => self
                 .ports
                 .candidates(addr, remote)
-                .filter(|&port| !self.listeners.has_port(addr, port))
+                .filter(|&port| !self.listeners.claims.has(addr, port))
                 // From a socket to itself: only who asks for that port can mean it.
                 .filter(|&port| SocketAddr::new(addr, port) != remote)
                 .map(tuple_from)
@@ -280,49 +284,6 @@ impl Endpoint {
         self.touch(id.index);
         self.check_invariants();
         id
-    }
-
-    /// Starts to listen (RFC 9293 §3.10.1, passive). Port 0 asks for a free one.
-    ///
-    /// # Errors
-    /// The address is not ours or in use, or there are too many listeners.
-    pub fn listen(&mut self, now: Instant, options: ListenOptions) -> Result<ListenerId, ListenError> {
-        self.advance(now);
-        let ListenOptions {
-            mut addr,
-            backlog,
-            syn_backlog,
-            decisions_max,
-            deferred,
-            reuse_port,
-            fast_open_max,
-            tcp,
-        } = options;
-        if let Some(addr) = addr.addr.filter(|&addr| !self.addresses.is_own(addr)) {
-            return Err(ListenError::NotLocal(addr));
-        }
-        if addr.port == Some(0) {
-            let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            let mut ports = self.ports.candidates(addr.addr.unwrap_or(any), SocketAddr::new(any, 0));
-            let is_free = |port: &u16| !self.listeners.has(ListenAddr { port: Some(*port), ..addr });
-            addr.port = Some(ports.find(is_free).ok_or(ListenError::AddressInUse)?);
-        }
-        let tcp = tcp.map_or_else(|| Arc::clone(&self.config.tcp), Arc::new);
-        self.listeners.insert(Listener {
-            addr,
-            tcp,
-            backlog,
-            syn_backlog,
-            decisions_max,
-            deferred,
-            reuse_port,
-            fast_open_max,
-            fast_open_pending: Vec::new(),
-            accept_queue: VecDeque::new(),
-            half_open: 0,
-            undecided: 0,
-            overflowed: None,
-        })
     }
 
     /// What a listener listens on (an ephemeral port where port 0 was asked for is told here).
