@@ -22,7 +22,7 @@ pub use self::split::{ReadHalf, WriteHalf};
 pub use self::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 use crate::shared::{Handle, Place, now_or_would_block};
 use crate::state::{Queue, State};
-use crate::{Stack, error};
+use crate::{Stack, error, names};
 
 /// A TCP connection between a [`Stack`]'s address and a peer, with the methods of `tokio::net::TcpStream`.
 ///
@@ -41,8 +41,9 @@ use crate::{Stack, error};
 /// Every operation fails with [`io::ErrorKind::NetworkDown`] once the stack is gone ([`StackError`]), and with the
 /// connection's own error once it has ended in one: [`ConnectionReset`], [`TimedOut`], [`HostUnreachable`] and so on,
 /// with the [`ConnectionError`] inside. Reading fails only when all that was received in order before has been read, as with
-/// the kernel's sockets; [`abort`](Self::abort) alone throws it away. An error stays: unlike the kernel's sockets, a stream that was reset says so
-/// each time it is used.
+/// the kernel's sockets; [`abort`](Self::abort) alone throws it away. To one who reads an error stays: unlike the kernel's
+/// sockets, a stream that was reset never shows an end that the peer did not send. One who writes is told once, by whichever
+/// call comes first, and from then on that the pipe is broken ([`io::ErrorKind::BrokenPipe`]).
 ///
 /// [`StackError`]: crate::StackError
 /// [`ConnectionError`]: ackclock_core::ConnectionError
@@ -71,6 +72,8 @@ use crate::{Stack, error};
 pub struct TcpStream {
     pub(crate) id: ConnectionId,
     pub(crate) shared: Handle,
+    /// Whether IPv4 addresses are shown as IPv6 ones: it was made by a socket of IPv6.
+    mapped: bool,
 }
 
 impl TcpStream {
@@ -83,7 +86,13 @@ impl TcpStream {
     }
 
     pub(crate) fn new(id: ConnectionId, shared: Handle) -> Self {
-        Self { id, shared }
+        Self { id, shared, mapped: false }
+    }
+
+    /// The same, made by a socket of IPv6: addresses of IPv4 are shown as v4-mapped ones.
+    pub(crate) fn mapped(mut self, mapped: bool) -> Self {
+        self.mapped = mapped;
+        self
     }
 
     /// Waits until the handshake is complete.
@@ -99,7 +108,7 @@ impl TcpStream {
     /// # Errors
     /// None while the stack lives.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.tuple().map(|tuple| tuple.local())
+        self.tuple().map(|tuple| names::shown(tuple.local(), self.mapped))
     }
 
     /// The address and port of the peer.
@@ -107,7 +116,7 @@ impl TcpStream {
     /// # Errors
     /// None while the stack lives.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.tuple().map(|tuple| tuple.remote())
+        self.tuple().map(|tuple| names::shown(tuple.remote(), self.mapped))
     }
 
     fn tuple(&self) -> io::Result<FourTuple> {
@@ -269,9 +278,9 @@ impl TcpStream {
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         let id = self.id;
         self.shared
-            .wait(Queue::Read(id), |state, _| {
+            .wait(Queue::Read(id), |state, now| {
                 let mut room = &mut *buf;
-                state.peek(id, room.len(), |bytes| room.put_slice(bytes))
+                state.peek(now, id, room.len(), |bytes| room.put_slice(bytes))
             })
             .await
     }
@@ -281,8 +290,8 @@ impl TcpStream {
     /// # Errors
     /// The connection's error.
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, _| {
-            state.peek(self.id, buf.remaining(), |bytes| buf.put_slice(bytes))
+        self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, now| {
+            state.peek(now, self.id, buf.remaining(), |bytes| buf.put_slice(bytes))
         })
     }
 

@@ -144,20 +144,21 @@ impl TcpStream {
         self.update(|connection, now| connection.set_user_timeout(now, timeout))?.map_err(error::option)
     }
 
-    /// Sets the most bytes that wait in the send buffer.
+    /// Sets the most bytes that wait in the send buffer: 4,608 or more, to which less is raised.
     ///
     /// # Errors
     /// The stack is gone.
     pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        self.update(|connection, _| connection.set_send_buffer_max(bytes))
+        self.update(|connection, _| connection.set_send_buffer_max(bytes.max(error::SEND_BUFFER_LEAST)))
     }
 
-    /// Sets the most bytes that wait to be read. A window already offered is not taken back.
+    /// Sets the most bytes that wait to be read: 2,304 or more, to which less is raised. A window already offered is not taken
+    /// back.
     ///
     /// # Errors
     /// The stack is gone.
     pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        self.update(|connection, _| connection.set_receive_buffer_max(bytes))
+        self.update(|connection, _| connection.set_receive_buffer_max(bytes.max(error::RECEIVE_BUFFER_LEAST)))
     }
 
     /// The bound of the rate of sending, in bytes of payload a second; `None`: there is none.

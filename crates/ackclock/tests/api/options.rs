@@ -95,19 +95,24 @@ async fn a_socket_of_one_family_refuses_the_other() {
 }
 
 #[tokio::test]
-async fn binding_to_a_foreign_address_or_a_port_in_use_fails_at_connect() {
+async fn binding_to_a_foreign_address_or_a_port_in_use_fails_at_once() {
     let hosts = hosts();
     let _listener = hosts.server.listen(addr("10.0.0.2:80")).unwrap();
     let foreign = hosts.client.socket();
-    foreign.bind(addr("10.0.0.9:0")).unwrap();
-    assert_eq!(kind(foreign.connect(addr("10.0.0.2:80")).await), ErrorKind::AddrNotAvailable);
-    let connect = || async {
+    assert_eq!(kind(foreign.bind(addr("10.0.0.9:0"))), ErrorKind::AddrNotAvailable);
+    let bound = |reuseaddr| {
         let socket = hosts.client.socket();
-        socket.bind(addr("10.0.0.1:7000")).unwrap();
-        socket.connect(addr("10.0.0.2:80")).await
+        socket.set_reuseaddr(reuseaddr).unwrap();
+        socket.bind(addr("10.0.0.1:7000")).map(|()| socket)
     };
-    let _first = connect().await.unwrap();
-    assert_eq!(kind(connect().await), ErrorKind::AddrInUse);
+    let first = bound(false).unwrap();
+    assert_eq!(kind(bound(true)), ErrorKind::AddrInUse);
+    let _first = first.connect(addr("10.0.0.2:80")).await.unwrap();
+    assert_eq!(kind(bound(false)), ErrorKind::AddrInUse);
+    // The port will do, and the name is taken.
+    let second = bound(true).unwrap();
+    assert_eq!(kind(second.connect(addr("10.0.0.2:80")).await), ErrorKind::AddrNotAvailable);
+    assert!(bound(true).is_ok(), "a socket that is gone has given its port back");
 }
 
 #[tokio::test]
