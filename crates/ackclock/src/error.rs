@@ -202,6 +202,12 @@ pub(crate) fn option(error: OptionError) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, error)
 }
 
+/// Time to live, or hop limit.
+pub(crate) fn ttl(ttl: u32) -> io::Result<u8> {
+    let ttl = u8::try_from(ttl).ok().filter(|ttl| *ttl > 0);
+    ttl.ok_or_else(|| out_of_range("ttl", "1 to 255"))
+}
+
 /// The smallest buffers that a socket can be given; what is less is raised to it, as Linux does (by what `getsockopt` says of a
 /// buffer of one byte on x86-64).
 pub(crate) const SEND_BUFFER_LEAST: usize = 4608;

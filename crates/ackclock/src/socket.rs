@@ -1,6 +1,6 @@
 //! [`TcpSocket`]: options before a connection or listener exists.
 
-mod choices;
+mod by_name;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use ackclock_core::{BindOptions, BoundId, Experiment, Keepalive, Sharing, TcpConfig, UserTimeoutOption};
 use tokio::io::AsyncWriteExt;
 
-use crate::choices::Choices;
+use crate::choices::{self, Choices};
 use crate::shared::Handle;
 use crate::{ListenerBuilder, Stack, TcpListener, TcpStream, error, names};
 
@@ -406,9 +406,7 @@ impl TcpSocket {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] above 255.
     pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
-        let tos = u8::try_from(tos).map_err(|_| error::out_of_range("tos", "0 to 255"))?;
-        self.settings().tcp.dscp = tos >> 2;
-        Ok(())
+        choices::tos(&mut self.settings().tcp, tos)
     }
 
     /// Traffic class of IPv6 packets: see [`tos_v4`](Self::tos_v4).

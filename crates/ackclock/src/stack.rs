@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use ackclock_core::trace::Batch;
-use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr};
+use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr, TcpConfig};
 
 use crate::builder::StackBuilder;
 use crate::listener::{ListenerBuilder, TcpListener};
@@ -160,6 +160,13 @@ impl Stack {
     #[must_use]
     pub fn socket(&self) -> TcpSocket {
         TcpSocket::new(self.shared.clone(), self.shared.look(|state| state.tcp.clone()))
+    }
+
+    /// Settings of connections and listeners that name none of their own, its profile among them: to begin with where some are to
+    /// be changed.
+    #[must_use]
+    pub fn config(&self) -> TcpConfig {
+        self.shared.look(|state| state.tcp.clone())
     }
 
     /// What the stack has and uses.

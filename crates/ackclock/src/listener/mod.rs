@@ -2,23 +2,21 @@
 
 mod calls;
 mod incoming;
+mod options;
 
-use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ackclock_core::profile::Profile;
-use ackclock_core::{BoundId, Experiment, ListenAddr, ListenOptions, ListenerId, TcpConfig};
+use ackclock_core::{BoundId, ListenAddr, ListenOptions, ListenerId};
 
 pub(crate) use self::calls::ListenerSlot;
 pub use self::incoming::{DeferredListener, Incoming};
-use crate::choices::IntoController;
 use crate::shared::{Handle, Place};
 use crate::state::Queue;
-use crate::{Stack, TcpStream, error, names};
+use crate::{Stack, TcpStream, ToSocketAddrs, error, names, resolve};
 
 /// Accepts connections, with the methods of `tokio::net::TcpListener`.
 ///
@@ -58,13 +56,12 @@ pub struct ListenerBuilder {
 }
 
 impl TcpListener {
-    /// Listens on an address and port of `stack`; the same as [`Stack::listen`].
+    /// Listens on an address and port of `stack`, as [`Stack::listen`]; of several addresses on the first that can be had.
     ///
     /// # Errors
-    /// See [`Stack::listen`].
-    // tokio's `bind` is async because it resolves names; this one is so that code can be moved without a change.
-    pub async fn bind(stack: &Stack, addr: SocketAddr) -> io::Result<Self> {
-        stack.listen(addr)
+    /// See [`Stack::listen`]; the name cannot be [resolved](ToSocketAddrs).
+    pub async fn bind(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
+        resolve::first(addr, |addr| std::future::ready(stack.listen(addr))).await
     }
 
     /// The next connection and its peer's address.
@@ -117,8 +114,7 @@ impl TcpListener {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] outside that range; the stack is gone.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        let ttl = u8::try_from(ttl).ok().filter(|ttl| *ttl > 0);
-        let ttl = ttl.ok_or_else(|| error::out_of_range("ttl", "1 to 255"))?;
+        let ttl = error::ttl(ttl)?;
         self.shared.control(|state, _| {
             state.check_alive()?;
             state.endpoint.update_listener(self.id, |tcp| tcp.ttl = ttl);
@@ -213,51 +209,6 @@ impl ListenerBuilder {
     /// two streams: it must not matter. Without effect on [`deferred`](Self::deferred) listeners.
     pub fn fast_open(mut self, handshakes_max: usize) -> Self {
         self.options.fast_open_max = handshakes_max;
-        self
-    }
-
-    /// Settings of the connections accepted; the stack's if this is not called.
-    pub fn tcp(mut self, tcp: TcpConfig) -> Self {
-        self.options.tcp = Some(tcp);
-        self
-    }
-
-    /// Makes all the choices of a profile for the connections accepted, by name or by value: see
-    /// [`TcpSocket::set_profile`](crate::TcpSocket::set_profile). The other settings are those of [`tcp`](Self::tcp).
-    ///
-    /// # Errors
-    /// As [`TcpSocket::set_profile`](crate::TcpSocket::set_profile).
-    pub fn profile<P>(mut self, profile: P) -> io::Result<Self>
-    where
-        P: TryInto<Profile>,
-        P::Error: Into<Box<dyn Error + Send + Sync>>,
-    {
-        let (choices, default) = self.shared.look(|state| (state.choices(), state.tcp.clone()));
-        choices.apply(profile, self.options.tcp.get_or_insert(default))?;
-        Ok(self)
-    }
-
-    /// The congestion controller of the connections accepted, by name or by value.
-    ///
-    /// # Errors
-    /// As [`TcpSocket::set_congestion_control`](crate::TcpSocket::set_congestion_control).
-    pub fn congestion_control(mut self, controller: impl IntoController) -> io::Result<Self> {
-        let (choices, default) = self.shared.look(|state| (state.choices(), state.tcp.clone()));
-        self.options.tcp.get_or_insert(default).congestion = choices.controller(controller)?;
-        Ok(self)
-    }
-
-    /// Takes part in an experiment (RFC 6994): its option goes on each SYN-ACK, and what clients say in theirs is kept. See
-    /// [`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment).
-    pub fn experiment(mut self, experiment: Option<Experiment>) -> Self {
-        let default = self.shared.look(|state| state.tcp.clone());
-        self.options.tcp.get_or_insert(default).experiment = experiment;
-        self
-    }
-
-    /// What dropping an accepted stream does: see [`TcpStream::set_linger`].
-    pub fn linger(mut self, linger: Option<Duration>) -> Self {
-        self.linger = linger;
         self
     }
 

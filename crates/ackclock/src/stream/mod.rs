@@ -22,7 +22,7 @@ pub use self::split::{ReadHalf, WriteHalf};
 pub use self::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 use crate::shared::{Handle, Place, now_or_would_block};
 use crate::state::{Queue, State};
-use crate::{Stack, error, names};
+use crate::{Stack, ToSocketAddrs, error, names, resolve};
 
 /// A TCP connection between a [`Stack`]'s address and a peer, with the methods of `tokio::net::TcpStream`.
 ///
@@ -77,12 +77,12 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    /// Opens a connection from `stack` to `addr`; the same as [`Stack::connect`].
+    /// Opens a connection from `stack` to `addr`, as [`Stack::connect`]; of several addresses to the first that answers.
     ///
     /// # Errors
-    /// See [`Stack::connect`].
-    pub async fn connect(stack: &Stack, addr: SocketAddr) -> io::Result<Self> {
-        stack.connect(addr).await
+    /// See [`Stack::connect`]; the name cannot be [resolved](ToSocketAddrs).
+    pub async fn connect(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
+        resolve::first(addr, |addr| stack.connect(addr)).await
     }
 
     pub(crate) fn new(id: ConnectionId, shared: Handle) -> Self {
@@ -222,6 +222,38 @@ impl TcpStream {
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.shared
             .poll(cx, Queue::Write(self.id), Place::Poller, |state, now| state.poll_writable(now, self.id))
+    }
+
+    /// Calls `f` if one of `interest` is ready. `f` calls this stream's `try_*` methods: there is no socket for system calls.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when nothing is ready; what `f` returns; the stack is gone.
+    pub fn try_io<R>(&self, interest: Interest, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        now_or_would_block(self.shared.call(|state, now| state.poll_ready(now, self.id, interest)))?;
+        f()
+    }
+
+    /// Waits until one of `interest` is ready and calls `f`, again and again while it returns
+    /// [`io::ErrorKind::WouldBlock`]: what this stream's `try_*` methods return when nothing is ready. An `f` that says so
+    /// while the stream is ready is called again after others have had their turn.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe if `f` does nothing before it is ready.
+    ///
+    /// # Errors
+    /// What `f` returns; the stack is gone.
+    pub async fn async_io<R>(
+        &self,
+        interest: Interest,
+        mut f: impl FnMut() -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            self.ready(interest).await?;
+            match f() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::task::yield_now().await,
+                done => return done,
+            }
+        }
     }
 
     // ----- reading -----

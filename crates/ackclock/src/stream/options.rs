@@ -27,6 +27,23 @@ impl TcpStream {
         self.update(|connection, now| connection.set_nodelay(now, nodelay))
     }
 
+    /// Whether all that arrives is acknowledged at once.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn quickack(&self) -> io::Result<bool> {
+        self.look(|connection| connection.quickack())
+    }
+
+    /// Acknowledges what has arrived now and all that arrives from here on at once (`true`), or as the
+    /// [policy](Self::set_acks) says. Unlike Linux's `TCP_QUICKACK` it stays as it is set.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
+        self.update(|connection, _| connection.set_quickack(quickack))
+    }
+
     /// Holds partial segments back (`true`), for 200 ms at most, so that small writes leave together; `false` lets
     /// them go.
     ///

@@ -6,6 +6,16 @@ use crate::answers::cases;
 
 cases! { false:
 
+async fn addresses_in_words_and_pairs(world, answers) {
+    answers.outcome("words", world.bind("127.0.0.1:0").await);
+    answers.outcome("string", world.bind("127.0.0.1:0".to_owned()).await);
+    answers.outcome("pair", world.bind(("127.0.0.1", 0)).await);
+    answers.outcome("pair of an address", world.bind((std::net::Ipv4Addr::LOCALHOST, 0)).await);
+    answers.outcome("several", world.bind(&[addr("192.0.2.1:0"), addr(ANY_PORT)][..]).await);
+    answers.outcome("none", world.bind(&[][..]).await);
+    answers.outcome("nonsense", world.bind("127.0.0.1").await);
+}
+
 async fn a_free_port_is_told(world, answers) {
     let listener = world.listen(addr(ANY_PORT)).await?;
     answers.address("local", listener.local_addr());

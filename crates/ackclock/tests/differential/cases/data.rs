@@ -203,6 +203,30 @@ async fn a_read_that_is_given_up_takes_nothing(world, answers) {
     answers.result("read", server.read(&mut buf).await);
 }
 
+async fn try_io_calls_only_when_ready(world, answers) {
+    let (mut client, server) = pair(world).await?;
+    answers.result("not ready", client.try_io(Interest::READABLE, || Ok("called")));
+    client.write_all(b"x").await?;
+    server.readable().await?;
+    answers.result("ready", server.try_io(Interest::READABLE, || Ok("called")));
+    answers.result("writable", server.try_io(Interest::WRITABLE, || Ok("called")));
+    let failed = server.try_io(Interest::READABLE, || Err::<(), _>(std::io::ErrorKind::Other.into()));
+    answers.result("fails", failed);
+}
+
+async fn async_io_calls_until_it_does_not_block(world, answers) {
+    let (mut client, server) = pair(world).await?;
+    client.write_all(b"x").await?;
+    let mut calls = 0;
+    let done = server.async_io(Interest::WRITABLE, || {
+        calls += 1;
+        Ok(calls)
+    });
+    answers.result("writable", done.await);
+    let done = server.async_io(Interest::READABLE, || Ok("called"));
+    answers.result("readable", done.await);
+}
+
 async fn readable_is_said_again_until_it_was_read(world, answers) {
     let (mut client, server) = pair(world).await?;
     client.write_all(b"x").await?;

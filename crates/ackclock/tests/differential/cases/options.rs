@@ -157,6 +157,35 @@ async fn a_buffer_of_64_kib(world, answers) {
     answers.result("receive is", socket.recv_buffer_size());
 }
 
+async fn the_ttl_of_a_listener_is_that_of_its_streams(world, answers) {
+    let listener = world.listen(addr(ANY_PORT)).await?;
+    answers.result("at first", listener.ttl());
+    answers.result("set", listener.set_ttl(7));
+    answers.result("is", listener.ttl());
+    let (connected, accepted) = tokio::join!(world.connect(listener.local_addr()?), listener.accept());
+    answers.result("client", connected?.ttl());
+    answers.result("accepted", accepted?.0.ttl());
+}
+
+async fn a_ttl_of_0_for_a_listener(world, answers) {
+    let listener = world.listen(addr(ANY_PORT)).await?;
+    answers.result("set", listener.set_ttl(0));
+    answers.result("is", listener.ttl());
+}
+
+async fn quickack_is_set_and_taken_back(world, answers) {
+    let (client, _server) = pair(world).await?;
+    answers.result("set", client.set_quickack(true));
+    answers.result("is", client.quickack());
+    answers.result("taken back", client.set_quickack(false));
+    answers.result("is", client.quickack());
+}
+
+async fn quickack_of_a_fresh_stream(world, answers) {
+    let (client, _server) = pair(world).await?;
+    answers.result("is", client.quickack());
+}
+
 async fn a_linger_time_is_kept(world, answers) {
     let socket = world.socket_v4()?;
     answers.result("set", set_linger(&socket, Duration::from_secs(3)));

@@ -18,6 +18,10 @@ impl World {
         TcpListener::bind(addr).await
     }
 
+    pub(crate) async fn bind(&self, addr: impl tokio::net::ToSocketAddrs) -> io::Result<TcpListener> {
+        TcpListener::bind(addr).await
+    }
+
     pub(crate) async fn connect(&self, addr: SocketAddr) -> io::Result<TcpStream> {
         TcpStream::connect(addr).await
     }

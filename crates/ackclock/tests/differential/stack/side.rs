@@ -28,6 +28,10 @@ impl World {
         TcpListener::bind(&self.stack, addr).await
     }
 
+    pub(crate) async fn bind(&self, addr: impl ackclock::ToSocketAddrs) -> io::Result<TcpListener> {
+        TcpListener::bind(&self.stack, addr).await
+    }
+
     pub(crate) async fn connect(&self, addr: SocketAddr) -> io::Result<TcpStream> {
         TcpStream::connect(&self.stack, addr).await
     }
