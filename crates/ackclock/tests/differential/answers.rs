@@ -10,8 +10,10 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// Whether it needs IPv6.
     pub(crate) v6: bool,
-    pub(crate) run: fn() -> Pin<Box<dyn Future<Output = Vec<Answer>>>>,
+    pub(crate) run: fn() -> Running,
 }
+
+pub(crate) type Running = Pin<Box<dyn Future<Output = Vec<Answer>>>>;
 
 /// What came of one step.
 #[derive(Clone, Debug)]
