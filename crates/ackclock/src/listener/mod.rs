@@ -162,6 +162,14 @@ impl ListenerBuilder {
         self
     }
 
+    /// Listens on this port of every address of both families; unlike with `addr` and `::`, each peer is shown by its own
+    /// address. Port 0 stands for a free one.
+    pub fn any_address(mut self, port: u16) -> Self {
+        self.addr = None;
+        self.options.addr = ListenAddr { addr: None, port: Some(port) };
+        self
+    }
+
     /// Listens on one address, on every port that no other listener has.
     pub fn any_port(mut self, addr: IpAddr) -> Self {
         self.addr = None;

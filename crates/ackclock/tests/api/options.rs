@@ -155,6 +155,11 @@ async fn a_wildcard_that_is_only_ipv6_leaves_the_port_of_ipv4_free() {
         assert_eq!(accepted.unwrap().0.local_addr().unwrap(), addr(target));
         assert!(crate::support::cancelled_after(none.accept(), 3).await.is_none());
     }
+    let both = hosts.server.listener().any_address(82).bind().unwrap();
+    for target in ["10.0.0.2:82", "[fd00::2]:82"] {
+        let (connected, accepted) = tokio::join!(hosts.client.connect(addr(target)), both.accept());
+        assert_eq!(accepted.unwrap().1, connected.unwrap().local_addr().unwrap());
+    }
     let socket = TcpSocket::new_v6(&hosts.server).unwrap();
     socket.set_only_v6(true).unwrap();
     socket.bind(addr("[::]:81")).unwrap();
