@@ -4,12 +4,12 @@
 //!
 //! ```
 //! use ackclock::Stack;
-//! use ackclock_device::memory;
+//! use ackclock::device::memory;
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Two hosts on a cable in memory; `ackclock_device::open` opens a TUN device instead.
+//! // Two hosts on a cable in memory; `device::open` opens a TUN device instead.
 //! let (left, right) = memory::pair(memory::Config::default());
 //! let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
 //! let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
@@ -101,6 +101,8 @@ pub use ackclock_core::{
     ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, UserTimeoutOption,
     bandwidth, congestion, profile, rtt, trace,
 };
+/// What packets come from and go to: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no other crate.
+pub use ackclock_device as device;
 pub use ackclock_device::configure::{Cidr, CidrError};
 pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
 
