@@ -129,7 +129,7 @@ impl App {
         let left = self.plan.total - self.written;
         if left == 0 {
             let shut = host.endpoint.update(host.now, conn, |c, now| c.shutdown(now)).expect("not released");
-            self.shut = self.note(shut.map(|()| 0));
+            self.shut = self.note(host, conn, shut.map(|()| 0));
             return self.shut;
         }
         let len = self.rng.between(self.plan.write_chunk.0, self.plan.write_chunk.1).min(left);
@@ -142,10 +142,16 @@ impl App {
             assert!((1..=data.len()).contains(&count), "write took {count} of {} bytes", data.len());
             self.written += count as u64;
         }
-        self.note(taken)
+        self.note(host, conn, taken)
     }
 
-    fn note(&mut self, result: Result<usize, WriteError>) -> bool {
+    fn note(&mut self, host: &Host, conn: ConnectionId, result: Result<usize, WriteError>) -> bool {
+        // A pipe that the peer broke after it had closed.
+        let ended = host.endpoint.connection(conn).and_then(Connection::error);
+        let result = match (result, ended) {
+            (Err(WriteError::Shutdown), Some(error)) => Err(WriteError::Connection(error)),
+            (result, _) => result,
+        };
         match result {
             Ok(_) => true,
             Err(WriteError::WouldBlock | WriteError::NotConnected) => false,

@@ -322,6 +322,9 @@ pub struct ListenOptions {
     pub decisions_max: usize,
     /// Whether each SYN waits for [`crate::Endpoint::decide`] before it is answered.
     pub deferred: bool,
+    /// Whether the port may be one that connections of an earlier listener still have, those in TIME-WAIT among them (the
+    /// default: yes, as with tokio's listeners). Then it costs no search of them.
+    pub reuse_address: bool,
     /// Whether other listeners that say so, too, may listen on the same address and port, up to 64 of them. Each has queues of
     /// its own; which one a SYN is for is decided by a keyed hash of both ends' addresses and ports.
     pub reuse_port: bool,
@@ -343,6 +346,7 @@ impl ListenOptions {
             syn_backlog: 1024,
             decisions_max: 1024,
             deferred: false,
+            reuse_address: true,
             reuse_port: false,
             fast_open_max: 0,
             tcp: None,

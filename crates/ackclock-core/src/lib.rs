@@ -33,8 +33,8 @@ pub use authentication::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use config::{EndpointConfig, Keepalive, ListenOptions, MtuProbing, TcpConfig, UserTimeoutOption};
 pub use connection::{Connection, State};
 pub use endpoint::{
-    Counters, Decision, Endpoint, Incoming, IncomingId, Limits, LinkRoute, ListenerId, LocalAddress,
-    OtherError, OtherPacket, SourceRoute,
+    BindOptions, BoundId, Counters, Decision, Endpoint, Incoming, IncomingId, Limits, LinkRoute, ListenerId,
+    LocalAddress, OtherError, OtherPacket, Sharing, SourceRoute,
 };
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};

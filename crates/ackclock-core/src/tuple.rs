@@ -47,7 +47,7 @@ impl fmt::Debug for FourTuple {
     }
 }
 
-/// What a listener listens on; `None` stands for any.
+/// What a listener listens on; `None` stands for any. An unspecified address stands for any of its family alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ListenAddr {
     /// The local address, or any (also one that the endpoint was not configured with: what a proxy needs).

@@ -6,6 +6,9 @@
 //! user's own. A device for Ethernet frames is a [`FrameDevice`], and [`EthernetDevice`] makes a [`Device`] of it.
 //! [`configure`] gives the kernel's end of a TUN or TAP interface its addresses and routes.
 //!
+//! All of these but memory come with the feature `os`, which is on by default and takes Linux; without it this crate has the
+//! trait and devices of memory, and builds anywhere.
+//!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors that
 //! change their owner.
 
@@ -13,29 +16,60 @@
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod batch;
+#[cfg(feature = "os")]
 pub mod capture;
+#[cfg(feature = "os")]
 pub mod configure;
+#[cfg(not(feature = "os"))]
+pub mod configure {
+    //! Networks in words. What gives the kernel's end its addresses comes with the feature `os`.
+
+    mod cidr;
+
+    pub use self::cidr::{Cidr, CidrError};
+}
+#[cfg(feature = "os")]
 mod error;
+#[cfg(feature = "os")]
 pub mod ethernet;
+#[cfg(feature = "os")]
 mod fd;
+#[cfg(feature = "os")]
 mod frame;
+#[cfg(feature = "os")]
 mod framing;
+#[cfg(feature = "os")]
 mod holder;
+#[cfg(feature = "os")]
 pub mod impair;
 pub mod memory;
+#[cfg(feature = "os")]
 pub mod netns;
+#[cfg(feature = "os")]
 mod offload;
+#[cfg(feature = "os")]
 mod open;
+#[cfg(feature = "os")]
 pub mod packet;
+#[cfg(feature = "os")]
 mod queues;
+#[cfg(feature = "os")]
 mod raw;
+#[cfg(feature = "os")]
 pub mod recording;
+#[cfg(feature = "os")]
 mod replay;
+#[cfg(feature = "os")]
 pub mod several;
+#[cfg(feature = "os")]
 mod status;
+#[cfg(feature = "os")]
 mod sys;
+#[cfg(feature = "os")]
 mod tap;
+#[cfg(feature = "os")]
 mod tun;
+#[cfg(feature = "os")]
 mod vnet;
 
 use std::fmt;
@@ -45,18 +79,30 @@ use std::task::{Context, Poll};
 
 use ackclock_wire::TxPacket;
 
+#[cfg(feature = "os")]
 pub use ackclock_link as link;
 pub use batch::ReceiveBatch;
+#[cfg(feature = "os")]
 pub use error::{NAME_MAX, OpenError, explain};
+#[cfg(feature = "os")]
 pub use ethernet::{EthernetDevice, EthernetOptions, LinkHandle};
+#[cfg(feature = "os")]
 pub use frame::FrameDevice;
+#[cfg(feature = "os")]
 pub use offload::OffloadDevice;
+#[cfg(feature = "os")]
 pub use open::{OffloadMode, open};
+#[cfg(feature = "os")]
 pub use packet::{PacketDevice, PacketOptions};
+#[cfg(feature = "os")]
 pub use queues::{QUEUES_MAX, Queues, open_queues};
+#[cfg(feature = "os")]
 pub use raw::{Ports, RawConfig, RawDevice, RawError, reset_command};
+#[cfg(feature = "os")]
 pub use replay::{Pace, Replay, ReplayConfig};
+#[cfg(feature = "os")]
 pub use tap::TapDevice;
+#[cfg(feature = "os")]
 pub use tun::TunDevice;
 
 /// What a device speaks at its lowest layer.

@@ -160,7 +160,15 @@ impl StackBuilder {
         self.route(peer.into())
     }
 
-    /// Settings of connections and listeners that name none of their own.
+    /// The settings so far of connections and listeners that name none of their own, to be changed and given to
+    /// [`tcp`](Self::tcp).
+    #[must_use]
+    pub fn config(&self) -> TcpConfig {
+        self.tcp.clone()
+    }
+
+    /// Settings of connections and listeners that name none of their own. Begin with [`config`](Self::config) after
+    /// [`profile`](Self::profile): the default knows nothing of it.
     pub fn tcp(mut self, tcp: TcpConfig) -> Self {
         self.tcp = tcp;
         self

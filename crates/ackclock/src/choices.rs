@@ -5,8 +5,12 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use ackclock_core::TcpConfig;
+use ackclock_core::bandwidth::SenderEstimatorKind;
 use ackclock_core::congestion::{ControllerFactory, Registry, Signal, UnknownController};
-use ackclock_core::profile::Profile;
+use ackclock_core::profile::{AckPolicy, Profile};
+use ackclock_core::rtt::RtoConfig;
+
+use crate::error;
 
 /// What [`TcpStream::set_congestion_control`](crate::TcpStream::set_congestion_control) and
 /// [`StackBuilder::congestion_control`](crate::StackBuilder::congestion_control) take: the name of a controller that is
@@ -105,6 +109,44 @@ where
     C::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     choice.try_into().map_err(invalid)
+}
+
+/// The timeout's estimator, by name or by value.
+pub(crate) fn rto<R>(tcp: &mut TcpConfig, rto: R) -> io::Result<()>
+where
+    R: TryInto<RtoConfig>,
+    R::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let rto: RtoConfig = choice(rto)?;
+    rto.check().map_err(invalid)?;
+    tcp.rto = rto;
+    Ok(())
+}
+
+/// When received data is acknowledged, by name or by value.
+pub(crate) fn acks<A>(tcp: &mut TcpConfig, acks: A) -> io::Result<()>
+where
+    A: TryInto<AckPolicy>,
+    A::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let acks: AckPolicy = choice(acks)?;
+    acks.check().map_err(invalid)?;
+    tcp.acks = acks;
+    Ok(())
+}
+
+/// What ends the first slow start, by name; `"off"`: nothing does.
+pub(crate) fn start_up(tcp: &mut TcpConfig, estimator: &str) -> io::Result<()> {
+    tcp.start_up =
+        if estimator == "off" { None } else { Some(SenderEstimatorKind::find(estimator).map_err(invalid)?) };
+    Ok(())
+}
+
+/// Type of service or traffic class; the two bits of ECN are the connection's own.
+pub(crate) fn tos(tcp: &mut TcpConfig, tos: u32) -> io::Result<()> {
+    let tos = u8::try_from(tos).map_err(|_| error::out_of_range("tos", "0 to 255"))?;
+    tcp.dscp = tos >> 2;
+    Ok(())
 }
 
 /// An error for who chose something that there is not.

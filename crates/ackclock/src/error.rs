@@ -1,5 +1,10 @@
-//! How errors of the core become `std::io::Error`s: the kind that the kernel's sockets would give, with the core's
-//! error inside, where `get_ref` and `downcast` find it.
+//! How errors of the core become `std::io::Error`s of the kind that the kernel's sockets would give.
+//!
+//! An `io::Error` holds either the number of an operating system's error or an error of one's own, never both. Where the
+//! number says all that the core's error says, and programs look for it ([`io::Error::raw_os_error`]), it is the number: a
+//! reset, a refused connection, a broken pipe, an address in use, a socket that is not connected. [`connection_error`]
+//! finds the core's error again. Everything that says more, which address, which limit, which timeout or what to do, is the
+//! core's error, where `get_ref` and `downcast` find it; its `raw_os_error` is `None`.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -57,14 +62,81 @@ impl From<NoRoute> for io::Error {
 }
 
 pub(crate) fn connection(error: ConnectionError) -> io::Error {
-    io::Error::new(connection_kind(error), error)
+    match error {
+        ConnectionError::Refused => os(Number::Refused, error),
+        ConnectionError::Reset => os(Number::Reset, error),
+        _ => io::Error::new(connection_kind(error), error),
+    }
+}
+
+/// How the connection ended, if that is what an error of a stream says.
+///
+/// ```
+/// use ackclock::{ConnectionError, connection_error};
+/// # use ackclock::Stack;
+/// # use ackclock_device::memory;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (left, right) = memory::pair(memory::Config::default());
+/// # let stack = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+/// # let _other = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+/// let error = stack.connect("10.0.0.2:80".parse()?).await.unwrap_err();
+/// assert_eq!(connection_error(&error), Some(ConnectionError::Refused));
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn connection_error(error: &io::Error) -> Option<ConnectionError> {
+    match error.get_ref() {
+        Some(inner) => inner.downcast_ref().copied(),
+        None if error.kind() == ErrorKind::ConnectionRefused => Some(ConnectionError::Refused),
+        None if error.kind() == ErrorKind::ConnectionReset => Some(ConnectionError::Reset),
+        None => None,
+    }
+}
+
+/// Errors that the operating system has a number for which says it all.
+#[derive(Clone, Copy, Debug)]
+enum Number {
+    Refused,
+    Reset,
+    BrokenPipe,
+    AddressInUse,
+    NotConnected,
+}
+
+/// The error of this number where there are numbers as on Unix, and the core's own elsewhere.
+fn os(number: Number, own: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    #[cfg(unix)]
+    {
+        drop(own.into());
+        io::Error::from_raw_os_error(match number {
+            Number::Refused => libc::ECONNREFUSED,
+            Number::Reset => libc::ECONNRESET,
+            Number::BrokenPipe => libc::EPIPE,
+            Number::AddressInUse => libc::EADDRINUSE,
+            Number::NotConnected => libc::ENOTCONN,
+        })
+    }
+    #[cfg(not(unix))]
+    io::Error::new(
+        match number {
+            Number::Refused => ErrorKind::ConnectionRefused,
+            Number::Reset => ErrorKind::ConnectionReset,
+            Number::BrokenPipe => ErrorKind::BrokenPipe,
+            Number::AddressInUse => ErrorKind::AddrInUse,
+            Number::NotConnected => ErrorKind::NotConnected,
+        },
+        own,
+    )
 }
 
 pub(crate) fn connect(error: ConnectError) -> io::Error {
     let kind = match error {
-        ConnectError::InvalidRemote(_) => ErrorKind::InvalidInput,
-        ConnectError::NoLocalAddress(_) | ConnectError::NotLocal(_) => ErrorKind::AddrNotAvailable,
-        ConnectError::AddressInUse(_) => ErrorKind::AddrInUse,
+        // Nothing listens on port 0: what a SYN to it would find out.
+        ConnectError::InvalidRemote(remote) if remote.port() == 0 => return os(Number::Refused, error),
+        ConnectError::InvalidRemote(_) => ErrorKind::NetworkUnreachable,
+        ConnectError::NoLocalAddress(_) | ConnectError::NotLocal(_) | ConnectError::AddressInUse(_) => {
+            ErrorKind::AddrNotAvailable
+        }
         ConnectError::TooManyConnections(_) => ErrorKind::QuotaExceeded,
         _ => ErrorKind::Other,
     };
@@ -73,7 +145,7 @@ pub(crate) fn connect(error: ConnectError) -> io::Error {
 
 pub(crate) fn listen(error: ListenError) -> io::Error {
     let kind = match error {
-        ListenError::AddressInUse => ErrorKind::AddrInUse,
+        ListenError::AddressInUse => return os(Number::AddressInUse, error),
         ListenError::NotLocal(_) => ErrorKind::AddrNotAvailable,
         ListenError::TooManyListeners(_) | ListenError::TooManyOnAddress(_) => ErrorKind::QuotaExceeded,
         _ => ErrorKind::Other,
@@ -85,7 +157,7 @@ pub(crate) fn read(error: ReadError) -> io::Error {
     match error {
         ReadError::WouldBlock => ErrorKind::WouldBlock.into(),
         ReadError::Connection(error) => connection(error),
-        ReadError::NotConnected => io::Error::new(ErrorKind::NotConnected, error),
+        ReadError::NotConnected => os(Number::NotConnected, error),
         _ => io::Error::other(error),
     }
 }
@@ -94,8 +166,8 @@ pub(crate) fn write(error: WriteError) -> io::Error {
     match error {
         WriteError::WouldBlock => ErrorKind::WouldBlock.into(),
         WriteError::Connection(error) => connection(error),
-        WriteError::NotConnected => io::Error::new(ErrorKind::NotConnected, error),
-        WriteError::Shutdown => io::Error::new(ErrorKind::BrokenPipe, error),
+        WriteError::NotConnected => os(Number::NotConnected, error),
+        WriteError::Shutdown => os(Number::BrokenPipe, error),
         _ => io::Error::other(error),
     }
 }
@@ -130,6 +202,25 @@ pub(crate) fn option(error: OptionError) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, error)
 }
 
+/// Time to live, or hop limit.
+pub(crate) fn ttl(ttl: u32) -> io::Result<u8> {
+    let ttl = u8::try_from(ttl).ok().filter(|ttl| *ttl > 0);
+    ttl.ok_or_else(|| out_of_range("ttl", "1 to 255"))
+}
+
+/// The smallest buffers that a socket can be given; what is less is raised to it, as Linux does (by what `getsockopt` says of a
+/// buffer of one byte on x86-64).
+pub(crate) const SEND_BUFFER_LEAST: usize = 4608;
+pub(crate) const RECEIVE_BUFFER_LEAST: usize = 2304;
+
+pub(crate) fn send_buffer(size: u32) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX).max(SEND_BUFFER_LEAST)
+}
+
+pub(crate) fn receive_buffer(size: u32) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX).max(RECEIVE_BUFFER_LEAST)
+}
+
 /// A value that an option does not take.
 pub(crate) fn out_of_range(option: &'static str, range: &'static str) -> io::Error {
     self::option(OptionError::OutOfRange { option, range })
@@ -137,13 +228,11 @@ pub(crate) fn out_of_range(option: &'static str, range: &'static str) -> io::Err
 
 /// The connection behind a handle is no longer known to the endpoint.
 pub(crate) fn not_connected() -> io::Error {
-    ErrorKind::NotConnected.into()
+    os(Number::NotConnected, ReadError::NotConnected)
 }
 
 fn connection_kind(error: ConnectionError) -> ErrorKind {
     match error {
-        ConnectionError::Refused => ErrorKind::ConnectionRefused,
-        ConnectionError::Reset => ErrorKind::ConnectionReset,
         ConnectionError::TimedOut | ConnectionError::KeepaliveTimedOut => ErrorKind::TimedOut,
         // As the kernel does: a port or protocol that nobody serves refuses, all else on the way is unreachable.
         ConnectionError::Unreachable(IcmpError::Port | IcmpError::Protocol) => ErrorKind::ConnectionRefused,
@@ -161,9 +250,34 @@ mod tests {
 
     #[test]
     fn the_cores_error_is_found_inside_the_io_error() {
-        let error = connection(ConnectionError::Refused);
-        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
-        assert_eq!(error.downcast::<ConnectionError>().unwrap(), ConnectionError::Refused);
+        let error = connection(ConnectionError::TimedOut);
+        assert_eq!((error.kind(), error.raw_os_error()), (ErrorKind::TimedOut, None));
+        assert_eq!(error.downcast::<ConnectionError>().unwrap(), ConnectionError::TimedOut);
+    }
+
+    #[test]
+    fn each_end_of_a_connection_is_found_again() {
+        for error in [
+            ConnectionError::Refused,
+            ConnectionError::Reset,
+            ConnectionError::TimedOut,
+            ConnectionError::KeepaliveTimedOut,
+            ConnectionError::Unreachable(IcmpError::Host),
+            ConnectionError::Aborted,
+            ConnectionError::OutOfMemory,
+        ] {
+            assert_eq!(connection_error(&connection(error)), Some(error));
+        }
+        assert_eq!(connection_error(&write(WriteError::Shutdown)), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_the_systems_number_says_is_that_number() {
+        assert_eq!(connection(ConnectionError::Reset).raw_os_error(), Some(libc::ECONNRESET));
+        assert_eq!(write(WriteError::Shutdown).raw_os_error(), Some(libc::EPIPE));
+        assert_eq!(listen(ListenError::AddressInUse).kind(), ErrorKind::AddrInUse);
+        assert_eq!(not_connected().kind(), ErrorKind::NotConnected);
     }
 
     #[test]

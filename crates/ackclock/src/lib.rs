@@ -4,12 +4,12 @@
 //!
 //! ```
 //! use ackclock::Stack;
-//! use ackclock_device::memory;
+//! use ackclock::device::memory;
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Two hosts on a cable in memory; `ackclock_device::open` opens a TUN device instead.
+//! // Two hosts on a cable in memory; `device::open` opens a TUN device instead.
 //! let (left, right) = memory::pair(memory::Config::default());
 //! let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
 //! let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
@@ -40,12 +40,21 @@
 //! the decision deferred ([`DeferredListener`]).
 //!
 //! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`, `AsRawFd` and
-//! its relatives, `try_io` and `async_io` (their closures do system calls), `quickack`, `device`,
-//! `bind_device`. `TcpListener::ttl` is [`ListenerBuilder::tcp`]'s. Constructors take a [`Stack`]; addresses are
-//! `SocketAddr`, since resolving names is not a stack's work.
+//! its relatives, `device`, `bind_device`. Constructors take a [`Stack`]. Names are resolved by
+//! [`TcpStream::connect`] and [`TcpListener::bind`] alone, and only with the feature `resolve`, by the host's resolver.
+//! The closures of [`TcpStream::try_io`] and [`TcpStream::async_io`] call `try_read` and the like, since there is no socket for
+//! system calls.
 //!
-//! Errors are [`std::io::Error`]s of the kinds that a kernel gives, with the core's typed error inside
-//! (`error.get_ref()`, `error.downcast()`).
+//! What the same calls answer differently, the first answer that differs; everything else in some 200 cases, from `bind` to what a
+//! second write after a reset says, is compared with the kernel's sockets and the same:
+//!
+#![doc = include_str!("differences.md")]
+//!
+//! Errors are [`std::io::Error`]s of the kinds that a kernel gives. Where the number of the system's error says it all they
+//! carry it (`error.raw_os_error()`): a reset, a refused connection, a broken pipe, an address in use, a socket that is not
+//! connected. All else is the core's typed error, which says which address, which limit, what to do (`error.get_ref()`,
+//! `error.downcast()`); an `io::Error` holds one or the other. [`connection_error`] tells how a connection ended in
+//! either case.
 //!
 //! # What is not TCP
 //!
@@ -70,9 +79,11 @@ mod clock;
 mod driver;
 mod error;
 mod listener;
+mod names;
 mod network;
 mod others;
 mod port;
+mod resolve;
 mod shared;
 mod socket;
 mod stack;
@@ -90,16 +101,19 @@ pub use ackclock_core::{
     ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, UserTimeoutOption,
     bandwidth, congestion, profile, rtt, trace,
 };
+/// What packets come from and go to: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no other crate.
+pub use ackclock_device as device;
 pub use ackclock_device::configure::{Cidr, CidrError};
 pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
 
 pub use self::builder::{BuildError, StackBuilder};
 pub use self::choices::{IntoController, SimulatedOnly};
 pub use self::clock::Clock;
-pub use self::error::{NoRoute, StackError};
+pub use self::error::{NoRoute, StackError, connection_error};
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
 pub use self::others::{OtherReceiver, OtherSender};
 pub use self::port::Port;
+pub use self::resolve::ToSocketAddrs;
 pub use self::socket::TcpSocket;
 pub use self::stack::{Stack, StackInfo};
 pub use self::stream::{Notice, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpStream, WriteHalf};

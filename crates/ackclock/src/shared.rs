@@ -11,6 +11,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::ops::Deref;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
@@ -32,6 +33,10 @@ pub(crate) struct Shared {
     device: Mutex<Option<Box<dyn Device>>>,
     handles: AtomicUsize,
 }
+
+// As tokio's sockets are: a call that panics under a lock leaves the endpoint's bounds and checks in force ([`Shared::lock`]).
+impl UnwindSafe for Shared {}
+impl RefUnwindSafe for Shared {}
 
 /// The state and what the caller needs to know of the driver.
 #[derive(Debug)]

@@ -1,20 +1,19 @@
 //! [`TcpSocket`]: options before a connection or listener exists.
 
-mod choices;
+mod by_name;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ackclock_core::{Experiment, Keepalive, TcpConfig, UserTimeoutOption};
-
+use ackclock_core::{BindOptions, BoundId, Experiment, Keepalive, Sharing, TcpConfig, UserTimeoutOption};
 use tokio::io::AsyncWriteExt;
 
-use crate::choices::Choices;
+use crate::choices::{self, Choices};
 use crate::shared::Handle;
-use crate::{ListenerBuilder, Stack, TcpListener, TcpStream, error};
+use crate::{ListenerBuilder, Stack, TcpListener, TcpStream, error, names};
 
 /// A socket that is not yet a stream or a listener, with the methods of `tokio::net::TcpSocket`.
 ///
@@ -42,7 +41,8 @@ pub struct TcpSocket {
 #[derive(Debug)]
 struct Settings {
     family: Option<Family>,
-    local: Option<SocketAddr>,
+    bound: Option<Bound>,
+    only_v6: bool,
     tcp: TcpConfig,
     linger: Option<Duration>,
     reuseaddr: bool,
@@ -55,10 +55,30 @@ enum Family {
     V6,
 }
 
+/// What a socket is bound to.
+#[derive(Debug)]
+struct Bound {
+    local: SocketAddr,
+    port: Reservation,
+}
+
+/// A port that no one else gets; given back when it is dropped.
+struct Reservation {
+    id: Option<BoundId>,
+    shared: Handle,
+}
+
 impl TcpSocket {
     pub(crate) fn new(shared: Handle, tcp: TcpConfig) -> Self {
-        let settings =
-            Settings { family: None, local: None, tcp, linger: None, reuseaddr: true, reuseport: false };
+        let settings = Settings {
+            family: None,
+            bound: None,
+            only_v6: false,
+            tcp,
+            linger: None,
+            reuseaddr: false,
+            reuseport: false,
+        };
         Self { shared, settings: Mutex::new(settings) }
     }
 
@@ -83,19 +103,22 @@ impl TcpSocket {
         self
     }
 
-    /// Chooses the local address and port; an unspecified address or port 0 leaves the choice to the stack. Whether
-    /// they are free is found by `connect` or `listen`.
+    /// Chooses the local address and port, which no one else gets from then on; an unspecified address leaves the choice of the
+    /// address to the stack, port 0 that of the port, which [`local_addr`](Self::local_addr) tells.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if the socket is bound already or the address is of the other family.
+    /// [`ErrorKind::AddrInUse`] if a listener or another socket has it, or, unless [`set_reuseaddr`](Self::set_reuseaddr) was
+    /// called, a connection; [`ErrorKind::AddrNotAvailable`] if it is no address of the stack; [`ErrorKind::InvalidInput`] if
+    /// the socket is bound already or the address is of the other family; [`ErrorKind::QuotaExceeded`] if there are too many
+    /// listeners and bound sockets.
     // RFC 9293 MUST-43: an active OPEN takes an optional local address.
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
         let mut settings = self.settings();
         settings.check_family(addr)?;
-        if settings.local.is_some() {
+        if settings.bound.is_some() {
             return Err(io::Error::new(ErrorKind::InvalidInput, "the socket is bound already"));
         }
-        settings.local = Some(addr);
+        settings.bound = Some(bind(&self.shared, addr, &settings)?);
         Ok(())
     }
 
@@ -109,8 +132,9 @@ impl TcpSocket {
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
         let (shared, settings) = self.into_parts();
         settings.check_family(addr)?;
-        let local = settings.local.map_or((None, 0), |local| (specified(local.ip()), local.port()));
-        let stream = open(&shared, addr, local, Some(settings.tcp))?;
+        let stream = open(&shared, addr, settings.local(), Some(settings.tcp))?;
+        // The connection has its name now; the port is free for others again as far as `reuseaddr` goes.
+        drop(settings.bound);
         if settings.linger.is_some() {
             stream.set_linger(settings.linger)?;
         }
@@ -151,8 +175,8 @@ impl TcpSocket {
     pub async fn connect_with_data(self, addr: SocketAddr, data: &[u8]) -> io::Result<TcpStream> {
         let (shared, settings) = self.into_parts();
         settings.check_family(addr)?;
-        let local = settings.local.map_or((None, 0), |local| (specified(local.ip()), local.port()));
-        let (stream, taken) = open_with_data(&shared, addr, local, settings.tcp, data)?;
+        let (stream, taken) = open_with_data(&shared, addr, settings.local(), settings.tcp, data)?;
+        drop(settings.bound);
         if settings.linger.is_some() {
             stream.set_linger(settings.linger)?;
         }
@@ -163,35 +187,34 @@ impl TcpSocket {
         Ok(stream)
     }
 
-    /// Listens; at most `backlog` established connections wait to be accepted.
+    /// Listens, on any address and a free port if the socket was not bound; at most `backlog` established connections wait to be
+    /// accepted.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if the socket is not bound; otherwise as [`Stack::listen`].
+    /// As [`Stack::listen`].
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
-        let (shared, settings) = self.into_parts();
-        let unbound = || io::Error::new(ErrorKind::InvalidInput, "bind the socket before it listens");
-        let local = settings.local.ok_or_else(unbound)?;
+        let (shared, mut settings) = self.into_parts();
+        let Bound { local, mut port } = match settings.bound.take() {
+            Some(bound) => bound,
+            None => bind(&shared, SocketAddr::new(settings.wildcard(), 0), &settings)?,
+        };
+        let bound = port.id.take().ok_or_else(error::not_connected)?;
         let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
         ListenerBuilder::new(shared)
-            .addr(local)
             .backlog(backlog)
             .tcp(settings.tcp)
             .linger(settings.linger)
-            .reuse_port(settings.reuseport)
-            .bind()
+            .bind_bound(bound, local.is_ipv6())
     }
 
-    /// The address bound to; unspecified, with port 0, before [`bind`](Self::bind).
+    /// The address and port bound to; unspecified, with port 0, before [`bind`](Self::bind).
     ///
     /// # Errors
     /// None.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         let settings = self.settings();
-        let unspecified: IpAddr = match settings.family {
-            Some(Family::V6) => Ipv6Addr::UNSPECIFIED.into(),
-            Some(Family::V4) | None => Ipv4Addr::UNSPECIFIED.into(),
-        };
-        Ok(settings.local.unwrap_or(SocketAddr::new(unspecified, 0)))
+        let bound = settings.bound.as_ref().map(|bound| bound.local);
+        Ok(bound.unwrap_or(SocketAddr::new(settings.wildcard(), 0)))
     }
 
     /// Nothing can have gone wrong yet.
@@ -242,8 +265,9 @@ impl TcpSocket {
         Ok(self.settings().reuseaddr)
     }
 
-    /// Accepted for the sake of programs that set it: a listener of this stack never finds its port taken by
-    /// old connections.
+    /// Whether [`bind`](Self::bind) may take a port that connections have, those in TIME-WAIT among them, and one that another
+    /// socket is bound to that says so, too, and does not listen (default: no; [`Stack::listen`] does, as tokio's
+    /// `TcpListener::bind`).
     ///
     /// # Errors
     /// None.
@@ -270,6 +294,28 @@ impl TcpSocket {
         Ok(())
     }
 
+    /// What was set by [`set_only_v6`](Self::set_only_v6).
+    ///
+    /// # Errors
+    /// None.
+    pub fn only_v6(&self) -> io::Result<bool> {
+        Ok(self.settings().only_v6)
+    }
+
+    /// Whether `::` stands for addresses of IPv6 alone (default: for those of IPv4, too; RFC 3493 §5.3). To be set before
+    /// [`bind`](Self::bind).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if the socket is bound.
+    pub fn set_only_v6(&self, only_v6: bool) -> io::Result<()> {
+        let mut settings = self.settings();
+        if settings.bound.is_some() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "set it before the socket is bound"));
+        }
+        settings.only_v6 = only_v6;
+        Ok(())
+    }
+
     /// The most bytes that wait in the send buffer.
     ///
     /// # Errors
@@ -278,12 +324,12 @@ impl TcpSocket {
         Ok(u32::try_from(self.settings().tcp.send_buffer_max).unwrap_or(u32::MAX))
     }
 
-    /// Sets the most bytes that wait in the send buffer.
+    /// Sets the most bytes that wait in the send buffer: 4,608 or more, to which less is raised.
     ///
     /// # Errors
     /// None.
     pub fn set_send_buffer_size(&self, size: u32) -> io::Result<()> {
-        self.settings().tcp.send_buffer_max = usize::try_from(size).unwrap_or(usize::MAX);
+        self.settings().tcp.send_buffer_max = error::send_buffer(size);
         Ok(())
     }
 
@@ -295,13 +341,13 @@ impl TcpSocket {
         Ok(u32::try_from(self.settings().tcp.receive_buffer_max).unwrap_or(u32::MAX))
     }
 
-    /// Sets the most bytes that wait to be read. Set before the connection exists, it also decides the window
+    /// Sets the most bytes that wait to be read: 2,304 or more, to which less is raised. Set before the connection exists, it also decides the window
     /// scale that is offered.
     ///
     /// # Errors
     /// None.
     pub fn set_recv_buffer_size(&self, size: u32) -> io::Result<()> {
-        self.settings().tcp.receive_buffer_max = usize::try_from(size).unwrap_or(usize::MAX);
+        self.settings().tcp.receive_buffer_max = error::receive_buffer(size);
         Ok(())
     }
 
@@ -360,9 +406,7 @@ impl TcpSocket {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] above 255.
     pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
-        let tos = u8::try_from(tos).map_err(|_| error::out_of_range("tos", "0 to 255"))?;
-        self.settings().tcp.dscp = tos >> 2;
-        Ok(())
+        choices::tos(&mut self.settings().tcp, tos)
     }
 
     /// Traffic class of IPv6 packets: see [`tos_v4`](Self::tos_v4).
@@ -410,7 +454,15 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Sets everything that a connection is told at its making, in one.
+    /// Everything that a connection is told at its making, to be changed and [set](Self::set_config): it begins with the stack's
+    /// own settings, its profile among them.
+    #[must_use]
+    pub fn config(&self) -> TcpConfig {
+        self.settings().tcp.clone()
+    }
+
+    /// Sets everything that a connection is told at its making, in one. Begin with [`config`](Self::config):
+    /// `TcpConfig { nodelay: true, ..socket.config() }`; the default knows nothing of the stack's profile.
     ///
     /// # Errors
     /// None.
@@ -434,6 +486,43 @@ impl Settings {
         }
         Ok(())
     }
+
+    /// Where to connect from.
+    fn local(&self) -> (Option<IpAddr>, u16) {
+        let local = self.bound.as_ref().map(|bound| bound.local);
+        local.map_or((None, 0), |local| (names::specified(local.ip()), local.port()))
+    }
+
+    fn wildcard(&self) -> IpAddr {
+        names::wildcard(self.family != Some(Family::V4))
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.shared.control(|state, _| state.endpoint.release_bound(id));
+        }
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(f)
+    }
+}
+
+fn bind(shared: &Handle, addr: SocketAddr, settings: &Settings) -> io::Result<Bound> {
+    let sharing = Sharing { reuse_address: settings.reuseaddr, reuse_port: settings.reuseport };
+    let options = BindOptions { addr: names::local(addr.ip(), settings.only_v6), port: addr.port(), sharing };
+    let (id, bound) = shared.control(|state, now| {
+        state.check_up()?;
+        let id = state.endpoint.bind(now, options).map_err(error::listen)?;
+        Ok::<_, io::Error>((id, state.endpoint.bound_addr(id)))
+    })?;
+    let port = bound.and_then(|bound| bound.port).unwrap_or(0);
+    let reservation = Reservation { id: Some(id), shared: shared.clone() };
+    Ok(Bound { local: SocketAddr::new(addr.ip(), port), port: reservation })
 }
 
 /// Begins to open a connection; the stream may not be used before it is connected.
@@ -446,10 +535,11 @@ pub(crate) fn open(
     let id = shared.control(|state, now| {
         state.check_up()?;
         state.check_tcp(tcp.as_ref())?;
+        let remote = names::remote(state, remote);
         state.check_route(remote.ip())?;
         state.endpoint.connect(now, remote, local, tcp).map_err(error::connect)
     })?;
-    Ok(TcpStream::new(id, shared.clone()))
+    Ok(TcpStream::new(id, shared.clone()).mapped(names::is_mapped(remote.ip())))
 }
 
 /// The same with data, of which so much was taken.
@@ -463,13 +553,10 @@ fn open_with_data(
     let (id, taken) = shared.control(|state, now| {
         state.check_up()?;
         state.check_tcp(Some(&tcp))?;
+        let remote = names::remote(state, remote);
         state.check_route(remote.ip())?;
         let opened = state.endpoint.connect_with_data(now, remote, local, Some(tcp), data);
         opened.map_err(error::connect)
     })?;
-    Ok((TcpStream::new(id, shared.clone()), taken))
-}
-
-fn specified(addr: IpAddr) -> Option<IpAddr> {
-    (!addr.is_unspecified()).then_some(addr)
+    Ok((TcpStream::new(id, shared.clone()).mapped(names::is_mapped(remote.ip())), taken))
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use ackclock_core::trace::Batch;
-use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr};
+use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr, TcpConfig};
 
 use crate::builder::StackBuilder;
 use crate::listener::{ListenerBuilder, TcpListener};
@@ -73,19 +73,20 @@ impl Stack {
     /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), [`TimedOut`](io::ErrorKind::TimedOut),
     /// [`HostUnreachable`](io::ErrorKind::HostUnreachable) from the network;
     /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) also if no route leads there,
-    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family,
-    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if all ports are taken,
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for an address that no peer can have,
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family or all ports are taken;
+    /// for an address that no peer can have `NetworkUnreachable`, for port 0 `ConnectionRefused`, both without a packet; an
+    /// unspecified address is this host's;
     /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many connections.
     pub async fn connect(&self, addr: SocketAddr) -> io::Result<TcpStream> {
         socket::open(&self.shared, addr, (None, 0), None)?.connected().await
     }
 
-    /// Listens on an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any of either family, also
-    /// one that the stack was not given; port 0 for a free one.
+    /// Listens on an address and port. An unspecified address stands for any, also one that the stack was not given: `0.0.0.0`
+    /// for any of IPv4, `::` for any of either family; port 0 for a free one.
     ///
     /// # Errors
-    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener has it,
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener or bound socket has it, on a wildcard address or a
+    /// specific one,
     /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is no address of the stack,
     /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many listeners.
     pub fn listen(&self, addr: SocketAddr) -> io::Result<TcpListener> {
@@ -159,6 +160,13 @@ impl Stack {
     #[must_use]
     pub fn socket(&self) -> TcpSocket {
         TcpSocket::new(self.shared.clone(), self.shared.look(|state| state.tcp.clone()))
+    }
+
+    /// Settings of connections and listeners that name none of their own, its profile among them: to begin with where some are to
+    /// be changed.
+    #[must_use]
+    pub fn config(&self) -> TcpConfig {
+        self.shared.look(|state| state.tcp.clone())
     }
 
     /// What the stack has and uses.

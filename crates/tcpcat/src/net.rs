@@ -99,6 +99,7 @@ impl Net {
         let inner = match &self.kind {
             Kind::User { stack, .. } => {
                 let socket = stack.socket();
+                socket.set_reuseaddr(true)?;
                 socket.bind(local)?;
                 socket.set_experiment(self.experiment())?;
                 Inner::User(socket.connect(remote).await?)
@@ -112,7 +113,11 @@ impl Net {
     pub(crate) fn listen(&self, local: SocketAddr) -> io::Result<Listener> {
         match &self.kind {
             Kind::User { stack, .. } => {
-                let listener = stack.listener().addr(local).experiment(self.experiment());
+                let listener = stack.listener().experiment(self.experiment());
+                let listener = match local.ip().is_unspecified() {
+                    true => listener.any_address(local.port()),
+                    false => listener.addr(local),
+                };
                 Ok(Listener::User(listener.bind()?, self.clone()))
             }
             Kind::Kernel => Ok(Listener::Kernel(kernel_socket(local)?.listen(BACKLOG)?, self.clone())),

@@ -24,6 +24,8 @@ pub(super) struct Acks {
     pub(super) segments: u32,
     /// One is to leave at once.
     pub(super) now: bool,
+    /// The application wants each to leave at once.
+    pub(super) quick: bool,
     /// Without SACK, the peer counts duplicates: this many more are to leave, one for each segment beyond the gap.
     pub(super) repeats: u8,
     /// While something waits to be reported by an acknowledgement of its own.

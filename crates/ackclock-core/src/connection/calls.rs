@@ -11,9 +11,13 @@ impl Connection {
     /// Copies from `data` into the send buffer as much as there is room for; returns how much.
     ///
     /// # Errors
-    /// [`WriteError::WouldBlock`] when there is no room; the others are final.
+    /// [`WriteError::WouldBlock`] when there is no room; the others are final. How the connection ended is told once, by this
+    /// call or another, and from then on it is [`WriteError::Shutdown`].
     pub fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
-        self.check_writable()?;
+        if let Err(error) = self.check_writable() {
+            self.errors.tell();
+            return Err(error);
+        }
         if data.is_empty() {
             return Ok(0);
         }
@@ -48,8 +52,8 @@ impl Connection {
     }
 
     fn check_writable(&self) -> Result<(), WriteError> {
-        if let Some(error) = self.errors.hard() {
-            return Err(WriteError::Connection(error));
+        if let Some(error) = self.errors.for_writer(self.rcv.fin_taken()) {
+            return Err(error);
         }
         match self.state {
             State::SynReceived if self.serves_fast_open() && !self.snd.closed => Ok(()),
@@ -120,9 +124,16 @@ impl Connection {
     /// # Errors
     /// [`ReadError::WouldBlock`] when there is nothing yet; the others are final.
     pub fn read(&mut self, now: Instant, into: &mut [u8]) -> Result<usize, ReadError> {
-        let len = self.peek(into)?;
-        self.consume(now, len);
-        Ok(len)
+        match self.peek(into) {
+            Ok(len) => {
+                self.consume(now, len);
+                Ok(len)
+            }
+            Err(error) => {
+                self.errors.tell();
+                Err(error)
+            }
+        }
     }
 
     /// Like [`read`](Self::read), leaving the bytes in the buffer.

@@ -21,6 +21,18 @@ impl Connection {
         self.update_send_timer(now);
     }
 
+    /// Whether all that arrives is acknowledged at once.
+    #[must_use]
+    pub fn quickack(&self) -> bool {
+        self.acks.quick
+    }
+
+    /// Acknowledges all that arrives at once, and what waits to be acknowledged now; or as the policy says.
+    pub fn set_quickack(&mut self, quickack: bool) {
+        self.acks.quick = quickack;
+        self.acks.now |= quickack && self.timers.delayed_ack != Timers::UNSET;
+    }
+
     /// Holds partial segments back until uncorked, or for 200 ms each (RFC 9293 MUST-60: never indefinitely).
     pub fn set_cork(&mut self, now: Instant, cork: bool) {
         self.snd.corked = cork;

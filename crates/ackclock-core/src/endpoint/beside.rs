@@ -3,7 +3,6 @@
 
 use ackclock_wire::TxPacket;
 
-use super::Endpoint;
 use super::counters::RareCounters;
 use super::fast_open::ServerCache;
 use super::keys::{Key, KeyedState, Purpose};
@@ -11,7 +10,7 @@ use super::limits::{EchoLimiter, ErrorLimiter};
 use super::looped::LoopQueue;
 use super::others::Others;
 use super::outbox::Outbox;
-use crate::EndpointConfig;
+use super::{Endpoint, Settings};
 use crate::reassembly::Reassembler;
 use crate::udp::{PathMtus, Sockets};
 
@@ -35,7 +34,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    fn new(later: &Key, config: &EndpointConfig) -> Self {
+    fn new(later: &Key, config: &Settings) -> Self {
         Self {
             outbox: Outbox::default(),
             looped: LoopQueue::default(),

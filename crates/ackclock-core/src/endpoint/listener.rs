@@ -1,9 +1,10 @@
 //! Listeners: who takes a SYN, and which connections wait to be accepted.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use super::claims::{BoundId, Claims, Sharing};
 use super::cookies::COOKIE_LIFETIME;
 use super::keys::{Key, KeyedState, Purpose};
 use super::reuse::{Group, MEMBERS_MAX};
@@ -15,6 +16,8 @@ use crate::{ConnectionId, FourTuple, IncomingId, Instant, ListenAddr, ListenErro
 pub(super) struct Listeners {
     slots: Slots<Listener>,
     by_addr: HashMap<ListenAddr, Place, KeyedState>,
+    /// Who has which port, those included that do not listen yet.
+    pub(super) claims: Claims,
     max: usize,
 }
 
@@ -29,6 +32,8 @@ enum Place {
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) addr: ListenAddr,
+    /// The port that it has; `None`: it is for every port that no one has.
+    pub(super) claim: Option<BoundId>,
     /// Settings of the connections it accepts.
     pub(super) tcp: Arc<TcpConfig>,
     pub(super) backlog: usize,
@@ -60,7 +65,17 @@ pub(super) struct FastOpenQueue {
 
 impl Listeners {
     pub(super) fn new(state: KeyedState, max: usize) -> Self {
-        Self { slots: Slots::default(), by_addr: HashMap::with_hasher(state), max }
+        Self { slots: Slots::default(), by_addr: HashMap::with_hasher(state), claims: Claims::default(), max }
+    }
+
+    /// Takes a port for a socket: twice as many are bound as may listen.
+    pub(super) fn claim(
+        &mut self,
+        addr: Option<IpAddr>,
+        port: u16,
+        sharing: Sharing,
+    ) -> Result<BoundId, ListenError> {
+        self.claims.claim(addr, port, sharing, self.max.saturating_mul(2))
     }
 
     // RFC 9293 MUST-41, RFC 9293 MUST-42: a passive OPEN adds an entry here and touches no connection, whichever port
@@ -108,6 +123,9 @@ impl Listeners {
     pub(super) fn remove(&mut self, id: ListenerId) -> Option<Listener> {
         self.get(id)?;
         let listener = self.slots.remove(id.index)?;
+        if let Some(claim) = listener.claim {
+            self.claims.release(claim);
+        }
         match self.by_addr.get_mut(&listener.addr) {
             Some(Place::Several(group)) => {
                 if let Some(last) = group.leave(id.index) {
@@ -122,22 +140,15 @@ impl Listeners {
     /// The listener for a SYN of this name: the most specific one, where an address says more than a port.
     pub(super) fn find(&self, tuple: &FourTuple) -> Option<ListenerId> {
         let (addr, port) = (Some(tuple.local_addr), Some(tuple.local_port));
-        let candidates = [(addr, port), (addr, None), (None, port), (None, None)];
+        let family = Some(unspecified(tuple.local_addr));
+        let candidates =
+            [(addr, port), (addr, None), (family, port), (None, port), (family, None), (None, None)];
         let found =
             candidates.into_iter().find_map(|(addr, port)| self.by_addr.get(&ListenAddr { addr, port }));
         self.id_at(match found? {
             Place::One(index) => *index,
             Place::Several(group) => group.choose(tuple)?,
         })
-    }
-
-    /// Whether some listener names this port.
-    pub(super) fn has_port(&self, addr: IpAddr, port: u16) -> bool {
-        [Some(addr), None].into_iter().any(|addr| self.has(ListenAddr { addr, port: Some(port) }))
-    }
-
-    pub(super) fn has(&self, addr: ListenAddr) -> bool {
-        self.by_addr.contains_key(&addr)
     }
 
     pub(super) fn id_at(&self, index: u32) -> Option<ListenerId> {
@@ -176,6 +187,14 @@ impl Listener {
     }
 }
 
+/// What stands for any address of the same family.
+fn unspecified(addr: IpAddr) -> IpAddr {
+    match addr {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +210,7 @@ mod tests {
     fn on(addr: Option<&str>, port: Option<u16>) -> Listener {
         Listener {
             addr: ListenAddr { addr: addr.map(|addr| addr.parse().unwrap()), port },
+            claim: None,
             tcp: Arc::new(super::super::tests::tcp_config()),
             backlog: 1,
             syn_backlog: 1,
@@ -211,14 +231,22 @@ mod tests {
         let name = FourTuple::new("10.0.0.1:80".parse().unwrap(), "10.0.0.2:4000".parse().unwrap());
         let find = |listeners: &Listeners| listeners.find(&name);
         assert_eq!(find(&listeners), None);
-        for listener in
-            [on(None, None), on(None, Some(80)), on(Some("10.0.0.1"), None), on(Some("10.0.0.1"), Some(80))]
-        {
+        for (addr, port) in [
+            (None, None),
+            (Some("0.0.0.0"), None),
+            (None, Some(80)),
+            (Some("0.0.0.0"), Some(80)),
+            (Some("10.0.0.1"), None),
+            (Some("10.0.0.1"), Some(80)),
+        ] {
+            let listener = on(addr, port);
             let id = insert(&mut listeners, listener).unwrap();
             assert_eq!(find(&listeners), Some(id));
         }
         let others = insert(&mut listeners, on(Some("10.0.0.2"), Some(80))).unwrap();
         assert_ne!(find(&listeners), Some(others));
+        let other_family = insert(&mut listeners, on(Some("::"), Some(80))).unwrap();
+        assert_ne!(find(&listeners), Some(other_family));
     }
 
     #[test]

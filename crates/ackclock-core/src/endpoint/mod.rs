@@ -1,9 +1,11 @@
 //! The endpoint: it demultiplexes packets to connections and listeners.
 //!
 //! The code map: a packet arrives in [`input`], takes the short way if it was [`predicted`], else is looked up in [`demux`];
-//! ICMP errors go through [`icmp`]. What is not for a connection is for a listener or a half-open record ([`passive`], [`syn_queue`], by cookie [`stateless`]
-//! and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT ([`time_wait`]), or for nobody ([`reply`]).
+//! ICMP errors go through [`icmp`]. What is not for a connection is for a listener or a half-open record ([`passive`],
+//! [`syn_queue`], by cookie [`stateless`] and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT
+//! ([`time_wait`]), or for nobody ([`reply`]).
 //! Fast Open is in [`fast_open`]. With the feature `tcp-ao`, `authentication` signs and verifies.
+//! Binding and listening are in [`bound`], who has which port in [`claims`].
 //! Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
 //! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. What is not TCP is kept in [`beside`]:
 //! UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others ([`others`]), ICMP that is sent ([`icmp_out`],
@@ -27,6 +29,7 @@
 //! | connections by Fast Open whose handshake is not over | `fast_open_max` of the listener | the SYN is an ordinary one |
 //! | servers that a client of Fast Open remembers | 1,024 | the one used longest ago is forgotten |
 //! | listeners | `listeners_max`, and 64 that share an address | `listen` fails |
+//! | ports of listeners and bound sockets | twice `listeners_max` | `bind` and `listen` fail |
 //! | packets to addresses of its own | 256 | they are dropped and counted |
 //! | echo replies and ICMP errors that wait | 64, and so many a second | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
@@ -39,6 +42,8 @@
 #[cfg(feature = "tcp-ao")]
 mod authentication;
 mod beside;
+mod bound;
+mod claims;
 mod compact;
 mod cookies;
 mod counters;
@@ -80,10 +85,10 @@ mod udp;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ackclock_wire::HEADER_MAX;
 
@@ -94,7 +99,7 @@ use self::demux::{Demux, Target};
 use self::flow_labels::FlowLabeller;
 use self::isn::IsnGenerator;
 use self::keys::{Key, KeyedState, Purpose};
-use self::listener::{FastOpenQueue, Listener, Listeners};
+use self::listener::Listeners;
 use self::live::{Live, Owner};
 use self::martians::Addresses;
 use self::orphans::Orphans;
@@ -109,11 +114,13 @@ use self::timers::TimerWheel;
 use self::traces::Traces;
 use crate::budget::Budget;
 use crate::connection::Environment;
+use crate::reassembly::ReassemblyConfig;
 use crate::{
-    ConnectError, Connection, ConnectionId, EndpointConfig, FourTuple, Instant, ListenAddr, ListenError,
-    ListenOptions, TcpConfig,
+    ConnectError, Connection, ConnectionId, EndpointConfig, FourTuple, Instant, ListenAddr, TcpConfig,
 };
 
+pub use self::bound::BindOptions;
+pub use self::claims::{BoundId, Sharing};
 pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId};
 pub use self::links::LinkRoute;
@@ -140,10 +147,10 @@ pub struct Endpoint {
     now: Instant,
     /// The connection that had the last segment: most likely the next one's, too.
     last_connection: u32,
-    /// The connection of the segment that left last, if its peer was shown to be reached.
-    reached: Option<u32>,
     /// Whether predicted segments take the short way.
     predicts: bool,
+    /// The connection of the segment that left last, if its peer was shown to be reached.
+    reached: Option<u32>,
     connections: Slots<Live>,
     transmit: IndexQueue,
     events: Events,
@@ -175,21 +182,29 @@ pub struct Endpoint {
     authentication: Option<Box<authentication::Authentication>>,
     #[cfg(feature = "tcp-ao")]
     tables: KeyedState,
-    /// The secret in it is wiped once the keys are derived.
-    config: EndpointConfig,
+    config: Settings,
+}
+
+/// What an endpoint keeps of its configuration: the rest went to its tables, and the secret into their keys.
+#[derive(Debug)]
+struct Settings {
+    mtu: usize,
+    connections_max: usize,
+    other_packets: usize,
+    echo_replies_per_second: u32,
+    port_unreachable: bool,
+    timer_granularity: Duration,
+    reassembly: Option<Box<ReassemblyConfig>>,
+    tcp: Arc<TcpConfig>,
 }
 
 impl Endpoint {
     /// An endpoint without connections.
     #[must_use]
-    pub fn new(mut config: EndpointConfig, now: Instant) -> Self {
-        let secret = std::mem::take(&mut config.secret);
+    pub fn new(config: EndpointConfig, now: Instant) -> Self {
+        let secret = config.secret;
         let tables = KeyedState(Key::derive(&secret, Purpose::Tables));
-        // They may change from here on, and are kept once.
-        let (own, broadcast) = (std::mem::take(&mut config.addresses), std::mem::take(&mut config.broadcast));
-        let addresses = Addresses::new(own, broadcast);
-        config.connections_max = config.connections_max.min(Target::INDEX_MAX as usize);
-        config.time_wait_max = config.time_wait_max.min(Target::INDEX_MAX as usize);
+        let addresses = Addresses::new(config.addresses, config.broadcast);
         Self {
             now,
             addresses,
@@ -208,7 +223,7 @@ impl Endpoint {
             #[cfg(feature = "tcp-ao")]
             tables: tables.clone(),
             half_open: SynQueue::new(now, tables),
-            time_wait: TimeWaitTable::new(config.time_wait_max),
+            time_wait: TimeWaitTable::new(config.time_wait_max.min(Target::INDEX_MAX as usize)),
             cookies: Cookies::new(&secret),
             isn: IsnGenerator::new(&secret),
             flow_labels: FlowLabeller::new(&secret, config.flow_labels),
@@ -221,7 +236,16 @@ impl Endpoint {
             traces: Traces::default(),
             header: [0; HEADER_MAX],
             counters: PlainCounters::default(),
-            config,
+            config: Settings {
+                mtu: config.mtu,
+                connections_max: config.connections_max.min(Target::INDEX_MAX as usize),
+                other_packets: config.other_packets,
+                echo_replies_per_second: config.echo_replies_per_second,
+                port_unreachable: config.port_unreachable,
+                timer_granularity: config.timer_granularity,
+                reassembly: config.reassembly,
+                tcp: config.tcp,
+            },
         }
     }
 
@@ -263,7 +287,7 @@ impl Endpoint {
             0 => self
                 .ports
                 .candidates(addr, remote)
-                .filter(|&port| !self.listeners.has_port(addr, port))
+                .filter(|&port| !self.listeners.claims.has(addr, port))
                 // From a socket to itself: only who asks for that port can mean it.
                 .filter(|&port| SocketAddr::new(addr, port) != remote)
                 .map(tuple_from)
@@ -288,50 +312,6 @@ impl Endpoint {
         self.touch(id.index);
         self.check_invariants();
         id
-    }
-
-    /// Starts to listen (RFC 9293 §3.10.1, passive). Port 0 asks for a free one.
-    ///
-    /// # Errors
-    /// The address is not ours or in use, or there are too many listeners.
-    pub fn listen(&mut self, now: Instant, options: ListenOptions) -> Result<ListenerId, ListenError> {
-        self.advance(now);
-        let ListenOptions {
-            mut addr,
-            backlog,
-            syn_backlog,
-            decisions_max,
-            deferred,
-            reuse_port,
-            fast_open_max,
-            tcp,
-        } = options;
-        if let Some(addr) = addr.addr.filter(|&addr| !self.addresses.is_own(addr)) {
-            return Err(ListenError::NotLocal(addr));
-        }
-        if addr.port == Some(0) {
-            let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            let mut ports = self.ports.candidates(addr.addr.unwrap_or(any), SocketAddr::new(any, 0));
-            let is_free = |port: &u16| !self.listeners.has(ListenAddr { port: Some(*port), ..addr });
-            addr.port = Some(ports.find(is_free).ok_or(ListenError::AddressInUse)?);
-        }
-        let tcp = tcp.map_or_else(|| Arc::clone(&self.config.tcp), Arc::new);
-        let listener = Listener {
-            addr,
-            tcp,
-            backlog,
-            syn_backlog,
-            decisions_max,
-            deferred,
-            reuse_port,
-            fast_open: (fast_open_max > 0)
-                .then(|| Box::new(FastOpenQueue { max: fast_open_max, pending: Vec::new() })),
-            accept_queue: VecDeque::new(),
-            half_open: 0,
-            undecided: 0,
-            overflowed: None,
-        };
-        self.listeners.insert(listener, &self.later)
     }
 
     /// What a listener listens on (an ephemeral port where port 0 was asked for is told here).

@@ -105,6 +105,11 @@ impl TimeWaitTable {
         self.records.at(index)
     }
 
+    /// The names of all.
+    pub(super) fn names(&self) -> impl Iterator<Item = FourTuple> + '_ {
+        self.records.iter().map(|(_, _, record)| record.tuple)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }

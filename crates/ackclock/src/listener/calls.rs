@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ackclock_core::{
-    ConnectionId, Decision, Incoming, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId,
+    BoundId, ConnectionId, Decision, Incoming, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId,
 };
 
 use crate::state::State;
@@ -56,10 +56,11 @@ impl ListenerSlot {
 }
 
 impl State {
-    /// Starts to listen.
+    /// Starts to listen, on what a socket is `bound` to if there is one.
     pub(crate) fn listen(
         &mut self,
         now: Instant,
+        bound: Option<BoundId>,
         options: ListenOptions,
         linger: Option<Duration>,
     ) -> io::Result<ListenerId> {
@@ -67,7 +68,11 @@ impl State {
         self.check_tcp(options.tcp.as_ref())?;
         let deferred = options.deferred.then(|| Box::new(Deferred::new(2 * options.decisions_max)));
         let asked = options.addr;
-        let id = self.endpoint.listen(now, options).map_err(error::listen)?;
+        let id = match bound {
+            Some(bound) => self.endpoint.listen_bound(now, bound, options),
+            None => self.endpoint.listen(now, options),
+        };
+        let id = id.map_err(error::listen)?;
         let addr = self.endpoint.listener_addr(id).unwrap_or(asked);
         self.listeners.insert(id, ListenerSlot { accept: WaitList::default(), addr, linger, deferred });
         Ok(id)

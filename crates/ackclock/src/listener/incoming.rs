@@ -8,10 +8,9 @@ use std::task::{Context, Poll};
 
 use ackclock_core::{Decision, IncomingId, Instant, ListenerId};
 
-use super::socket_addr;
-use crate::TcpStream;
 use crate::shared::{Handle, Place};
 use crate::state::Queue;
+use crate::{TcpStream, names};
 
 /// A listener that shows each SYN before it is answered: what a proxy needs, which accepts a client only
 /// when the destination that the client dialled can be reached.
@@ -82,7 +81,7 @@ impl DeferredListener {
     /// # Errors
     /// The stack is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.shared.look(|state| state.listener_addr(self.id)).map(socket_addr)
+        self.shared.look(|state| state.listener_addr(self.id)).map(|addr| names::listened(addr, false))
     }
 
     fn undecided(&self, id: IncomingId, incoming: ackclock_core::Incoming) -> Incoming {

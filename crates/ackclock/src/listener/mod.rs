@@ -2,23 +2,21 @@
 
 mod calls;
 mod incoming;
+mod options;
 
-use std::error::Error;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ackclock_core::profile::Profile;
-use ackclock_core::{Experiment, ListenAddr, ListenOptions, ListenerId, TcpConfig};
+use ackclock_core::{BoundId, ListenAddr, ListenOptions, ListenerId};
 
 pub(crate) use self::calls::ListenerSlot;
 pub use self::incoming::{DeferredListener, Incoming};
-use crate::choices::IntoController;
 use crate::shared::{Handle, Place};
 use crate::state::Queue;
-use crate::{Stack, TcpStream};
+use crate::{Stack, TcpStream, ToSocketAddrs, error, names, resolve};
 
 /// Accepts connections, with the methods of `tokio::net::TcpListener`.
 ///
@@ -41,6 +39,8 @@ use crate::{Stack, TcpStream};
 pub struct TcpListener {
     id: ListenerId,
     shared: Handle,
+    /// Whether it is a socket of IPv6, which shows addresses of IPv4 as v4-mapped ones.
+    mapped: bool,
 }
 
 /// Makes listeners: [`Stack::listener`].
@@ -50,16 +50,18 @@ pub struct ListenerBuilder {
     shared: Handle,
     options: ListenOptions,
     linger: Option<Duration>,
+    /// What was asked for, if it was a socket's address.
+    addr: Option<SocketAddr>,
+    only_v6: bool,
 }
 
 impl TcpListener {
-    /// Listens on an address and port of `stack`; the same as [`Stack::listen`].
+    /// Listens on an address and port of `stack`, as [`Stack::listen`]; of several addresses on the first that can be had.
     ///
     /// # Errors
-    /// See [`Stack::listen`].
-    // tokio's `bind` is async because it resolves names; this one is so that code can be moved without a change.
-    pub async fn bind(stack: &Stack, addr: SocketAddr) -> io::Result<Self> {
-        stack.listen(addr)
+    /// See [`Stack::listen`]; the name cannot be [resolved](ToSocketAddrs).
+    pub async fn bind(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
+        resolve::first(addr, |addr| std::future::ready(stack.listen(addr))).await
     }
 
     /// The next connection and its peer's address.
@@ -91,11 +93,37 @@ impl TcpListener {
     /// # Errors
     /// The stack is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.shared.look(|state| state.listener_addr(self.id)).map(socket_addr)
+        let addr = self.shared.look(|state| state.listener_addr(self.id))?;
+        Ok(names::listened(addr, self.mapped))
+    }
+
+    /// Time to live (IPv4) or hop limit (IPv6) of what is sent to those who connect from now on.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.shared.look(|state| {
+            state.check_alive()?;
+            let ttl = state.endpoint.listener_tcp(self.id).map(|tcp| u32::from(tcp.ttl));
+            ttl.ok_or_else(error::not_connected)
+        })
+    }
+
+    /// Sets time to live or hop limit, 1 to 255: of what is sent to those who connect from now on, and of their streams.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] outside that range; the stack is gone.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let ttl = error::ttl(ttl)?;
+        self.shared.control(|state, _| {
+            state.check_alive()?;
+            state.endpoint.update_listener(self.id, |tcp| tcp.ttl = ttl);
+            Ok(())
+        })
     }
 
     fn stream(&self, id: ackclock_core::ConnectionId) -> io::Result<(TcpStream, SocketAddr)> {
-        let stream = TcpStream::new(id, self.shared.clone());
+        let stream = TcpStream::new(id, self.shared.clone()).mapped(self.mapped);
         let peer = stream.peer_addr()?;
         Ok((stream, peer))
     }
@@ -115,23 +143,37 @@ impl fmt::Debug for TcpListener {
 
 impl ListenerBuilder {
     pub(crate) fn new(shared: Handle) -> Self {
-        Self { shared, options: ListenOptions::new(ListenAddr::default()), linger: None }
+        let options = ListenOptions::new(ListenAddr::default());
+        Self { shared, options, linger: None, addr: None, only_v6: false }
     }
 
-    /// Listens on this address and port. An unspecified address (`0.0.0.0` or `::`) stands for any of either family,
-    /// also one that the stack was not given; port 0 for a free one.
-    pub fn addr(self, addr: SocketAddr) -> Self {
-        let listened = (!addr.ip().is_unspecified()).then(|| addr.ip());
-        self.listen_addr(ListenAddr { addr: listened, port: Some(addr.port()) })
+    /// Listens on this address and port. An unspecified address stands for any, also one that the stack was not given:
+    /// `0.0.0.0` for any of IPv4, `::` for any of either family unless it is [`only_v6`](Self::only_v6). Port 0 stands for a
+    /// free one. A listener on an address of IPv6 shows those of IPv4 as v4-mapped ones (`::ffff:10.0.0.1`), as the
+    /// kernel's sockets do.
+    pub fn addr(mut self, addr: SocketAddr) -> Self {
+        self.addr = Some(addr);
+        self
+    }
+
+    /// Whether `::` stands for addresses of IPv6 alone (default: for those of IPv4, too).
+    pub fn only_v6(mut self, only_v6: bool) -> Self {
+        self.only_v6 = only_v6;
+        self
+    }
+
+    /// Listens on this port of every address of both families; unlike with `addr` and `::`, each peer is shown by its own
+    /// address. Port 0 stands for a free one.
+    pub fn any_address(mut self, port: u16) -> Self {
+        self.addr = None;
+        self.options.addr = ListenAddr { addr: None, port: Some(port) };
+        self
     }
 
     /// Listens on one address, on every port that no other listener has.
-    pub fn any_port(self, addr: IpAddr) -> Self {
-        self.listen_addr(ListenAddr { addr: Some(addr), port: None })
-    }
-
-    fn listen_addr(mut self, addr: ListenAddr) -> Self {
-        self.options.addr = addr;
+    pub fn any_port(mut self, addr: IpAddr) -> Self {
+        self.addr = None;
+        self.options.addr = ListenAddr { addr: Some(addr.to_canonical()), port: None };
         self
     }
 
@@ -155,6 +197,13 @@ impl ListenerBuilder {
         self
     }
 
+    /// Whether the port may be one that connections of an earlier listener still have (default: yes, as with
+    /// `TcpListener::bind` of tokio on Unix): see [`TcpSocket::set_reuseaddr`](crate::TcpSocket::set_reuseaddr).
+    pub fn reuse_address(mut self, reuse_address: bool) -> Self {
+        self.options.reuse_address = reuse_address;
+        self
+    }
+
     /// Whether other listeners that say so, too, may listen on the same address and port, up to 64 of them (default: no). Each
     /// accepts connections of its own: which one a client's SYN is for is decided by a keyed hash of both addresses and
     /// ports. When one is dropped, its waiting connections are reset and the others' live on.
@@ -171,59 +220,29 @@ impl ListenerBuilder {
         self
     }
 
-    /// Settings of the connections accepted; the stack's if this is not called.
-    pub fn tcp(mut self, tcp: TcpConfig) -> Self {
-        self.options.tcp = Some(tcp);
-        self
-    }
-
-    /// Makes all the choices of a profile for the connections accepted, by name or by value: see
-    /// [`TcpSocket::set_profile`](crate::TcpSocket::set_profile). The other settings are those of [`tcp`](Self::tcp).
-    ///
-    /// # Errors
-    /// As [`TcpSocket::set_profile`](crate::TcpSocket::set_profile).
-    pub fn profile<P>(mut self, profile: P) -> io::Result<Self>
-    where
-        P: TryInto<Profile>,
-        P::Error: Into<Box<dyn Error + Send + Sync>>,
-    {
-        let (choices, default) = self.shared.look(|state| (state.choices(), state.tcp.clone()));
-        choices.apply(profile, self.options.tcp.get_or_insert(default))?;
-        Ok(self)
-    }
-
-    /// The congestion controller of the connections accepted, by name or by value.
-    ///
-    /// # Errors
-    /// As [`TcpSocket::set_congestion_control`](crate::TcpSocket::set_congestion_control).
-    pub fn congestion_control(mut self, controller: impl IntoController) -> io::Result<Self> {
-        let (choices, default) = self.shared.look(|state| (state.choices(), state.tcp.clone()));
-        self.options.tcp.get_or_insert(default).congestion = choices.controller(controller)?;
-        Ok(self)
-    }
-
-    /// Takes part in an experiment (RFC 6994): its option goes on each SYN-ACK, and what clients say in theirs is kept. See
-    /// [`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment).
-    pub fn experiment(mut self, experiment: Option<Experiment>) -> Self {
-        let default = self.shared.look(|state| state.tcp.clone());
-        self.options.tcp.get_or_insert(default).experiment = experiment;
-        self
-    }
-
-    /// What dropping an accepted stream does: see [`TcpStream::set_linger`].
-    pub fn linger(mut self, linger: Option<Duration>) -> Self {
-        self.linger = linger;
-        self
-    }
-
     /// Starts to listen.
     ///
     /// # Errors
     /// As [`Stack::listen`].
     pub fn bind(self) -> io::Result<TcpListener> {
-        let Self { shared, options, linger } = self;
-        let id = shared.control(|state, now| state.listen(now, options, linger))?;
-        Ok(TcpListener { id, shared })
+        let mapped = self.addr.is_some_and(|addr| addr.is_ipv6());
+        let (id, shared) = self.listen(None)?;
+        Ok(TcpListener { id, shared, mapped })
+    }
+
+    /// The same on what a socket is bound to.
+    pub(crate) fn bind_bound(self, bound: BoundId, mapped: bool) -> io::Result<TcpListener> {
+        let (id, shared) = self.listen(Some(bound))?;
+        Ok(TcpListener { id, shared, mapped })
+    }
+
+    fn listen(self, bound: Option<BoundId>) -> io::Result<(ListenerId, Handle)> {
+        let Self { shared, mut options, linger, addr, only_v6 } = self;
+        if let Some(addr) = addr {
+            options.addr = ListenAddr { addr: names::local(addr.ip(), only_v6), port: Some(addr.port()) };
+        }
+        let id = shared.control(|state, now| state.listen(now, bound, options, linger))?;
+        Ok((id, shared))
     }
 
     /// Starts to listen with the answer to each SYN deferred.
@@ -232,12 +251,7 @@ impl ListenerBuilder {
     /// As [`Stack::listen`].
     pub fn deferred(mut self) -> io::Result<DeferredListener> {
         self.options.deferred = true;
-        let Self { shared, options, linger } = self;
-        let id = shared.control(|state, now| state.listen(now, options, linger))?;
+        let (id, shared) = self.listen(None)?;
         Ok(DeferredListener::new(id, shared))
     }
-}
-
-fn socket_addr(addr: ListenAddr) -> SocketAddr {
-    SocketAddr::new(addr.addr.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), addr.port.unwrap_or(0))
 }

@@ -59,7 +59,8 @@ impl State {
 
     /// Like `read`, leaving the bytes where they are.
     pub(crate) fn peek(
-        &self,
+        &mut self,
+        now: Instant,
         id: ConnectionId,
         limit: usize,
         put: impl FnMut(&[u8]),
@@ -71,7 +72,12 @@ impl State {
         match copy_out(connection.read_slices(), limit, put) {
             0 => match connection.peek(&mut [0]) {
                 Err(ReadError::WouldBlock) => Poll::Pending,
-                peeked => Poll::Ready(peeked.map_err(error::read)),
+                Err(error) => {
+                    // Whoever writes next knows that the application has been told.
+                    self.update(now, id, |connection, _| connection.take_error())?;
+                    Poll::Ready(Err(error::read(error)))
+                }
+                Ok(len) => Poll::Ready(Ok(len)),
             },
             len => Poll::Ready(Ok(len)),
         }
@@ -88,6 +94,10 @@ impl State {
             return self.await_room(now, id);
         }
         let written = self.update(now, id, |connection, now| {
+            // The kernel does not look at its socket for a vector of nothing, and does for an empty buffer.
+            if !bufs.is_empty() && bufs.iter().all(|buf| buf.is_empty()) {
+                return connection.write(now, &[]);
+            }
             let mut total = 0;
             for buf in bufs.iter().filter(|buf| !buf.is_empty()) {
                 match connection.write(now, buf) {
@@ -104,10 +114,11 @@ impl State {
         }
     }
 
-    /// Closes the sending side; a second time does nothing.
+    /// Closes the sending side; a second time does nothing, nor does one on a connection that has ended. An error stays to
+    /// be told by who reads or writes: tokio's `shutdown` takes the kernel's ENOTCONN for success.
     pub(crate) fn shutdown_write(&mut self, now: Instant, id: ConnectionId) -> io::Result<()> {
         match self.update(now, id, |connection, now| connection.shutdown(now))? {
-            Ok(()) | Err(WriteError::Shutdown) => Ok(()),
+            Ok(()) | Err(WriteError::Shutdown | WriteError::Connection(_)) => Ok(()),
             Err(error) => Err(error::write(error)),
         }
     }

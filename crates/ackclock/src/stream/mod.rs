@@ -22,7 +22,7 @@ pub use self::split::{ReadHalf, WriteHalf};
 pub use self::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 use crate::shared::{Handle, Place, now_or_would_block};
 use crate::state::{Queue, State};
-use crate::{Stack, error};
+use crate::{Stack, ToSocketAddrs, error, names, resolve};
 
 /// A TCP connection between a [`Stack`]'s address and a peer, with the methods of `tokio::net::TcpStream`.
 ///
@@ -41,8 +41,9 @@ use crate::{Stack, error};
 /// Every operation fails with [`io::ErrorKind::NetworkDown`] once the stack is gone ([`StackError`]), and with the
 /// connection's own error once it has ended in one: [`ConnectionReset`], [`TimedOut`], [`HostUnreachable`] and so on,
 /// with the [`ConnectionError`] inside. Reading fails only when all that was received in order before has been read, as with
-/// the kernel's sockets; [`abort`](Self::abort) alone throws it away. An error stays: unlike the kernel's sockets, a stream that was reset says so
-/// each time it is used.
+/// the kernel's sockets; [`abort`](Self::abort) alone throws it away. To one who reads an error stays: unlike the kernel's
+/// sockets, a stream that was reset never shows an end that the peer did not send. One who writes is told once, by whichever
+/// call comes first, and from then on that the pipe is broken ([`io::ErrorKind::BrokenPipe`]).
 ///
 /// [`StackError`]: crate::StackError
 /// [`ConnectionError`]: ackclock_core::ConnectionError
@@ -71,19 +72,27 @@ use crate::{Stack, error};
 pub struct TcpStream {
     pub(crate) id: ConnectionId,
     pub(crate) shared: Handle,
+    /// Whether IPv4 addresses are shown as IPv6 ones: it was made by a socket of IPv6.
+    mapped: bool,
 }
 
 impl TcpStream {
-    /// Opens a connection from `stack` to `addr`; the same as [`Stack::connect`].
+    /// Opens a connection from `stack` to `addr`, as [`Stack::connect`]; of several addresses to the first that answers.
     ///
     /// # Errors
-    /// See [`Stack::connect`].
-    pub async fn connect(stack: &Stack, addr: SocketAddr) -> io::Result<Self> {
-        stack.connect(addr).await
+    /// See [`Stack::connect`]; the name cannot be [resolved](ToSocketAddrs).
+    pub async fn connect(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
+        resolve::first(addr, |addr| stack.connect(addr)).await
     }
 
     pub(crate) fn new(id: ConnectionId, shared: Handle) -> Self {
-        Self { id, shared }
+        Self { id, shared, mapped: false }
+    }
+
+    /// The same, made by a socket of IPv6: addresses of IPv4 are shown as v4-mapped ones.
+    pub(crate) fn mapped(mut self, mapped: bool) -> Self {
+        self.mapped = mapped;
+        self
     }
 
     /// Waits until the handshake is complete.
@@ -99,7 +108,7 @@ impl TcpStream {
     /// # Errors
     /// None while the stack lives.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.tuple().map(|tuple| tuple.local())
+        self.tuple().map(|tuple| names::shown(tuple.local(), self.mapped))
     }
 
     /// The address and port of the peer.
@@ -107,7 +116,7 @@ impl TcpStream {
     /// # Errors
     /// None while the stack lives.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.tuple().map(|tuple| tuple.remote())
+        self.tuple().map(|tuple| names::shown(tuple.remote(), self.mapped))
     }
 
     fn tuple(&self) -> io::Result<FourTuple> {
@@ -215,6 +224,38 @@ impl TcpStream {
             .poll(cx, Queue::Write(self.id), Place::Poller, |state, now| state.poll_writable(now, self.id))
     }
 
+    /// Calls `f` if one of `interest` is ready. `f` calls this stream's `try_*` methods: there is no socket for system calls.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when nothing is ready; what `f` returns; the stack is gone.
+    pub fn try_io<R>(&self, interest: Interest, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        now_or_would_block(self.shared.call(|state, now| state.poll_ready(now, self.id, interest)))?;
+        f()
+    }
+
+    /// Waits until one of `interest` is ready and calls `f`, again and again while it returns
+    /// [`io::ErrorKind::WouldBlock`]: what this stream's `try_*` methods return when nothing is ready. An `f` that says so
+    /// while the stream is ready is called again after others have had their turn.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe if `f` does nothing before it is ready.
+    ///
+    /// # Errors
+    /// What `f` returns; the stack is gone.
+    pub async fn async_io<R>(
+        &self,
+        interest: Interest,
+        mut f: impl FnMut() -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            self.ready(interest).await?;
+            match f() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::task::yield_now().await,
+                done => return done,
+            }
+        }
+    }
+
     // ----- reading -----
 
     /// Reads what there is without waiting; `Ok(0)` is the end of the stream.
@@ -269,9 +310,9 @@ impl TcpStream {
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         let id = self.id;
         self.shared
-            .wait(Queue::Read(id), |state, _| {
+            .wait(Queue::Read(id), |state, now| {
                 let mut room = &mut *buf;
-                state.peek(id, room.len(), |bytes| room.put_slice(bytes))
+                state.peek(now, id, room.len(), |bytes| room.put_slice(bytes))
             })
             .await
     }
@@ -281,8 +322,8 @@ impl TcpStream {
     /// # Errors
     /// The connection's error.
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, _| {
-            state.peek(self.id, buf.remaining(), |bytes| buf.put_slice(bytes))
+        self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, now| {
+            state.peek(now, self.id, buf.remaining(), |bytes| buf.put_slice(bytes))
         })
     }
 

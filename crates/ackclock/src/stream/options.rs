@@ -27,6 +27,23 @@ impl TcpStream {
         self.update(|connection, now| connection.set_nodelay(now, nodelay))
     }
 
+    /// Whether all that arrives is acknowledged at once.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn quickack(&self) -> io::Result<bool> {
+        self.look(|connection| connection.quickack())
+    }
+
+    /// Acknowledges what has arrived now and all that arrives from here on at once (`true`), or as the
+    /// [policy](Self::set_acks) says. Unlike Linux's `TCP_QUICKACK` it stays as it is set.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
+        self.update(|connection, _| connection.set_quickack(quickack))
+    }
+
     /// Holds partial segments back (`true`), for 200 ms at most, so that small writes leave together; `false` lets
     /// them go.
     ///
@@ -144,20 +161,21 @@ impl TcpStream {
         self.update(|connection, now| connection.set_user_timeout(now, timeout))?.map_err(error::option)
     }
 
-    /// Sets the most bytes that wait in the send buffer.
+    /// Sets the most bytes that wait in the send buffer: 4,608 or more, to which less is raised.
     ///
     /// # Errors
     /// The stack is gone.
     pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        self.update(|connection, _| connection.set_send_buffer_max(bytes))
+        self.update(|connection, _| connection.set_send_buffer_max(bytes.max(error::SEND_BUFFER_LEAST)))
     }
 
-    /// Sets the most bytes that wait to be read. A window already offered is not taken back.
+    /// Sets the most bytes that wait to be read: 2,304 or more, to which less is raised. A window already offered is not taken
+    /// back.
     ///
     /// # Errors
     /// The stack is gone.
     pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        self.update(|connection, _| connection.set_receive_buffer_max(bytes))
+        self.update(|connection, _| connection.set_receive_buffer_max(bytes.max(error::RECEIVE_BUFFER_LEAST)))
     }
 
     /// The bound of the rate of sending, in bytes of payload a second; `None`: there is none.

@@ -3,10 +3,10 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use ackclock::{Cidr, Experiment, Keepalive, Notice, State, TcpConfig, TcpSocket};
+use ackclock::{Cidr, Experiment, Keepalive, Notice, Stack, State, TcpConfig, TcpSocket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{addr, between, connection, hosts, hosts_with_network, kind, settle};
+use crate::support::{accepted, addr, between, connection, hosts, hosts_with_network, kind, settle};
 
 #[tokio::test]
 async fn options_are_what_they_were_set_to() {
@@ -95,19 +95,92 @@ async fn a_socket_of_one_family_refuses_the_other() {
 }
 
 #[tokio::test]
-async fn binding_to_a_foreign_address_or_a_port_in_use_fails_at_connect() {
+async fn binding_to_a_foreign_address_or_a_port_in_use_fails_at_once() {
     let hosts = hosts();
     let _listener = hosts.server.listen(addr("10.0.0.2:80")).unwrap();
     let foreign = hosts.client.socket();
-    foreign.bind(addr("10.0.0.9:0")).unwrap();
-    assert_eq!(kind(foreign.connect(addr("10.0.0.2:80")).await), ErrorKind::AddrNotAvailable);
-    let connect = || async {
+    assert_eq!(kind(foreign.bind(addr("10.0.0.9:0"))), ErrorKind::AddrNotAvailable);
+    let bound = |reuseaddr| {
         let socket = hosts.client.socket();
-        socket.bind(addr("10.0.0.1:7000")).unwrap();
-        socket.connect(addr("10.0.0.2:80")).await
+        socket.set_reuseaddr(reuseaddr).unwrap();
+        socket.bind(addr("10.0.0.1:7000")).map(|()| socket)
     };
-    let _first = connect().await.unwrap();
-    assert_eq!(kind(connect().await), ErrorKind::AddrInUse);
+    let first = bound(false).unwrap();
+    assert_eq!(kind(bound(true)), ErrorKind::AddrInUse);
+    let _first = first.connect(addr("10.0.0.2:80")).await.unwrap();
+    assert_eq!(kind(bound(false)), ErrorKind::AddrInUse);
+    // The port will do, and the name is taken.
+    let second = bound(true).unwrap();
+    assert_eq!(kind(second.connect(addr("10.0.0.2:80")).await), ErrorKind::AddrNotAvailable);
+    assert!(bound(true).is_ok(), "a socket that is gone has given its port back");
+}
+
+#[test]
+fn streams_listeners_and_sockets_cross_a_catch_unwind() {
+    fn crosses<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+    crosses::<ackclock::Stack>();
+    crosses::<ackclock::TcpStream>();
+    crosses::<ackclock::TcpListener>();
+    crosses::<TcpSocket>();
+}
+
+#[tokio::test]
+async fn a_listener_sets_what_a_socket_sets_and_begins_with_the_stacks_profile() {
+    let (device, _other) = ackclock_device::memory::pair(Default::default());
+    let stack = Stack::builder().device(device).address("10.0.0.1/24".parse().unwrap());
+    let stack = stack.profile("reno-1990").unwrap().spawn().unwrap();
+    assert_eq!((stack.config().profile, stack.socket().config().profile), ("reno-1990", "reno-1990"));
+    let builder =
+        stack.listener().addr(addr("10.0.0.1:80")).nodelay(true).recv_buffer_size(1).ttl(9).unwrap();
+    let builder = builder.rto("rfc6298,min=1s").unwrap().tos(0xb8).unwrap().keepalive(true);
+    let tcp = builder.config();
+    assert_eq!((tcp.profile, tcp.nodelay, tcp.receive_buffer_max, tcp.ttl), ("reno-1990", true, 2304, 9));
+    assert_eq!((tcp.rto.rto_min, tcp.dscp, tcp.keepalive.is_some()), (Duration::from_secs(1), 0x2e, true));
+    assert_eq!(kind(builder.clone().ttl(0)), ErrorKind::InvalidInput);
+    assert_eq!(kind(builder.clone().rto("rfc")), ErrorKind::InvalidInput);
+    let listener = builder.bind().unwrap();
+    let (client, accepted) = accepted(&stack, &listener).await;
+    assert_eq!((accepted.ttl().unwrap(), accepted.nodelay().unwrap(), client.ttl().unwrap()), (9, true, 64));
+}
+
+#[tokio::test]
+async fn a_wildcard_that_is_only_ipv6_leaves_the_port_of_ipv4_free() {
+    let hosts = hosts();
+    let v6 = hosts.server.listener().addr(addr("[::]:80")).only_v6(true).bind().unwrap();
+    assert_eq!(v6.local_addr().unwrap(), addr("[::]:80"));
+    let v4 = hosts.server.listen(addr("0.0.0.0:80")).unwrap();
+    for (target, listener, none) in [("10.0.0.2:80", &v4, &v6), ("[fd00::2]:80", &v6, &v4)] {
+        let (connected, accepted) = tokio::join!(hosts.client.connect(addr(target)), listener.accept());
+        assert_eq!(connected.unwrap().peer_addr().unwrap(), addr(target));
+        assert_eq!(accepted.unwrap().0.local_addr().unwrap(), addr(target));
+        assert!(crate::support::cancelled_after(none.accept(), 3).await.is_none());
+    }
+    let both = hosts.server.listener().any_address(82).bind().unwrap();
+    for target in ["10.0.0.2:82", "[fd00::2]:82"] {
+        let (connected, accepted) = tokio::join!(hosts.client.connect(addr(target)), both.accept());
+        assert_eq!(accepted.unwrap().1, connected.unwrap().local_addr().unwrap());
+    }
+    let socket = TcpSocket::new_v6(&hosts.server).unwrap();
+    socket.set_only_v6(true).unwrap();
+    socket.bind(addr("[::]:81")).unwrap();
+    assert_eq!(kind(socket.set_only_v6(false)), ErrorKind::InvalidInput);
+    assert!(hosts.server.listen(addr("0.0.0.0:81")).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn quickack_acknowledges_at_once_and_sends_what_was_delayed() {
+    let hosts = hosts();
+    let (mut client, server) = connection(&hosts).await;
+    let acknowledged = |client: &ackclock::TcpStream| client.info().unwrap().bytes_acked;
+    client.write_all(b"x").await.unwrap();
+    settle().await;
+    let before = acknowledged(&client);
+    server.set_quickack(true).unwrap();
+    settle().await;
+    assert_eq!(acknowledged(&client), before + 1, "what waited was acknowledged");
+    client.write_all(b"y").await.unwrap();
+    settle().await;
+    assert_eq!(acknowledged(&client), before + 2);
 }
 
 #[tokio::test]

@@ -76,7 +76,7 @@ impl Connection {
             // 4.3BSD did, whose "lazy" receivers the paper of 1988 measures.
             AckPolicy::WindowShare { percent, .. } => self.rcv.may_move_by(percent),
         };
-        if due {
+        if due || self.acks.quick {
             self.acks.now = true;
         } else {
             // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.

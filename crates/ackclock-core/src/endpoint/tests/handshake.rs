@@ -167,7 +167,8 @@ fn a_reset_returns_a_half_open_connection_to_listen_silently() {
 fn the_most_specific_listener_takes_the_syn() {
     let mut host = Host::new();
     let listen = |host: &mut Host, addr, port| {
-        host.endpoint.listen(host.now, ListenOptions::new(ListenAddr { addr, port })).unwrap()
+        let options = ListenOptions { reuse_port: true, ..ListenOptions::new(ListenAddr { addr, port }) };
+        host.endpoint.listen(host.now, options).unwrap()
     };
     let any = listen(&mut host, None, None);
     let port = listen(&mut host, None, Some(PORT));
@@ -201,7 +202,7 @@ fn a_passive_open_leaves_existing_connections_alone() {
     let (id, iss) = host.accepted(listener, 4000);
     assert!(host.endpoint.listen(host.now, on_port(PORT)).is_err());
     host.endpoint
-        .listen(host.now, ListenOptions::new(ListenAddr { addr: Some(ip(SERVER)), port: Some(PORT) }))
+        .listen(host.now, ListenOptions::new(ListenAddr { addr: Some(ip(SERVER)), port: None }))
         .unwrap();
     host.give(client(4000), server(), ack(1001, iss + 1), b"still here");
     assert_eq!(host.state(id), State::Established);

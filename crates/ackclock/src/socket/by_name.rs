@@ -3,13 +3,12 @@
 use std::error::Error;
 use std::io;
 
-use ackclock_core::bandwidth::SenderEstimatorKind;
 use ackclock_core::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_core::rtt::RtoConfig;
 use ackclock_core::trace::TraceConfig;
 
 use super::TcpSocket;
-use crate::choices::{IntoController, choice, invalid};
+use crate::choices::{self, IntoController, choice};
 
 /// How it sends and acknowledges. Names are those that `tcpcat profiles` lists; an error about one that there is not
 /// is of kind [`io::ErrorKind::InvalidInput`] and lists those that there are.
@@ -78,10 +77,7 @@ impl TcpSocket {
         R: TryInto<RtoConfig>,
         R::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let rto: RtoConfig = choice(rto)?;
-        rto.check().map_err(invalid)?;
-        self.settings().tcp.rto = rto;
-        Ok(())
+        choices::rto(&mut self.settings().tcp, rto)
     }
 
     /// Chooses which proofs take a wrong reduction back (`"timestamps,dsack"`, `"off"`, see [`UndoChoice::find`]).
@@ -106,24 +102,16 @@ impl TcpSocket {
         A: TryInto<AckPolicy>,
         A::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let acks: AckPolicy = choice(acks)?;
-        acks.check().map_err(invalid)?;
-        self.settings().tcp.acks = acks;
-        Ok(())
+        choices::acks(&mut self.settings().tcp, acks)
     }
 
     /// Chooses what estimates the bandwidth to end the first slow start (`"csa:3,0.1"`, see
-    /// [`SenderEstimatorKind::find`]); `"off"`: nothing does.
+    /// [`SenderEstimatorKind::find`](crate::bandwidth::SenderEstimatorKind::find)); `"off"`: nothing does.
     ///
     /// # Errors
     /// No estimator has the name.
     pub fn set_start_up(&self, estimator: &str) -> io::Result<()> {
-        self.settings().tcp.start_up = if estimator == "off" {
-            None
-        } else {
-            Some(SenderEstimatorKind::find(estimator).map_err(invalid)?)
-        };
-        Ok(())
+        choices::start_up(&mut self.settings().tcp, estimator)
     }
 
     /// Has the receiver estimate the bandwidth from up to so many samples (50 in the paper, at most 256) while the

@@ -1,0 +1,210 @@
+//! Which ports are taken, and by whom: listeners, and sockets that are bound and not yet more.
+//!
+//! Two may have one port if their addresses differ, or as the kernels' sockets allow it (Linux, `inet_csk_bind_conflict`, by
+//! what can be observed): both share the port (`SO_REUSEPORT`), or both reuse addresses (`SO_REUSEADDR`) and neither
+//! listens. A wildcard is the same address as each that it stands for. One who does not reuse addresses conflicts with
+//! connections, too, and [`Endpoint::bind`](super::Endpoint::bind) looks for those.
+//!
+//! Listeners on every port (`ListenAddr::port` is `None`) take none of them.
+
+use std::net::IpAddr;
+
+use crate::ListenError;
+
+/// The claims of an endpoint, in the order of their ports. Most endpoints have one or none, so they lie in a vector that
+/// begins with room for one.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    claims: Vec<Claim>,
+    made: u64,
+}
+
+/// A port that a socket is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BoundId {
+    port: u16,
+    number: u64,
+}
+
+/// With whom a socket shares its port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sharing {
+    /// With connections on it, and with others that say so and do not listen.
+    pub reuse_address: bool,
+    /// With all that say so.
+    pub reuse_port: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    id: BoundId,
+    /// As in [`ListenAddr`](crate::ListenAddr).
+    addr: Option<IpAddr>,
+    sharing: Sharing,
+    listens: bool,
+}
+
+impl Claims {
+    /// Takes a port, if fewer than `max` are taken.
+    pub(super) fn claim(
+        &mut self,
+        addr: Option<IpAddr>,
+        port: u16,
+        sharing: Sharing,
+        max: usize,
+    ) -> Result<BoundId, ListenError> {
+        if !self.is_free(addr, port, sharing) {
+            return Err(ListenError::AddressInUse);
+        }
+        if self.claims.len() >= max {
+            return Err(ListenError::TooManyListeners(max));
+        }
+        self.made += 1;
+        let id = BoundId { port, number: self.made };
+        if self.claims.capacity() == 0 {
+            self.claims.reserve_exact(1);
+        }
+        // Behind those of its port, all of which have lower numbers.
+        let place = self.claims.partition_point(|claim| claim.id < id);
+        self.claims.insert(place, Claim { id, addr, sharing, listens: false });
+        Ok(id)
+    }
+
+    /// Whether [`claim`](Self::claim) would find no conflict.
+    pub(super) fn is_free(&self, addr: Option<IpAddr>, port: u16, sharing: Sharing) -> bool {
+        let new = Claim { id: BoundId { port, number: 0 }, addr, sharing, listens: false };
+        !self.of_port(port).iter().any(|claim| claim.conflicts(&new))
+    }
+
+    /// One who is bound begins to listen: of all that share the address only those may listen that share the port.
+    pub(super) fn listen(&mut self, id: BoundId) -> Result<(), ListenError> {
+        let Some(own) = self.find(id).copied() else { return Err(ListenError::AddressInUse) };
+        if self.of_port(id.port).iter().any(|claim| claim.id != id && claim.conflicts(&own)) {
+            return Err(ListenError::AddressInUse);
+        }
+        if let Some(claim) = self.place(id).and_then(|place| self.claims.get_mut(place)) {
+            claim.listens = true;
+        }
+        Ok(())
+    }
+
+    /// The address and sharing of one who is bound.
+    pub(super) fn get(&self, id: BoundId) -> Option<(Option<IpAddr>, u16, Sharing)> {
+        self.find(id).map(|claim| (claim.addr, id.port, claim.sharing))
+    }
+
+    /// Gives a port back.
+    pub(super) fn release(&mut self, id: BoundId) {
+        if let Some(place) = self.place(id) {
+            self.claims.remove(place);
+        }
+    }
+
+    /// Whether one has this port of this address.
+    pub(super) fn has(&self, addr: IpAddr, port: u16) -> bool {
+        self.of_port(port).iter().any(|claim| overlap(claim.addr, Some(addr)))
+    }
+
+    fn of_port(&self, port: u16) -> &[Claim] {
+        let start = self.claims.partition_point(|claim| claim.id.port < port);
+        let behind = self.claims.get(start..).unwrap_or_default();
+        behind.split(|claim| claim.id.port != port).next().unwrap_or_default()
+    }
+
+    fn place(&self, id: BoundId) -> Option<usize> {
+        self.claims.binary_search_by_key(&id, |claim| claim.id).ok()
+    }
+
+    fn find(&self, id: BoundId) -> Option<&Claim> {
+        self.place(id).and_then(|place| self.claims.get(place))
+    }
+}
+
+impl Claim {
+    /// Whether a new claim cannot stand beside this one.
+    fn conflicts(&self, new: &Self) -> bool {
+        let share_port = self.sharing.reuse_port && new.sharing.reuse_port;
+        let reuse = self.sharing.reuse_address && new.sharing.reuse_address && !self.listens;
+        overlap(self.addr, new.addr) && !share_port && !reuse
+    }
+}
+
+/// Whether some address is meant by both.
+pub(super) fn overlap(a: Option<IpAddr>, b: Option<IpAddr>) -> bool {
+    let (Some(a), Some(b)) = (a, b) else { return true };
+    a == b || a.is_ipv4() == b.is_ipv4() && (a.is_unspecified() || b.is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REUSE: Sharing = Sharing { reuse_address: true, reuse_port: false };
+    const SHARE: Sharing = Sharing { reuse_address: false, reuse_port: true };
+    const ALONE: Sharing = Sharing { reuse_address: false, reuse_port: false };
+
+    fn ip(text: &str) -> Option<IpAddr> {
+        Some(text.parse().unwrap())
+    }
+
+    fn beside(first: (Option<IpAddr>, Sharing, bool), second: (Option<IpAddr>, Sharing)) -> bool {
+        let mut claims = Claims::default();
+        let id = claims.claim(first.0, 80, first.1, 8).unwrap();
+        assert!(!first.2 || claims.listen(id).is_ok());
+        claims.claim(second.0, 80, second.1, 8).is_ok()
+    }
+
+    #[test]
+    fn a_wildcard_is_each_address_that_it_stands_for() {
+        for (first, second, free) in [
+            (ip("10.0.0.1"), ip("10.0.0.1"), false),
+            (ip("10.0.0.1"), ip("10.0.0.2"), true),
+            (ip("0.0.0.0"), ip("10.0.0.1"), false),
+            (ip("0.0.0.0"), ip("fd00::1"), true),
+            (ip("::"), ip("0.0.0.0"), true),
+            (ip("::"), ip("fd00::1"), false),
+            (None, ip("10.0.0.1"), false),
+            (None, ip("0.0.0.0"), false),
+            (None, None, false),
+        ] {
+            for listens in [false, true] {
+                assert_eq!(beside((first, ALONE, listens), (second, ALONE)), free, "{first:?} {second:?}");
+                assert_eq!(beside((second, ALONE, listens), (first, ALONE)), free, "{second:?} {first:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_address_is_shared_by_agreement() {
+        let addr = ip("10.0.0.1");
+        assert!(beside((addr, SHARE, true), (addr, SHARE)));
+        assert!(!beside((addr, SHARE, true), (addr, ALONE)));
+        assert!(beside((addr, REUSE, false), (addr, REUSE)));
+        assert!(!beside((addr, REUSE, true), (addr, REUSE)));
+        assert!(!beside((addr, REUSE, false), (addr, ALONE)));
+    }
+
+    #[test]
+    fn of_those_who_reuse_an_address_one_listens() {
+        let mut claims = Claims::default();
+        let first = claims.claim(None, 80, REUSE, 8).unwrap();
+        let second = claims.claim(None, 80, REUSE, 8).unwrap();
+        assert_eq!(claims.listen(first), Ok(()));
+        assert_eq!(claims.listen(second), Err(ListenError::AddressInUse));
+        claims.release(first);
+        assert_eq!(claims.listen(second), Ok(()));
+        assert_eq!(claims.listen(first), Err(ListenError::AddressInUse), "it is released");
+    }
+
+    #[test]
+    fn claims_are_bounded_and_come_back() {
+        let mut claims = Claims::default();
+        let id = claims.claim(None, 80, ALONE, 1).unwrap();
+        assert_eq!(claims.claim(None, 81, ALONE, 1), Err(ListenError::TooManyListeners(1)));
+        assert!(claims.has("fd00::1".parse().unwrap(), 80));
+        claims.release(id);
+        claims.release(id);
+        assert!(claims.claim(None, 81, ALONE, 1).is_ok());
+        assert!(claims.claims.len() == 1 && claims.get(id).is_none());
+    }
+}

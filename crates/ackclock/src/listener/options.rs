@@ -1,0 +1,227 @@
+//! What the streams of a listener begin with: all that a [`TcpSocket`](crate::TcpSocket) can set, and the hop limit.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use ackclock_core::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
+use ackclock_core::rtt::RtoConfig;
+use ackclock_core::trace::TraceConfig;
+use ackclock_core::{Experiment, Keepalive, TcpConfig, UserTimeoutOption};
+
+use super::ListenerBuilder;
+use crate::choices::{self, IntoController, choice};
+use crate::error;
+
+/// Settings of the connections accepted. They begin with the stack's own, its profile among them; names are those that
+/// `tcpcat profiles` lists.
+impl ListenerBuilder {
+    /// The settings so far, to be changed and given to [`tcp`](Self::tcp).
+    #[must_use]
+    pub fn config(&self) -> TcpConfig {
+        self.options.tcp.clone().unwrap_or_else(|| self.shared.look(|state| state.tcp.clone()))
+    }
+
+    /// All of them in one; the stack's if this is not called. Begin with [`config`](Self::config) to change some: the default
+    /// knows nothing of the stack's profile.
+    ///
+    /// ```
+    /// # use ackclock::{Stack, TcpConfig};
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (device, _other) = memory::pair(memory::Config::default());
+    /// let stack = Stack::builder().device(device).address("10.0.0.1/24".parse()?).profile("reno-1990")?.spawn()?;
+    /// let builder = stack.listener().addr("10.0.0.1:80".parse()?);
+    /// let tcp = TcpConfig { nodelay: true, ..builder.config() };
+    /// assert_eq!(tcp.profile, "reno-1990");
+    /// let _listener = builder.tcp(tcp).bind()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn tcp(mut self, tcp: TcpConfig) -> Self {
+        self.options.tcp = Some(tcp);
+        self
+    }
+
+    /// Makes all the choices of a profile, by name or by value: see
+    /// [`TcpSocket::set_profile`](crate::TcpSocket::set_profile). Call it before single choices, which it would overrule.
+    ///
+    /// # Errors
+    /// As [`TcpSocket::set_profile`](crate::TcpSocket::set_profile).
+    pub fn profile<P>(self, profile: P) -> io::Result<Self>
+    where
+        P: TryInto<Profile>,
+        P::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let choices = self.shared.look(|state| state.choices());
+        self.try_with(|tcp| choices.apply(profile, tcp))
+    }
+
+    /// The congestion controller, by name or by value.
+    ///
+    /// # Errors
+    /// As [`TcpSocket::set_congestion_control`](crate::TcpSocket::set_congestion_control).
+    pub fn congestion_control(self, controller: impl IntoController) -> io::Result<Self> {
+        let factory = self.shared.look(|state| state.choices()).controller(controller)?;
+        Ok(self.with(|tcp| tcp.congestion = factory))
+    }
+
+    /// How losses are found and repaired: see [`TcpSocket::set_recovery`](crate::TcpSocket::set_recovery).
+    ///
+    /// # Errors
+    /// No policy has the name.
+    pub fn recovery<R>(self, recovery: R) -> io::Result<Self>
+    where
+        R: TryInto<Recovery>,
+        R::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let recovery = choice(recovery)?;
+        Ok(self.with(|tcp| tcp.recovery = recovery))
+    }
+
+    /// The estimator of the retransmission timeout: see [`TcpSocket::set_rto`](crate::TcpSocket::set_rto).
+    ///
+    /// # Errors
+    /// No preset has the name, or no estimator can have the parameters.
+    pub fn rto<R>(self, rto: R) -> io::Result<Self>
+    where
+        R: TryInto<RtoConfig>,
+        R::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.try_with(|tcp| choices::rto(tcp, rto))
+    }
+
+    /// Which proofs take a wrong reduction back: see [`TcpSocket::set_undo`](crate::TcpSocket::set_undo).
+    ///
+    /// # Errors
+    /// No proof has the name.
+    pub fn undo<U>(self, undo: U) -> io::Result<Self>
+    where
+        U: TryInto<UndoChoice>,
+        U::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let undo = choice(undo)?;
+        Ok(self.with(|tcp| tcp.undo = undo))
+    }
+
+    /// When received data is acknowledged: see [`TcpSocket::set_acks`](crate::TcpSocket::set_acks).
+    ///
+    /// # Errors
+    /// No policy has the name.
+    pub fn acks<A>(self, acks: A) -> io::Result<Self>
+    where
+        A: TryInto<AckPolicy>,
+        A::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.try_with(|tcp| choices::acks(tcp, acks))
+    }
+
+    /// What ends the first slow start: see [`TcpSocket::set_start_up`](crate::TcpSocket::set_start_up).
+    ///
+    /// # Errors
+    /// No estimator has the name.
+    pub fn start_up(self, estimator: &str) -> io::Result<Self> {
+        self.try_with(|tcp| choices::start_up(tcp, estimator))
+    }
+
+    /// Has the receiver estimate the bandwidth from up to so many samples: see
+    /// [`TcpSocket::set_receiver_bandwidth`](crate::TcpSocket::set_receiver_bandwidth).
+    pub fn receiver_bandwidth(self, samples_max: Option<usize>) -> Self {
+        self.with(|tcp| tcp.receiver_bandwidth = samples_max)
+    }
+
+    /// Whether segments are spaced by a rate.
+    pub fn pacing(self, pacing: bool) -> Self {
+        self.with(|tcp| tcp.pacing = pacing)
+    }
+
+    /// The form of explicit congestion notification: see [`TcpSocket::set_ecn`](crate::TcpSocket::set_ecn).
+    ///
+    /// # Errors
+    /// No form has the name.
+    pub fn ecn<E>(self, ecn: E) -> io::Result<Self>
+    where
+        E: TryInto<Ecn>,
+        E::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let ecn = choice(ecn)?;
+        Ok(self.with(|tcp| tcp.ecn = ecn))
+    }
+
+    /// Traces the connections from their beginning: see [`Stack::next_trace`](crate::Stack::next_trace).
+    pub fn trace(self, trace: Option<TraceConfig>) -> Self {
+        self.with(|tcp| tcp.trace = trace)
+    }
+
+    /// Takes part in an experiment (RFC 6994): its option goes on each SYN-ACK, and what clients say in theirs is kept. See
+    /// [`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment).
+    pub fn experiment(self, experiment: Option<Experiment>) -> Self {
+        self.with(|tcp| tcp.experiment = experiment)
+    }
+
+    /// Whether Nagle's algorithm is off.
+    pub fn nodelay(self, nodelay: bool) -> Self {
+        self.with(|tcp| tcp.nodelay = nodelay)
+    }
+
+    /// Keep-alive probes, with the default times, or none.
+    pub fn keepalive(self, keepalive: bool) -> Self {
+        self.with(|tcp| tcp.keepalive = keepalive.then(Keepalive::default))
+    }
+
+    /// The user timeout (RFC 5482).
+    pub fn user_timeout(self, timeout: Option<Duration>) -> Self {
+        self.with(|tcp| tcp.user_timeout = timeout)
+    }
+
+    /// The user timeout as an option: see
+    /// [`TcpSocket::set_user_timeout_option`](crate::TcpSocket::set_user_timeout_option).
+    pub fn user_timeout_option(self, option: Option<UserTimeoutOption>) -> Self {
+        self.with(|tcp| tcp.user_timeout_option = option)
+    }
+
+    /// The most bytes that wait in the send buffer: 4,608 or more, to which less is raised.
+    pub fn send_buffer_size(self, size: u32) -> Self {
+        self.with(|tcp| tcp.send_buffer_max = error::send_buffer(size))
+    }
+
+    /// The most bytes that wait to be read: 2,304 or more, to which less is raised.
+    pub fn recv_buffer_size(self, size: u32) -> Self {
+        self.with(|tcp| tcp.receive_buffer_max = error::receive_buffer(size))
+    }
+
+    /// Time to live (IPv4) or hop limit (IPv6), 1 to 255; also [`TcpListener::set_ttl`](crate::TcpListener::set_ttl).
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] outside that range.
+    pub fn ttl(self, ttl: u32) -> io::Result<Self> {
+        let ttl = error::ttl(ttl)?;
+        Ok(self.with(|tcp| tcp.ttl = ttl))
+    }
+
+    /// Type of service of IPv4 packets and traffic class of IPv6's: see
+    /// [`TcpSocket::set_tos_v4`](crate::TcpSocket::set_tos_v4).
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] above 255.
+    pub fn tos(self, tos: u32) -> io::Result<Self> {
+        self.try_with(|tcp| choices::tos(tcp, tos))
+    }
+
+    /// What dropping an accepted stream does: see [`TcpStream::set_linger`](crate::TcpStream::set_linger).
+    pub fn linger(mut self, linger: Option<Duration>) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    fn with(self, change: impl FnOnce(&mut TcpConfig)) -> Self {
+        let mut tcp = self.config();
+        change(&mut tcp);
+        self.tcp(tcp)
+    }
+
+    fn try_with(self, change: impl FnOnce(&mut TcpConfig) -> io::Result<()>) -> io::Result<Self> {
+        let mut tcp = self.config();
+        change(&mut tcp)?;
+        Ok(self.tcp(tcp))
+    }
+}

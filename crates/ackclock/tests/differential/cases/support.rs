@@ -1,0 +1,67 @@
+//! What many cases begin with.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+
+use super::side::{TcpStream, World};
+
+pub(super) const ANY_PORT: &str = "127.0.0.1:0";
+
+pub(super) fn addr(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+/// The same address with the port of `like`.
+pub(super) fn at(ip: &str, like: SocketAddr) -> SocketAddr {
+    SocketAddr::new(ip.parse().expect("an address"), like.port())
+}
+
+/// A connection: the client's end and the server's.
+pub(super) async fn pair(world: &World) -> io::Result<(TcpStream, TcpStream)> {
+    let listener = world.listen(addr(ANY_PORT)).await?;
+    let (connected, accepted) = tokio::join!(world.connect(listener.local_addr()?), listener.accept());
+    Ok((connected?, accepted?.0))
+}
+
+/// A stream whose peer has reset it.
+pub(super) async fn reset(world: &World) -> io::Result<TcpStream> {
+    let (client, server) = pair(world).await?;
+    server.set_zero_linger()?;
+    drop(server);
+    client.readable().await?;
+    Ok(client)
+}
+
+/// The same, `text` having arrived before.
+pub(super) async fn reset_after(world: &World, text: &[u8]) -> io::Result<TcpStream> {
+    let (client, mut server) = pair(world).await?;
+    server.write_all(text).await?;
+    client.readable().await?;
+    server.set_zero_linger()?;
+    drop(server);
+    pause().await;
+    Ok(client)
+}
+
+/// A stream whose peer has closed it, and has answered with a reset what was written since.
+pub(super) async fn closed_then_reset(world: &World) -> io::Result<TcpStream> {
+    let (mut client, server) = pair(world).await?;
+    drop(server);
+    client.readable().await?;
+    client.write_all(b"too late").await?;
+    pause().await;
+    Ok(client)
+}
+
+/// A port that no one has.
+pub(super) async fn free_port(world: &World) -> io::Result<SocketAddr> {
+    world.listen(addr(ANY_PORT)).await?.local_addr()
+}
+
+/// Lets what is under way arrive: the loopback of a kernel and a stack's take far less.
+pub(super) async fn pause() {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
