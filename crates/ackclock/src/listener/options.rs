@@ -176,7 +176,7 @@ impl ListenerBuilder {
     /// The user timeout as an option: see
     /// [`TcpSocket::set_user_timeout_option`](crate::TcpSocket::set_user_timeout_option).
     pub fn user_timeout_option(self, option: Option<UserTimeoutOption>) -> Self {
-        self.with(|tcp| tcp.user_timeout_option = option)
+        self.with(|tcp| tcp.user_timeout_option = option.map(Box::new))
     }
 
     /// The most bytes that wait in the send buffer: 4,608 or more, to which less is raised.
