@@ -91,7 +91,20 @@ impl Resolve for [SocketAddr] {
 
 impl Resolve for str {
     fn resolve(&self) -> Resolved {
-        self.parse().map_or_else(|_| lookup(self.to_owned()), |addr| Resolved::Now(vec![addr]))
+        if let Ok(addr) = self.parse() {
+            return Resolved::Now(vec![addr]);
+        }
+        let named = self.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+        match named {
+            Some((host, port)) => lookup((host.to_owned(), port)),
+            None => {
+                let text = format!("{self:?} is not an address and a port, as in host:80");
+                Resolved::Later(Box::pin(std::future::ready(Err(io::Error::new(
+                    ErrorKind::InvalidInput,
+                    text,
+                )))))
+            }
+        }
     }
 }
 
