@@ -163,6 +163,7 @@ struct Writer {
     file: File,
     buffer: Vec<u8>,
     flushed_at: Instant,
+    clock: Clock,
     /// Bytes in the file, all in whole blocks.
     written: u64,
     report: Report,
@@ -171,7 +172,7 @@ struct Writer {
 impl Writer {
     fn new(file: File) -> Self {
         let report = Report::default();
-        Self { file, buffer: Vec::new(), flushed_at: Instant::now(), written: 0, report }
+        Self { file, buffer: Vec::new(), flushed_at: Instant::now(), clock: Clock::new(), written: 0, report }
     }
 
     fn write(&mut self, direction: Direction, parts: &[&[u8]]) {
@@ -179,7 +180,8 @@ impl Writer {
             return;
         }
         let len = parts.iter().map(|part| part.len()).sum();
-        let record = Record { interface: 0, time_ns: time_ns(), direction, parts, len, comment: "" };
+        let record =
+            Record { interface: 0, time_ns: self.clock.time_ns(), direction, parts, len, comment: "" };
         pcapng::packet(&mut self.buffer, &record, SNAP_LEN);
         self.report.packets += 1;
         self.report.bytes = self.written + self.buffer.len() as u64;
@@ -216,10 +218,25 @@ impl Writer {
     }
 }
 
-/// Nanoseconds since 1970; 0 on a clock that stands before.
-fn time_ns() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
+/// The time of day when a capture began, and what has passed since by tokio's clock: that of a paused runtime is virtual, and
+/// no clock that is set meanwhile makes packets seem to come before others.
+#[derive(Debug)]
+struct Clock {
+    began: Duration,
+    at: tokio::time::Instant,
+}
+
+impl Clock {
+    fn new() -> Self {
+        // On a clock that stands before 1970: from there.
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { began, at: tokio::time::Instant::now() }
+    }
+
+    /// Nanoseconds since 1970.
+    fn time_ns(&self) -> u64 {
+        u64::try_from((self.began + self.at.elapsed()).as_nanos()).unwrap_or(u64::MAX)
+    }
 }
 
 /// The largest that tcpdump and Wireshark accept: every packet whole.

@@ -246,7 +246,7 @@ while True:
     router.await_line("sent");
     let words = said(&wire.near.tcpcat(&format!("-z -v 2001:db8:1::1 7000 {PACKET} --autoconf")), 3);
     assert!(words.contains("with 2001:db8::"), "{words}");
-    assert!(words.contains("connection refused"), "the router's other network answers: {words}");
+    assert!(words.contains("Connection refused"), "the router's other network answers: {words}");
     let doctor = told(&wire.near.tcpcat(&format!("doctor {PACKET} --autoconf")), 0);
     assert!(doctor.contains("from a router"), "{doctor}");
 }
