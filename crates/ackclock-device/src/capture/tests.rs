@@ -64,8 +64,8 @@ fn blocks(mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
 fn the_file_holds_each_packet_with_time_direction_and_bytes() {
     let file = Temporary::new("blocks");
     let (near, mut far) = memory::pair(memory::Config::default());
+    let before = Clock::new().time_ns();
     let mut device = Captured::create(near, "memory0", &file.0).unwrap();
-    let before = time_ns();
     send_and_receive(&mut device, &mut far);
     let report = device.handle().report();
     drop(device);
@@ -84,6 +84,14 @@ fn the_file_holds_each_packet_with_time_direction_and_bytes() {
         assert_eq!(&block.1[20 + 28..20 + 33], payload);
         assert_eq!(word(20 + 36 + 4), flags, "epb_flags");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_are_those_of_a_paused_clock() {
+    let clock = Clock::new();
+    let before = clock.time_ns();
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(clock.time_ns() - before, 5_000_000_000);
 }
 
 #[test]
