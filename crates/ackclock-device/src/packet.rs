@@ -1,4 +1,4 @@
-//! A packet socket: a place of one's own on an Ethernet that the kernel uses too.
+//! A packet socket: a station of its own on an Ethernet that the kernel uses too.
 //!
 //! Source: packet(7), Linux `include/uapi/linux/if_packet.h`, `net/packet/af_packet.c`.
 //!

@@ -2,8 +2,8 @@
 //!
 //! Each packet of the kernel's goes to one queue, chosen by a hash of its flow; a queue takes packets of any flow. The
 //! queue by which a flow was last sent is the one by which its packets come, as long as something was sent within three
-//! seconds; after that, and before, the hash alone decides (Linux `drivers/net/tun.c`, "tx follows rx"). So whoever has
-//! a queue has to reckon with packets of flows that it did not begin.
+//! seconds; after that, and before, the hash alone decides (Linux `drivers/net/tun.c`, "tx follows rx"). So the owner of
+//! a queue also receives packets of flows that it did not begin.
 //!
 //! Source: Linux `Documentation/networking/tuntap.rst` §3.3.
 

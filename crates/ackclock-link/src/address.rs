@@ -76,7 +76,7 @@ enum Phase {
     Probing(u32),
     /// All probes are sent.
     Listening,
-    /// In use, and so many announcements are still to be sent.
+    /// In use, and this many announcements are still to be sent.
     Announcing(u32),
     /// In use.
     Settled,
@@ -358,7 +358,7 @@ impl Own {
 }
 
 impl Lifetime {
-    /// RFC 4862 §5.5.3 (e): nobody may shorten an address's life to less than two hours by a forged message.
+    /// RFC 4862 §5.5.3 (e): a forged message cannot shorten an address's life to less than two hours.
     fn refresh(&mut self, now: Instant, valid_s: u32) {
         let told = until(now, valid_s);
         let two_hours = now + TWO_HOURS;

@@ -1,4 +1,4 @@
-//! What a link is told when it is made: its addresses, its limits, its times.
+//! The configuration of a link: its addresses, its limits, its times.
 
 use std::net::IpAddr;
 use std::time::Duration;

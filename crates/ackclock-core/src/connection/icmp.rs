@@ -64,7 +64,7 @@ impl Connection {
         self.set_pmtu(now, u32::try_from(mtu).unwrap_or(u32::MAX));
     }
 
-    /// The smallest path MTU that there is.
+    /// The smallest path MTU.
     pub(super) fn pmtu_min(&self) -> u32 {
         if self.tuple.remote_addr.is_ipv4() { PMTU_MIN_V4 } else { PMTU_MIN_V6 }
     }

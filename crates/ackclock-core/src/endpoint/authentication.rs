@@ -3,7 +3,7 @@
 //!
 //! Connections know of it only that 16 bytes of options are taken, and that segments leave one at a time. What a signature
 //! needs of a connection, both ISNs, the extensions of its sequence numbers and its traffic keys, is in a [`Session`] by its
-//! name, made by an authentic SYN or by our own. Sessions whose name nobody has any more are swept when they are half of the table.
+//! name, made by an authentic SYN or by our own. Sessions without a connection are swept when they fill half of the table.
 //!
 //! Keys roll over as §6.1 of the RFC says: each segment names the key that it is signed with (KeyID) and the one that its
 //! sender would like to receive (RNextKeyID); who hears the latter sends with it from there on.

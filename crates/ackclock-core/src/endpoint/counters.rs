@@ -130,9 +130,9 @@ counters! {
         dropped_icmp_other,
         /// Dropped: ICMP Source Quench.
         dropped_source_quench,
-        /// Dropped: ICMP about a connection that there is not, or a sequence number that is not outstanding.
+        /// Dropped: ICMP about an unknown connection, or about a sequence number that is not outstanding.
         dropped_icmp_unmatched,
-        /// Records of traces that were dropped because nobody fetched those before them.
+        /// Trace records that were dropped because earlier ones had not been fetched.
         trace_records_dropped,
     }
 

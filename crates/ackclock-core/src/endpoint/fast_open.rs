@@ -7,7 +7,7 @@
 //! can make cookies expire and names no period (from memory): a day is this stack's choice. A stolen cookie is worth at
 //! most that long.
 //!
-//! A listener takes at most so many connections at a time whose handshake is not over; a SYN beyond that is an ordinary
+//! A listener bounds its connections whose handshake is not over; a SYN beyond the bound is an ordinary
 //! one, its data is not taken (§5.1). A client remembers [`CACHE_MAX`] servers and forgets the one used longest ago. After
 //! a SYN that was answered only without the option the server is not tried again for an hour, then two, up to 32: a
 //! middlebox eats such SYNs (§4.1.3.1, §7.3).

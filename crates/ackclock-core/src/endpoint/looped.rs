@@ -2,7 +2,7 @@
 //!
 //! Such a packet is copied into a queue when it would leave, and handled as a received one before the call that sends is
 //! over. No call is made from within another: the queue stands between them. One call handles a bounded number; what
-//! is left then is due at once ([`Endpoint::poll_timeout`]), so that whoever drives the endpoint has its turn.
+//! is left then is due at once ([`Endpoint::poll_timeout`]), so that the driver has its turn.
 
 use std::collections::VecDeque;
 
@@ -83,7 +83,7 @@ impl Endpoint {
     }
 }
 
-/// What a loopback takes: packets of 64 KB with checksums that nobody has to finish.
+/// What a loopback takes: packets of 64 KB, with checksums left unfinished.
 pub(super) const LOOP_LIMITS: Limits = Limits { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true };
 
 /// The most packets that wait at one time.

@@ -3,7 +3,7 @@
 //! The code map: a packet arrives in [`input`], takes the short way if it was [`predicted`], else is looked up in [`demux`];
 //! ICMP errors go through [`icmp`]. What is not for a connection is for a listener or a half-open record ([`passive`],
 //! [`syn_queue`], by cookie [`stateless`] and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT
-//! ([`time_wait`]), or for nobody ([`reply`]).
+//! ([`time_wait`]), or answered by a reset ([`reply`]).
 //! Fast Open is in [`fast_open`]. With the feature `tcp-ao`, `authentication` signs and verifies.
 //! Binding and listening are in [`bound`], who has which port in [`claims`].
 //! Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
@@ -31,12 +31,12 @@
 //! | listeners | `listeners_max`, and 64 that share an address | `listen` fails |
 //! | ports of listeners and bound sockets | twice `listeners_max` | `bind` and `listen` fail |
 //! | packets to addresses of its own | 256 | they are dropped and counted |
-//! | echo replies and ICMP errors that wait | 64, and so many a second | they are dropped and counted |
+//! | echo replies and ICMP errors that wait | 64, and a rate | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
 //! | datagrams of a socket, each way | its options, 256 KiB | dropped and counted; refused |
 //! | paths whose MTU datagrams have learned | 1,024, and 10 minutes | the one learned first is forgotten |
 //! | fragments that wait for others | `reassembly`: bytes, packets, packets of a source, fragments, time | the oldest packet gives way |
-//! | other packets that nobody fetches; that wait to be sent | `other_packets` | dropped and counted; refused |
+//! | other packets that wait to be fetched; to be sent | `other_packets` | dropped and counted; refused |
 //! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
 
 #[cfg(feature = "tcp-ao")]

@@ -140,7 +140,7 @@ impl Endpoint {
         self.udp_update(id, Socket::is_writable)
     }
 
-    /// Whether there is an error that nobody has been told of.
+    /// Whether an error has not been reported yet.
     ///
     /// # Errors
     /// The socket has been closed.
@@ -148,7 +148,7 @@ impl Endpoint {
         self.udp_socket(id).map(Socket::has_error)
     }
 
-    /// The error that nobody has been told of.
+    /// The error that has not been reported yet.
     ///
     /// # Errors
     /// That error; or the socket has been closed.

@@ -186,7 +186,7 @@ impl Reassembler {
         self.packets.insert(name, Partial { age, pieces, received, total, refused: false });
     }
 
-    /// Makes room for so many bytes, at the cost of any packet but the one of this name.
+    /// Makes room for `bytes`, at the cost of any packet but the one of this name.
     fn make_room(&mut self, name: Name, bytes: usize) -> bool {
         while self.bytes + bytes > self.config.bytes_max {
             let other = self.by_age.values().find(|of| **of != name).copied();

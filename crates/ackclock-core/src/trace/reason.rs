@@ -33,21 +33,21 @@ coded! {
 coded! {
     /// What an extension decided, and what the number beside it is.
     pub enum Extension {
-        /// The peer's user timeout changed this end's (RFC 5482): to so many seconds.
+        /// The peer's user timeout changed this end's (RFC 5482): to this many seconds.
         UserTimeoutAdopted = "user-timeout-adopted",
-        /// A SYN left with a cookie and so many bytes (RFC 7413).
+        /// A SYN left with a cookie and this many bytes (RFC 7413).
         FastOpenSent = "fast-open-sent",
-        /// The SYN,ACK acknowledged so many of them.
+        /// The SYN,ACK acknowledged this many of them.
         FastOpenAcked = "fast-open-acked",
-        /// A SYN with a good cookie brought so many bytes.
+        /// A SYN with a good cookie brought this many bytes.
         FastOpenTaken = "fast-open-taken",
-        /// Full segments do not get through: packets have so many bytes at most from here on (RFC 4821).
+        /// Full segments do not get through: packets have at most this many bytes from here on (RFC 4821).
         MtuBlackHole = "mtu-black-hole",
-        /// A packet of so many bytes left to try the path.
+        /// A packet of this many bytes left to try the path.
         MtuProbed = "mtu-probed",
         /// It arrived: packets may be as large from here on.
         MtuRaised = "mtu-raised",
-        /// It was lost again and again: packets of so many bytes are too large.
+        /// It was lost again and again: packets of this many bytes are too large.
         MtuTooLarge = "mtu-too-large",
         /// Segments leave signed with the key of this KeyID from here on (RFC 5925).
         KeySent = "key-sent",

@@ -122,7 +122,7 @@ pub(crate) struct Socket {
     sending_bytes: usize,
     /// Whether somebody was refused for want of room to send.
     refused: bool,
-    /// An error that nobody has been told of.
+    /// An error that has not been reported yet.
     error: Option<UdpSocketError>,
     readiness: UdpReadiness,
 }
@@ -245,7 +245,7 @@ impl Socket {
         room || self.error.is_some()
     }
 
-    /// A packet of so many bytes waits to be sent.
+    /// A packet of this many bytes waits to be sent.
     pub(crate) fn on_queued(&mut self, bytes: usize) {
         self.sending_bytes += bytes + UdpOptions::DATAGRAM_OVERHEAD;
     }
@@ -265,7 +265,7 @@ impl Socket {
         self.readiness = UdpReadiness { readable: true, writable: true };
     }
 
-    /// The error that nobody has been told of, once.
+    /// The error that has not been reported yet, once.
     pub(crate) fn take_error(&mut self) -> Result<(), UdpSocketError> {
         self.error.take().map_or(Ok(()), Err)
     }

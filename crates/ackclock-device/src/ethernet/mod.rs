@@ -33,7 +33,7 @@ pub use options::EthernetOptions;
 pub struct EthernetDevice<F> {
     device: F,
     shared: Arc<Mutex<Shared>>,
-    /// At most so many bytes go into one packet, whatever the interface allows.
+    /// The most bytes of one packet, whatever the interface allows.
     mtu_max: Option<usize>,
     /// Groups that the device receives, and the link's revision that they are of.
     groups: Vec<MacAddr>,

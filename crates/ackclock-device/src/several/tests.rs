@@ -21,7 +21,7 @@ fn header(to: [u8; 4]) -> [u8; 20] {
     header
 }
 
-fn send(devices: &mut Several, to: [u8; 4]) {
+fn send(device: &mut impl Device, to: [u8; 4]) {
     let header = header(to);
     let payload = [&[][..], &[]];
     let packet = TxPacket {
@@ -31,7 +31,7 @@ fn send(devices: &mut Several, to: [u8; 4]) {
         segment_size: None,
         checksum: ChecksumState::Complete,
     };
-    devices.send(&packet).unwrap();
+    device.send(&packet).unwrap();
 }
 
 /// How many packets have arrived at the other end.
@@ -154,16 +154,7 @@ fn packets_of_all_devices_are_received_and_a_lost_one_is_taken_out() {
     let mut devices = Several::new().device("a", a).device("b", b);
     let handle = devices.handle();
     drop(to_b);
-    let header = header([10, 0, 0, 1]);
-    let payload = [&[][..], &[]];
-    let packet = TxPacket {
-        header: &header,
-        transport_offset: 20,
-        payload,
-        segment_size: None,
-        checksum: ChecksumState::Complete,
-    };
-    to_a.send(&packet).unwrap();
+    send(&mut to_a, [10, 0, 0, 1]);
     let mut cx = Context::from_waker(Waker::noop());
     let mut batch = ReceiveBatch::new(100, 1 << 20);
     let mut received = 0;

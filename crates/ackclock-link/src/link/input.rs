@@ -114,7 +114,7 @@ impl Link {
                 self.solicited(now, src.into(), target.into(), source_mac, from);
             }
             Nd::Advertisement(told) if self.addresses.is_own(told.target.into()) => {
-                // RFC 4862 §5.4.4: whoever advertises a tentative address has it.
+                // RFC 4862 §5.4.4: a station that advertises a tentative address has it.
                 self.conflict(now, told.target.into(), told.target_mac.unwrap_or(frame.src));
             }
             Nd::Advertisement(told) => {

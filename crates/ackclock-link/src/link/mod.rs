@@ -334,7 +334,7 @@ impl Link {
         }
     }
 
-    /// Without an own address in use there is nobody to ask as, and the question is left out.
+    /// The question needs an address of the link's own as its source, and is left out without one.
     fn ask(&mut self, Question { target, to }: Question) {
         match (self.addresses.source_for(target), target) {
             (Some(IpAddr::V4(src)), IpAddr::V4(target)) => {

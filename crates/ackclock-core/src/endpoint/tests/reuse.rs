@@ -8,7 +8,7 @@ fn shared() -> ListenOptions {
     ListenOptions { reuse_port: true, ..on_port(PORT) }
 }
 
-/// A host with so many listeners on one port.
+/// A host with this many listeners on one port.
 fn sharing(listeners: usize) -> (Host, Vec<ListenerId>) {
     let mut host = Host::new();
     let now = host.now;

@@ -95,7 +95,7 @@ fn an_ipv4_address_that_another_host_has_is_not_used_until_it_is_free() {
         rig.arp(false, station(8), PEER, V4);
         assert_eq!(rig.sent(), [], "it does not answer for the address");
         assert_eq!(rig.run(59 * SECOND), []);
-        // RATE_LIMIT_INTERVAL later it tries again, and this time nobody objects.
+        // RATE_LIMIT_INTERVAL later it tries again, and this time no station objects.
         assert_eq!(rig.run(20 * SECOND).len(), 5);
         assert_eq!(rig.state(V4), Some(AddressState::Preferred));
     }

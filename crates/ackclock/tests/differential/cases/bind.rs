@@ -1,7 +1,7 @@
 //! Listening: which addresses and ports can be had, and by whom.
 
 use super::side::World;
-use super::support::{ANY_PORT, addr, at, free_port, pair, pause};
+use super::support::{ANY_PORT, addr, at, free_port, pair, time_wait};
 use crate::answers::cases;
 
 cases! { false:
@@ -95,16 +95,7 @@ async fn a_listener_may_come_back_while_its_connections_live(world, answers) {
 }
 
 async fn a_listener_may_come_back_over_time_wait(world, answers) {
-    let listener = world.listen(addr(ANY_PORT)).await?;
-    let local = listener.local_addr()?;
-    let (connected, accepted) = tokio::join!(world.connect(local), listener.accept());
-    // The server closes first: the TIME-WAIT is its own.
-    drop(accepted?.0);
-    let connected = connected?;
-    connected.readable().await?;
-    drop(connected);
-    drop(listener);
-    pause().await;
+    let local = time_wait(world).await?;
     answers.outcome("again", world.listen(local).await);
 }
 

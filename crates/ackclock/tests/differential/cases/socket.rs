@@ -1,7 +1,7 @@
 //! `TcpSocket`: what is settled before there is a stream or a listener.
 
 use super::side::World;
-use super::support::{ANY_PORT, addr, at, free_port, pair, pause};
+use super::support::{ANY_PORT, addr, at, free_port, pair, time_wait};
 use crate::answers::cases;
 
 cases! { false:
@@ -207,18 +207,4 @@ async fn a_fresh_socket_has_no_error(world, answers) {
     answers.result("take_error", world.socket_v4()?.take_error().map(|error| error.is_none()));
 }
 
-}
-
-/// The address of a listener that is gone, one of whose connections is in TIME-WAIT.
-async fn time_wait(world: &World) -> std::io::Result<std::net::SocketAddr> {
-    let listener = world.listen(addr(ANY_PORT)).await?;
-    let local = listener.local_addr()?;
-    let (connected, accepted) = tokio::join!(world.connect(local), listener.accept());
-    drop(accepted?.0);
-    let connected = connected?;
-    connected.readable().await?;
-    drop(connected);
-    drop(listener);
-    pause().await;
-    Ok(local)
 }

@@ -26,6 +26,21 @@ pub(super) async fn pair(world: &World) -> io::Result<(TcpStream, TcpStream)> {
     Ok((connected?, accepted?.0))
 }
 
+/// The address of a listener that is gone, one of whose connections is in TIME-WAIT.
+pub(super) async fn time_wait(world: &World) -> io::Result<SocketAddr> {
+    let listener = world.listen(addr(ANY_PORT)).await?;
+    let local = listener.local_addr()?;
+    let (connected, accepted) = tokio::join!(world.connect(local), listener.accept());
+    // The server closes first: the TIME-WAIT is its own.
+    drop(accepted?.0);
+    let connected = connected?;
+    connected.readable().await?;
+    drop(connected);
+    drop(listener);
+    pause().await;
+    Ok(local)
+}
+
 /// A stream whose peer has reset it.
 pub(super) async fn reset(world: &World) -> io::Result<TcpStream> {
     let (client, server) = pair(world).await?;
