@@ -74,6 +74,7 @@ impl Connection {
         self.acks.now.then(|| Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack))
     }
 
+    #[inline(never)]
     fn reply_segment(&self, reply: Reply) -> Segment {
         match reply {
             Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
@@ -84,6 +85,7 @@ impl Connection {
         }
     }
 
+    #[inline(never)]
     fn handshake_segment(&mut self, now: Instant) -> Option<Segment> {
         if !std::mem::take(&mut self.pending.syn) {
             return None;
@@ -118,6 +120,7 @@ impl Connection {
     }
 
     /// A probe of the peer's window, or of the path.
+    #[inline(never)]
     fn probe_segment(&mut self, now: Instant) -> Option<Segment> {
         if self.wants_mtu_probe() {
             return self.mtu_probe(now);
