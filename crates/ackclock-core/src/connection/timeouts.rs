@@ -158,8 +158,12 @@ impl Connection {
         // These come by with each segment: a connection that only receives, one that has data in flight, and one whose data
         // is acknowledged, with room for more.
         let outstanding = self.flight.is_outstanding();
-        let needed = if outstanding { 1 } else { self.unsent().min(u64::from(self.smss())) };
-        let nothing_to_probe = u64::from(self.snd.wnd) >= needed;
+        let unsent = self.unsent();
+        let nothing_to_probe = if outstanding {
+            self.snd.wnd > 0
+        } else {
+            unsent == 0 || u64::from(self.snd.wnd) >= unsent.min(u64::from(self.smss()))
+        };
         let settled = self.timers.persist == Timers::UNSET && self.flight.is_timed() == outstanding;
         if !(settled && nothing_to_probe) {
             self.choose_send_timer(now);
