@@ -75,6 +75,6 @@ impl Connection {
     }
 }
 
-/// What a segment may say besides ACK and PSH, before urgent data and ECN are looked at. (That two flags are equal says
-/// nothing of RARE.)
+/// What a segment may say besides ACK and PSH, before urgent data and ECN are looked at. Comparing flags would not do:
+/// equality ignores RARE.
 const UNUSUAL: Flags = Flags::SYN.union(Flags::FIN).union(Flags::RST).union(Flags::RARE);

@@ -62,7 +62,10 @@ impl Connection {
                 return Some(segment);
             }
             let is_idle = self.is_sender_idle();
-            debug_assert!(!is_idle || self.choose_data(now, limits).is_none(), "who is idle sends nothing");
+            debug_assert!(
+                !is_idle || self.choose_data(now, limits).is_none(),
+                "an idle sender has nothing to send"
+            );
             if !is_idle && let Some(chosen) = self.choose_data(now, limits) {
                 return Some(self.data_segment(now, chosen));
             }

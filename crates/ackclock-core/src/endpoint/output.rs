@@ -104,7 +104,7 @@ impl Endpoint {
         }
     }
 
-    /// The next reply without a connection. Out of line, as all on the way of a packet that is rarely gone.
+    /// The next reply without a connection. Out of line: replies are rare.
     #[inline(never)]
     fn next_reply(&mut self) -> Option<(Leaving, bool)> {
         let reply = self.replies.pop()?;
