@@ -55,7 +55,21 @@ impl Instant {
     #[must_use]
     #[inline]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+        Duration::from_nanos(self.nanos_since(earlier))
+    }
+
+    /// The same in nanoseconds.
+    #[must_use]
+    #[inline]
+    pub const fn nanos_since(self, earlier: Self) -> u64 {
+        self.0.get().saturating_sub(earlier.0.get())
+    }
+
+    /// The instant `nanos` nanoseconds after this one.
+    #[must_use]
+    #[inline]
+    pub const fn plus_nanos(self, nanos: u64) -> Self {
+        Self(self.0.saturating_add(nanos))
     }
 }
 
@@ -75,7 +89,7 @@ impl Add<Duration> for Instant {
     type Output = Self;
     #[inline]
     fn add(self, by: Duration) -> Self {
-        Self(self.0.saturating_add(nanos(by)))
+        self.plus_nanos(nanos(by))
     }
 }
 

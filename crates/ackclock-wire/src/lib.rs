@@ -46,5 +46,5 @@ pub use packet::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 pub use predicted::Predicted;
 pub use seq::SeqNum;
 pub use tcp::{Flags, Segment, TcpError};
-pub use template::{Fields, HEADER_MAX, HeaderTemplate, TxChecksum};
+pub use template::{Fields, HEADER_MAX, HeaderTemplate, Plain, TxChecksum};
 pub use udp::{UdpDatagram, UdpError, UdpHeader, write_udp};

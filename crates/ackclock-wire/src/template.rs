@@ -45,6 +45,24 @@ pub struct Fields {
     pub options: TcpOptions,
 }
 
+/// What differs from one plain segment to the next: five fields.
+///
+/// A plain segment is what nearly all segments of a transfer are. Its flags are ACK, with or without PSH, and its only
+/// option is the timestamps, if it has any. It is what [`Predicted`](crate::Predicted) recognises at the other end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plain {
+    /// SEG.SEQ.
+    pub seq: SeqNum,
+    /// SEG.ACK.
+    pub ack: SeqNum,
+    /// Whether it has PSH.
+    pub push: bool,
+    /// SEG.WND as it stands on the wire.
+    pub window: u16,
+    /// TSval and TSecr.
+    pub timestamps: Option<(u32, u32)>,
+}
+
 /// Who computes the TCP checksum of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxChecksum {
@@ -144,39 +162,72 @@ impl HeaderTemplate {
         payload: [&[u8]; 2],
         checksum: TxChecksum,
     ) -> usize {
+        let Fields { seq, ack, flags, window, urgent, ecn, options } = fields;
+        let fixed =
+            Fixed { seq: *seq, ack: *ack, flags: *flags, window: *window, urgent: *urgent, ecn: *ecn };
+        self.write_with(out, &fixed, payload, checksum, |out, at| write_options(out, at, options))
+    }
+
+    /// Writes the header of a plain segment: what [`Self::write`] makes of the same fields, without looking for others.
+    #[inline]
+    pub fn write_plain(
+        &self,
+        out: &mut [u8; HEADER_MAX],
+        plain: &Plain,
+        payload: [&[u8]; 2],
+        checksum: TxChecksum,
+    ) -> usize {
+        self.write_with(out, &plain.fixed(), payload, checksum, |out, at| {
+            write_timestamps(out, at, plain.timestamps)
+        })
+    }
+
+    /// Writes the header with the options that `options` writes at an offset; inlined, as is what it calls, so that all
+    /// offsets and what a plain segment never has are constants.
+    #[inline(always)]
+    fn write_with(
+        &self,
+        out: &mut [u8; HEADER_MAX],
+        fixed: &Fixed,
+        payload: [&[u8]; 2],
+        checksum: TxChecksum,
+        options: impl FnOnce(&mut [u8; HEADER_MAX], usize) -> (usize, Sum),
+    ) -> usize {
         match self.version {
             Version::V4 => {
                 out[..V4_LEN].copy_from_slice(&self.ip[..V4_LEN]);
-                let (header_len, tcp_len) = self.write_tcp(out, V4_LEN, fields, payload, checksum);
+                let options = options(out, V4_LEN + TCP_LEN);
+                let (header_len, tcp_len) = self.write_tcp(out, V4_LEN, fixed, options, payload, checksum);
                 let total_len = length_field(V4_LEN + tcp_len);
                 put(out, 2, total_len.to_be_bytes());
-                out[1] |= fields.ecn.bits();
-                let ip_sum = self.ip_sum.plus_u16(total_len).plus_u16(fields.ecn.bits().into());
+                out[1] |= fixed.ecn.bits();
+                let ip_sum = self.ip_sum.plus_u16(total_len).plus_u16(fixed.ecn.bits().into());
                 put(out, 10, ip_sum.checksum().to_be_bytes());
                 V4_LEN + header_len
             }
             Version::V6 => {
                 out[..V6_LEN].copy_from_slice(&self.ip);
-                let (header_len, tcp_len) = self.write_tcp(out, V6_LEN, fields, payload, checksum);
+                let options = options(out, V6_LEN + TCP_LEN);
+                let (header_len, tcp_len) = self.write_tcp(out, V6_LEN, fixed, options, payload, checksum);
                 put(out, 4, length_field(tcp_len).to_be_bytes());
-                out[1] |= fields.ecn.bits() << 4;
+                out[1] |= fixed.ecn.bits() << 4;
                 V6_LEN + header_len
             }
         }
     }
 
-    /// Writes the TCP header at `at` and returns its length without and with the payload; inlined so that all
-    /// offsets are constants.
+    /// Writes the TCP header at `at`, in front of options that were written there, and returns its length without and with
+    /// the payload.
     #[inline(always)]
     fn write_tcp(
         &self,
         out: &mut [u8; HEADER_MAX],
         at: usize,
-        fields: &Fields,
+        fields: &Fixed,
+        (options_len, options_sum): (usize, Sum),
         payload: [&[u8]; 2],
         checksum: TxChecksum,
     ) -> (usize, usize) {
-        let (options_len, options_sum) = write_options(out, at + TCP_LEN, &fields.options);
         let header_len = TCP_LEN + options_len;
         let tcp_len = header_len + payload.iter().map(|part| part.len()).sum::<usize>();
         // At most 15 words: 4 bits.
@@ -210,21 +261,45 @@ impl HeaderTemplate {
     }
 }
 
+impl Plain {
+    #[inline]
+    fn fixed(&self) -> Fixed {
+        let flags = if self.push { Flags::ACK | Flags::PSH } else { Flags::ACK };
+        let Self { seq, ack, window, .. } = *self;
+        Fixed { seq, ack, flags, window, urgent: 0, ecn: Codepoint::NotEct }
+    }
+}
+
+/// What differs between the headers of two segments, their options aside.
+struct Fixed {
+    seq: SeqNum,
+    ack: SeqNum,
+    flags: Flags,
+    window: u16,
+    urgent: u16,
+    ecn: Codepoint,
+}
+
 /// Writes the options at `at` and returns their length and sum.
 #[inline(always)]
 fn write_options(out: &mut [u8; HEADER_MAX], at: usize, options: &TcpOptions) -> (usize, Sum) {
-    match options.timestamps {
-        None if options.only_timestamps() => (0, Sum::ZERO),
-        Some((value, echo)) if options.only_timestamps() => {
-            // RFC 7323 appendix A: two NOPs align the two numbers.
-            let kind = u32::from_be_bytes([NOP, NOP, TIMESTAMPS, 10]);
-            put(out, at, kind.to_be_bytes());
-            put(out, at + 4, value.to_be_bytes());
-            put(out, at + 8, echo.to_be_bytes());
-            (12, Sum::ZERO.plus_u32(kind).plus_u32(value).plus_u32(echo))
-        }
-        _ => write_any_options(out, at, options),
+    if options.only_timestamps() {
+        write_timestamps(out, at, options.timestamps)
+    } else {
+        write_any_options(out, at, options)
     }
+}
+
+/// Writes the timestamps, if there are any.
+#[inline(always)]
+fn write_timestamps(out: &mut [u8; HEADER_MAX], at: usize, timestamps: Option<(u32, u32)>) -> (usize, Sum) {
+    let Some((value, echo)) = timestamps else { return (0, Sum::ZERO) };
+    // RFC 7323 appendix A: two NOPs align the two numbers.
+    let kind = u32::from_be_bytes([NOP, NOP, TIMESTAMPS, 10]);
+    put(out, at, kind.to_be_bytes());
+    put(out, at + 4, value.to_be_bytes());
+    put(out, at + 8, echo.to_be_bytes());
+    (12, Sum::ZERO.plus_u32(kind).plus_u32(value).plus_u32(echo))
 }
 
 /// Kept out of line: SYN segments and SACK blocks are rare.

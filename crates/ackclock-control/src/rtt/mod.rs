@@ -85,7 +85,7 @@ impl RttEstimator {
 
     /// Goes on with other parameters. What was measured stays, and how often the timer has expired.
     pub fn set_config(&mut self, config: &RtoConfig) {
-        let (srtt, rttvar) = (nanos(self.srtt()), nanos(self.rttvar()));
+        let (srtt, rttvar) = (self.srtt_nanos(), nanos(self.rttvar()));
         let measured = self.has_sample();
         let (timed, backoff) = (self.timed, self.backoff);
         let (srv_ns, latest_ns, rtt_min_ns) = (self.srv_ns, self.latest_ns, self.rtt_min_ns);
@@ -136,11 +136,21 @@ impl RttEstimator {
             }
             timed_from = std::mem::replace(&mut self.timed, Instant::FAR_FUTURE);
         }
-        let tick = self.tick_ns();
-        let ticks = (now.as_nanos() / tick).saturating_sub(timed_from.as_nanos() / tick);
-        let measured = nanos(now.saturating_since(timed_from)).min(SAMPLE_NS_MAX);
-        self.take(measured, ticks.saturating_mul(tick).min(SAMPLE_NS_MAX));
+        let measured = now.nanos_since(timed_from).min(SAMPLE_NS_MAX);
+        self.take(measured, self.shown_between(timed_from, now));
         true
+    }
+
+    /// What a clock of this granularity shows to pass between two instants.
+    #[inline]
+    fn shown_between(&self, from: Instant, to: Instant) -> u64 {
+        let tick = self.tick_ns();
+        let shown = if tick == 1 {
+            to.nanos_since(from)
+        } else {
+            (to.as_nanos() / tick).saturating_sub(from.as_nanos() / tick).saturating_mul(tick)
+        };
+        shown.min(SAMPLE_NS_MAX)
     }
 
     /// Whether one segment at a time is timed.
@@ -201,11 +211,18 @@ impl RttEstimator {
     /// Smoothed round-trip time; zero before the first sample.
     #[must_use]
     pub fn srtt(&self) -> Duration {
-        Duration::from_nanos(match self.averages {
+        Duration::from_nanos(self.srtt_nanos())
+    }
+
+    /// The same in nanoseconds.
+    #[must_use]
+    #[inline]
+    pub fn srtt_nanos(&self) -> u64 {
+        match self.averages {
             Averages::None => 0,
             Averages::Fine { srtt, .. } => whole_nanos(srtt),
             Averages::Ticks(ticks) => ticks.mean_eighths().saturating_mul(self.tick_ns()) / 8,
-        })
+        }
     }
 
     /// Mean deviation of the round-trip time; zero before the first sample.
@@ -245,10 +262,20 @@ impl RttEstimator {
     /// The timeout, backoff and bounds included.
     #[must_use]
     pub fn rto(&self) -> Duration {
+        Duration::from_nanos(self.rto_ns())
+    }
+
+    #[inline]
+    fn rto_ns(&self) -> u64 {
+        let base = self.rto_base_ns();
+        if self.backoff == 0 {
+            // It lies within the bounds already.
+            return base;
+        }
         // Both factors are at most 2^64, so the product is exact; the bound is what fits again.
         let doublings = if self.flags.has(Flags::BACKOFF) { self.backoff.min(64) } else { 0 };
-        let backed_off = u128::from(self.rto_base_ns()) << doublings;
-        Duration::from_nanos(u64::try_from(backed_off).unwrap_or(u64::MAX).min(self.rto_max_ns))
+        let backed_off = u128::from(base) << doublings;
+        u64::try_from(backed_off).unwrap_or(u64::MAX).min(self.rto_max_ns)
     }
 
     /// The timeout without backoff, within its bounds.
@@ -261,20 +288,25 @@ impl RttEstimator {
     #[must_use]
     #[inline]
     pub fn expires_at(&self, now: Instant) -> Instant {
-        self.deadline(now, self.rto())
+        self.deadline_after(now, self.rto_ns())
     }
 
     /// When a timer of this clock that is set `now` to `time` expires: after that time, or with a heartbeat clock
     /// at the tick that ends the last of its ticks, which is up to one tick early.
     #[must_use]
     pub fn deadline(&self, now: Instant, time: Duration) -> Instant {
+        self.deadline_after(now, nanos(time))
+    }
+
+    #[inline]
+    fn deadline_after(&self, now: Instant, time_ns: u64) -> Instant {
         if !self.flags.has(Flags::HEARTBEAT) {
-            return now + time;
+            return now.plus_nanos(time_ns);
         }
         let tick = self.tick_ns();
         let last_tick = now.as_nanos() - now.as_nanos() % tick;
         // Bounds need not be whole ticks, what the clock counts is.
-        let ticks = nanos(time).div_ceil(tick).saturating_mul(tick);
+        let ticks = time_ns.div_ceil(tick).saturating_mul(tick);
         Instant::from_nanos(last_tick.saturating_add(ticks))
     }
 
@@ -318,7 +350,7 @@ impl RttEstimator {
     fn rto_base_ns(&self) -> u64 {
         let base = match (self.formula, self.averages) {
             (Formula::Static, _) | (_, Averages::None) => self.initial_ns,
-            (Formula::Multiple { beta }, _) => nanos(self.srtt()).saturating_mul(u64::from(beta)),
+            (Formula::Multiple { beta }, _) => self.srtt_nanos().saturating_mul(u64::from(beta)),
             (
                 Formula::MeanDeviation { k, .. } | Formula::SignedDeviation { k, .. },
                 Averages::Ticks(ticks),

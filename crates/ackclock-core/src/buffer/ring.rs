@@ -90,7 +90,8 @@ impl Ring {
     }
 
     /// Appends `data`; `false`, and nothing appended, when there is no memory for it.
-    #[inline]
+    // Always inlined, for the row "data segment received" of the counted instructions.
+    #[inline(always)]
     pub(crate) fn append(&mut self, data: &[u8]) -> bool {
         if !self.write_at(self.len, data) {
             return false;

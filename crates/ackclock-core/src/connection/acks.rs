@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use ackclock_wire::options::OPTIONS_MAX;
-use ackclock_wire::{Fields, SackBlocks, SeqNum, TcpOptions, options_len};
+use ackclock_wire::{SackBlocks, SeqNum, TcpOptions, options_len};
 
 use super::Connection;
 use super::timers::Timers;
@@ -212,10 +212,10 @@ impl Connection {
 
     /// A segment left that acknowledged all before `ack`: none is owed any more (RFC 9293 MUST-58) but those that are to
     /// report what this one did not. `pure_ack`: its options are [`Self::ack_options`].
-    pub(super) fn ack_was_sent(&mut self, ack: Position, fields: &Fields, pure_ack: bool) {
+    #[inline]
+    pub(super) fn ack_was_sent(&mut self, ack: Position, pure_ack: bool) {
         self.acks.on_sent(ack, self.rcv.nxt, pure_ack);
         self.timers.delayed_ack = Timers::UNSET;
-        self.ecn_was_told(fields.options.accecn.is_some());
         if let Some(arrivals) = self.rcv.extras.as_mut().and_then(|extras| extras.arrivals.as_mut()) {
             arrivals.on_ack_sent();
         }

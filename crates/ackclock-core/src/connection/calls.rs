@@ -1,7 +1,5 @@
 //! The user's calls: SEND, RECEIVE, CLOSE, ABORT (RFC 9293 §3.10.2 to §3.10.5).
 
-use ackclock_control::time::nanos;
-
 use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, Timers};
 use super::{Connection, State};
 use crate::trace::Entry;
@@ -82,7 +80,7 @@ impl Connection {
     #[inline]
     fn supply(&self) -> u64 {
         const TO_WAKE_NS: u64 = 1_000_000;
-        let (cwnd, srtt_ns) = (self.flight.cwnd(), nanos(self.flight.rtt().srtt()));
+        let (cwnd, srtt_ns) = (self.flight.cwnd(), self.flight.rtt().srtt_nanos());
         match srtt_ns {
             1..TO_WAKE_NS => cwnd.saturating_mul(TO_WAKE_NS) / srtt_ns,
             _ => cwnd,

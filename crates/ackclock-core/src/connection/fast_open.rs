@@ -107,6 +107,7 @@ impl Connection {
     }
 
     /// What a server sends between its SYN,ACK and the acknowledgement of that.
+    #[inline(never)]
     pub(super) fn segment_before_handshake_ends(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
         if !self.serves_fast_open() {
             return None;

@@ -38,6 +38,12 @@ impl Segment {
     pub(super) fn bare(start: Position, flags: Flags, reason: SendReason) -> Self {
         Self { start, flags, payload_len: 0, segment_max: 0, reason }
     }
+
+    /// Where its text begins. RFC 9293 §3.4: a SYN takes the first number, text follows it.
+    #[inline]
+    fn text_start(&self) -> Position {
+        self.start + u64::from(self.flags.contains(Flags::SYN))
+    }
 }
 
 impl Connection {
@@ -48,10 +54,6 @@ impl Connection {
         header: &mut [u8; HEADER_MAX],
         segment: &Segment,
     ) -> Outgoing {
-        let is_pure_ack =
-            segment.payload_len == 0 && !segment.flags.intersects(Flags::SYN | Flags::RST | Flags::RARE);
-        let ack = self.ack_position(is_pure_ack);
-        let fields = self.fields(now, segment, ack);
         let segment_size = u16::try_from(segment.segment_max)
             .ok()
             .and_then(NonZeroU16::new)
@@ -62,27 +64,47 @@ impl Connection {
         } else {
             (TxChecksum::Full, ChecksumState::Complete)
         };
-        // RFC 9293 §3.4: a SYN takes the first number, text follows it.
-        let text = segment.start + u64::from(segment.flags.contains(Flags::SYN));
-        let payload = self.snd.slices(text, segment.payload_len);
-        let header_len = self.template.write(header, &fields, payload, checksum);
+        let header_len = if self.is_plain(segment) {
+            self.write_plain(now, header, segment, checksum)
+        } else {
+            self.write_any(now, header, segment, checksum)
+        };
         let segments = match segment_size {
             Some(size) => segment.payload_len.div_ceil(usize::from(size.get())) as u64,
             None => 1,
         };
         self.counts.segments_sent += segments;
-        self.trace_sent(now, segment, &fields);
-        if fields.flags.contains(Flags::ACK) {
-            self.ack_was_sent(ack, &fields, is_pure_ack);
-        }
         Outgoing {
             header_len,
             transport_offset: self.template.transport_offset(),
-            start: text,
+            start: segment.text_start(),
             payload_len: segment.payload_len,
             segment_size,
             checksum: state,
         }
+    }
+
+    /// Writes the header of a segment of whatever kind; returns its length.
+    #[inline(never)]
+    fn write_any(
+        &mut self,
+        now: Instant,
+        header: &mut [u8; HEADER_MAX],
+        segment: &Segment,
+        checksum: TxChecksum,
+    ) -> usize {
+        let is_pure_ack =
+            segment.payload_len == 0 && !segment.flags.intersects(Flags::SYN | Flags::RST | Flags::RARE);
+        let ack = self.ack_position(is_pure_ack);
+        let fields = self.fields(now, segment, ack);
+        let payload = self.snd.slices(segment.text_start(), segment.payload_len);
+        let header_len = self.template.write(header, &fields, payload, checksum);
+        self.trace_sent(now, segment, &fields);
+        if fields.flags.contains(Flags::ACK) {
+            self.ack_was_sent(ack, is_pure_ack);
+            self.ecn_was_told(fields.options.accecn.is_some());
+        }
+        header_len
     }
 
     /// RFC 7323 §3.2: once timestamps are agreed on, they SHOULD be on a reset as well. One without ACK belongs to no agreement.
@@ -101,7 +123,7 @@ impl Connection {
     }
 
     /// The fields of a segment; with the flag, it acknowledges all before `ack`.
-    fn fields(&mut self, now: Instant, segment: &Segment, ack: Position) -> Fields {
+    pub(super) fn fields(&mut self, now: Instant, segment: &Segment, ack: Position) -> Fields {
         let mut flags = segment.flags;
         let syn = flags.contains(Flags::SYN);
         let acknowledges = flags.contains(Flags::ACK);

@@ -20,6 +20,7 @@ mod limiter;
 mod mtu_search;
 mod open;
 mod options;
+mod plain;
 mod quiet;
 mod receiver;
 mod send_space;

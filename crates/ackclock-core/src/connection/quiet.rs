@@ -11,9 +11,7 @@ impl Connection {
     #[inline]
     pub(crate) fn is_quiet(&mut self, now: Instant) -> bool {
         let is_quiet = self.state == State::Established
-            && self.flight.is_quiet()
-            && self.unsent() == 0
-            && !self.snd.closed
+            && self.is_sender_idle()
             && !self.acks.now
             && self.reply.is_none()
             && !self.pending.sends()
@@ -28,6 +26,13 @@ impl Connection {
         #[cfg(not(debug_assertions))]
         let _ = now;
         is_quiet
+    }
+
+    /// Whether there is no data at all, in flight or in the buffer, nor a FIN: to choose what to send would find
+    /// nothing, and change nothing. So it is with most of those that receive.
+    #[inline]
+    pub(super) fn is_sender_idle(&self) -> bool {
+        self.flight.is_quiet() && self.unsent() == 0 && !self.snd.closed
     }
 }
 

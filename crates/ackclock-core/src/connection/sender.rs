@@ -84,6 +84,9 @@ impl Sender {
     /// The bytes of `start..end`, where they lie; a FIN within has none.
     #[inline]
     pub(crate) fn slices(&self, start: Position, len: usize) -> [&[u8]; 2] {
+        if len == 0 {
+            return [&[], &[]];
+        }
         self.buffer.slices(start.index_from(self.base), len)
     }
 

@@ -155,9 +155,15 @@ impl Connection {
     /// timer where the peer's window is too small for it, or for what waits.
     #[inline]
     pub(super) fn update_send_timer(&mut self, now: Instant) {
-        // These two come by with each segment: a connection that only receives, and one that has data in flight.
+        // These come by with each segment: a connection that only receives, one that has data in flight, and one whose data
+        // is acknowledged, with room for more.
         let outstanding = self.flight.is_outstanding();
-        let nothing_to_probe = if outstanding { self.snd.wnd > 0 } else { self.unsent() == 0 };
+        let unsent = self.unsent();
+        let nothing_to_probe = if outstanding {
+            self.snd.wnd > 0
+        } else {
+            unsent == 0 || u64::from(self.snd.wnd) >= unsent.min(u64::from(self.smss()))
+        };
         let settled = self.timers.persist == Timers::UNSET && self.flight.is_timed() == outstanding;
         if !(settled && nothing_to_probe) {
             self.choose_send_timer(now);

@@ -61,7 +61,12 @@ impl Connection {
             {
                 return Some(segment);
             }
-            if let Some(chosen) = self.choose_data(now, limits) {
+            let is_idle = self.is_sender_idle();
+            debug_assert!(
+                !is_idle || self.choose_data(now, limits).is_none(),
+                "an idle sender has nothing to send"
+            );
+            if !is_idle && let Some(chosen) = self.choose_data(now, limits) {
                 return Some(self.data_segment(now, chosen));
             }
         }
@@ -72,6 +77,7 @@ impl Connection {
         self.acks.now.then(|| Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack))
     }
 
+    #[inline(never)]
     fn reply_segment(&self, reply: Reply) -> Segment {
         match reply {
             Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
@@ -82,6 +88,7 @@ impl Connection {
         }
     }
 
+    #[inline(never)]
     fn handshake_segment(&mut self, now: Instant) -> Option<Segment> {
         if !std::mem::take(&mut self.pending.syn) {
             return None;
@@ -99,13 +106,16 @@ impl Connection {
 
     #[inline]
     pub(super) fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
-        let offer = self.offer(limits);
-        if let Some(chosen) = self.flight.next_resend(lend!(self, now), &offer) {
-            return Some(chosen);
+        let burst_max = self.burst_max(limits);
+        if self.flight.may_resend() {
+            let offer = self.offer(burst_max);
+            if let Some(chosen) = self.flight.next_resend(lend!(self, now), &offer) {
+                return Some(chosen);
+            }
         }
         let unsent = self.unsent();
         self.flight.restart_after_idleness(lend!(self, now), unsent);
-        let chosen = self.choose_new(now, limits).or_else(|| self.choose_rescue());
+        let chosen = self.choose_new(now, burst_max).or_else(|| self.choose_rescue());
         if chosen.is_none() {
             self.flight.note_nothing_to_send();
         }
@@ -113,6 +123,7 @@ impl Connection {
     }
 
     /// A probe of the peer's window, or of the path.
+    #[inline(never)]
     fn probe_segment(&mut self, now: Instant) -> Option<Segment> {
         if self.wants_mtu_probe() {
             return self.mtu_probe(now);
@@ -122,13 +133,8 @@ impl Connection {
     }
 
     /// What may go again at the most.
-    #[inline]
-    fn offer(&self, limits: Limits) -> Offer {
-        Offer {
-            burst_max: self.burst_max(limits),
-            right_edge: self.right_edge(),
-            data_end: self.snd.data_end(),
-        }
+    fn offer(&self, burst_max: u64) -> Offer {
+        Offer { burst_max, right_edge: self.right_edge(), data_end: self.snd.data_end() }
     }
 
     /// What RFC 6675 lets go when nothing is known to be lost and new data cannot.
@@ -145,7 +151,8 @@ impl Connection {
     }
 
     /// Data that was never sent, as far as both windows and the two silly-window rules allow.
-    fn choose_new(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
+    #[inline]
+    fn choose_new(&mut self, now: Instant, burst_max: u64) -> Option<Chosen> {
         let start = self.flight.nxt();
         let unsent = self.unsent();
         if unsent == 0 {
@@ -156,13 +163,13 @@ impl Connection {
         // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; RFC 9293 MUST-34: the usable window may be negative.
         let window = self.right_edge().since(start);
         let room = self.flight.room();
-        let full = unsent.min(window).min(room).min(self.burst_max(limits)) / smss * smss;
+        let full = unsent.min(window).min(room).min(burst_max) / smss * smss;
         if room < unsent.min(window).min(smss) || room < unsent && room < smss {
             self.flight.note_cwnd_limited();
             return None;
         }
         let rest = unsent - full;
-        let tail = rest < smss && rest <= window - full && full + rest <= self.burst_max(limits).max(smss);
+        let tail = rest < smss && rest <= window - full && full + rest <= burst_max.max(smss);
         let end = if tail && rest > 0 && self.may_send_tail(full) {
             start + unsent
         } else if full > 0 {
@@ -204,6 +211,7 @@ impl Connection {
     }
 
     /// The most payload of one call: one segment, or as many as the device cuts.
+    #[inline]
     fn burst_max(&self, limits: Limits) -> u64 {
         let smss = u64::from(self.smss());
         let gso_max = if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 };

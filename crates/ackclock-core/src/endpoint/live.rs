@@ -124,6 +124,7 @@ impl Endpoint {
     }
 
     /// Turns a connection in TIME-WAIT that nobody has any more into a record.
+    #[inline(never)]
     fn compact(&mut self, now: Instant, index: u32, params: &TimeWaitParams) {
         if let Some(oldest) = self.time_wait.surplus() {
             self.counters.time_wait_recycled += 1;

@@ -87,12 +87,8 @@ impl Endpoint {
     /// The next packet of those that wait, and whether it is for the endpoint itself.
     #[inline]
     fn next_queued(&mut self, now: Instant, limits: Limits) -> Option<(Leaving, bool)> {
-        if let Some(reply) = self.replies.pop() {
-            let len = write_control(&mut self.header, &reply);
-            #[cfg(feature = "tcp-ao")]
-            let len = self.sign_reply(&reply, len);
-            let looped = self.addresses.is_own(reply.dst.ip());
-            return Some((Leaving::Reply { len, is_ipv4: reply.src.is_ipv4() }, looped));
+        if !self.replies.is_empty() {
+            return self.next_reply();
         }
         if self.beside.as_mut().is_some_and(|beside| beside.takes_turn()) && self.next_whole() {
             return Some((Leaving::Whole, self.is_whole_looped()));
@@ -106,6 +102,17 @@ impl Endpoint {
             None if self.next_whole() => Some((Leaving::Whole, self.is_whole_looped())),
             None => None,
         }
+    }
+
+    /// The next reply without a connection. Out of line: replies are rare.
+    #[inline(never)]
+    fn next_reply(&mut self) -> Option<(Leaving, bool)> {
+        let reply = self.replies.pop()?;
+        let len = write_control(&mut self.header, &reply);
+        #[cfg(feature = "tcp-ao")]
+        let len = self.sign_reply(&reply, len);
+        let looped = self.addresses.is_own(reply.dst.ip());
+        Some((Leaving::Reply { len, is_ipv4: reply.src.is_ipv4() }, looped))
     }
 
     /// Whether the whole packet that was taken last is for the endpoint itself.

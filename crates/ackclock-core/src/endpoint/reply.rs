@@ -29,6 +29,11 @@ impl Replies {
         room
     }
 
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     pub(super) fn pop(&mut self) -> Option<ControlSegment> {
         self.queue.pop_front()
     }

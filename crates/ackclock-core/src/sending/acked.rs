@@ -154,10 +154,13 @@ impl Flight {
 
     /// RFC 8985 §6.2 step 2: of something sent again the echoed timestamp tells that the first transmission arrived.
     fn answers_original(&self, seen: &Acknowledgement<'_>, outcome: &AckOutcome) -> bool {
+        if !outcome.newest_was_repeated {
+            return false;
+        }
         // What is held beyond a gap is answered with the timestamp of what came before the gap.
-        let repeated = outcome.newest_any.filter(|_| outcome.newest_was_repeated);
-        let Some((moment, _)) = repeated.filter(|&(_, end)| end <= self.una) else { return false };
-        seen.echo.is_some_and(|echo| echo.is_from_before(moment.at))
+        outcome.newest_any.as_ref().is_some_and(|(moment, end)| {
+            *end <= self.una && seen.echo.is_some_and(|echo| echo.is_from_before(moment.at))
+        })
     }
 
     fn take_sack_blocks(&mut self, seen: &Acknowledgement<'_>, outcome: &mut AckOutcome) {
@@ -312,7 +315,7 @@ impl Flight {
     /// Congestion control hears of the acknowledgement, which reported `ecn_marked` bytes as marked.
     pub(crate) fn tell_ack(&mut self, call: &mut Call<'_>, news: &AckNews, ecn_marked: u64) {
         let outcome = &news.outcome;
-        let Some((moment, _)) = outcome.newest_any else { return };
+        let Some((moment, _)) = &outcome.newest_any else { return };
         let now = call.now;
         let rtt = self.rto.estimator();
         let ack = Ack {
@@ -328,10 +331,10 @@ impl Flight {
             delivered: self.delivery.bytes(),
             prior_delivered: moment.delivered,
             sent_at: moment.at,
-            delivery_interval: Duration::from_nanos(interval_ns(now, &moment)),
+            delivery_interval: Duration::from_nanos(interval_ns(now, moment)),
             app_limited: moment.app_limited,
             tx_in_flight: u64::from(moment.in_flight),
-            lost: self.delivery.lost_since(&moment),
+            lost: self.delivery.lost_since(moment),
             prior_in_flight: news.prior_in_flight,
             in_flight: self.in_flight(),
             cwnd_limited: self.delivery.was_cwnd_limited(news.prior_una),

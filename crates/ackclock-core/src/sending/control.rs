@@ -144,10 +144,14 @@ impl Flight {
     /// before new data is chosen, of which `unsent` bytes wait.
     #[inline]
     pub(crate) fn restart_after_idleness(&mut self, call: &mut Call<'_>, unsent: u64) {
-        let Some(sent_at) = self.sent_at.filter(|_| self.una == self.nxt) else { return };
-        let (idle, rto) = (call.now.saturating_since(sent_at), self.rto.estimator().rto());
+        let Some(sent_at) = self.sent_at else { return };
         // Once: data that Nagle's algorithm or a cork holds back comes by here again.
-        if idle > rto && unsent > 0 && !std::mem::replace(&mut self.restarted, true) {
+        if self.una != self.nxt || sent_at == call.now || unsent == 0 || self.restarted {
+            return;
+        }
+        let (idle, rto) = (call.now.saturating_since(sent_at), self.rto.estimator().rto());
+        if idle > rto {
+            self.restarted = true;
             let (cwnd, initial, smss) =
                 (self.control.cwnd(), initial_window(call.tcp, self.smss), u64::from(self.smss));
             let restart_window = call.tcp.idle.restart_window(idle, cwnd, initial, smss);

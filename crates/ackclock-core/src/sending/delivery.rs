@@ -60,7 +60,7 @@ impl Delivery {
             // Time in which nothing was out says nothing about the path.
             (self.at, self.sent_at) = (now, now);
         }
-        let sending_us = now.as_nanos().saturating_sub(self.sent_at.as_nanos()) / 1000;
+        let sending_us = now.nanos_since(self.sent_at) / 1000;
         SendMoment {
             at: now,
             delivered: self.bytes,
@@ -76,10 +76,10 @@ impl Delivery {
     #[inline]
     pub(super) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome) {
         self.bytes += outcome.newly_acked;
-        if let Some((moment, _)) = outcome.newest_any {
+        if let Some((moment, _)) = &outcome.newest_any {
             self.sent_at = moment.at;
             let bytes = self.bytes - moment.delivered;
-            let nanos = interval_ns(now, &moment);
+            let nanos = interval_ns(now, moment);
             if let Some(rate) = bytes.saturating_mul(1_000_000_000).checked_div(nanos) {
                 self.rate = rate;
             }
@@ -135,7 +135,8 @@ impl Delivery {
 
 /// The longer of the times over which what was delivered since `moment` was sent and delivered (draft-ietf-ccwg-bbr-05
 /// §4.1.2.3): acknowledgements that were held up and arrive together do not make a path look fast.
+#[inline]
 pub(super) fn interval_ns(now: Instant, moment: &SendMoment) -> u64 {
-    let delivering = now.as_nanos().saturating_sub(moment.delivered_at.as_nanos());
+    let delivering = now.nanos_since(moment.delivered_at);
     delivering.max(u64::from(moment.sending_us) * 1000)
 }

@@ -236,7 +236,7 @@ impl Flight {
         let wanted = match congestion.pacing_rate() {
             None if spreads_window && tcp.pacing => {
                 let cwnd = congestion.cwnd();
-                window_rate(cwnd, nanos(self.rto.estimator().srtt()), cwnd < congestion.ssthresh())
+                window_rate(cwnd, self.rto.estimator().srtt_nanos(), cwnd < congestion.ssthresh())
             }
             wanted => wanted,
         };
@@ -252,7 +252,7 @@ impl Flight {
         let two_granularities = 2 * u64::from(self.pacing.granularity_ns);
         // The first flight, and windows that one wait lets go: see the module.
         let spreads_window =
-            self.delivery.bytes() > 0 && nanos(self.rto.estimator().srtt()) > two_granularities;
+            self.delivery.bytes() > 0 && self.rto.estimator().srtt_nanos() > two_granularities;
         if self.pacing.is_held(now) && spreads_window && tcp.pacing {
             // Whatever the rate: there is one.
             return None;

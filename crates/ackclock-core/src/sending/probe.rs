@@ -22,8 +22,6 @@
 //! they are most of it. Until something is lost 10 ms are allowed for them, afterwards one: of 30 transfers of 256 MB by
 //! `tcpcat demo --loss 0%`, 7 sent a probe in vain while one millisecond was allowed from the start.
 
-use std::time::Duration;
-
 use ackclock_control::congestion::LossCause;
 
 use super::policy::{LossAnswer, LossFound, Policy, Seen};
@@ -34,11 +32,11 @@ use crate::position::Position;
 use crate::trace::{LossRule, SendReason};
 
 /// TLP.max_ack_delay (RFC 8985 §7.2).
-const PEER_ACK_DELAY_MAX: Duration = Duration::from_millis(200);
+const PEER_ACK_DELAY_MAX_NS: u64 = 200_000_000;
 /// What timers and schedulers of both ends may add to two round trips.
-const PROBE_SLACK: Duration = Duration::from_millis(1);
+const PROBE_SLACK_NS: u64 = 1_000_000;
 /// The same while the connection has lost nothing: a silence is then a busy host's more likely than the path's.
-const PROBE_SLACK_LOSSLESS: Duration = Duration::from_millis(10);
+const PROBE_SLACK_LOSSLESS_NS: u64 = 10_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TailProbe {
@@ -196,20 +194,21 @@ impl Flight {
     /// When the next probe leaves; the far future if the retransmission timer expires before.
     #[inline]
     fn tail_probe_at(&self, now: Instant) -> Instant {
-        let srtt = self.rto.estimator().srtt();
-        if srtt.is_zero() {
+        let srtt_ns = self.rto.estimator().srtt_nanos();
+        if srtt_ns == 0 {
             // Without a sample the timeout of both is the initial one.
             return self.rto.deadline();
         }
-        let slack = if self.delivery.lost_any() { PROBE_SLACK } else { PROBE_SLACK_LOSSLESS };
+        let slack = if self.delivery.lost_any() { PROBE_SLACK_NS } else { PROBE_SLACK_LOSSLESS_NS };
+        let after = |slack: u64| srtt_ns.saturating_mul(2).saturating_add(slack);
         if self.probe.is_first() {
             // A single segment may wait for the peer's delayed acknowledgement.
             let single = self.flight_size() <= u64::from(self.smss);
-            let slack = if single { PEER_ACK_DELAY_MAX } else { slack };
-            return (now + (srtt + srtt + slack)).min(self.rto.deadline());
+            let slack = if single { PEER_ACK_DELAY_MAX_NS } else { slack };
+            return now.plus_nanos(after(slack)).min(self.rto.deadline());
         }
-        let doubled = (srtt + srtt + slack).saturating_mul(1 << self.probe.unanswered.min(31));
-        let at = now + doubled;
+        let doubled = after(slack).saturating_mul(1 << self.probe.unanswered.min(31));
+        let at = now.plus_nanos(doubled);
         if at < self.rto.deadline() { at } else { Instant::FAR_FUTURE }
     }
 

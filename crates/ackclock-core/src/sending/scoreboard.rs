@@ -115,7 +115,7 @@ impl AckOutcome {
         self.newly_acked += bytes;
         self.retransmission_acked |= record.retransmitted;
         let at = record.moment.at;
-        if self.newest_any.is_none_or(|(moment, last)| (moment.at, last) <= (at, end)) {
+        if self.newest_any.as_ref().is_none_or(|(moment, last)| (moment.at, *last) <= (at, end)) {
             self.newest_any = Some((record.moment, end));
             self.newest_was_repeated = record.retransmitted;
         }

@@ -63,9 +63,14 @@ impl Flight {
         self.delivery.note_cwnd_limited(self.nxt);
     }
 
+    /// Whether anything may have to go again.
+    #[inline]
+    pub(crate) fn may_resend(&self) -> bool {
+        self.scoreboard.lost() > 0 || self.probe.is_due()
+    }
+
     /// What must go again now: lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)), or a probe for
     /// a lost tail.
-    #[inline]
     pub(crate) fn next_resend(&mut self, call: &mut Call<'_>, offer: &Offer) -> Option<Chosen> {
         if self.scoreboard.lost() == 0 || self.holds_retransmissions() {
             // All may have been acknowledged since the probe was decided on: then new data goes.

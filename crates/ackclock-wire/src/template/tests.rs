@@ -57,6 +57,23 @@ fn built_by_etherparse(
     packet
 }
 
+fn plain() -> impl Strategy<Value = Plain> {
+    (any::<(u32, u32, bool, u16)>(), any::<Option<(u32, u32)>>()).prop_map(
+        |((seq, ack, push, window), timestamps)| {
+            let (seq, ack) = (SeqNum::new(seq), SeqNum::new(ack));
+            Plain { seq, ack, push, window, timestamps }
+        },
+    )
+}
+
+/// The same fields, among all that a segment may have.
+fn fields_of(plain: &Plain) -> Fields {
+    let Plain { seq, ack, push, window, timestamps } = *plain;
+    let flags = if push { Flags::ACK | Flags::PSH } else { Flags::ACK };
+    let options = TcpOptions { timestamps, ..TcpOptions::default() };
+    Fields { seq, ack, flags, window, options, ..Fields::default() }
+}
+
 proptest! {
     // Tests: RFC 9293 MUST-2
     // Tests: RFC 9293 MUST-49
@@ -80,6 +97,33 @@ proptest! {
         prop_assert_eq!(packet, built_by_etherparse(sockets, ttl, (traffic_class, FlowLabel::new(label)), &fields, &payload));
         let transport = usize::from(template.transport_offset());
         prop_assert_eq!(len, transport + 20 + options_len(&fields.options));
+    }
+
+    #[test]
+    fn plain_segment_is_written_as_any_other_with_its_fields(
+        sockets in sockets(), traffic_class: u8, plain in plain(), payload in bytes(300), at in 0usize..300,
+        partial: bool,
+    ) {
+        let template = HeaderTemplate::new(sockets.0, sockets.1, 64, traffic_class);
+        let (first, second) = payload.split_at(at.min(payload.len()));
+        let checksum = if partial { TxChecksum::Partial } else { TxChecksum::Full };
+        let (mut short, mut long) = ([0xaa; HEADER_MAX], [0xaa; HEADER_MAX]);
+        let len = template.write_plain(&mut short, &plain, [first, second], checksum);
+        prop_assert_eq!(len, template.write(&mut long, &fields_of(&plain), [first, second], checksum));
+        prop_assert_eq!(short, long);
+    }
+
+    #[test]
+    fn plain_segment_has_the_predicted_form(sockets in sockets(), plain in plain(), payload in bytes(300)) {
+        let template = HeaderTemplate::new(sockets.0, sockets.1, 64, 0);
+        let mut out = [0; HEADER_MAX];
+        let len = template.write_plain(&mut out, &plain, [&payload, &[]], TxChecksum::Full);
+        let packet = [&out[..len], &payload].concat();
+        let Plain { seq, ack, window, timestamps, .. } = plain;
+        let parsed = crate::Predicted::parse(
+            &packet, sockets.0, sockets.1, timestamps.is_some(), crate::ChecksumState::Complete,
+        );
+        prop_assert_eq!(parsed, Some(crate::Predicted { seq, ack, window, timestamps, payload: &payload }));
     }
 
     #[test]

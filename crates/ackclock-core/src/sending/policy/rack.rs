@@ -36,14 +36,14 @@ impl Rack {
     /// RFC 8985 §6.2 steps 1 to 3: takes note of what an acknowledgement delivered.
     pub(super) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome, estimator: &RttEstimator) {
         self.reordering_seen |= outcome.reordered;
-        let Some((moment, end)) = outcome.newest_any else { return };
-        let rtt_ns = now.as_nanos().saturating_sub(moment.at.as_nanos());
+        let Some((moment, end)) = &outcome.newest_any else { return };
+        let rtt_ns = now.nanos_since(moment.at);
         // Step 2: an acknowledgement sooner than the path allows answers the first transmission, not the repetition.
         if outcome.newest_is_original || outcome.newest_was_repeated && rtt_ns < nanos(estimator.rtt_min()) {
             return;
         }
         self.rtt_ns = rtt_ns;
-        self.newest = self.newest.max(Some((moment.at, end)));
+        self.newest = self.newest.max(Some((moment.at, *end)));
     }
 
     /// Step 4: the peer reported (RFC 2883) that a retransmission was not needed: the window was too small.
