@@ -59,6 +59,26 @@ fn karn_takes_no_sample_from_a_retransmitted_segment() {
     assert_eq!(s.info().srtt, before, "whose round trip would that be?");
 }
 
+// Tests: RFC 9293 MUST-18
+#[test]
+fn karn_takes_no_sample_from_an_ack_that_covers_a_retransmission_in_part_or_with_others() {
+    for ack in [51, 101, 151, 201] {
+        let mut s = with_rtt(&nodelay(), Duration::from_millis(100));
+        s.write(1, 100);
+        s.expect_data(1, 100);
+        s.advance(Duration::from_millis(1));
+        s.write(101, 100);
+        s.expect_data(101, 100);
+        let (_, again) = s.wait(Duration::from_secs(5)).expect("a retransmission");
+        s.advance(Duration::from_millis(10));
+        // A probe for the tail may have come first: then it is the second that went out twice.
+        let (before, first) = (s.info().srtt, again.seq == 1);
+        s.peer_ack(1, ack);
+        let covers = if first { ack > 1 } else { ack > 101 };
+        assert_eq!(s.info().srtt == before, covers, "up to {ack}");
+    }
+}
+
 #[test]
 fn timestamps_measure_a_retransmitted_segment() {
     let setup = Setup { peer_options: modern_options(7), ..nodelay() };
