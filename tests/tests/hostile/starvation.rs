@@ -29,13 +29,16 @@ const FETCHES: usize = 4;
 const FETCH_BYTES: usize = 4 << 20;
 const DELAY: Duration = Duration::from_millis(10);
 
+/// When a packet arrives, in which order, and whether at the server.
+type Flying = (Instant, u64, bool, Vec<u8>);
+
 /// A server, its hostile peers and an honest client, 10 ms apart.
 struct World {
     crowd: Crowd,
     pin: Pin,
     client: Host,
-    /// What is on its way: when it arrives, in which order, whether at the server.
-    wire: BinaryHeap<Reverse<(Instant, u64, bool, Vec<u8>)>>,
+    /// What is on its way.
+    wire: BinaryHeap<Reverse<Flying>>,
     serial: u64,
     /// What the server still has to write, by connection.
     serving: Vec<(ConnectionId, usize)>,
