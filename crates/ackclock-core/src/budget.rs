@@ -1,7 +1,15 @@
 //! One memory budget for all buffers of an endpoint.
+//!
+//! In it is what peers can have a connection keep: both rings, the ranges beyond a gap, the scoreboard; and the queues of
+//! what is not TCP. Beside it stand the tables that grow with the number of connections alone (slots, timers, queues of
+//! indices), which `connections_max` bounds, and traces, which have a bound of their own.
+//!
+//! Its last quarter is for those that have little. While it is touched, a lease grows only up to a share: the limit
+//! divided among the buffers of all connections, and no less than [`SHARE_MIN`]. A connection that gets on and is refused
+//! all the same *pleads*. The endpoint then resets connections that hold memory and have not got on for long.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// A budget in bytes, shared by all buffers that were given a clone of it.
 #[derive(Clone, Debug)]
@@ -11,8 +19,15 @@ pub(crate) struct Budget(Arc<Inner>);
 struct Inner {
     limit: usize,
     used: AtomicUsize,
+    /// Connections that share it.
+    sharers: AtomicU32,
+    /// A connection that gets on was refused.
+    plea: AtomicBool,
     keeps_bytes: bool,
 }
+
+/// The share that is left to a buffer, however many connections there are.
+const SHARE_MIN: usize = 8192;
 
 impl Budget {
     #[cfg(test)]
@@ -22,7 +37,8 @@ impl Budget {
 
     /// A budget of buffers that keep what is written to them, or of such as only count it.
     pub(crate) fn with(limit: usize, keeps_bytes: bool) -> Self {
-        Self(Arc::new(Inner { limit, used: AtomicUsize::new(0), keeps_bytes }))
+        let (used, sharers, plea) = (AtomicUsize::new(0), AtomicU32::new(0), AtomicBool::new(false));
+        Self(Arc::new(Inner { limit, used, sharers, plea, keeps_bytes }))
     }
 
     /// Whether buffers keep what is written to them.
@@ -42,7 +58,35 @@ impl Budget {
 
     /// Whether less than a quarter is left: windows stop growing.
     pub(crate) fn under_pressure(&self) -> bool {
-        self.used() > self.0.limit - self.0.limit / 4
+        self.used() > self.unpressed()
+    }
+
+    /// So many bytes may be taken by whoever asks.
+    fn unpressed(&self) -> usize {
+        self.0.limit - self.0.limit / 4
+    }
+
+    /// What a single buffer may have of the last quarter's: one of two for each connection, or all for a single one.
+    fn share(&self) -> usize {
+        let sharers = usize::try_from(self.0.sharers.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        let buffers = sharers.saturating_mul(2).saturating_sub(1).max(1);
+        (self.0.limit / buffers).max(SHARE_MIN)
+    }
+
+    /// So many connections share the budget.
+    pub(crate) fn set_sharers(&self, connections: usize) {
+        self.0.sharers.store(u32::try_from(connections).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// A connection that gets on was refused.
+    pub(crate) fn plead(&self) {
+        self.0.plea.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether one has pleaded since this was last asked.
+    #[inline]
+    pub(crate) fn take_plea(&self) -> bool {
+        self.0.plea.load(Ordering::Relaxed) && self.0.plea.swap(false, Ordering::Relaxed)
     }
 
     /// A lease of `bytes`, if the budget allows it.
@@ -56,8 +100,9 @@ impl Budget {
         Lease { budget: self.clone(), bytes: 0 }
     }
 
-    fn take(&self, bytes: usize) -> bool {
-        let limit = self.0.limit;
+    /// Takes `bytes` more for a lease that then has `total`.
+    fn take(&self, bytes: usize, total: usize) -> bool {
+        let limit = if total > self.share() { self.unpressed() } else { self.0.limit };
         self.0
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
@@ -77,7 +122,7 @@ pub(crate) struct Lease {
 impl Lease {
     /// Makes the lease hold `bytes`; `false`, and nothing changed, when the budget does not allow it.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
-        if bytes > self.bytes && !self.budget.take(bytes - self.bytes) {
+        if bytes > self.bytes && !self.budget.take(bytes - self.bytes, bytes) {
             return false;
         }
         if bytes < self.bytes {
@@ -85,6 +130,12 @@ impl Lease {
         }
         self.bytes = bytes;
         true
+    }
+
+    /// Bytes that it holds.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn budget(&self) -> &Budget {
@@ -101,6 +152,19 @@ impl Drop for Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_quarter_is_for_those_with_less_than_a_share() {
+        let budget = Budget::new(1 << 20);
+        budget.set_sharers(8);
+        let share = (1 << 20) / 15;
+        let (mut greedy, mut modest) = (budget.lease(), budget.lease());
+        assert!(greedy.resize(3 << 18));
+        assert!(!greedy.resize((3 << 18) + 1), "three quarters are taken");
+        assert!(!modest.resize(share + 1));
+        assert!(modest.resize(share));
+        assert!(greedy.resize(0) && modest.resize(3 << 18), "there is room for whoever asks first");
+    }
 
     #[test]
     fn a_lease_never_exceeds_the_budget_and_gives_all_back() {

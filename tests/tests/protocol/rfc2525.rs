@@ -1,6 +1,7 @@
 //! RFC 2525, Known TCP Implementation Problems: the eighteen, one test each, in its order.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use ackclock_tests::host::host_addr;
 use ackclock_tests::icmp::packet_too_big;
 use ackclock_tests::script::{Script, Setup, modern_options, pattern, peer_syn};
 use ackclock_tests::segment::{ACK, FIN, Opt, RST, Seg, seg};
+use ackclock_wire::{ChecksumState, RxMeta};
 
 const RTT: Duration = Duration::from_millis(100);
 const SMSS: u64 = 1460;
@@ -212,7 +214,9 @@ fn probe_times() -> (Vec<Duration>, Duration) {
 #[test]
 fn p09_keepalive_takes_eleven_minutes_to_give_up() {
     let (times, end) = probe_times();
-    assert!(end - times[0] >= Duration::from_secs(11 * 60), "{times:?} {end:?}");
+    // Nine probes, 75 s after each.
+    let took = end - times[0];
+    assert!((9 * 75..=9 * 75 + 9).contains(&took.as_secs()), "{times:?} {end:?}");
 }
 
 // Tests: RFC 9293 MUST-19
@@ -237,9 +241,9 @@ fn p10_timeout_is_backed_off_until_new_data_is_acknowledged() {
 #[test]
 fn p11_keepalive_probes_are_75_seconds_apart() {
     let (times, _) = probe_times();
-    assert!(times.len() >= 9, "{times:?}");
+    assert_eq!(times.len(), 10, "nine probes and the reset: {times:?}");
     for pair in times.windows(2) {
-        assert!(pair[1] - pair[0] >= Duration::from_secs(75), "{times:?}");
+        assert!((75..=76).contains(&(pair[1] - pair[0]).as_secs()), "{times:?}");
     }
 }
 
@@ -280,6 +284,29 @@ fn p13_acks_are_not_stretched_over_more_than_two_segments() {
         s.read(2_000);
     }
     assert!(acks >= 20, "{acks} ACKs for 40 segments");
+}
+
+// Tests: RFC 9293 SHLD-19
+#[test]
+fn p13_coalesced_packet_counts_as_the_segments_it_stands_for() {
+    let mut s = Script::accepted(&Setup::default());
+    let coalesced = |s: &mut Script, seq: u32, len: usize| {
+        let packet = s.packet(seg(ACK).seq(seq).ack(1).data(&pattern(seq, len)));
+        let segment_size = NonZeroU16::new(1_460);
+        s.host.receive_as(&packet, RxMeta { checksum: ChecksumState::Complete, segment_size });
+        s.peer_batch([]);
+    };
+    // One segment waits for a second, however it arrives.
+    coalesced(&mut s, 1, 1_460);
+    s.nothing();
+    s.advance(Duration::from_millis(500));
+    s.expect_ack(1_461);
+    // Two in one packet do not, nor one and a half.
+    coalesced(&mut s, 1_461, 2 * 1_460);
+    s.expect_ack(1 + 3 * 1_460);
+    coalesced(&mut s, 1 + 3 * 1_460, 2_000);
+    s.expect_ack(1 + 3 * 1_460 + 2_000);
+    s.nothing();
 }
 
 #[test]

@@ -17,6 +17,10 @@ pub(super) struct BlockOrder {
 }
 
 impl BlockOrder {
+    /// Bytes that one takes at the most, with its places: one more than there are blocks, in powers of two.
+    pub(super) const BYTES_MAX: usize =
+        size_of::<Self>() + (SackBlocks::MAX + 1).next_power_of_two() * size_of::<Position>();
+
     /// `range` was touched at `place`, which lies in it.
     pub(super) fn touch(&mut self, range: (Position, Position), place: Position) {
         self.places.retain(|&other| other < range.0 || range.1 <= other);

@@ -13,6 +13,16 @@ pub(crate) struct RangeSet {
 }
 
 impl RangeSet {
+    /// Bytes that a range takes at the most: nodes of the tree are at least half full.
+    const RANGE_BYTES: usize = 40;
+
+    /// Bytes that `ranges` ranges take at the most, the node included that an empty set keeps.
+    #[inline]
+    pub(crate) fn bytes_of(ranges: usize) -> usize {
+        const NODE: usize = 208;
+        if ranges == 0 { 0 } else { NODE + ranges * Self::RANGE_BYTES }
+    }
+
     /// How many ranges there are.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()

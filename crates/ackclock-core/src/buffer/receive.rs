@@ -1,4 +1,9 @@
 //! Reassembly: bytes in order to read, bytes ahead of a gap to keep (RFC 9293 SHLD-31).
+//!
+//! The list of what waits ahead is memory, too: a peer that sends every second byte has it grow to forty times the bytes
+//! it sent. It is in the budget with the ring. Up to an eighth of the ring's size it goes with that, so that a transfer
+//! with some losses never touches the budget; what exceeds it is leased in steps, and a segment that would begin a range
+//! without a lease is dropped as if lost.
 
 use ackclock_wire::SackBlocks;
 
@@ -95,7 +100,9 @@ impl ReceiveBuffer {
         let repeated = self.ahead.first_overlap(from, end);
         let touches = |at| self.ahead.containing(at).is_some();
         let begins_range = || from > self.next && !touches(from.back(1)) && !touches(from) && !touches(end);
-        if self.ahead.len() >= Self::RANGES_MAX && begins_range() {
+        let fits = self.ahead.len() < Self::RANGES_MAX
+            && self.ring.keep_beside(Self::bytes_beside(self.ahead.len() + 1));
+        if !fits && begins_range() {
             return Received { out_of_order: true, dropped: true, ..Received::default() };
         }
         let mut fresh = 0;
@@ -133,7 +140,15 @@ impl ReceiveBuffer {
         self.ring.extend(end.index_from(self.next));
         self.next = end;
         self.ahead.remove_before(end);
+        if self.ring.beside() > 0 {
+            self.ring.keep_beside(Self::bytes_beside(self.ahead.len()));
+        }
         advanced
+    }
+
+    /// Bytes that so many ranges beyond a gap, and their order, take at the most.
+    fn bytes_beside(ranges: usize) -> usize {
+        if ranges == 0 { 0 } else { RangeSet::bytes_of(ranges) + BlockOrder::BYTES_MAX }
     }
 
     /// At most `max` SACK blocks: the one that holds `first`, if any does, then the others, the one touched last first
@@ -174,8 +189,7 @@ impl ReceiveBuffer {
     /// Gives the allocation back if nothing is in it.
     pub(crate) fn release_if_empty(&mut self) {
         if self.ring.len() == 0 && self.ahead.is_empty() {
-            self.ring.release();
-            self.order = None;
+            self.clear();
         }
     }
 
@@ -184,6 +198,7 @@ impl ReceiveBuffer {
     pub(crate) fn finish(&mut self) {
         self.ahead.clear();
         self.order = None;
+        self.ring.keep_beside(0);
         self.ring.shrink();
     }
 

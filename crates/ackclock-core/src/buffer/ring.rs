@@ -21,6 +21,8 @@ pub(crate) struct Ring {
 
 /// The smallest allocation.
 const CAPACITY_MIN: usize = 4096;
+/// The steps in which the lease follows what is kept beside the ring.
+const BESIDE_STEP: usize = 1024;
 /// What a ring shows that keeps no bytes.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
@@ -52,11 +54,25 @@ impl Ring {
     #[cold]
     fn grow(&mut self, total: usize) -> bool {
         let Some(capacity) = capacity_for(total) else { return false };
-        if !self.lease.resize(capacity) {
+        if !self.lease.resize(capacity + self.beside()) {
             return false;
         }
         self.reallocate(capacity, self.capacity);
         true
+    }
+
+    /// Bytes that the lease holds for what is kept beside the ring.
+    #[inline]
+    pub(crate) fn beside(&self) -> usize {
+        self.lease.bytes().saturating_sub(self.capacity)
+    }
+
+    /// Has the lease cover `bytes` that are kept beside the ring, as far as they exceed an eighth of its size; `false`, and
+    /// nothing changed, when the budget does not allow it.
+    pub(crate) fn keep_beside(&mut self, bytes: usize) -> bool {
+        let free = self.capacity.max(CAPACITY_MIN) / 8;
+        let charge = bytes.saturating_sub(free).next_multiple_of(BESIDE_STEP);
+        charge == self.beside() || self.lease.resize(self.capacity + charge)
     }
 
     /// Gives back what the counted bytes do not need. What was written ahead is lost.
@@ -65,8 +81,9 @@ impl Ring {
             return self.release();
         }
         if let Some(capacity) = capacity_for(self.len).filter(|&capacity| capacity < self.capacity) {
+            let beside = self.beside();
             self.reallocate(capacity, self.len);
-            self.lease.resize(capacity);
+            self.lease.resize(capacity + beside);
         }
     }
 

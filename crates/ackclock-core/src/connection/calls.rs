@@ -1,6 +1,8 @@
 //! The user's calls: SEND, RECEIVE, CLOSE, ABORT (RFC 9293 §3.10.2 to §3.10.5).
 
-use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, Timers};
+use ackclock_control::time::nanos;
+
+use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, PLEA_RETRY, Timers};
 use super::{Connection, State};
 use crate::trace::Entry;
 use crate::{ConnectionError, Instant, ReadError, WriteError};
@@ -19,14 +21,17 @@ impl Connection {
         if data.is_empty() {
             return Ok(0);
         }
-        let written = self.snd.append(data, self.send_limit());
+        // What is kept of many small segments outstanding may be more than their bytes.
+        let affordable = self.snd.keep_records(self.flight.bytes_kept());
+        let written = if affordable { self.snd.append(data, self.send_limit()) } else { 0 };
         if written < data.len() {
             self.snd.awaiting_room = true;
         }
         if written == 0 {
             if self.snd.queued() < self.send_limit() {
                 // The memory budget is spent; no acknowledgement will tell when there is room again.
-                self.timers.buffers = self.timers.buffers.min(now + BUDGET_RETRY);
+                let retry = if self.plead(now) { PLEA_RETRY } else { BUDGET_RETRY };
+                self.timers.buffers = self.timers.buffers.min(now + retry);
             }
             return Err(WriteError::WouldBlock);
         }
@@ -143,8 +148,10 @@ impl Connection {
             return Ok(self.rcv.buffer.peek(into));
         }
         match self.errors.hard() {
-            // What our own abort threw away was not the end of the stream.
-            Some(ConnectionError::Aborted) => return Err(ReadError::Connection(ConnectionError::Aborted)),
+            // What this end itself threw away was not the end of the stream.
+            Some(own @ (ConnectionError::Aborted | ConnectionError::OutOfMemory)) => {
+                return Err(ReadError::Connection(own));
+            }
             // RFC 9293 MUST-12: a normal end, never confused with an abort.
             _ if self.rcv.fin_taken() => return Ok(0),
             Some(error) => return Err(ReadError::Connection(error)),

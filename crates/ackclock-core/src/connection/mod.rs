@@ -2,7 +2,7 @@
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4, and one for the
 //! segment that was predicted; the user's calls (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`] and put into
-//! bytes in [`header`]; what acknowledgements report, in [`acks`]; [`quiet`] finds that nothing leaves; deadlines are in
+//! bytes in [`header`]; who holds memory and does not get on, in [`pinned`]; what acknowledgements report, in [`acks`]; [`quiet`] finds that nothing leaves; deadlines are in
 //! [`timeouts`]; what a trace tells is in [`tracing`]; ECN marks are negotiated, echoed and read in [`ecn`]. What is
 //! outstanding, lost, or may be sent is the business of [`Flight`].
 
@@ -21,6 +21,7 @@ mod mtu_search;
 mod open;
 mod options;
 mod plain;
+mod pinned;
 mod quiet;
 mod receiver;
 mod send_space;

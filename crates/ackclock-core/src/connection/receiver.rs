@@ -33,9 +33,12 @@ pub(crate) struct Receiver {
     pub(crate) buffer: ReceiveBuffer,
     /// What only some connections need, made when it is first needed.
     pub(crate) extras: Option<Box<Extras>>,
-    /// Bytes that may wait unread at the moment; grows with what the application takes.
-    limit: usize,
-    limit_max: usize,
+    /// Since when bytes wait that the application has not taken, or wait for those before them; what it was last where none
+    /// do.
+    pub(crate) waits_since: Instant,
+    /// Bytes that may wait unread at the moment; grows with what the application takes. No window is wider than 2^30.
+    limit: u32,
+    limit_max: u32,
     tuning_started: Instant,
     tuning_taken: usize,
 }
@@ -66,6 +69,7 @@ impl Receiver {
 
     /// `limit_initial`: bytes offered before the application has shown how fast it reads.
     pub(crate) fn new(irs: Position, budget: &Budget, limit_initial: usize, limit_max: usize) -> Self {
+        let limit_max = u32::try_from(limit_max).unwrap_or(u32::MAX);
         Self {
             irs,
             nxt: irs + 1,
@@ -76,7 +80,8 @@ impl Receiver {
             mss: 536,
             buffer: ReceiveBuffer::new(irs + 1, budget),
             extras: None,
-            limit: limit_initial.min(limit_max),
+            waits_since: Instant::ZERO,
+            limit: u32::try_from(limit_initial).unwrap_or(u32::MAX).min(limit_max),
             limit_max,
             tuning_started: Instant::ZERO,
             tuning_taken: 0,
@@ -113,12 +118,12 @@ impl Receiver {
     }
 
     pub(crate) fn limit_max(&self) -> usize {
-        self.limit_max
+        usize::try_from(self.limit_max).unwrap_or(usize::MAX)
     }
 
     pub(crate) fn set_limit_max(&mut self, bytes: usize) {
-        let representable = usize::from(u16::MAX) << self.scale;
-        self.limit_max = bytes.clamp(1, representable);
+        let representable = u32::from(u16::MAX) << self.scale;
+        self.limit_max = u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, representable);
         self.limit = self.limit.min(self.limit_max);
     }
 
@@ -128,7 +133,7 @@ impl Receiver {
     pub(crate) fn offer(&mut self, ack: Position) -> u16 {
         let wanted = self.wanted_edge();
         // RFC 9293 MUST-39 (§3.8.6.2.2): min(Fr * RCV.BUFF, Eff.snd.MSS) with Fr = 1/2.
-        let step = (self.limit as u64 / 2).min(u64::from(self.mss));
+        let step = u64::from(self.limit / 2).min(u64::from(self.mss));
         // RFC 9293 SHLD-14: the window does not shrink.
         let edge = if wanted > self.edge && wanted.since(self.edge) >= step { wanted } else { self.edge };
         // Rounded up, else the edge would retreat by what the shift cuts off (RFC 7323 §2.4).
@@ -148,28 +153,37 @@ impl Receiver {
     /// Whether the window has opened so far that the peer should hear of it without waiting for data.
     pub(crate) fn update_is_due(&self) -> bool {
         let gain = self.wanted_edge().since(self.edge);
-        let step = (self.limit as u64 / 2).min(u64::from(self.mss));
+        let step = u64::from(self.limit / 2).min(u64::from(self.mss));
         gain >= step && gain >= self.wnd()
     }
 
     /// Whether the window can be moved on by so many hundredths of it.
     pub(crate) fn may_move_by(&self, percent: u8) -> bool {
         let gain = self.wanted_edge().since(self.edge);
-        gain.saturating_mul(100) >= (self.limit as u64).saturating_mul(u64::from(percent)).max(1)
+        gain.saturating_mul(100) >= u64::from(self.limit).saturating_mul(u64::from(percent)).max(1)
     }
 
     fn wanted_edge(&self) -> Position {
-        let room = self.limit.saturating_sub(self.buffer.readable());
-        self.nxt + room as u64
+        let room = u64::from(self.limit).saturating_sub(self.buffer.readable() as u64);
+        self.nxt + room
+    }
+
+    /// The budget had no room for what was invited: half as much is invited from here on, and always two segments. It grows
+    /// again with what the application takes.
+    pub(crate) fn narrow(&mut self) {
+        let least = self.mss.saturating_mul(2).min(self.limit);
+        self.limit = (self.limit / 2).max(least);
     }
 
     /// The application took `bytes`: a window worth twice what it takes in a round trip keeps the sender busy.
     pub(crate) fn on_read(&mut self, now: Instant, bytes: usize, rtt_min: Duration) {
+        self.waits_since = now;
         self.tuning_taken += bytes;
         if now.saturating_since(self.tuning_started) < rtt_min.max(Self::TUNING_PERIOD_MIN) {
             return;
         }
-        let wanted = self.tuning_taken.saturating_mul(2).min(self.limit_max);
+        let wanted =
+            u32::try_from(self.tuning_taken.saturating_mul(2)).unwrap_or(u32::MAX).min(self.limit_max);
         if wanted > self.limit && self.buffer.can_grow() {
             self.limit = wanted;
         }

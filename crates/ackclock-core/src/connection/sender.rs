@@ -103,6 +103,20 @@ impl Sender {
         }
     }
 
+    /// Has the budget cover what is kept of what is outstanding; `false` when it cannot.
+    pub(crate) fn keep_records(&mut self, bytes: usize) -> bool {
+        self.buffer.keep_beside(bytes)
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        self.buffer.budget()
+    }
+
+    /// Bytes that the buffer has of the budget.
+    pub(crate) fn held(&self) -> usize {
+        self.buffer.capacity() + self.buffer.beside()
+    }
+
     pub(crate) fn release_if_empty(&mut self) {
         if self.buffer.len() == 0 {
             self.buffer.release();

@@ -149,6 +149,7 @@ impl Connection {
         self.snd.release_if_empty();
         self.rcv.buffer.release_if_empty();
         self.flight.release(now);
+        self.snd.keep_records(self.flight.bytes_kept());
     }
 
     /// Sees to it that the right timer of the sending side runs: the flight's own while something is outstanding, the persist

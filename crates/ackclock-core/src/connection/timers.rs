@@ -72,3 +72,5 @@ pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
 pub(crate) const BUFFERS_KEPT: Duration = Duration::from_millis(500);
 /// How long a writer waits before it tries again, when the memory budget had nothing for it.
 pub(crate) const BUDGET_RETRY: Duration = Duration::from_millis(100);
+/// The same, when connections that do not get on are to make room for it.
+pub(crate) const PLEA_RETRY: Duration = Duration::from_millis(1);

@@ -11,6 +11,7 @@ use super::looped::LoopQueue;
 use super::others::Others;
 use super::outbox::Outbox;
 use super::{Endpoint, Settings};
+use crate::Instant;
 use crate::reassembly::Reassembler;
 use crate::udp::{PathMtus, Sockets};
 
@@ -31,6 +32,8 @@ pub(super) struct Beside {
     /// What a client of Fast Open knows.
     pub(super) servers: ServerCache,
     pub(super) counters: RareCounters,
+    /// When connections may be walked over again for such as hold memory without getting on.
+    pub(super) walk_after: Instant,
 }
 
 impl Beside {
@@ -47,6 +50,7 @@ impl Beside {
             outbox_first: false,
             servers: ServerCache::new(KeyedState(later.subkey(Purpose::FastOpenServers))),
             counters: RareCounters::default(),
+            walk_after: Instant::ZERO,
         }
     }
 

@@ -138,6 +138,8 @@ counters! {
 
     /// The counts of what few endpoints do.
     RareCounters {
+        /// Connections reset because the memory budget was spent, and they held some of it for long without getting on.
+        memory_resets,
         /// SYNs with a good Fast Open cookie of which a connection was made.
         fast_open_accepted,
         /// SYNs with a Fast Open cookie that is not good: ordinary ones, which are given a new cookie.

@@ -60,6 +60,7 @@ impl Endpoint {
         let (index, generation) = self.connections.insert(live);
         self.demux.insert(self.demux.tag(&tuple), Target::Connection(index));
         self.bound += 1;
+        self.budget.set_sharers(self.connections.len());
         ConnectionId { index, generation }
     }
 
@@ -104,6 +105,7 @@ impl Endpoint {
     /// Takes a connection that nobody will look at again out of its slot.
     pub(super) fn remove_released(&mut self, index: u32) -> Option<Live> {
         let mut live = self.connections.remove(index)?;
+        self.budget.set_sharers(self.connections.len());
         self.traces.end(&mut live);
         self.timers.disarm(index);
         if live.owner == Owner::Orphan {

@@ -16,6 +16,7 @@
 //!
 //! | what | bound | at the bound |
 //! |---|---|---|
+//! | bytes that connections and queues keep | `memory_budget` | windows shrink; text is dropped as if lost; who holds memory for long without getting on is reset ([`relief`]) |
 //! | connections | `connections_max` | `connect` fails; a last ACK is dropped, its peer repeats it |
 //! | half-open records of a listener | `syn_backlog`, a quarter of it for one source | SYN cookies |
 //! | the same with deferred accept, until the application has heard of their end | `syn_backlog`, a quarter of it for one source | the SYN is dropped, its client repeats it |
@@ -71,6 +72,7 @@ mod passive;
 mod ports;
 mod predicted;
 mod queue;
+mod relief;
 mod reply;
 mod reuse;
 mod slots;
@@ -379,6 +381,7 @@ impl Endpoint {
         }
         let result = f(&mut live.connection, now);
         self.touch(id.index);
+        self.relieve(now);
         Some(result)
     }
 

@@ -191,6 +191,7 @@ impl Endpoint {
             }
             self.touch(index);
         }
+        self.relieve(now);
         self.half_open_timeouts(now);
         self.time_wait_timeouts(now);
         self.reassembly_timeouts(now);

@@ -323,6 +323,12 @@ impl Flight {
         self.pacing.release(now);
     }
 
+    /// Bytes at the most that the flight keeps of what is outstanding.
+    pub(crate) fn bytes_kept(&self) -> usize {
+        let history = self.history.as_ref().map_or(0, |history| size_of::<History>() + history.undo.bytes());
+        self.scoreboard.bytes(self.smss) + history
+    }
+
     /// Whether nothing is outstanding and no schedule runs.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {

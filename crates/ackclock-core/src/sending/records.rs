@@ -84,6 +84,11 @@ impl Records {
         self.batches.is_empty()
     }
 
+    /// Bytes allocated, without the pieces of split batches.
+    pub(super) fn bytes(&self) -> usize {
+        self.batches.capacity() * size_of::<Batch>()
+    }
+
     /// Gives back the room that far more batches once took.
     pub(super) fn give_back(&mut self) {
         if self.batches.capacity() > GIVE_BACK * self.batches.len().max(GIVE_BACK) {

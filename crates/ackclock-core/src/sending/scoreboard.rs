@@ -380,6 +380,19 @@ impl Scoreboard {
         }
     }
 
+    /// Bytes that all of it takes at the most, where records go out as segments of no less than `smss` bytes: the pieces
+    /// of split records are not counted one by one, and their deques may have room for twice as many.
+    pub(super) fn bytes(&self, smss: u32) -> usize {
+        let ranges = RangeSet::bytes_of(self.sacked.len()) + RangeSet::bytes_of(self.lost.len());
+        let order = self.order.capacity() * size_of::<(Instant, Position, Position)>();
+        let outstanding = match (self.records.front(), self.records.back()) {
+            (Some(first), Some(last)) if ranges > 0 => last.end.index_from(first.start),
+            _ => 0,
+        };
+        let pieces = outstanding / usize::try_from(smss.max(1)).unwrap_or(usize::MAX);
+        self.records.bytes() + 2 * pieces * size_of::<Record>() + order + ranges
+    }
+
     /// Records looked at so far.
     #[cfg(test)]
     pub(super) fn visits(&self) -> u64 {

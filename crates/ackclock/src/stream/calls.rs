@@ -101,6 +101,8 @@ impl State {
             let mut total = 0;
             for buf in bufs.iter().filter(|buf| !buf.is_empty()) {
                 match connection.write(now, buf) {
+                    // What follows a buffer that was taken in part would leave a gap.
+                    Ok(len) if len < buf.len() => return Ok(total + len),
                     Ok(len) => total += len,
                     Err(error) if total == 0 => return Err(error),
                     Err(_) => return Ok(total),

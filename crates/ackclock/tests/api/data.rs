@@ -109,6 +109,47 @@ async fn vectored_calls_take_and_fill_buffers_in_order() {
 }
 
 #[tokio::test]
+async fn vectored_write_passes_over_empty_buffers_and_stops_at_one_that_does_not_fit() {
+    let hosts = hosts();
+    let (client, mut server) = connection(&hosts).await;
+    let empty = || IoSlice::new(b"");
+    assert_eq!(client.try_write_vectored(&[empty(), empty()]).unwrap(), 0);
+    let parts = [empty(), IoSlice::new(b"a"), empty(), empty(), IoSlice::new(b"bcd"), empty()];
+    assert_eq!(client.try_write_vectored(&parts).unwrap(), 4);
+    let mut read = [0; 4];
+    server.read_exact(&mut read).await.unwrap();
+    assert_eq!(&read, b"abcd");
+
+    // What follows a buffer that was taken in part must not be taken: the caller goes on where it stopped.
+    let large = pattern(64 << 20);
+    let taken = client.try_write_vectored(&[IoSlice::new(&large), IoSlice::new(b"END")]).unwrap();
+    assert!(taken > 0 && taken < large.len(), "{taken}");
+    let mut read = vec![0; taken];
+    server.read_exact(&mut read).await.unwrap();
+    assert!(read == large[..taken]);
+    settle().await;
+    assert_eq!(server.try_read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_tasks_that_wait_for_one_stream_are_woken() {
+    let hosts = hosts();
+    let (client, mut server) = connection(&hosts).await;
+    let client = Arc::new(client);
+    let waiters: Vec<_> = (0..3)
+        .map(|_| {
+            let client = Arc::clone(&client);
+            tokio::spawn(async move { client.readable().await })
+        })
+        .collect();
+    settle().await;
+    server.write_all(b"x").await.unwrap();
+    for waiter in waiters {
+        timeout(Duration::from_secs(5), waiter).await.expect("woken").unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
 async fn try_calls_would_block_instead_of_waiting() {
     let hosts = hosts();
     let (client, server) = connection(&hosts).await;

@@ -302,3 +302,25 @@ async fn what_applications_say_in_their_handshake_reaches_those_who_take_part() 
         assert_eq!((client.peer_experiment().unwrap(), server.peer_experiment().unwrap()), heard);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_a_call_sets_wakes_a_driver_that_sleeps() {
+    let (client, server, network) = hosts_with_network();
+    let (stream, _accepted) = between(&client, &server).await;
+    let stream = std::sync::Arc::new(stream);
+    let waiter = tokio::spawn({
+        let stream = std::sync::Arc::clone(&stream);
+        async move { stream.readable().await }
+    });
+    // Nothing is due any more, and the waiter is registered: no call but the next will look at the clock.
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    network.set_blackout(true);
+    let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(10));
+    stream.set_keepalive(Some(Keepalive { idle, interval, probes: 3 })).unwrap();
+    let start = tokio::time::Instant::now();
+    let told = tokio::time::timeout(Duration::from_secs(3_600), waiter).await;
+    told.expect("the stream ends").unwrap().unwrap();
+    let took = start.elapsed();
+    assert!(took >= Duration::from_secs(90) && took <= Duration::from_secs(92), "{took:?}");
+    assert_eq!(stream.try_read(&mut [0; 8]).unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+}

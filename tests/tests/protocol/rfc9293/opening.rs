@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use ackclock_core::{
     ConnectError, ConnectionError, EndpointConfig, Instant, ListenAddr, ListenError, ListenOptions,
-    ReadError, State,
+    ReadError, State, TcpConfig,
 };
 use ackclock_tests::host::{Host, host_addr};
-use ackclock_tests::script::{Script, Setup, peer_syn};
+use ackclock_tests::script::{Script, Setup, modern_options, peer_syn};
 use ackclock_tests::segment::{ACK, Frame, PSH, RST, SYN, seg};
 
 // Tests: RFC 9293 MUST-8
@@ -75,6 +75,25 @@ fn simultaneous_open_reaches_established() {
     assert!(s.take_sent().len() <= 1, "a packet war");
     s.peer(seg(PSH).seq(1).ack(1).data(b"hello"));
     assert_eq!(s.read(10), b"hello");
+}
+
+#[test]
+fn windows_of_syns_are_never_shifted() {
+    // RFC 7323 §2.2, of either end's: 3,000 bytes are 3,000, with whatever shift is agreed on.
+    let tcp = TcpConfig { receive_buffer_initial: 30_000, ..TcpConfig::default() };
+    let setup = Setup { peer_options: modern_options(7), peer_window: 3_000, tcp, ..Setup::default() };
+    let mut s = Script::connecting(&setup);
+    assert_eq!(s.sent().window, 30_000);
+    s.peer(peer_syn(&setup));
+    assert_eq!(s.sent().window, 30_000, "the SYN-ACK of a crossing");
+    assert_eq!(s.info().snd_wnd, 3_000, "a SYN that crossed ours");
+    let s = Script::connected(&setup);
+    assert_eq!(s.info().snd_wnd, 3_000, "a SYN-ACK");
+    let mut s = Script::listening(&setup);
+    s.peer(peer_syn(&setup));
+    assert_eq!(s.sent().window, 30_000, "the SYN-ACK of a listener");
+    let s = Script::accepted(&setup);
+    assert_eq!(s.info().snd_wnd, 3_000 << 7, "what follows the handshake is shifted");
 }
 
 // Tests: RFC 9293 MUST-10

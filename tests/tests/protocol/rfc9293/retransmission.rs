@@ -59,6 +59,22 @@ fn karn_takes_no_sample_from_a_retransmitted_segment() {
     assert_eq!(s.info().srtt, before, "whose round trip would that be?");
 }
 
+// Tests: RFC 9293 MUST-18
+#[test]
+fn karn_takes_no_sample_from_an_ack_that_covers_a_retransmission_in_part_or_with_others() {
+    for ack in [700, 1_461, 2_000, 2_921] {
+        let mut s = with_rtt(&nodelay(), Duration::from_millis(100));
+        s.write(1, 2 * 1_460);
+        assert_eq!(s.take_sent().len(), 2);
+        let (_, again) = s.wait(Duration::from_secs(5)).expect("a retransmission");
+        assert_eq!((again.seq, again.payload.len()), (1, 1_460), "of the first alone");
+        s.advance(Duration::from_millis(10));
+        let before = s.info().srtt;
+        s.peer_ack(1, ack);
+        assert_eq!(s.info().srtt, before, "up to {ack}");
+    }
+}
+
 #[test]
 fn timestamps_measure_a_retransmitted_segment() {
     let setup = Setup { peer_options: modern_options(7), ..nodelay() };

@@ -50,6 +50,25 @@ fn urgent_run_may_be_longer_than_the_pointer_reaches() {
     assert_eq!(s.connection().urgent_remaining(), 0);
 }
 
+// Tests: RFC 9293 MUST-62
+#[test]
+fn urgent_pointer_counts_from_the_segments_number_however_much_of_it_is_old() {
+    let mut s = Script::accepted(&Setup::default());
+    s.peer(seg(ACK).seq(1).ack(1).data(&pattern(1, 100)));
+    s.read(100);
+    s.readiness();
+    // All of what is urgent has been read.
+    s.peer(seg(ACK).seq(51).ack(1).urgent(50).data(&pattern(51, 50)));
+    assert!(!s.readiness().urgent);
+    assert_eq!(s.connection().urgent_remaining(), 0);
+    // Half of the segment is old; the pointer is to 131.
+    s.peer(seg(ACK).seq(51).ack(1).urgent(80).data(&pattern(51, 100)));
+    assert!(s.readiness().urgent);
+    assert_eq!(s.connection().urgent_remaining(), 30);
+    assert_eq!(s.read(100), pattern(101, 50));
+    assert_eq!(s.connection().urgent_remaining(), 0);
+}
+
 // Tests: RFC 9293 MUST-30
 // Tests: RFC 9293 MUST-62
 #[test]

@@ -56,7 +56,8 @@ fn sec_a2_syn_in_a_synchronized_state_is_challenged() {
 #[test]
 fn sec_a3_data_with_an_impossible_ack_is_not_taken() {
     // Nothing was ever sent: below the SYN nothing can have been acknowledged (ghost ACKs), above it neither.
-    for ack in [2_u32, 100, 1 << 31, u32::MAX, 0_u32.wrapping_sub(1_000), 0_u32.wrapping_sub(65_535)] {
+    // Zero is our SYN's number, exactly one below the first byte.
+    for ack in [0_u32, 2, 100, 1 << 31, u32::MAX, 0_u32.wrapping_sub(1_000), 0_u32.wrapping_sub(65_535)] {
         let mut s = Script::accepted(&Setup::default());
         s.peer(seg(PSH).seq(1).ack(ack).data(b"evil"));
         assert!(s.read(10).is_empty(), "ACK {}", ack as i32);
@@ -70,8 +71,12 @@ fn sec_a3_data_with_an_impossible_ack_is_not_taken() {
     s.peer_ack(1, 1_001);
     s.peer(seg(PSH).seq(1).ack(500).data(b"good"));
     assert_eq!(s.read(10), b"good");
-    s.peer(seg(PSH).seq(5).ack(u32::MAX).data(b"evil"));
-    assert!(s.read(10).is_empty());
+    for ack in [u32::MAX, 0] {
+        s.peer(seg(PSH).seq(5).ack(ack).data(b"evil"));
+        assert!(s.read(10).is_empty(), "ACK {}", ack as i32);
+    }
+    s.peer(seg(PSH).seq(5).ack(1).data(b"fine"));
+    assert_eq!(s.read(10), b"fine", "the first byte's number");
 }
 
 #[test]

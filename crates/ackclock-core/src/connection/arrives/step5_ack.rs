@@ -1,6 +1,6 @@
 //! Fifth, the ACK field (RFC 9293 §3.10.7.4, with RFC 5961 §5): what the peer has, and what it will take.
 
-use ackclock_wire::Flags;
+use ackclock_wire::{Flags, Segment, SeqNum};
 
 use super::super::limiter::Provocation;
 use super::super::timers::Timers;
@@ -9,6 +9,10 @@ use super::{Arrival, Verdict};
 use crate::Instant;
 use crate::position::Position;
 use crate::sending::{AckNews, Acknowledgement};
+
+/// Bytes that the blocks of one acknowledgement may add to the scoreboard: 4 blocks that begin 8 ranges each, and leave as
+/// many gaps that count as lost.
+const SACK_BYTES_MAX: usize = 2 * 4 * 8 * 40;
 
 impl Connection {
     pub(super) fn step5_ack(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
@@ -81,10 +85,11 @@ impl Connection {
             self.snd.acknowledge(ack);
             self.settle_window_probe();
         }
+        let sack = self.affordable_sack(arrival.segment);
         let echo = self.timestamps.zip(arrival.segment.options.timestamps);
         let acknowledgement = Acknowledgement {
             ack,
-            sack: arrival.segment.options.sack.as_slice(),
+            sack,
             echo: echo.map(|(timestamps, (_, echoed))| timestamps.echoed(echoed)),
             bare: arrival.segment.seq_len() == 0,
             window: self.snd.wnd,
@@ -98,6 +103,18 @@ impl Connection {
         let mut news = AckNews::default();
         if self.flight.on_ack(lend!(self, now), &acknowledgement, &mut news) {
             self.take_news(arrival, &news);
+        }
+    }
+
+    /// The SACK blocks, if the budget has room for what the flight may have to keep of them. Otherwise they count as not
+    /// said: they are advice (RFC 2018 §8), and the cumulative acknowledgement goes without them.
+    #[inline]
+    fn affordable_sack<'a>(&mut self, segment: &'a Segment<'_>) -> &'a [(SeqNum, SeqNum)] {
+        let blocks = segment.options.sack.as_slice();
+        if blocks.is_empty() || self.snd.keep_records(self.flight.bytes_kept() + SACK_BYTES_MAX) {
+            blocks
+        } else {
+            &[]
         }
     }
 

@@ -44,10 +44,14 @@ impl Connection {
             // As if lost on the way: not acknowledged, so it comes again.
             self.report_duplicate(arrival, cut);
             self.acks.now = true;
+            self.on_text_refused(arrival.now);
             return Verdict::Drop;
         }
         if received.advanced > 0 && !was_readable {
             self.readiness.readable = true;
+            self.rcv.waits_since = arrival.now;
+        } else if received.out_of_order && !gap_before && !was_readable {
+            self.rcv.waits_since = arrival.now;
         }
         self.timers.buffers = super::super::timers::Timers::UNSET;
         let at_gap = gap_before || received.out_of_order;

@@ -132,3 +132,38 @@ impl RackTlp {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::scoreboard::{AckOutcome, SendMoment};
+    use super::*;
+
+    #[test]
+    fn recover_fs_is_all_that_was_out_before_the_first_acknowledgement_of_the_episode() {
+        // RFC 9937: 20 segments out, of which the first four are lost and the last three just delivered.
+        let start = Position::default() + 1;
+        let at = Instant::from_millis(1);
+        let moment = SendMoment {
+            at,
+            delivered: 0,
+            delivered_at: at,
+            sending_us: 0,
+            in_flight: 20_000,
+            lost: 0,
+            app_limited: false,
+        };
+        let mut scoreboard = Scoreboard::default();
+        scoreboard.on_sent(start, start + 20_000, 1000, moment);
+        scoreboard.on_sack(start + 17_000, start + 20_000, &mut AckOutcome::default());
+        scoreboard.mark_lost_before(start + 4000);
+        assert_eq!((scoreboard.pipe(), scoreboard.lost()), (13_000, 4000));
+
+        let mut policy = RackTlp::default();
+        let episode = start + 20_000;
+        let progress = Progress { episode, delivered: 3000, safe: false, ssthresh: 10_000, smss: 1000 };
+        policy.regulate(&scoreboard, &progress);
+        // sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS): half of what was delivered, as 10,000 is of 20,000.
+        let allowance = policy.prr.as_ref().and_then(|prr| prr.allowance(episode));
+        assert_eq!(allowance, Some(1500));
+    }
+}

@@ -31,6 +31,11 @@ impl Reports {
     /// The most ranges that are kept of one episode.
     const RANGES_MAX: usize = 64;
 
+    /// Bytes that the ranges take at the most.
+    pub(super) fn bytes(&self) -> usize {
+        RangeSet::bytes_of(self.sent_again.len()) + RangeSet::bytes_of(self.unreported.len())
+    }
+
     pub(super) fn on_retransmitted(&mut self, start: Position, end: Position) {
         let mut fresh = 0;
         self.sent_again.for_each_gap(start, end, |from, until| fresh += until.since(from));

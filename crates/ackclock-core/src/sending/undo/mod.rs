@@ -113,6 +113,12 @@ impl Undo {
         self.counts
     }
 
+    /// Bytes that the reports of duplicates take at the most.
+    pub(super) fn bytes(&self) -> usize {
+        let reports = self.reduction.as_ref().and_then(|reduction| reduction.reports.as_ref());
+        reports.map_or(0, Reports::bytes)
+    }
+
     /// A new reduction: the one before it stands, unless it was undone. Says whether this one may be undone.
     fn begin(&mut self) -> bool {
         let stood = self.reduction.take().is_some();

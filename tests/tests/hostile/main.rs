@@ -1,0 +1,43 @@
+//! What hostile peers can have an endpoint keep, by the allocator's account, and what others still get beside them.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+mod crowd;
+mod memory;
+mod starvation;
+
+struct Counting;
+
+thread_local! {
+    /// Bytes that this thread has taken and not given back.
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+}
+
+/// What glibc's malloc takes for a block: 8 bytes more, in steps of 16, and no less than 32.
+fn block(layout: Layout) -> isize {
+    (layout.size() + 8).next_multiple_of(16).max(32) as isize
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory that it manages.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.with(|live| live.set(live.get() + block(layout)));
+        // SAFETY: the caller keeps to the contract of `GlobalAlloc::alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.with(|live| live.set(live.get() - block(layout)));
+        // SAFETY: the caller keeps to the contract of `GlobalAlloc::dealloc`; `pointer` came from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Bytes that this thread holds at present.
+fn live() -> isize {
+    LIVE.with(Cell::get)
+}

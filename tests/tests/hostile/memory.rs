@@ -1,0 +1,74 @@
+//! The budget holds the allocator's bytes, not only those that are accounted.
+
+use std::sync::Arc;
+
+use ackclock_tests::segment::{ACK, Opt, RST, seg};
+
+use super::crowd::Crowd;
+use super::live;
+
+/// By how much what is allocated may exceed what is accounted: five quarters, and a little for what does not grow.
+fn most(used: usize) -> isize {
+    (used + used / 4 + (1 << 20)) as isize
+}
+
+/// Catalogue: B4, SegmentSmack (CVE-2018-5390).
+#[test]
+fn sec_b4_crumbs_on_5000_connections_stay_in_the_budget_by_the_allocators_account() {
+    const CRUMBS: u32 = 1_024;
+    let mut crowd = Crowd::new(|config| config.memory_budget = 64 << 20);
+    (0..5_000).for_each(|_| crowd.open(1_460, 500));
+    let base = live();
+    for crumb in 0..CRUMBS {
+        for n in 0..crowd.peers.len() {
+            let peer = crowd.peers[n];
+            crowd.say(peer.addr, seg(ACK).seq(3 + 2 * crumb).ack(peer.next).data(&[7]));
+            crowd.drain();
+        }
+        let ((used, limit), taken) = (crowd.host.endpoint.memory(), live() - base);
+        assert!(used <= limit && taken <= most(used), "{crumb}: {taken} taken, {used} accounted");
+    }
+    let used = crowd.host.endpoint.memory().0;
+    assert!(used >= 48 << 20, "{used} bytes: the attack does not reach the budget");
+    for n in 0..crowd.peers.len() {
+        let peer = crowd.peers[n];
+        crowd.say(peer.addr, seg(RST | ACK).seq(1).ack(peer.next));
+    }
+    crowd.drain();
+    assert_eq!(crowd.host.endpoint.memory().0, 0, "all is given back");
+}
+
+/// Catalogue: B6, SACK slowness (CVE-2019-11478), with the smallest segments (B7).
+#[test]
+fn sec_b6_sack_storms_stay_in_the_budget_by_the_allocators_account() {
+    let mut crowd = Crowd::new(|config| {
+        config.memory_budget = 256 << 20;
+        Arc::make_mut(&mut config.tcp).send_buffer_max = 1 << 20;
+    });
+    (0..200).for_each(|_| crowd.open(216, 60_000));
+    let base = live();
+    for n in 0..crowd.peers.len() {
+        let mut peer = crowd.peers[n];
+        let mut flight = Vec::new();
+        for round in 0..9 {
+            crowd.fill(peer.id);
+            let sent: Vec<_> = crowd.host.transmit().into_iter().map(|frame| frame.seg).collect();
+            let sent: Vec<_> = sent.iter().map(|segment| (segment.seq, segment.end())).collect();
+            if round == 8 {
+                flight = sent;
+            } else {
+                peer.next = sent.last().map_or(peer.next, |&(_, end)| end);
+                crowd.say(peer.addr, seg(ACK).seq(1).ack(peer.next).window(60_000));
+            }
+        }
+        assert!(flight.len() > 1_000, "{} segments in flight", flight.len());
+        for held in flight.iter().skip(1).step_by(2) {
+            let block = Opt::Sack(vec![*held]);
+            crowd.say(peer.addr, seg(ACK).seq(1).ack(peer.next).window(60_000).opt(block));
+            crowd.drain();
+        }
+        drop(flight);
+        let ((used, limit), taken) = (crowd.host.endpoint.memory(), live() - base);
+        assert!(used <= limit && taken <= most(used), "{n}: {taken} taken, {used} accounted");
+    }
+}

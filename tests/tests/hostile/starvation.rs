@@ -1,0 +1,246 @@
+//! Honest transfers beside peers that hold memory and do not get on (catalogue: B8, B9, B12; CVE-2008-4609).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ackclock_core::{ConnectionError, ConnectionId, EndpointConfig, Event, Instant};
+use ackclock_tests::host::{Host, host_addr};
+use ackclock_tests::segment::{ACK, Frame, Opt, RST, Seg, seg};
+
+use super::crowd::{Crowd, FIRST_PORT, local};
+
+/// How a peer holds memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pin {
+    /// It offers no window for what the application writes.
+    ZeroWindow,
+    /// It sends what the application does not read.
+    Unread,
+    /// It sends every second byte.
+    Crumbs,
+    /// It reports every second segment as held, and acknowledges none.
+    SackStorm,
+}
+
+const PINS: usize = 2_000;
+const FETCHES: usize = 4;
+const FETCH_BYTES: usize = 4 << 20;
+const DELAY: Duration = Duration::from_millis(10);
+
+/// When a packet arrives, in which order, and whether at the server.
+type Flying = (Instant, u64, bool, Vec<u8>);
+
+/// A server, its hostile peers and an honest client, 10 ms apart.
+struct World {
+    crowd: Crowd,
+    pin: Pin,
+    client: Host,
+    /// What is on its way.
+    wire: BinaryHeap<Reverse<Flying>>,
+    serial: u64,
+    /// What the server still has to write, by connection.
+    serving: Vec<(ConnectionId, usize)>,
+    /// What the client has read, by connection, and when it had all.
+    fetched: Vec<(ConnectionId, usize, Option<Instant>)>,
+    /// Pinned connections that the server's application was told are over.
+    told: Vec<ConnectionId>,
+}
+
+impl World {
+    fn new(pin: Pin, pins: usize) -> Self {
+        let crowd = Crowd::new(|config| config.memory_budget = 64 << 20);
+        let client = Host::new(EndpointConfig::new(vec![host_addr(false, 3)], [9; 32]), crowd.host.now);
+        let mut world = Self {
+            crowd,
+            pin,
+            client,
+            wire: BinaryHeap::new(),
+            serial: 0,
+            serving: Vec::new(),
+            fetched: Vec::new(),
+            told: Vec::new(),
+        };
+        for _ in 0..pins {
+            world.add_pin();
+            world.run_until(world.crowd.host.now + Duration::from_millis(1));
+        }
+        world
+    }
+
+    fn add_pin(&mut self) {
+        let crowd = &mut self.crowd;
+        crowd.open(1_460, if self.pin == Pin::ZeroWindow { 0 } else { 500 });
+        let peer = *crowd.peers.last().expect("one was opened");
+        match self.pin {
+            Pin::ZeroWindow | Pin::SackStorm => crowd.fill(peer.id),
+            Pin::Unread => (0..44).for_each(|n| {
+                crowd.say(peer.addr, seg(ACK).seq(1 + 1_460 * n).ack(peer.next).data(&[7; 1_460]));
+            }),
+            Pin::Crumbs => (0..1_024).for_each(|n| {
+                crowd.say(peer.addr, seg(ACK).seq(3 + 2 * n).ack(peer.next).data(&[7]));
+                crowd.drain();
+            }),
+        }
+    }
+
+    fn put(&mut self, now: Instant, to_server: bool, packet: Vec<u8>) {
+        self.wire.push(Reverse((now + DELAY, self.serial, to_server, packet)));
+        self.serial += 1;
+    }
+
+    /// What a hostile peer says to this segment.
+    fn answer(&self, to: SocketAddr, got: &Seg) -> Option<Seg> {
+        let peer = &self.crowd.peers[usize::from(to.port() - FIRST_PORT)];
+        let ack = seg(ACK).seq(1).ack(peer.next);
+        let odd = (got.seq.wrapping_sub(peer.next) / 1_460) % 2 == 1;
+        match self.pin {
+            _ if got.has(RST) || got.payload.is_empty() => None,
+            Pin::SackStorm if odd => Some(ack.window(500).opt(Opt::Sack(vec![(got.seq, got.end())]))),
+            Pin::SackStorm => None,
+            _ => Some(ack.window(0)),
+        }
+    }
+
+    /// All that happens at this moment.
+    fn settle(&mut self) {
+        let now = self.crowd.host.now;
+        loop {
+            self.serve();
+            self.fetch();
+            let (from_server, from_client) = (self.crowd.host.transmit(), self.client.transmit());
+            if from_server.is_empty() && from_client.is_empty() {
+                break;
+            }
+            for frame in from_server {
+                if frame.dst.ip() == host_addr(false, 3) {
+                    self.put(now, false, frame.to_bytes());
+                } else if let Some(answer) = self.answer(frame.dst, &frame.seg) {
+                    self.put(now, true, Frame::new(frame.dst, local(), answer).to_bytes());
+                }
+            }
+            for frame in from_client {
+                self.put(now, true, frame.to_bytes());
+            }
+        }
+    }
+
+    fn serve(&mut self) {
+        let host = &mut self.crowd.host;
+        for event in host.events() {
+            match event {
+                Event::Acceptable(listener) => {
+                    while let Some(id) = host.endpoint.accept(host.now, listener) {
+                        self.serving.push((id, FETCH_BYTES));
+                    }
+                }
+                Event::Connection(id, readiness) if readiness.closed => self.told.push(id),
+                _ => {}
+            }
+        }
+        let data = [5; 65_536];
+        for (id, left) in &mut self.serving {
+            while *left > 0 {
+                let part = &data[..data.len().min(*left)];
+                match host.endpoint.update(host.now, *id, |c, now| c.write(now, part)) {
+                    Some(Ok(written)) => *left -= written,
+                    _ => break,
+                }
+            }
+        }
+    }
+
+    fn fetch(&mut self) {
+        let (now, endpoint) = (self.client.now, &mut self.client.endpoint);
+        let mut into = vec![0; 1 << 16];
+        for (id, read, done) in &mut self.fetched {
+            while let Some(Ok(len)) = endpoint.update(now, *id, |c, now| c.read(now, &mut into)) {
+                *read += len;
+            }
+            if *read == FETCH_BYTES {
+                done.get_or_insert(now);
+            }
+        }
+        self.client.events();
+    }
+
+    fn run_until(&mut self, end: Instant) {
+        loop {
+            self.settle();
+            let next = [
+                self.wire.peek().map(|Reverse((at, ..))| *at),
+                self.crowd.host.next_timeout(),
+                self.client.next_timeout(),
+            ];
+            let Some(next) = next.into_iter().flatten().min().filter(|at| *at <= end) else { break };
+            for host in [&mut self.crowd.host, &mut self.client] {
+                host.wake(next.max(host.now));
+            }
+            while self.wire.peek().is_some_and(|Reverse((at, ..))| *at <= next) {
+                let Some(Reverse((_, _, to_server, packet))) = self.wire.pop() else { break };
+                if to_server { self.crowd.host.receive(&packet) } else { self.client.receive(&packet) }
+            }
+        }
+        for host in [&mut self.crowd.host, &mut self.client] {
+            host.wake(end.max(host.now));
+        }
+        self.settle();
+    }
+
+    /// How long each fetch takes, ten seconds after all peers have come.
+    fn fetches(&mut self) -> Vec<Duration> {
+        let start = self.crowd.host.now + Duration::from_secs(10);
+        self.run_until(start);
+        for _ in 0..FETCHES {
+            let id = self.client.endpoint.connect(start, local(), (None, 0), None).expect("room for it");
+            self.fetched.push((id, 0, None));
+        }
+        self.run_until(start + Duration::from_secs(30));
+        let took = |(_, read, done): &(_, usize, Option<Instant>)| {
+            done.unwrap_or_else(|| panic!("{:?}: only {read} bytes", self.pin)).saturating_since(start)
+        };
+        self.fetched.iter().map(took).collect()
+    }
+}
+
+/// Fetches beside such pins take no more than twice the time that they take alone.
+fn honest_transfers_keep_half_their_rate_beside(pin: Pin) {
+    let alone = *World::new(pin, 0).fetches().iter().max().expect("four");
+    let mut world = World::new(pin, PINS);
+    let beside = *world.fetches().iter().max().expect("four");
+    assert!(beside <= 2 * alone, "{pin:?}: {beside:?} instead of {alone:?}");
+    let (used, limit) = world.crowd.host.endpoint.memory();
+    assert!(used <= limit, "{used} of {limit}");
+
+    // Who gave way is told and counted; they are those that have held on for longest, and no more than need be.
+    let endpoint = &world.crowd.host.endpoint;
+    let reset = |id| endpoint.connection(id).and_then(|c| c.error()) == Some(ConnectionError::OutOfMemory);
+    let gone: Vec<bool> = world.crowd.peers.iter().map(|peer| reset(peer.id)).collect();
+    let count = gone.iter().filter(|gone| **gone).count();
+    assert_eq!(endpoint.counters().memory_resets, count as u64);
+    assert!(count > 0 && count < PINS, "{pin:?}: {count} of {PINS} were reset");
+    assert!(gone.is_sorted_by(|earlier, later| earlier >= later), "{pin:?}: the longest-pinned go first");
+    let told = world.crowd.peers.iter().filter(|peer| world.told.contains(&peer.id)).count();
+    assert_eq!(told, count, "each is told");
+}
+
+#[test]
+fn sec_b8_fetches_keep_half_their_rate_beside_2000_zero_windows() {
+    honest_transfers_keep_half_their_rate_beside(Pin::ZeroWindow);
+}
+
+#[test]
+fn sec_b12_fetches_keep_half_their_rate_beside_2000_unread_buffers() {
+    honest_transfers_keep_half_their_rate_beside(Pin::Unread);
+}
+
+#[test]
+fn sec_b4_fetches_keep_half_their_rate_beside_2000_peers_with_crumbs() {
+    honest_transfers_keep_half_their_rate_beside(Pin::Crumbs);
+}
+
+#[test]
+fn sec_b6_fetches_keep_half_their_rate_beside_2000_sack_storms() {
+    honest_transfers_keep_half_their_rate_beside(Pin::SackStorm);
+}
