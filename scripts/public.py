@@ -31,7 +31,7 @@ SHOWN = {
     },
     "ackclock-control": {"serde_core": "the feature `serde`"},
     "ackclock-core": {"serde_core": "the feature `serde`"},
-    "ackclock-device": {"tokio": "the feature `os`: `Instant`, which tests can stop"},
+    "ackclock-device": {},
     "ackclock-link": {},
     "ackclock-sim": {"serde_core": "scenarios and reports are files", "tokio": "the feature `tokio`"},
     "ackclock-trace": {"serde_core": "reports are files"},

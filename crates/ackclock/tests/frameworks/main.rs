@@ -113,6 +113,25 @@ async fn the_connector_takes_addresses_and_gives_up_with_its_future() {
     assert_eq!(unfinished.count(), 0);
 }
 
+#[tokio::test]
+async fn what_a_connection_knows_is_serialised_with_names_and_maps() {
+    let (client, server) = hosts();
+    let listener = server.listen(addr(SERVER)).unwrap();
+    let stream = client.connect(addr(SERVER)).await.unwrap();
+    let _accepted = listener.accept().await.unwrap();
+    let info = serde_json::to_value(stream.info().unwrap()).unwrap();
+    assert_eq!(info["state"], "Established");
+    assert_eq!(info["congestion"], "cubic");
+    assert_eq!(info["losses"]["later-delivered"], 0);
+    assert_eq!(info["undone"]["frto"], 0);
+    assert!(info["controller"].is_object(), "{info}");
+    assert!(info["srtt"]["nanos"].is_u64(), "{info}");
+
+    let (tuple, _) = client.connections().remove(0);
+    assert_eq!(serde_json::to_value(tuple).unwrap()["remote_port"], 80);
+    assert_eq!(serde_json::to_value(client.counters()).unwrap()["opened_actively"], 1);
+}
+
 async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
 }
