@@ -16,11 +16,11 @@ ROOT = Path(__file__).resolve().parent.parent
 # crates than those listed, but for those of a feature that nobody has unless they ask for it.
 FLOORS = {
     "ackclock-wire": {"uses": set(), "others": {"etherparse", "thiserror"}},
-    "ackclock-control": {"uses": set(), "others": {"thiserror"}},
+    "ackclock-control": {"uses": set(), "others": {"thiserror"}, "asked for": {"serde"}},
     "ackclock-core": {
         "uses": {"control", "wire"},
         "others": {"siphasher", "slab", "thiserror"},
-        "asked for": {"aes", "cmac", "hmac", "sha1"},
+        "asked for": {"aes", "cmac", "hmac", "serde", "sha1"},
     },
     "ackclock-link": {"uses": {"control", "wire"}, "others": {"etherparse", "thiserror"}},
     "ackclock-device": {"uses": {"link", "wire"}},

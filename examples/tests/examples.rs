@@ -65,6 +65,55 @@ fn proxy_any_forwards_whatever_is_dialled_and_refuses_what_nobody_serves() {
 }
 
 #[test]
+fn serve_axum_answers_curl_and_finishes_what_it_began_before_it_ends() {
+    in_namespace(|| async {
+        let serving = start("serve_axum", &["tun9"]);
+        drop(eventually(|| TcpStream::connect("10.9.0.2:80")).await);
+        let curl = |arguments: &[&str]| {
+            let program =
+                Program::start("curl", &[&["--silent", "--show-error"], arguments].concat(), Vec::new());
+            spawn_blocking(move || text(program.finish()))
+        };
+        let hello = curl(&["http://10.9.0.2/"]).await.unwrap();
+        assert_eq!(hello, "hello 10.9.0.1, you called 10.9.0.2:80\n");
+
+        let mut slow = TcpStream::connect("10.9.0.2:80").await.unwrap();
+        slow.write_all(b"GET /slow HTTP/1.1\r\nHost: 10.9.0.2\r\n\r\n").await.unwrap();
+        // One that is answered behind it on a connection of its own: the slow one is being served.
+        curl(&["http://10.9.0.2/"]).await.unwrap();
+        assert_eq!(curl(&["--request", "POST", "http://10.9.0.2/drain"]).await.unwrap(), "draining\n");
+        let refused = TcpStream::connect("10.9.0.2:80").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        let mut answer = Vec::new();
+        slow.read_to_end(&mut answer).await.unwrap();
+        let answer = text(answer);
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("at last\n"), "{answer}");
+        drop(slow);
+        let said = spawn_blocking(|| text(serving.finish())).await.unwrap();
+        assert!(said.ends_with("drained: 0 connections were reset\n"), "{said}");
+    });
+}
+
+#[test]
+fn pooled_client_shares_connections_and_gives_requests_up() {
+    in_namespace(|| async {
+        let client =
+            start("pooled_client", &["tun9", "http://10.9.0.1:8000/page", "http://10.9.0.1:8000/slow"]);
+        // The address is there once the example has made its device.
+        let listener = eventually(|| TcpListener::bind("10.9.0.1:8000")).await;
+        let app = axum::Router::new()
+            .route("/page", axum::routing::get(|| async { "the page" }))
+            .route("/slow", axum::routing::get(std::future::pending::<()>));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        let said = text(spawn_blocking(|| client.finish()).await.unwrap());
+        assert!(said.starts_with("20 answers of 160 bytes, 4 requests given up, "), "{said}");
+        let opened: u32 = between(&said, "given up, ", " more connections").parse().unwrap();
+        // Each request that was given up takes its connection along; hyper may open one in advance.
+        assert!((3..=12).contains(&opened), "{said}");
+    });
+}
+
+#[test]
 fn custom_device_carries_ten_megabytes() {
     let said = text(start("custom_device", &[]).finish());
     assert!(said.starts_with("10485760 bytes through the tunnel"), "{said}");

@@ -10,7 +10,27 @@
 //! - [`rate`]: congestion avoidance for datagrams;
 //! - [`quantity`]: numbers with units, read exactly.
 //!
+//! ```
+//! use ackclock_control::congestion::Registry;
+//! use ackclock_control::kit;
+//!
+//! let factory = Registry::builtin().find("cubic")?;
+//! let report = kit::examine(factory.as_ref());
+//! assert!(report.passed(), "{report}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//!
+//! - `serde` (off): what says how a connection is doing can be serialised, the configuration of its timeout included.
+//!
+//! # Limits
+//!
+//! Windows and rates are 64-bit numbers of bytes and bytes a second, times nanoseconds since an epoch of the caller's. Nothing
+//! allocates after a controller was made but histories of bounded length.
+//!
 #![doc = include_str!("../control.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]

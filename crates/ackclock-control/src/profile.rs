@@ -105,6 +105,7 @@ impl Default for Profile {
 /// How losses are found and repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Recovery {
     /// The timer alone; everything outstanding is sent again (before 1988).
     GoBackN,
@@ -166,6 +167,7 @@ pub struct UndoChoice {
 
 /// When the receiver acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum AckPolicy {
     /// Every second full-sized segment, and what is left after a delay (RFC 9293 §3.8.6.3; Jacobson and
     /// Karels 1988).
@@ -232,6 +234,7 @@ pub struct Options {
 
 /// Explicit congestion notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Ecn {
     /// Not negotiated.
     Off,

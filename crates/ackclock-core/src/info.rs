@@ -13,6 +13,7 @@ use crate::trace::{LossCounts, UndoRule};
 /// The state of one connection at one moment. Counts are totals since it began; bytes are of payload.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ConnectionInfo {
     /// State of RFC 9293 §3.3.2.
     pub state: State,
@@ -116,6 +117,7 @@ pub struct ConnectionInfo {
 /// Explicit congestion notification on a connection that agreed on it. Counts are totals since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EcnInfo {
     /// Which form was agreed on; never [`Ecn::Off`].
     pub form: Ecn,
@@ -136,6 +138,7 @@ pub struct EcnInfo {
 /// How many reductions of the window were taken back, by what proved them wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct UndoCounts {
     /// By an echoed timestamp (RFC 3522).
     pub timestamps: u32,

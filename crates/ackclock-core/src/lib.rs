@@ -3,7 +3,47 @@
 //! Nothing here opens, sleeps, spawns, reads a clock or draws a random number. A driver feeds packets and time
 //! into an [`Endpoint`] and takes packets, deadlines and events out of it; the tokio driver, the simulator,
 //! the fuzzers and the benches are callers of the same methods.
+//!
+//! ```
+//! use ackclock_core::{Endpoint, EndpointConfig, Instant, Limits, ListenAddr, ListenOptions};
+//! use ackclock_wire::RxMeta;
+//!
+//! let now = Instant::ZERO;
+//! let limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };
+//! let mut client = Endpoint::new(EndpointConfig::new(vec!["10.0.0.1".parse()?], [1; 32]), now);
+//! let mut server = Endpoint::new(EndpointConfig::new(vec!["10.0.0.2".parse()?], [2; 32]), now);
+//!
+//! let listener = server.listen(now, ListenOptions::new(ListenAddr { addr: None, port: Some(7) }))?;
+//! let connection = client.connect(now, "10.0.0.2:7".parse()?, (None, 0), None)?;
+//! let mut carry = |from: &mut Endpoint, to: &mut Endpoint| {
+//!     while let Some(packet) = from.poll_transmit(now, limits) {
+//!         let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+//!         to.handle_packet(now, &bytes, RxMeta::default());
+//!     }
+//! };
+//! carry(&mut client, &mut server); // SYN
+//! carry(&mut server, &mut client); // SYN,ACK
+//! client.update(now, connection, |connection, now| connection.write(now, b"hello")).expect("it exists")?;
+//! carry(&mut client, &mut server); // ACK with data
+//!
+//! let accepted = server.accept(now, listener).expect("the handshake is complete");
+//! let mut buf = [0; 5];
+//! let read = server.update(now, accepted, |connection, now| connection.read(now, &mut buf));
+//! assert_eq!((read.expect("it exists")?, &buf), (5, b"hello"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//!
+//! - `serde` (off): [`ConnectionInfo`], [`Counters`] and [`FourTuple`] can be serialised.
+//! - `tcp-ao` (off): the TCP Authentication Option of RFC 5925.
+//!
+//! # Limits
+//!
+//! Every table and buffer has a bound in [`EndpointConfig`], [`ListenOptions`] or [`TcpConfig`], and a stated behaviour when
+//! full. An endpoint has no lock: a program of several threads has one for each, or one lock around it.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 // Tests index and cast freely: there a panic is the verdict.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The two sockets that name a connection, seen from this end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FourTuple {
     /// This end's address.
     pub local_addr: IpAddr,

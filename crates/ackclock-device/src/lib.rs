@@ -6,12 +6,32 @@
 //! user's own. A device for Ethernet frames is a [`FrameDevice`], and [`EthernetDevice`] makes a [`Device`] of it.
 //! [`configure`] gives the kernel's end of a TUN or TAP interface its addresses and routes.
 //!
+//! ```
+//! use std::task::{Context, Poll, Waker};
+//! use ackclock_device::{Device, ReceiveBatch, memory};
+//! # use ackclock_wire::{ChecksumState, TxPacket};
+//!
+//! let (mut left, mut right) = memory::pair(memory::Config::default());
+//! # let header = [0x45; 20];
+//! # let (payload, checksum) = ([&[][..]; 2], ChecksumState::Complete);
+//! # let packet = TxPacket { header: &header, transport_offset: 20, payload, segment_size: None, checksum };
+//! left.send(&packet)?;
+//!
+//! let mut batch = ReceiveBatch::new(64, 1 << 16);
+//! let received = right.poll_receive(&mut Context::from_waker(Waker::noop()), &mut batch);
+//! assert!(matches!(received, Poll::Ready(Ok(1))));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # Features and limits
+//!
 //! All of these but memory come with the feature `os`, which is on by default and takes Linux; without it this crate has the
 //! trait and devices of memory, and builds anywhere.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors that
 //! change their owner.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 

@@ -17,7 +17,9 @@ pub struct Config {
     pub mtu: usize,
     /// Whether packets of up to 64 KB cross whole, with unfinished checksums.
     pub gso: bool,
-    /// How many packets may be under way in each direction.
+    /// How many packets may be under way in each direction. A stack waits for room, so nothing is lost; a program that sends
+    /// without asking [`Device::poll_send_ready`] loses what comes beyond, and it is counted. A packet that has to be cut counts
+    /// as one, so its segments may go beyond the number.
     pub queue_packets: usize,
 }
 
@@ -74,6 +76,17 @@ impl MemoryDevice {
         self.cable.clone()
     }
 
+    /// Whether the queue takes a packet now; counts it as dropped if not.
+    fn has_room(&mut self) -> bool {
+        let queue = lock(&self.cable.sends);
+        // An error is for `push` to give.
+        let room = queue.unplugged || queue.packets.len() < queue.packets_max;
+        drop(queue);
+        self.counters.send_no_room += u64::from(!room);
+        room
+    }
+
+    /// Puts a packet on the cable, room or not.
     fn push(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
         if packet.len() > self.len_max(packet) {
             self.counters.send_refused += 1;
@@ -82,10 +95,6 @@ impl MemoryDevice {
         let mut queue = lock(&self.cable.sends);
         if queue.unplugged {
             return Err(unplugged());
-        }
-        if queue.packets.len() >= queue.packets_max {
-            self.counters.send_no_room += 1;
-            return Ok(());
         }
         let mut bytes = queue.spare.pop().unwrap_or_default();
         for part in [packet.header, packet.payload[0], packet.payload[1]] {
@@ -156,10 +165,14 @@ impl Device for MemoryDevice {
     }
 
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        if !self.has_room() {
+            return Ok(());
+        }
         let as_it_stands = packet.segment_size.is_none() && !packet.checksum.is_partial();
         if as_it_stands || self.gso {
             return self.push(packet);
         }
+        // Whoever was told that there is room for a packet has room for all that it is cut into.
         let mut result = Ok(());
         gso::cut(packet, |segment| {
             if result.is_ok() {

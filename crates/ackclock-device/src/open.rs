@@ -4,6 +4,7 @@ use crate::{Device, OffloadDevice, OpenError, TunDevice};
 
 /// Whether packets of 64 KB and unfinished checksums may be exchanged with the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OffloadMode {
     /// Where the kernel can.
     #[default]

@@ -5,6 +5,18 @@
 //! ([`Link::poll_transmit`]), and comes back when it wants to be woken ([`Link::poll_timeout`]). The same inputs give
 //! the same frames.
 //!
+//! ```
+//! use ackclock_link::{Detection, Instant, Link, LinkConfig, MacAddr, Prefix};
+//! let mut config = LinkConfig::new(MacAddr::local(1));
+//! config.addresses = vec![Prefix::new("10.9.0.2".parse()?, 24)];
+//! config.detection = Detection::Announce;
+//! let mut link = Link::new(config, Instant::ZERO);
+//! link.handle_timeout(Instant::ZERO);
+//! let announcement = link.poll_transmit().expect("a gratuitous ARP");
+//! assert_eq!(announcement.header[12..], [0x08, 0x06]);
+//! # Ok::<(), std::net::AddrParseError>(())
+//! ```
+//!
 //! What it does:
 //! - resolves the next hop of a packet by ARP (RFC 826) or neighbour solicitation (RFC 4861 §7.2), keeps the answers in a
 //!   table with the states of RFC 4861 §7.3.2 for both families, and checks that neighbours in use still answer;
@@ -25,6 +37,7 @@
 //! Sources: of RFC 4861, §7.2.2 to §7.3.3 were read in their text, and §7.1.1 in an excerpt; of RFC 5227 an excerpt of §2.4; RFC 1122 §3.3.6 and
 //! RFC 8200 §4.2 to §5 in their text. Every other section that this crate cites, of these and of other RFCs, is cited from memory ("not read").
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]

@@ -35,6 +35,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Features
+//!
+//! - `tokio` (off): async programs and the sockets of `ackclock` on simulated hosts, in virtual time.
+//!
+//! # Limits
+//!
+//! One thread runs a simulation. Payloads are not carried unless somebody could tell; links have no Ethernet, so there are no
+//! ARP and no broadcasts.
+//!
 //! # Which file answers which question
 //!
 //! | question | file |
@@ -46,6 +55,7 @@
 //! | How does async code run here (feature `tokio`)? | `hosted/` |
 //! | What is measured, and who may look on? | `flow.rs`, `meter.rs`, `report.rs`, `observe/` |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,5 +1,31 @@
 //! What becomes of a trace of a TCP connection: packet captures, tables, graphs, explanations.
+//!
+//! [`file`] keeps the records that a stack or a simulation gives out, [`export`] makes tables and captures of them, [`graphs`]
+//! draws them, [`report`] makes pages of it all, and [`explain`] says why things happened.
+//!
+//! ```
+//! use ackclock_trace::export;
+//! use ackclock_trace::file::{Origin, Trace, Writer};
+//!
+//! let mut bytes = Vec::new();
+//! Writer::new(&mut bytes, &Origin::default())?.flush()?; // `batch` writes what `Stack::next_trace` gives
+//! let trace = Trace::read(&bytes[..])?;
+//! let mut table = Vec::new();
+//! export::csv(&trace, &mut table)?;
+//! assert!(table.starts_with(b"time,source,entry,"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//!
+//! - `png` (on): pictures of pixels, which take a renderer of SVG and a font along.
+//!
+//! # Limits
+//!
+//! A trace is read whole into memory, at some tens of bytes for each record. The records tell lengths and positions, never
+//! payload.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -99,7 +99,7 @@ impl<'a> IpPacket<'a> {
 }
 
 fn parse_v4(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
-    let packet = Ipv4Slice::from_slice(bytes)?;
+    let packet = Ipv4Slice::from_slice(bytes).map_err(refusal_v4)?;
     let header = packet.header();
     if sum(header.slice()).checksum() != 0 {
         return Err(IpError::HeaderChecksum);
@@ -125,7 +125,7 @@ fn parse_v4(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
 }
 
 fn parse_v6(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
-    let header = Ipv6HeaderSlice::from_slice(bytes)?;
+    let header = Ipv6HeaderSlice::from_slice(bytes).map_err(refusal_v6)?;
     // A payload length of 0 is taken at its word, so that a jumbogram lacks its first extension header.
     let payload = bytes
         .get(Ipv6Header::LEN..)
@@ -271,21 +271,18 @@ pub(crate) fn write_ip(packet: &mut Vec<u8>, header: &IpHeader, payload_len: usi
     }
 }
 
-impl From<ipv4::SliceError> for IpError {
-    fn from(error: ipv4::SliceError) -> Self {
-        match error {
-            ipv4::SliceError::Header(ipv4::HeaderError::UnexpectedVersion { .. }) => Self::Version,
-            _ => Self::Length,
-        }
+// Functions and no `From`, which would show etherparse's types to users.
+fn refusal_v4(error: ipv4::SliceError) -> IpError {
+    match error {
+        ipv4::SliceError::Header(ipv4::HeaderError::UnexpectedVersion { .. }) => IpError::Version,
+        _ => IpError::Length,
     }
 }
 
-impl From<ipv6::HeaderSliceError> for IpError {
-    fn from(error: ipv6::HeaderSliceError) -> Self {
-        match error {
-            ipv6::HeaderSliceError::Len(_) => Self::Length,
-            ipv6::HeaderSliceError::Content(_) => Self::Version,
-        }
+fn refusal_v6(error: ipv6::HeaderSliceError) -> IpError {
+    match error {
+        ipv6::HeaderSliceError::Len(_) => IpError::Length,
+        ipv6::HeaderSliceError::Content(_) => IpError::Version,
     }
 }
 

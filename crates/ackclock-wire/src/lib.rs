@@ -7,7 +7,25 @@
 //! Outward, a connection patches its [`HeaderTemplate`] and leaves the payload where it lies ([`TxPacket`]);
 //! segments without a connection are built by [`write_control`], datagrams by [`write_udp`]; [`gso`] does in software what a device
 //! cannot.
+//!
+//! ```
+//! use ackclock_wire::{FlowLabel, IpPacket, IpPayload, UdpHeader, write_udp};
+//!
+//! let (src, dst) = ("10.0.0.1:4000".parse()?, "10.0.0.2:53".parse()?);
+//! let header = UdpHeader { src, dst, ttl: 64, traffic_class: 0, flow_label: FlowLabel::default() };
+//! let bytes = write_udp(&header, b"query").expect("it is short, and both ends are of one family");
+//!
+//! let packet = IpPacket::parse(&bytes)?;
+//! assert!(matches!(packet.payload, IpPayload::Udp(datagram) if datagram.ends_with(b"query")));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Limits
+//!
+//! There are no features. Jumbograms, IPsec and routing headers that are not at their end are refused, and so are IPv4's source
+//! routes; fragments are recognised ([`fragment`]) and put together by the core.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]

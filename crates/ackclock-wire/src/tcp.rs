@@ -67,7 +67,7 @@ impl<'a> Segment<'a> {
         bytes: &'a [u8],
         checksum: ChecksumState,
     ) -> Result<Self, TcpError> {
-        let tcp = TcpSlice::from_slice(bytes)?;
+        let tcp = TcpSlice::from_slice(bytes).map_err(refusal)?;
         if !is_intact(src, dst, bytes, checksum) {
             return Err(TcpError::Checksum);
         }
@@ -122,12 +122,11 @@ pub(crate) fn is_intact(src: IpAddr, dst: IpAddr, segment: &[u8], checksum: Chec
     true
 }
 
-impl From<HeaderSliceError> for TcpError {
-    fn from(error: HeaderSliceError) -> Self {
-        match error {
-            HeaderSliceError::Len(_) => Self::Length,
-            HeaderSliceError::Content(_) => Self::DataOffset,
-        }
+// A function and no `From`, which would show etherparse's type to users.
+fn refusal(error: HeaderSliceError) -> TcpError {
+    match error {
+        HeaderSliceError::Len(_) => TcpError::Length,
+        HeaderSliceError::Content(_) => TcpError::DataOffset,
     }
 }
 

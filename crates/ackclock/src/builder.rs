@@ -93,7 +93,7 @@ pub enum BuildError {
     SimulatedOnly(#[from] SimulatedOnly),
     /// The operating system gave no random numbers.
     #[error("the operating system gave no random numbers for the stack's secret: {0}")]
-    NoRandomness(getrandom::Error),
+    NoRandomness(io::Error),
 }
 
 impl From<BuildError> for io::Error {
@@ -403,7 +403,7 @@ impl StackBuilder {
             return Ok(secret);
         }
         let mut secret = [0; 32];
-        getrandom::fill(&mut secret).map_err(BuildError::NoRandomness)?;
+        getrandom::fill(&mut secret).map_err(|error| BuildError::NoRandomness(io::Error::other(error)))?;
         Ok(secret)
     }
 }

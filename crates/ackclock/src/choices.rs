@@ -14,29 +14,34 @@ use crate::error;
 
 /// What [`TcpStream::set_congestion_control`](crate::TcpStream::set_congestion_control) and
 /// [`StackBuilder::congestion_control`](crate::StackBuilder::congestion_control) take: the name of a controller that is
-/// built in (`"cubic"`) or was registered with the stack, or a factory.
-pub trait IntoController {
-    /// The factory that is meant. `registry` has the names.
-    ///
-    /// # Errors
-    /// No controller has the name.
-    fn into_factory(self, registry: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController>;
+/// built in (`"cubic"`) or was registered with the stack, or a factory. No other types can implement it: it is sealed.
+pub trait IntoController: sealed::Find {}
+
+impl<T: sealed::Find> IntoController for T {}
+
+mod sealed {
+    use super::{Arc, ControllerFactory, Registry, UnknownController};
+
+    pub trait Find {
+        /// The factory that is meant. `registry` has the names.
+        fn find_in(self, registry: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController>;
+    }
 }
 
-impl IntoController for &str {
-    fn into_factory(self, registry: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
+impl sealed::Find for &str {
+    fn find_in(self, registry: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
         registry.find(self)
     }
 }
 
-impl IntoController for &String {
-    fn into_factory(self, registry: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
+impl sealed::Find for &String {
+    fn find_in(self, registry: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
         registry.find(self)
     }
 }
 
-impl IntoController for Arc<dyn ControllerFactory> {
-    fn into_factory(self, _: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
+impl sealed::Find for Arc<dyn ControllerFactory> {
+    fn find_in(self, _: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
         Ok(self)
     }
 }
@@ -68,7 +73,7 @@ impl Choices {
         &self,
         controller: impl IntoController,
     ) -> io::Result<Arc<dyn ControllerFactory>> {
-        let factory = controller.into_factory(&self.registry).or_else(|unknown| match &unknown {
+        let factory = controller.find_in(&self.registry).or_else(|unknown| match &unknown {
             UnknownController::Name { name, .. } => experiment(name).ok_or(unknown),
             _ => Err(unknown),
         });

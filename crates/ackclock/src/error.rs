@@ -39,6 +39,10 @@ pub enum StackError {
     /// [`Stack::shutdown`](crate::Stack::shutdown) was called.
     #[error("the stack has been shut down")]
     Shutdown,
+    /// [`Stack::drain`](crate::Stack::drain) was called: there are no new connections and listeners. Those connections that
+    /// exist know nothing of it.
+    #[error("the stack drains: it takes no new connections and listeners")]
+    Draining,
     /// What drove the stack has ended: its tokio runtime, or its [`Port`](crate::Port).
     #[error("the stack's driver has ended: its runtime was shut down, or its port dropped")]
     DriverGone,

@@ -31,6 +31,30 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Features
+//!
+//! | feature | what it brings |
+//! |---|---|
+//! | `device` (on) | TUN, TAP, packet and raw sockets in [`device`]: Linux. Without it the crate builds wherever tokio does |
+//! | `axum` | `axum::serve` takes a [`TcpListener`] |
+//! | `hyper` | `Connector` for hyper-util's pooled client and tonic's channels |
+//! | `tower` | the same connector as a service of addresses |
+//! | `stream` | `TcpListenerStream`: a listener as a `Stream`, which tokio-stream and tonic's servers take |
+//! | `resolve` | names in [`TcpStream::connect`], [`TcpListener::bind`] and the connector, by the host's resolver |
+//! | `serde` | [`ConnectionInfo`], [`Counters`] and [`FourTuple`] can be serialised |
+//! | `tcp-ao` | the TCP Authentication Option (RFC 5925) |
+//!
+//! A server ends by [`Stack::drain`], which lets connections finish, or [`Stack::shutdown`]; an accept loop learns of both by an
+//! error that stays, so it must end with it (`while let Ok(..) = listener.accept().await`), and other tasks by
+//! [`Stack::closing`].
+//!
+//! # Limits
+//!
+//! A stack runs on one task and shares one lock with its callers; a program that needs several processors has a stack for each,
+//! on queues of one device. Every table has a bound: connections, buffers, ports ([`StackBuilder`]), half-open connections and
+//! those that wait to be accepted ([`ListenerBuilder`]). The stack has no resolver, no DHCP and no routing table but
+//! [`StackBuilder::route`].
+//!
 //! # What differs from `tokio::net`
 //!
 //! [`TcpStream`], [`TcpListener`], [`TcpSocket`] and the halves have the methods of their namesakes in tokio 1.54, and
@@ -48,6 +72,7 @@
 //! What the same calls answer differently, the first answer that differs; everything else in some 200 cases, from `bind` to what a
 //! second write after a reset says, is compared with the kernel's sockets and the same:
 //!
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("differences.md")]
 //!
 //! Errors are [`std::io::Error`]s of the kinds that a kernel gives. Where the number of the system's error says it all they
@@ -78,6 +103,7 @@ mod choices;
 mod clock;
 mod driver;
 mod error;
+mod frameworks;
 mod listener;
 mod names;
 mod network;
@@ -110,6 +136,12 @@ pub use self::builder::{BuildError, StackBuilder};
 pub use self::choices::{IntoController, SimulatedOnly};
 pub use self::clock::Clock;
 pub use self::error::{NoRoute, StackError, connection_error};
+#[cfg(any(feature = "axum", feature = "hyper"))]
+pub use self::frameworks::Addresses;
+#[cfg(any(feature = "hyper", feature = "tower"))]
+pub use self::frameworks::Connector;
+#[cfg(feature = "stream")]
+pub use self::frameworks::TcpListenerStream;
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
 pub use self::others::{OtherReceiver, OtherSender};
 pub use self::port::Port;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use ackclock_core::trace::Batch;
 use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr, TcpConfig};
@@ -321,6 +322,61 @@ impl Stack {
     /// not all. The stack itself goes on.
     pub fn abort(&self) {
         self.shared.control(State::abort_all);
+    }
+
+    /// Lets the stack run dry, for a restart: listeners end at once, connections that wait to be accepted are reset, and there
+    /// are no new ones in either direction; those that exist go on, unchanged to their programs, until these end them. What
+    /// has not ended `within` this time is reset. Then the device is dropped. Ready with how many were reset; what had arrived
+    /// on the others can still be read.
+    ///
+    /// New connections and listeners fail with [`StackError::Draining`](crate::StackError::Draining). A second call can only
+    /// shorten the time; [`shutdown`](Self::shutdown) closes what is left by itself. UDP sockets work to the end and do
+    /// not delay it.
+    ///
+    /// ```
+    /// # use ackclock::Stack;
+    /// # use ackclock::device::memory;
+    /// # use std::time::Duration;
+    /// # use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+    /// # let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+    /// let listener = server.listen("10.0.0.2:80".parse()?)?;
+    /// let mut stream = client.connect("10.0.0.2:80".parse()?).await?;
+    /// let (mut accepted, _) = listener.accept().await?;
+    ///
+    /// let drained = tokio::spawn(async move { server.drain(Duration::from_secs(30)).await });
+    /// assert!(listener.accept().await.is_err());
+    ///
+    /// // What was begun is finished.
+    /// accepted.write_all(b"the answer").await?;
+    /// drop(accepted);
+    /// let mut answer = Vec::new();
+    /// stream.read_to_end(&mut answer).await?;
+    /// drop(stream);
+    /// assert_eq!((answer, drained.await??), (b"the answer".to_vec(), 0));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Cancel-safe; once polled, the stack drains whether or not somebody waits.
+    ///
+    /// # Errors
+    /// The stack ended otherwise meanwhile: the device failed, the runtime was shut down.
+    pub async fn drain(&self, within: Duration) -> io::Result<usize> {
+        self.shared.control(|state, now| state.begin_drain(now, within));
+        self.shared.wake_driver();
+        self.shared.wait(Queue::Shutdown, |state, _| state.poll_drained()).await
+    }
+
+    /// Waits until the stack takes no new connections: it drains, closes or is gone. Ends a server that would otherwise
+    /// wait for connections for ever (`axum::serve(..).with_graceful_shutdown(async move { stack.closing().await })`).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn closing(&self) {
+        self.shared.wait(Queue::Shutdown, |state, _| state.poll_closing()).await;
     }
 
     /// Closes the stack and waits until it is closed: listeners end, the sending side of every connection is

@@ -47,6 +47,8 @@ pub(crate) struct State {
     /// Dropped streams whose linger time runs, by its end.
     lingering: BTreeMap<(Instant, u64), ConnectionId>,
     lingerings_made: u64,
+    /// Connections that were reset because the stack's closing took too long.
+    unfinished: usize,
 }
 
 /// What a stack is told at its making.
@@ -65,8 +67,9 @@ pub(crate) struct Settings {
 pub(crate) enum Phase {
     /// It serves.
     Up,
-    /// No new connections; those that exist have until then to finish.
-    Closing { until: Instant },
+    /// No new connections; those that exist have until then to finish. While the stack drains, they end when their
+    /// programs end them.
+    Closing { until: Instant, drains: bool },
     /// Every call fails.
     Down(StackError),
 }
@@ -106,6 +109,7 @@ impl State {
             close_timeout,
             lingering: BTreeMap::new(),
             lingerings_made: 0,
+            unfinished: 0,
         };
         state.tell_network();
         state
@@ -128,8 +132,16 @@ impl State {
     pub(crate) fn check_up(&self) -> io::Result<()> {
         match &self.phase {
             Phase::Up => Ok(()),
-            Phase::Closing { .. } => Err(StackError::Shutdown.into()),
+            Phase::Closing { .. } => Err(self.closed().into()),
             Phase::Down(error) => Err(error.clone().into()),
+        }
+    }
+
+    /// Why there are no listeners any more.
+    pub(crate) fn closed(&self) -> StackError {
+        match self.phase {
+            Phase::Closing { drains: true, .. } => StackError::Draining,
+            _ => StackError::Shutdown,
         }
     }
 
@@ -200,7 +212,7 @@ impl State {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let own = self.lingering.first_key_value().map(|((at, _), _)| *at);
         let closing = match self.phase {
-            Phase::Closing { until } => Some(until),
+            Phase::Closing { until, .. } => Some(until),
             Phase::Up | Phase::Down(_) => None,
         };
         [self.endpoint.poll_timeout(), own, closing].into_iter().flatten().min()
@@ -215,7 +227,9 @@ impl State {
             let id = entry.remove();
             self.end_linger(now, id);
         }
-        if matches!(self.phase, Phase::Closing { until } if until <= now) {
+        if matches!(self.phase, Phase::Closing { until, .. } if until <= now) {
+            self.unfinished +=
+                self.endpoint.connections().filter(|(_, connection)| !is_over(connection)).count();
             self.abort_all(now);
         }
     }
@@ -319,29 +333,47 @@ impl State {
 
     /// Begins to close: nothing new is taken, what exists may finish within the close timeout.
     pub(crate) fn begin_close(&mut self, now: Instant) {
-        if !matches!(self.phase, Phase::Up) {
+        if matches!(self.phase, Phase::Down(_) | Phase::Closing { drains: false, .. }) {
             return;
         }
-        self.phase = Phase::Closing { until: now + self.close_timeout };
-        let listeners: Vec<ListenerId> = self.listeners.keys().copied().collect();
-        for id in listeners {
-            self.close_listener(now, id);
-        }
+        self.close_to_new(now, self.close_timeout, false);
         for id in self.connection_ids() {
             self.endpoint.update(now, id, |connection, now| connection.shutdown(now).ok());
         }
     }
 
+    /// Begins to drain: nothing new is taken, what exists goes on until its program ends it, for `time` at most.
+    pub(crate) fn begin_drain(&mut self, now: Instant, time: Duration) {
+        match self.phase {
+            Phase::Up | Phase::Closing { drains: true, .. } => self.close_to_new(now, time, true),
+            Phase::Closing { drains: false, .. } | Phase::Down(_) => {}
+        }
+    }
+
+    /// Ends all listeners, and the time of connections after `time`; a second call moves that forward only.
+    fn close_to_new(&mut self, now: Instant, time: Duration, drains: bool) {
+        let until = match self.phase {
+            Phase::Closing { until, .. } => until.min(now + time),
+            Phase::Up | Phase::Down(_) => now + time,
+        };
+        self.phase = Phase::Closing { until, drains };
+        let listeners: Vec<ListenerId> = self.listeners.keys().copied().collect();
+        for id in listeners {
+            self.close_listener(now, id);
+        }
+        self.shutdown.wake(&mut self.woken);
+    }
+
     /// Whether the stack was closing and nothing is left that would send or receive.
     pub(crate) fn has_finished(&self) -> bool {
-        let over = |connection: &Connection| matches!(connection.state(), Tcp::Closed | Tcp::TimeWait);
         matches!(self.phase, Phase::Closing { .. })
-            && self.endpoint.connections().all(|(_, connection)| over(connection))
+            && self.endpoint.connections().all(|(_, connection)| is_over(connection))
     }
 
     /// Ends all service: every pending call fails with `why`, all connections give up their memory.
     pub(crate) fn go_down(&mut self, now: Instant, why: StackError) {
-        let keeps_rest = matches!(why, StackError::Device(_));
+        let drains = matches!(self.phase, Phase::Closing { drains: true, .. });
+        let keeps_rest = drains || matches!(why, StackError::Device(_));
         self.stop(why);
         for id in self.connection_ids() {
             if !keeps_rest || !self.endpoint.connection(id).is_some_and(has_rest) {
@@ -381,6 +413,20 @@ impl State {
         self.lingering.clear();
     }
 
+    /// Ready once the stack takes no new connections.
+    pub(crate) fn poll_closing(&self) -> Poll<()> {
+        if matches!(self.phase, Phase::Up) { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    /// Ready once the stack is down: how many connections were reset for that, or what went wrong.
+    pub(crate) fn poll_drained(&self) -> Poll<io::Result<usize>> {
+        match &self.phase {
+            Phase::Down(StackError::Shutdown) => Poll::Ready(Ok(self.unfinished)),
+            Phase::Down(error) => Poll::Ready(Err(error.clone().into())),
+            Phase::Up | Phase::Closing { .. } => Poll::Pending,
+        }
+    }
+
     /// Ready once the stack is down.
     pub(crate) fn poll_down(&self) -> Poll<()> {
         if matches!(self.phase, Phase::Down(_)) { Poll::Ready(()) } else { Poll::Pending }
@@ -396,6 +442,11 @@ impl State {
     fn connection_ids(&self) -> Vec<ConnectionId> {
         self.endpoint.connections().map(|(id, _)| id).collect()
     }
+}
+
+/// Whether a connection neither sends nor receives any more.
+fn is_over(connection: &Connection) -> bool {
+    matches!(connection.state(), Tcp::Closed | Tcp::TimeWait)
 }
 
 /// Whether there is something to read that does not depend on the network any more.

@@ -32,6 +32,7 @@ pub struct Receiver {
 
 /// How the samples become one estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Combine {
     /// The smallest.
     Min,
@@ -45,6 +46,7 @@ pub enum Combine {
 
 /// What a receiver makes of its samples, in bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ReceiverEstimates {
     /// The smallest sample.
     pub min: u64,

@@ -123,6 +123,7 @@ impl BfaConfig {
 
 /// The thresholds of TCP-BFA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BfaThresholds {
     /// σ_on and -σ_off, in whole milliseconds: 10 and 10 in the paper.
     Fixed {

@@ -31,3 +31,11 @@ impl Snapshot {
         self.values.iter().copied().take(self.len)
     }
 }
+
+/// A map from names to values.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Snapshot {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}

@@ -10,6 +10,7 @@ use crate::congestion::{
 /// One event with arbitrary contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the events")]
+#[non_exhaustive]
 pub enum Operation {
     /// See [`Ack`].
     Ack { bytes: u64, rtt_ns: u64, delivered: u64, in_flight: u64, flags: u8 },

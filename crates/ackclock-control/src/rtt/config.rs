@@ -6,6 +6,7 @@ use std::time::Duration;
 /// The parameters of an [`RttEstimator`](super::RttEstimator): the family that Allman and Paxson measure
 /// ("On Estimating End-to-End Network Path Properties", SIGCOMM 1999, §2), RFC 6298 being one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RtoConfig {
     /// Weight of a sample in the smoothed round-trip time (α1; RFC 6298's alpha).
     pub srtt_gain: Gain,
@@ -66,6 +67,7 @@ impl Default for RtoConfig {
 
 /// The weight 1/n of a new value in a moving average, or zero: the first value stays for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Gain(Option<NonZeroU16>);
 
 impl Gain {
@@ -102,6 +104,7 @@ impl Gain {
 
 /// How the averages become a timeout, before backoff and bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Formula {
     /// SRTT + max(G, k·RTTVAR): Jacobson 1988 (k = 2), revised 1992 and RFC 6298 (k = 4).
     MeanDeviation {
@@ -129,6 +132,7 @@ pub enum Formula {
 
 /// The arithmetic of the recursion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Arithmetic {
     /// In 1/256 of a nanosecond, each step rounded to nearest.
     Fine,
@@ -139,6 +143,7 @@ pub enum Arithmetic {
 
 /// What must not be smaller than one tick of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum DeviationFloor {
     /// k·RTTVAR (RFC 6298).
     Term,
@@ -148,6 +153,7 @@ pub enum DeviationFloor {
 
 /// Which segments are timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Sampling {
     /// Every segment of which the round trip is unambiguous.
     EverySegment,

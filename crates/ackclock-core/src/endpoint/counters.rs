@@ -12,6 +12,7 @@ macro_rules! counters {
     ) => {
         $(#[$all_doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         #[non_exhaustive]
         pub struct $all {
             $($(#[$plain_field_doc])* pub $plain_field: u64,)*

@@ -31,6 +31,7 @@ pub struct Incoming {
 
 /// A decision on a SYN that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Decision {
     /// Answer it.
     Accept,

@@ -14,6 +14,7 @@ pub struct TraceConfig {
 
 /// Which records of a connection stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TraceKeep {
     /// All: they are given out each time when those set aside are full, and at the end.
     All,

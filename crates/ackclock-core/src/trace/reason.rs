@@ -236,3 +236,11 @@ impl LossCounts {
         }
     }
 }
+
+/// A map from the names of rules to bytes.
+#[cfg(feature = "serde")]
+impl serde::Serialize for LossCounts {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(rule, bytes)| (rule.name(), bytes)))
+    }
+}

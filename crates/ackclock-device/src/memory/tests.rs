@@ -67,6 +67,31 @@ fn a_full_queue_drops_and_says_so_until_the_receiver_makes_room() {
 }
 
 #[test]
+fn a_packet_that_found_room_is_cut_without_a_loss() {
+    let (mut a, mut b) = pair(Config { queue_packets: 2, ..Config::default() });
+    let mut cx = Context::from_waker(Waker::noop());
+    a.send(&packet(&[0x45; 20])).unwrap();
+    assert!(a.poll_send_ready(&mut cx).is_ready());
+    let payload = vec![7; 14_480];
+    // IPv4 and TCP without options, as far as cutting looks.
+    let mut header = [0; 40];
+    (header[0], header[9], header[32]) = (0x45, 6, 0x50);
+    let large = TxPacket {
+        payload: [&payload, &[]],
+        segment_size: NonZeroU16::new(1448),
+        checksum: ChecksumState::Partial(ChecksumAt::tcp(20)),
+        ..packet(&header)
+    };
+    a.send(&large).unwrap();
+    assert_eq!((a.counters().sent, a.counters().send_no_room), (11, 0));
+    assert!(a.poll_send_ready(&mut cx).is_pending());
+    a.send(&large).unwrap();
+    assert_eq!((a.counters().sent, a.counters().send_no_room), (11, 1));
+    let Poll::Ready(Ok(received)) = receive(&mut b) else { panic!("nothing received") };
+    assert_eq!(received.len(), 11);
+}
+
+#[test]
 fn a_waiting_receiver_is_woken() {
     let (mut a, mut b) = pair(Config::default());
     let alarm = Arc::new(Alarm::default());

@@ -58,6 +58,7 @@ pub struct RawConfig {
 
 /// What of its addresses is a raw device's.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ports {
     /// All TCP and UDP: the host's own sockets hear nothing on these addresses any more.
     All,

@@ -55,6 +55,7 @@ pub struct ReplayConfig {
 
 /// When the packets of a recording come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Pace {
     /// As long after each other as recorded.
     #[default]

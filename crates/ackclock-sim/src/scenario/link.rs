@@ -70,6 +70,7 @@ pub struct Direction {
 /// A queue discipline with its parameters. A limit does not count the packet that is being sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum QueueConfig {
     /// What comes when it is full is dropped.
     DropTail {
@@ -163,6 +164,7 @@ pub struct Jitter {
 /// How a jitter is distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Variation {
     /// Evenly from 0 to this.
     Uniform(Span),
@@ -173,6 +175,7 @@ pub enum Variation {
 /// Loss by chance.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum Loss {
     /// Each packet for itself.
     Independent(Share),

@@ -8,6 +8,7 @@ mod link;
 mod locate;
 mod tcp;
 mod traffic;
+mod written;
 
 use std::fmt;
 
@@ -21,6 +22,7 @@ pub use link::{
 pub use locate::ScenarioError;
 pub use tcp::{Acks, EcnSetting, MtuProbingSetting, TcpSettings, TraceSetting, WrongSetting};
 pub use traffic::{Arrivals, SizeOf, TcplibMix, TimeOf, TrafficConfig, TrafficKind};
+pub use written::WriteError;
 
 use crate::units::{Bytes, Rate, Share, Span};
 
@@ -219,14 +221,6 @@ impl Scenario {
     /// ```
     pub fn from_toml(file: &str, text: &str) -> Result<Self, ScenarioError> {
         locate::read(file, text)
-    }
-
-    /// The scenario as a TOML file.
-    ///
-    /// # Errors
-    /// None that a scenario of this type could cause; those of the TOML writer.
-    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
-        toml::to_string(self)
     }
 
     /// Finds the first thing that cannot be run: a name that leads nowhere, a value that is impossible.

@@ -82,6 +82,7 @@ pub struct MtuProbingSetting {
 /// What is written down of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum TraceSetting {
     /// Everything.
     All,
@@ -98,6 +99,7 @@ pub type WrongSetting = (&'static str, String);
 /// When received data is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum Acks {
     /// Every second full segment, and what is left after a delay.
     EverySecond {
@@ -121,6 +123,7 @@ pub enum Acks {
 /// Explicit congestion notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum EcnSetting {
     /// Not negotiated.
     Off,

@@ -31,6 +31,7 @@ pub struct TrafficConfig {
 /// What is sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum TrafficKind {
     /// As much as the network takes, until so many bytes are sent, or until a time, or to the end.
     Bulk {
@@ -118,6 +119,7 @@ pub struct TcplibMix {
 /// How a time is distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum TimeOf {
     /// Always the same.
     Fixed(Span),
@@ -135,6 +137,7 @@ pub enum TimeOf {
 /// How a number of bytes is distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum SizeOf {
     /// Always the same.
     Fixed(Bytes),

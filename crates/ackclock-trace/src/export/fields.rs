@@ -6,6 +6,7 @@ use crate::file::Source;
 
 /// A value of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Value {
     /// A number.
     Number(i64),

@@ -9,9 +9,9 @@ use ackclock_core::{
     BoundId, ConnectionId, Decision, Incoming, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId,
 };
 
+use crate::error;
 use crate::state::State;
 use crate::waiters::WaitList;
-use crate::{StackError, error};
 
 /// What is kept of a listener beside the endpoint's own state.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl State {
     /// What a listener listens on.
     pub(crate) fn listener_addr(&self, id: ListenerId) -> io::Result<ListenAddr> {
         self.check_alive()?;
-        self.listeners.get(&id).map(|slot| slot.addr).ok_or_else(listener_closed)
+        self.listeners.get(&id).map(|slot| slot.addr).ok_or_else(|| self.closed().into())
     }
 
     /// The next connection of a listener.
@@ -105,7 +105,7 @@ impl State {
         id: ListenerId,
     ) -> Poll<io::Result<(ConnectionId, Option<IncomingId>)>> {
         self.check_alive()?;
-        let linger = self.listeners.get(&id).ok_or_else(listener_closed)?.linger;
+        let linger = self.listeners.get(&id).ok_or_else(|| self.closed())?.linger;
         let Some(accepted) = self.endpoint.accept_decided(now, id) else { return Poll::Pending };
         if linger.is_some() {
             self.streams.get_or_insert(accepted.0, &mut self.woken).linger = linger;
@@ -116,7 +116,8 @@ impl State {
     /// The next SYN that waits for a decision.
     pub(crate) fn next_incoming(&mut self, id: ListenerId) -> Poll<io::Result<(IncomingId, Incoming)>> {
         self.check_alive()?;
-        let slot = self.listeners.get_mut(&id).ok_or_else(listener_closed)?;
+        let closed = self.closed();
+        let slot = self.listeners.get_mut(&id).ok_or(closed)?;
         let arrived = slot.deferred.as_mut().map(|deferred| &mut deferred.arrived);
         for waiting in arrived.into_iter().flat_map(|arrived| std::iter::from_fn(|| arrived.pop_front())) {
             // It may have gone while it waited here: reset by the client, or held for too long.
@@ -236,11 +237,6 @@ impl Deferred {
     fn new(arrived_max: usize) -> Self {
         Self { arrived: VecDeque::new(), arrived_max, handshakes: BTreeMap::new() }
     }
-}
-
-/// A listener is closed under its handle only when the stack shuts down.
-fn listener_closed() -> io::Error {
-    StackError::Shutdown.into()
 }
 
 /// The listener of a SYN was dropped, or the stack shuts down.

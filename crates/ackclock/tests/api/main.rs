@@ -10,6 +10,7 @@ mod choices;
 mod data;
 mod deferred;
 mod detached;
+mod drain;
 mod drops;
 mod failures;
 mod lifetime;

@@ -1,0 +1,18 @@
+//! A scenario as text.
+
+use super::Scenario;
+
+/// The scenario cannot be written as TOML.
+#[derive(Debug, thiserror::Error)]
+#[error("the scenario cannot be written as TOML: {0}")]
+pub struct WriteError(toml::ser::Error);
+
+impl Scenario {
+    /// The scenario as a TOML file.
+    ///
+    /// # Errors
+    /// None that a scenario of this type could cause; those of the TOML writer.
+    pub fn to_toml(&self) -> Result<String, WriteError> {
+        toml::to_string(self).map_err(WriteError)
+    }
+}
