@@ -1,7 +1,5 @@
 //! The user's calls: SEND, RECEIVE, CLOSE, ABORT (RFC 9293 §3.10.2 to §3.10.5).
 
-use ackclock_control::time::nanos;
-
 use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, PLEA_RETRY, Timers};
 use super::{Connection, State};
 use crate::trace::Entry;
