@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::netns::skip;
 
-/// A program that runs in the namespace of the thread that started it, and is killed when this is dropped.
+/// A program that runs in the namespace of the thread that started it. It is killed when this is dropped, or when that
+/// thread ends: a test that is killed leaves no program behind.
 #[derive(Debug)]
 pub struct Program {
     child: Child,
@@ -36,7 +37,8 @@ impl Program {
     /// # Panics
     /// It cannot be started.
     pub fn start(program: &str, arguments: &[&str], input: Vec<u8>) -> Self {
-        let mut child = Command::new(program)
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--", program])
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -52,6 +54,12 @@ impl Program {
             output: Some(thread::spawn(move || read_all(stdout))),
             errors: Some(thread::spawn(move || read_all(stderr))),
         }
+    }
+
+    /// Its process identifier.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Kills it at once, as a crash would.

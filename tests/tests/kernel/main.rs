@@ -3,6 +3,7 @@
 //! Tests begin in the order of their names, and those that wait for timers for minutes should begin first.
 
 mod all_profiles;
+mod children;
 mod clients;
 mod close;
 mod closed_window;

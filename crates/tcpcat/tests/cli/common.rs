@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,6 +36,8 @@ impl Netns {
     }
 
     fn named(name: String) -> Option<Self> {
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(remove_stale);
         let made = Command::new("ip").args(["netns", "add", &name]).output();
         match made {
             Ok(output) if output.status.success() => {}
@@ -108,6 +111,17 @@ s.close()
     }
 }
 
+/// Removes the namespaces of test processes that were killed, and what runs in them.
+fn remove_stale() {
+    for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix("tcpcat-").and_then(|rest| rest.split('-').next());
+        if pid.is_some_and(|pid| !PathBuf::from(format!("/proc/{pid}")).exists()) {
+            drop(Netns { name });
+        }
+    }
+}
+
 /// A name for a namespace that no other has.
 fn name() -> String {
     static MADE: AtomicU32 = AtomicU32::new(0);
@@ -125,6 +139,22 @@ impl Drop for Netns {
     }
 }
 
+/// The same command, which the kernel kills when the calling thread ends: a test that is killed leaves nothing behind.
+fn bound_to_this_thread(command: &Command) -> Command {
+    let mut bound = Command::new("setpriv");
+    bound.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => bound.env(name, value),
+            None => bound.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        bound.current_dir(directory);
+    }
+    bound
+}
+
 /// A process that is killed if the test forgets it.
 pub(crate) struct Process {
     child: Child,
@@ -133,8 +163,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a command with all its streams taken.
-    pub(crate) fn start(command: &mut Command) -> Self {
+    /// Starts a command with all its streams taken. It dies with the thread that starts it.
+    pub(crate) fn start(command: &Command) -> Self {
+        let mut command = bound_to_this_thread(command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let stderr = child.stderr.take().expect("stderr is taken");
