@@ -2,7 +2,8 @@
 """Holds what the documents say against the tree.
 
 Paths in backticks and relative links must exist; `cargo run` and `cargo bench` commands must name programs, examples and
-benches that there are; the README must have exactly one command that runs the demo and one that runs all tests.
+benches that there are; the README must have exactly one command that runs the demo and one that runs all tests. Each test
+of an attack (`sec_*`) must be named by one row of docs/security.md, and each row must name tests that there are.
 `--check` is the only mode.
 """
 
@@ -23,7 +24,7 @@ TARGET = re.compile(r"--(bin|example|bench)[ =]([\w-]+)")
 def main():
     if sys.argv[1:] not in ([], ["--check"]):
         sys.exit(__doc__)
-    breaches = [*missing_files(), *missing_targets(), *readme_commands()]
+    breaches = [*missing_files(), *missing_targets(), *readme_commands(), *attacks()]
     for breach in breaches:
         print(breach, file=sys.stderr)
     if breaches:
@@ -69,6 +70,28 @@ def readme_commands():
     for what, commands in (("demo", demo), ("tests", tests)):
         if len(commands) != 1:
             yield f"README.md:1: has {len(commands)} commands for the {what}; it must have one"
+
+
+def attacks():
+    document = ROOT / "docs/security.md"
+    sources = [path for folder in ("crates", "tests") for path in (ROOT / folder).rglob("*.rs")]
+    tests = {name for path in sources for name in re.findall(r"fn (sec_\w+)\(", path.read_text())}
+    named = []
+    for number, line in enumerate(document.read_text().splitlines(), 1):
+        row = re.match(r"\| ([A-Z]\d+) \|", line)
+        if not row:
+            continue
+        names = re.findall(r"`(sec_\w+)`", line)
+        named += names
+        if not names:
+            yield f"docs/security.md:{number}: row {row[1]} names no test"
+        for name in names:
+            if name not in tests:
+                yield f"docs/security.md:{number}: there is no test `{name}`"
+            if not name.startswith(f"sec_{row[1].lower()}_"):
+                yield f"docs/security.md:{number}: `{name}` belongs to another row"
+    for name in sorted(tests - set(named)):
+        yield f"docs/security.md: no row names the test `{name}`"
 
 
 if __name__ == "__main__":

@@ -589,5 +589,5 @@ fn draw_plan(rng: &mut Rng, slow: bool, aborts: bool) -> Plan {
 /// The most steps at one instant.
 const SPINS_MAX: u32 = 10_000;
 
-/// RFC 6298 §2.5 lets an implementation set a maximum of at least 60 s; reliability catalogue O10.
+/// RFC 6298 §2.5 lets an implementation set a maximum of at least 60 s.
 const RTO_MAX: Duration = Duration::from_secs(120);

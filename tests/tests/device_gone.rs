@@ -1,4 +1,4 @@
-//! A device that is deleted while calls of every kind wait (reliability catalogue, F16): all of them fail within a second,
+//! A device that is deleted while calls of every kind wait: all of them fail within a second,
 //! and nothing is left behind. Alone in its program, since it counts the program's descriptors.
 
 use std::io::{self, ErrorKind};

@@ -1,4 +1,4 @@
-//! No bytes from the wire make a parser panic (catalogue D, reliability figures): arbitrary ones, and valid
+//! No bytes from the wire make a parser panic (docs/security.md, D): arbitrary ones, and valid
 //! packets that were damaged so slightly that every check before the last one passes.
 
 use std::net::{Ipv6Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Honest transfers beside peers that hold memory and do not get on (catalogue: B8, B9, B12; CVE-2008-4609).
+//! Honest transfers beside peers that hold memory and do not get on (docs/security.md, B8, B9, B12; CVE-2008-4609).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

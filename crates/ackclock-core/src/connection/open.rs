@@ -90,7 +90,7 @@ pub(crate) fn default_mss(tuple: &FourTuple) -> u16 {
     if tuple.remote_addr.is_ipv4() { 536 } else { 1220 }
 }
 
-/// The smallest MSS that is believed: less costs more headers than it carries (catalogue B7, CVE-2019-11479).
+/// The smallest MSS that is believed: less costs more headers than it carries (CVE-2019-11479; docs/security.md, B7).
 pub(crate) const PEER_MSS_MIN: u16 = 216;
 
 impl Connection {

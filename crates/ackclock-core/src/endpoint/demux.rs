@@ -2,7 +2,7 @@
 //!
 //! A Robin Hood table of 8-byte buckets, at most half full. It keeps no name: a bucket holds 32 bits of the
 //! hash and a place, and the caller compares the name that stands at that place. The key keeps an outsider from
-//! choosing names that collide (catalogue B2: CVE-2023-1206).
+//! choosing names that collide (CVE-2023-1206; docs/security.md, B2).
 
 use super::keys::{Key, TupleBytes};
 use crate::FourTuple;

@@ -78,7 +78,7 @@ fn sec_c4_sacked_data_is_kept_until_acknowledged() {
 }
 
 #[test]
-fn sec_c5_peer_that_calls_every_loss_a_duplicate_is_believed_within_bounds() {
+fn sec_c22_peer_that_calls_every_loss_a_duplicate_is_believed_within_bounds() {
     // RFC 3708 §5: the first segment of each flight is lost, and its retransmission reported as received twice.
     let undo = UndoChoice { dsack: true, ..UndoChoice::default() };
     let tcp = TcpConfig { undo, ..TcpConfig::default() };
@@ -105,7 +105,7 @@ fn sec_c5_peer_that_calls_every_loss_a_duplicate_is_believed_within_bounds() {
 }
 
 #[test]
-fn sec_c6_echo_of_a_stamp_that_was_not_sent_undoes_nothing() {
+fn sec_c23_echo_of_a_stamp_that_was_not_sent_undoes_nothing() {
     // RFC 3522 §5: an echo from long before the flight, or from the future, after a timeout.
     for shift in [1_000_u32, 1 << 20, 1 << 31, 0_u32.wrapping_sub(5_000)] {
         let (mut s, flight) = sending(modern_options(7));

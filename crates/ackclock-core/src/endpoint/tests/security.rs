@@ -1,4 +1,4 @@
-//! The rows of the attack catalogue that an endpoint answers for.
+//! The rows of docs/security.md that an endpoint answers for.
 
 use super::*;
 use crate::FourTuple;
