@@ -1,8 +1,9 @@
 //! Support code shared by the benchmarks: two endpoints of the core joined by memory, on one thread; scenarios of the
-//! simulator; two senders over an emulated path.
+//! simulator; two senders over an emulated path; storms of hostile packets.
 
 #![deny(unsafe_code)]
 
 pub mod pair;
 pub mod race;
 pub mod scenarios;
+pub mod storm;

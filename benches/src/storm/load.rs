@@ -1,0 +1,299 @@
+//! What honest users of a host still get while a flood of spoofed packets reaches it: this stack or the kernel's TCP, under the
+//! same flood, over the same kernel's routes.
+//!
+//! Everybody else is in a namespace `outside`: the flood, a bulk sender, and clients that connect and close. The victim is
+//! at [`VICTIM`]: the stack on a TUN device of `outside`, or the kernel of a second namespace at the end of a veth pair.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ackclock::Stack;
+use ackclock_device::{OffloadMode, configure, open};
+use ackclock_tests::netns::{Namespace, ip};
+use ackclock_tests::segment::{ACK, Frame, SYN, Seg, seg};
+use serde::Serialize;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep_until, timeout};
+
+/// Who is flooded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Victim {
+    /// This stack, on a TUN device with offload.
+    Ackclock,
+    /// The kernel's TCP.
+    Linux,
+}
+
+/// What it is flooded with, from addresses that nobody has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Flood {
+    /// SYNs to an open port.
+    Syn,
+    /// ACKs that belong to nothing.
+    Ack,
+    /// SYN-ACKs that nothing asked for.
+    SynAck,
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Who is flooded.
+    pub victim: Victim,
+    /// With what.
+    pub flood: Flood,
+    /// Packets a second; 0 for none.
+    pub rate: u32,
+    /// How long.
+    pub length: Duration,
+    /// Honest connections in that time.
+    pub connects: u32,
+}
+
+/// What a run showed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    victim: Victim,
+    flood: Flood,
+    /// Packets a second, as asked for.
+    rate: u32,
+    /// Packets of the flood a second that reached the victim's device, at least: what was sent, less all that was dropped
+    /// in front of it, the bulk transfer's packets included.
+    reached: f64,
+    /// Of the bulk transfer, Gbit/s.
+    goodput: f64,
+    /// Connections that opened and closed, and how many were tried.
+    connected: u32,
+    connects: u32,
+    /// Half of them, and 99 of 100, took at most this long, in milliseconds.
+    connect_p50: f64,
+    connect_p99: f64,
+}
+
+const VICTIM: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const OUTSIDE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const DEVICE: &str = "storm0";
+/// Packets that may wait in front of the victim's device.
+const QUEUE: u32 = 10_000;
+const SINK: u16 = 5001;
+const CLOSER: u16 = 5004;
+/// Longer than this no user waits for a connection: three SYNs of the kernel's.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Spoofed addresses: RFC 2544 has them for such tests.
+const STRANGERS: u32 = 0xc612_0000;
+
+impl Load {
+    /// Does it. Needs the rights to make network namespaces.
+    ///
+    /// # Errors
+    /// The kernel refuses a namespace, a device or a raw socket.
+    pub fn run(&self) -> io::Result<Outcome> {
+        let outside = Namespace::new()?;
+        outside.sysctl("net/ipv4/conf/all/rp_filter", "0");
+        let _victim = match self.victim {
+            Victim::Ackclock => Host::stack(&outside)?,
+            Victim::Linux => Host::kernel(&outside)?,
+        };
+        outside.ip(&format!("route change 10.77.0.0/24 dev {DEVICE} src {OUTSIDE} congctl cubic"));
+        let over = Arc::new(AtomicBool::new(false));
+        let flood = self.start_flood(&outside, &over);
+        let (length, connects) = (self.length, self.connects);
+        let dropped_before = dropped(&outside);
+        let began = Instant::now();
+        let (bytes, mut took) = outside.run(async move {
+            let bulk = tokio::spawn(bulk(length));
+            let took = connect_often(length, connects).await;
+            (bulk.await.expect("no panic"), took)
+        });
+        let secs = began.elapsed().as_secs_f64();
+        over.store(true, Relaxed);
+        let sent = flood.join().expect("no panic")?;
+        let reached = sent.saturating_sub(dropped(&outside) - dropped_before) as f64 / secs;
+        took.sort_unstable();
+        let at = |share: f64| {
+            let longest = took.len().checked_sub(1)?;
+            took.get((longest as f64 * share) as usize).map(|took| took.as_secs_f64() * 1e3)
+        };
+        Ok(Outcome {
+            victim: self.victim,
+            flood: self.flood,
+            rate: self.rate,
+            reached,
+            goodput: bytes? as f64 * 8e-9 / length.as_secs_f64(),
+            connected: took.len() as u32,
+            connects,
+            connect_p50: at(0.5).unwrap_or(f64::NAN),
+            connect_p99: at(0.99).unwrap_or(f64::NAN),
+        })
+    }
+
+    /// A thread of `outside` that sends the flood at an even rate until `over`, and returns how many packets it sent.
+    fn start_flood(&self, outside: &Namespace, over: &Arc<AtomicBool>) -> JoinHandle<io::Result<u64>> {
+        let (load, over) = (*self, Arc::clone(over));
+        // A thread is born in the namespace of the one that makes it.
+        outside.run(async move { thread::spawn(move || load.flood(&over)) })
+    }
+
+    fn flood(&self, over: &AtomicBool) -> io::Result<u64> {
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))?;
+        let to = SockAddr::from(SocketAddrV4::new(VICTIM, 0));
+        let began = Instant::now();
+        let mut sent = 0_u64;
+        while !over.load(Relaxed) {
+            let due = (began.elapsed().as_secs_f64() * f64::from(self.rate)) as u64;
+            for n in sent..due {
+                socket.send_to(&self.packet(n as u32), &to)?;
+            }
+            sent = due;
+            thread::sleep(Duration::from_micros(200));
+        }
+        Ok(sent)
+    }
+
+    fn packet(&self, n: u32) -> Vec<u8> {
+        let stranger =
+            SocketAddr::from((Ipv4Addr::from(STRANGERS + n % 0x1_ffff), 1_024 + (n % 60_000) as u16));
+        let serial = n.wrapping_mul(2_654_435_761);
+        let hostile: Seg = match self.flood {
+            Flood::Syn => seg(SYN).seq(serial).window(65_535),
+            Flood::Ack => seg(ACK).seq(serial).ack(!serial),
+            Flood::SynAck => seg(SYN | ACK).seq(serial).ack(!serial),
+        };
+        Frame::new(stranger, SocketAddr::from((VICTIM, CLOSER)), hostile).to_bytes()
+    }
+}
+
+/// The victim; it ends with this value.
+struct Host {
+    _namespace: Option<Namespace>,
+    thread: Option<(tokio::sync::oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Host {
+    /// The stack, on a thread of its own.
+    fn stack(outside: &Namespace) -> io::Result<Self> {
+        let device = outside.run(async {
+            let (device, _) = open(DEVICE, OffloadMode::On).map_err(io::Error::other)?;
+            let own = format!("{OUTSIDE}/24").parse().map_err(io::Error::other)?;
+            configure::configure(DEVICE, own, None, Some(1500)).map_err(io::Error::other)?;
+            ip(&format!("link set {DEVICE} txqueuelen {QUEUE}"));
+            Ok::<_, io::Error>(device)
+        })?;
+        let (over, until) = tokio::sync::oneshot::channel();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let serve = async move {
+            let address = format!("{VICTIM}/24").parse().expect("an address");
+            let stack = Stack::builder().device(device).address(address).spawn().expect("the stack starts");
+            for port in [SINK, CLOSER] {
+                let listener = stack.listen(SocketAddr::from((VICTIM, port))).expect("the port is free");
+                tokio::spawn(async move {
+                    while let Ok((stream, _)) = listener.accept().await {
+                        tokio::spawn(sink(stream));
+                    }
+                });
+            }
+            ready.send(()).ok();
+            until.await.ok();
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = thread::spawn(move || runtime.block_on(serve));
+        is_ready.recv().map_err(io::Error::other)?;
+        Ok(Self { _namespace: None, thread: Some((over, thread)) })
+    }
+
+    /// The kernel of a namespace of its own.
+    fn kernel(outside: &Namespace) -> io::Result<Self> {
+        let inside = Namespace::new()?;
+        outside.cable(DEVICE, &inside, DEVICE);
+        outside.ip(&format!("addr add {OUTSIDE}/24 dev {DEVICE}"));
+        inside.ip(&format!("addr add {VICTIM}/24 dev {DEVICE}"));
+        inside.ip(&format!("route add default via {OUTSIDE}"));
+        inside.sysctl("net/ipv4/conf/all/rp_filter", "0");
+        inside.run(async {
+            for port in [SINK, CLOSER] {
+                let listener = TcpListener::bind((VICTIM, port)).await?;
+                tokio::spawn(async move {
+                    while let Ok((stream, _)) = listener.accept().await {
+                        tokio::spawn(sink(stream));
+                    }
+                });
+            }
+            Ok::<_, io::Error>(())
+        })?;
+        Ok(Self { _namespace: Some(inside), thread: None })
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some((over, thread)) = self.thread.take() {
+            over.send(()).ok();
+            thread.join().ok();
+        }
+    }
+}
+
+/// Reads to the end, and closes.
+async fn sink(mut stream: impl AsyncRead + Unpin) -> io::Result<()> {
+    let mut buffer = vec![0; 256 << 10];
+    while stream.read(&mut buffer).await? > 0 {}
+    Ok(())
+}
+
+/// Sends for as long, and returns how many bytes the victim had acknowledged, or nearly: what fits into the socket's buffer is
+/// a thousandth of them.
+async fn bulk(length: Duration) -> io::Result<u64> {
+    let until = tokio::time::Instant::now() + length;
+    let mut stream = TcpStream::connect((VICTIM, SINK)).await?;
+    let sent = AtomicU64::new(0);
+    let chunk = vec![0x5a; 256 << 10];
+    let write = async {
+        loop {
+            sent.fetch_add(stream.write(&chunk).await? as u64, Relaxed);
+        }
+    };
+    tokio::select! {
+        ended = write => ended,
+        () = sleep_until(until) => Ok(sent.load(Relaxed)),
+    }
+}
+
+/// Opens and closes connections at an even rate; how long each took that worked.
+async fn connect_often(length: Duration, connects: u32) -> Vec<Duration> {
+    let began = tokio::time::Instant::now();
+    let mut clients = tokio::task::JoinSet::new();
+    for n in 0..connects {
+        sleep_until(began + length * n / connects).await;
+        clients.spawn(timeout(CONNECT_MAX, connect_once()));
+    }
+    let ended = clients.join_all().await;
+    ended.into_iter().filter_map(|result| result.ok()?.ok()).collect()
+}
+
+/// The time from the call to the established connection, which is then closed in order.
+async fn connect_once() -> io::Result<Duration> {
+    let began = Instant::now();
+    let mut stream = TcpStream::connect((VICTIM, CLOSER)).await?;
+    let took = began.elapsed();
+    stream.shutdown().await?;
+    stream.read_to_end(&mut Vec::new()).await?;
+    Ok(took)
+}
+
+/// Packets that were dropped in front of the device so far.
+fn dropped(outside: &Namespace) -> u64 {
+    let read = async { std::fs::read_to_string("/proc/thread-self/net/dev") };
+    let table = outside.run(read).unwrap_or_default();
+    let of_device = |line: &str| line.trim().strip_prefix(DEVICE)?.strip_prefix(':').map(str::to_owned);
+    // The twelfth: dropped when sending.
+    let count = |line: String| line.split_whitespace().nth(11)?.parse().ok();
+    table.lines().find_map(of_device).and_then(count).unwrap_or(0)
+}
