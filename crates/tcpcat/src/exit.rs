@@ -35,6 +35,36 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// All of them.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::Refused,
+        Self::Unreachable,
+        Self::Device,
+        Self::File,
+        Self::Verification,
+        Self::Interrupted,
+        Self::Terminated,
+    ];
+
+    /// What the code means, for the manual.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "Everything was done.",
+            Self::Failed => "The connection was reset or closed early, or did not bring everything.",
+            Self::Usage => "The command line is wrong.",
+            Self::Refused => "Nothing listens on the peer's port.",
+            Self::Unreachable => "The peer does not answer, or there is no route to it.",
+            Self::Device => "The device cannot be opened or used.",
+            Self::File => "A local file cannot be read or written.",
+            Self::Verification => "What arrived is not what was sent.",
+            Self::Interrupted => "SIGINT ended send or recv.",
+            Self::Terminated => "SIGTERM ended send or recv.",
+        }
+    }
+
     /// The code that the process ends with.
     pub(crate) fn code(self) -> u8 {
         self as u8

@@ -15,6 +15,7 @@ mod doctor;
 mod exit;
 mod host;
 mod interrupt;
+mod manual;
 mod net;
 mod observe;
 mod profiles;
@@ -34,12 +35,13 @@ fn main() -> ExitCode {
     let invocation = match args::parse(&words) {
         Ok(invocation) => invocation,
         Err(error) => {
-            // Help and the version are asked for, not wrong: clap's code for them is 0. A closed stdout is no matter.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code()));
+            // Help and the version are asked for, not wrong.
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            say::note(error.print());
+            return ExitCode::from(say::end(exit).code());
         }
     };
-    ExitCode::from(run(invocation).code())
+    ExitCode::from(say::end(run(invocation)).code())
 }
 
 fn run(invocation: Invocation) -> Exit {
@@ -49,9 +51,6 @@ fn run(invocation: Invocation) -> Exit {
         Invocation::Doctor(args) if args.probe_namespaces => return doctor::probe_namespaces(),
         _ => None,
     };
-    if let Invocation::Profiles(args) = &invocation {
-        return profiles::run(args);
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -70,6 +69,8 @@ fn run(invocation: Invocation) -> Exit {
             Invocation::Demo(args) => demo::run(args, ground).await,
             Invocation::Doctor(args) => doctor::run(args).await,
             Invocation::Profiles(args) => profiles::run(&args),
+            Invocation::Man(args) => manual::run_man(&args::command(), &args),
+            Invocation::Completions(args) => manual::run_completions(args::command(), &args),
         }
     });
     // A thread may still be reading stdin, which nothing can interrupt.

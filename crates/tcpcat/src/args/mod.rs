@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
 pub(crate) use self::common::{Common, ImpairArgs, ObserveArgs, TcpArgs};
 pub(crate) use self::control::{ControlArgs, is_simulated_only};
@@ -62,6 +63,10 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// List profiles, congestion controllers, recovery policies and timeouts that can be chosen, with their sources
     Profiles(ProfilesArgs),
+    /// Print the manual page, or write one for each command: tcpcat man --out ~/.local/share/man/man1
+    Man(ManArgs),
+    /// Print a shell's completions, as for: source <(tcpcat completions bash)
+    Completions(CompletionsArgs),
 }
 
 /// The arguments without a subcommand.
@@ -228,6 +233,21 @@ pub(crate) struct ProfilesArgs {
     pub(crate) json: bool,
 }
 
+/// The manual.
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// Write the pages of all commands into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Completions.
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
 /// Whom to talk to.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Place {
@@ -318,6 +338,13 @@ pub(crate) enum Invocation {
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     Profiles(ProfilesArgs),
+    Man(ManArgs),
+    Completions(CompletionsArgs),
+}
+
+/// The command line, as manual and completions show it.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Understands a command line, the program's name first.
@@ -357,6 +384,8 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Invocation, clap::Error> {
         Command::Demo(args) => Invocation::Demo(args),
         Command::Doctor(args) => Invocation::Doctor(args),
         Command::Profiles(args) => Invocation::Profiles(args),
+        Command::Man(args) => Invocation::Man(args),
+        Command::Completions(args) => Invocation::Completions(args),
     })
 }
 

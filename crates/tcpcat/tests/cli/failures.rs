@@ -108,7 +108,7 @@ fn a_user_without_rights_is_5() {
     let mut command = netns.command("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
     command.args(format!("10.9.1.1 9 {HOST1}").split_whitespace());
-    let output = Process::start(&mut command).finish();
+    let output = Process::start(&command).finish();
     if String::from_utf8_lossy(&output.stderr).contains("failed to execute") {
         return skip("the program cannot be run by another user");
     }
@@ -317,16 +317,51 @@ except ConnectionError as e:
     assert!(["ConnectionResetError", "BrokenPipeError"].contains(&ended.as_str()), "{ended}");
 }
 
-/// A full disk behind a redirection costs the words, not the verdict.
+/// What was asked for is missing then, so the command has failed; words on stderr are not asked for.
 #[test]
-fn words_that_cannot_be_written_change_no_exit_code() {
+fn results_that_cannot_be_written_are_6() {
     let Some(netns) = Netns::new() else { return };
-    let doctor = format!("{} doctor --configure --tun tun1 --addr 10.9.1.2/24", env!("CARGO_BIN_EXE_tcpcat"));
-    let full = netns.command("sh").args(["-c", &format!("{doctor} > /dev/full")]).output().unwrap();
-    said(&full, 0);
-    let none =
-        netns.command("sh").args(["-c", &format!("{doctor} > /dev/full 2> /dev/full")]).output().unwrap();
-    said(&none, 0);
+    let tcpcat = |words: &str, redirected: &str| {
+        let script = format!("{TCPCAT} {words} {redirected}");
+        netns.command("bash").args(["-o", "pipefail", "-c", &script]).output().unwrap()
+    };
+    let doctor = "doctor --configure --tun tun1 --addr 10.9.1.2/24";
+    for words in [doctor, "profiles", "profiles --json", "man", "completions zsh", "--help", "--version"] {
+        assert!(said(&tcpcat(words, "> /dev/full"), 6).contains("stdout"), "{words}");
+        said(&tcpcat(words, "> /dev/full 2> /dev/full"), 6);
+        said(&tcpcat(words, "2> /dev/full"), 0);
+        said(&tcpcat(words, "| head -n 1 > /dev/null"), 0);
+    }
+}
+
+#[test]
+fn a_manual_page_of_each_command_is_written() {
+    let scratch = Scratch::new();
+    let directory = scratch.path("man1");
+    said(&tcpcat(&format!("man --out {}", directory.display())), 0);
+    let mut names: Vec<_> = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert!(names.len() >= 11 && names.iter().all(|name| name.ends_with(".1")), "{names:?}");
+    for (page, expected) in [("tcpcat.1", "EXIT STATUS"), ("tcpcat-bench-client.1", "reverse")] {
+        let text = fs::read_to_string(directory.join(page)).unwrap();
+        assert!(text.starts_with(".ie") && text.contains(expected), "{page}: {text}");
+    }
+    let words = said(&tcpcat("man --out /proc/man1"), 6);
+    assert!(words.contains("/proc/man1"), "{words}");
+}
+
+#[test]
+fn completions_of_each_shell_know_the_commands_and_flags() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = tcpcat(&format!("completions {shell}"));
+        said(&output, 0);
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(script.contains("profiles") && script.contains("parallel"), "{shell}: {script}");
+    }
+    assert!(said(&tcpcat("completions csh"), 2).contains("fish"));
 }
 
 #[test]

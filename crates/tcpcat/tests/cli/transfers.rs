@@ -193,7 +193,7 @@ fn a_request_to_a_python_server_is_answered() {
     let directory = page.parent().unwrap().to_string_lossy().into_owned();
     let mut server = netns.command("python3");
     server.args(["-m", "http.server", "8000", "--directory", &directory]);
-    let server = Process::start(&mut server);
+    let server = Process::start(&server);
     await_listener(&netns, 8000);
     let mut client = netns.start(&format!("10.9.1.1 8000 {HOST1}"));
     client.stdin().write_all(b"GET /page HTTP/1.0\r\n\r\n").unwrap();
