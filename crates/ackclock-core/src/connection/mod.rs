@@ -39,6 +39,7 @@ mod user_timeout;
 
 use std::sync::Arc;
 
+use std::time::Duration;
 use ackclock_wire::{Flags, SeqNum};
 
 use self::acks::Acks;
@@ -212,6 +213,11 @@ impl Connection {
             window: u16::try_from(self.rcv.wnd() >> self.rcv.scale).unwrap_or(u16::MAX),
             timestamps: self.timestamps.map(|timestamps| (timestamps.echo(), timestamps.offset())),
             label_changes: self.template.label_changes(),
+    /// How long its TIME-WAIT lasts.
+    pub(crate) fn time_wait_lasts(&self) -> Duration {
+        self.tcp.time_wait
+    }
+
         })
     }
 

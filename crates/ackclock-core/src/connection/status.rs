@@ -12,6 +12,12 @@ impl Connection {
         self.tuple
     }
 
+    /// The same, where it lies.
+    #[inline]
+    pub(crate) fn name(&self) -> &FourTuple {
+        &self.tuple
+    }
+
     /// The state of RFC 9293 §3.3.2.
     #[must_use]
     pub fn state(&self) -> State {

@@ -247,11 +247,10 @@ impl Endpoint {
         };
         let tell = peer.wants_cookie.then(|| self.fast_open_cookie(now, &tuple));
         let environment = Environment { iss, ..self.environment(now, &tuple) };
-        let (time_wait, text) = (tcp.time_wait, arrival.segment.payload);
-        let opening = (tell, peer.ecn);
+        let (opening, text) = ((tell, peer.ecn), arrival.segment.payload);
         let connection =
             Connection::passive_with_data(now, tuple, tcp, &environment, handshake, opening, text);
-        let connection = self.add_connection(connection, tuple, time_wait, Owner::Listener(id));
+        let connection = self.add_connection(connection, Owner::Listener(id));
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.accept_queue.push_back((connection, None));
             if let Some(queue) = &mut listener.fast_open {

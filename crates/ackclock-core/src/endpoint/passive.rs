@@ -220,9 +220,8 @@ impl Endpoint {
         let environment = self.environment(now, &arrival.tuple);
         let flow_labels = environment.flow_labels.after(handshake.repetitions);
         let environment = Environment { iss, flow_labels, ..environment };
-        let time_wait = tcp.time_wait;
         let connection = Connection::passive(now, arrival.tuple, tcp, &environment, handshake);
-        let connection = self.add_connection(connection, arrival.tuple, time_wait, Owner::Listener(id));
+        let connection = self.add_connection(connection, Owner::Listener(id));
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.accept_queue.push_back((connection, incoming));
         }
