@@ -11,7 +11,7 @@ use super::ecn::EcnState;
 use super::ecn::negotiation::Agreement;
 use super::errors::Errors;
 use super::flow_labels::{FlowLabels, LabelledTemplate};
-use super::limiter::Limiter;
+use super::rare::Rare;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::timers::Timers;
@@ -123,7 +123,7 @@ impl Connection {
             acks: Acks::default(),
             reply: None,
             pending: Pending::default(),
-            limiter: Limiter::new(),
+            rare: Rare::default(),
             tcp,
             give_up: GiveUp { heard_at: now, ..GiveUp::default() },
             counts: Counts::default(),
