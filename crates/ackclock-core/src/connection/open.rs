@@ -140,6 +140,7 @@ impl Connection {
         let mut connection = Self::new(now, tuple, tcp, env, SeqNum::new(0));
         connection.state = State::SynSent;
         connection.pending.syn = true;
+        connection.flight.open(now, &connection.tcp);
         if connection.tcp.timestamps {
             connection.timestamps = Some(Timestamps::new(env.timestamp_offset, connection.rcv.nxt));
         }
