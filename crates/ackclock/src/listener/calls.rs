@@ -108,7 +108,7 @@ impl State {
         let linger = self.listeners.get(&id).ok_or_else(|| self.closed())?.linger;
         let Some(accepted) = self.endpoint.accept_decided(now, id) else { return Poll::Pending };
         if linger.is_some() {
-            self.streams.get_or_insert(accepted.0, &mut self.woken).linger = linger;
+            self.streams.get_or_insert(accepted.0, &mut self.woken).rare_mut().linger = linger;
         }
         Poll::Ready(Ok(accepted))
     }
