@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) network: Network,
     /// Wakers of tasks whose wait is over, to be woken once the lock is released.
     pub(crate) woken: Vec<Waker>,
+    /// A peer has closed, and among `woken` is who reads from it: they may close, too.
+    pub(crate) may_close: bool,
     pub(crate) shutdown: WaitList,
     /// Who waits for records of traces.
     pub(crate) traces: WaitList,
@@ -101,6 +103,7 @@ impl State {
             choices: Arc::new(choices),
             network,
             woken: Vec::new(),
+            may_close: false,
             shutdown: WaitList::default(),
             traces: WaitList::default(),
             others: OtherSlot { free: others, ..OtherSlot::default() },
@@ -271,13 +274,21 @@ impl State {
         if !readiness.closed {
             let read = readiness.readable || readiness.connected;
             let write = readiness.writable || readiness.connected;
-            return self.streams.wake(id, read, write, &mut self.woken);
+            let before = self.woken.len();
+            self.streams.wake(id, read, write, &mut self.woken);
+            self.may_close |= self.woken.len() > before && self.is_half_closed(id);
+            return;
         }
         let Some(slot) = self.streams.get_mut(id) else { return };
         slot.wake_all(&mut self.woken);
         if slot.lingers() {
             self.end_linger(now, id);
         }
+    }
+
+    /// Whether the peer has closed, and this end has not.
+    fn is_half_closed(&self, id: ConnectionId) -> bool {
+        self.endpoint.connection(id).is_some_and(|connection| connection.state() == Tcp::CloseWait)
     }
 
     /// Gives a connection up as SO_LINGER says: without it, it closes by itself; with zero it is reset; with a
