@@ -92,7 +92,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_wire::HEADER_MAX;
+use ackclock_wire::{HEADER_MAX, SeqNum};
 
 use self::beside::Beside;
 use self::cookies::Cookies;
@@ -307,7 +307,7 @@ impl Endpoint {
         make: impl FnOnce(Instant, Arc<TcpConfig>, &Environment) -> Connection,
     ) -> ConnectionId {
         let tcp = tcp.map_or_else(|| Arc::clone(&self.config.tcp), Arc::new);
-        let connection = make(now, tcp, &self.environment(now, &tuple));
+        let connection = make(now, tcp, &self.environment(&tuple, self.isn.iss(now, &tuple)));
         let id = self.add_connection(connection, Owner::Application);
         self.counters.opened_actively += 1;
         self.touch(id.index);
@@ -479,9 +479,9 @@ impl Endpoint {
         }
     }
 
-    fn environment(&self, now: Instant, tuple: &FourTuple) -> Environment {
+    fn environment(&self, tuple: &FourTuple, iss: SeqNum) -> Environment {
         Environment {
-            iss: self.isn.iss(now, tuple),
+            iss,
             timestamp_offset: self.isn.timestamp_offset(tuple),
             flow_labels: self.flow_labels.of(tuple),
             mtu: self.mtu_to(tuple.remote_addr),
