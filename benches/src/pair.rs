@@ -145,6 +145,67 @@ impl Pair {
     }
 }
 
+/// Connections one after the other, opened, accepted and closed by both ends, a step at a time. Nothing but SYNs and FINs is
+/// carried.
+#[derive(Debug)]
+pub struct Handshakes {
+    /// Both ends and the link.
+    pub pair: Pair,
+    /// How many connections there were.
+    pub connections: u64,
+    now: Instant,
+}
+
+impl Handshakes {
+    /// Two endpoints without connections.
+    #[must_use]
+    pub fn new(link: Link, tcp: &TcpConfig) -> Self {
+        Self { pair: Pair::new(link, tcp), connections: 0, now: Instant::from_millis(1) }
+    }
+
+    /// Opens a connection and closes it, as a client and a server do that have nothing to say: the client first, then the
+    /// server, when it has read the end. The client keeps a record in TIME-WAIT. Connections are 1 ms apart.
+    pub fn round(&mut self) {
+        self.now += std::time::Duration::from_millis(1);
+        let ids = self.open();
+        self.close(ids);
+        self.expire();
+        self.connections += 1;
+    }
+
+    /// SYN, SYN-ACK, ACK, and the connection accepted.
+    #[inline(never)]
+    pub fn open(&mut self) -> [ConnectionId; 2] {
+        self.pair.connect(self.now)
+    }
+
+    /// FIN, its acknowledgement and the other FIN, and that one's acknowledgement.
+    #[inline(never)]
+    pub fn close(&mut self, ids: [ConnectionId; 2]) {
+        let now = self.now;
+        self.pair.ends[0].endpoint.release(now, ids[0]);
+        self.pair.carry(now, 0);
+        while self.pair.ends[1].endpoint.poll_event().is_some() {}
+        let end = self.pair.ends[1]
+            .endpoint
+            .update(now, ids[1], |connection, now| connection.read(now, &mut [0; 64]));
+        assert_eq!(end, Some(Ok(0)), "the end of the stream arrives at once");
+        self.pair.ends[1].endpoint.release(now, ids[1]);
+        self.pair.carry(now, 1);
+        self.pair.carry(now, 0);
+    }
+
+    /// What is due: records in TIME-WAIT whose time is over, mostly.
+    #[inline(never)]
+    pub fn expire(&mut self) {
+        for end in &mut self.pair.ends {
+            if end.endpoint.poll_timeout().is_some_and(|due| due <= self.now) {
+                end.endpoint.handle_timeout(self.now);
+            }
+        }
+    }
+}
+
 /// Counts of a bulk transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {

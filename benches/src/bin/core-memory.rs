@@ -2,13 +2,14 @@
 //!
 //! `core-memory bulk [--secs S | --segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace]`
 //! `core-memory rr [--secs S]`
+//! `core-memory crr [--secs S | --connections N]`
 //! `core-memory idle [--connections N]`
 
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant as Clock};
 
-use ackclock_benches::pair::{Bulk, Link, Pair};
+use ackclock_benches::pair::{Bulk, Handshakes, Link, Pair};
 use ackclock_core::trace::TraceConfig;
 use ackclock_core::{Instant, TcpConfig};
 
@@ -23,10 +24,11 @@ fn main() {
     match mode.as_str() {
         "bulk" => bulk(link),
         "rr" => request_response(link),
+        "crr" => connect_close(link),
         "idle" => idle(link),
         _ => {
             eprintln!(
-                "usage: core-memory bulk|rr|idle [--secs S] [--segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--connections N]"
+                "usage: core-memory bulk|rr|crr|idle [--secs S] [--segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--connections N]"
             );
             std::process::exit(2);
         }
@@ -84,6 +86,23 @@ fn request_response(link: Link) {
     }
     let seconds = start.elapsed().as_secs_f64();
     println!("rr tps={:.0} ns_per_txn={:.0}", turns as f64 / seconds, seconds * 1e9 / turns as f64);
+}
+
+fn connect_close(link: Link) {
+    let connections_max = number("connections").map_or(u64::MAX, |n| n as u64);
+    let limit = Duration::from_secs(number("secs").unwrap_or(4) as u64);
+    let mut handshakes = Handshakes::new(link, &tcp());
+    let start = Clock::now();
+    while handshakes.connections < connections_max && (connections_max != u64::MAX || start.elapsed() < limit)
+    {
+        handshakes.round();
+    }
+    let (connections, seconds) = (handshakes.connections, start.elapsed().as_secs_f64());
+    println!(
+        "crr connections={connections} per_second={:.0} ns_per_connection={:.0}",
+        connections as f64 / seconds,
+        seconds * 1e9 / connections as f64
+    );
 }
 
 fn idle(link: Link) {

@@ -1,10 +1,10 @@
 //! What an idle connection costs in memory, sockets and all: two stacks joined in memory, in one process.
 //!
-//! `idle [CONNECTIONS]` opens that many connections (100,000 unless told otherwise) and holds both ends' streams, then
-//! sends a message and its answer over each and waits until their buffers have been given back. After both steps it
-//! prints, per end, what the allocator has handed out (its own overhead included) and what the process occupies, holes
-//! in the heap included; buffers that were given back leave such holes, and the next buffers fill them. Fails when more
-//! than 2 KiB per end are handed out.
+//! `idle [--connections N] [--bytes B]` opens that many connections (100,000 unless told otherwise) and holds both ends'
+//! streams, then sends B bytes (64) and an answer of 64 over each and waits until their buffers have been given back. After
+//! both steps it prints, per end, what the allocator has handed out (its own overhead included) and what the process occupies,
+//! holes in the heap included; buffers that were given back leave such holes, and the next buffers fill them. Fails when more
+//! than 1,536 bytes per end are handed out.
 
 use std::fmt;
 use std::fs;
@@ -22,8 +22,9 @@ type Ends = Vec<(TcpStream, TcpStream)>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<ExitCode> {
-    let connections =
-        std::env::args().nth(1).map_or(CONNECTIONS, |n| n.parse().expect("a number of connections"));
+    let connections = number("connections").unwrap_or(CONNECTIONS);
+    let message = vec![0x5a; number("bytes").unwrap_or(ANSWER).max(1)];
+    let mut read = message.clone();
     let (left, right) = memory::pair(memory::Config::default());
     let client = Stack::builder().device(left).address(cidr("10.0.0.1/24")).spawn()?;
     let server = Stack::builder().device(right).address(cidr("10.0.0.2/24")).spawn()?;
@@ -35,13 +36,18 @@ async fn main() -> io::Result<ExitCode> {
     let fresh = Memory::now()?.since(before, connections);
     println!("{connections} connections, opened in {opened:.1} s: {fresh}");
 
+    let began = Instant::now();
     for (near, far) in &mut ends {
-        exchange(near, far).await?;
+        exchange(near, far, &message, &mut read).await?;
     }
+    let used = began.elapsed().as_secs_f64();
     tokio::time::sleep(SETTLE).await;
     let rested = Memory::now()?.since(before, connections);
     let held = client.info().memory_used + server.info().memory_used;
-    println!("used once, then idle for {SETTLE:?}: {rested}; buffers hold {held} bytes");
+    let bytes = message.len();
+    println!(
+        "{bytes} bytes over each in {used:.1} s, then idle for {SETTLE:?}: {rested}; buffers hold {held} bytes"
+    );
     let most = fresh.handed_out.max(rested.handed_out);
     Ok(if most <= PER_END_MAX { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -70,12 +76,22 @@ async fn join(
     Ok((near?, far?.0))
 }
 
-async fn exchange(near: &mut TcpStream, far: &mut TcpStream) -> io::Result<()> {
-    let mut message = [0; 64];
-    near.write_all(&message).await?;
-    far.read_exact(&mut message).await?;
-    far.write_all(&message).await?;
-    near.read_exact(&mut message).await.map(drop)
+async fn exchange(
+    near: &mut TcpStream,
+    far: &mut TcpStream,
+    message: &[u8],
+    read: &mut [u8],
+) -> io::Result<()> {
+    let mut answer = [0; ANSWER];
+    tokio::try_join!(near.write_all(message), far.read_exact(read))?;
+    far.write_all(&answer).await?;
+    near.read_exact(&mut answer).await.map(drop)
+}
+
+fn number(name: &str) -> Option<usize> {
+    let mut args = std::env::args().skip_while(|arg| arg.strip_prefix("--") != Some(name)).skip(1);
+    args.next()
+        .map(|value| value.parse().unwrap_or_else(|_| panic!("--{name} takes a whole number, not {value}")))
 }
 
 fn cidr(text: &str) -> ackclock::Cidr {
@@ -121,6 +137,8 @@ impl fmt::Display for Memory {
 
 const CONNECTIONS: usize = 100_000;
 const PER_PORT: usize = 50_000;
+/// The bytes of an answer, and of a message unless told otherwise.
+const ANSWER: usize = 64;
 /// Longer than a buffer that nobody uses is kept.
 const SETTLE: Duration = Duration::from_secs(3);
-const PER_END_MAX: usize = 2048;
+const PER_END_MAX: usize = 1536;

@@ -3,6 +3,10 @@
 //! One turn receives a batch, hands it to the endpoint, does what is due, sends what the endpoint has, and wakes
 //! those who wait for what happened. When a turn found nothing to do, the driver sleeps until the device, the
 //! timer or a call wakes it. It contains no decision of TCP.
+//!
+//! Where a peer has closed and a task waits to read that, the task runs before anything is sent: if it closes, too, its FIN
+//! carries the acknowledgement, and a connection costs a packet less. That wait is one turn of the runtime, and never two
+//! in a row, so an acknowledgement is not delayed where the task has other plans.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -33,14 +37,28 @@ pub(crate) struct Driver {
     busy_poll: Duration,
     active_until: Instant,
     capabilities_due: Instant,
+    /// The last turn left what it had to send to this one.
+    held: bool,
     /// What the device was like when it was asked last, and what it is like.
     generations: (Option<u64>, Option<u64>),
+}
+
+/// What the endpoint's part of a turn came to.
+enum Work {
+    /// There was nothing to do.
+    None,
+    /// Something was received or sent.
+    Done,
+    /// Tasks are to run before anything is sent.
+    Held,
 }
 
 /// What a turn came to.
 enum Turn {
     /// Something was done: there may be more.
     Busy,
+    /// Those who were woken have their turn before anything is sent.
+    Yielding,
     /// Nothing to do, but the driver polls busily.
     Spinning,
     /// Nothing to do before `sleep_until`; the driver is noted as asleep.
@@ -77,6 +95,7 @@ impl Driver {
             busy_poll,
             active_until: Instant::ZERO,
             capabilities_due: Instant::ZERO,
+            held: false,
             generations: (None, None),
         }
     }
@@ -90,7 +109,7 @@ impl Driver {
         for _ in 0..TURNS_PER_POLL {
             match self.turn(cx) {
                 Turn::Busy => {}
-                Turn::Spinning => break,
+                Turn::Yielding | Turn::Spinning => break,
                 Turn::Idle if self.sleeps(cx) => return Poll::Pending,
                 Turn::Idle => {}
                 Turn::Over => return Poll::Ready(()),
@@ -102,7 +121,12 @@ impl Driver {
     }
 
     fn turn(&mut self, cx: &mut Context<'_>) -> Turn {
-        let received = self.receive(cx);
+        let held = std::mem::take(&mut self.held);
+        // What was received with those who were woken is done: it is their turn's, and what they left, that goes now.
+        let received = if held { Ok(()) } else { self.receive(cx) };
+        if held {
+            self.batch.clear();
+        }
         let now = self.shared.now();
         let mut locked = self.shared.lock();
         locked.driver.unpark();
@@ -111,23 +135,24 @@ impl Driver {
             refresh_capabilities(&self.shared, &mut locked.stack, now);
         }
         let worked = match received {
-            Ok(()) => Self::work(&self.shared, &mut locked.stack, &self.batch, cx, now),
+            Ok(()) => Self::work(&self.shared, &mut locked.stack, &self.batch, !held, cx, now),
             Err(error) => Err(error),
         };
-        let busy = worked.unwrap_or_else(|error| {
+        let work = worked.unwrap_or_else(|error| {
             locked.stack.go_down(now, StackError::Device(Arc::new(error)));
-            true
+            Work::Done
         });
         std::mem::swap(&mut self.woken, &mut locked.stack.woken);
         let turn = if matches!(locked.stack.phase, Phase::Down(_)) {
             Turn::Over
-        } else if busy || !self.woken.is_empty() {
+        } else if !matches!(work, Work::None) || !self.woken.is_empty() {
             self.active_until = now + self.busy_poll;
             if now >= self.capabilities_due {
                 self.capabilities_due = now + CAPABILITIES_EVERY;
                 refresh_capabilities(&self.shared, &mut locked.stack, now);
             }
-            Turn::Busy
+            self.held = matches!(work, Work::Held);
+            if self.held { Turn::Yielding } else { Turn::Busy }
         } else if now < self.active_until {
             Turn::Spinning
         } else {
@@ -157,26 +182,33 @@ impl Driver {
         }
     }
 
-    /// The endpoint's part of a turn; whether there was anything to do.
+    /// The endpoint's part of a turn. `may_hold`: what is to be sent may wait for the next.
     fn work(
         shared: &Shared,
         stack: &mut State,
         batch: &ReceiveBatch,
+        may_hold: bool,
         cx: &mut Context<'_>,
         now: Instant,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Work> {
         for (packet, meta) in batch.iter() {
             stack.endpoint.handle_packet(now, packet, meta);
         }
         stack.handle_timeout(now);
+        stack.may_close = false;
+        stack.dispatch(now);
+        if may_hold && stack.may_close {
+            return Ok(Work::Held);
+        }
         let mut device = shared.device();
-        let Some(device) = device.as_mut() else { return Ok(false) };
+        let Some(device) = device.as_mut() else { return Ok(Work::None) };
         let sent = transmit(stack, device, cx, now)?;
         stack.dispatch(now);
         if stack.has_finished() && !sent.more {
             stack.go_down(now, StackError::Shutdown);
         }
-        Ok(!batch.is_empty() || sent.packets > 0 || sent.looped || stack.endpoint.has_looped())
+        let done = !batch.is_empty() || sent.packets > 0 || sent.looped || stack.endpoint.has_looped();
+        Ok(if done { Work::Done } else { Work::None })
     }
 
     /// Sets the timer; whether it has not expired yet.

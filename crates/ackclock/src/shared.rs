@@ -144,9 +144,14 @@ impl Shared {
             drop(replaced);
             return Poll::Pending;
         }
+        let left = match place {
+            Place::Queued(key) => key.take().and_then(|key| locked.stack.leave(queue, key)),
+            Place::Poller => None,
+        };
         let driver = self.flush(&mut locked, now);
         let woken = woken_by_traces(&mut locked.stack);
         drop(locked);
+        drop(left);
         wake(driver);
         woken.into_iter().for_each(Waker::wake);
         coop.made_progress();

@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) network: Network,
     /// Wakers of tasks whose wait is over, to be woken once the lock is released.
     pub(crate) woken: Vec<Waker>,
+    /// A peer has closed, and among `woken` is who reads from it: they may close, too.
+    pub(crate) may_close: bool,
     pub(crate) shutdown: WaitList,
     /// Who waits for records of traces.
     pub(crate) traces: WaitList,
@@ -101,6 +103,7 @@ impl State {
             choices: Arc::new(choices),
             network,
             woken: Vec::new(),
+            may_close: false,
             shutdown: WaitList::default(),
             traces: WaitList::default(),
             others: OtherSlot { free: others, ..OtherSlot::default() },
@@ -186,7 +189,7 @@ impl State {
         match queue {
             Queue::Read(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).read),
             Queue::Write(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).write),
-            Queue::Notice(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).notice),
+            Queue::Notice(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).rare_mut().notice),
             Queue::Accept(id) => self.listeners.get_mut(&id).map(|slot| &mut slot.accept),
             Queue::Traces => Some(&mut self.traces),
             Queue::OtherReceive => Some(&mut self.others.receive),
@@ -263,25 +266,29 @@ impl State {
 
     fn on_connection(&mut self, now: Instant, id: ConnectionId, readiness: Readiness) {
         if readiness.urgent || readiness.soft_error {
-            let slot = self.streams.get_or_insert(id, &mut self.woken);
-            slot.urgent |= readiness.urgent;
-            slot.soft_error |= readiness.soft_error;
-            slot.notice.wake(&mut self.woken);
+            let rare = self.streams.get_or_insert(id, &mut self.woken).rare_mut();
+            rare.urgent |= readiness.urgent;
+            rare.soft_error |= readiness.soft_error;
+            rare.notice.wake(&mut self.woken);
         }
-        let Some(slot) = self.streams.get_mut(id) else { return };
-        if readiness.closed {
-            slot.wake_all(&mut self.woken);
-            if slot.lingers {
-                self.end_linger(now, id);
-            }
+        if !readiness.closed {
+            let read = readiness.readable || readiness.connected;
+            let write = readiness.writable || readiness.connected;
+            let before = self.woken.len();
+            self.streams.wake(id, read, write, &mut self.woken);
+            self.may_close |= self.woken.len() > before && self.is_half_closed(id);
             return;
         }
-        if readiness.readable || readiness.connected {
-            slot.read.wake(&mut self.woken);
+        let Some(slot) = self.streams.get_mut(id) else { return };
+        slot.wake_all(&mut self.woken);
+        if slot.lingers() {
+            self.end_linger(now, id);
         }
-        if readiness.writable || readiness.connected {
-            slot.write.wake(&mut self.woken);
-        }
+    }
+
+    /// Whether the peer has closed, and this end has not.
+    fn is_half_closed(&self, id: ConnectionId) -> bool {
+        self.endpoint.connection(id).is_some_and(|connection| connection.state() == Tcp::CloseWait)
     }
 
     /// Gives a connection up as SO_LINGER says: without it, it closes by itself; with zero it is reset; with a
@@ -294,14 +301,17 @@ impl State {
             self.endpoint.release(now, id);
             return self.discard_if_down(now);
         }
-        let linger = self.streams.get_mut(id).and_then(|slot| slot.linger);
+        let linger = self.streams.get_mut(id).and_then(|slot| slot.linger());
         match linger {
             Some(Duration::ZERO) => {
                 self.endpoint.update(now, id, Connection::abort);
             }
             Some(time) if self.can_linger(id) => {
                 self.endpoint.update(now, id, |connection, now| connection.shutdown(now).ok());
-                self.streams.get_or_insert(id, &mut self.woken).lingers = true;
+                let slot = self.streams.get_or_insert(id, &mut self.woken);
+                slot.rare_mut().lingers = true;
+                // Who waited has dropped the stream, or this connection before it was established.
+                slot.wake_all(&mut self.woken);
                 self.lingerings_made += 1;
                 self.lingering.insert((now + time, self.lingerings_made), id);
                 return;
@@ -320,7 +330,7 @@ impl State {
     }
 
     fn end_linger(&mut self, now: Instant, id: ConnectionId) {
-        if !self.streams.get_mut(id).is_some_and(|slot| slot.lingers) {
+        if !self.streams.get_mut(id).is_some_and(|slot| slot.lingers()) {
             return;
         }
         let flushed = self.endpoint.connection(id).is_none_or(Connection::is_flushed);

@@ -4,8 +4,9 @@
 //! the async methods queue, each under a key of its own, so that none takes another's place and each can leave
 //! when its future is dropped. An event wakes all of a list; who finds nothing comes back.
 //!
-//! Nothing is allocated for a stream on which nobody ever had to wait, nor for the first `poll_*` waiter of a
-//! list; a queue keeps its memory, so waiting again costs none.
+//! Nothing is allocated for a stream on which no task waits through the `poll_*` methods, which is what `AsyncRead` and
+//! `AsyncWrite` do: its slot is given back with the wake-up, and the newest of those given back serves the next stream that
+//! waits. A queue keeps its memory, so waiting again costs none.
 //!
 //! A waker is neither woken nor dropped under the stack's lock: with some executors either runs the task, or drops it
 //! and the streams that it owns.
@@ -19,7 +20,13 @@ use ackclock_core::ConnectionId;
 #[derive(Debug, Default)]
 pub(crate) struct WaitList {
     poller: Option<Waker>,
-    queue: Vec<(WaitKey, Waker)>,
+    /// Once an async method has waited. A pointer, for the row of an idle connection's bytes.
+    queue: Option<Box<WaitQueue>>,
+}
+
+#[derive(Debug, Default)]
+struct WaitQueue {
+    waiting: Vec<(WaitKey, Waker)>,
     next_key: WaitKey,
 }
 
@@ -37,36 +44,52 @@ impl WaitList {
 
     /// Takes or keeps a place in the queue; returns a waker to be dropped outside the lock.
     pub(crate) fn register(&mut self, key: &mut Option<WaitKey>, waker: &Waker) -> Option<Waker> {
-        let place = key.and_then(|key| self.queue.iter_mut().find(|(other, _)| *other == key));
+        let queue = self.queue.get_or_insert_default();
+        let place = key.and_then(|key| queue.waiting.iter_mut().find(|(other, _)| *other == key));
         if let Some((_, old)) = place {
             return (!old.will_wake(waker)).then(|| std::mem::replace(old, waker.clone()));
         }
-        let new = self.next_key;
-        self.next_key = self.next_key.wrapping_add(1);
-        self.queue.push((new, waker.clone()));
+        let new = queue.next_key;
+        queue.next_key = queue.next_key.wrapping_add(1);
+        queue.waiting.push((new, waker.clone()));
         *key = Some(new);
         None
     }
 
     /// Leaves the queue; returns the waker, to be dropped outside the lock, unless a wake-up took it.
     pub(crate) fn leave(&mut self, key: WaitKey) -> Option<Waker> {
-        let place = self.queue.iter().position(|(other, _)| *other == key)?;
-        Some(self.queue.swap_remove(place).1)
+        let waiting = &mut self.queue.as_mut()?.waiting;
+        let place = waiting.iter().position(|(other, _)| *other == key)?;
+        Some(waiting.swap_remove(place).1)
     }
 
     /// Moves all wakers to `woken`.
     pub(crate) fn wake(&mut self, woken: &mut Vec<Waker>) {
         woken.extend(self.poller.take());
-        woken.extend(self.queue.drain(..).map(|(_, waker)| waker));
+        if let Some(queue) = &mut self.queue {
+            woken.extend(queue.waiting.drain(..).map(|(_, waker)| waker));
+        }
+    }
+
+    /// Whether no task waits, and none ever waited in the queue: keys of a queue that is gone would come again.
+    fn is_blank(&self) -> bool {
+        self.poller.is_none() && self.queue.is_none()
     }
 }
 
-/// What is kept of a stream beside the endpoint's own state, from the first time that it is needed.
+/// What is kept of a stream beside the endpoint's own state, while it is needed.
 #[derive(Debug)]
 pub(crate) struct StreamSlot {
     id: ConnectionId,
     pub(crate) read: WaitList,
     pub(crate) write: WaitList,
+    /// Made when it is first needed.
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+/// What few streams need.
+#[derive(Debug, Default)]
+pub(crate) struct Rare {
     pub(crate) notice: WaitList,
     /// The urgent pointer advanced and no `notice` told of it.
     pub(crate) urgent: bool,
@@ -82,7 +105,12 @@ pub(crate) struct StreamSlot {
 #[derive(Debug, Default)]
 pub(crate) struct StreamTable {
     slots: Vec<Option<Box<StreamSlot>>>,
+    /// Blank slots that were given back, the newest last; at most [`SPARE_MAX`].
+    spare: Vec<Box<StreamSlot>>,
 }
+
+/// How many slots are kept for streams that will wait: as many as a batch of packets wakes.
+const SPARE_MAX: usize = 64;
 
 impl StreamTable {
     /// The slot of a connection, if it has one.
@@ -101,14 +129,44 @@ impl StreamTable {
         if let Some(mut leftover) = slot.take_if(|slot| slot.id != id) {
             leftover.wake_all(woken);
         }
-        slot.get_or_insert_with(|| Box::new(StreamSlot::new(id)))
+        let spare = &mut self.spare;
+        slot.get_or_insert_with(|| match spare.pop() {
+            Some(mut slot) => {
+                slot.id = id;
+                slot
+            }
+            None => Box::new(StreamSlot::new(id)),
+        })
+    }
+
+    /// Wakes who waits to read, or to write, and gives the slot back if nothing else is kept in it.
+    pub(crate) fn wake(&mut self, id: ConnectionId, read: bool, write: bool, woken: &mut Vec<Waker>) {
+        let Some(slot) = self.get_mut(id) else { return };
+        if read {
+            slot.read.wake(woken);
+        }
+        if write {
+            slot.write.wake(woken);
+        }
+        if slot.is_blank() {
+            self.give_back(id);
+        }
+    }
+
+    /// Takes the slot of a connection, in which no task waits, out of the table.
+    fn give_back(&mut self, id: ConnectionId) {
+        let slot = self.slots.get_mut(id.index()).and_then(Option::take);
+        if let Some(slot) = slot.filter(|slot| slot.is_blank() && self.spare.len() < SPARE_MAX) {
+            self.spare.push(slot);
+        }
     }
 
     /// Forgets a connection; whoever still waits is woken.
     pub(crate) fn remove(&mut self, id: ConnectionId, woken: &mut Vec<Waker>) {
         if let Some(slot) = self.get_mut(id) {
             slot.wake_all(woken);
-            self.slots[id.index()] = None;
+            (slot.read, slot.write, slot.rare) = (WaitList::default(), WaitList::default(), None);
+            self.give_back(id);
         }
     }
 
@@ -122,28 +180,39 @@ impl StreamTable {
 
 impl StreamSlot {
     fn new(id: ConnectionId) -> Self {
-        Self {
-            id,
-            read: WaitList::default(),
-            write: WaitList::default(),
-            notice: WaitList::default(),
-            urgent: false,
-            soft_error: false,
-            linger: None,
-            lingers: false,
-        }
+        Self { id, read: WaitList::default(), write: WaitList::default(), rare: None }
+    }
+
+    /// What few streams need, made if there is none.
+    pub(crate) fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// SO_LINGER.
+    pub(crate) fn linger(&self) -> Option<Duration> {
+        self.rare.as_ref()?.linger
+    }
+
+    /// Whether the stream was dropped and its linger time runs.
+    pub(crate) fn lingers(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.lingers)
+    }
+
+    fn is_blank(&self) -> bool {
+        self.read.is_blank() && self.write.is_blank() && self.rare.is_none()
     }
 
     pub(crate) fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         self.read.wake(woken);
         self.write.wake(woken);
-        self.notice.wake(woken);
+        if let Some(rare) = &mut self.rare {
+            rare.notice.wake(woken);
+        }
     }
 }
 
-/// The most bytes that this crate keeps for a stream on which tasks have waited: the slot, its place in the table,
-/// and the handle.
-const STREAM_BYTES_MAX: usize = 300;
+/// The most bytes that this crate keeps for a stream on which tasks wait: the slot, its place in the table, and the handle.
+const STREAM_BYTES_MAX: usize = 96;
 const _: () = assert!(
     size_of::<StreamSlot>() + size_of::<Option<Box<StreamSlot>>>() + size_of::<crate::TcpStream>()
         <= STREAM_BYTES_MAX
@@ -154,6 +223,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
+
+    use ackclock_core::{Endpoint, EndpointConfig, Instant};
 
     use super::*;
 
@@ -169,6 +240,20 @@ mod tests {
     fn counter() -> (Arc<Count>, Waker) {
         let count = Arc::new(Count::default());
         (Arc::clone(&count), Waker::from(count))
+    }
+
+    /// Two connections that have one slot after each other, and one beside them.
+    fn connections() -> [ConnectionId; 3] {
+        let config = EndpointConfig::new(vec!["10.0.0.1".parse().unwrap()], [1; 32]);
+        let mut endpoint = Endpoint::new(config, Instant::ZERO);
+        let connect = |endpoint: &mut Endpoint| {
+            endpoint.connect(Instant::ZERO, "10.0.0.2:7".parse().unwrap(), (None, 0), None).unwrap()
+        };
+        let (first, other) = (connect(&mut endpoint), connect(&mut endpoint));
+        endpoint.release(Instant::ZERO, first);
+        let next = connect(&mut endpoint);
+        assert!(first.index() == next.index() && first != next);
+        [first, next, other]
     }
 
     fn wake(list: &mut WaitList) {
@@ -223,5 +308,43 @@ mod tests {
         list.register(&mut key, &waker);
         wake(&mut list);
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
+    }
+    #[test]
+    fn a_slot_that_is_given_back_serves_the_next_stream_unless_something_is_kept_in_it() {
+        let (mut table, mut woken) = (StreamTable::default(), Vec::new());
+        let (count, waker) = counter();
+        let [first, next, other] = connections();
+
+        table.get_or_insert(first, &mut woken).read.register_poller(&waker);
+        table.wake(first, true, true, &mut woken);
+        assert!(table.get_mut(first).is_none() && table.spare.len() == 1);
+
+        table.get_or_insert(next, &mut woken).write.register_poller(&waker);
+        assert!(table.spare.is_empty() && table.get_mut(first).is_none() && table.get_mut(next).is_some());
+        table.wake(next, true, false, &mut woken);
+        assert!(table.get_mut(next).is_some(), "a task waits to write");
+        table.remove(next, &mut woken);
+        assert!(table.get_mut(next).is_none() && table.spare.len() == 1);
+
+        table.get_or_insert(other, &mut woken).rare_mut().linger = Some(Duration::ZERO);
+        table.wake(other, true, true, &mut woken);
+        assert_eq!(table.get_mut(other).and_then(|slot| slot.linger()), Some(Duration::ZERO));
+        table.remove(other, &mut woken);
+        assert!(table.spare[0].is_blank(), "the next stream has no linger time of this one's");
+
+        woken.into_iter().for_each(Waker::wake);
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn the_key_of_a_task_that_was_woken_does_not_come_again_while_its_stream_lives() {
+        let (mut table, mut woken) = (StreamTable::default(), Vec::new());
+        let (_, waker) = counter();
+        let [id, ..] = connections();
+        let (mut gone, mut waits) = (None, None);
+        table.get_or_insert(id, &mut woken).read.register(&mut gone, &waker);
+        table.wake(id, true, true, &mut woken);
+        table.get_or_insert(id, &mut woken).read.register(&mut waits, &waker);
+        assert_ne!(gone, waits);
     }
 }

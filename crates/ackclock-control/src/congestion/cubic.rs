@@ -23,9 +23,8 @@ use crate::time::nanos;
 #[derive(Clone, Debug)]
 pub struct Cubic {
     window: Window,
-    curve: Curve,
-    /// The curve before the last reduction (§4.9).
-    prior_curve: Curve,
+    /// From the end of the first slow start on. A pointer, for the row of an idle connection's bytes.
+    curves: Option<Box<Curves>>,
     /// When the last acknowledgement came, for the time that does not count.
     last_ack: Instant,
     hystart: Option<HyStart>,
@@ -58,8 +57,7 @@ impl Cubic {
     /// A controller for one connection, with the slow start of RFC 5681.
     #[must_use]
     pub fn plain(start: &Start) -> Self {
-        let curve = Curve::default();
-        Self { window: Window::new(start), curve, prior_curve: curve, last_ack: start.now, hystart: None }
+        Self { window: Window::new(start), curves: None, last_ack: start.now, hystart: None }
     }
 
     fn slow_start(&mut self, ack: &Ack) -> u64 {
@@ -76,29 +74,31 @@ impl Cubic {
     /// §4.2 to §4.5: concave, convex or Reno-friendly.
     fn avoid_congestion(&mut self, ack: &Ack, bytes_acked: u64) {
         let (cwnd, smss) = (self.window.cwnd(), self.window.smss());
-        let epoch = self.curve.epoch_at(ack.now, cwnd, smss);
+        let curve = &mut self.curves.get_or_insert_default().present;
+        let epoch = curve.epoch_at(ack.now, cwnd, smss);
         let t = curve_time(nanos(ack.now.saturating_since(epoch)));
-        self.curve.grow_reno_estimate(cwnd, bytes_acked, smss);
+        curve.grow_reno_estimate(cwnd, bytes_acked, smss);
 
         // §4.3: if W_cubic(t) is less than W_est, cwnd SHOULD be set to W_est.
-        if self.curve.window_at(t, smss) < self.curve.w_est {
-            self.window.set_cwnd(cwnd.max(self.curve.w_est));
+        if curve.window_at(t, smss) < curve.w_est {
+            self.window.set_cwnd(cwnd.max(curve.w_est));
             return;
         }
         // §4.2: target = W_cubic(t + RTT), not below cwnd and not above 1.5*cwnd.
         let ahead = t.saturating_add(curve_time(nanos(ack.srtt)));
-        let target = self.curve.window_at(ahead, smss).clamp(cwnd, cwnd + cwnd / 2);
+        let target = curve.window_at(ahead, smss).clamp(cwnd, cwnd + cwnd / 2);
         // §4.4, §4.5: cwnd grows by (target - cwnd)/cwnd for each segment acknowledged.
-        let growth = self.curve.cubic_growth.divide((target - cwnd).saturating_mul(bytes_acked), cwnd);
+        let growth = curve.cubic_growth.divide((target - cwnd).saturating_mul(bytes_acked), cwnd);
         self.window.set_cwnd(cwnd + growth);
     }
 
     fn note_reduction(&mut self) {
-        self.prior_curve = self.curve;
         let cwnd = self.window.cwnd();
+        let Curves { present, prior } = &mut **self.curves.get_or_insert_default();
+        *prior = *present;
         // §4.7: fast convergence: a window that did not reach W_max again gives up more, for new flows.
-        let w_max = if cwnd < self.curve.w_max { cwnd * 17 / 20 } else { cwnd };
-        self.curve = Curve { w_max, cwnd_prior: cwnd, ..Curve::default() };
+        let w_max = if cwnd < present.w_max { cwnd * 17 / 20 } else { cwnd };
+        *present = Curve { w_max, cwnd_prior: cwnd, ..Curve::default() };
     }
 
     /// §4.6: ssthresh = flight_size * β_cubic; at least two segments, which the caller sees to. What is
@@ -118,7 +118,9 @@ impl Controller for Cubic {
         self.last_ack = self.last_ack.max(ack.now);
         if !Window::may_grow(ack) {
             // §4.2: t leaves out the time in which cwnd was not the limit, or the curve would have run ahead.
-            self.curve.pause(since_last);
+            if let Some(curves) = &mut self.curves {
+                curves.present.pause(since_last);
+            }
             return;
         }
         let mut bytes = ack.bytes_acked;
@@ -146,19 +148,24 @@ impl Controller for Cubic {
             self.note_reduction();
         }
         // §4.8: after a timeout K is zero and W_max the window at which congestion avoidance begins.
-        self.curve = Curve { w_max: 0, cwnd_prior: self.curve.cwnd_prior, ..Curve::default() };
+        let curve = &mut self.curves.get_or_insert_default().present;
+        *curve = Curve { w_max: 0, cwnd_prior: curve.cwnd_prior, ..Curve::default() };
         self.window.collapse(timeout, ssthresh);
     }
 
     fn on_idle_restart(&mut self, idle: &IdleRestart) {
         self.window.restart(idle);
-        self.curve.epoch_start = None;
+        if let Some(curves) = &mut self.curves {
+            curves.present.epoch_start = None;
+        }
     }
 
     fn on_undo(&mut self, _: &Undo) {
         // §4.9: cwnd, ssthresh, W_max, K, the epoch and cwnd_prior are what they were.
-        if self.window.undo() {
-            self.curve = self.prior_curve;
+        if self.window.undo()
+            && let Some(Curves { present, prior }) = self.curves.as_deref_mut()
+        {
+            *present = *prior;
         }
     }
 
@@ -185,12 +192,20 @@ impl Controller for Cubic {
     }
 
     fn snapshot(&self) -> Snapshot {
+        let curve = self.curves.as_ref().map(|curves| curves.present).unwrap_or_default();
         Snapshot::default()
-            .with("w_max", signed(self.curve.w_max))
-            .with("w_est", signed(self.curve.w_est))
-            .with("k_ms", signed((self.curve.k * 1000) >> TIME_BITS))
+            .with("w_max", signed(curve.w_max))
+            .with("w_est", signed(curve.w_est))
+            .with("k_ms", signed((curve.k * 1000) >> TIME_BITS))
             .with("css", self.hystart.as_ref().is_some_and(HyStart::is_conservative).into())
     }
+}
+
+/// The curve that the window follows, and the one before the last reduction (§4.9).
+#[derive(Clone, Copy, Debug, Default)]
+struct Curves {
+    present: Curve,
+    prior: Curve,
 }
 
 /// W_cubic(t) and W_est (§4.1).
@@ -299,7 +314,7 @@ const BETA_DENOMINATOR: u64 = 10;
 const TIME_BITS: u32 = 20;
 const TIME_MAX: u64 = u32::MAX as u64;
 
-const _: () = assert!(size_of::<Cubic>() <= 256);
+const _: () = assert!(size_of::<Cubic>() <= 120);
 
 #[cfg(test)]
 mod tests;

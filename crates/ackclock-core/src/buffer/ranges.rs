@@ -6,8 +6,14 @@ use crate::position::Position;
 
 /// Disjoint, non-adjacent ranges of positions, end exclusive. Every operation costs O(log n) and one step for
 /// each range that it merges or removes.
+///
+/// Most connections never have one: a set that had none yet is a pointer, for the row of an idle connection's bytes.
 #[derive(Debug, Default)]
-pub(crate) struct RangeSet {
+pub(crate) struct RangeSet(Option<Box<Ranges>>);
+
+/// The ranges of a set that had some.
+#[derive(Debug, Default)]
+struct Ranges {
     ends: BTreeMap<Position, Position>,
     bytes: u64,
 }
@@ -19,23 +25,24 @@ impl RangeSet {
     /// Bytes that `ranges` ranges take at the most, the node included that an empty set keeps.
     #[inline]
     pub(crate) fn bytes_of(ranges: usize) -> usize {
-        const NODE: usize = 208;
+        const NODE: usize = 208 + size_of::<Ranges>();
         if ranges == 0 { 0 } else { NODE + ranges * Self::RANGE_BYTES }
     }
 
     /// How many ranges there are.
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.0.as_ref().map_or(0, |ranges| ranges.ends.len())
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.0.as_ref().is_none_or(|ranges| ranges.ends.is_empty())
     }
 
     /// How many positions the ranges cover.
+    #[inline]
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.0.as_ref().map_or(0, |ranges| ranges.bytes)
     }
 
     /// Calls `visit` for each part of `start..end` that the set does not cover, in order.
@@ -47,7 +54,7 @@ impl RangeSet {
     ) {
         let mut from = self.containing(start).map_or(start, |(_, covered)| covered);
         while from < end {
-            match self.ends.range(from..end).next() {
+            match self.0.as_ref().and_then(|ranges| ranges.ends.range(from..end).next()) {
                 Some((&next, &covered)) => {
                     if from < next {
                         visit(from, next);
@@ -67,39 +74,41 @@ impl RangeSet {
         if start >= end {
             return;
         }
-        let joins_next = self.ends.range(start..=end).next().is_some();
-        if let Some((&before, covered)) = self.ends.range_mut(..start).next_back()
+        let ranges = self.0.get_or_insert_default();
+        let joins_next = ranges.ends.range(start..=end).next().is_some();
+        if let Some((&before, covered)) = ranges.ends.range_mut(..start).next_back()
             && *covered >= start
         {
             if !joins_next {
                 // Mostly a range grows at its end, and stays where it is.
-                self.bytes += end.max(*covered).since(*covered);
+                ranges.bytes += end.max(*covered).since(*covered);
                 *covered = end.max(*covered);
                 return;
             }
             start = before;
         }
-        while let Some((&next, &covered)) = self.ends.range(start..=end).next() {
-            self.ends.remove(&next);
-            self.bytes -= covered.since(next);
+        while let Some((&next, &covered)) = ranges.ends.range(start..=end).next() {
+            ranges.ends.remove(&next);
+            ranges.bytes -= covered.since(next);
             end = end.max(covered);
         }
-        self.ends.insert(start, end);
-        self.bytes += end.since(start);
+        ranges.ends.insert(start, end);
+        ranges.bytes += end.since(start);
     }
 
     /// Removes all positions before `at`.
     pub(crate) fn remove_before(&mut self, at: Position) {
-        while let Some(first) = self.ends.first_entry() {
+        let Some(ranges) = &mut self.0 else { return };
+        while let Some(first) = ranges.ends.first_entry() {
             let (start, end) = (*first.key(), *first.get());
             if start >= at {
                 return;
             }
             first.remove();
-            self.bytes -= end.since(start);
+            ranges.bytes -= end.since(start);
             if end > at {
-                self.ends.insert(at, end);
-                self.bytes += end.since(at);
+                ranges.ends.insert(at, end);
+                ranges.bytes += end.since(at);
                 return;
             }
         }
@@ -111,15 +120,16 @@ impl RangeSet {
             return;
         }
         let mut from = self.containing(start).map_or(start, |(first, _)| first);
+        let Some(ranges) = &mut self.0 else { return };
         while from < end
-            && let Some((&first, &covered)) = self.ends.range(from..end).next()
+            && let Some((&first, &covered)) = ranges.ends.range(from..end).next()
         {
-            self.ends.remove(&first);
-            self.bytes -= covered.since(first);
+            ranges.ends.remove(&first);
+            ranges.bytes -= covered.since(first);
             for (left, right) in [(first, start), (end, covered)] {
                 if left < right {
-                    self.ends.insert(left, right);
-                    self.bytes += right.since(left);
+                    ranges.ends.insert(left, right);
+                    ranges.bytes += right.since(left);
                 }
             }
             from = covered;
@@ -128,31 +138,36 @@ impl RangeSet {
 
     /// The range that covers `at`.
     pub(crate) fn containing(&self, at: Position) -> Option<(Position, Position)> {
-        self.ends.range(..=at).next_back().map(|(&start, &end)| (start, end)).filter(|&(_, end)| at < end)
+        let before = self.0.as_ref()?.ends.range(..=at).next_back();
+        before.map(|(&start, &end)| (start, end)).filter(|&(_, end)| at < end)
     }
 
     /// The first stretch of `start..end` that the set covers.
     pub(crate) fn first_overlap(&self, start: Position, end: Position) -> Option<(Position, Position)> {
         let (from, until) = match self.containing(start) {
             Some((_, until)) => (start, until),
-            None => self.ends.range(start..end).next().map(|(&from, &until)| (from, until))?,
+            None => self.0.as_ref()?.ends.range(start..end).next().map(|(&from, &until)| (from, until))?,
         };
         (from < end).then(|| (from, until.min(end)))
     }
 
     /// The lowest range.
     pub(crate) fn first(&self) -> Option<(Position, Position)> {
-        self.ends.first_key_value().map(|(&start, &end)| (start, end))
+        self.0.as_ref()?.ends.first_key_value().map(|(&start, &end)| (start, end))
     }
 
     /// The ranges from the highest down.
     pub(crate) fn descending(&self) -> impl Iterator<Item = (Position, Position)> + '_ {
-        self.ends.iter().rev().map(|(&start, &end)| (start, end))
+        self.0.iter().flat_map(|ranges| ranges.ends.iter().rev()).map(|(&start, &end)| (start, end))
     }
 
     pub(crate) fn clear(&mut self) {
-        self.ends.clear();
-        self.bytes = 0;
+        self.0 = None;
+    }
+
+    /// Gives back what ranges took that are gone.
+    pub(crate) fn shrink(&mut self) {
+        self.0.take_if(|ranges| ranges.ends.is_empty());
     }
 }
 

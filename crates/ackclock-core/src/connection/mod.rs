@@ -3,7 +3,7 @@
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4, and one for the
 //! segment that was predicted; the user's calls (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`] and put into
 //! bytes in [`header`]; who holds memory and does not get on, in [`pinned`]; what acknowledgements report, in [`acks`]; [`quiet`] finds that nothing leaves; deadlines are in
-//! [`timeouts`]; what a trace tells is in [`tracing`]; ECN marks are negotiated, echoed and read in [`ecn`]. What is
+//! [`timeouts`]; what few connections need is in [`rare`]; what a trace tells is in [`tracing`]; ECN marks are negotiated, echoed and read in [`ecn`]. What is
 //! outstanding, lost, or may be sent is the business of [`Flight`].
 
 mod acks;
@@ -23,6 +23,7 @@ mod options;
 mod pinned;
 mod plain;
 mod quiet;
+mod rare;
 mod receiver;
 mod send_space;
 mod sender;
@@ -38,6 +39,7 @@ mod transmit;
 mod user_timeout;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ackclock_wire::{Flags, SeqNum};
 
@@ -45,7 +47,7 @@ use self::acks::Acks;
 use self::ecn::EcnState;
 use self::errors::Errors;
 use self::flow_labels::LabelledTemplate;
-use self::limiter::Limiter;
+use self::rare::Rare;
 use self::receiver::Receiver;
 use self::sender::Sender;
 use self::timers::Timers;
@@ -100,7 +102,7 @@ pub struct Connection {
     acks: Acks,
     reply: Option<Reply>,
     pending: Pending,
-    limiter: Limiter,
+    rare: Rare,
     /// Shared with the connections of the same listener until an option is set.
     tcp: Arc<TcpConfig>,
     give_up: GiveUp,
@@ -158,12 +160,8 @@ struct Counts {
     bytes_sent: u64,
     bytes_acked: u64,
     bytes_received: u64,
-    bytes_retransmitted: u64,
-    bytes_duplicate: u64,
     segments_sent: u64,
     segments_received: u64,
-    retransmits: u64,
-    out_of_order: u64,
     received_at: Option<Instant>,
 }
 
@@ -213,6 +211,11 @@ impl Connection {
             timestamps: self.timestamps.map(|timestamps| (timestamps.echo(), timestamps.offset())),
             label_changes: self.template.label_changes(),
         })
+    }
+
+    /// How long its TIME-WAIT lasts.
+    pub(crate) fn time_wait_lasts(&self) -> Duration {
+        self.tcp.time_wait
     }
 
     /// The connection is over, for this reason. What was received in order can still be read.

@@ -11,7 +11,7 @@ use super::ecn::EcnState;
 use super::ecn::negotiation::Agreement;
 use super::errors::Errors;
 use super::flow_labels::{FlowLabels, LabelledTemplate};
-use super::limiter::Limiter;
+use super::rare::Rare;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::timers::Timers;
@@ -123,7 +123,7 @@ impl Connection {
             acks: Acks::default(),
             reply: None,
             pending: Pending::default(),
-            limiter: Limiter::new(),
+            rare: Rare::default(),
             tcp,
             give_up: GiveUp { heard_at: now, ..GiveUp::default() },
             counts: Counts::default(),
@@ -140,6 +140,7 @@ impl Connection {
         let mut connection = Self::new(now, tuple, tcp, env, SeqNum::new(0));
         connection.state = State::SynSent;
         connection.pending.syn = true;
+        connection.flight.open(now, &connection.tcp);
         if connection.tcp.timestamps {
             connection.timestamps = Some(Timestamps::new(env.timestamp_offset, connection.rcv.nxt));
         }

@@ -12,6 +12,12 @@ impl Connection {
         self.tuple
     }
 
+    /// The same, where it lies.
+    #[inline]
+    pub(crate) fn name(&self) -> &FourTuple {
+        &self.tuple
+    }
+
     /// The state of RFC 9293 §3.3.2.
     #[must_use]
     pub fn state(&self) -> State {
@@ -57,7 +63,8 @@ impl Connection {
     /// What is known of the connection.
     #[must_use]
     pub fn info(&self, now: Instant) -> ConnectionInfo {
-        let (counts, sending, rtt) = (&self.counts, self.flight.info(&self.tcp), self.flight.rtt());
+        let (counts, rare) = (&self.counts, self.rare.counts());
+        let (sending, rtt) = (self.flight.info(&self.tcp), self.flight.rtt());
         let ssthresh = self.flight.controller().ssthresh();
         let scaled = self.snd.scale > 0 || self.rcv.scale > 0;
         ConnectionInfo {
@@ -95,16 +102,16 @@ impl Connection {
             bytes_sent: counts.bytes_sent,
             bytes_acked: counts.bytes_acked,
             bytes_received: counts.bytes_received,
-            bytes_retransmitted: counts.bytes_retransmitted,
+            bytes_retransmitted: rare.bytes_retransmitted,
             segments_sent: counts.segments_sent,
             segments_received: counts.segments_received,
-            retransmits: counts.retransmits,
+            retransmits: rare.retransmits,
             timeouts: sending.timeouts,
             loss_episodes: sending.loss_episodes,
             losses: sending.losses,
             undone: sending.undone,
-            bytes_duplicate: counts.bytes_duplicate,
-            out_of_order: counts.out_of_order,
+            bytes_duplicate: rare.bytes_duplicate,
+            out_of_order: rare.out_of_order,
             last_sent: self.flight.sent_at().map(|at| now.saturating_since(at)),
             last_received: counts.received_at.map(|at| now.saturating_since(at)),
             ecn: self.ecn.as_ref().map(|ecn| ecn.info()),

@@ -250,8 +250,8 @@ impl Connection {
         // A FIN takes a number, and is no payload.
         let payload = end.min(data_end).since(start);
         if start < self.flight.nxt() {
-            self.counts.bytes_retransmitted += payload;
-            self.counts.retransmits += payload.div_ceil(u64::from(self.smss())).max(1);
+            let segments = payload.div_ceil(u64::from(self.smss())).max(1);
+            self.rare.count_retransmission(payload, segments);
         } else {
             self.pending.override_sws = false;
         }

@@ -150,7 +150,7 @@ impl Endpoint {
     fn connected_ports(&self, addr: Option<IpAddr>) -> Vec<u64> {
         let mut ports = vec![0_u64; (usize::from(u16::MAX) + 1) / 64];
         let connections = self.connections.iter().filter(|(_, _, live)| live.bound);
-        let connections = connections.map(|(_, _, live)| live.tuple);
+        let connections = connections.map(|(_, _, live)| *live.name());
         for tuple in connections.chain(self.time_wait.names()) {
             let word = ports.get_mut(usize::from(tuple.local_port) / 64);
             if let Some(word) = word.filter(|_| overlap(addr, Some(tuple.local_addr))) {

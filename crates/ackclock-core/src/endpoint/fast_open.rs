@@ -24,9 +24,7 @@ use super::keys::{Key, KeyedState, Purpose};
 use super::listener::Listener;
 use super::live::Owner;
 use super::syn_queue::PeerSyn;
-use crate::connection::{
-    Environment, FastOpenOffer, FastOpenOutcome, Handshake, default_mss, window_scale_for,
-};
+use crate::connection::{FastOpenOffer, FastOpenOutcome, Handshake, default_mss, window_scale_for};
 use crate::{ConnectError, Connection, ConnectionId, FourTuple, Instant, ListenerId, TcpConfig};
 
 /// The servers that this end knows as a client.
@@ -246,12 +244,11 @@ impl Endpoint {
             experiment: tcp.shared_experiment(&arrival.segment.options),
         };
         let tell = peer.wants_cookie.then(|| self.fast_open_cookie(now, &tuple));
-        let environment = Environment { iss, ..self.environment(now, &tuple) };
-        let (time_wait, text) = (tcp.time_wait, arrival.segment.payload);
-        let opening = (tell, peer.ecn);
+        let environment = self.environment(&tuple, iss);
+        let (opening, text) = ((tell, peer.ecn), arrival.segment.payload);
         let connection =
             Connection::passive_with_data(now, tuple, tcp, &environment, handshake, opening, text);
-        let connection = self.add_connection(connection, tuple, time_wait, Owner::Listener(id));
+        let connection = self.add_connection(connection, Owner::Listener(id));
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.accept_queue.push_back((connection, None));
             if let Some(queue) = &mut listener.fast_open {

@@ -64,15 +64,13 @@ impl Key {
 
     /// SipHash-2-4 of a connection's name and two words.
     pub(super) fn hash24_tuple(&self, tuple: &FourTuple, words: [u32; 2]) -> u64 {
-        let mut bytes = [0; TupleBytes::MAX + 8];
-        let name = TupleBytes::new(tuple);
-        let tail = words.iter().flat_map(|word| word.to_le_bytes());
-        let mut len = 0;
-        for (to, from) in bytes.iter_mut().zip(name.as_slice().iter().copied().chain(tail)) {
-            *to = from;
-            len += 1;
+        let TupleBytes { mut bytes, len } = TupleBytes::new(tuple);
+        let tail = u64::from(words[1]) << 32 | u64::from(words[0]);
+        let end = len + size_of::<u64>();
+        if let Some(room) = bytes.get_mut(len..end) {
+            room.copy_from_slice(&tail.to_le_bytes());
         }
-        self.hash24(bytes.get(..len).unwrap_or(&bytes))
+        self.hash24(bytes.get(..end).unwrap_or(&bytes))
     }
 }
 
@@ -94,9 +92,9 @@ impl BuildHasher for KeyedState {
     }
 }
 
-/// A connection's name as the bytes that are hashed: 12 for IPv4, 36 for IPv6.
+/// A connection's name as the bytes that are hashed: 12 for IPv4, 36 for IPv6, with room for two words behind them.
 pub(super) struct TupleBytes {
-    bytes: [u8; Self::MAX],
+    bytes: [u8; Self::MAX + size_of::<u64>()],
     len: usize,
 }
 
@@ -105,7 +103,7 @@ impl TupleBytes {
 
     #[inline]
     pub(super) fn new(tuple: &FourTuple) -> Self {
-        let mut bytes = [0; Self::MAX];
+        let mut bytes = [0; Self::MAX + size_of::<u64>()];
         bytes[0..2].copy_from_slice(&tuple.local_port.to_be_bytes());
         bytes[2..4].copy_from_slice(&tuple.remote_port.to_be_bytes());
         let len = if let (IpAddr::V4(local), IpAddr::V4(remote)) = (tuple.local_addr, tuple.remote_addr) {
@@ -162,6 +160,19 @@ mod tests {
         assert_ne!(hash(&[1; 32], Purpose::Beside), hash(&[1; 32], Purpose::Reuse));
         assert_ne!(hash(&[1; 32], Purpose::Beside), hash(&[2; 32], Purpose::Beside));
         assert_eq!(hash(&[1; 32], Purpose::Beside), hash(&[1; 32], Purpose::Beside));
+    }
+
+    #[test]
+    fn a_name_and_two_words_are_hashed_as_their_bytes_in_that_order() {
+        let key = Key::derive(&[3; 32], Purpose::Isn);
+        for (local, remote) in [("10.0.0.1:258", "10.0.0.2:2"), ("[::1]:258", "[fd00::2]:2")] {
+            let tuple = FourTuple::new(local.parse().unwrap(), remote.parse().unwrap());
+            let mut bytes = TupleBytes::new(&tuple).as_slice().to_vec();
+            bytes.extend(0x0403_0201_u32.to_le_bytes());
+            bytes.extend(0x0807_0605_u32.to_le_bytes());
+            assert_eq!(bytes[bytes.len() - 8..], [1, 2, 3, 4, 5, 6, 7, 8]);
+            assert_eq!(key.hash24_tuple(&tuple, [0x0403_0201, 0x0807_0605]), key.hash24(&bytes));
+        }
     }
 
     // Tests: RFC 9293 MUST-9

@@ -38,7 +38,7 @@ impl Endpoint {
         self.config.mtu = mtu;
         for index in self.connections.indices() {
             let Some(live) = self.connections.at_mut(index) else { continue };
-            if self.addresses.link_to(live.tuple.remote_addr).is_none() {
+            if self.addresses.link_to(live.name().remote_addr).is_none() {
                 live.connection.set_mtu(now, mtu);
                 self.touch(index);
             }
@@ -51,7 +51,7 @@ impl Endpoint {
         let before = self.addresses.set_links(routes);
         for index in self.connections.indices() {
             let Some(live) = self.connections.at_mut(index) else { continue };
-            let remote = live.tuple.remote_addr;
+            let remote = live.name().remote_addr;
             let mtu = |route: Option<&LinkRoute>| route.map_or(self.config.mtu, |route| route.mtu);
             let (old, new) = (mtu(route_to(&before, remote)), mtu(self.addresses.link_to(remote)));
             if old != new {

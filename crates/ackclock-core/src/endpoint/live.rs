@@ -1,7 +1,6 @@
 //! A connection in its slot: who has it, when its timer runs out, what it has to say, and how it ends.
 
 use std::fmt;
-use std::time::Duration;
 
 use ackclock_wire::{Fields, Flags};
 
@@ -13,11 +12,10 @@ use super::time_wait::LastNumbers;
 use crate::connection::{TimeWaitParams, timestamp_clock};
 use crate::{Connection, ConnectionId, FourTuple, Instant, ListenerId, Readiness};
 
-/// A connection and what the endpoint knows of it.
+/// A connection and what the endpoint knows of it. It lies in a box, so that its table can grow without moving it and an
+/// unused slot is small.
 pub(super) struct Live {
-    /// Boxed, so that the table can grow without moving connections and an unused slot is small.
-    pub(super) connection: Box<Connection>,
-    pub(super) tuple: FourTuple,
+    pub(super) connection: Connection,
     /// The how-manieth connection of the endpoint it is, for traces.
     pub(super) number: u64,
     /// Whether the demultiplexer leads here. A connection that is over gives its name back before its slot.
@@ -27,8 +25,6 @@ pub(super) struct Live {
     pub(super) owner: Owner,
     /// Changes that the application has not been told of.
     pub(super) readiness: Readiness,
-    /// How long its TIME-WAIT lasts.
-    pub(super) time_wait: Duration,
 }
 
 /// Who has a connection.
@@ -46,19 +42,13 @@ pub(super) enum Owner {
 
 impl Endpoint {
     /// Puts a new connection into the tables.
-    pub(super) fn add_connection(
-        &mut self,
-        connection: Connection,
-        tuple: FourTuple,
-        time_wait: Duration,
-        owner: Owner,
-    ) -> ConnectionId {
-        let connection = Box::new(connection);
+    pub(super) fn add_connection(&mut self, connection: Connection, owner: Owner) -> ConnectionId {
+        let tag = self.demux.tag(connection.name());
         let (number, readiness) = (self.traces.number(), Readiness::default());
-        let looped = self.addresses.is_own(tuple.remote_addr);
-        let live = Live { connection, tuple, number, bound: true, looped, owner, readiness, time_wait };
-        let (index, generation) = self.connections.insert(live);
-        self.demux.insert(self.demux.tag(&tuple), Target::Connection(index));
+        let looped = self.addresses.is_own(connection.name().remote_addr);
+        let live = Live { connection, number, bound: true, looped, owner, readiness };
+        let (index, generation) = self.connections.insert(Box::new(live));
+        self.demux.insert(tag, Target::Connection(index));
         self.bound += 1;
         self.budget.set_sharers(self.connections.len());
         ConnectionId { index, generation }
@@ -103,7 +93,7 @@ impl Endpoint {
     }
 
     /// Takes a connection that nobody will look at again out of its slot.
-    pub(super) fn remove_released(&mut self, index: u32) -> Option<Live> {
+    pub(super) fn remove_released(&mut self, index: u32) -> Option<Box<Live>> {
         let mut live = self.connections.remove(index)?;
         self.budget.set_sharers(self.connections.len());
         self.traces.end(&mut live);
@@ -121,7 +111,7 @@ impl Endpoint {
         {
             live.bound = false;
             self.bound -= 1;
-            self.demux.remove(self.demux.tag(&live.tuple), Target::Connection(index));
+            self.demux.remove(self.demux.tag(live.name()), Target::Connection(index));
         }
     }
 
@@ -134,8 +124,9 @@ impl Endpoint {
         }
         let Some(live) = self.remove_released(index) else { return };
         self.bound -= 1;
-        let record = self.time_wait.insert(now, live.time_wait, live.tuple, LastNumbers::from(params));
-        let tag = self.demux.tag(&live.tuple);
+        let (name, lasts) = (*live.name(), live.connection.time_wait_lasts());
+        let record = self.time_wait.insert(now, lasts, name, LastNumbers::from(params));
+        let tag = self.demux.tag(live.name());
         self.demux.replace(tag, Target::Connection(index), Target::TimeWait(record));
     }
 
@@ -173,6 +164,12 @@ impl Owner {
 }
 
 impl Live {
+    /// Its two sockets.
+    #[inline]
+    pub(super) fn name(&self) -> &FourTuple {
+        self.connection.name()
+    }
+
     /// Takes note of what the application should hear of the connection.
     #[inline]
     fn note(&mut self, index: u32, events: &mut Events) {
@@ -188,6 +185,6 @@ impl Live {
 
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} ({:?})", self.tuple, self.owner)
+        write!(f, "{:?} ({:?})", self.name(), self.owner)
     }
 }

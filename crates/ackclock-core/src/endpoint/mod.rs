@@ -92,7 +92,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_wire::HEADER_MAX;
+use ackclock_wire::{HEADER_MAX, SeqNum};
 
 use self::beside::Beside;
 use self::cookies::Cookies;
@@ -153,7 +153,7 @@ pub struct Endpoint {
     predicts: bool,
     /// The connection of the segment that left last, if its peer was shown to be reached.
     reached: Option<u32>,
-    connections: Slots<Live>,
+    connections: Slots<Box<Live>>,
     transmit: IndexQueue,
     events: Events,
     timers: TimerWheel,
@@ -307,9 +307,8 @@ impl Endpoint {
         make: impl FnOnce(Instant, Arc<TcpConfig>, &Environment) -> Connection,
     ) -> ConnectionId {
         let tcp = tcp.map_or_else(|| Arc::clone(&self.config.tcp), Arc::new);
-        let time_wait = tcp.time_wait;
-        let connection = make(now, tcp, &self.environment(now, &tuple));
-        let id = self.add_connection(connection, tuple, time_wait, Owner::Application);
+        let connection = make(now, tcp, &self.environment(&tuple, self.isn.iss(now, &tuple)));
+        let id = self.add_connection(connection, Owner::Application);
         self.counters.opened_actively += 1;
         self.touch(id.index);
         self.check_invariants();
@@ -364,7 +363,7 @@ impl Endpoint {
     #[must_use]
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
         let live = self.connections.get(id.index, id.generation)?;
-        (live.owner == Owner::Application).then_some(&*live.connection)
+        (live.owner == Owner::Application).then_some(&live.connection)
     }
 
     /// Does something with a connection and sees to the segments and timers that follow from it.
@@ -436,7 +435,7 @@ impl Endpoint {
     /// records are no longer among them.
     pub fn connections(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> + '_ {
         let all = self.connections.iter();
-        all.map(|(index, generation, live)| (ConnectionId { index, generation }, &*live.connection))
+        all.map(|(index, generation, live)| (ConnectionId { index, generation }, &live.connection))
     }
 
     /// Bytes that all buffers take, and their limit.
@@ -457,13 +456,13 @@ impl Endpoint {
     fn find(&self, tuple: &FourTuple) -> Option<Target> {
         if let Some(last) = self.connections.at(self.last_connection)
             && last.bound
-            && last.tuple == *tuple
+            && last.name() == tuple
         {
             return Some(Target::Connection(self.last_connection));
         }
         self.demux.find(self.demux.tag(tuple), |target| {
             let name = match target {
-                Target::Connection(index) => self.connections.at(index).map(|live| &live.tuple),
+                Target::Connection(index) => self.connections.at(index).map(|live| live.name()),
                 Target::HalfOpen(index) => self.half_open.at(index).map(|record| &record.tuple),
                 Target::TimeWait(index) => self.time_wait.at(index).map(|record| &record.tuple),
             };
@@ -480,9 +479,9 @@ impl Endpoint {
         }
     }
 
-    fn environment(&self, now: Instant, tuple: &FourTuple) -> Environment {
+    fn environment(&self, tuple: &FourTuple, iss: SeqNum) -> Environment {
         Environment {
-            iss: self.isn.iss(now, tuple),
+            iss,
             timestamp_offset: self.isn.timestamp_offset(tuple),
             flow_labels: self.flow_labels.of(tuple),
             mtu: self.mtu_to(tuple.remote_addr),

@@ -20,6 +20,9 @@ pub(super) struct Orphans {
     max: usize,
 }
 
+/// Places that the queue keeps while there are no orphans: connections that come and go allocate nothing for it.
+const SPARE: usize = 64;
+
 impl Orphans {
     pub(super) fn new(max: usize) -> Self {
         Self { queue: VecDeque::new(), count: 0, max: max.max(1) }
@@ -29,7 +32,8 @@ impl Orphans {
     pub(super) fn finished(&mut self) {
         self.count = self.count.saturating_sub(1);
         if self.count == 0 {
-            self.queue = VecDeque::new();
+            self.queue.clear();
+            self.queue.shrink_to(SPARE);
         }
     }
 

@@ -217,12 +217,11 @@ impl Endpoint {
     ) {
         let Some(listener) = self.listeners.get(id) else { return };
         let tcp = listener.tcp.clone();
-        let environment = self.environment(now, &arrival.tuple);
+        let environment = self.environment(&arrival.tuple, iss);
         let flow_labels = environment.flow_labels.after(handshake.repetitions);
-        let environment = Environment { iss, flow_labels, ..environment };
-        let time_wait = tcp.time_wait;
+        let environment = Environment { flow_labels, ..environment };
         let connection = Connection::passive(now, arrival.tuple, tcp, &environment, handshake);
-        let connection = self.add_connection(connection, arrival.tuple, time_wait, Owner::Listener(id));
+        let connection = self.add_connection(connection, Owner::Listener(id));
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.accept_queue.push_back((connection, incoming));
         }

@@ -24,8 +24,8 @@ impl Endpoint {
         if live.looped != frame.looped || !live.bound {
             return false;
         }
-        let connection = &mut *live.connection;
-        let (local, remote) = (live.tuple.local(), live.tuple.remote());
+        let connection = &mut live.connection;
+        let (local, remote) = (connection.name().local(), connection.name().remote());
         let timestamps = connection.uses_timestamps();
         let Some(segment) = Predicted::parse(frame.packet, remote, local, timestamps, frame.meta.checksum)
         else {

@@ -4,6 +4,7 @@
 //! each listener and, within it, for each source network; SYNs beyond that are answered by cookies.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -134,12 +135,13 @@ impl SynQueue {
         let record = self.records.remove(index)?;
         self.timers.disarm(index);
         self.gone -= usize::from(record.phase == Phase::Gone);
-        self.experiments.remove(&index);
-        let source = record.source();
-        if let Some(count) = self.by_source.get_mut(&source) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_source.remove(&source);
+        if !self.experiments.is_empty() {
+            self.experiments.remove(&index);
+        }
+        if let Entry::Occupied(mut count) = self.by_source.entry(record.source()) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
             }
         }
         Some(record)

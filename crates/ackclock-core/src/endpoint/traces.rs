@@ -52,7 +52,7 @@ impl Traces {
             return live.connection.miss_trace(missed + records.len() as u64);
         }
         self.held += cost;
-        let (connection, tuple) = (live.number, live.tuple);
+        let (connection, tuple) = (live.number, *live.name());
         self.waiting.push_back(Batch {
             connection,
             tuple,

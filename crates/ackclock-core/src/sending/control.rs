@@ -27,8 +27,9 @@ struct Layers {
 }
 
 impl Control {
-    pub(super) fn new(congestion: Box<dyn Controller>) -> Self {
-        Self { congestion, layers: None }
+    /// Without a window yet.
+    pub(super) fn new() -> Self {
+        Self { congestion: Box::new(NotStarted), layers: None }
     }
 
     /// ESTABLISHED is reached: the controller starts.
@@ -131,6 +132,33 @@ impl Control {
         if let Some(start_up) = self.layers.as_mut().and_then(|layers| layers.start_up.as_mut()) {
             start_up.end();
         }
+    }
+}
+
+/// The controller of a connection that has no window yet: of a passive one until it is established, which it is as soon as it
+/// is made. It takes no memory, so that each such connection makes one controller only.
+#[derive(Clone, Copy, Debug)]
+struct NotStarted;
+
+impl Controller for NotStarted {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn on_ack(&mut self, _: &Ack) {}
+
+    fn on_loss_episode(&mut self, _: &LossEpisode) {}
+
+    fn on_timeout(&mut self, _: &Timeout) {}
+
+    fn on_mss_change(&mut self, _: u32) {}
+
+    fn cwnd(&self) -> u64 {
+        0
+    }
+
+    fn ssthresh(&self) -> u64 {
+        u64::MAX
     }
 }
 

@@ -120,7 +120,6 @@ struct History {
 impl Flight {
     /// Nothing is outstanding yet; the first number to send is `iss`.
     pub(crate) fn new(now: Instant, iss: Position, smss: u32, granularity_ns: u32, tcp: &TcpConfig) -> Self {
-        let start = Start { smss, initial_window: u64::from(smss), now };
         Self {
             una: iss,
             nxt: iss,
@@ -136,11 +135,17 @@ impl Flight {
             probe: TailProbe::default(),
             delivery: Delivery::new(now),
             pacing: Pacing::new(granularity_ns),
-            control: Control::new(tcp.congestion.create(&start)),
+            control: Control::new(),
             mark: None,
             history: None,
             sent_at: None,
         }
+    }
+
+    /// The SYN is sent: a controller that knows of one segment stands ready to be asked, until ESTABLISHED is reached.
+    pub(crate) fn open(&mut self, now: Instant, tcp: &TcpConfig) {
+        let start = Start { smss: self.smss, initial_window: u64::from(self.smss), now };
+        self.control.replace(tcp.congestion.create(&start));
     }
 
     /// ESTABLISHED is reached: the SYN is acknowledged, and the controller starts. `initial_window` in bytes; `clean`: no

@@ -377,6 +377,8 @@ impl Scoreboard {
             self.records = Records::default();
             self.order = VecDeque::new();
             self.judged = Position::default();
+            self.sacked.shrink();
+            self.lost.shrink();
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use ackclock_core::{
-    BoundId, ConnectionId, Decision, Incoming, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId,
+    BoundId, ConnectionId, Decision, FourTuple, Incoming, IncomingId, Instant, ListenAddr, ListenOptions,
+    ListenerId,
 };
 
 use crate::error;
@@ -93,9 +94,15 @@ impl State {
         self.listeners.get(&id).map(|slot| slot.addr).ok_or_else(|| self.closed().into())
     }
 
-    /// The next connection of a listener.
-    pub(crate) fn accept(&mut self, now: Instant, id: ListenerId) -> Poll<io::Result<ConnectionId>> {
-        self.accept_decided(now, id).map_ok(|(connection, _)| connection)
+    /// The next connection of a listener, and its two sockets.
+    pub(crate) fn accept(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+    ) -> Poll<io::Result<(ConnectionId, FourTuple)>> {
+        let (accepted, _) = ready!(self.accept_decided(now, id))?;
+        let tuple = self.connection(accepted)?.tuple();
+        Poll::Ready(Ok((accepted, tuple)))
     }
 
     /// The same, with the SYN that it came of at a listener with deferred accept.
@@ -108,7 +115,7 @@ impl State {
         let linger = self.listeners.get(&id).ok_or_else(|| self.closed())?.linger;
         let Some(accepted) = self.endpoint.accept_decided(now, id) else { return Poll::Pending };
         if linger.is_some() {
-            self.streams.get_or_insert(accepted.0, &mut self.woken).linger = linger;
+            self.streams.get_or_insert(accepted.0, &mut self.woken).rare_mut().linger = linger;
         }
         Poll::Ready(Ok(accepted))
     }

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ackclock_core::{BoundId, ListenAddr, ListenOptions, ListenerId};
+use ackclock_core::{BoundId, ConnectionId, FourTuple, ListenAddr, ListenOptions, ListenerId};
 
 pub(crate) use self::calls::ListenerSlot;
 pub use self::incoming::{DeferredListener, Incoming};
@@ -74,7 +74,7 @@ impl TcpListener {
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let accepted =
             self.shared.wait(Queue::Accept(self.id), |state, now| state.accept(now, self.id)).await?;
-        self.stream(accepted)
+        Ok(self.stream(accepted))
     }
 
     /// Polls for a connection. Only the waker of the last call is kept.
@@ -85,7 +85,7 @@ impl TcpListener {
         let accepted = self
             .shared
             .poll(cx, Queue::Accept(self.id), Place::Poller, |state, now| state.accept(now, self.id));
-        accepted.map(|accepted| accepted.and_then(|id| self.stream(id)))
+        accepted.map_ok(|accepted| self.stream(accepted))
     }
 
     /// The address and port listened on; an unspecified address or port 0 stands for any.
@@ -122,10 +122,9 @@ impl TcpListener {
         })
     }
 
-    fn stream(&self, id: ackclock_core::ConnectionId) -> io::Result<(TcpStream, SocketAddr)> {
+    fn stream(&self, (id, tuple): (ConnectionId, FourTuple)) -> (TcpStream, SocketAddr) {
         let stream = TcpStream::new(id, self.shared.clone()).mapped(self.mapped);
-        let peer = stream.peer_addr()?;
-        Ok((stream, peer))
+        (stream, names::shown(tuple.remote(), self.mapped))
     }
 }
 

@@ -188,13 +188,13 @@ impl State {
         let connection = self.connection(id)?;
         let remaining = connection.urgent_remaining();
         let over = connection.error();
-        let Some(slot) = self.streams.get_mut(id) else {
+        let Some(rare) = self.streams.get_mut(id).and_then(|slot| slot.rare.as_deref_mut()) else {
             return over.map_or(Poll::Pending, |error| Poll::Ready(Err(error::connection(error))));
         };
-        if std::mem::take(&mut slot.urgent) {
+        if std::mem::take(&mut rare.urgent) {
             return Poll::Ready(Ok(Notice::Urgent { remaining }));
         }
-        if std::mem::take(&mut slot.soft_error) {
+        if std::mem::take(&mut rare.soft_error) {
             let error = self.update(now, id, |connection, _| connection.take_soft_error())?;
             return Poll::Ready(Ok(error.map_or(Notice::Unanswered, Notice::SoftError)));
         }

@@ -98,7 +98,11 @@ impl TcpStream {
     /// Waits until the handshake is complete.
     pub(crate) async fn connected(self) -> io::Result<Self> {
         let id = self.id;
-        self.shared.wait(Queue::Write(id), |state, now| state.poll_connected(now, id)).await?;
+        // No one else has this stream yet: its one place of the `poll_*` methods is free.
+        poll_fn(|cx| {
+            self.shared.poll(cx, Queue::Write(id), Place::Poller, |state, now| state.poll_connected(now, id))
+        })
+        .await?;
         Ok(self)
     }
 

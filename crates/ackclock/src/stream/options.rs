@@ -60,7 +60,7 @@ impl TcpStream {
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         self.shared.control(|state, _| {
             state.check_alive()?;
-            Ok(state.streams.get_mut(self.id).and_then(|slot| slot.linger))
+            Ok(state.streams.get_mut(self.id).and_then(|slot| slot.linger()))
         })
     }
 
@@ -75,7 +75,7 @@ impl TcpStream {
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         self.shared.control(|state, _| {
             state.check_alive()?;
-            state.streams.get_or_insert(self.id, &mut state.woken).linger = linger;
+            state.streams.get_or_insert(self.id, &mut state.woken).rare_mut().linger = linger;
             Ok(())
         })
     }

@@ -31,6 +31,40 @@ async fn a_stream_dropped_with_unread_data_resets() {
 }
 
 #[tokio::test]
+async fn one_who_closes_when_the_peer_has_closed_acknowledges_that_in_the_same_segment() {
+    let hosts = hosts();
+    let (client, mut server) = connection(&hosts).await;
+    let serving = tokio::spawn(async move { server.read(&mut [0; 8]).await });
+    settle().await;
+    let sent = hosts.server.counters().packets_sent;
+    drop(client);
+    assert_eq!(serving.await.unwrap().unwrap(), 0);
+    settle().await;
+    assert_eq!(hosts.server.counters().packets_sent - sent, 1, "a FIN with its acknowledgement");
+    assert_eq!(hosts.server.info().connections, 0);
+}
+
+#[tokio::test]
+async fn one_who_reads_the_end_and_goes_on_acknowledges_it_without_delay() {
+    let hosts = hosts();
+    let (mut client, mut server) = connection(&hosts).await;
+    let reading = tokio::spawn(async move {
+        assert_eq!(server.read(&mut [0; 8]).await.unwrap(), 0);
+        server
+    });
+    settle().await;
+    let sent = hosts.server.counters().packets_sent;
+    client.shutdown().await.unwrap();
+    let mut server = reading.await.unwrap();
+    settle().await;
+    assert_eq!(hosts.server.counters().packets_sent - sent, 1, "the acknowledgement of the FIN");
+    server.write_all(b"still").await.unwrap();
+    let mut read = [0; 5];
+    client.read_exact(&mut read).await.unwrap();
+    assert_eq!(&read, b"still");
+}
+
+#[tokio::test]
 async fn a_dropped_write_half_ends_the_stream_and_reading_goes_on() {
     let hosts = hosts();
     let (client, mut server) = connection(&hosts).await;

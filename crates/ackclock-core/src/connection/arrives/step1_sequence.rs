@@ -100,12 +100,12 @@ impl Connection {
             self.answer_in_time_wait(arrival, end);
         }
         if repeated {
-            self.counts.bytes_duplicate += arrival.segment.payload.len() as u64;
+            self.rare.count_duplicate(arrival.segment.payload.len() as u64);
             if self.state.is_synchronized() && !arrival.segment.payload.is_empty() {
                 self.report(arrival.start, Some((arrival.start, end)));
             }
         }
-        if repeated || self.limiter.allow(arrival.now, Provocation::Unacceptable) {
+        if repeated || self.rare.allow(arrival.now, Provocation::Unacceptable) {
             self.reply = Some(Reply::Ack);
         }
     }

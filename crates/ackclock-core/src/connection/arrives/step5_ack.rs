@@ -27,7 +27,7 @@ impl Connection {
             }
             self.complete_crossing_open(arrival, ack);
         } else if !self.is_believable(ack) {
-            if self.limiter.allow(arrival.now, Provocation::Unacceptable) {
+            if self.rare.allow(arrival.now, Provocation::Unacceptable) {
                 self.reply = Some(Reply::Ack);
             }
             return Verdict::Drop;

@@ -13,7 +13,7 @@ impl Connection {
         if arrival.segment.payload.is_empty() || !self.state.takes_text() {
             return Verdict::Continue;
         }
-        self.counts.bytes_duplicate += arrival.cut;
+        self.rare.count_duplicate(arrival.cut);
         let cut = (arrival.cut > 0).then(|| (arrival.text_start.back(arrival.cut), arrival.text_start));
         if arrival.text.is_empty() {
             // A probe of our closed window, or repeated data: both wait for an answer.
@@ -38,8 +38,10 @@ impl Connection {
         // RFC 4861 §7.3.1: the arrival of new data shows that earlier acknowledgements are delivered.
         self.progressed |= received.advanced > 0;
         self.counts.bytes_received += received.advanced;
-        self.counts.bytes_duplicate += received.duplicate;
-        self.counts.out_of_order += u64::from(received.out_of_order);
+        self.rare.count_duplicate(received.duplicate);
+        if received.out_of_order {
+            self.rare.count_out_of_order();
+        }
         if received.dropped {
             // As if lost on the way: not acknowledged, so it comes again.
             self.report_duplicate(arrival, cut);

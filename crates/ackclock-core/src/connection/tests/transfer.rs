@@ -184,7 +184,7 @@ fn an_idle_connection_keeps_no_buffers() {
     pair.transfer(1 << 20);
     pair.run_for(Duration::from_secs(2));
     assert_eq!(pair.ends.iter().map(Connection::buffer_capacity).sum::<usize>(), 0);
-    assert!(size_of::<Connection>() <= 1256, "{}", size_of::<Connection>());
+    assert!(size_of::<Connection>() <= 1128, "{}", size_of::<Connection>());
 }
 
 #[test]

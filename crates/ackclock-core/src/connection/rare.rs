@@ -1,0 +1,61 @@
+//! What most connections never need: totals of what went wrong, and the limits of answers to what is not accepted.
+
+use super::limiter::{Limiter, Provocation};
+use crate::Instant;
+
+/// A pointer, until something of it is first needed, for the row of an idle connection's bytes.
+#[derive(Debug, Default)]
+pub(super) struct Rare(Option<Box<State>>);
+
+#[derive(Debug)]
+struct State {
+    counts: RareCounts,
+    limiter: Limiter,
+}
+
+/// Totals since the connection began, all of them 0 on a path without loss.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RareCounts {
+    pub(super) bytes_retransmitted: u64,
+    pub(super) bytes_duplicate: u64,
+    pub(super) retransmits: u64,
+    pub(super) out_of_order: u64,
+}
+
+impl Rare {
+    pub(super) fn counts(&self) -> RareCounts {
+        self.0.as_ref().map(|state| state.counts).unwrap_or_default()
+    }
+
+    /// Something went out again.
+    #[cold]
+    pub(super) fn count_retransmission(&mut self, bytes: u64, segments: u64) {
+        let counts = &mut self.state().counts;
+        counts.bytes_retransmitted += bytes;
+        counts.retransmits += segments;
+    }
+
+    /// So many bytes arrived that had arrived before.
+    #[inline]
+    pub(super) fn count_duplicate(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.state().counts.bytes_duplicate += bytes;
+        }
+    }
+
+    /// Text arrived beyond a gap.
+    pub(super) fn count_out_of_order(&mut self) {
+        self.state().counts.out_of_order += 1;
+    }
+
+    /// Whether an answer to what is not accepted may be sent now; if so it is counted.
+    pub(super) fn allow(&mut self, now: Instant, provocation: Provocation) -> bool {
+        self.state().limiter.allow(now, provocation)
+    }
+
+    #[cold]
+    fn state(&mut self) -> &mut State {
+        self.0
+            .get_or_insert_with(|| Box::new(State { counts: RareCounts::default(), limiter: Limiter::new() }))
+    }
+}
