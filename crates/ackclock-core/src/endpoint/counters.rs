@@ -161,6 +161,13 @@ counters! {
         dropped_wrong_mac,
         /// Segments to peers with keys that left without a signature, for which this end lacks what it takes (TCP-AO).
         sent_unauthenticated,
+        /// Packets that were another queue's, and were handed over to its endpoint.
+        strays_handed_over,
+        /// Those taken from endpoints of other queues.
+        strays_taken,
+        /// Dropped: such packets beyond the bound of a queue between endpoints or of the budget, and those whose connection
+        /// went elsewhere meanwhile.
+        dropped_strays,
         /// Packets that the endpoint sent to an address of its own, and received.
         packets_looped,
         /// Dropped: such packets beyond the bound of their queue.

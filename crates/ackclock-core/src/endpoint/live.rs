@@ -54,13 +54,13 @@ impl Endpoint {
         owner: Owner,
     ) -> ConnectionId {
         let connection = Box::new(connection);
-        let (number, readiness) = (self.traces.number(), Readiness::default());
+        let (number, readiness) = (self.next_number(), Readiness::default());
         let looped = self.addresses.is_own(tuple.remote_addr);
         let live = Live { connection, tuple, number, bound: true, looped, owner, readiness, time_wait };
         let (index, generation) = self.connections.insert(live);
-        self.demux.insert(self.demux.tag(&tuple), Target::Connection(index));
+        self.enter(&tuple, Target::Connection(index));
         self.bound += 1;
-        self.budget.set_sharers(self.connections.len());
+        self.budget.add_sharer();
         ConnectionId { index, generation }
     }
 
@@ -105,7 +105,7 @@ impl Endpoint {
     /// Takes a connection that nobody will look at again out of its slot.
     pub(super) fn remove_released(&mut self, index: u32) -> Option<Live> {
         let mut live = self.connections.remove(index)?;
-        self.budget.set_sharers(self.connections.len());
+        self.budget.remove_sharer();
         self.traces.end(&mut live);
         self.timers.disarm(index);
         if live.owner == Owner::Orphan {
@@ -121,7 +121,8 @@ impl Endpoint {
         {
             live.bound = false;
             self.bound -= 1;
-            self.demux.remove(self.demux.tag(&live.tuple), Target::Connection(index));
+            let name = live.tuple;
+            self.strike(&name, Target::Connection(index));
         }
     }
 
@@ -141,7 +142,7 @@ impl Endpoint {
 
     pub(super) fn remove_time_wait(&mut self, index: u32) {
         if let Some(record) = self.time_wait.remove(index) {
-            self.demux.remove(self.demux.tag(&record.tuple), Target::TimeWait(index));
+            self.strike(&record.tuple, Target::TimeWait(index));
         }
     }
 
