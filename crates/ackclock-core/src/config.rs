@@ -11,9 +11,8 @@ use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
 use ackclock_wire::{Experiment, TcpOptions};
 
-use crate::ListenAddr;
-use crate::{ReassemblyConfig, Shard};
 use crate::trace::TraceConfig;
+use crate::{ListenAddr, ReassemblyConfig, Shard};
 
 /// Settings of one endpoint.
 #[derive(Clone)]

@@ -198,10 +198,8 @@ impl Endpoint {
     /// The number of the next connection: no two endpoints give one twice.
     pub(super) fn next_number(&mut self) -> u64 {
         let number = self.traces.number();
-        match &self.sharded {
-            Some(Sharded { shard, .. }) => number * shard.count as u64 + shard.index as u64,
-            None => number,
-        }
+        let shard = self.sharded.as_ref().map(|sharded| &sharded.shard);
+        shard.map_or(number, |shard| number * shard.count as u64 + shard.index as u64)
     }
 }
 
