@@ -1,9 +1,11 @@
-//! The task that owns the device: it carries packets and time between the device, the clock and the endpoint.
+//! The task that owns a device: it carries packets and time between the device, the clock and the endpoint. Each shard of a
+//! stack has one, and they hand each other the packets that came by the wrong queue.
 //!
 //! One turn receives a batch, hands it to the endpoint, does what is due, sends what the endpoint has, and wakes
 //! those who wait for what happened. When a turn found nothing to do, the driver sleeps until the device, the
 //! timer or a call wakes it. It contains no decision of TCP.
 
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -11,21 +13,24 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ackclock_core::{Instant, Limits};
+use ackclock_core::{Instant, Limits, Stray};
 use ackclock_device::{Capabilities, Device, ReceiveBatch};
 use tokio::time::Sleep;
 
 use crate::StackError;
 use crate::clock::TokioClock;
+use crate::shards::ShardRef;
 use crate::shared::Shared;
 use crate::state::{Phase, State};
 
-/// Drives a stack on tokio.
+/// Drives a shard on tokio.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    shared: Arc<Shared>,
+    shared: ShardRef,
     clock: TokioClock,
-    batch: ReceiveBatch,
+    packets: Packets,
+    /// Whether the others know that this shard has nothing left to finish.
+    finished: bool,
     sleep: Pin<Box<Sleep>>,
     /// When `sleep` ends; `None`: it has no end that matters.
     sleep_until: Option<Instant>,
@@ -35,6 +40,17 @@ pub(crate) struct Driver {
     capabilities_due: Instant,
     /// What the device was like when it was asked last, and what it is like.
     generations: (Option<u64>, Option<u64>),
+}
+
+/// What came to a shard in a turn.
+#[derive(Debug)]
+struct Packets {
+    /// By its device.
+    batch: ReceiveBatch,
+    /// By another shard.
+    taken: VecDeque<Stray>,
+    /// By its device for another shard.
+    strays: Vec<Stray>,
 }
 
 /// What a turn came to.
@@ -60,7 +76,7 @@ pub(crate) struct Sent {
 
 impl Driver {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: ShardRef,
         clock: TokioClock,
         capabilities: &Capabilities,
         busy_poll: Duration,
@@ -70,7 +86,12 @@ impl Driver {
         Self {
             shared,
             clock,
-            batch: ReceiveBatch::new(BATCH_PACKETS, batch_bytes),
+            packets: Packets {
+                batch: ReceiveBatch::new(BATCH_PACKETS, batch_bytes),
+                taken: VecDeque::new(),
+                strays: Vec::new(),
+            },
+            finished: false,
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
             sleep_until: None,
             woken: Vec::new(),
@@ -111,7 +132,13 @@ impl Driver {
             refresh_capabilities(&self.shared, &mut locked.stack, now);
         }
         let worked = match received {
-            Ok(()) => Self::work(&self.shared, &mut locked.stack, &self.batch, cx, now),
+            Ok(()) => {
+                if self.shared.all().len() > 1 {
+                    self.shared.inbox.take(&mut self.packets.taken);
+                }
+                let finished = &mut self.finished;
+                Self::work(&self.shared, &mut locked.stack, &mut self.packets, finished, cx, now)
+            }
             Err(error) => Err(error),
         };
         let busy = worked.unwrap_or_else(|error| {
@@ -139,17 +166,22 @@ impl Driver {
             // Before anyone can know of it: who waited for the end may open the device again.
             drop(self.shared.device().take());
         }
+        let down = locked.stack.down();
         drop(locked);
+        self.shared.hand_over(&mut self.packets.strays);
+        if let Some(why) = down {
+            self.shared.spread(&why);
+        }
         self.woken.drain(..).for_each(Waker::wake);
         turn
     }
 
     /// Receives what there is, with the device's lock only.
     fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        self.batch.clear();
+        self.packets.batch.clear();
         let mut device = self.shared.device();
         let Some(device) = device.as_mut() else { return Ok(()) };
-        let received = device.poll_receive(cx, &mut self.batch);
+        let received = device.poll_receive(cx, &mut self.packets.batch);
         self.generations.1 = Some(device.generation());
         match received {
             Poll::Ready(Err(error)) if error.kind() != io::ErrorKind::Interrupted => Err(error),
@@ -159,24 +191,30 @@ impl Driver {
 
     /// The endpoint's part of a turn; whether there was anything to do.
     fn work(
-        shared: &Shared,
+        shared: &ShardRef,
         stack: &mut State,
-        batch: &ReceiveBatch,
+        packets: &mut Packets,
+        finished: &mut bool,
         cx: &mut Context<'_>,
         now: Instant,
     ) -> io::Result<bool> {
-        for (packet, meta) in batch.iter() {
+        let received = !packets.batch.is_empty() || !packets.taken.is_empty();
+        for stray in packets.taken.drain(..) {
+            stack.endpoint.handle_stray(now, &stray);
+        }
+        for (packet, meta) in packets.batch.iter() {
             stack.endpoint.handle_packet(now, packet, meta);
         }
+        packets.strays.extend(std::iter::from_fn(|| stack.endpoint.poll_stray()));
         stack.handle_timeout(now);
         let mut device = shared.device();
         let Some(device) = device.as_mut() else { return Ok(false) };
         let sent = transmit(stack, device, cx, now)?;
         stack.dispatch(now);
-        if stack.has_finished() && !sent.more {
+        if stack.has_finished() && !sent.more && shared.finish(finished) {
             stack.go_down(now, StackError::Shutdown);
         }
-        Ok(!batch.is_empty() || sent.packets > 0 || sent.looped || stack.endpoint.has_looped())
+        Ok(received || sent.packets > 0 || sent.looped || stack.endpoint.has_looped())
     }
 
     /// Sets the timer; whether it has not expired yet.
@@ -203,6 +241,7 @@ impl Drop for Driver {
         let woken = std::mem::take(&mut locked.stack.woken);
         drop(locked);
         drop(self.shared.device().take());
+        self.shared.spread(&StackError::DriverGone);
         woken.into_iter().for_each(Waker::wake);
     }
 }

@@ -35,6 +35,15 @@ macro_rules! counters {
             pub(super) fn of(plain: $plain, rare: $rare) -> Self {
                 Self { $($plain_field: plain.$plain_field,)* $($rare_field: rare.$rare_field,)* }
             }
+
+            /// Each count of both together.
+            #[must_use]
+            pub fn plus(self, other: Self) -> Self {
+                Self {
+                    $($plain_field: self.$plain_field + other.$plain_field,)*
+                    $($rare_field: self.$rare_field + other.$rare_field,)*
+                }
+            }
         }
     };
 }
