@@ -367,8 +367,21 @@ impl StackBuilder {
     ///
     /// # Errors
     /// See [`BuildError`].
-    pub fn spawn(mut self) -> Result<Stack, BuildError> {
+    pub fn spawn(self) -> Result<Stack, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        self.spawn_on(&[runtime])
+    }
+
+    /// Starts the stack with each of its [`queues`](Self::queues) on a runtime of its own, for a program with a thread for each
+    /// processor: the first on the first, and so on, beginning again where there are fewer runtimes. The device of a queue
+    /// belongs to the runtime in whose context it was opened.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn); there are no runtimes.
+    pub fn spawn_on(mut self, runtimes: &[tokio::runtime::Handle]) -> Result<Stack, BuildError> {
+        if runtimes.is_empty() {
+            return Err(BuildError::NoRuntime);
+        }
         let queues = std::mem::take(&mut self.queues);
         let capabilities: Vec<Capabilities> = queues.iter().map(|queue| queue.capabilities()).collect();
         if capabilities.iter().any(|capabilities| capabilities.medium != Medium::Ip) {
@@ -381,7 +394,8 @@ impl StackBuilder {
         let shards = self.shards(Arc::new(clock), devices)?;
         let first = shards.refs().next().ok_or(BuildError::NoDevice)?;
         let stack = Stack::new(Handle::new(first));
-        for (shard, capabilities) in shards.refs().zip(&capabilities) {
+        for ((shard, capabilities), runtime) in shards.refs().zip(&capabilities).zip(runtimes.iter().cycle()) {
+            let _entered = runtime.enter();
             runtime.spawn(Driver::new(shard, clock, capabilities, busy_poll).run());
         }
         Ok(stack)

@@ -52,7 +52,8 @@ fn run(invocation: Invocation) -> Exit {
     if let Invocation::Profiles(args) = &invocation {
         return profiles::run(args);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
+    let workers = WORKERS + invocation.queues() - 1;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -77,5 +78,5 @@ fn run(invocation: Invocation) -> Exit {
     exit
 }
 
-/// One for the driver, one for files and hashes.
+/// One for the driver, one for files and hashes; each further queue of the device has a driver, too.
 const WORKERS: usize = 2;
