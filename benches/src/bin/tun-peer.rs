@@ -62,7 +62,10 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
     for (queue, counters) in stack.queue_counters().iter().enumerate() {
         println!(
             "queue={queue} packets_received={} strays_handed_over={} strays_taken={} dropped_strays={}",
-            counters.packets_received, counters.strays_handed_over, counters.strays_taken, counters.dropped_strays
+            counters.packets_received,
+            counters.strays_handed_over,
+            counters.strays_taken,
+            counters.dropped_strays
         );
     }
     Ok(())

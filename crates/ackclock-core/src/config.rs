@@ -111,13 +111,8 @@ impl EndpointConfig {
         let part = |max: usize| max.div_ceil(endpoints);
         let (connections_max, orphans_max) = (part(self.connections_max), part(self.orphans_max));
         let time_wait_max = part(self.time_wait_max);
-        let of_shard = |shard| Self {
-            connections_max,
-            orphans_max,
-            time_wait_max,
-            shard: Some(shard),
-            ..self.clone()
-        };
+        let of_shard =
+            |shard| Self { connections_max, orphans_max, time_wait_max, shard: Some(shard), ..self.clone() };
         Shard::all(&self, endpoints).map(of_shard).collect()
     }
 }

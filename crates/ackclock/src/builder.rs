@@ -394,7 +394,8 @@ impl StackBuilder {
         let shards = self.shards(Arc::new(clock), devices)?;
         let first = shards.refs().next().ok_or(BuildError::NoDevice)?;
         let stack = Stack::new(Handle::new(first));
-        for ((shard, capabilities), runtime) in shards.refs().zip(&capabilities).zip(runtimes.iter().cycle()) {
+        for ((shard, capabilities), runtime) in shards.refs().zip(&capabilities).zip(runtimes.iter().cycle())
+        {
             let _entered = runtime.enter();
             runtime.spawn(Driver::new(shard, clock, capabilities, busy_poll).run());
         }

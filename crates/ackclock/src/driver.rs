@@ -233,6 +233,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut locked = self.shared.lock();
+        let was_up = locked.stack.down().is_none();
         if std::thread::panicking() {
             locked.stack.stop(StackError::DriverGone);
         } else if !matches!(locked.stack.phase, Phase::Down(_)) {
@@ -241,7 +242,9 @@ impl Drop for Driver {
         let woken = std::mem::take(&mut locked.stack.woken);
         drop(locked);
         drop(self.shared.device().take());
-        self.shared.spread(&StackError::DriverGone);
+        if was_up {
+            self.shared.spread(&StackError::DriverGone);
+        }
         woken.into_iter().for_each(Waker::wake);
     }
 }

@@ -532,9 +532,8 @@ pub(crate) fn open(
     local: (Option<IpAddr>, u16),
     tcp: Option<TcpConfig>,
 ) -> io::Result<TcpStream> {
-    let attempt = |state: &mut State, now, remote, tcp| {
-        Ok((state.endpoint.connect(now, remote, local, tcp)?, ()))
-    };
+    let attempt =
+        |state: &mut State, now, remote, tcp| Ok((state.endpoint.connect(now, remote, local, tcp)?, ()));
     open_in_turn(shared, None, remote, tcp, attempt).map(|(stream, ())| stream)
 }
 
@@ -544,7 +543,12 @@ fn open_in_turn<T>(
     server: Option<IpAddr>,
     remote: SocketAddr,
     mut tcp: Option<TcpConfig>,
-    attempt: impl Fn(&mut State, Instant, SocketAddr, Option<TcpConfig>) -> Result<(ConnectionId, T), ConnectError>,
+    attempt: impl Fn(
+        &mut State,
+        Instant,
+        SocketAddr,
+        Option<TcpConfig>,
+    ) -> Result<(ConnectionId, T), ConnectError>,
 ) -> io::Result<(TcpStream, T)> {
     let mapped = names::is_mapped(remote.ip());
     let mut turns = shared.in_turn(server);
@@ -577,9 +581,8 @@ fn open_with_data(
     tcp: TcpConfig,
     data: &[u8],
 ) -> io::Result<(TcpStream, usize)> {
-    let attempt = |state: &mut State, now, remote, tcp| {
-        state.endpoint.connect_with_data(now, remote, local, tcp, data)
-    };
+    let attempt =
+        |state: &mut State, now, remote, tcp| state.endpoint.connect_with_data(now, remote, local, tcp, data);
     // A shard keeps the cookies of the servers that it has connected to.
     open_in_turn(shared, Some(remote.ip()), remote, Some(tcp), attempt)
 }

@@ -12,8 +12,8 @@ use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr, Tc
 use crate::builder::StackBuilder;
 use crate::listener::{ListenerBuilder, TcpListener};
 use crate::shards::Handle;
-use crate::socket::{self, TcpSocket};
 use crate::shared::Shared;
+use crate::socket::{self, TcpSocket};
 use crate::state::{Queue, State};
 use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, Warnings, network, others};
 
@@ -182,8 +182,7 @@ impl Stack {
     #[must_use]
     pub fn info(&self) -> StackInfo {
         let shards = self.shared.all();
-        let connections =
-            |shard: &Shared| shard.look(|state| state.endpoint.connections().count());
+        let connections = |shard: &Shared| shard.look(|state| state.endpoint.connections().count());
         let waits = shards.iter().map(Shared::lock_waits);
         let (lock_waits, lock_waited) =
             waits.fold((0, Duration::ZERO), |sum, (times, waited)| (sum.0 + times, sum.1 + waited));
@@ -233,7 +232,9 @@ impl Stack {
         let of_shard = |shard: &Shared| {
             shard.look(|state| {
                 let connections = state.endpoint.connections();
-                connections.map(|(_, connection)| (connection.tuple(), connection.info(now))).collect::<Vec<_>>()
+                connections
+                    .map(|(_, connection)| (connection.tuple(), connection.info(now)))
+                    .collect::<Vec<_>>()
             })
         };
         self.shared.all().iter().flat_map(of_shard).collect()

@@ -61,8 +61,7 @@ fn a_flow_that_was_silent_comes_by_either_queue_and_all_of_it_arrives() {
         let listener = net::TcpListener::bind(Family::V4.kernel(90)).await.unwrap();
         let mut pairs = Vec::new();
         for _ in 0..FLOWS {
-            let (stream, accepted) =
-                tokio::join!(stack.connect(Family::V4.kernel(90)), listener.accept());
+            let (stream, accepted) = tokio::join!(stack.connect(Family::V4.kernel(90)), listener.accept());
             pairs.push((stream.unwrap(), accepted.unwrap().0));
         }
         let opened = each(&stack, |counters| counters.opened_actively);
@@ -103,8 +102,7 @@ fn datagrams_by_either_queue_come_to_one_socket() {
         for turn in 0..2 {
             for flow in &flows {
                 flow.send(b"question").unwrap();
-                let (len, from) =
-                    within(LIMIT, &stack, socket.recv_from(&mut [0; 100])).await.unwrap();
+                let (len, from) = within(LIMIT, &stack, socket.recv_from(&mut [0; 100])).await.unwrap();
                 assert_eq!((len, from), (8, flow.local_addr().unwrap()), "turn {turn}");
                 socket.send_to(b"answer", from).await.unwrap();
                 assert_eq!(flow.recv(&mut [0; 100]).unwrap(), 6);
@@ -112,7 +110,10 @@ fn datagrams_by_either_queue_come_to_one_socket() {
         }
         assert_eq!(each(&stack, |counters| counters.udp_received), [2 * FLOWS, 0]);
         let handed = stack.counters().strays_handed_over;
-        assert!((1..FLOWS).contains(&handed), "the first of some flows, and then the answer has the way: {handed}");
+        assert!(
+            (1..FLOWS).contains(&handed),
+            "the first of some flows, and then the answer has the way: {handed}"
+        );
     });
 }
 

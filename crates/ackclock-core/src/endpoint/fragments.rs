@@ -31,7 +31,10 @@ impl Endpoint {
                     Err(IpError::Fragment) => self.counters.dropped_fragment += 1,
                     _ => {
                         let meta = RxMeta::default();
-                        self.receive(now, Frame { packet: &packet, meta, looped: frame.looped, stray: false });
+                        self.receive(
+                            now,
+                            Frame { packet: &packet, meta, looped: frame.looped, stray: false },
+                        );
                     }
                 }
             }

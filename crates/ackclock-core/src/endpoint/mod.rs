@@ -310,8 +310,9 @@ impl Endpoint {
                 .filter(|&port| SocketAddr::new(addr, port) != remote)
                 .map(tuple_from)
                 .find(|tuple| self.find(tuple).is_none() && self.hold(tuple).is_ok()),
-            port => Some(tuple_from(port))
-                .filter(|tuple| self.find(tuple).is_none() && self.hold(tuple).is_ok()),
+            port => {
+                Some(tuple_from(port)).filter(|tuple| self.find(tuple).is_none() && self.hold(tuple).is_ok())
+            }
         };
         tuple.ok_or(ConnectError::AddressInUse(remote))
     }

@@ -79,7 +79,6 @@ impl DeferredListener {
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.parts.addr().map(|addr| names::listened(addr, false))
     }
-
 }
 
 impl fmt::Debug for DeferredListener {

@@ -120,11 +120,7 @@ impl TcpListener {
         })
     }
 
-    fn stream(
-        &self,
-        shard: Handle,
-        id: ackclock_core::ConnectionId,
-    ) -> io::Result<(TcpStream, SocketAddr)> {
+    fn stream(&self, shard: Handle, id: ackclock_core::ConnectionId) -> io::Result<(TcpStream, SocketAddr)> {
         let stream = TcpStream::new(id, shard).mapped(self.mapped);
         let peer = stream.peer_addr()?;
         Ok((stream, peer))

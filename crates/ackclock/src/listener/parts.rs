@@ -112,8 +112,7 @@ fn listen(
 ) -> io::Result<Vec<ListenerId>> {
     let bound = match (bound, options.addr.port) {
         (None, Some(port)) if shards.len() > 1 => {
-            let sharing =
-                Sharing { reuse_address: options.reuse_address, reuse_port: options.reuse_port };
+            let sharing = Sharing { reuse_address: options.reuse_address, reuse_port: options.reuse_port };
             Some(bind(shards, BindOptions { addr: options.addr.addr, port, sharing })?.0)
         }
         (bound, _) => bound,

