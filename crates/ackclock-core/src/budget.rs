@@ -1,4 +1,7 @@
-//! One memory budget for all buffers of an endpoint.
+//! One memory budget for all buffers of an endpoint, or of several that are one host.
+//!
+//! Several share it whole, by one atomic count. Divided, it would leave a queue short while another has room, or borrow by
+//! more code than this; and the count is touched when a buffer grows or is given back, not by each segment.
 //!
 //! In it is what peers can have a connection keep: both rings, the ranges beyond a gap, the scoreboard; and the queues of
 //! what is not TCP. Beside it stand the tables that grow with the number of connections alone (slots, timers, queues of
@@ -9,7 +12,7 @@
 //! all the same *pleads*. The endpoint then resets connections that hold memory and have not got on for long.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// A budget in bytes, shared by all buffers that were given a clone of it.
 #[derive(Clone, Debug)]
@@ -21,8 +24,8 @@ struct Inner {
     used: AtomicUsize,
     /// Connections that share it.
     sharers: AtomicU32,
-    /// A connection that gets on was refused.
-    plea: AtomicBool,
+    /// How often a connection that gets on was refused.
+    pleas: AtomicU32,
     keeps_bytes: bool,
 }
 
@@ -37,8 +40,8 @@ impl Budget {
 
     /// A budget of buffers that keep what is written to them, or of such as only count it.
     pub(crate) fn with(limit: usize, keeps_bytes: bool) -> Self {
-        let (used, sharers, plea) = (AtomicUsize::new(0), AtomicU32::new(0), AtomicBool::new(false));
-        Self(Arc::new(Inner { limit, used, sharers, plea, keeps_bytes }))
+        let (used, sharers, pleas) = (AtomicUsize::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        Self(Arc::new(Inner { limit, used, sharers, pleas, keeps_bytes }))
     }
 
     /// Whether buffers keep what is written to them.
@@ -73,20 +76,27 @@ impl Budget {
         (self.0.limit / buffers).max(SHARE_MIN)
     }
 
-    /// So many connections share the budget.
-    pub(crate) fn set_sharers(&self, connections: usize) {
-        self.0.sharers.store(u32::try_from(connections).unwrap_or(u32::MAX), Ordering::Relaxed);
+    /// One more connection shares the budget.
+    pub(crate) fn add_sharer(&self) {
+        self.0.sharers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One connection fewer shares it.
+    pub(crate) fn remove_sharer(&self) {
+        self.0.sharers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A connection that gets on was refused.
     pub(crate) fn plead(&self) {
-        self.0.plea.store(true, Ordering::Relaxed);
+        self.0.pleas.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether one has pleaded since this was last asked.
+    /// Whether one has pleaded since `heard`, which is brought up to date. Where several endpoints share the budget each hears
+    /// of it, since the memory may be held by connections of any.
     #[inline]
-    pub(crate) fn take_plea(&self) -> bool {
-        self.0.plea.load(Ordering::Relaxed) && self.0.plea.swap(false, Ordering::Relaxed)
+    pub(crate) fn has_pleaded(&self, heard: &mut u32) -> bool {
+        let before = std::mem::replace(heard, self.0.pleas.load(Ordering::Relaxed));
+        before != *heard
     }
 
     /// A lease of `bytes`, if the budget allows it.
@@ -156,7 +166,7 @@ mod tests {
     #[test]
     fn the_last_quarter_is_for_those_with_less_than_a_share() {
         let budget = Budget::new(1 << 20);
-        budget.set_sharers(8);
+        (0..8).for_each(|_| budget.add_sharer());
         let share = (1 << 20) / 15;
         let (mut greedy, mut modest) = (budget.lease(), budget.lease());
         assert!(greedy.resize(3 << 18));

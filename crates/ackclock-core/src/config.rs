@@ -11,9 +11,8 @@ use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
 use ackclock_wire::{Experiment, TcpOptions};
 
-use crate::ListenAddr;
-use crate::ReassemblyConfig;
 use crate::trace::TraceConfig;
+use crate::{ListenAddr, ReassemblyConfig, Shard};
 
 /// Settings of one endpoint.
 #[derive(Clone)]
@@ -64,6 +63,8 @@ pub struct EndpointConfig {
     pub reassembly: Option<Box<ReassemblyConfig>>,
     /// Settings of connections that name none; endpoints may share them.
     pub tcp: Arc<TcpConfig>,
+    /// Which of several endpoints of one host this is ([`split`](Self::split)); `None` (the default): the only one.
+    pub shard: Option<Shard>,
 }
 
 impl EndpointConfig {
@@ -91,7 +92,28 @@ impl EndpointConfig {
             port_unreachable: true,
             reassembly: None,
             tcp: Arc::default(),
+            shard: None,
         }
+    }
+
+    /// The settings of this many endpoints that are one host together, to be driven side by side, each with its queue of a
+    /// device. They share the names of their connections and the memory budget; `connections_max`, `orphans_max` and
+    /// `time_wait_max` are divided among them. What is not TCP is at the first: packets of it, and all that arrive where
+    /// their connection is not, are [`Stray`](crate::Stray)s, to be taken from one endpoint's
+    /// [`poll_stray`](crate::Endpoint::poll_stray) to another's [`handle_stray`](crate::Endpoint::handle_stray).
+    ///
+    /// Addresses are set, and listeners made, on each of them.
+    #[must_use]
+    pub fn split(self, endpoints: usize) -> Vec<Self> {
+        if endpoints <= 1 {
+            return vec![self];
+        }
+        let part = |max: usize| max.div_ceil(endpoints);
+        let (connections_max, orphans_max) = (part(self.connections_max), part(self.orphans_max));
+        let time_wait_max = part(self.time_wait_max);
+        let of_shard =
+            |shard| Self { connections_max, orphans_max, time_wait_max, shard: Some(shard), ..self.clone() };
+        Shard::all(&self, endpoints).map(of_shard).collect()
     }
 }
 

@@ -41,7 +41,8 @@
 //! # Limits
 //!
 //! Every table and buffer has a bound in [`EndpointConfig`], [`ListenOptions`] or [`TcpConfig`], and a stated behaviour when
-//! full. An endpoint has no lock: a program of several threads has one for each, or one lock around it.
+//! full. An endpoint has no lock: a program of several threads has one lock around it, or several endpoints that are one host
+//! ([`EndpointConfig::split`]).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -74,7 +75,7 @@ pub use config::{EndpointConfig, Keepalive, ListenOptions, MtuProbing, TcpConfig
 pub use connection::{Connection, State};
 pub use endpoint::{
     BindOptions, BoundId, Counters, Decision, Endpoint, Incoming, IncomingId, Limits, LinkRoute, ListenerId,
-    LocalAddress, OtherError, OtherPacket, Sharing, SourceRoute,
+    LocalAddress, OtherError, OtherPacket, Shard, Sharing, SourceRoute, Stray,
 };
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};

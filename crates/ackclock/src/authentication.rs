@@ -11,7 +11,7 @@ impl Stack {
     /// now on; `None`: none are any more. Without them before, an open connection does not survive it. Segments that are
     /// dropped for their signature are counted in [`Counters::dropped_unauthenticated`](crate::Counters).
     pub fn set_keys(&self, peer: IpAddr, chain: Option<KeyChain>) {
-        self.shared.control(|state, _| state.endpoint.set_keys(peer, chain));
+        self.shared.each(|state, _| state.endpoint.set_keys(peer, chain.clone()));
     }
 }
 

@@ -16,7 +16,8 @@ use crate::choices::{self, Choices, IntoController, SimulatedOnly};
 use crate::clock::{Clock, TokioClock};
 use crate::driver::{self, Driver};
 use crate::network::{self, Network, Route};
-use crate::shared::{Handle, Shared};
+use crate::shards::{Handle, Shards};
+use crate::shared::Shared;
 use crate::state::{Settings, State};
 use crate::{Cidr, Port, Stack};
 
@@ -42,7 +43,8 @@ use crate::{Cidr, Port, Stack};
 #[derive(Debug)]
 #[must_use = "nothing runs before `spawn`"]
 pub struct StackBuilder {
-    device: Option<Box<dyn Device>>,
+    /// The device's queues: one, unless it was opened with several.
+    queues: Vec<Box<dyn Device>>,
     addresses: Vec<Cidr>,
     routes: Option<Vec<Route>>,
     tcp: TcpConfig,
@@ -80,6 +82,14 @@ pub enum BuildError {
         "the device carries link-layer frames; a stack needs one that carries IP packets, as a TUN device does"
     )]
     LinkLayer,
+    /// More queues than a stack may have.
+    #[error("{queues} queues were given; a stack has at most {max}")]
+    TooManyQueues {
+        /// How many there were.
+        queues: usize,
+        /// The most that a stack may have.
+        max: usize,
+    },
     /// Not called within a tokio runtime.
     #[error(
         "no tokio runtime here: call `spawn` from a task, with the runtime's time and io drivers enabled"
@@ -105,7 +115,7 @@ impl From<BuildError> for io::Error {
 impl StackBuilder {
     pub(crate) fn new() -> Self {
         Self {
-            device: None,
+            queues: Vec::new(),
             addresses: Vec::new(),
             routes: None,
             tcp: TcpConfig::default(),
@@ -121,7 +131,43 @@ impl StackBuilder {
     /// The device that packets come from and go to; a boxed one will do. The stack owns it, and drops it when
     /// it closes.
     pub fn device(mut self, device: impl Device + 'static) -> Self {
-        self.device = Some(Box::new(device));
+        self.queues = vec![Box::new(device)];
+        self
+    }
+
+    /// The queues of a device that was opened with several, each a device of its own, in place of [`device`](Self::device).
+    /// The stack drives each on a task of its own, so that it takes as many processors, and a connection stays at the queue
+    /// by which its packets come. A packet that comes by another is handed over, and counted ([`Stack::queue_counters`]).
+    ///
+    /// Nothing else changes, but the bounds on connections and those of listeners are divided among the queues, rounded up;
+    /// the memory budget is not. What is not TCP is done at the first queue. Connections are opened at each queue in turn.
+    ///
+    /// ```
+    /// use ackclock::Stack;
+    /// use ackclock::device::memory;
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // In memory a queue is a cable; of a TUN device, `device::open_queues` opens several.
+    /// let (cables, ends): (Vec<_>, Vec<_>) = (0..2).map(|_| memory::pair(memory::Config::default())).unzip();
+    /// let server = Stack::builder().queues(cables).address("10.0.0.1/24".parse()?).spawn()?;
+    /// let listener = server.listen("10.0.0.1:7".parse()?)?;
+    ///
+    /// // A client at each.
+    /// for (number, end) in (2..).zip(ends) {
+    ///     let client = Stack::builder().device(end).address(format!("10.0.0.{number}/24").parse()?).spawn()?;
+    ///     let (stream, accepted) = tokio::join!(client.connect("10.0.0.1:7".parse()?), listener.accept());
+    ///     accepted?.0.write_all(b"hello").await?;
+    ///     let mut greeting = String::new();
+    ///     stream?.read_to_string(&mut greeting).await?;
+    ///     assert_eq!(greeting, "hello");
+    /// }
+    /// let accepted: Vec<u64> = server.queue_counters().iter().map(|counters| counters.opened_passively).collect();
+    /// assert_eq!(accepted, [1, 1]);
+    /// # Ok(()) }
+    /// ```
+    pub fn queues<D: Device + 'static>(mut self, queues: impl IntoIterator<Item = D>) -> Self {
+        self.queues = queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Device>).collect();
         self
     }
 
@@ -230,7 +276,7 @@ impl StackBuilder {
         self
     }
 
-    /// The most connections at one time (default 1,048,576).
+    /// The most connections at one time (default 1,048,576), a part of them at each of several queues.
     pub fn connections_max(mut self, connections: usize) -> Self {
         self.adjust.connections_max = Some(connections);
         self
@@ -321,18 +367,38 @@ impl StackBuilder {
     ///
     /// # Errors
     /// See [`BuildError`].
-    pub fn spawn(mut self) -> Result<Stack, BuildError> {
+    pub fn spawn(self) -> Result<Stack, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
-        let device = self.device.take().ok_or(BuildError::NoDevice)?;
-        let capabilities = device.capabilities();
-        if capabilities.medium != Medium::Ip {
+        self.spawn_on(&[runtime])
+    }
+
+    /// Starts the stack with each of its [`queues`](Self::queues) on a runtime of its own, for a program with a thread for each
+    /// processor: the first on the first, and so on, beginning again where there are fewer runtimes. The device of a queue
+    /// belongs to the runtime in whose context it was opened.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn); there are no runtimes.
+    pub fn spawn_on(mut self, runtimes: &[tokio::runtime::Handle]) -> Result<Stack, BuildError> {
+        if runtimes.is_empty() {
+            return Err(BuildError::NoRuntime);
+        }
+        let queues = std::mem::take(&mut self.queues);
+        let capabilities: Vec<Capabilities> = queues.iter().map(|queue| queue.capabilities()).collect();
+        if capabilities.iter().any(|capabilities| capabilities.medium != Medium::Ip) {
             return Err(BuildError::LinkLayer);
         }
         let clock = TokioClock::new(self.epoch.unwrap_or_else(tokio::time::Instant::now));
         let busy_poll = self.busy_poll;
-        let shared = self.share(Box::new(clock), &capabilities, Some(device))?;
-        let stack = Stack::new(Handle::new(Arc::clone(&shared)));
-        runtime.spawn(Driver::new(shared, clock, &capabilities, busy_poll).run());
+        let devices = queues.into_iter().map(Some).zip(&capabilities);
+        let devices = devices.map(|(device, capabilities)| (device, *capabilities)).collect();
+        let shards = self.shards(Arc::new(clock), devices)?;
+        let first = shards.refs().next().ok_or(BuildError::NoDevice)?;
+        let stack = Stack::new(Handle::new(first));
+        for ((shard, capabilities), runtime) in shards.refs().zip(&capabilities).zip(runtimes.iter().cycle())
+        {
+            let _entered = runtime.enter();
+            runtime.spawn(Driver::new(shard, clock, capabilities, busy_poll).run());
+        }
         Ok(stack)
     }
 
@@ -342,34 +408,45 @@ impl StackBuilder {
     /// # Errors
     /// See [`BuildError`].
     pub fn detached(self, clock: impl Clock + 'static, mtu: usize) -> Result<(Stack, Port), BuildError> {
-        let shared = self.share(Box::new(clock), &Capabilities::ip(mtu), None)?;
-        Ok((Stack::new(Handle::new(Arc::clone(&shared))), Port::new(shared)))
+        let shards = self.shards(Arc::new(clock), vec![(None, Capabilities::ip(mtu))])?;
+        let only = shards.refs().next().ok_or(BuildError::NoDevice)?;
+        Ok((Stack::new(Handle::new(only.clone())), Port::new(only)))
     }
 
-    fn share(
+    /// A shard for each device, or one without.
+    fn shards(
         self,
-        clock: Box<dyn Clock>,
-        capabilities: &Capabilities,
-        device: Option<Box<dyn Device>>,
-    ) -> Result<Arc<Shared>, BuildError> {
-        let choices = Choices { simulated: device.is_none(), ..self.choices.clone() };
+        clock: Arc<dyn Clock>,
+        devices: Vec<(Option<Box<dyn Device>>, Capabilities)>,
+    ) -> Result<Arc<Shards>, BuildError> {
+        if devices.len() > QUEUES_MAX {
+            return Err(BuildError::TooManyQueues { queues: devices.len(), max: QUEUES_MAX });
+        }
+        let simulated = devices.iter().all(|(device, _)| device.is_none());
+        let choices = Choices { simulated, ..self.choices.clone() };
         choices.check(&*self.tcp.congestion)?;
-        let endpoint = Endpoint::new(self.endpoint_config(capabilities.mtu)?, clock.now());
-        let limits: Limits = driver::limits(capabilities);
-        let links = device.as_ref().map(|device| device.routes()).unwrap_or_default();
-        let settings = Settings {
-            tcp: self.tcp,
-            choices,
-            network: Network::new(self.addresses, self.routes, capabilities.mtu, links),
-            close_timeout: self.close_timeout,
-            others: self.adjust.other_packets > 0,
-        };
-        Ok(Shared::new(clock, State::new(endpoint, limits, settings), device))
+        let configs = self.endpoint_config()?.split(devices.len());
+        let now = clock.now();
+        let mut list = Vec::with_capacity(devices.len());
+        for (config, (device, capabilities)) in configs.into_iter().zip(devices) {
+            let config = EndpointConfig { mtu: capabilities.mtu, ..config };
+            let links = device.as_ref().map(|device| device.routes()).unwrap_or_default();
+            let settings = Settings {
+                tcp: self.tcp.clone(),
+                choices: choices.clone(),
+                network: Network::new(self.addresses.clone(), self.routes.clone(), capabilities.mtu, links),
+                close_timeout: self.close_timeout,
+                others: self.adjust.other_packets > 0 && list.is_empty(),
+            };
+            let limits: Limits = driver::limits(&capabilities);
+            let state = State::new(Endpoint::new(config, now), limits, settings);
+            list.push(Shared::new(Arc::clone(&clock), state, device));
+        }
+        Ok(Shards::new(list))
     }
 
-    fn endpoint_config(&self, mtu: usize) -> Result<EndpointConfig, BuildError> {
+    fn endpoint_config(&self) -> Result<EndpointConfig, BuildError> {
         let mut config = EndpointConfig::new(self.hosts()?, self.secret()?);
-        config.mtu = mtu;
         config.tcp = self.tcp.clone().into();
         let Limited {
             memory_budget,
@@ -409,3 +486,6 @@ impl StackBuilder {
 }
 
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What Linux allows an interface.
+const QUEUES_MAX: usize = 256;

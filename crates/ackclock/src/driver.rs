@@ -1,4 +1,5 @@
-//! The task that owns the device: it carries packets and time between the device, the clock and the endpoint.
+//! The task that owns a device: it carries packets and time between the device, the clock and the endpoint. Each shard of a
+//! stack has one, and they hand each other the packets that came by the wrong queue.
 //!
 //! One turn receives a batch, hands it to the endpoint, does what is due, sends what the endpoint has, and wakes
 //! those who wait for what happened. When a turn found nothing to do, the driver sleeps until the device, the
@@ -8,6 +9,7 @@
 //! carries the acknowledgement, and a connection costs a packet less. That wait is one turn of the runtime, and never two
 //! in a row, so an acknowledgement is not delayed where the task has other plans.
 
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -15,21 +17,24 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ackclock_core::{Instant, Limits};
+use ackclock_core::{Instant, Limits, Stray};
 use ackclock_device::{Capabilities, Device, ReceiveBatch};
 use tokio::time::Sleep;
 
 use crate::StackError;
 use crate::clock::TokioClock;
+use crate::shards::ShardRef;
 use crate::shared::Shared;
 use crate::state::{Phase, State};
 
-/// Drives a stack on tokio.
+/// Drives a shard on tokio.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    shared: Arc<Shared>,
+    shared: ShardRef,
     clock: TokioClock,
-    batch: ReceiveBatch,
+    packets: Packets,
+    /// Whether the others know that this shard has nothing left to finish.
+    finished: bool,
     sleep: Pin<Box<Sleep>>,
     /// When `sleep` ends; `None`: it has no end that matters.
     sleep_until: Option<Instant>,
@@ -51,6 +56,17 @@ enum Work {
     Done,
     /// Tasks are to run before anything is sent.
     Held,
+}
+
+/// What came to a shard in a turn.
+#[derive(Debug)]
+struct Packets {
+    /// By its device.
+    batch: ReceiveBatch,
+    /// By another shard.
+    taken: VecDeque<Stray>,
+    /// By its device for another shard.
+    strays: Vec<Stray>,
 }
 
 /// What a turn came to.
@@ -78,7 +94,7 @@ pub(crate) struct Sent {
 
 impl Driver {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: ShardRef,
         clock: TokioClock,
         capabilities: &Capabilities,
         busy_poll: Duration,
@@ -88,7 +104,12 @@ impl Driver {
         Self {
             shared,
             clock,
-            batch: ReceiveBatch::new(BATCH_PACKETS, batch_bytes),
+            packets: Packets {
+                batch: ReceiveBatch::new(BATCH_PACKETS, batch_bytes),
+                taken: VecDeque::new(),
+                strays: Vec::new(),
+            },
+            finished: false,
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
             sleep_until: None,
             woken: Vec::new(),
@@ -125,7 +146,7 @@ impl Driver {
         // What was received with those who were woken is done: it is their turn's, and what they left, that goes now.
         let received = if held { Ok(()) } else { self.receive(cx) };
         if held {
-            self.batch.clear();
+            self.packets.batch.clear();
         }
         let now = self.shared.now();
         let mut locked = self.shared.lock();
@@ -135,7 +156,13 @@ impl Driver {
             refresh_capabilities(&self.shared, &mut locked.stack, now);
         }
         let worked = match received {
-            Ok(()) => Self::work(&self.shared, &mut locked.stack, &self.batch, !held, cx, now),
+            Ok(()) => {
+                if self.shared.all().len() > 1 {
+                    self.shared.inbox.take(&mut self.packets.taken);
+                }
+                let finished = &mut self.finished;
+                Self::work(&self.shared, &mut locked.stack, &mut self.packets, finished, !held, cx, now)
+            }
             Err(error) => Err(error),
         };
         let work = worked.unwrap_or_else(|error| {
@@ -164,17 +191,22 @@ impl Driver {
             // Before anyone can know of it: who waited for the end may open the device again.
             drop(self.shared.device().take());
         }
+        let down = locked.stack.down();
         drop(locked);
+        self.shared.hand_over(&mut self.packets.strays);
+        if let Some(why) = down {
+            self.shared.spread(&why);
+        }
         self.woken.drain(..).for_each(Waker::wake);
         turn
     }
 
     /// Receives what there is, with the device's lock only.
     fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        self.batch.clear();
+        self.packets.batch.clear();
         let mut device = self.shared.device();
         let Some(device) = device.as_mut() else { return Ok(()) };
-        let received = device.poll_receive(cx, &mut self.batch);
+        let received = device.poll_receive(cx, &mut self.packets.batch);
         self.generations.1 = Some(device.generation());
         match received {
             Poll::Ready(Err(error)) if error.kind() != io::ErrorKind::Interrupted => Err(error),
@@ -184,16 +216,22 @@ impl Driver {
 
     /// The endpoint's part of a turn. `may_hold`: what is to be sent may wait for the next.
     fn work(
-        shared: &Shared,
+        shared: &ShardRef,
         stack: &mut State,
-        batch: &ReceiveBatch,
+        packets: &mut Packets,
+        finished: &mut bool,
         may_hold: bool,
         cx: &mut Context<'_>,
         now: Instant,
     ) -> io::Result<Work> {
-        for (packet, meta) in batch.iter() {
+        let received = !packets.batch.is_empty() || !packets.taken.is_empty();
+        for stray in packets.taken.drain(..) {
+            stack.endpoint.handle_stray(now, &stray);
+        }
+        for (packet, meta) in packets.batch.iter() {
             stack.endpoint.handle_packet(now, packet, meta);
         }
+        packets.strays.extend(std::iter::from_fn(|| stack.endpoint.poll_stray()));
         stack.handle_timeout(now);
         stack.may_close = false;
         stack.dispatch(now);
@@ -204,10 +242,10 @@ impl Driver {
         let Some(device) = device.as_mut() else { return Ok(Work::None) };
         let sent = transmit(stack, device, cx, now)?;
         stack.dispatch(now);
-        if stack.has_finished() && !sent.more {
+        if stack.has_finished() && !sent.more && shared.finish(finished) {
             stack.go_down(now, StackError::Shutdown);
         }
-        let done = !batch.is_empty() || sent.packets > 0 || sent.looped || stack.endpoint.has_looped();
+        let done = received || sent.packets > 0 || sent.looped || stack.endpoint.has_looped();
         Ok(if done { Work::Done } else { Work::None })
     }
 
@@ -227,6 +265,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut locked = self.shared.lock();
+        let was_up = locked.stack.down().is_none();
         if std::thread::panicking() {
             locked.stack.stop(StackError::DriverGone);
         } else if !matches!(locked.stack.phase, Phase::Down(_)) {
@@ -235,6 +274,9 @@ impl Drop for Driver {
         let woken = std::mem::take(&mut locked.stack.woken);
         drop(locked);
         drop(self.shared.device().take());
+        if was_up {
+            self.shared.spread(&StackError::DriverGone);
+        }
         woken.into_iter().for_each(Waker::wake);
     }
 }

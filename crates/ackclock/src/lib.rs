@@ -50,8 +50,8 @@
 //!
 //! # Limits
 //!
-//! A stack runs on one task and shares one lock with its callers; a program that needs several processors has a stack for each,
-//! on queues of one device. Every table has a bound: connections, buffers, ports ([`StackBuilder`]), half-open connections and
+//! A stack on one device runs on one task and shares one lock with its callers. On several queues of a device
+//! ([`StackBuilder::queues`]) it has a task and a lock for each, and takes as many processors. Every table has a bound: connections, buffers, ports ([`StackBuilder`]), half-open connections and
 //! those that wait to be accepted ([`ListenerBuilder`]). The stack has no resolver, no DHCP and no routing table but
 //! [`StackBuilder::route`].
 //!
@@ -110,6 +110,7 @@ mod network;
 mod others;
 mod port;
 mod resolve;
+mod shards;
 mod shared;
 mod socket;
 mod stack;

@@ -9,8 +9,8 @@ use ackclock_device::DeviceRoute;
 use crate::state::State;
 use crate::{BuildError, Cidr, NoRoute, error};
 
-/// A stack's network.
-#[derive(Debug)]
+/// A stack's network, as each of its shards knows it.
+#[derive(Clone, Debug)]
 pub(crate) struct Network {
     /// Local addresses.
     pub(crate) addresses: Vec<Cidr>,

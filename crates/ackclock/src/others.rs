@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use ackclock_core::{Instant, OtherPacket};
 
 use crate::error;
-use crate::shared::{Handle, Place, now_or_would_block};
+use crate::shards::Handle;
+use crate::shared::{Place, now_or_would_block};
 use crate::state::{Queue, State};
 use crate::waiters::WaitList;
 
@@ -94,7 +95,7 @@ impl OtherReceiver {
 
 impl Drop for OtherReceiver {
     fn drop(&mut self) {
-        self.shared.control(|state, _| {
+        self.shared.each(|state, _| {
             state.endpoint.close_others();
             state.others.send.wake(&mut state.woken);
         });

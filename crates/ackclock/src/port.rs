@@ -1,13 +1,13 @@
 //! [`Port`]: a stack driven by someone else, a simulator for instance.
 
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use ackclock_core::{Instant, Limits};
 use ackclock_wire::{RxMeta, TxPacket};
 
 use crate::StackError;
-use crate::shared::{Locked, Shared};
+use crate::shards::ShardRef;
+use crate::shared::Locked;
 use crate::state::Phase;
 
 /// The other side of a [`StackBuilder::detached`](crate::StackBuilder::detached) stack: packets and time go in, packets
@@ -43,11 +43,11 @@ use crate::state::Phase;
 /// ```
 #[derive(Debug)]
 pub struct Port {
-    shared: Arc<Shared>,
+    shared: ShardRef,
 }
 
 impl Port {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: ShardRef) -> Self {
         Self { shared }
     }
 

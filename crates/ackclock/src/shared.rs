@@ -1,4 +1,4 @@
-//! The two locks of a stack, and how a call passes through them.
+//! The two locks of a shard, and how a call passes through them. A stack with one device is one shard: [`shards`](crate::shards).
 //!
 //! [`Shared::state`] guards the endpoint and its waiters; [`Shared::device`] guards the device. Whoever wants both
 //! takes the state first. The driver holds the device alone while it receives, so calls go on meanwhile.
@@ -10,28 +10,30 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
-use ackclock_core::Instant;
+use ackclock_core::{Counters, Instant};
 use ackclock_device::Device;
 use tokio::task::coop;
 
 use crate::clock::Clock;
-use crate::state::{Queue, State};
+use crate::shards::Inbox;
+use crate::state::{Phase, Queue, State};
 use crate::waiters::WaitKey;
 use crate::{StackError, driver};
 
-/// What a stack's handles and its driver share.
+/// What a shard's handles and its driver share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    clock: Box<dyn Clock>,
+    clock: Arc<dyn Clock>,
     state: Mutex<Locked>,
     device: Mutex<Option<Box<dyn Device>>>,
-    handles: AtomicUsize,
+    pub(crate) inbox: Inbox,
+    lock_waits: LockWaits,
 }
 
 // As tokio's sockets are: a call that panics under a lock leaves the endpoint's bounds and checks in force ([`Shared::lock`]).
@@ -53,9 +55,20 @@ pub(crate) struct Parking {
     until: Option<Instant>,
 }
 
-/// A counted reference of a stack, listener or stream: the stack closes when the last one is dropped.
+/// How often someone found the state's lock taken, and for how long.
+#[derive(Debug, Default)]
+struct LockWaits {
+    times: AtomicU64,
+    nanos: AtomicU64,
+}
+
+/// Who is to be woken once all locks are released.
 #[derive(Debug)]
-pub(crate) struct Handle(Arc<Shared>);
+#[must_use = "who is not woken waits for ever"]
+pub(crate) struct Woken {
+    driver: Option<Waker>,
+    tasks: Vec<Waker>,
+}
 
 /// How a task that must wait is found again.
 pub(crate) enum Place<'a> {
@@ -66,13 +79,14 @@ pub(crate) enum Place<'a> {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Box<dyn Clock>, state: State, device: Option<Box<dyn Device>>) -> Arc<Self> {
-        Arc::new(Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, state: State, device: Option<Box<dyn Device>>) -> Self {
+        Self {
             clock,
             state: Mutex::new(Locked { stack: state, driver: Parking::default() }),
             device: Mutex::new(device),
-            handles: AtomicUsize::new(0),
-        })
+            inbox: Inbox::default(),
+            lock_waits: LockWaits::default(),
+        }
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -82,7 +96,34 @@ impl Shared {
     /// The state. If a call panicked under the lock, the endpoint's own bounds and checks still hold, so others may
     /// go on with their connections.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.state.try_lock() {
+            Ok(locked) => locked,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.wait_for_lock(),
+        }
+    }
+
+    #[cold]
+    fn wait_for_lock(&self) -> MutexGuard<'_, Locked> {
+        let since = std::time::Instant::now();
+        let locked = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let nanos = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.lock_waits.times.fetch_add(1, Ordering::Relaxed);
+        self.lock_waits.nanos.fetch_add(nanos, Ordering::Relaxed);
+        locked
+    }
+
+    /// How often the state's lock was found taken, and for how long all of these waited.
+    pub(crate) fn lock_waits(&self) -> (u64, Duration) {
+        let nanos = self.lock_waits.nanos.load(Ordering::Relaxed);
+        (self.lock_waits.times.load(Ordering::Relaxed), Duration::from_nanos(nanos))
+    }
+
+    /// Counts of what the shard did and refused.
+    pub(crate) fn counters(&self) -> Counters {
+        let mut counters = self.look(|state| state.endpoint.counters());
+        counters.dropped_strays += self.inbox.dropped();
+        counters
     }
 
     pub(crate) fn device(&self) -> MutexGuard<'_, Option<Box<dyn Device>>> {
@@ -109,16 +150,34 @@ impl Shared {
 
     /// A call that changes what others may wait for: they are told.
     pub(crate) fn control<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let (result, woken) = self.settle(f);
+        woken.wake();
+        result
+    }
+
+    /// The same, and the caller wakes them.
+    pub(crate) fn settle<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> (R, Woken) {
         let now = self.now();
         let mut locked = self.lock();
         let result = f(&mut locked.stack, now);
         locked.stack.dispatch(now);
-        let woken = std::mem::take(&mut locked.stack.woken);
+        let tasks = std::mem::take(&mut locked.stack.woken);
         let driver = self.flush(&mut locked, now);
+        (result, Woken { driver, tasks })
+    }
+
+    /// Another shard is down, and so is this one: its device is dropped before anyone can know.
+    pub(crate) fn fail(&self, why: StackError) {
+        let now = self.now();
+        let mut locked = self.lock();
+        if !matches!(locked.stack.phase, Phase::Down(_)) {
+            locked.stack.go_down(now, why);
+        }
+        drop(self.device().take());
+        let tasks = std::mem::take(&mut locked.stack.woken);
+        let driver = locked.driver.unpark();
         drop(locked);
-        wake(driver);
-        woken.into_iter().for_each(Waker::wake);
-        result
+        Woken { driver, tasks }.wake();
     }
 
     /// Tries `attempt`; while it is pending, the task waits in `queue`. One lock, no allocation once the list
@@ -164,8 +223,8 @@ impl Shared {
         queue: Queue,
         mut attempt: impl FnMut(&mut State, Instant) -> Poll<T>,
     ) -> T {
-        let mut seat = Seat { shared: self, queue, key: None };
-        poll_fn(|cx| self.poll(cx, queue, Place::Queued(&mut seat.key), &mut attempt)).await
+        let mut seat = Seat::new(self, queue);
+        poll_fn(|cx| seat.poll(cx, &mut attempt)).await
     }
 
     /// Sends what there is if the driver sleeps; returns the driver's waker if it must go on itself.
@@ -217,45 +276,26 @@ impl Parking {
     }
 }
 
-impl Handle {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        shared.handles.fetch_add(1, Ordering::Relaxed);
-        Self(shared)
-    }
-
-    /// A reference that does not keep the stack up.
-    pub(crate) fn uncounted(&self) -> Arc<Shared> {
-        Arc::clone(&self.0)
-    }
-}
-
-impl Clone for Handle {
-    fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.0))
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.control(State::begin_close);
-            self.0.wake_driver();
-        }
-    }
-}
-
-impl Deref for Handle {
-    type Target = Shared;
-    fn deref(&self) -> &Shared {
-        &self.0
-    }
-}
-
 /// A place in a queue that is given up when the waiting future is dropped.
-struct Seat<'a> {
+pub(crate) struct Seat<'a> {
     shared: &'a Shared,
     queue: Queue,
     key: Option<WaitKey>,
+}
+
+impl<'a> Seat<'a> {
+    pub(crate) fn new(shared: &'a Shared, queue: Queue) -> Self {
+        Self { shared, queue, key: None }
+    }
+
+    /// See [`Shared::poll`].
+    pub(crate) fn poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        attempt: impl FnOnce(&mut State, Instant) -> Poll<T>,
+    ) -> Poll<T> {
+        self.shared.poll(cx, self.queue, Place::Queued(&mut self.key), attempt)
+    }
 }
 
 impl Drop for Seat<'_> {
@@ -265,6 +305,13 @@ impl Drop for Seat<'_> {
         let waker = locked.stack.leave(self.queue, key);
         drop(locked);
         drop(waker);
+    }
+}
+
+impl Woken {
+    pub(crate) fn wake(self) {
+        wake(self.driver);
+        self.tasks.into_iter().for_each(Waker::wake);
     }
 }
 

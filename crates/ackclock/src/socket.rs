@@ -8,11 +8,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ackclock_core::{BindOptions, BoundId, Experiment, Keepalive, Sharing, TcpConfig, UserTimeoutOption};
+use ackclock_core::{
+    BindOptions, BoundId, ConnectError, ConnectionId, Experiment, Instant, Keepalive, Sharing, TcpConfig,
+    UserTimeoutOption,
+};
 use tokio::io::AsyncWriteExt;
 
 use crate::choices::{self, Choices};
-use crate::shared::Handle;
+use crate::listener;
+use crate::shards::Handle;
+use crate::state::State;
 use crate::{ListenerBuilder, Stack, TcpListener, TcpStream, error, names};
 
 /// A socket that is not yet a stream or a listener, with the methods of `tokio::net::TcpSocket`.
@@ -501,7 +506,7 @@ impl Settings {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.shared.control(|state, _| state.endpoint.release_bound(id));
+            self.shared.ordered(|shards| listener::release(shards, id));
         }
     }
 }
@@ -515,12 +520,7 @@ impl fmt::Debug for Reservation {
 fn bind(shared: &Handle, addr: SocketAddr, settings: &Settings) -> io::Result<Bound> {
     let sharing = Sharing { reuse_address: settings.reuseaddr, reuse_port: settings.reuseport };
     let options = BindOptions { addr: names::local(addr.ip(), settings.only_v6), port: addr.port(), sharing };
-    let (id, bound) = shared.control(|state, now| {
-        state.check_up()?;
-        let id = state.endpoint.bind(now, options).map_err(error::listen)?;
-        Ok::<_, io::Error>((id, state.endpoint.bound_addr(id)))
-    })?;
-    let port = bound.and_then(|bound| bound.port).unwrap_or(0);
+    let (id, port) = shared.ordered(|shards| listener::bind(shards, options))?;
     let reservation = Reservation { id: Some(id), shared: shared.clone() };
     Ok(Bound { local: SocketAddr::new(addr.ip(), port), port: reservation })
 }
@@ -532,14 +532,45 @@ pub(crate) fn open(
     local: (Option<IpAddr>, u16),
     tcp: Option<TcpConfig>,
 ) -> io::Result<TcpStream> {
-    let id = shared.control(|state, now| {
-        state.check_up()?;
-        state.check_tcp(tcp.as_ref())?;
-        let remote = names::remote(state, remote);
-        state.check_route(remote.ip())?;
-        state.endpoint.connect(now, remote, local, tcp).map_err(error::connect)
-    })?;
-    Ok(TcpStream::new(id, shared.clone()).mapped(names::is_mapped(remote.ip())))
+    let attempt =
+        |state: &mut State, now, remote, tcp| Ok((state.endpoint.connect(now, remote, local, tcp)?, ()));
+    open_in_turn(shared, None, remote, tcp, attempt).map(|(stream, ())| stream)
+}
+
+/// Makes the attempt on the shard whose turn it is; on the next one as long as one has no room for a connection.
+fn open_in_turn<T>(
+    shared: &Handle,
+    server: Option<IpAddr>,
+    remote: SocketAddr,
+    mut tcp: Option<TcpConfig>,
+    attempt: impl Fn(
+        &mut State,
+        Instant,
+        SocketAddr,
+        Option<TcpConfig>,
+    ) -> Result<(ConnectionId, T), ConnectError>,
+) -> io::Result<(TcpStream, T)> {
+    let mapped = names::is_mapped(remote.ip());
+    let mut turns = shared.in_turn(server);
+    loop {
+        let index = turns.next().unwrap_or_default();
+        let is_last = turns.len() == 0;
+        let tcp = if is_last { tcp.take() } else { tcp.clone() };
+        let shard = shared.at(index);
+        let opened = shard.control(|state, now| {
+            state.check_up()?;
+            state.check_tcp(tcp.as_ref())?;
+            let remote = names::remote(state, remote);
+            state.check_route(remote.ip())?;
+            match attempt(state, now, remote, tcp) {
+                Err(ConnectError::TooManyConnections(_)) if !is_last => Ok(None),
+                opened => opened.map(Some).map_err(error::connect),
+            }
+        });
+        if let Some((id, result)) = opened? {
+            return Ok((TcpStream::new(id, shard).mapped(mapped), result));
+        }
+    }
 }
 
 /// The same with data, of which so much was taken.
@@ -550,13 +581,8 @@ fn open_with_data(
     tcp: TcpConfig,
     data: &[u8],
 ) -> io::Result<(TcpStream, usize)> {
-    let (id, taken) = shared.control(|state, now| {
-        state.check_up()?;
-        state.check_tcp(Some(&tcp))?;
-        let remote = names::remote(state, remote);
-        state.check_route(remote.ip())?;
-        let opened = state.endpoint.connect_with_data(now, remote, local, Some(tcp), data);
-        opened.map_err(error::connect)
-    })?;
-    Ok((TcpStream::new(id, shared.clone()).mapped(names::is_mapped(remote.ip())), taken))
+    let attempt =
+        |state: &mut State, now, remote, tcp| state.endpoint.connect_with_data(now, remote, local, tcp, data);
+    // A shard keeps the cookies of the servers that it has connected to.
+    open_in_turn(shared, Some(remote.ip()), remote, Some(tcp), attempt)
 }

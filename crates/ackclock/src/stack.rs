@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::task::Poll;
 use std::time::Duration;
 
 use ackclock_core::trace::Batch;
@@ -10,7 +11,8 @@ use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr, Tc
 
 use crate::builder::StackBuilder;
 use crate::listener::{ListenerBuilder, TcpListener};
-use crate::shared::Handle;
+use crate::shards::Handle;
+use crate::shared::Shared;
 use crate::socket::{self, TcpSocket};
 use crate::state::{Queue, State};
 use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, Warnings, network, others};
@@ -41,6 +43,8 @@ pub struct StackInfo {
     pub routes: Option<Vec<Cidr>>,
     /// Largest IP packet in bytes: with several devices, that which each of them carries.
     pub mtu: usize,
+    /// Queues of its device, each with a part of the connections.
+    pub queues: usize,
     /// Connections that exist, those included that close in the background.
     pub connections: usize,
     /// Listeners.
@@ -51,6 +55,10 @@ pub struct StackInfo {
     pub memory_used: usize,
     /// Bytes that they may take.
     pub memory_max: usize,
+    /// How often a call or a driver found the lock of its queue taken.
+    pub lock_waits: u64,
+    /// For how long all of these waited together.
+    pub lock_waited: Duration,
 }
 
 impl Stack {
@@ -173,17 +181,26 @@ impl Stack {
     /// What the stack has and uses.
     #[must_use]
     pub fn info(&self) -> StackInfo {
+        let shards = self.shared.all();
+        let connections = |shard: &Shared| shard.look(|state| state.endpoint.connections().count());
+        let waits = shards.iter().map(Shared::lock_waits);
+        let (lock_waits, lock_waited) =
+            waits.fold((0, Duration::ZERO), |sum, (times, waited)| (sum.0 + times, sum.1 + waited));
+        let connections = shards.iter().map(connections).sum();
         self.shared.look(|state| {
             let (memory_used, memory_max) = state.endpoint.memory();
             StackInfo {
                 addresses: state.network.addresses.clone(),
                 routes: state.routes(),
                 mtu: state.mtu(),
-                connections: state.endpoint.connections().count(),
+                queues: shards.len(),
+                connections,
                 listeners: state.listeners.len(),
                 udp_sockets: state.udp.len(),
                 memory_used,
                 memory_max,
+                lock_waits,
+                lock_waited,
             }
         })
     }
@@ -197,17 +214,30 @@ impl Stack {
     /// Counts of what the stack received, sent and refused.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.shared.look(|state| state.endpoint.counters())
+        self.shared.counters()
+    }
+
+    /// The same for each queue by itself. What was sent between connections of a stack and arrived by another queue than theirs
+    /// is counted there as handed over ([`Counters::strays_handed_over`]), and where it was taken
+    /// ([`Counters::strays_taken`]); with one queue there is none.
+    #[must_use]
+    pub fn queue_counters(&self) -> Vec<Counters> {
+        self.shared.all().iter().map(Shared::counters).collect()
     }
 
     /// All connections, those included that close in the background: what `ss -ti` lists.
     #[must_use]
     pub fn connections(&self) -> Vec<(FourTuple, ConnectionInfo)> {
         let now = self.shared.now();
-        self.shared.look(|state| {
-            let connections = state.endpoint.connections();
-            connections.map(|(_, connection)| (connection.tuple(), connection.info(now))).collect()
-        })
+        let of_shard = |shard: &Shared| {
+            shard.look(|state| {
+                let connections = state.endpoint.connections();
+                connections
+                    .map(|(_, connection)| (connection.tuple(), connection.info(now)))
+                    .collect::<Vec<_>>()
+            })
+        };
+        self.shared.all().iter().flat_map(of_shard).collect()
     }
 
     /// The next records of traced connections; `None` once the stack is down and all were fetched.
@@ -241,12 +271,20 @@ impl Stack {
     /// # Cancel safety
     /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
     pub async fn next_trace(&self) -> Option<Batch> {
-        self.shared.wait(Queue::Traces, |state, _| state.poll_trace()).await
+        let mut ended = vec![false; self.shared.all().len()];
+        let attempt = |index: usize, state: &mut State, _| match state.poll_trace() {
+            Poll::Ready(None) => {
+                ended[index] = true;
+                if ended.iter().all(|ended| *ended) { Poll::Ready(None) } else { Poll::Pending }
+            }
+            next => next,
+        };
+        self.shared.wait_any(0, |_| Queue::Traces, attempt).await.1
     }
 
     /// Has all traced connections give out what they have written down, to [`next_trace`](Self::next_trace).
     pub fn request_traces(&self) {
-        self.shared.control(|state, _| state.endpoint.request_traces());
+        self.shared.each(|state, _| state.endpoint.request_traces());
     }
 
     /// What the stack sees that no error tells: waits for it with [`Warnings::next`].
@@ -267,24 +305,24 @@ impl Stack {
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no host can have this address.
     pub fn add_address(&self, address: Cidr) -> io::Result<()> {
-        self.shared.control(|state, _| state.add_address(address))
+        self.shared.each(|state, _| state.add_address(address))
     }
 
     /// Removes a local address; whether there was one. Connections that have it go on; listeners and UDP sockets on it hear
     /// nothing more.
     pub fn remove_address(&self, address: IpAddr) -> bool {
-        self.shared.control(|state, _| state.remove_address(address))
+        self.shared.each(|state, _| state.remove_address(address))
     }
 
     /// Says whether a local address is to be used for new connections only where there is no other of its scope (RFC 6724 §5
     /// rule 3), as one that will soon be removed; whether there is such an address.
     pub fn set_deprecated(&self, address: IpAddr, deprecated: bool) -> bool {
-        self.shared.control(|state, _| state.set_deprecated(address, deprecated))
+        self.shared.each(|state, _| state.set_deprecated(address, deprecated))
     }
 
     /// Adds a route: see [`StackBuilder::route`]. The first one ends that the device leads everywhere.
     pub fn add_route(&self, destination: Cidr) {
-        self.shared.control(|state, _| state.add_route(destination, None));
+        self.shared.each(|state, _| state.add_route(destination, None));
     }
 
     /// Adds a route whose destinations are reached from this local address: see [`StackBuilder::route_from`].
@@ -293,19 +331,19 @@ impl Stack {
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the two are of different families.
     pub fn add_route_from(&self, destination: Cidr, source: IpAddr) -> io::Result<()> {
         network::check_families(destination, source)?;
-        self.shared.control(|state, _| state.add_route(destination, Some(source)));
+        self.shared.each(|state, _| state.add_route(destination, Some(source)));
         Ok(())
     }
 
     /// Removes a route; whether there was one. Connections go on. Without the last one, only the networks of local addresses
     /// are reached; [`clear_routes`](Self::clear_routes) has the device lead everywhere again.
     pub fn remove_route(&self, destination: Cidr) -> bool {
-        self.shared.control(|state, _| state.remove_route(destination))
+        self.shared.each(|state, _| state.remove_route(destination))
     }
 
     /// Removes all routes: the device leads everywhere.
     pub fn clear_routes(&self) {
-        self.shared.control(|state, _| state.clear_routes());
+        self.shared.each(|state, _| state.clear_routes());
     }
 
     /// Bounds the size of IP packets sent, to less than the device carries; `None`: what the device carries. Connections
@@ -315,13 +353,13 @@ impl Stack {
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) below 576 bytes (RFC 1122 §3.3.3), or below 1,280 where the stack has an
     /// IPv6 address (RFC 8200 §5).
     pub fn set_mtu(&self, mtu: Option<usize>) -> io::Result<()> {
-        self.shared.control(|state, now| state.set_mtu_max(now, mtu))
+        self.shared.each(|state, now| state.set_mtu_max(now, mtu))
     }
 
     /// Resets every connection, as [`TcpStream::abort`](crate::TcpStream::abort) does: each peer learns that what it has is
     /// not all. The stack itself goes on.
     pub fn abort(&self) {
-        self.shared.control(State::abort_all);
+        self.shared.each(State::abort_all);
     }
 
     /// Lets the stack run dry, for a restart: listeners end at once, connections that wait to be accepted are reset, and there
@@ -365,9 +403,13 @@ impl Stack {
     /// # Errors
     /// The stack ended otherwise meanwhile: the device failed, the runtime was shut down.
     pub async fn drain(&self, within: Duration) -> io::Result<usize> {
-        self.shared.control(|state, now| state.begin_drain(now, within));
-        self.shared.wake_driver();
-        self.shared.wait(Queue::Shutdown, |state, _| state.poll_drained()).await
+        self.shared.each(|state, now| state.begin_drain(now, within));
+        self.shared.wake_drivers();
+        let mut reset = 0;
+        for shard in self.shared.all() {
+            reset += shard.wait(Queue::Shutdown, |state, _| state.poll_drained()).await?;
+        }
+        Ok(reset)
     }
 
     /// Waits until the stack takes no new connections: it drains, closes or is gone. Ends a server that would otherwise
@@ -388,9 +430,11 @@ impl Stack {
     /// # Cancel safety
     /// Cancel-safe; the stack closes whether or not somebody waits.
     pub async fn shutdown(&self) {
-        self.shared.control(State::begin_close);
-        self.shared.wake_driver();
-        self.shared.wait(Queue::Shutdown, |state, _| state.poll_down()).await;
+        self.shared.each(State::begin_close);
+        self.shared.wake_drivers();
+        for shard in self.shared.all() {
+            shard.wait(Queue::Shutdown, |state, _| state.poll_down()).await;
+        }
     }
 }
 

@@ -53,8 +53,8 @@ pub(crate) struct State {
     unfinished: usize,
 }
 
-/// What a stack is told at its making.
-#[derive(Debug)]
+/// What each shard of a stack is told at its making.
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) tcp: TcpConfig,
     pub(crate) choices: Choices,
@@ -435,6 +435,11 @@ impl State {
             Phase::Down(error) => Poll::Ready(Err(error.clone().into())),
             Phase::Up | Phase::Closing { .. } => Poll::Pending,
         }
+    }
+
+    /// Why the stack is down, if it is.
+    pub(crate) fn down(&self) -> Option<StackError> {
+        if let Phase::Down(why) = &self.phase { Some(why.clone()) } else { None }
     }
 
     /// Ready once the stack is down.

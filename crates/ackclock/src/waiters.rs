@@ -212,7 +212,7 @@ impl StreamSlot {
 }
 
 /// The most bytes that this crate keeps for a stream on which tasks wait: the slot, its place in the table, and the handle.
-const STREAM_BYTES_MAX: usize = 96;
+const STREAM_BYTES_MAX: usize = 104;
 const _: () = assert!(
     size_of::<StreamSlot>() + size_of::<Option<Box<StreamSlot>>>() + size_of::<crate::TcpStream>()
         <= STREAM_BYTES_MAX

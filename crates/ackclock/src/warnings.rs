@@ -1,19 +1,18 @@
 //! [`Warnings`]: what a stack sees that no error tells, because to TCP it looks like loss.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::shared::Shared;
+use crate::shards::ShardRef;
 use crate::state::Phase;
 
 /// The warnings of a stack, made by [`Stack::warnings`](crate::Stack::warnings). They cost nothing unless asked for, and do
 /// not keep the stack alive.
 #[derive(Debug)]
 pub struct Warnings {
-    shared: Arc<Shared>,
+    shared: ShardRef,
     watch: Watch,
 }
 
@@ -44,7 +43,7 @@ impl fmt::Display for Warning {
 }
 
 impl Warnings {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: ShardRef) -> Self {
         let counts = counts(&shared);
         Self { shared, watch: Watch::new(counts) }
     }
@@ -72,8 +71,8 @@ struct Counts {
     dropped: u64,
 }
 
-fn counts(shared: &Shared) -> Counts {
-    let counters = shared.look(|state| state.endpoint.counters());
+fn counts(shared: &ShardRef) -> Counts {
+    let counters = shared.counters();
     Counts { delivered: counters.segments_delivered, dropped: counters.dropped_tcp_checksum }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use ackclock::{Stack, TcpConfig, Warnings};
+use ackclock_device::Device;
 use ackclock_device::capture::{Capture, Captured};
 use ackclock_device::impair::{Impaired, Network, Settings};
 
@@ -36,27 +37,28 @@ impl Host {
 
     /// Starts a stack on an open device.
     fn on_device(opened: Opened, label: Label, args: &Common) -> Result<Self, Failure> {
-        let Opened { mut device, addresses, ports, remarks } = opened;
+        let Opened { mut devices, addresses, ports, remarks } = opened;
         let mut capture = None;
         if let Some(path) = &args.observe.pcap {
+            let device = only(&mut devices)?;
             let captured = Captured::create(device, &label.name, path)
                 .map_err(|error| Failure::file("capture to", path, &error))?;
             capture = Some((captured.handle(), path.clone()));
-            device = Box::new(captured);
+            devices.push(Box::new(captured));
         }
         let mut impairment = None;
         if let Some(settings) = impairment_settings(&args.impair) {
             let seed = args.impair.seed.unwrap_or(SEED);
-            let impaired = Impaired::new(device, seed, settings, settings)
+            let impaired = Impaired::new(only(&mut devices)?, seed, settings, settings)
                 .map_err(|error| Failure::usage(error.to_string()))?;
             impairment = Some(impaired.handle());
-            device = Box::new(impaired);
+            devices.push(Box::new(impaired));
         }
         let mut tcp = tcp_config(&args.tcp)?;
         args.control.apply(&mut tcp).map_err(Failure::usage)?;
         let wanted = Wanted::create(&args.observe)?;
         tcp.trace = wanted.as_ref().map(|wanted| wanted.config);
-        let mut builder = Stack::builder().device(device).tcp(tcp);
+        let mut builder = Stack::builder().queues(devices).tcp(tcp);
         for address in addresses {
             builder = builder.address(address);
         }
@@ -104,6 +106,14 @@ impl Host {
             recorder.finish(verbose).await;
         }
     }
+}
+
+/// The device that something is to be wrapped around.
+fn only(devices: &mut Vec<Box<dyn Device>>) -> Result<Box<dyn Device>, Failure> {
+    let device = devices.pop().filter(|_| devices.is_empty());
+    device.ok_or_else(|| {
+        Failure::usage("a capture or an impairment has one queue to stand in").remedy("leave --queues out")
+    })
 }
 
 /// Tells what no error will: to TCP it looks like loss.

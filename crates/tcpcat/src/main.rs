@@ -51,7 +51,8 @@ fn run(invocation: Invocation) -> Exit {
         Invocation::Doctor(args) if args.probe_namespaces => return doctor::probe_namespaces(),
         _ => None,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
+    let workers = WORKERS + invocation.queues() - 1;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -78,5 +79,5 @@ fn run(invocation: Invocation) -> Exit {
     exit
 }
 
-/// One for the driver, one for files and hashes.
+/// One for the driver, one for files and hashes; each further queue of the device has a driver, too.
 const WORKERS: usize = 2;

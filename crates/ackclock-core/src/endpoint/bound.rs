@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Endpoint;
 use super::claims::{BoundId, Sharing, overlap};
 use super::listener::{FastOpenQueue, Listener};
-use crate::{Instant, ListenAddr, ListenError, ListenOptions, ListenerId, TcpConfig};
+use crate::{FourTuple, Instant, ListenAddr, ListenError, ListenOptions, ListenerId, TcpConfig};
 
 /// What a socket is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,15 @@ impl Endpoint {
             return Err(ListenError::AddressInUse);
         };
         self.listeners.claim(addr, port, sharing)
+    }
+
+    /// Takes note of what is bound at the first of several endpoints, under the same name.
+    ///
+    /// # Errors
+    /// The port is in use here, or there are too many.
+    pub fn bind_as(&mut self, id: BoundId, options: BindOptions) -> Result<(), ListenError> {
+        let BindOptions { addr, sharing, .. } = options;
+        self.listeners.claim_as(id, addr, sharing)
     }
 
     /// What a socket is bound to.
@@ -151,11 +160,16 @@ impl Endpoint {
         let mut ports = vec![0_u64; (usize::from(u16::MAX) + 1) / 64];
         let connections = self.connections.iter().filter(|(_, _, live)| live.bound);
         let connections = connections.map(|(_, _, live)| *live.name());
-        for tuple in connections.chain(self.time_wait.names()) {
+        let mut note = |tuple: &FourTuple| {
             let word = ports.get_mut(usize::from(tuple.local_port) / 64);
             if let Some(word) = word.filter(|_| overlap(addr, Some(tuple.local_addr))) {
                 *word |= 1_u64.wrapping_shl(u32::from(tuple.local_port) % 64);
             }
+        };
+        match self.directory() {
+            // Those of the other endpoints, too.
+            Some(directory) => directory.for_each(&mut note),
+            None => connections.chain(self.time_wait.names()).for_each(|tuple| note(&tuple)),
         }
         ports
     }

@@ -53,21 +53,33 @@ impl Claims {
         sharing: Sharing,
         max: usize,
     ) -> Result<BoundId, ListenError> {
-        if !self.is_free(addr, port, sharing) {
+        let id = BoundId { port, number: self.made + 1 };
+        self.claim_as(id, addr, sharing, max)?;
+        Ok(id)
+    }
+
+    /// The same under a name that is given. Names of one port grow.
+    pub(super) fn claim_as(
+        &mut self,
+        id: BoundId,
+        addr: Option<IpAddr>,
+        sharing: Sharing,
+        max: usize,
+    ) -> Result<(), ListenError> {
+        if !self.is_free(addr, id.port, sharing) {
             return Err(ListenError::AddressInUse);
         }
         if self.claims.len() >= max {
             return Err(ListenError::TooManyListeners(max));
         }
-        self.made += 1;
-        let id = BoundId { port, number: self.made };
+        self.made = self.made.max(id.number);
         if self.claims.capacity() == 0 {
             self.claims.reserve_exact(1);
         }
         // Behind those of its port, all of which have lower numbers.
         let place = self.claims.partition_point(|claim| claim.id < id);
         self.claims.insert(place, Claim { id, addr, sharing, listens: false });
-        Ok(id)
+        Ok(())
     }
 
     /// Whether [`claim`](Self::claim) would find no conflict.

@@ -35,6 +35,15 @@ macro_rules! counters {
             pub(super) fn of(plain: $plain, rare: $rare) -> Self {
                 Self { $($plain_field: plain.$plain_field,)* $($rare_field: rare.$rare_field,)* }
             }
+
+            /// Each count of both together.
+            #[must_use]
+            pub fn plus(self, other: Self) -> Self {
+                Self {
+                    $($plain_field: self.$plain_field + other.$plain_field,)*
+                    $($rare_field: self.$rare_field + other.$rare_field,)*
+                }
+            }
         }
     };
 }
@@ -161,6 +170,13 @@ counters! {
         dropped_wrong_mac,
         /// Segments to peers with keys that left without a signature, for which this end lacks what it takes (TCP-AO).
         sent_unauthenticated,
+        /// Packets that were another queue's, and were handed over to its endpoint.
+        strays_handed_over,
+        /// Those taken from endpoints of other queues.
+        strays_taken,
+        /// Dropped: such packets beyond the bound of a queue between endpoints or of the budget, and those whose connection
+        /// went elsewhere meanwhile.
+        dropped_strays,
         /// Packets that the endpoint sent to an address of its own, and received.
         packets_looped,
         /// Dropped: such packets beyond the bound of their queue.

@@ -52,7 +52,7 @@ impl Endpoint {
         };
         if delivered {
             self.counters.icmp_delivered += 1;
-        } else if !self.divert(frame) {
+        } else if !(target.is_none() && self.is_error_elsewhere(&tuple, frame)) && !self.divert(frame) {
             self.counters.dropped_icmp_unmatched += 1;
         }
     }
@@ -61,6 +61,9 @@ impl Endpoint {
     fn handle_icmp_other(&mut self, now: Instant, ip: &IpPacket<'_>, frame: &Frame<'_>) {
         if !frame.looped && !self.addresses.valid_source(ip.src) {
             return self.counters.dropped_martian_source += 1;
+        }
+        if self.goes_to_first(frame) {
+            return;
         }
         if !self.answer_echo(now, ip, frame) && !self.handle_udp_error(ip) && !self.divert(frame) {
             self.counters.dropped_icmp_other += 1;

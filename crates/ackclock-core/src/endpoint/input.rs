@@ -31,6 +31,8 @@ pub(super) struct Frame<'a> {
     pub(super) meta: RxMeta,
     /// Whether the endpoint has sent it to itself.
     pub(super) looped: bool,
+    /// Whether it arrived at another endpoint of the host, and was handed over.
+    pub(super) stray: bool,
 }
 
 impl Endpoint {
@@ -40,18 +42,21 @@ impl Endpoint {
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
         let now = self.advance(now);
         self.counters.packets_received += 1;
-        self.receive(now, packet, meta, false);
+        self.receive(now, Frame { packet, meta, looped: false, stray: false });
         self.check_invariants();
     }
 
     /// Handles a packet that came from the device, or from the endpoint itself.
     #[inline]
-    pub(super) fn receive(&mut self, now: Instant, packet: &[u8], meta: RxMeta, looped: bool) {
-        let frame = Frame { packet, meta, looped };
+    pub(super) fn receive(&mut self, now: Instant, frame: Frame<'_>) {
         if self.take_predicted(now, &frame) {
             return;
         }
-        match IpPacket::parse(packet) {
+        let parsed = IpPacket::parse(frame.packet);
+        if self.sharded.is_some() && self.is_elsewhere(&parsed, &frame) {
+            return;
+        }
+        match parsed {
             Ok(ip) => match ip.payload {
                 IpPayload::Tcp(bytes) => self.handle_tcp(now, &ip, bytes, frame),
                 IpPayload::Icmp4(bytes) => self.handle_icmp4(now, &ip, bytes, &frame),
@@ -81,17 +86,26 @@ impl Endpoint {
             remote_addr: ip.src,
             remote_port: segment.src_port,
         };
+        let arrival = Arrival { tuple, segment: &segment, frame, codepoint: ip.ecn() };
+        if self.sharded.is_some() {
+            return self.for_shard(now, &arrival, bytes);
+        }
+        self.for_name(now, &arrival, bytes);
+    }
+
+    /// A segment for whoever has its name here. `bytes`: all of it.
+    #[cfg_attr(not(feature = "tcp-ao"), expect(unused_variables, reason = "a signature covers every byte"))]
+    pub(super) fn for_name(&mut self, now: Instant, arrival: &Arrival<'_>, bytes: &[u8]) {
         #[cfg(feature = "tcp-ao")]
-        if self.authentication.is_some() && !self.is_authentic(&tuple, bytes, &segment) {
+        if self.authentication.is_some() && !self.is_authentic(&arrival.tuple, bytes, arrival.segment) {
             return;
         }
-        let arrival = Arrival { tuple, segment: &segment, frame, codepoint: ip.ecn() };
-        match self.find(&tuple) {
-            Some(Target::Connection(index)) => self.for_connection(now, index, &arrival),
-            Some(_) if !self.may_be_from(&arrival) => self.counters.dropped_martian_source += 1,
-            Some(Target::HalfOpen(index)) => self.for_half_open(now, index, &arrival),
-            Some(Target::TimeWait(index)) => self.for_time_wait(now, index, &arrival),
-            None => self.for_nobody(now, &arrival),
+        match self.find(&arrival.tuple) {
+            Some(Target::Connection(index)) => self.for_connection(now, index, arrival),
+            Some(_) if !self.may_be_from(arrival) => self.counters.dropped_martian_source += 1,
+            Some(Target::HalfOpen(index)) => self.for_half_open(now, index, arrival),
+            Some(Target::TimeWait(index)) => self.for_time_wait(now, index, arrival),
+            None => self.for_nobody(now, arrival),
         }
     }
 

@@ -30,6 +30,7 @@ pub(super) enum Purpose {
     FastOpen = 11,
     FastOpenServers = 12,
     Later = 13,
+    Directory = 14,
 }
 
 impl Key {

@@ -78,6 +78,16 @@ impl Listeners {
         self.claims.claim(addr, port, sharing, self.max.saturating_mul(2))
     }
 
+    /// The same under a name that another endpoint gave.
+    pub(super) fn claim_as(
+        &mut self,
+        id: BoundId,
+        addr: Option<IpAddr>,
+        sharing: Sharing,
+    ) -> Result<(), ListenError> {
+        self.claims.claim_as(id, addr, sharing, self.max.saturating_mul(2))
+    }
+
     // RFC 9293 MUST-41, RFC 9293 MUST-42: a passive OPEN adds an entry here and touches no connection, whichever port
     // it is for.
     // `later`: from which the key of a shared address is derived.

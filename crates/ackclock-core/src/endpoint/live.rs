@@ -43,14 +43,14 @@ pub(super) enum Owner {
 impl Endpoint {
     /// Puts a new connection into the tables.
     pub(super) fn add_connection(&mut self, connection: Connection, owner: Owner) -> ConnectionId {
-        let tag = self.demux.tag(connection.name());
-        let (number, readiness) = (self.traces.number(), Readiness::default());
-        let looped = self.addresses.is_own(connection.name().remote_addr);
+        let name = *connection.name();
+        let (number, readiness) = (self.next_number(), Readiness::default());
+        let looped = self.addresses.is_own(name.remote_addr);
         let live = Live { connection, number, bound: true, looped, owner, readiness };
         let (index, generation) = self.connections.insert(Box::new(live));
-        self.demux.insert(tag, Target::Connection(index));
+        self.enter(&name, Target::Connection(index));
         self.bound += 1;
-        self.budget.set_sharers(self.connections.len());
+        self.budget.add_sharer();
         ConnectionId { index, generation }
     }
 
@@ -95,7 +95,7 @@ impl Endpoint {
     /// Takes a connection that nobody will look at again out of its slot.
     pub(super) fn remove_released(&mut self, index: u32) -> Option<Box<Live>> {
         let mut live = self.connections.remove(index)?;
-        self.budget.set_sharers(self.connections.len());
+        self.budget.remove_sharer();
         self.traces.end(&mut live);
         self.timers.disarm(index);
         if live.owner == Owner::Orphan {
@@ -111,7 +111,8 @@ impl Endpoint {
         {
             live.bound = false;
             self.bound -= 1;
-            self.demux.remove(self.demux.tag(live.name()), Target::Connection(index));
+            let name = *live.name();
+            self.strike(&name, Target::Connection(index));
         }
     }
 
@@ -132,7 +133,7 @@ impl Endpoint {
 
     pub(super) fn remove_time_wait(&mut self, index: u32) {
         if let Some(record) = self.time_wait.remove(index) {
-            self.demux.remove(self.demux.tag(&record.tuple), Target::TimeWait(index));
+            self.strike(&record.tuple, Target::TimeWait(index));
         }
     }
 

@@ -9,8 +9,8 @@
 //! Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
 //! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. What is not TCP is kept in [`beside`]:
 //! UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others ([`others`]), ICMP that is sent ([`icmp_out`],
-//! within [`limits`]), all through [`outbox`]. What an endpoint sends to itself goes through [`looped`]. Here are the calls
-//! of the application.
+//! within [`limits`]), all through [`outbox`]. What an endpoint sends to itself goes through [`looped`]. One of several
+//! endpoints of a host is a [`shard`], and the [`directory`] says who has which name. Here are the calls of the application.
 //!
 //! Every table and queue has a bound:
 //!
@@ -32,6 +32,7 @@
 //! | listeners | `listeners_max`, and 64 that share an address | `listen` fails |
 //! | ports of listeners and bound sockets | twice `listeners_max` | `bind` and `listen` fail |
 //! | packets to addresses of its own | 256 | they are dropped and counted |
+//! | packets for another endpoint of the host | 1,024 | they are dropped and counted |
 //! | echo replies and ICMP errors that wait | 64, and a rate | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
 //! | datagrams of a socket, each way | its options, 256 KiB | dropped and counted; refused |
@@ -50,6 +51,7 @@ mod cookies;
 mod counters;
 mod deferred;
 mod demux;
+mod directory;
 mod fast_open;
 mod flow_labels;
 mod fragments;
@@ -75,6 +77,7 @@ mod queue;
 mod relief;
 mod reply;
 mod reuse;
+mod shard;
 mod slots;
 mod source;
 mod stateless;
@@ -109,6 +112,7 @@ use self::output::Events;
 use self::ports::Ports;
 use self::queue::IndexQueue;
 use self::reply::Replies;
+use self::shard::Sharded;
 use self::slots::Slots;
 use self::syn_queue::SynQueue;
 use self::time_wait::TimeWaitTable;
@@ -128,6 +132,7 @@ pub use self::deferred::{Decision, Incoming, IncomingId};
 pub use self::links::LinkRoute;
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
+pub use self::shard::{Shard, Stray};
 pub use self::source::{LocalAddress, SourceRoute};
 
 /// A listener of an endpoint.
@@ -168,6 +173,8 @@ pub struct Endpoint {
     /// How many connections the demultiplexer knows.
     bound: usize,
     budget: Budget,
+    /// Pleas for memory that this endpoint has heard.
+    pleas_heard: u32,
     orphans: Orphans,
     addresses: Addresses,
     listeners: Listeners,
@@ -184,6 +191,8 @@ pub struct Endpoint {
     authentication: Option<Box<authentication::Authentication>>,
     #[cfg(feature = "tcp-ao")]
     tables: KeyedState,
+    /// Where there are several endpoints.
+    sharded: Option<Box<Sharded>>,
     config: Settings,
 }
 
@@ -207,10 +216,16 @@ impl Endpoint {
         let secret = config.secret;
         let tables = KeyedState(Key::derive(&secret, Purpose::Tables));
         let addresses = Addresses::new(config.addresses, config.broadcast);
+        let ports = Ports::new(&secret, config.ephemeral_ports);
+        let (budget, ports) = match &config.shard {
+            Some(shard) => (shard.budget.clone(), ports.of_shard(shard.index)),
+            None => (Budget::with(config.memory_budget, config.keep_bytes), ports),
+        };
         Self {
             now,
             addresses,
-            budget: Budget::with(config.memory_budget, config.keep_bytes),
+            budget,
+            pleas_heard: 0,
             demux: Demux::new(Key::derive(&secret, Purpose::Demux)),
             connections: Slots::default(),
             bound: 0,
@@ -229,8 +244,9 @@ impl Endpoint {
             cookies: Cookies::new(&secret),
             isn: IsnGenerator::new(&secret),
             flow_labels: FlowLabeller::new(&secret, config.flow_labels),
-            ports: Ports::new(&secret, config.ephemeral_ports),
+            ports,
             beside: None,
+            sharded: config.shard.map(|shard| Box::new(Sharded::new(shard))),
             later: Key::derive(&secret, Purpose::Later),
             replies: Replies::default(),
             transmit: IndexQueue::default(),
@@ -271,7 +287,7 @@ impl Endpoint {
             .open(now, tuple, tcp, |now, tcp, environment| Connection::active(now, tuple, tcp, environment)))
     }
 
-    /// The name of a new connection.
+    /// The name of a new connection, held.
     fn name_for(
         &mut self,
         remote: SocketAddr,
@@ -293,8 +309,10 @@ impl Endpoint {
                 // From a socket to itself: only who asks for that port can mean it.
                 .filter(|&port| SocketAddr::new(addr, port) != remote)
                 .map(tuple_from)
-                .find(|tuple| self.find(tuple).is_none()),
-            port => Some(tuple_from(port)).filter(|tuple| self.find(tuple).is_none()),
+                .find(|tuple| self.find(tuple).is_none() && self.hold(tuple).is_ok()),
+            port => {
+                Some(tuple_from(port)).filter(|tuple| self.find(tuple).is_none() && self.hold(tuple).is_ok())
+            }
         };
         tuple.ok_or(ConnectError::AddressInUse(remote))
     }
@@ -309,6 +327,7 @@ impl Endpoint {
         let tcp = tcp.map_or_else(|| Arc::clone(&self.config.tcp), Arc::new);
         let connection = make(now, tcp, &self.environment(&tuple, self.isn.iss(now, &tuple)));
         let id = self.add_connection(connection, Owner::Application);
+        self.let_go(&tuple);
         self.counters.opened_actively += 1;
         self.touch(id.index);
         self.check_invariants();

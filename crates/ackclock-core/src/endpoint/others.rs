@@ -158,6 +158,9 @@ impl Endpoint {
         if self.config.other_packets == 0 || frame.looped {
             return false;
         }
+        if self.goes_to_first(frame) {
+            return true;
+        }
         let budget = self.budget.clone();
         let others = &mut self.beside().others;
         let lease = budget.try_lease(frame.packet.len()).filter(|_| others.arrived.len() < others.max);

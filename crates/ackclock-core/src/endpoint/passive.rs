@@ -82,7 +82,7 @@ impl Endpoint {
         let experiment = listener.tcp.shared_experiment(&arrival.segment.options);
         let iss = self.isn_after(now, &tuple, old_snd_nxt);
         let index = self.half_open.insert(HalfOpen::new(tuple, id, peer, iss, phase, now));
-        self.demux.insert(self.demux.tag(&tuple), Target::HalfOpen(index));
+        self.enter(&tuple, Target::HalfOpen(index));
         if let Some(experiment) = experiment {
             self.half_open.keep_experiment(index, experiment);
         }
@@ -236,7 +236,7 @@ impl Endpoint {
         let Some(record) = self.half_open.at(index).copied().filter(|record| record.told) else {
             return self.remove_half_open(index);
         };
-        self.demux.remove(self.demux.tag(&record.tuple), Target::HalfOpen(index));
+        self.strike(&record.tuple, Target::HalfOpen(index));
         self.note_decided(&record);
         self.half_open.end(index);
         self.events.incoming.push(index);
@@ -246,7 +246,7 @@ impl Endpoint {
     pub(super) fn remove_half_open(&mut self, index: u32) {
         let Some(record) = self.half_open.remove(index) else { return };
         if record.phase != Phase::Gone {
-            self.demux.remove(self.demux.tag(&record.tuple), Target::HalfOpen(index));
+            self.strike(&record.tuple, Target::HalfOpen(index));
         }
         self.note_decided(&record);
         if let Some(listener) = self.listeners.get_mut(record.listener) {

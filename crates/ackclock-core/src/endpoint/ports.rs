@@ -19,6 +19,11 @@ pub(super) struct Ports {
 }
 
 impl Ports {
+    /// Begins elsewhere with the numbers that are never used twice, so that no two endpoints of one secret draw alike.
+    pub(super) fn of_shard(self, index: usize) -> Self {
+        Self { drawn: (index as u64) << 48, ..self }
+    }
+
     /// Ports from `first` to `last`, both included, in whichever order they are given.
     pub(super) fn new(secret: &[u8; 32], (first, last): (u16, u16)) -> Self {
         let (first, last) = (first.min(last).max(1), first.max(last).max(1));

@@ -16,7 +16,7 @@ impl Endpoint {
     /// Sees to it that a connection which pleaded for memory finds some.
     #[inline]
     pub(super) fn relieve(&mut self, now: Instant) {
-        if self.budget.take_plea() {
+        if self.budget.has_pleaded(&mut self.pleas_heard) {
             self.relieve_now(now);
         }
     }

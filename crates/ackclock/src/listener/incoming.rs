@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use ackclock_core::{Decision, IncomingId, Instant, ListenerId};
 
-use crate::shared::{Handle, Place};
-use crate::state::Queue;
+use super::Parts;
+use crate::shards::Handle;
 use crate::{TcpStream, names};
 
 /// A listener that shows each SYN before it is answered: what a proxy needs, which accepts a client only
@@ -32,8 +32,7 @@ use crate::{TcpStream, names};
 /// # Ok(()) }
 /// ```
 pub struct DeferredListener {
-    id: ListenerId,
-    shared: Handle,
+    parts: Parts,
 }
 
 /// A SYN that waits for a decision.
@@ -49,8 +48,8 @@ pub struct Incoming {
 }
 
 impl DeferredListener {
-    pub(super) fn new(id: ListenerId, shared: Handle) -> Self {
-        Self { id, shared }
+    pub(super) fn new(parts: Parts) -> Self {
+        Self { parts }
     }
 
     /// The next SYN.
@@ -61,8 +60,8 @@ impl DeferredListener {
     /// # Errors
     /// The stack is gone.
     pub async fn incoming(&self) -> io::Result<Incoming> {
-        let next = self.shared.wait(Queue::Accept(self.id), |state, _| state.next_incoming(self.id)).await;
-        next.map(|(id, incoming)| self.undecided(id, incoming))
+        let next = self.parts.wait(|state, _, id| state.next_incoming(id)).await;
+        next.map(Incoming::undecided)
     }
 
     /// Polls for a SYN. Only the waker of the last call is kept.
@@ -70,10 +69,7 @@ impl DeferredListener {
     /// # Errors
     /// The stack is gone.
     pub fn poll_incoming(&self, cx: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
-        let next = self
-            .shared
-            .poll(cx, Queue::Accept(self.id), Place::Poller, |state, _| state.next_incoming(self.id));
-        next.map_ok(|(id, incoming)| self.undecided(id, incoming))
+        self.parts.poll(cx, |state, _, id| state.next_incoming(id)).map_ok(Incoming::undecided)
     }
 
     /// The address and port listened on; an unspecified address or port 0 stands for any.
@@ -81,17 +77,7 @@ impl DeferredListener {
     /// # Errors
     /// The stack is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.shared.look(|state| state.listener_addr(self.id)).map(|addr| names::listened(addr, false))
-    }
-
-    fn undecided(&self, id: IncomingId, incoming: ackclock_core::Incoming) -> Incoming {
-        Incoming { id, listener: self.id, incoming, shared: self.shared.clone(), decided: false }
-    }
-}
-
-impl Drop for DeferredListener {
-    fn drop(&mut self) {
-        self.shared.control(|state, now| state.close_listener(now, self.id));
+        self.parts.addr().map(|addr| names::listened(addr, false))
     }
 }
 
@@ -102,6 +88,12 @@ impl fmt::Debug for DeferredListener {
 }
 
 impl Incoming {
+    fn undecided(
+        (shared, listener, (id, incoming)): (Handle, ListenerId, (IncomingId, ackclock_core::Incoming)),
+    ) -> Self {
+        Self { id, listener, incoming, shared, decided: false }
+    }
+
     /// The destination that the client dialled.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {

@@ -3,6 +3,7 @@
 mod calls;
 mod incoming;
 mod options;
+mod parts;
 
 use std::fmt;
 use std::io;
@@ -10,12 +11,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ackclock_core::{BoundId, ConnectionId, FourTuple, ListenAddr, ListenOptions, ListenerId};
+use ackclock_core::{BoundId, ConnectionId, FourTuple, ListenAddr, ListenOptions};
 
 pub(crate) use self::calls::ListenerSlot;
 pub use self::incoming::{DeferredListener, Incoming};
-use crate::shared::{Handle, Place};
-use crate::state::Queue;
+use self::parts::Parts;
+pub(crate) use self::parts::{bind, release};
+use crate::shards::Handle;
+use crate::state::State;
 use crate::{Stack, TcpStream, ToSocketAddrs, error, names, resolve};
 
 /// Accepts connections, with the methods of `tokio::net::TcpListener`.
@@ -37,13 +40,12 @@ use crate::{Stack, TcpStream, ToSocketAddrs, error, names, resolve};
 /// # Ok(()) }
 /// ```
 pub struct TcpListener {
-    id: ListenerId,
-    shared: Handle,
+    parts: Parts,
     /// Whether it is a socket of IPv6, which shows addresses of IPv4 as v4-mapped ones.
     mapped: bool,
 }
 
-/// Makes listeners: [`Stack::listener`].
+/// Makes listeners: [`Stack::listener`]. The bounds are divided among the queues of a stack that has several, rounded up.
 #[derive(Debug, Clone)]
 #[must_use = "nothing listens before `bind` or `deferred`"]
 pub struct ListenerBuilder {
@@ -72,9 +74,8 @@ impl TcpListener {
     /// # Errors
     /// The stack is gone. The death of a connection before it was accepted is no error of the listener.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let accepted =
-            self.shared.wait(Queue::Accept(self.id), |state, now| state.accept(now, self.id)).await?;
-        Ok(self.stream(accepted))
+        let (shard, _, accepted) = self.parts.wait(State::accept).await?;
+        Ok(self.stream(shard, accepted))
     }
 
     /// Polls for a connection. Only the waker of the last call is kept.
@@ -82,10 +83,8 @@ impl TcpListener {
     /// # Errors
     /// The stack is gone.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let accepted = self
-            .shared
-            .poll(cx, Queue::Accept(self.id), Place::Poller, |state, now| state.accept(now, self.id));
-        accepted.map_ok(|accepted| self.stream(accepted))
+        let accepted = self.parts.poll(cx, State::accept);
+        accepted.map_ok(|(shard, _, accepted)| self.stream(shard, accepted))
     }
 
     /// The address and port listened on; an unspecified address or port 0 stands for any.
@@ -93,8 +92,7 @@ impl TcpListener {
     /// # Errors
     /// The stack is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        let addr = self.shared.look(|state| state.listener_addr(self.id))?;
-        Ok(names::listened(addr, self.mapped))
+        Ok(names::listened(self.parts.addr()?, self.mapped))
     }
 
     /// Time to live (IPv4) or hop limit (IPv6) of what is sent to those who connect from now on.
@@ -102,9 +100,9 @@ impl TcpListener {
     /// # Errors
     /// The stack is gone.
     pub fn ttl(&self) -> io::Result<u32> {
-        self.shared.look(|state| {
+        self.parts.shared.look(|state| {
             state.check_alive()?;
-            let ttl = state.endpoint.listener_tcp(self.id).map(|tcp| u32::from(tcp.ttl));
+            let ttl = state.endpoint.listener_tcp(self.parts.first()).map(|tcp| u32::from(tcp.ttl));
             ttl.ok_or_else(error::not_connected)
         })
     }
@@ -115,22 +113,16 @@ impl TcpListener {
     /// [`io::ErrorKind::InvalidInput`] outside that range; the stack is gone.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         let ttl = error::ttl(ttl)?;
-        self.shared.control(|state, _| {
+        self.parts.each(|state, _, id| {
             state.check_alive()?;
-            state.endpoint.update_listener(self.id, |tcp| tcp.ttl = ttl);
+            state.endpoint.update_listener(id, |tcp| tcp.ttl = ttl);
             Ok(())
         })
     }
 
-    fn stream(&self, (id, tuple): (ConnectionId, FourTuple)) -> (TcpStream, SocketAddr) {
-        let stream = TcpStream::new(id, self.shared.clone()).mapped(self.mapped);
+    fn stream(&self, shard: Handle, (id, tuple): (ConnectionId, FourTuple)) -> (TcpStream, SocketAddr) {
+        let stream = TcpStream::new(id, shard).mapped(self.mapped);
         (stream, names::shown(tuple.remote(), self.mapped))
-    }
-}
-
-impl Drop for TcpListener {
-    fn drop(&mut self) {
-        self.shared.control(|state, now| state.close_listener(now, self.id));
     }
 }
 
@@ -225,23 +217,20 @@ impl ListenerBuilder {
     /// As [`Stack::listen`].
     pub fn bind(self) -> io::Result<TcpListener> {
         let mapped = self.addr.is_some_and(|addr| addr.is_ipv6());
-        let (id, shared) = self.listen(None)?;
-        Ok(TcpListener { id, shared, mapped })
+        Ok(TcpListener { parts: self.listen(None)?, mapped })
     }
 
     /// The same on what a socket is bound to.
     pub(crate) fn bind_bound(self, bound: BoundId, mapped: bool) -> io::Result<TcpListener> {
-        let (id, shared) = self.listen(Some(bound))?;
-        Ok(TcpListener { id, shared, mapped })
+        Ok(TcpListener { parts: self.listen(Some(bound))?, mapped })
     }
 
-    fn listen(self, bound: Option<BoundId>) -> io::Result<(ListenerId, Handle)> {
+    fn listen(self, bound: Option<BoundId>) -> io::Result<Parts> {
         let Self { shared, mut options, linger, addr, only_v6 } = self;
         if let Some(addr) = addr {
             options.addr = ListenAddr { addr: names::local(addr.ip(), only_v6), port: Some(addr.port()) };
         }
-        let id = shared.control(|state, now| state.listen(now, bound, options, linger))?;
-        Ok((id, shared))
+        Parts::new(shared, bound, &options, linger)
     }
 
     /// Starts to listen with the answer to each SYN deferred.
@@ -250,7 +239,6 @@ impl ListenerBuilder {
     /// As [`Stack::listen`].
     pub fn deferred(mut self) -> io::Result<DeferredListener> {
         self.options.deferred = true;
-        let (id, shared) = self.listen(None)?;
-        Ok(DeferredListener::new(id, shared))
+        Ok(DeferredListener::new(self.listen(None)?))
     }
 }

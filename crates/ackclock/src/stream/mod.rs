@@ -20,7 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 pub use self::calls::Notice;
 pub use self::split::{ReadHalf, WriteHalf};
 pub use self::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
-use crate::shared::{Handle, Place, now_or_would_block};
+use crate::shards::Handle;
+use crate::shared::{Place, now_or_would_block};
 use crate::state::{Queue, State};
 use crate::{Stack, ToSocketAddrs, error, names, resolve};
 

@@ -16,7 +16,8 @@ use tokio::io::ReadBuf;
 
 pub(crate) use self::calls::UdpSlot;
 use crate::Stack;
-use crate::shared::{Handle, Place, now_or_would_block};
+use crate::shards::Handle;
+use crate::shared::{Place, now_or_would_block};
 use crate::state::{Queue, State};
 
 /// Sends and receives datagrams, with the methods of `tokio::net::UdpSocket`.

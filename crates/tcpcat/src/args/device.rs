@@ -22,6 +22,11 @@ pub(crate) struct DeviceArgs {
     /// The TUN device; it is made if it does not exist and this user may [default: tun0]
     #[arg(long, value_name = "NAME")]
     tun: Option<String>,
+    /// With --device tun: open the device with this many queues, each driven on a task of its own, so that the stack takes as
+    /// many processors; a device that exists must have been made with multi_queue
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=QUEUES_MAX),
+          conflicts_with_all = ["pcap", "Impairment"])]
+    queues: Option<u16>,
     /// With --device packet: the Ethernet interface. With tap: the TAP device, which is made if it does not exist and this
     /// user may [default: tap0]. With raw: the only interface to send and receive on [default: as the host's routes say]
     #[arg(long, value_name = "NAME")]
@@ -90,6 +95,7 @@ pub(crate) enum Offload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceFlag {
     Tun,
+    Queues,
     Interface,
     Autoconf,
     Gateway,
@@ -110,10 +116,16 @@ impl DeviceArgs {
         self.tun.as_deref().unwrap_or("tun0")
     }
 
+    /// How many queues the device is to be opened with, if it is to have several.
+    pub(crate) fn queues(&self) -> Option<usize> {
+        self.queues.filter(|&queues| queues > 1).map(usize::from)
+    }
+
     /// The flags that were given, as they are written.
     pub(crate) fn given(&self) -> impl Iterator<Item = (DeviceFlag, &'static str)> {
         let all = [
             (self.tun.is_some(), DeviceFlag::Tun, "--tun"),
+            (self.queues.is_some(), DeviceFlag::Queues, "--queues"),
             (self.interface.is_some(), DeviceFlag::Interface, "--interface"),
             (self.autoconf, DeviceFlag::Autoconf, "--autoconf"),
             (!self.gateway.is_empty(), DeviceFlag::Gateway, "--gateway"),
@@ -169,5 +181,8 @@ fn ports(word: &str) -> Result<RangeInclusive<u16>, String> {
         .map(|(first, last)| first..=last)
         .ok_or_else(|| "two port numbers, the lower first: 40000-40999".to_owned())
 }
+
+/// What the kernel allows an interface.
+const QUEUES_MAX: i64 = ackclock_device::QUEUES_MAX as i64;
 
 const DEVICES: &str = "tun|raw|packet|tap|FILE.pcapng";

@@ -347,6 +347,22 @@ pub(crate) fn command() -> clap::Command {
     Cli::command()
 }
 
+impl Invocation {
+    /// How many queues the device has, each with a driver.
+    pub(crate) fn queues(&self) -> usize {
+        let common = match self {
+            Self::Pipe(args, _) => &args.common,
+            Self::Send(args, _) | Self::Recv(args, _) => &args.common,
+            Self::BenchServer(args, _) => &args.common,
+            Self::BenchClient(args, _) => &args.common,
+            Self::Demo(_) | Self::Doctor(_) | Self::Profiles(_) | Self::Man(_) | Self::Completions(_) => {
+                return 1;
+            }
+        };
+        common.device.queues().unwrap_or(1)
+    }
+}
+
 /// Understands a command line, the program's name first.
 pub(crate) fn parse(words: &[OsString]) -> Result<Invocation, clap::Error> {
     let cli = Cli::try_parse_from(words)?;

@@ -57,6 +57,16 @@ fn a_file_without_host_is_waited_for() {
 }
 
 #[test]
+fn several_queues_have_no_room_for_a_capture_or_an_impairment() {
+    let queues = |line: &str| pipe(line).0.common.device.queues();
+    assert_eq!(queues("10.0.0.1 80 --queues 4"), Some(4));
+    assert_eq!((queues("10.0.0.1 80 --queues 1"), queues("10.0.0.1 80")), (None, None));
+    for flags in ["--queues 2 --pcap a.pcapng", "--queues 2 --loss 1%", "--queues 0", "--queues 257"] {
+        assert!(error(&format!("10.0.0.1 80 {flags}")).contains("--queues"), "{flags}");
+    }
+}
+
+#[test]
 fn a_misspelt_subcommand_is_suggested() {
     assert!(error("snd file").contains("'send'"), "{}", error("snd file"));
     assert!(error("doktor").contains("'doctor'"), "{}", error("doktor"));

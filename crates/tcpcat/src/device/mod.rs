@@ -73,7 +73,8 @@ pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 /// An open device.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) device: Box<dyn Device>,
+    /// One, or the queues of one.
+    pub(crate) devices: Vec<Box<dyn Device>>,
     /// The stack's addresses.
     pub(crate) addresses: Vec<Cidr>,
     /// The only ports that a stack on it may take.
@@ -91,7 +92,11 @@ pub(crate) struct Label {
 
 impl Opened {
     fn new(device: Box<dyn Device>, args: &DeviceArgs) -> Self {
-        Self { device, addresses: args.addr.clone(), ports: None, remarks: None }
+        Self::with_queues(vec![device], args)
+    }
+
+    fn with_queues(devices: Vec<Box<dyn Device>>, args: &DeviceArgs) -> Self {
+        Self { devices, addresses: args.addr.clone(), ports: None, remarks: None }
     }
 }
 
@@ -144,7 +149,9 @@ pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(Label, Ope
         ));
     }
     let opened = backend.open(args, verbose).await?;
-    wait_for_link(&*backend, args, &*opened.device).await?;
+    if let Some(device) = opened.devices.first() {
+        wait_for_link(&*backend, args, &**device).await?;
+    }
     Ok((Label { name: backend.name(args), diagnosis: backend.diagnosis(args) }, opened))
 }
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use ackclock::Cidr;
-use ackclock_device::{Device, configure, open};
+use ackclock_device::{Device, configure, open, open_queues};
 
 use super::{Backend, Label, Later, Opened};
 use crate::args::{DeviceArgs, DeviceFlag};
@@ -19,8 +19,8 @@ impl Backend for Tun {
     }
 
     fn takes(&self) -> &'static [DeviceFlag] {
-        use DeviceFlag::{Configure, Mtu, OffloadOn, Peer, Tun};
-        &[Tun, Peer, Mtu, OffloadOn, Configure]
+        use DeviceFlag::{Configure, Mtu, OffloadOn, Peer, Queues, Tun};
+        &[Tun, Queues, Peer, Mtu, OffloadOn, Configure]
     }
 
     fn name(&self, args: &DeviceArgs) -> String {
@@ -32,7 +32,7 @@ impl Backend for Tun {
     }
 
     fn open<'a>(&'a self, args: &'a DeviceArgs, verbose: bool) -> Later<'a, Result<Opened, Failure>> {
-        Box::pin(async move { Ok(Opened::new(open_device(args, verbose)?, args)) })
+        Box::pin(async move { Ok(Opened::with_queues(open_devices(args, verbose)?, args)) })
     }
 
     fn findings<'a>(&'a self, args: &'a DeviceArgs) -> Later<'a, Vec<Finding>> {
@@ -45,19 +45,22 @@ impl Backend for Tun {
     }
 }
 
-/// Checks the addresses, opens the device and sets up the kernel's end if asked to.
-fn open_device(args: &DeviceArgs, verbose: bool) -> Result<Box<dyn Device>, Failure> {
+/// Checks the addresses, opens the device or its queues, and sets up the kernel's end if asked to.
+fn open_devices(args: &DeviceArgs, verbose: bool) -> Result<Vec<Box<dyn Device>>, Failure> {
     for address in &args.addr {
         if kernel_owns(address.addr()) {
             return Err(owned_by_kernel(*address));
         }
     }
-    let (device, fell_back) = open(args.tun(), args.offload.into())?;
+    let (devices, fell_back) = match args.queues() {
+        Some(queues) => open_queues(args.tun(), args.offload.into(), queues)?,
+        None => open(args.tun(), args.offload.into()).map(|(device, fell_back)| (vec![device], fell_back))?,
+    };
     if let (Some(why), true) = (fell_back, verbose) {
         say!("tcpcat: no segmentation offload: {why}");
     }
     set_up_kernel_end(args, args.tun())?;
-    Ok(device)
+    Ok(devices)
 }
 
 /// Gives the kernel's end its addresses and brings it up, if that was asked for; sets its MTU.

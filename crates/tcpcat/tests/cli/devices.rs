@@ -98,9 +98,12 @@ fn a_captured_transfer_is_received_again() {
 
 #[test]
 fn flags_that_mean_nothing_to_a_device_are_refused() {
-    for (flags, word) in
-        [("--configure", "--configure"), ("--mtu 1400", "--mtu"), ("--peer 10.88.0.2", "--peer")]
-    {
+    for (flags, word) in [
+        ("--configure", "--configure"),
+        ("--mtu 1400", "--mtu"),
+        ("--peer 10.88.0.2", "--peer"),
+        ("--queues 2", "--queues"),
+    ] {
         let line = format!("10.88.0.2 7000 --device raw --addr 10.88.0.1/24 {flags}");
         let output = Command::new(TCPCAT).args(line.split(' ')).output().unwrap();
         assert!(said(&output, 2).contains(&format!("{word} means nothing with --device raw")), "{output:?}");
@@ -130,6 +133,18 @@ fn a_file_crosses_a_packet_socket_to_the_kernel_and_back() {
     moves_both_ways(&wire.near, &wire.far, "fd87::2", "fd87::1", &v6);
     let mac = wire.near.shell("cat /sys/class/net/wire/address");
     assert!(wire.far.shell("ip neigh show fd87::2").contains(mac.trim()));
+}
+
+#[test]
+fn a_file_crosses_a_tun_device_of_two_queues_to_the_kernel_and_back() {
+    let Some(netns) = Netns::new() else { return };
+    for offload in ["on", "off"] {
+        let device = format!("--queues 2 --configure --addr 10.85.0.2/24 --offload {offload}");
+        moves_both_ways(&netns, &netns, "10.85.0.2", "10.85.0.1", &device);
+    }
+    netns.shell("ip tuntap add dev tun0 mode tun");
+    let words = said(&netns.tcpcat("-l 7000 --queues 2 --configure --addr 10.85.0.2/24"), 5);
+    assert!(words.contains("multi_queue"), "{words}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod mtu_search;
 mod predicted;
 mod reuse;
 mod security;
+mod shards;
 mod time_wait;
 mod traces;
 mod user_timeout;

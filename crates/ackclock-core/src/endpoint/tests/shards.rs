@@ -1,0 +1,250 @@
+//! Two endpoints that are one host: whose a packet is, wherever it arrives.
+
+use super::*;
+use crate::{UdpOptions, UdpSocketError};
+
+/// The host at 10.0.0.1, with a listener on port 80 at each endpoint.
+struct Shards {
+    hosts: [Host; 2],
+    listeners: [ListenerId; 2],
+}
+
+impl Shards {
+    fn new() -> Self {
+        Self::with(config(SERVER))
+    }
+
+    fn with(config: EndpointConfig) -> Self {
+        let configs: [EndpointConfig; 2] = config.split(2).try_into().unwrap();
+        let mut hosts = configs.map(Host::with);
+        let listeners = hosts.each_mut().map(|host| {
+            let options = ListenOptions { reuse_address: true, ..on_port(PORT) };
+            host.endpoint.listen(host.now, options).unwrap()
+        });
+        Self { hosts, listeners }
+    }
+
+    /// A packet arrives at endpoint `at`; returns what each of them sends.
+    fn packet(&mut self, at: usize, packet: &[u8]) -> [Vec<Sent>; 2] {
+        let now = self.hosts[at].now;
+        self.hosts[at].endpoint.handle_packet(now, packet, RxMeta::default());
+        self.carry();
+        self.hosts.each_mut().map(Host::sent)
+    }
+
+    /// Takes strays to their endpoints until there are none.
+    fn carry(&mut self) {
+        for _ in 0..3 {
+            for from in [0, 1] {
+                while let Some(stray) = self.hosts[from].endpoint.poll_stray() {
+                    assert_ne!(stray.to(), from);
+                    let to = &mut self.hosts[stray.to()];
+                    to.endpoint.handle_stray(to.now, &stray);
+                }
+            }
+        }
+    }
+
+    /// A segment from the client's `port`.
+    fn from(&mut self, at: usize, port: u16, fields: Fields) -> [Vec<Sent>; 2] {
+        self.packet(at, &whole(client(port), server(), fields))
+    }
+
+    /// Handed over by each, taken by each, dropped by both.
+    fn strays(&self) -> ([u64; 2], [u64; 2], u64) {
+        let counters = self.hosts.each_ref().map(|host| host.endpoint.counters());
+        (
+            counters.map(|counters| counters.strays_handed_over),
+            counters.map(|counters| counters.strays_taken),
+            counters.iter().map(|counters| counters.dropped_strays).sum(),
+        )
+    }
+
+    fn names(&self) -> usize {
+        let mut names = 0;
+        self.hosts[0].endpoint.directory().unwrap().for_each(|_| names += 1);
+        names
+    }
+}
+
+/// A packet whose checksum is whole.
+fn whole(src: SocketAddr, dst: SocketAddr, fields: Fields) -> Vec<u8> {
+    let partial = packet(src, dst, fields, &[]);
+    let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
+    let mut whole = Vec::new();
+    ackclock_wire::gso::cut_contiguous(&partial, meta, |packet| whole = packet.to_vec());
+    whole
+}
+
+#[test]
+fn one_endpoint_is_not_split() {
+    let configs = config(SERVER).split(1);
+    assert!(configs.len() == 1 && configs[0].shard.is_none());
+}
+
+#[test]
+fn bounds_are_divided_and_memory_is_shared() {
+    let config = EndpointConfig { connections_max: 5, memory_budget: 1 << 20, ..config(SERVER) };
+    let mut shards = Shards::with(config);
+    for at in [0, 1] {
+        let host = &mut shards.hosts[at];
+        let opened: Vec<_> =
+            (0..4).map(|_| host.endpoint.connect(host.now, client(9), (None, 0), None).is_ok()).collect();
+        assert_eq!(opened, [true, true, true, false], "three of five, rounded up");
+    }
+    let memory = shards.hosts.each_ref().map(|host| host.endpoint.memory());
+    assert_eq!(memory[0], memory[1]);
+    assert_eq!(memory[0].1, 1 << 20);
+}
+
+#[test]
+fn a_handshake_and_its_data_may_arrive_at_the_wrong_endpoint() {
+    let mut shards = Shards::new();
+    let [syn_ack, other] = shards.from(0, 4000, syn(1000));
+    assert!(other.is_empty());
+    let iss = syn_ack[0].seq;
+    // The last ACK of the handshake, and a SYN that is sent again, at the other one.
+    let [repeated, other] = shards.from(1, 4000, syn(1000));
+    assert_eq!((repeated[0].flags, repeated[0].seq, other.len()), (Flags::SYN | Flags::ACK, iss, 0));
+    let [none, other] = shards.from(1, 4000, ack(1001, iss + 1));
+    assert!(none.is_empty() && other.is_empty());
+    let host = &mut shards.hosts[0];
+    let id = host.endpoint.accept(host.now, shards.listeners[0]).expect("established where the SYN arrived");
+    assert_eq!(shards.hosts[1].endpoint.connections().count(), 0);
+
+    let [acked, _] = shards.from(1, 4000, fields(Flags::FIN | Flags::ACK, 1001, iss + 1));
+    assert_eq!(acked[0].ack, SeqNum::new(1002));
+    assert_eq!(shards.hosts[0].state(id), State::CloseWait);
+    assert_eq!(shards.strays(), ([0, 3], [3, 0], 0));
+}
+
+#[test]
+fn a_segment_of_no_connection_is_answered_where_it_arrives() {
+    let mut shards = Shards::new();
+    let [none, reset] = shards.packet(1, &whole(client(4000), SocketAddr::new(ip(SERVER), 81), syn(1)));
+    assert!(none.is_empty() && reset[0].flags.contains(Flags::RST));
+    assert_eq!((shards.strays(), shards.names()), (([0; 2], [0; 2], 0), 0), "and its name is not kept");
+}
+
+#[test]
+fn both_endpoints_open_connections_and_no_name_twice() {
+    let config = EndpointConfig { ephemeral_ports: (2000, 2099), ..config(SERVER) };
+    let mut shards = Shards::with(config);
+    let mut ports = Vec::new();
+    for number in 0..100 {
+        let host = &mut shards.hosts[number % 2];
+        host.endpoint.connect(host.now, client(9), (None, 0), None).expect("there are a hundred ports");
+        ports.extend(host.sent().iter().map(|syn| syn.src.port()));
+    }
+    ports.sort_unstable();
+    assert!(ports.into_iter().eq(2000..2100));
+    for host in &mut shards.hosts {
+        assert!(host.endpoint.connect(host.now, client(9), (None, 0), None).is_err());
+        assert!(host.endpoint.connect(host.now, client(9), (None, 2050), None).is_err());
+    }
+    assert_eq!(shards.names(), 100);
+}
+
+#[test]
+fn a_syn_for_a_pair_in_time_wait_at_the_other_endpoint_opens_it_there() {
+    let mut shards = Shards::new();
+    let iss = shards.from(0, 4000, syn(1000))[0][0].seq;
+    shards.from(0, 4000, ack(1001, iss + 1));
+    let host = &mut shards.hosts[0];
+    let id = host.endpoint.accept(host.now, shards.listeners[0]).unwrap();
+    host.endpoint.release(host.now, id);
+    assert!(host.sent()[0].flags.contains(Flags::FIN));
+    shards.from(0, 4000, fields(Flags::FIN | Flags::ACK, 1001, iss + 2));
+    assert_eq!(shards.hosts[0].endpoint.connections().count(), 0, "a record is left");
+    assert_eq!(shards.names(), 1);
+
+    let [syn_ack, other] = shards.from(1, 4000, syn(500_000));
+    assert!(other.is_empty());
+    assert!(syn_ack[0].seq.after(iss + 2), "beyond all that the old connection sent");
+    assert_eq!(shards.hosts[0].endpoint.counters().time_wait_reopened, 1);
+    assert_eq!(shards.names(), 1);
+}
+
+#[test]
+fn an_icmp_error_finds_the_connection_that_it_is_about() {
+    let mut shards = Shards::new();
+    let host = &mut shards.hosts[1];
+    let id = host.endpoint.connect(host.now, client(9), (None, 3000), None).unwrap();
+    let bytes = host.endpoint.poll_transmit(host.now, LIMITS).unwrap().header.to_vec();
+    // RFC 792: type 3, code 3, and the header with 8 bytes of what it is about.
+    let mut error = vec![3, 3, 0, 0, 0, 0, 0, 0];
+    error.extend_from_slice(&bytes[..28]);
+    let checksum = internet_checksum(&error);
+    error[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 2, 10, 0, 0, 1];
+    packet.extend_from_slice(&error);
+    let total = u16::try_from(packet.len()).unwrap();
+    packet[2..4].copy_from_slice(&total.to_be_bytes());
+    let checksum = internet_checksum(&packet[..20]);
+    packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+    shards.packet(0, &packet);
+    assert_eq!(shards.hosts[1].endpoint.counters().icmp_delivered, 1);
+    assert_eq!(shards.hosts[1].state(id), State::Closed);
+    assert_eq!(shards.strays(), ([1, 0], [0, 1], 0));
+}
+
+#[test]
+fn datagrams_are_at_the_first_endpoint() {
+    let mut shards = Shards::new();
+    let now = shards.hosts[0].now;
+    let addr = ListenAddr { addr: None, port: Some(53) };
+    let socket = shards.hosts[0].endpoint.udp_bind(now, UdpOptions::new(addr)).unwrap();
+    let header = ackclock_wire::UdpHeader {
+        src: client(999),
+        dst: SocketAddr::new(ip(SERVER), 53),
+        ttl: 64,
+        traffic_class: 0,
+        flow_label: FlowLabel::NONE,
+    };
+    let datagram = ackclock_wire::write_udp(&header, b"question").unwrap();
+    shards.packet(1, &datagram);
+    let mut buf = [0; 100];
+    let first = &mut shards.hosts[0].endpoint;
+    assert_eq!(first.udp_receive(socket, &mut buf, false).map(|meta| meta.len), Ok(8));
+    assert!(matches!(first.udp_receive(socket, &mut buf, false), Err(UdpSocketError::WouldBlock)));
+    assert_eq!(shards.strays(), ([0, 1], [1, 0], 0));
+}
+
+#[test]
+fn strays_are_bounded_and_counted() {
+    let mut shards = Shards::new();
+    let iss = shards.from(0, 4000, syn(1000))[0][0].seq;
+    let packet = whole(client(4000), server(), ack(1001, iss + 1));
+    let other = &mut shards.hosts[1];
+    (0..1030).for_each(|_| other.endpoint.handle_packet(other.now, &packet, RxMeta::default()));
+    shards.carry();
+    assert_eq!(shards.strays(), ([0, 1024], [1024, 0], 6));
+    assert_eq!(shards.hosts[0].endpoint.connections().count(), 1);
+}
+
+#[test]
+fn a_stray_whose_name_has_gone_elsewhere_is_lost() {
+    let mut shards = Shards::new();
+    let iss = shards.from(0, 4000, syn(1000))[0][0].seq;
+    let late = whole(client(4000), server(), ack(1001, iss + 1));
+    let other = &mut shards.hosts[1];
+    other.endpoint.handle_packet(other.now, &late, RxMeta::default());
+    let stray = other.endpoint.poll_stray().unwrap();
+    // Meanwhile the client takes its SYN back, and comes again by the other queue.
+    shards.from(0, 4000, fields(Flags::RST, 1001, SeqNum::new(0)));
+    let [none, syn_ack] = shards.from(1, 4000, syn(9000));
+    assert!(none.is_empty() && syn_ack.len() == 1);
+    let first = &mut shards.hosts[0];
+    first.endpoint.handle_stray(first.now, &stray);
+    assert!(first.sent().is_empty(), "no reset for a name that another endpoint has");
+    assert_eq!(shards.strays(), ([0, 1], [1, 0], 1));
+}
+
+#[test]
+fn traces_number_connections_of_both_endpoints() {
+    let mut shards = Shards::new();
+    let mut numbers: Vec<u64> =
+        (0..6).map(|number| shards.hosts[number % 2].endpoint.next_number()).collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..6));
+}

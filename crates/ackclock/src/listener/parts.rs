@@ -1,0 +1,161 @@
+//! A listener's parts: one on each shard of its stack, each with its share of the bounds.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ackclock_core::{BindOptions, BoundId, Instant, ListenAddr, ListenOptions, ListenerId, Sharing};
+
+use crate::error;
+use crate::shards::{Handle, Ordered};
+use crate::state::{Queue, State};
+
+/// The parts of a listener; they are closed together.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) shared: Handle,
+    /// By shard.
+    ids: Box<[ListenerId]>,
+    /// The part to be asked first next time: each has its turn.
+    turn: AtomicUsize,
+}
+
+impl Parts {
+    /// Starts to listen, on what a socket is `bound` to if there is one.
+    pub(super) fn new(
+        shared: Handle,
+        bound: Option<BoundId>,
+        options: &ListenOptions,
+        linger: Option<Duration>,
+    ) -> io::Result<Self> {
+        let options = share_of(options, shared.all().len());
+        let ids = shared.ordered(|shards| listen(shards, bound, &options, linger))?;
+        Ok(Self { shared, ids: ids.into(), turn: AtomicUsize::new(0) })
+    }
+
+    /// What the listener listens on.
+    pub(super) fn addr(&self) -> io::Result<ListenAddr> {
+        self.shared.all()[0].look(|state| state.listener_addr(self.first()))
+    }
+
+    /// The part on the first shard, which says of all what does not differ.
+    pub(super) fn first(&self) -> ListenerId {
+        self.ids[0]
+    }
+
+    /// Does something with each part; the first one's result.
+    pub(super) fn each<R>(&self, mut f: impl FnMut(&mut State, Instant, ListenerId) -> R) -> R {
+        self.shared.ordered(|shards| {
+            let result = shards.on(0, |state, now| f(state, now, self.ids[0]));
+            for index in 1..shards.len() {
+                shards.on(index, |state, now| f(state, now, self.ids[index]));
+            }
+            result
+        })
+    }
+
+    /// Waits until one of the parts has what is asked for; which that was, and its shard.
+    pub(super) async fn wait<T>(
+        &self,
+        mut attempt: impl FnMut(&mut State, Instant, ListenerId) -> Poll<io::Result<T>>,
+    ) -> io::Result<(Handle, ListenerId, T)> {
+        let attempt = |index: usize, state: &mut State, now| attempt(state, now, self.ids[index]);
+        let (index, found) = self.shared.wait_any(self.turn(), |index| self.queue(index), attempt).await;
+        Ok((self.shared.at(index), self.ids[index], found?))
+    }
+
+    /// The same for the `poll_*` methods.
+    pub(super) fn poll<T>(
+        &self,
+        cx: &mut Context<'_>,
+        mut attempt: impl FnMut(&mut State, Instant, ListenerId) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<(Handle, ListenerId, T)>> {
+        let attempt = |index: usize, state: &mut State, now| attempt(state, now, self.ids[index]);
+        let found = self.shared.poll_any(cx, self.turn(), |index| self.queue(index), attempt);
+        found.map(|(index, found)| Ok((self.shared.at(index), self.ids[index], found?)))
+    }
+
+    fn queue(&self, index: usize) -> Queue {
+        Queue::Accept(self.ids[index])
+    }
+
+    fn turn(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed) % self.ids.len()
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.each(|state, now, id| state.close_listener(now, id));
+    }
+}
+
+/// A part of the bounds, of which each shard has at least one.
+fn share_of(options: &ListenOptions, shards: usize) -> ListenOptions {
+    let part = |max: usize| max.div_ceil(shards);
+    ListenOptions {
+        backlog: part(options.backlog),
+        syn_backlog: part(options.syn_backlog),
+        decisions_max: part(options.decisions_max),
+        fast_open_max: part(options.fast_open_max),
+        ..options.clone()
+    }
+}
+
+/// Listens on each shard, or on none.
+fn listen(
+    shards: &mut Ordered<'_>,
+    bound: Option<BoundId>,
+    options: &ListenOptions,
+    linger: Option<Duration>,
+) -> io::Result<Vec<ListenerId>> {
+    let bound = match (bound, options.addr.port) {
+        (None, Some(port)) if shards.len() > 1 => {
+            let sharing = Sharing { reuse_address: options.reuse_address, reuse_port: options.reuse_port };
+            Some(bind(shards, BindOptions { addr: options.addr.addr, port, sharing })?.0)
+        }
+        (bound, _) => bound,
+    };
+    let mut ids = Vec::with_capacity(shards.len());
+    for index in 0..shards.len() {
+        match shards.on(index, |state, now| state.listen(now, bound, options.clone(), linger)) {
+            Ok(id) => ids.push(id),
+            Err(error) => {
+                for (index, id) in ids.into_iter().enumerate() {
+                    shards.on(index, |state, now| state.close_listener(now, id));
+                }
+                if let Some(bound) = bound {
+                    release(shards, bound);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(ids)
+}
+
+/// Binds a socket on each shard: the first one decides, and the others take note. The port that it has got.
+pub(crate) fn bind(shards: &mut Ordered<'_>, options: BindOptions) -> io::Result<(BoundId, u16)> {
+    let (id, port) = shards.on(0, |state, now| {
+        state.check_up()?;
+        let id = state.endpoint.bind(now, options).map_err(error::listen)?;
+        let port = state.endpoint.bound_addr(id).and_then(|bound| bound.port);
+        Ok::<_, io::Error>((id, port.unwrap_or(options.port)))
+    })?;
+    for index in 1..shards.len() {
+        let noted = shards.on(index, |state, _| state.endpoint.bind_as(id, options));
+        if let Err(error) = noted {
+            release(shards, id);
+            return Err(error::listen(error));
+        }
+    }
+    Ok((id, port))
+}
+
+/// Gives a bound port back on each shard.
+pub(crate) fn release(shards: &mut Ordered<'_>, id: BoundId) {
+    for index in 0..shards.len() {
+        shards.on(index, |state, _| state.endpoint.release_bound(id));
+    }
+}
