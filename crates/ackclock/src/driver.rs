@@ -166,7 +166,10 @@ impl Driver {
             Err(error) => Err(error),
         };
         let work = worked.unwrap_or_else(|error| {
-            locked.stack.go_down(now, StackError::Device(Arc::new(error)));
+            // Another shard may have gone down in order before, and its peer with it.
+            let over = self.shared.have_finished();
+            let why = if over { StackError::Shutdown } else { StackError::Device(Arc::new(error)) };
+            locked.stack.go_down(now, why);
             Work::Done
         });
         std::mem::swap(&mut self.woken, &mut locked.stack.woken);

@@ -117,6 +117,11 @@ impl ShardRef {
         if !std::mem::replace(said, true) {
             self.shards.finished.fetch_add(1, Ordering::AcqRel);
         }
+        self.have_finished()
+    }
+
+    /// Whether no shard has anything left to finish.
+    pub(crate) fn have_finished(&self) -> bool {
         self.shards.finished.load(Ordering::Acquire) >= self.all().len()
     }
 
