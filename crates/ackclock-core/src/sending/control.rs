@@ -22,8 +22,8 @@ pub(super) struct Control {
 struct Layers {
     /// What validates the window by use (RFC 7661), once it has grown.
     validation: Option<Validation>,
-    /// The estimation that may end the first slow start.
-    start_up: Option<StartUp>,
+    /// The estimation that may end the first slow start, where one was chosen.
+    start_up: Option<Box<StartUp>>,
 }
 
 impl Control {
@@ -36,7 +36,7 @@ impl Control {
     pub(super) fn start(&mut self, tcp: &TcpConfig, start: &Start) {
         self.congestion = tcp.congestion.create(start);
         if let Some(kind) = tcp.start_up {
-            self.layers.get_or_insert_default().start_up = Some(StartUp::new(kind, start));
+            self.layers.get_or_insert_default().start_up = Some(Box::new(StartUp::new(kind, start)));
         }
     }
 
