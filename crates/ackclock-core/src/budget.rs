@@ -177,6 +177,18 @@ mod tests {
     }
 
     #[test]
+    fn a_plea_is_heard_once_by_each_who_shares_the_budget() {
+        let budget = Budget::new(1 << 20);
+        let mut heard = [0; 2];
+        assert!(!budget.has_pleaded(&mut heard[0]));
+        budget.plead();
+        budget.plead();
+        for heard in &mut heard {
+            assert!(budget.has_pleaded(heard) && !budget.has_pleaded(heard));
+        }
+    }
+
+    #[test]
     fn a_lease_never_exceeds_the_budget_and_gives_all_back() {
         let budget = Budget::new(100);
         let mut first = budget.lease();
