@@ -29,7 +29,10 @@ impl Endpoint {
                 // Nothing is put together twice: a packet within which there is another fragment has no honest sender.
                 match IpPacket::parse(&packet) {
                     Err(IpError::Fragment) => self.counters.dropped_fragment += 1,
-                    _ => self.receive(now, &packet, RxMeta::default(), frame.looped),
+                    _ => {
+                        let (meta, looped) = (RxMeta::default(), frame.looped);
+                        self.receive(now, Frame { packet: &packet, meta, looped, block: None });
+                    }
                 }
             }
             Outcome::Malformed(_) => self.counters.dropped_fragment += 1,

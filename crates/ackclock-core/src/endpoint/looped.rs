@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use ackclock_wire::{RxMeta, TxPacket};
 
 use super::Endpoint;
+use super::input::Frame;
 use super::output::{Leaving, Limits};
 use crate::Instant;
 use crate::budget::{Budget, Lease};
@@ -77,7 +78,8 @@ impl Endpoint {
             && let Some(packet) = self.beside.as_mut().and_then(|beside| beside.looped.queue.pop_front())
         {
             *left -= 1;
-            self.receive(now, &packet.bytes, packet.meta, true);
+            let frame = Frame { packet: &packet.bytes, meta: packet.meta, looped: true, block: None };
+            self.receive(now, frame);
         }
         *left < before
     }

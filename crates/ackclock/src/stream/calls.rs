@@ -202,14 +202,17 @@ impl State {
     }
 }
 
-/// Hands up to `limit` bytes of two slices to `put`; returns how many.
-fn copy_out(slices: [&[u8]; 2], limit: usize, mut put: impl FnMut(&[u8])) -> usize {
+/// Hands up to `limit` bytes of the slices to `put`; returns how many.
+fn copy_out<'a>(slices: impl Iterator<Item = &'a [u8]>, limit: usize, mut put: impl FnMut(&[u8])) -> usize {
     let mut left = limit;
     for slice in slices {
         let len = slice.len().min(left);
         if len > 0 {
             put(&slice[..len]);
             left -= len;
+        }
+        if left == 0 {
+            break;
         }
     }
     limit - left
