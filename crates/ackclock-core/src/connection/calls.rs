@@ -102,13 +102,15 @@ impl Connection {
         usize::try_from(limit).unwrap_or(usize::MAX).max(LEAST).min(self.snd.buffer_max)
     }
 
-    /// How many bytes should be there to be sent: a window of them, or what leaves while the application is woken and runs.
+    /// How many bytes should be there to be sent: a window of them, or what leaves while the application is woken and runs, and
+    /// stays in a processor's cache from being written to being sent.
     #[inline]
     fn supply(&self) -> u64 {
         const TO_WAKE_NS: u64 = 1_000_000;
+        const CACHED: u64 = 1 << 20;
         let (cwnd, srtt_ns) = (self.flight.cwnd(), self.flight.rtt().srtt_nanos());
         match srtt_ns {
-            1..TO_WAKE_NS => cwnd.saturating_mul(TO_WAKE_NS) / srtt_ns,
+            1..TO_WAKE_NS => (cwnd.saturating_mul(TO_WAKE_NS) / srtt_ns).min(cwnd.max(CACHED)),
             _ => cwnd,
         }
     }
