@@ -165,8 +165,11 @@ impl Driver {
         cx: &mut Context<'_>,
         now: Instant,
     ) -> io::Result<bool> {
-        for (packet, meta) in batch.iter() {
-            stack.endpoint.handle_packet(now, packet, meta);
+        for (at, (packet, meta)) in batch.iter().enumerate() {
+            match batch.lend(at) {
+                Some(block) => stack.endpoint.handle_packet_bytes(now, &block, meta),
+                None => stack.endpoint.handle_packet(now, packet, meta),
+            }
         }
         stack.handle_timeout(now);
         let mut device = shared.device();
