@@ -19,6 +19,7 @@ mod network;
 mod options;
 mod paths;
 mod reset;
+mod slices;
 mod support;
 mod traces;
 mod udp;
