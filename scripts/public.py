@@ -22,7 +22,7 @@ EVERYWHERE = {"std", "core", "alloc"}
 SHOWN = {
     "ackclock": {
         "tokio": "the traits and types of tokio's I/O, which this crate's sockets implement and take",
-        "bytes": "`BufMut`, as in tokio's `read_buf`",
+        "bytes": "slices of streams; `BufMut`, as in tokio's `read_buf`",
         "axum": "the feature `axum`",
         "http": "the feature `hyper`: `Uri`",
         "hyper_util": "the feature `hyper`: `TokioIo`, `Connection`",
@@ -30,8 +30,8 @@ SHOWN = {
         "futures_core": "the feature `stream`",
     },
     "ackclock-control": {"serde_core": "the feature `serde`"},
-    "ackclock-core": {"serde_core": "the feature `serde`"},
-    "ackclock-device": {},
+    "ackclock-core": {"bytes": "slices of streams and packets", "serde_core": "the feature `serde`"},
+    "ackclock-device": {"bytes": "packets that are kept"},
     "ackclock-link": {},
     "ackclock-sim": {"serde_core": "scenarios and reports are files", "tokio": "the feature `tokio`"},
     "ackclock-trace": {"serde_core": "reports are files"},

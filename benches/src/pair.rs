@@ -7,7 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use ackclock_core::{
     ConnectionId, Endpoint, EndpointConfig, Instant, Limits, ListenAddr, ListenOptions, ListenerId, TcpConfig,
 };
-use ackclock_wire::{ChecksumState, RxMeta};
+use ackclock_device::ReceiveBatch;
+use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
+use bytes::Bytes;
 
 /// One end: an endpoint and the packets on their way to it.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub struct End {
     /// Its address.
     pub addr: IpAddr,
     inbox: VecDeque<(Vec<u8>, RxMeta)>,
+    /// Packets that the endpoint may keep, as from a device.
+    batch: ReceiveBatch,
 }
 
 /// Both ends, the link between them and its spare packet buffers.
@@ -31,6 +35,7 @@ pub struct Pair {
     burst: u64,
     connected: usize,
     verify: bool,
+    lends: bool,
     spare: Vec<Vec<u8>>,
 }
 
@@ -62,7 +67,12 @@ impl Pair {
             config.mtu = link.mtu;
             config.memory_budget = 8 << 30;
             config.tcp = tcp.clone().into();
-            End { endpoint: Endpoint::new(config, Instant::ZERO), addr, inbox: VecDeque::new() }
+            End {
+                endpoint: Endpoint::new(config, Instant::ZERO),
+                addr,
+                inbox: VecDeque::new(),
+                batch: batch(),
+            }
         };
         let mut ends = [end(1), end(2)];
         let mut options = ListenOptions::new(ListenAddr { addr: None, port: None });
@@ -79,6 +89,7 @@ impl Pair {
             burst: link.burst,
             connected: 0,
             verify: link.checksums,
+            lends: false,
             spare: Vec::new(),
         }
     }
@@ -116,14 +127,19 @@ impl Pair {
         let mut sent = 0;
         while sent < self.burst {
             let Some(packet) = from.endpoint.poll_transmit(now, self.limits) else { break };
+            let checksum = if self.verify { packet.checksum } else { ChecksumState::Verified };
+            let meta = RxMeta { checksum, segment_size: packet.segment_size };
+            sent += 1;
+            if self.lends {
+                put(&mut to.batch, &packet, meta);
+                continue;
+            }
             let mut bytes = self.spare.pop().unwrap_or_default();
             bytes.clear();
             bytes.extend_from_slice(packet.header);
             bytes.extend_from_slice(packet.payload[0]);
             bytes.extend_from_slice(packet.payload[1]);
-            let checksum = if self.verify { packet.checksum } else { ChecksumState::Verified };
-            to.inbox.push_back((bytes, RxMeta { checksum, segment_size: packet.segment_size }));
-            sent += 1;
+            to.inbox.push_back((bytes, meta));
         }
         sent
     }
@@ -134,6 +150,9 @@ impl Pair {
         while let Some((bytes, meta)) = end.inbox.pop_front() {
             end.endpoint.handle_packet(now, &bytes, meta);
             self.spare.push(bytes);
+        }
+        if self.lends {
+            end.deliver_batch(now);
         }
     }
 
@@ -206,6 +225,33 @@ impl Handshakes {
     }
 }
 
+impl End {
+    /// As a driver does: a packet that fills most of its block may stay there.
+    fn deliver_batch(&mut self, now: Instant) {
+        for (at, (packet, meta)) in self.batch.iter().enumerate() {
+            match self.batch.lend(at) {
+                Some(block) => self.endpoint.handle_packet_bytes(now, &block, meta),
+                None => self.endpoint.handle_packet(now, packet, meta),
+            }
+        }
+        self.batch.clear();
+    }
+}
+
+fn batch() -> ReceiveBatch {
+    ReceiveBatch::new(64, 64 * 65_600)
+}
+
+fn put(batch: &mut ReceiveBatch, packet: &TxPacket<'_>, meta: RxMeta) {
+    let mut slot = batch.slot(packet.len()).expect("a burst fits into a batch");
+    for part in [packet.header, packet.payload[0], packet.payload[1]] {
+        let (room, rest) = slot.split_at_mut(part.len());
+        room.copy_from_slice(part);
+        slot = rest;
+    }
+    batch.commit(0, packet.len(), meta);
+}
+
 /// Counts of a bulk transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
@@ -228,8 +274,9 @@ pub struct Bulk {
     pub ids: [ConnectionId; 2],
     /// What was carried so far.
     pub totals: Totals,
-    chunk: Vec<u8>,
+    chunk: Bytes,
     into: Vec<u8>,
+    zerocopy: bool,
 }
 
 impl Bulk {
@@ -238,7 +285,22 @@ impl Bulk {
     pub fn new(link: Link, tcp: &TcpConfig, chunk: usize) -> Self {
         let mut pair = Pair::new(link, tcp);
         let ids = pair.connect(Instant::from_millis(1));
-        Self { pair, ids, totals: Totals::default(), chunk: vec![0x5a; chunk], into: vec![0; chunk] }
+        Self {
+            pair,
+            ids,
+            totals: Totals::default(),
+            chunk: vec![0x5a; chunk].into(),
+            into: vec![0; chunk],
+            zerocopy: false,
+        }
+    }
+
+    /// The same with slices instead of copies: `write_bytes`, `read_bytes`, and packets that may be kept.
+    #[must_use]
+    pub fn zerocopy(mut self) -> Self {
+        self.zerocopy = true;
+        self.pair.lends = true;
+        self
     }
 
     /// Write, send, receive, read, acknowledge: each end once.
@@ -265,9 +327,13 @@ impl Bulk {
     /// The application writes until the send buffer is full.
     #[inline(never)]
     pub fn app_write(&mut self, now: Instant) {
-        let chunk = &self.chunk;
+        let (chunk, zerocopy) = (&self.chunk, self.zerocopy);
         let id = self.ids[0];
         self.pair.ends[0].endpoint.update(now, id, |connection, now| {
+            if zerocopy {
+                while connection.write_bytes(now, chunk).is_ok_and(|written| written == chunk.len()) {}
+                return;
+            }
             while connection.write(now, chunk).is_ok_and(|written| written == chunk.len()) {}
         });
     }
@@ -287,10 +353,13 @@ impl Bulk {
     /// The application reads all there is.
     #[inline(never)]
     pub fn app_read(&mut self, now: Instant) {
-        let into = &mut self.into;
+        let (into, zerocopy) = (&mut self.into, self.zerocopy);
         let id = self.ids[1];
         let read = self.pair.ends[1].endpoint.update(now, id, |connection, now| {
             let mut total = 0;
+            while zerocopy && let Ok(read) = connection.read_bytes(now, usize::MAX) {
+                total += read.len() as u64;
+            }
             while let Ok(read) = connection.read(now, into) {
                 total += read as u64;
             }

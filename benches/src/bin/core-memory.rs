@@ -1,6 +1,6 @@
 //! The core alone: two endpoints in memory, on one thread.
 //!
-//! `core-memory bulk [--secs S | --segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace]`
+//! `core-memory bulk [--secs S | --segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--zerocopy]`
 //! `core-memory rr [--secs S]`
 //! `core-memory crr [--secs S | --connections N]`
 //! `core-memory idle [--connections N]`
@@ -28,7 +28,7 @@ fn main() {
         "idle" => idle(link),
         _ => {
             eprintln!(
-                "usage: core-memory bulk|rr|crr|idle [--secs S] [--segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--connections N]"
+                "usage: core-memory bulk|rr|crr|idle [--secs S] [--segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--zerocopy] [--connections N]"
             );
             std::process::exit(2);
         }
@@ -50,6 +50,9 @@ fn bulk(link: Link) {
     let segments_max = number("segments").map_or(u64::MAX, |n| n as u64);
     let limit = Duration::from_secs(number("secs").unwrap_or(4) as u64);
     let mut bulk = Bulk::new(link, &tcp(), number("chunk").unwrap_or(1 << 16));
+    if flag("zerocopy") {
+        bulk = bulk.zerocopy();
+    }
     let start = Clock::now();
     while bulk.totals.segments < segments_max && (segments_max != u64::MAX || start.elapsed() < limit) {
         bulk.round(at(start));

@@ -2,8 +2,8 @@
 //! owns 10.77.0.2 itself, and serves TCP 5001 (sink), 5002 (source), 5003 (echo), 5004 (close after the client's
 //! FIN).
 //!
-//! `tun-peer [--mtu M] [--offload] [--busy-poll MICROS] [--buffer BYTES] [--threads N] [--queues N] [--cc NAME]`; with queues, it
-//! says at its end (SIGINT) how many packets came by each, and how many of them were another's.
+//! `tun-peer [--mtu M] [--offload] [--busy-poll MICROS] [--buffer BYTES] [--threads N] [--queues N] [--cc NAME] [--zerocopy]`; with
+//! queues, it says at its end (SIGINT) how many packets came by each, and how many of them were another's.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ use std::time::Duration;
 use ackclock::{Cidr, Stack, TcpConfig, TcpListener, TcpStream};
 use ackclock_device::configure::configure;
 use ackclock_device::{OffloadMode, open, open_queues};
+use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const DEVICE: &str = "pft0";
@@ -77,6 +78,8 @@ async fn accept(listener: TcpListener, port: u16) -> io::Result<()> {
         // A client that goes away ends its own service only.
         tokio::spawn(async move {
             let _ = match port {
+                5001 if flag("zerocopy") => sink_slices(stream).await,
+                5002 if flag("zerocopy") => source_slices(stream).await,
                 5001 => sink(stream, CHUNK).await,
                 5002 => source(stream).await,
                 5003 => echo(stream).await,
@@ -96,6 +99,18 @@ async fn source(mut stream: TcpStream) -> io::Result<()> {
     let buffer = vec![0x5a; CHUNK];
     loop {
         stream.write_all(&buffer).await?;
+    }
+}
+
+async fn sink_slices(mut stream: TcpStream) -> io::Result<()> {
+    while !stream.read_bytes(CHUNK).await?.is_empty() {}
+    Ok(())
+}
+
+async fn source_slices(mut stream: TcpStream) -> io::Result<()> {
+    let buffer = Bytes::from(vec![0x5a; CHUNK]);
+    loop {
+        stream.write_all_bytes(&mut buffer.clone()).await?;
     }
 }
 

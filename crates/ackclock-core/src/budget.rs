@@ -3,16 +3,19 @@
 //! Several share it whole, by one atomic count. Divided, it would leave a queue short while another has room, or borrow by
 //! more code than this; and the count is touched when a buffer grows or is given back, not by each segment.
 //!
-//! In it is what peers can have a connection keep: both rings, the ranges beyond a gap, the scoreboard; and the queues of
+//! In it is what peers can have a connection keep: both queues, the ranges beyond a gap, the scoreboard; and the queues of
 //! what is not TCP. Beside it stand the tables that grow with the number of connections alone (slots, timers, queues of
 //! indices), which `connections_max` bounds, and traces, which have a bound of their own.
 //!
 //! Its last quarter is for those that have little. While it is touched, a lease grows only up to a share: the limit
 //! divided among the buffers of all connections, and no less than [`SHARE_MIN`]. A connection that gets on and is refused
 //! all the same *pleads*. The endpoint then resets connections that hold memory and have not got on for long.
+//!
+//! It also keeps the list of free blocks. At most [`FREE_MAX`] of them (4 MiB) wait there to be used again, the one freed last
+//! first; they are beside the budget, and the rest goes back to the allocator.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A budget in bytes, shared by all buffers that were given a clone of it.
 #[derive(Clone, Debug)]
@@ -27,7 +30,14 @@ struct Inner {
     /// How often a connection that gets on was refused.
     pleas: AtomicU32,
     keeps_bytes: bool,
+    free: Mutex<Vec<Box<[u8]>>>,
 }
+
+/// The size of a block that is used again.
+pub(crate) const BLOCK: usize = 1 << 16;
+
+/// The most free blocks that are kept.
+const FREE_MAX: usize = 64;
 
 /// The share that is left to a buffer, however many connections there are.
 const SHARE_MIN: usize = 8192;
@@ -41,12 +51,32 @@ impl Budget {
     /// A budget of buffers that keep what is written to them, or of such as only count it.
     pub(crate) fn with(limit: usize, keeps_bytes: bool) -> Self {
         let (used, sharers, pleas) = (AtomicUsize::new(0), AtomicU32::new(0), AtomicU32::new(0));
-        Self(Arc::new(Inner { limit, used, sharers, pleas, keeps_bytes }))
+        Self(Arc::new(Inner { limit, used, sharers, pleas, keeps_bytes, free: Mutex::default() }))
     }
 
     /// Whether buffers keep what is written to them.
     pub(crate) fn keeps_bytes(&self) -> bool {
         self.0.keeps_bytes
+    }
+
+    /// Memory of `size` bytes, whatever is in them; who uses it has a lease for it.
+    pub(crate) fn take_block(&self, size: usize) -> Box<[u8]> {
+        let free = if size == BLOCK { self.free_blocks().pop() } else { None };
+        free.unwrap_or_else(|| vec![0; size].into_boxed_slice())
+    }
+
+    /// Takes memory back that is not used any more.
+    pub(crate) fn put_block(&self, block: Box<[u8]>) {
+        if block.len() == BLOCK {
+            let mut free = self.free_blocks();
+            if free.len() < FREE_MAX {
+                free.push(block);
+            }
+        }
+    }
+
+    fn free_blocks(&self) -> MutexGuard<'_, Vec<Box<[u8]>>> {
+        self.0.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes taken at the moment.

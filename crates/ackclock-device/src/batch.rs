@@ -1,45 +1,110 @@
 //! A reusable buffer that a device receives packets into.
+//!
+//! Packets lie in blocks that have room for the largest of them. A block is written to as long as it is the batch's alone. Whoever
+//! wants to keep a large packet is lent its block ([`ReceiveBatch::lend`]), and the batch goes on with another one until all
+//! slices of it are dropped. Of the blocks that are free the one used last is used first, and none is made before it is
+//! needed: a batch is no larger than what arrives at once.
+//!
+//! A packet that is kept pins its block, so only those are lent that fill at least half of one; and a small packet that was
+//! received into a slot for a large one is moved away, so that the next can be received there.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use ackclock_wire::RxMeta;
+use bytes::Bytes;
 
-/// Received packets, one behind the other in one allocation that is kept from batch to batch.
+/// Received packets, in blocks of memory that are kept from batch to batch.
 #[derive(Debug)]
 pub struct ReceiveBatch {
-    bytes: Vec<u8>,
+    /// Those that packets lie in, in their order, then free ones.
+    blocks: Vec<Block>,
+    blocks_max: usize,
+    /// Those that were lent, the longest ago first.
+    lent: Vec<Block>,
+    /// The block that is filled, and how far it is.
+    filling: usize,
     used: usize,
-    packets: Vec<(usize, usize, RxMeta)>,
+    /// Small packets from slots for large ones.
+    small: Vec<u8>,
+    packets: Vec<Packet>,
     packets_max: usize,
+    /// Of the last slot.
+    slot_len: usize,
+}
+
+type Block = Arc<Box<[u8]>>;
+
+/// Where a packet lies.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    /// In which block; `None`: among the small ones.
+    block: Option<usize>,
+    start: usize,
+    end: usize,
+    meta: RxMeta,
 }
 
 impl ReceiveBatch {
     /// A batch that is full when it holds `packets_max` packets or has no room for another one in `bytes_max` bytes.
     ///
-    /// Both are raised so far that the largest packet of any device fits: 1 and 65,600.
+    /// Both are raised so far that the largest packet of any device fits: 1 and 65,600. Memory is taken in blocks of that size
+    /// when it is first needed.
     #[must_use]
     pub fn new(packets_max: usize, bytes_max: usize) -> Self {
         let packets_max = packets_max.max(1);
         Self {
-            bytes: vec![0; bytes_max.max(BYTES_MIN)],
+            blocks: Vec::new(),
+            blocks_max: (bytes_max / BYTES_MIN).max(1),
+            lent: Vec::new(),
+            filling: 0,
             used: 0,
+            small: Vec::new(),
             packets: Vec::with_capacity(packets_max),
             packets_max,
+            slot_len: 0,
         }
     }
 
     /// Empties the batch, keeping its memory.
     pub fn clear(&mut self) {
-        self.used = 0;
         self.packets.clear();
+        self.small.clear();
+        (self.filling, self.used) = (0, 0);
+        let is_lent = |block: &Block| Arc::strong_count(block) > 1;
+        if !self.lent.is_empty() {
+            self.blocks.extend(self.lent.extract_if(.., |block| !is_lent(block)));
+        }
+        if self.blocks.iter().any(is_lent) {
+            self.lent.extend(self.blocks.extract_if(.., |block| is_lent(block)));
+            // Those that are kept for long are somebody else's for good.
+            let forgotten = self.lent.len().saturating_sub(LENT_MAX);
+            self.lent.drain(..forgotten);
+        }
+        self.blocks.truncate(self.blocks_max);
     }
 
     /// Room for one more packet of at most `len_max` bytes; `None` when the batch is full.
     pub fn slot(&mut self, len_max: usize) -> Option<&mut [u8]> {
-        if self.packets.len() == self.packets_max {
+        if self.packets.len() == self.packets_max || len_max > BYTES_MIN {
             return None;
         }
-        self.bytes.get_mut(self.used..self.used.checked_add(len_max)?)
+        if self.used + len_max > BYTES_MIN {
+            if self.filling + 1 >= self.blocks_max {
+                return None;
+            }
+            (self.filling, self.used) = (self.filling + 1, 0);
+        }
+        if self.filling == self.blocks.len() {
+            self.blocks.push(Arc::new(vec![0; BYTES_MIN].into_boxed_slice()));
+        }
+        let block = &mut self.blocks[self.filling];
+        if Arc::get_mut(block).is_none() {
+            // Lent, and not cleared since: packets of this batch lie in it.
+            return None;
+        }
+        self.slot_len = len_max;
+        Arc::get_mut(block)?.get_mut(self.used..self.used + len_max)
     }
 
     /// Makes the first `len` bytes of the last [`slot`](Self::slot) a packet, whose first `skip` bytes (a header of
@@ -49,8 +114,14 @@ impl ReceiveBatch {
     /// When `len` is more than the slot had.
     pub fn commit(&mut self, skip: usize, len: usize, meta: RxMeta) {
         let (start, end) = (self.used + skip.min(len), self.used + len);
-        assert!(end <= self.bytes.len(), "a packet longer than its slot");
-        self.packets.push((start, end, meta));
+        assert!(end <= BYTES_MIN, "a packet longer than its slot");
+        if len <= SMALL_MAX && end + self.slot_len > BYTES_MIN {
+            let at = self.small.len();
+            self.small.extend_from_slice(&self.blocks[self.filling][start..end]);
+            self.packets.push(Packet { block: None, start: at, end: self.small.len(), meta });
+            return;
+        }
+        self.packets.push(Packet { block: Some(self.filling), start, end, meta });
         self.used = end;
     }
 
@@ -70,15 +141,16 @@ impl ReceiveBatch {
     pub fn retain(&mut self, first: usize, mut keep: impl FnMut(&[u8], RxMeta) -> Option<Range<usize>>) {
         let mut kept = first;
         for at in first..self.packets.len() {
-            let (start, end, meta) = self.packets[at];
-            let Some(range) = keep(&self.bytes[start..end], meta) else { continue };
-            let (from, to) = (start + range.start, start + range.end);
-            assert!(from <= to && to <= end, "a part of a packet that lies outside it");
-            self.packets[kept] = (from, to, meta);
+            let packet = self.packets[at];
+            let Some(range) = keep(self.bytes(&packet), packet.meta) else { continue };
+            let (start, end) = (packet.start + range.start, packet.start + range.end);
+            assert!(start <= end && end <= packet.end, "a part of a packet that lies outside it");
+            self.packets[kept] = Packet { start, end, ..packet };
             kept += 1;
         }
         self.packets.truncate(kept);
-        self.used = self.packets.last().map_or(0, |&(_, end, _)| end);
+        let last = self.packets.iter().rev().find_map(|packet| Some((packet.block?, packet.end)));
+        (self.filling, self.used) = last.unwrap_or((0, 0));
     }
 
     /// How many packets the batch holds.
@@ -95,12 +167,44 @@ impl ReceiveBatch {
 
     /// The packets in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], RxMeta)> + '_ {
-        self.packets.iter().map(|&(start, end, meta)| (&self.bytes[start..end], meta))
+        self.packets.iter().map(|packet| (self.bytes(packet), packet.meta))
+    }
+
+    /// The `at`th packet, to be kept for as long as one likes, if it fills at least half of the block that this pins (65,600
+    /// bytes).
+    #[must_use]
+    pub fn lend(&self, at: usize) -> Option<Bytes> {
+        let Packet { block, start, end, .. } = *self.packets.get(at)?;
+        if end - start < BYTES_MIN / 2 {
+            return None;
+        }
+        let block = Lent(Arc::clone(&self.blocks[block?]));
+        Some(Bytes::from_owner(block).slice(start..end))
+    }
+
+    fn bytes(&self, packet: &Packet) -> &[u8] {
+        let all = packet.block.map_or(&self.small[..], |block| &self.blocks[block]);
+        &all[packet.start..packet.end]
+    }
+}
+
+/// Keeps a block from being written to.
+struct Lent(Block);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 
 /// Room for the largest packet that any device receives and its own header in front of it.
 pub(crate) const BYTES_MIN: usize = 65_600;
+
+/// The largest packet that is moved out of a slot for a larger one.
+const SMALL_MAX: usize = 4096;
+
+/// How many lent blocks are looked after; the memory of others is freed when their last slice is dropped.
+const LENT_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -131,6 +235,57 @@ mod tests {
         assert!(batch.slot(BYTES_MIN - 10).is_some() && batch.slot(BYTES_MIN - 9).is_none());
         batch.retain(0, |_, _| None);
         assert!(batch.is_empty() && batch.slot(BYTES_MIN).is_some());
+    }
+
+    #[test]
+    fn a_block_that_is_lent_is_not_written_to_until_it_is_dropped() {
+        let mut batch = ReceiveBatch::new(4, 4 * BYTES_MIN);
+        let address = |batch: &ReceiveBatch| batch.iter().next().unwrap().0.as_ptr();
+        assert!(batch.push(&[1; 60_000], RxMeta::default()) && batch.push(&[2; 2000], RxMeta::default()));
+        let first = address(&batch);
+        let kept = batch.lend(0).unwrap();
+        assert!(batch.lend(1).is_none(), "a small packet would pin a large block");
+        assert_eq!(kept.as_ptr(), first, "it is not copied");
+        batch.clear();
+        assert!(batch.push(&[3; 60_000], RxMeta::default()));
+        assert!(address(&batch) != first && kept == vec![1; 60_000]);
+        drop(kept);
+        // The block that is free again waits behind the one that was used last.
+        batch.clear();
+        for byte in [4, 5] {
+            assert!(batch.push(&[byte; 60_000], RxMeta::default()));
+        }
+        assert_eq!(batch.iter().nth(1).unwrap().0.as_ptr(), first);
+        assert_eq!(batch.blocks.len(), 2);
+    }
+
+    #[test]
+    fn blocks_that_are_never_given_back_are_forgotten() {
+        let mut batch = ReceiveBatch::new(4, 4 * BYTES_MIN);
+        let mut kept = Vec::new();
+        for _ in 0..3 * LENT_MAX {
+            assert!(batch.push(&[1; 60_000], RxMeta::default()));
+            kept.push(batch.lend(0).unwrap());
+            batch.clear();
+        }
+        assert_eq!((batch.lent.len(), batch.blocks.len()), (LENT_MAX, 0));
+        kept.clear();
+        batch.clear();
+        assert!(batch.lent.is_empty() && batch.blocks.len() <= 4);
+    }
+
+    #[test]
+    fn small_packets_in_slots_for_large_ones_take_no_block_each() {
+        let mut batch = ReceiveBatch::new(64, 0);
+        for number in 0..64 {
+            let slot = batch.slot(BYTES_MIN).expect("room for the largest packet");
+            slot[..60].fill(number);
+            batch.commit(10, 60, RxMeta::default());
+        }
+        assert!(batch.slot(1).is_none());
+        assert!(batch.iter().zip(0..).all(|((packet, _), number)| packet == [number; 50]));
+        batch.retain(1, |packet, _| (packet[0] % 2 == 0).then_some(1..3));
+        assert!(batch.iter().skip(1).zip(1..).all(|((packet, _), number)| packet == [2 * number; 2]));
     }
 
     #[test]

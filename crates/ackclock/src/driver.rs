@@ -231,8 +231,11 @@ impl Driver {
         for stray in packets.taken.drain(..) {
             stack.endpoint.handle_stray(now, &stray);
         }
-        for (packet, meta) in packets.batch.iter() {
-            stack.endpoint.handle_packet(now, packet, meta);
+        for (at, (packet, meta)) in packets.batch.iter().enumerate() {
+            match packets.batch.lend(at) {
+                Some(block) => stack.endpoint.handle_packet_bytes(now, &block, meta),
+                None => stack.endpoint.handle_packet(now, packet, meta),
+            }
         }
         packets.strays.extend(std::iter::from_fn(|| stack.endpoint.poll_stray()));
         stack.handle_timeout(now);

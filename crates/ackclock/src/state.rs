@@ -326,7 +326,7 @@ impl State {
     /// linger time.
     fn can_linger(&self, id: ConnectionId) -> bool {
         let Ok(connection) = self.connection(id) else { return false };
-        connection.error().is_none() && connection.read_slices()[0].is_empty()
+        connection.error().is_none() && connection.readable() == 0
     }
 
     fn end_linger(&mut self, now: Instant, id: ConnectionId) {

@@ -4,6 +4,8 @@
 //! sent is a pattern in frames (see `transfer::protocol`), so that either end knows the end of the other's data,
 //! and can compare hashes with `--verify`. A receiver answers each stream with its verdict.
 
+mod slices;
+
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -35,6 +37,38 @@ pub(crate) struct Request {
     pub(crate) rate: Option<u64>,
 }
 
+/// How an end of a connection does its part, which the other one does not see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Calls {
+    /// By `read` and `write`.
+    Copying,
+    /// By slices.
+    Slices,
+}
+
+impl Calls {
+    fn new(zerocopy: bool) -> Self {
+        if zerocopy { Self::Slices } else { Self::Copying }
+    }
+
+    /// Moves the data of a connection, counted by the session's meter.
+    async fn exchange(
+        self,
+        session: &Session,
+        stream: &mut Stream,
+        request: Request,
+    ) -> Result<Moved, Broken> {
+        let (sent, received) = (|len| session.meter.add_sent(len), |len| session.meter.add_received(len));
+        match self {
+            // A rate is kept by the loop that copies.
+            Self::Slices if stream.has_slices() && request.rate.is_none() => {
+                slices::exchange(stream, request, sent, received).await
+            }
+            _ => exchange(stream, request, sent, received).await,
+        }
+    }
+}
+
 /// What both ends of a connection found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
@@ -51,6 +85,7 @@ pub(crate) async fn run_server(args: BenchServerArgs, target: Target) -> Exit {
 
 async fn serve(session: &'static Session, args: BenchServerArgs, target: Target) -> Result<Outcome, Failure> {
     let listener = session.listen(&target, &Place::default()).await?;
+    let calls = Calls::new(args.zerocopy);
     session.observer.say(&format!("serving measurements on port {}; ctrl-c ends", args.port));
     let mut serving = JoinSet::new();
     loop {
@@ -68,19 +103,18 @@ async fn serve(session: &'static Session, args: BenchServerArgs, target: Target)
             }
         };
         let Some(stream) = stream else { return Ok(Outcome::default()) };
-        serving.spawn(serve_one(session, stream));
+        serving.spawn(serve_one(session, stream, calls));
     }
 }
 
-async fn serve_one(session: &'static Session, mut stream: Stream) -> Result<(), Failure> {
+async fn serve_one(session: &'static Session, mut stream: Stream, calls: Calls) -> Result<(), Failure> {
     let peer = stream.peer_addr().map_or_else(|_| "a client".to_owned(), |peer| peer.to_string());
     let started = Instant::now();
     let served = async {
         let request = Request::read(&mut stream).await.map_err(Broken::Read)?;
         // What the client sends, the server receives.
         let own = Request { up: request.down, down: request.up, ..request };
-        exchange(&mut stream, own, |len| session.meter.add_sent(len), |len| session.meter.add_received(len))
-            .await
+        calls.exchange(session, &mut stream, own).await
     };
     let moved = served.await.map_err(|broken| failure(session, broken))?;
     session.observer.ended(&stream);
@@ -117,10 +151,14 @@ async fn measure(
     for _ in 0..args.streams {
         connections.push(session.connect(&target, &Place::default()).await?);
     }
-    let started = Instant::now();
+    let (calls, started) = (Calls::new(args.zerocopy), Instant::now());
+    if calls == Calls::Slices && !connections.iter().all(Stream::has_slices) {
+        let failure = Failure::usage("the kernel's sockets have no calls for slices here".to_owned());
+        return Err(failure.remedy("leave out --zerocopy, or --kernel"));
+    }
     let mut measuring = JoinSet::new();
     for stream in connections {
-        measuring.spawn(measure_one(session, stream, request));
+        measuring.spawn(measure_one(session, stream, request, calls));
     }
     while let Some(ended) = measuring.join_next().await {
         ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??;
@@ -133,16 +171,11 @@ async fn measure_one(
     session: &'static Session,
     mut stream: Stream,
     request: Request,
+    calls: Calls,
 ) -> Result<Moved, Failure> {
     let measured = async {
         request.write(&mut stream).await.map_err(Broken::Write)?;
-        exchange(
-            &mut stream,
-            request,
-            |len| session.meter.add_sent(len),
-            |len| session.meter.add_received(len),
-        )
-        .await
+        calls.exchange(session, &mut stream, request).await
     };
     let moved = tokio::select! {
         moved = measured => moved.map_err(|broken| failure(session, broken))?,
@@ -193,7 +226,7 @@ pub(crate) async fn exchange<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let (mut reader, mut writer) = tokio::io::split(stream);
+    let (mut reader, mut writer) = tokio::io::split(&mut *stream);
     // The verdict on what was received goes behind the own data, so that neither waits for the other's verdict first.
     let sending = async {
         if !request.up {
@@ -214,12 +247,24 @@ where
         Ok(Some((copied, frames.into_hash())))
     };
     let (sent, received) = tokio::try_join!(sending, receiving)?;
+    conclude(stream, sent, received).await
+}
+
+/// Tells the other end what was received, with the hash that it gave, and hears what became of what was sent.
+async fn conclude<S>(
+    stream: &mut S,
+    sent: Option<Copied>,
+    received: Option<(Copied, Option<blake3::Hash>)>,
+) -> Result<Moved, Broken>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
     if let Some((copied, _)) = received {
         let verdict = Verdict { bytes: copied.bytes, hash: copied.hash };
-        verdict.write(&mut writer).await.map_err(Broken::Write)?;
+        verdict.write(stream).await.map_err(Broken::Write)?;
     }
     if let Some(copied) = sent {
-        let verdict = Verdict::read(&mut reader).await.map_err(Broken::Read)?;
+        let verdict = Verdict::read(stream).await.map_err(Broken::Read)?;
         check(copied, verdict.bytes, verdict.hash)?;
     }
     if let Some((copied, told)) = received {
@@ -272,15 +317,7 @@ struct Pattern {
 
 impl Pattern {
     fn new(request: &Request) -> Self {
-        // A prime length: shifted data never looks right. Numbers of Marsaglia's xorshift fill it.
-        let mut state = 0x9e37_79b9_u32;
-        let mut byte = || {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            (state >> 24) as u8
-        };
-        let block = (0..BLOCK_LEN).map(|_| byte()).collect();
+        let block = pattern(BLOCK_LEN);
         Self { block, at: 0, left: request.bytes, until: Instant::now() + request.time.min(A_DAY) }
     }
 }
@@ -306,6 +343,18 @@ impl AsyncRead for Pattern {
     }
 }
 
+/// Numbers of Marsaglia's xorshift.
+fn pattern(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_u32;
+    let mut byte = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 24) as u8
+    };
+    (0..len).map(|_| byte()).collect()
+}
+
 /// How long a measurement takes if neither a time nor an amount is given.
 const BENCH_TIME: Duration = Duration::from_secs(10);
 
@@ -314,6 +363,7 @@ const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
 const MAGIC: &[u8] = b"tcpcat1b";
 
+/// A prime length: shifted data never looks right.
 const BLOCK_LEN: usize = 65_521;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ackclock::{ConnectionInfo, Experiment, FourTuple, Keepalive, Stack, State};
+use bytes::Bytes;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -240,6 +241,31 @@ impl Stream {
         let over =
             |info: ConnectionInfo| matches!(info.state, State::FinWait2 | State::TimeWait | State::Closed);
         matches!(self.inner, Inner::Kernel(_)) || self.info().is_some_and(over)
+    }
+
+    /// Whether its calls can do without copies: those of the kernel's sockets cannot.
+    pub(crate) fn has_slices(&self) -> bool {
+        matches!(self.inner, Inner::User(_))
+    }
+
+    /// Takes as much of `bytes` as there is room for off its front.
+    pub(crate) fn poll_write_bytes(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: &mut Bytes,
+    ) -> Poll<io::Result<usize>> {
+        match &self.inner {
+            Inner::User(stream) => stream.poll_write_bytes(cx, bytes),
+            Inner::Kernel(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
+        }
+    }
+
+    /// Takes at most `max` received bytes; none is the end of the stream.
+    pub(crate) fn poll_read_bytes(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
+        match &self.inner {
+            Inner::User(stream) => stream.poll_read_bytes(cx, max),
+            Inner::Kernel(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
+        }
     }
 
     /// The name of the congestion controller.

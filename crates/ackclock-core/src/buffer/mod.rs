@@ -1,10 +1,12 @@
 //! Buffers of one connection: taken on demand, bounded, given back when idle.
 
+mod block;
 mod block_order;
+mod queue;
 mod ranges;
 mod receive;
-mod ring;
+mod store;
 
+pub(crate) use queue::Queue;
 pub(crate) use ranges::RangeSet;
 pub(crate) use receive::ReceiveBuffer;
-pub(crate) use ring::Ring;

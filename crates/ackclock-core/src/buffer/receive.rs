@@ -1,29 +1,33 @@
 //! Reassembly: bytes in order to read, bytes ahead of a gap to keep (RFC 9293 SHLD-31).
 //!
 //! The list of what waits ahead is memory, too: a peer that sends every second byte has it grow to forty times the bytes
-//! it sent. It is in the budget with the ring. Up to an eighth of the ring's size it goes with that, so that a transfer
+//! it sent. It is in the budget with the queue. Up to an eighth of the queue's size it goes with that, so that a transfer
 //! with some losses never touches the budget; what exceeds it is leased in steps, and a segment that would begin a range
 //! without a lease is dropped as if lost.
 
 use ackclock_wire::SackBlocks;
+use bytes::Bytes;
 
 use super::block_order::BlockOrder;
-use super::{RangeSet, Ring};
-use crate::budget::Budget;
+use super::{Queue, RangeSet};
+use crate::budget::{BLOCK, Budget};
 use crate::position::Position;
 
 /// Received bytes of one connection.
 ///
-/// Out-of-order bytes lie in the ring at the place where they will be read from. Where segments overlap and
+/// Out-of-order bytes lie in the queue at the place where they will be read from. Where segments overlap and
 /// disagree, the byte that was received first stands, on every path.
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffer {
-    ring: Ring,
+    queue: Queue,
     next: Position,
     ahead: RangeSet,
     /// Made at the first gap.
     order: Option<Box<BlockOrder>>,
 }
+
+/// The shortest text of which the packet is kept: half of a block.
+const KEPT_MIN: usize = BLOCK / 2;
 
 /// What became of a segment's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,24 +50,24 @@ impl ReceiveBuffer {
 
     /// A buffer whose first byte will be at `next`.
     pub(crate) fn new(next: Position, budget: &Budget) -> Self {
-        Self { ring: Ring::new(budget), next, ahead: RangeSet::default(), order: None }
+        Self { queue: Queue::new(budget), next, ahead: RangeSet::default(), order: None }
     }
 
     /// Nothing was received yet and the first byte will be at `next`.
     pub(crate) fn restart(&mut self, next: Position) {
-        debug_assert!(self.ring.len() == 0 && self.ahead.is_empty());
+        debug_assert!(self.queue.len() == 0 && self.ahead.is_empty());
         self.next = next;
     }
 
     /// Bytes that can be read.
     #[inline]
     pub(crate) fn readable(&self) -> usize {
-        self.ring.len()
+        self.queue.len()
     }
 
     /// Bytes allocated.
     pub(crate) fn capacity(&self) -> usize {
-        self.ring.capacity()
+        self.queue.capacity()
     }
 
     /// Whether bytes wait beyond a gap.
@@ -72,14 +76,20 @@ impl ReceiveBuffer {
         !self.ahead.is_empty()
     }
 
-    /// Takes text at `start`, which the caller has cut to the window.
+    /// Takes text at `start`, which the caller has cut to the window. A `block` that it lies in, and that others do not write
+    /// to, is kept instead of a copy if the text is at least half of a block.
     #[inline]
-    pub(crate) fn insert(&mut self, start: Position, data: &[u8]) -> Received {
+    pub(crate) fn insert(&mut self, start: Position, data: &[u8], block: Option<&Bytes>) -> Received {
         let reaches_ahead =
             || self.ahead.first().is_some_and(|(first, _)| start + data.len() as u64 >= first);
         if start == self.next && !reaches_ahead() {
             // The common case: next in order, and what waits ahead, if anything, goes on waiting.
-            let taken = self.ring.append(data);
+            let taken = match block {
+                Some(block) if data.len() >= KEPT_MIN && self.ahead.is_empty() => {
+                    self.queue.append_bytes(block.slice_ref(data), block.len().max(BLOCK))
+                }
+                _ => self.queue.append(data),
+            };
             let advanced = if taken { data.len() as u64 } else { 0 };
             self.next += advanced;
             return Received { advanced, dropped: !taken, ..Received::default() };
@@ -101,17 +111,17 @@ impl ReceiveBuffer {
         let touches = |at| self.ahead.containing(at).is_some();
         let begins_range = || from > self.next && !touches(from.back(1)) && !touches(from) && !touches(end);
         let fits = self.ahead.len() < Self::RANGES_MAX
-            && self.ring.keep_beside(Self::bytes_beside(self.ahead.len() + 1));
+            && self.queue.keep_beside(Self::bytes_beside(self.ahead.len() + 1));
         if !fits && begins_range() {
             return Received { out_of_order: true, dropped: true, ..Received::default() };
         }
         let mut fresh = 0;
         let mut fits = true;
-        let (ring, next) = (&mut self.ring, self.next);
+        let (queue, next) = (&mut self.queue, self.next);
         self.ahead.for_each_gap(from, end, |gap, until| {
-            let offset = ring.len() + gap.index_from(next);
+            let offset = queue.len() + gap.index_from(next);
             let part = data.get(gap.index_from(start)..until.index_from(start)).unwrap_or_default();
-            fits = fits && ring.write_at(offset, part);
+            fits = fits && queue.write_at(offset, part);
             fresh += part.len() as u64;
         });
         if !fits {
@@ -137,11 +147,11 @@ impl ReceiveBuffer {
     fn take_in_order(&mut self) -> u64 {
         let Some((_, end)) = self.ahead.first().filter(|&(start, _)| start <= self.next) else { return 0 };
         let advanced = end.since(self.next);
-        self.ring.extend(end.index_from(self.next));
+        self.queue.extend(end.index_from(self.next));
         self.next = end;
         self.ahead.remove_before(end);
-        if self.ring.beside() > 0 {
-            self.ring.keep_beside(Self::bytes_beside(self.ahead.len()));
+        if self.queue.beside() > 0 {
+            self.queue.keep_beside(Self::bytes_beside(self.ahead.len()));
         }
         advanced
     }
@@ -164,31 +174,43 @@ impl ReceiveBuffer {
 
     /// Copies readable bytes out without taking them.
     pub(crate) fn peek(&self, into: &mut [u8]) -> usize {
-        self.ring.copy_to(0, into)
+        self.queue.copy_to(into)
     }
 
-    /// The readable bytes where they lie.
-    pub(crate) fn slices(&self) -> [&[u8]; 2] {
-        self.ring.slices(0, self.ring.len())
+    /// The readable bytes where they lie, slice by slice.
+    pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> + '_ {
+        self.queue.chunks()
+    }
+
+    /// Takes at most `max` readable bytes out in one slice.
+    pub(crate) fn take(&mut self, max: usize) -> Bytes {
+        let taken = self.queue.take(max, self.ahead.is_empty());
+        self.rewind_if_empty();
+        taken
     }
 
     /// Takes readable bytes out.
     pub(crate) fn consume(&mut self, bytes: usize) {
-        self.ring.advance(bytes);
-        if self.ring.len() == 0 && self.ahead.is_empty() {
+        self.queue.advance(bytes);
+        self.rewind_if_empty();
+    }
+
+    #[inline]
+    fn rewind_if_empty(&mut self) {
+        if self.queue.len() == 0 && self.ahead.is_empty() {
             // A reader that keeps up finds its bytes in the same few cache lines.
-            self.ring.rewind();
+            self.queue.rewind();
         }
     }
 
     /// Whether a byte more could be stored for each that a window of `bytes` invites.
     pub(crate) fn can_grow(&self) -> bool {
-        !self.ring.budget().under_pressure()
+        !self.queue.budget().under_pressure()
     }
 
     /// Gives the allocation back if nothing is in it.
     pub(crate) fn release_if_empty(&mut self) {
-        if self.ring.len() == 0 && self.ahead.is_empty() {
+        if self.queue.len() == 0 && self.ahead.is_empty() {
             self.clear();
         }
     }
@@ -198,15 +220,15 @@ impl ReceiveBuffer {
     pub(crate) fn finish(&mut self) {
         self.ahead.clear();
         self.order = None;
-        self.ring.keep_beside(0);
-        self.ring.shrink();
+        self.queue.keep_beside(0);
+        self.queue.shrink();
     }
 
     /// Forgets what waits ahead and what could be read.
     pub(crate) fn clear(&mut self) {
         self.ahead.clear();
         self.order = None;
-        self.ring.release();
+        self.queue.release();
     }
 }
 
@@ -235,8 +257,8 @@ mod tests {
     #[test]
     fn first_received_byte_stands_where_segments_disagree() {
         let mut buffer = buffer();
-        buffer.insert(at(4), b"EFGH");
-        let received = buffer.insert(at(0), b"abcdefghij");
+        buffer.insert(at(4), b"EFGH", None);
+        let received = buffer.insert(at(0), b"abcdefghij", None);
         let repeated = Some((at(4), at(8)));
         assert_eq!(received, Received { advanced: 10, duplicate: 4, repeated, ..Received::default() });
         assert_eq!(read_all(&mut buffer), b"abcdEFGHij");
@@ -246,12 +268,12 @@ mod tests {
     fn sack_blocks_report_the_newest_range_first() {
         let mut buffer = buffer();
         for start in [10, 30, 20] {
-            buffer.insert(at(start), b"xx");
+            buffer.insert(at(start), b"xx", None);
         }
         let blocks = buffer.sack_blocks(None, 3);
         let starts: Vec<_> = blocks.as_slice().iter().map(|&(left, _)| left).collect();
         assert_eq!(starts, [at(20).seq(), at(30).seq(), at(10).seq()]);
-        buffer.insert(at(12), &[0; 8]);
+        buffer.insert(at(12), &[0; 8], None);
         let blocks = buffer.sack_blocks(None, 3);
         assert_eq!(blocks.as_slice(), [(at(10).seq(), at(22).seq()), (at(30).seq(), at(32).seq())]);
     }
@@ -260,10 +282,12 @@ mod tests {
     fn ranges_ahead_are_bounded() {
         let mut buffer = buffer();
         for k in 0..2 * ReceiveBuffer::RANGES_MAX as u64 {
-            buffer.insert(at(2 + 2 * k), b"x");
+            buffer.insert(at(2 + 2 * k), b"x", None);
         }
         assert_eq!(buffer.ahead.len(), ReceiveBuffer::RANGES_MAX);
-        assert!(buffer.insert(at(1), b"y").advanced == 0 && buffer.insert(at(0), b"z").advanced == 3);
+        assert!(
+            buffer.insert(at(1), b"y", None).advanced == 0 && buffer.insert(at(0), b"z", None).advanced == 3
+        );
     }
 
     proptest! {
@@ -278,7 +302,7 @@ mod tests {
             let mut out = Vec::new();
             for (start, len) in segments {
                 let text = &stream[start as usize..start as usize + len];
-                let received = buffer.insert(at(start), text);
+                let received = buffer.insert(at(start), text, None);
                 prop_assert!(!received.dropped);
                 let fresh = have[start as usize..start as usize + len].iter().filter(|h| !**h).count();
                 prop_assert_eq!(received.duplicate, (len - fresh) as u64);

@@ -1,5 +1,8 @@
 //! The user's calls: SEND, RECEIVE, CLOSE, ABORT (RFC 9293 §3.10.2 to §3.10.5).
 
+use bytes::Bytes;
+
+use super::sender::Sender;
 use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, PLEA_RETRY, Timers};
 use super::{Connection, State};
 use crate::trace::Entry;
@@ -12,17 +15,37 @@ impl Connection {
     /// [`WriteError::WouldBlock`] when there is no room; the others are final. How the connection ended is told once, by this
     /// call or another, and from then on it is [`WriteError::Shutdown`].
     pub fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
+        self.write_with(now, data.len(), |snd, limit| snd.append(data, limit))
+    }
+
+    /// Like [`write`](Self::write), keeping slices of `data` instead of copies. They are let go when the peer has acknowledged
+    /// all of them; what is sent again is read from them again. A short slice (less than 32 KiB) is copied all the same.
+    ///
+    /// # Errors
+    /// As `write`.
+    pub fn write_bytes(&mut self, now: Instant, data: &Bytes) -> Result<usize, WriteError> {
+        self.write_with(now, data.len(), |snd, limit| snd.append_bytes(data, limit))
+    }
+
+    /// Has `append` append up to `len` bytes below a limit.
+    fn write_with(
+        &mut self,
+        now: Instant,
+        len: usize,
+        append: impl FnOnce(&mut Sender, usize) -> usize,
+    ) -> Result<usize, WriteError> {
         if let Err(error) = self.check_writable() {
             self.errors.tell();
             return Err(error);
         }
-        if data.is_empty() {
+        if len == 0 {
             return Ok(0);
         }
         // What is kept of many small segments outstanding may be more than their bytes.
         let affordable = self.snd.keep_records(self.flight.bytes_kept());
-        let written = if affordable { self.snd.append(data, self.send_limit()) } else { 0 };
-        if written < data.len() {
+        let limit = self.send_limit();
+        let written = if affordable { append(&mut self.snd, limit) } else { 0 };
+        if written < len {
             self.snd.awaiting_room = true;
         }
         if written == 0 {
@@ -79,13 +102,15 @@ impl Connection {
         usize::try_from(limit).unwrap_or(usize::MAX).max(LEAST).min(self.snd.buffer_max)
     }
 
-    /// How many bytes should be there to be sent: a window of them, or what leaves while the application is woken and runs.
+    /// How many bytes should be there to be sent: a window of them, or what leaves while the application is woken and runs, and
+    /// stays in a processor's cache from being written to being sent.
     #[inline]
     fn supply(&self) -> u64 {
         const TO_WAKE_NS: u64 = 1_000_000;
+        const CACHED: u64 = 1 << 20;
         let (cwnd, srtt_ns) = (self.flight.cwnd(), self.flight.rtt().srtt_nanos());
         match srtt_ns {
-            1..TO_WAKE_NS => cwnd.saturating_mul(TO_WAKE_NS) / srtt_ns,
+            1..TO_WAKE_NS => (cwnd.saturating_mul(TO_WAKE_NS) / srtt_ns).min(cwnd.max(CACHED)),
             _ => cwnd,
         }
     }
@@ -137,6 +162,23 @@ impl Connection {
         }
     }
 
+    /// Takes at most `max` received bytes out in one slice, in the block in which they lie; there may be more. For a `max` that
+    /// is not 0, none is the end of the stream.
+    ///
+    /// What is less than half of its block is copied. A block that was given away is no longer in the memory budget; it is
+    /// used again when the last slice of it is dropped.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_bytes(&mut self, now: Instant, max: usize) -> Result<Bytes, ReadError> {
+        if self.rcv.buffer.readable() == 0 {
+            return self.read(now, &mut [0]).map(|_| Bytes::new());
+        }
+        let taken = self.rcv.buffer.take(max);
+        self.was_read(now, taken.len());
+        Ok(taken)
+    }
+
     /// Like [`read`](Self::read), leaving the bytes in the buffer.
     ///
     /// # Errors
@@ -163,9 +205,8 @@ impl Connection {
         }
     }
 
-    /// The bytes that wait to be read, where they lie; [`consume`](Self::consume) takes them out.
-    #[must_use]
-    pub fn read_slices(&self) -> [&[u8]; 2] {
+    /// The bytes that wait to be read, where they lie, slice by slice; [`consume`](Self::consume) takes them out.
+    pub fn read_slices(&self) -> impl Iterator<Item = &[u8]> + '_ {
         self.rcv.buffer.slices()
     }
 
@@ -178,10 +219,15 @@ impl Connection {
     /// Takes `len` bytes out of the receive buffer, no more than are [`readable`](Self::readable).
     pub fn consume(&mut self, now: Instant, len: usize) {
         let len = len.min(self.rcv.buffer.readable());
+        self.rcv.buffer.consume(len);
+        self.was_read(now, len);
+    }
+
+    /// The application took `len` bytes out of the receive buffer.
+    fn was_read(&mut self, now: Instant, len: usize) {
         if len == 0 {
             return;
         }
-        self.rcv.buffer.consume(len);
         self.rcv.on_read(now, len, self.flight.rtt().rtt_min());
         self.trace_read(now, len);
         if self.rcv.buffer.readable() == 0 && self.state == State::Closed {

@@ -93,7 +93,7 @@ impl Connection {
     fn take_text_of_syn(&mut self, now: Instant, text: &[u8]) {
         let most = (self.rcv.mss as usize).min(usize::try_from(self.rcv.wnd()).unwrap_or(usize::MAX));
         let text = text.get(..most).unwrap_or(text);
-        let received = self.rcv.buffer.insert(self.rcv.nxt, text);
+        let received = self.rcv.buffer.insert(self.rcv.nxt, text, None);
         self.rcv.nxt += received.advanced;
         self.counts.bytes_received += received.advanced;
         self.readiness.readable = received.advanced > 0;

@@ -184,7 +184,8 @@ impl Connection {
         // What is in flight opens the peer's window for those that follow.
         let right_edge = self.right_edge();
         let window = right_edge.since(end) + self.flight.flight_size();
-        if !calm || self.unsent() < follows || right_edge < end || window < FOLLOWERS * smss {
+        let gathered = self.snd.gather(start, u64::from(payload), smss) == u64::from(payload);
+        if !gathered || !calm || self.unsent() < follows || right_edge < end || window < FOLLOWERS * smss {
             return None;
         }
         search.out = true;

@@ -1,8 +1,15 @@
 //! The send buffer, and the peer's window over it (RFC 9293 §3.3.1). What was sent is the flight's.
 
-use crate::budget::Budget;
-use crate::buffer::Ring;
+use bytes::Bytes;
+
+use crate::budget::{BLOCK, Budget};
+use crate::buffer::Queue;
 use crate::position::Position;
+
+/// The shortest slice that is kept rather than copied: a copy costs less than a packet that is cut for a slice's end.
+const SLICE_MIN: usize = BLOCK / 2;
+/// The shortest slice between two others: larger than segments are, but on a loopback.
+const BETWEEN_MIN: usize = BLOCK / 4;
 
 /// SND.WND and the bytes that wait to be sent, or sent again.
 #[derive(Debug)]
@@ -34,7 +41,7 @@ pub(crate) struct Sender {
     pub(crate) corked: bool,
     /// The application found no room to write.
     pub(crate) awaiting_room: bool,
-    buffer: Ring,
+    buffer: Queue,
     base: Position,
 }
 
@@ -54,7 +61,7 @@ impl Sender {
             pmtu: mtu,
             corked: false,
             awaiting_room: false,
-            buffer: Ring::new(budget),
+            buffer: Queue::new(budget),
             base: iss + 1,
         }
     }
@@ -81,6 +88,39 @@ impl Sender {
         if self.buffer.append(data) { data.len() } else { 0 }
     }
 
+    /// Appends as much of `data` as fits below `limit` bytes in all, as a slice if it is long enough for that; returns how
+    /// much.
+    ///
+    /// A segment is gathered from two slices, so none between two others is shorter than [`BETWEEN_MIN`]: what is missing to
+    /// that behind bytes that were copied is copied, too.
+    pub(crate) fn append_bytes(&mut self, data: &Bytes, limit: usize) -> usize {
+        let len = limit.saturating_sub(self.buffer.len()).min(data.len());
+        let short = self.buffer.held_by_last().map_or(0, |held| BETWEEN_MIN.saturating_sub(held));
+        if len < SLICE_MIN || len - short < BETWEEN_MIN {
+            return self.append(data, limit);
+        }
+        let (copied, kept) = (data.slice(..short), data.slice(short..len));
+        if short > 0 && !self.buffer.append(&copied) {
+            return 0;
+        }
+        let pinned = kept.len();
+        if self.buffer.append_bytes(kept, pinned) { len } else { short }
+    }
+
+    /// How many of `len` bytes from `start` on can be one segment, or several that are cut from one packet: all of them, or as
+    /// many full ones as two slices hold.
+    #[inline]
+    pub(crate) fn gather(&mut self, start: Position, len: u64, smss: u64) -> u64 {
+        let offset = start.index_from(self.base);
+        if self.buffer.seek(offset, len) { len } else { self.gather_across(offset, len, smss) }
+    }
+
+    #[inline(never)]
+    fn gather_across(&self, offset: usize, len: u64, smss: u64) -> u64 {
+        let reach = self.buffer.reach(offset) as u64;
+        if len <= reach || reach < smss { len.min(reach) } else { reach / smss * smss }
+    }
+
     /// The bytes of `start..end`, where they lie; a FIN within has none.
     #[inline]
     pub(crate) fn slices(&self, start: Position, len: usize) -> [&[u8]; 2] {
@@ -97,6 +137,9 @@ impl Sender {
         if base > self.base {
             self.buffer.advance(base.index_from(self.base));
             self.base = base;
+            if self.buffer.len() == 0 {
+                self.buffer.rewind();
+            }
         }
         if self.up.is_some_and(|up| up <= una) {
             self.up = None;

@@ -160,6 +160,10 @@ impl Connection {
             return fin_due.then(|| Chosen { start, end: start + 1, reason: SendReason::NewData });
         }
         let smss = u64::from(self.smss());
+        let burst_max = match burst_max > smss {
+            true => self.snd.gather(start, burst_max.min(unsent), smss).max(smss),
+            false => smss,
+        };
         // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; RFC 9293 MUST-34: the usable window may be negative.
         let window = self.right_edge().since(start);
         let room = self.flight.room();
@@ -228,7 +232,7 @@ impl Connection {
         let Chosen { start, end, reason } = chosen;
         let segment_max = self.payload_max(self.data_options_len(now));
         let data_end = self.snd.data_end();
-        let text = end.min(data_end).since(start);
+        let text = self.snd.gather(start, end.min(data_end).since(start), u64::from(self.smss()));
         let segments = text.div_ceil(u64::from(self.smss()));
         let text_end = start + text.min(segments * u64::from(segment_max));
         let fin = end > data_end && text_end >= data_end;

@@ -30,11 +30,8 @@ impl Endpoint {
                 match IpPacket::parse(&packet) {
                     Err(IpError::Fragment) => self.counters.dropped_fragment += 1,
                     _ => {
-                        let meta = RxMeta::default();
-                        self.receive(
-                            now,
-                            Frame { packet: &packet, meta, looped: frame.looped, stray: false },
-                        );
+                        let whole = Frame::arrived(&packet, RxMeta::default());
+                        self.receive(now, Frame { looped: frame.looped, ..whole });
                     }
                 }
             }

@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 
 use ackclock_wire::{Codepoint, Flags, IpError, IpPacket, IpPayload, RxMeta, Segment, TcpError};
+use bytes::Bytes;
 
 use super::Endpoint;
 use super::demux::Target;
@@ -33,6 +34,15 @@ pub(super) struct Frame<'a> {
     pub(super) looped: bool,
     /// Whether it arrived at another endpoint of the host, and was handed over.
     pub(super) stray: bool,
+    /// What `packet` is all of, if a connection may keep its text there.
+    pub(super) block: Option<&'a Bytes>,
+}
+
+impl<'a> Frame<'a> {
+    /// A packet as the device gave it.
+    pub(super) fn arrived(packet: &'a [u8], meta: RxMeta) -> Self {
+        Self { packet, meta, looped: false, stray: false, block: None }
+    }
 }
 
 impl Endpoint {
@@ -40,9 +50,20 @@ impl Endpoint {
     /// processed before the first acknowledgement leaves.
     // RFC 9293 MUST-58, RFC 9293 MUST-59: all queued segments are processed before an ACK is sent.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
+        self.handle_frame(now, Frame::arrived(packet, meta));
+    }
+
+    /// Like [`handle_packet`](Self::handle_packet) of a packet that a connection may keep a part of instead of copying it: it
+    /// does so with 32 KiB of text and more that are next in order. For the memory budget the packet has a block of 64 KiB.
+    pub fn handle_packet_bytes(&mut self, now: Instant, packet: &Bytes, meta: RxMeta) {
+        self.handle_frame(now, Frame { block: Some(packet), ..Frame::arrived(packet, meta) });
+    }
+
+    #[inline]
+    fn handle_frame(&mut self, now: Instant, frame: Frame<'_>) {
         let now = self.advance(now);
         self.counters.packets_received += 1;
-        self.receive(now, Frame { packet, meta, looped: false, stray: false });
+        self.receive(now, frame);
         self.check_invariants();
     }
 
@@ -138,7 +159,8 @@ impl Endpoint {
             // An address of ours, from outside; or one that was ours when this connection was opened.
             return self.counters.dropped_martian_source += 1;
         }
-        live.connection.handle_segment(now, arrival.segment, arrival.frame.meta, arrival.codepoint);
+        let Frame { meta, block, .. } = arrival.frame;
+        live.connection.handle_segment(now, arrival.segment, meta, arrival.codepoint, block);
         self.last_connection = index;
         self.counters.segments_delivered += 1;
         self.touch(index);

@@ -78,7 +78,7 @@ impl Endpoint {
             && let Some(packet) = self.beside.as_mut().and_then(|beside| beside.looped.queue.pop_front())
         {
             *left -= 1;
-            self.receive(now, Frame { packet: &packet.bytes, meta: packet.meta, looped: true, stray: false });
+            self.receive(now, Frame { looped: true, ..Frame::arrived(&packet.bytes, packet.meta) });
         }
         *left < before
     }

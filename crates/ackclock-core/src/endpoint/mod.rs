@@ -17,6 +17,7 @@
 //! | what | bound | at the bound |
 //! |---|---|---|
 //! | bytes that connections and queues keep | `memory_budget` | windows shrink; text is dropped as if lost; who holds memory for long without getting on is reset ([`relief`]) |
+//! | free blocks that are used again | 64, 4 MiB, beside the budget | they go back to the allocator |
 //! | connections | `connections_max` | `connect` fails; a last ACK is dropped, its peer repeats it |
 //! | half-open records of a listener | `syn_backlog`, a quarter of it for one source | SYN cookies |
 //! | the same with deferred accept, until the application has heard of their end | `syn_backlog`, a quarter of it for one source | the SYN is dropped, its client repeats it |

@@ -31,7 +31,7 @@ impl Endpoint {
         else {
             return false;
         };
-        if !connection.take_predicted(now, &segment, frame.meta) {
+        if !connection.take_predicted(now, &segment, frame.meta, frame.block) {
             return false;
         }
         self.counters.segments_delivered += 1;

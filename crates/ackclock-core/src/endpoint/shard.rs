@@ -96,7 +96,7 @@ impl Endpoint {
     pub fn handle_stray(&mut self, now: Instant, stray: &Stray) {
         let now = self.advance(now);
         self.rare_counters().strays_taken += 1;
-        self.receive(now, Frame { packet: &stray.bytes, meta: stray.meta, looped: false, stray: true });
+        self.receive(now, Frame { stray: true, ..Frame::arrived(&stray.bytes, stray.meta) });
         self.check_invariants();
     }
 

@@ -5,6 +5,7 @@ use std::io::{self, IoSlice};
 use std::task::Poll;
 
 use ackclock_core::{ConnectionId, IcmpError, Instant, ReadError, WriteError};
+use bytes::{Buf, Bytes};
 use tokio::io::{Interest, Ready};
 
 use crate::error;
@@ -51,6 +52,26 @@ impl State {
             connection.consume(now, len);
             Ok(len)
         });
+        match read.ok_or_else(error::not_connected)? {
+            Err(ReadError::WouldBlock) => Poll::Pending,
+            read => Poll::Ready(read.map_err(error::read)),
+        }
+    }
+
+    /// Takes at most `max` received bytes in one slice; none is the end of the stream.
+    pub(crate) fn read_bytes(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        max: usize,
+    ) -> Poll<io::Result<Bytes>> {
+        if max == 0 {
+            return Poll::Ready(Ok(Bytes::new()));
+        }
+        if !self.connection_to_read(id)?.is_readable() {
+            return Poll::Pending;
+        }
+        let read = self.endpoint.update(now, id, |connection, now| connection.read_bytes(now, max));
         match read.ok_or_else(error::not_connected)? {
             Err(ReadError::WouldBlock) => Poll::Pending,
             read => Poll::Ready(read.map_err(error::read)),
@@ -113,6 +134,26 @@ impl State {
         match written {
             Err(WriteError::WouldBlock) => Poll::Pending,
             written => Poll::Ready(written.map_err(error::write)),
+        }
+    }
+
+    /// Takes as much of `bytes` off its front as there is room for.
+    pub(crate) fn write_bytes(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        bytes: &mut Bytes,
+    ) -> Poll<io::Result<usize>> {
+        if !self.connection(id)?.is_writable() {
+            return self.await_room(now, id);
+        }
+        match self.update(now, id, |connection, now| connection.write_bytes(now, bytes))? {
+            Err(WriteError::WouldBlock) => Poll::Pending,
+            written => {
+                let written = written.map_err(error::write)?;
+                bytes.advance(written);
+                Poll::Ready(Ok(written))
+            }
         }
     }
 
@@ -202,14 +243,17 @@ impl State {
     }
 }
 
-/// Hands up to `limit` bytes of two slices to `put`; returns how many.
-fn copy_out(slices: [&[u8]; 2], limit: usize, mut put: impl FnMut(&[u8])) -> usize {
+/// Hands up to `limit` bytes of the slices to `put`; returns how many.
+fn copy_out<'a>(slices: impl Iterator<Item = &'a [u8]>, limit: usize, mut put: impl FnMut(&[u8])) -> usize {
     let mut left = limit;
     for slice in slices {
         let len = slice.len().min(left);
         if len > 0 {
             put(&slice[..len]);
             left -= len;
+        }
+        if left == 0 {
+            break;
         }
     }
     limit - left

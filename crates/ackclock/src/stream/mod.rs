@@ -3,6 +3,7 @@
 mod calls;
 mod choices;
 mod options;
+mod slices;
 mod split;
 mod split_owned;
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::BufMut;
+use bytes::{BufMut, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
 use super::TcpStream;
@@ -39,6 +39,30 @@ macro_rules! read_methods {
         /// The connection's error.
         pub async fn peek(&mut self, buf: &mut [u8]) -> io::Result<usize> {
             self.0.peek(buf).await
+        }
+
+        /// See [`TcpStream::read_bytes`]. Cancel-safe.
+        ///
+        /// # Errors
+        /// The connection's error.
+        pub async fn read_bytes(&mut self, max: usize) -> io::Result<Bytes> {
+            self.0.read_bytes_priv(max).await
+        }
+
+        /// See [`TcpStream::try_read_bytes`].
+        ///
+        /// # Errors
+        /// As [`TcpStream::try_read`].
+        pub fn try_read_bytes(&self, max: usize) -> io::Result<Bytes> {
+            self.0.try_read_bytes(max)
+        }
+
+        /// See [`TcpStream::poll_read_bytes`].
+        ///
+        /// # Errors
+        /// The connection's error.
+        pub fn poll_read_bytes(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
+            self.0.poll_read_bytes(cx, max)
         }
 
         /// See [`TcpStream::ready`]. Cancel-safe.
@@ -102,6 +126,42 @@ macro_rules! read_methods {
 /// The methods that write, which both kinds of write half hand on to the stream.
 macro_rules! write_methods {
     () => {
+        /// See [`TcpStream::write_bytes`]. Cancel-safe.
+        ///
+        /// # Errors
+        /// As [`TcpStream::write_bytes`].
+        pub async fn write_bytes(&mut self, bytes: &mut Bytes) -> io::Result<usize> {
+            self.0.write_bytes_priv(bytes).await
+        }
+
+        /// See [`TcpStream::write_all_bytes`]. Cancel-safe.
+        ///
+        /// # Errors
+        /// As [`TcpStream::write_bytes`].
+        pub async fn write_all_bytes(&mut self, bytes: &mut Bytes) -> io::Result<()> {
+            self.0.write_all_bytes_priv(bytes).await
+        }
+
+        /// See [`TcpStream::try_write_bytes`].
+        ///
+        /// # Errors
+        /// As [`TcpStream::try_write`].
+        pub fn try_write_bytes(&self, bytes: &mut Bytes) -> io::Result<usize> {
+            self.0.try_write_bytes(bytes)
+        }
+
+        /// See [`TcpStream::poll_write_bytes`].
+        ///
+        /// # Errors
+        /// As [`TcpStream::write_bytes`].
+        pub fn poll_write_bytes(
+            &mut self,
+            cx: &mut Context<'_>,
+            bytes: &mut Bytes,
+        ) -> Poll<io::Result<usize>> {
+            self.0.poll_write_bytes(cx, bytes)
+        }
+
         /// See [`TcpStream::ready`]. Cancel-safe.
         ///
         /// # Errors

@@ -20,6 +20,7 @@ mod options;
 mod paths;
 mod reset;
 mod shards;
+mod slices;
 mod support;
 mod traces;
 mod udp;

@@ -145,6 +145,9 @@ pub(crate) struct BenchServerArgs {
     /// End after the first client
     #[arg(short = '1', long)]
     pub(crate) one_off: bool,
+    /// Send and receive without copying between this program and its stack
+    #[arg(long)]
+    pub(crate) zerocopy: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -169,6 +172,9 @@ pub(crate) struct BenchClientArgs {
     /// This many connections at once
     #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
     pub(crate) streams: u16,
+    /// Send and receive without copying between this program and its stack
+    #[arg(long, conflicts_with = "rate")]
+    pub(crate) zerocopy: bool,
     #[command(flatten)]
     pub(crate) move_: MoveArgs,
     #[command(flatten)]

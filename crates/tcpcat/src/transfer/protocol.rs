@@ -220,7 +220,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for FrameReader<R> {
     }
 }
 
-fn cut_short() -> io::Error {
+pub(crate) fn cut_short() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed the connection before the end of the data")
 }
 

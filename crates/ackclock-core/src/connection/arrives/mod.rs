@@ -14,6 +14,7 @@ mod step8_fin;
 mod syn_sent;
 
 use ackclock_wire::{Codepoint, Flags, RxMeta, Segment};
+use bytes::Bytes;
 
 use super::{Connection, State};
 use crate::Instant;
@@ -34,6 +35,8 @@ pub(super) struct Arrival<'a> {
     /// The text left after trimming to the window, and where it begins.
     text: &'a [u8],
     text_start: Position,
+    /// What the packet lies in, if it may be kept.
+    block: Option<&'a Bytes>,
     /// Bytes cut off in front of it: they had been received before.
     cut: u64,
     /// Whether the FIN lies within the window.
@@ -56,6 +59,7 @@ impl Connection {
         segment: &Segment<'_>,
         meta: RxMeta,
         codepoint: Codepoint,
+        block: Option<&Bytes>,
     ) {
         let segments = coalesced(segment, meta);
         self.trace_received(now, segment);
@@ -63,7 +67,7 @@ impl Connection {
         match self.state {
             State::Closed | State::Listen => {}
             State::SynSent => self.arrives_in_syn_sent(now, segment, codepoint),
-            _ => self.arrives_synchronized(now, segment, segments, codepoint),
+            _ => self.arrives_synchronized(now, segment, segments, codepoint, block),
         }
         self.update_send_timer(now);
         self.check_invariants();
@@ -75,6 +79,7 @@ impl Connection {
         segment: &Segment<'_>,
         segments: u32,
         codepoint: Codepoint,
+        block: Option<&Bytes>,
     ) {
         let start = self.rcv.nxt.near(segment.seq);
         // RFC 9293 §3.4: a SYN takes the first sequence number, text follows it.
@@ -88,6 +93,7 @@ impl Connection {
             acceptable: false,
             text: segment.payload,
             text_start,
+            block,
             cut: 0,
             fin: false,
         };

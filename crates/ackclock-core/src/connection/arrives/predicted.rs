@@ -17,6 +17,7 @@
 //! connections after each.
 
 use ackclock_wire::{Codepoint, Flags, Predicted, RxMeta, Segment, TcpOptions};
+use bytes::Bytes;
 
 use super::super::{Connection, State};
 use super::{Arrival, Verdict, coalesced};
@@ -31,7 +32,13 @@ impl Connection {
 
     /// Takes a segment of the predicted form. Says whether it did; if not, nothing has changed.
     #[inline]
-    pub(crate) fn take_predicted(&mut self, now: Instant, predicted: &Predicted<'_>, meta: RxMeta) -> bool {
+    pub(crate) fn take_predicted(
+        &mut self,
+        now: Instant,
+        predicted: &Predicted<'_>,
+        meta: RxMeta,
+        block: Option<&Bytes>,
+    ) -> bool {
         if !self.is_as_predicted(now, predicted) {
             return false;
         }
@@ -57,6 +64,7 @@ impl Connection {
             acceptable: true,
             text: segment.payload,
             text_start: self.rcv.nxt,
+            block,
             cut: 0,
             fin: false,
         };

@@ -33,7 +33,7 @@ impl Connection {
         }
         let gap_before = self.rcv.buffer.has_gap();
         let was_readable = self.rcv.buffer.readable() > 0;
-        let received = self.rcv.buffer.insert(arrival.text_start, arrival.text);
+        let received = self.rcv.buffer.insert(arrival.text_start, arrival.text, arrival.block);
         self.rcv.nxt += received.advanced;
         // RFC 4861 §7.3.1: the arrival of new data shows that earlier acknowledgements are delivered.
         self.progressed |= received.advanced > 0;

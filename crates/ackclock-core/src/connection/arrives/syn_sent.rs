@@ -74,6 +74,7 @@ impl Connection {
             acceptable: true,
             text: segment.payload,
             text_start: irs + 1,
+            block: None,
             cut: 0,
             fin: segment.flags.contains(Flags::FIN),
         };

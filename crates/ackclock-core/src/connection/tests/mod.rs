@@ -3,6 +3,7 @@
 mod acks;
 mod events;
 mod pacing;
+mod slices;
 mod timeout;
 mod traces;
 mod transfer;
@@ -13,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use ackclock_wire::{ChecksumState, HEADER_MAX, IpPacket, IpPayload, RxMeta, Segment, SeqNum};
+use bytes::Bytes;
 
 use super::{Connection, Environment, FlowLabels, State};
 use crate::budget::Budget;
@@ -35,7 +37,7 @@ pub(super) struct Pair {
     pub(super) limits: Limits,
     /// How late timers expire.
     pub(super) late: Duration,
-    wire: BTreeMap<(Instant, u64), (usize, Vec<u8>, RxMeta)>,
+    wire: BTreeMap<(Instant, u64), (usize, Bytes, RxMeta)>,
     packets: [u64; 2],
     serial: u64,
     path: Path,
@@ -119,7 +121,7 @@ impl Pair {
                 self.packets[side] += 1;
                 if let Fate::Deliver(delay) = (self.path)(side, number) {
                     let meta = RxMeta { checksum: out.checksum, segment_size: out.segment_size };
-                    self.wire.insert((self.now + delay, self.serial), (1 - side, packet, meta));
+                    self.wire.insert((self.now + delay, self.serial), (1 - side, packet.into(), meta));
                     self.serial += 1;
                 }
                 assert!(self.serial < 5_000_000, "the two never come to rest");
@@ -192,10 +194,10 @@ fn pattern(i: usize) -> u8 {
     (i.wrapping_mul(31) ^ (i >> 8)) as u8
 }
 
-fn deliver(end: &mut Connection, now: Instant, packet: &[u8], meta: RxMeta) {
+fn deliver(end: &mut Connection, now: Instant, packet: &Bytes, meta: RxMeta) {
     let ip = IpPacket::parse(packet).unwrap();
     let IpPayload::Tcp(tcp) = ip.payload else { panic!("not TCP") };
     let segment = Segment::parse(ip.src, ip.dst, tcp, meta.checksum).unwrap();
     assert!(meta.checksum == ChecksumState::Complete || meta.checksum.is_partial());
-    end.handle_segment(now, &segment, meta, ip.ecn());
+    end.handle_segment(now, &segment, meta, ip.ecn(), Some(packet));
 }
