@@ -213,7 +213,8 @@ impl TcpStream {
         self.shared.wait(Queue::Write(id), |state, now| state.poll_writable(now, id)).await
     }
 
-    /// Polls for readability. Only the waker of the last call of `poll_read_ready`, `poll_read` or `poll_peek` is kept.
+    /// Polls for readability. Only the waker of the last call of `poll_read_ready`, `poll_read`, `poll_read_bytes` or
+    /// `poll_peek` is kept.
     ///
     /// # Errors
     /// The stack is gone.
@@ -221,7 +222,8 @@ impl TcpStream {
         self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, _| state.poll_readable(self.id))
     }
 
-    /// Polls for writability. Only the waker of the last call of `poll_write_ready` or `poll_write` is kept.
+    /// Polls for writability. Only the waker of the last call of `poll_write_ready`, `poll_write` or `poll_write_bytes` is
+    /// kept.
     ///
     /// # Errors
     /// The stack is gone.
