@@ -11,6 +11,7 @@ pub struct ReceiveBatch {
     used: usize,
     packets: Vec<(usize, usize, RxMeta)>,
     packets_max: usize,
+    limit: usize,
 }
 
 impl ReceiveBatch {
@@ -25,6 +26,7 @@ impl ReceiveBatch {
             used: 0,
             packets: Vec::with_capacity(packets_max),
             packets_max,
+            limit: packets_max,
         }
     }
 
@@ -32,11 +34,17 @@ impl ReceiveBatch {
     pub fn clear(&mut self) {
         self.used = 0;
         self.packets.clear();
+        self.limit = self.packets_max;
+    }
+
+    /// Until it is emptied the batch takes no more than `packets`, and one at least.
+    pub fn limit(&mut self, packets: usize) {
+        self.limit = packets.clamp(1, self.packets_max);
     }
 
     /// Room for one more packet of at most `len_max` bytes; `None` when the batch is full.
     pub fn slot(&mut self, len_max: usize) -> Option<&mut [u8]> {
-        if self.packets.len() == self.packets_max {
+        if self.packets.len() >= self.limit {
             return None;
         }
         self.bytes.get_mut(self.used..self.used.checked_add(len_max)?)
@@ -139,7 +147,11 @@ mod tests {
         assert!(batch.slot(BYTES_MIN + 1).is_none());
         assert!(batch.push(&[0; BYTES_MIN], RxMeta::default()));
         assert!(batch.slot(1).is_none(), "the packet limit");
-        let mut batch = ReceiveBatch::new(9, 0);
+        let mut batch = ReceiveBatch::new(9, 100);
+        batch.limit(2);
+        assert!(batch.push(&[0], RxMeta::default()) && batch.push(&[0], RxMeta::default()));
+        assert!(batch.slot(1).is_none(), "the limit until it is emptied");
+        batch.clear();
         assert!(batch.push(&[0; BYTES_MIN], RxMeta::default()));
         assert!(batch.slot(1).is_none(), "the byte limit");
     }
