@@ -3,6 +3,10 @@
 //! One turn receives a batch, hands it to the endpoint, does what is due, sends what the endpoint has, and wakes
 //! those who wait for what happened. When a turn found nothing to do, the driver sleeps until the device, the
 //! timer or a call wakes it. It contains no decision of TCP.
+//!
+//! On a runtime of one thread the tasks that a turn wakes run before its acknowledgements leave: they read while the
+//! bytes are in the cache, and what they write, or the end of the stream, goes in the same packet as the acknowledgement.
+//! On several threads the driver does not wait for them, since another thread may be busy with something else for long.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -13,11 +17,14 @@ use std::time::Duration;
 
 use ackclock_core::{Instant, Limits};
 use ackclock_device::{Capabilities, Device, ReceiveBatch};
+use tokio::runtime::RuntimeFlavor;
+use tokio::task::coop;
 use tokio::time::Sleep;
 
 use crate::StackError;
 use crate::clock::TokioClock;
 use crate::shared::Shared;
+use crate::spin::Spin;
 use crate::state::{Phase, State};
 
 /// Drives a stack on tokio.
@@ -30,8 +37,16 @@ pub(crate) struct Driver {
     /// When `sleep` ends; `None`: it has no end that matters.
     sleep_until: Option<Instant>,
     woken: Vec<Waker>,
-    busy_poll: Duration,
-    active_until: Instant,
+    spin: Spin,
+    /// Whether the tasks that a turn wakes run on this thread, and before the driver's next turn if that lets them.
+    lets_others_first: bool,
+    /// The turn before has left what it had to send until those that it woke have had theirs; how often it may wait for
+    /// them yet, since what they do wakes others.
+    owes: bool,
+    waits_left: u32,
+    /// Packets since the driver slept, and whether there was but one between the last two times.
+    packets: usize,
+    lone: bool,
     capabilities_due: Instant,
     /// What the device was like when it was asked last, and what it is like.
     generations: (Option<u64>, Option<u64>),
@@ -41,8 +56,8 @@ pub(crate) struct Driver {
 enum Turn {
     /// Something was done: there may be more.
     Busy,
-    /// Nothing to do, but the driver polls busily.
-    Spinning,
+    /// Others have something to do now, and the driver may have more once they have done it.
+    Others,
     /// Nothing to do before `sleep_until`; the driver is noted as asleep.
     Idle,
     /// The stack is down.
@@ -59,23 +74,20 @@ pub(crate) struct Sent {
 }
 
 impl Driver {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        clock: TokioClock,
-        capabilities: &Capabilities,
-        busy_poll: Duration,
-    ) -> Self {
-        let whole = capabilities.gso_max_v4.max(capabilities.gso_max_v6) > capabilities.mtu;
-        let batch_bytes = if whole { BATCH_BYTES_OFFLOAD } else { BATCH_BYTES };
+    pub(crate) fn new(shared: Arc<Shared>, clock: TokioClock, busy_poll: Duration) -> Self {
         Self {
             shared,
             clock,
-            batch: ReceiveBatch::new(BATCH_PACKETS, batch_bytes),
+            batch: ReceiveBatch::new(BATCH_PACKETS, BATCH_BYTES),
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
             sleep_until: None,
             woken: Vec::new(),
-            busy_poll,
-            active_until: Instant::ZERO,
+            spin: Spin::new(busy_poll),
+            lets_others_first: false,
+            owes: false,
+            waits_left: 0,
+            packets: 0,
+            lone: false,
             capabilities_due: Instant::ZERO,
             generations: (None, None),
         }
@@ -83,17 +95,34 @@ impl Driver {
 
     /// Drives the stack until it is down, then drops the device.
     pub(crate) async fn run(mut self) {
-        poll_fn(|cx| self.poll(cx)).await;
+        let flavor = tokio::runtime::Handle::current().runtime_flavor();
+        self.lets_others_first = matches!(flavor, RuntimeFlavor::CurrentThread);
+        self.shared.lock().stack.takes_turns = self.lets_others_first;
+        // It gives way of itself, and the runtime's budget would stop it in the middle of what it sends.
+        coop::unconstrained(poll_fn(|cx| self.poll(cx))).await;
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.owes && self.waits_on() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let mut received = self.receive(cx);
         for _ in 0..TURNS_PER_POLL {
-            match self.turn(cx) {
-                Turn::Busy => {}
-                Turn::Spinning => break,
-                Turn::Idle if self.sleeps(cx) => return Poll::Pending,
-                Turn::Idle => {}
+            match self.turn(cx, received) {
+                Turn::Busy => received = self.receive(cx),
+                Turn::Others => break,
                 Turn::Over => return Poll::Ready(()),
+                Turn::Idle if !self.sleeps(cx) => received = self.receive(cx),
+                Turn::Idle => {
+                    if !self.spin.is_wanted() || !self.spin.begins(self.shared.now()) {
+                        return Poll::Pending;
+                    }
+                    received = self.receive_spinning(cx);
+                    if self.found_nothing(&received) {
+                        break;
+                    }
+                }
             }
         }
         // Fairness: others of this thread have their turn, and the runtime looks for what arrived.
@@ -101,19 +130,23 @@ impl Driver {
         Poll::Pending
     }
 
-    fn turn(&mut self, cx: &mut Context<'_>) -> Turn {
-        let received = self.receive(cx);
+    /// Whether those that were woken have done something since the driver looked, and may have others go on with it.
+    fn waits_on(&mut self) -> bool {
+        let has_calls = std::mem::take(&mut self.shared.lock().driver.has_calls);
+        self.waits_left = if has_calls { self.waits_left.saturating_sub(1) } else { 0 };
+        self.waits_left > 0
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>, received: io::Result<()>) -> Turn {
         let now = self.shared.now();
-        let mut locked = self.shared.lock();
+        let shared = Arc::clone(&self.shared);
+        let mut locked = shared.lock();
         locked.driver.unpark();
         if self.generations.0 != self.generations.1 {
             self.generations.0 = self.generations.1;
-            refresh_capabilities(&self.shared, &mut locked.stack, now);
+            refresh_capabilities(&shared, &mut locked.stack, now);
         }
-        let worked = match received {
-            Ok(()) => Self::work(&self.shared, &mut locked.stack, &self.batch, cx, now),
-            Err(error) => Err(error),
-        };
+        let worked = received.and_then(|()| self.work(&mut locked.stack, cx, now));
         let busy = worked.unwrap_or_else(|error| {
             locked.stack.go_down(now, StackError::Device(Arc::new(error)));
             true
@@ -122,22 +155,29 @@ impl Driver {
         let turn = if matches!(locked.stack.phase, Phase::Down(_)) {
             Turn::Over
         } else if busy || !self.woken.is_empty() {
-            self.active_until = now + self.busy_poll;
+            self.spin.found_work();
+            self.packets += self.batch.len();
             if now >= self.capabilities_due {
                 self.capabilities_due = now + CAPABILITIES_EVERY;
-                refresh_capabilities(&self.shared, &mut locked.stack, now);
+                refresh_capabilities(&shared, &mut locked.stack, now);
             }
-            Turn::Busy
-        } else if now < self.active_until {
-            Turn::Spinning
+            if self.lets_others_first && !self.woken.is_empty() {
+                locked.driver.let_others(cx.waker(), now);
+                self.waits_left = WAITS;
+                Turn::Others
+            } else {
+                Turn::Busy
+            }
         } else {
+            self.lone = self.packets <= 1;
+            self.packets = 0;
             self.sleep_until = sleep_until(self.sleep_until, locked.stack.poll_timeout(), now);
             locked.driver.park(cx.waker(), self.sleep_until);
             Turn::Idle
         };
         if matches!(turn, Turn::Over) {
             // Before anyone can know of it: who waited for the end may open the device again.
-            drop(self.shared.device().take());
+            drop(shared.device().take());
         }
         drop(locked);
         self.woken.drain(..).for_each(Waker::wake);
@@ -147,6 +187,10 @@ impl Driver {
     /// Receives what there is, with the device's lock only.
     fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.batch.clear();
+        if self.lets_others_first && self.lone && self.packets == 0 {
+            // Perhaps a request, as the last time: its answer need not wait for a look at what follows.
+            self.batch.limit(1);
+        }
         let mut device = self.shared.device();
         let Some(device) = device.as_mut() else { return Ok(()) };
         let received = device.poll_receive(cx, &mut self.batch);
@@ -157,18 +201,46 @@ impl Driver {
         }
     }
 
+    /// Receives, again and again for a moment, until there is something.
+    fn receive_spinning(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        for _ in 0..SPINS_PER_POLL {
+            let received = self.receive(cx);
+            if !self.found_nothing(&received) {
+                return received;
+            }
+            // On a machine without a processor to spare, whoever is to send something needs this one.
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn found_nothing(&self, received: &io::Result<()>) -> bool {
+        received.is_ok() && self.batch.is_empty()
+    }
+
     /// The endpoint's part of a turn; whether there was anything to do.
-    fn work(
-        shared: &Shared,
-        stack: &mut State,
-        batch: &ReceiveBatch,
-        cx: &mut Context<'_>,
-        now: Instant,
-    ) -> io::Result<bool> {
-        for (packet, meta) in batch.iter() {
+    fn work(&mut self, stack: &mut State, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
+        let shared = Arc::clone(&self.shared);
+        let mut busy = !self.batch.is_empty();
+        if std::mem::take(&mut self.owes) {
+            busy |= Self::send(&shared, stack, cx, now)?;
+        }
+        for (packet, meta) in self.batch.iter() {
             stack.endpoint.handle_packet(now, packet, meta);
         }
         stack.handle_timeout(now);
+        stack.dispatch(now);
+        stack.release_writers(now);
+        if self.lets_others_first && !stack.woken.is_empty() {
+            self.owes = true;
+        } else {
+            busy |= Self::send(&shared, stack, cx, now)?;
+        }
+        Ok(busy || stack.endpoint.has_looped())
+    }
+
+    /// Sends what the endpoint has; whether that was anything.
+    fn send(shared: &Shared, stack: &mut State, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
         let mut device = shared.device();
         let Some(device) = device.as_mut() else { return Ok(false) };
         let sent = transmit(stack, device, cx, now)?;
@@ -176,7 +248,7 @@ impl Driver {
         if stack.has_finished() && !sent.more {
             stack.go_down(now, StackError::Shutdown);
         }
-        Ok(!batch.is_empty() || sent.packets > 0 || sent.looped || stack.endpoint.has_looped())
+        Ok(sent.packets > 0 || sent.looped)
     }
 
     /// Sets the timer; whether it has not expired yet.
@@ -288,14 +360,18 @@ pub(crate) fn limits(capabilities: &Capabilities) -> Limits {
 
 /// Packets of one batch: they are processed under one lock.
 const BATCH_PACKETS: usize = 64;
-/// Bytes of one batch from a device that carries packets of the MTU's size; room for one of 64 KB at any time.
-const BATCH_BYTES: usize = 256 << 10;
-/// Bytes of one batch from a device that carries packets of 64 KB whole.
-const BATCH_BYTES_OFFLOAD: usize = 1 << 20;
+/// Bytes of one batch: room for 64 packets of the MTU's size or four of 64 KB. With the receive buffer and the reader's own
+/// it stays in a processor's second-level cache.
+const BATCH_BYTES: usize = 264 << 10;
 /// Packets sent under one lock.
 const TRANSMIT_PACKETS: usize = 64;
 /// Turns before other tasks of the thread have theirs.
 const TURNS_PER_POLL: usize = 8;
+/// How often the driver waits for tasks that others have woken: who accepts a connection starts a task, which reads the
+/// request, and another perhaps which answers.
+const WAITS: u32 = 4;
+/// How often the device is asked before other tasks of the thread have their turn: some microseconds.
+const SPINS_PER_POLL: usize = 16;
 /// How often a device is asked what it can do.
 const CAPABILITIES_EVERY: Duration = Duration::from_secs(1);
 

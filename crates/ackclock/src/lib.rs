@@ -112,6 +112,7 @@ mod port;
 mod resolve;
 mod shared;
 mod socket;
+mod spin;
 mod stack;
 mod state;
 mod stream;

@@ -42,6 +42,15 @@ pub(crate) struct State {
     pub(crate) others: OtherSlot,
     pub(crate) udp: BTreeMap<UdpId, UdpSlot>,
     pub(crate) phase: Phase,
+    /// Bytes that were written since the driver's last turn.
+    pub(crate) written: usize,
+    /// Streams whose writers wait for its next.
+    held: Vec<ConnectionId>,
+    /// Streams that were written to, whose last packet waits for it to be whole.
+    pub(crate) following: Vec<ConnectionId>,
+    /// Whether tasks and the driver take turns on one thread, so that a writer's next bytes come before the driver's next
+    /// turn if there are any.
+    pub(crate) takes_turns: bool,
     choices: Arc<Choices>,
     close_timeout: Duration,
     /// Dropped streams whose linger time runs, by its end.
@@ -106,6 +115,10 @@ impl State {
             others: OtherSlot { free: others, ..OtherSlot::default() },
             udp: BTreeMap::new(),
             phase: Phase::Up,
+            written: 0,
+            held: Vec::new(),
+            following: Vec::new(),
+            takes_turns: false,
             close_timeout,
             lingering: BTreeMap::new(),
             lingerings_made: 0,
@@ -258,6 +271,42 @@ impl State {
         match self.endpoint.poll_trace() {
             None if self.poll_down().is_pending() => Poll::Pending,
             batch => Poll::Ready(batch),
+        }
+    }
+
+    /// Whether whoever would write to a stream waits until the driver has had a turn. It then gets the acknowledgements of
+    /// what was written, whose place in the send buffer the next bytes take: the same few lines of the cache, rather than
+    /// one after the other of a buffer larger than that.
+    pub(crate) fn holds_writers(&self) -> bool {
+        self.written >= WRITTEN_MAX && !matches!(self.phase, Phase::Down(_))
+    }
+
+    /// Notes that a writer waits for that, in its stream's list.
+    pub(crate) fn hold_writer(&mut self, id: ConnectionId) {
+        if !self.held.contains(&id) {
+            self.held.push(id);
+        }
+    }
+
+    /// Counts what was written. Of a stream of bytes the end of each write is not worth a packet, which the next one fills.
+    pub(crate) fn note_written(&mut self, now: Instant, id: ConnectionId, bytes: usize) {
+        self.written = self.written.saturating_add(bytes);
+        if self.takes_turns && self.written >= STREAM_MIN && !self.following.contains(&id) {
+            self.following.push(id);
+            self.endpoint.update(now, id, |connection, _| connection.set_more_follows(true));
+        }
+    }
+
+    /// The driver has its turn.
+    pub(crate) fn release_writers(&mut self, now: Instant) {
+        self.written = 0;
+        while let Some(id) = self.following.pop() {
+            self.endpoint.update(now, id, |connection, _| connection.set_more_follows(false));
+        }
+        while let Some(id) = self.held.pop() {
+            if let Some(slot) = self.streams.get_mut(id) {
+                slot.write.wake(&mut self.woken);
+            }
         }
     }
 
@@ -443,6 +492,11 @@ impl State {
         self.endpoint.connections().map(|(id, _)| id).collect()
     }
 }
+
+/// Bytes that may be written between two turns of the driver.
+const WRITTEN_MAX: usize = 256 << 10;
+/// Bytes between two turns from which on they are taken for a stream rather than a message.
+const STREAM_MIN: usize = 128 << 10;
 
 /// Whether a connection neither sends nor receives any more.
 fn is_over(connection: &Connection) -> bool {

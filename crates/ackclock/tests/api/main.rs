@@ -21,5 +21,6 @@ mod paths;
 mod reset;
 mod support;
 mod traces;
+mod turns;
 mod udp;
 mod warnings;
