@@ -170,7 +170,7 @@ fn a_packet_that_is_not_whole_waits_for_a_writer_that_goes_on_if_one_is_in_fligh
     let mut pair = established(&unpaced());
     pair.limits = Limits { gso_max_v4: 65_536, gso_max_v6: 65_536, tx_checksum: true };
     pair.transfer(2 << 20);
-    let mut write = |pair: &mut Pair, len: usize, more: bool| {
+    let write = |pair: &mut Pair, len: usize, more: bool| {
         let now = pair.now;
         pair.ends[0].set_more_follows(more);
         assert_eq!(pair.ends[0].write(now, &vec![0; len]), Ok(len));
