@@ -4,9 +4,9 @@
 //! those who wait for what happened. When a turn found nothing to do, the driver sleeps until the device, the
 //! timer or a call wakes it. It contains no decision of TCP.
 //!
-//! On a runtime of one thread the tasks that a turn wakes run before its acknowledgements leave: they read while the
-//! bytes are in the cache, and what they write, or the end of the stream, goes in the same packet as the acknowledgement.
-//! On several threads the driver does not wait for them, since another thread may be busy with something else for long.
+//! On a runtime of one thread the tasks that a turn wakes run before the next, and read while the bytes are in the cache.
+//! After a few bytes they run even before the acknowledgements leave: what they write, or the end of the stream, goes in the
+//! same packet. On several threads the driver does not wait for them, since another thread may be busy with something else for long.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -225,13 +225,15 @@ impl Driver {
         if std::mem::take(&mut self.owes) {
             busy |= Self::send(&shared, stack, cx, now)?;
         }
+        let mut bytes = 0;
         for (packet, meta) in self.batch.iter() {
+            bytes += packet.len();
             stack.endpoint.handle_packet(now, packet, meta);
         }
         stack.handle_timeout(now);
         stack.dispatch(now);
         stack.release_writers(now);
-        if self.lets_others_first && !stack.woken.is_empty() {
+        if self.lets_others_first && !stack.woken.is_empty() && bytes < STREAM_MIN {
             self.owes = true;
         } else {
             busy |= Self::send(&shared, stack, cx, now)?;
@@ -365,6 +367,8 @@ const BATCH_PACKETS: usize = 64;
 const BATCH_BYTES: usize = 264 << 10;
 /// Packets sent under one lock.
 const TRANSMIT_PACKETS: usize = 64;
+/// A batch of as many bytes is part of a stream, whose sender waits for the acknowledgement; of fewer, perhaps a request.
+const STREAM_MIN: usize = 32 << 10;
 /// Turns before other tasks of the thread have theirs.
 const TURNS_PER_POLL: usize = 8;
 /// How often the driver waits for tasks that others have woken: who accepts a connection starts a task, which reads the
