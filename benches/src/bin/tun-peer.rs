@@ -2,27 +2,29 @@
 //! owns 10.77.0.2 itself, and serves TCP 5001 (sink), 5002 (source), 5003 (echo), 5004 (close after the client's
 //! FIN).
 //!
-//! `tun-peer [--mtu M] [--offload] [--busy-poll MICROS] [--buffer BYTES] [--threads N] [--queues N] [--cc NAME] [--zerocopy]`; with
-//! queues, it says at its end (SIGINT) how many packets came by each, and how many of them were another's.
+//! `tun-peer [--mtu M] [--offload] [--busy-poll MICROS] [--buffer BYTES] [--threads N] [--queues N] [--cc NAME] [--zerocopy]
+//! [--until-eof]`; with the last, it ends with its standard input. At its end it says how many packets came by each queue, and how
+//! many of them were another's.
 
 #![forbid(unsafe_code)]
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackclock::{Cidr, Stack, TcpConfig, TcpListener, TcpStream};
+use ackclock_benches::over_tun::{self, DEVICE, KERNEL, OWN, Service};
 use ackclock_device::configure::configure;
 use ackclock_device::{OffloadMode, open, open_queues};
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-const DEVICE: &str = "pft0";
-const KERNEL: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
-const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
 const CHUNK: usize = 256 << 10;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    if flag("until-eof") {
+        over_tun::end_with_input();
+    }
     let threads = number("threads").unwrap_or(1);
     let mut builder = if threads > 1 {
         tokio::runtime::Builder::new_multi_thread()
@@ -51,9 +53,9 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
     }
     let stack = builder.spawn()?;
     let mut services = tokio::task::JoinSet::new();
-    for port in 5001..=5004 {
-        let listener = stack.listen(SocketAddr::new(OWN, port))?;
-        services.spawn(accept(listener, port));
+    for service in Service::ALL {
+        let listener = stack.listen(SocketAddr::new(OWN, service.port()))?;
+        services.spawn(accept(listener, service));
     }
     let interrupted = tokio::signal::ctrl_c();
     tokio::select! {
@@ -72,18 +74,18 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn accept(listener: TcpListener, port: u16) -> io::Result<()> {
+async fn accept(listener: TcpListener, service: Service) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         // A client that goes away ends its own service only.
         tokio::spawn(async move {
-            let _ = match port {
-                5001 if flag("zerocopy") => sink_slices(stream).await,
-                5002 if flag("zerocopy") => source_slices(stream).await,
-                5001 => sink(stream, CHUNK).await,
-                5002 => source(stream).await,
-                5003 => echo(stream).await,
-                _ => sink(stream, 64).await,
+            let _ = match service {
+                Service::Sink if flag("zerocopy") => sink_slices(stream).await,
+                Service::Source if flag("zerocopy") => source_slices(stream).await,
+                Service::Sink => sink(stream, CHUNK).await,
+                Service::Source => source(stream).await,
+                Service::Echo => echo(stream).await,
+                Service::Close => sink(stream, 64).await,
             };
         });
     }

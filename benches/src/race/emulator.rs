@@ -14,8 +14,8 @@ use super::lane::{Fate, Lane, LaneCounts, LaneSpec, nanos};
 use super::meter::{Meter, Seen};
 use super::packet::Glance;
 use super::record::Recording;
-use super::sys;
 use super::tun::Tun;
+use crate::sys;
 
 /// A path that is being emulated.
 #[derive(Debug)]

@@ -14,8 +14,6 @@ mod packet;
 mod party;
 mod record;
 mod run;
-#[expect(unsafe_code, reason = "system calls")]
-mod sys;
 mod trace;
 mod tun;
 

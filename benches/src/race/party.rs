@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::cell::Party;
 use super::ground::Host;
-use super::sys;
 use super::trace::Tracing;
+use crate::sys;
 
 /// A receiver that takes one connection.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, gso};
 
-use super::sys;
+use crate::sys;
 
 /// One TUN device.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Tun {
     /// # Errors
     /// The kernel refuses, or has no TUN.
     pub fn open(name: &str) -> io::Result<Self> {
-        Ok(Self { file: sys::open_tun(name)?, buffer: vec![0; HEADER + PACKET_MAX].into() })
+        Ok(Self { file: sys::open_tun(name, true)?, buffer: vec![0; HEADER + PACKET_MAX].into() })
     }
 
     /// Reads what the kernel has sent and hands each packet, as it is on the wire, to `each`; `false` when there was

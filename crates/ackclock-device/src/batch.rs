@@ -29,6 +29,7 @@ pub struct ReceiveBatch {
     small: Vec<u8>,
     packets: Vec<Packet>,
     packets_max: usize,
+    limit: usize,
     /// Of the last slot.
     slot_len: usize,
 }
@@ -63,6 +64,7 @@ impl ReceiveBatch {
             packets: Vec::with_capacity(packets_max),
             packets_max,
             slot_len: 0,
+            limit: packets_max,
         }
     }
 
@@ -82,11 +84,17 @@ impl ReceiveBatch {
             self.lent.drain(..forgotten);
         }
         self.blocks.truncate(self.blocks_max);
+        self.limit = self.packets_max;
+    }
+
+    /// Until it is emptied the batch takes no more than `packets`, and one at least.
+    pub fn limit(&mut self, packets: usize) {
+        self.limit = packets.clamp(1, self.packets_max);
     }
 
     /// Room for one more packet of at most `len_max` bytes; `None` when the batch is full.
     pub fn slot(&mut self, len_max: usize) -> Option<&mut [u8]> {
-        if self.packets.len() == self.packets_max || len_max > BYTES_MIN {
+        if self.packets.len() >= self.limit || len_max > BYTES_MIN {
             return None;
         }
         if self.used + len_max > BYTES_MIN {
@@ -294,7 +302,11 @@ mod tests {
         assert!(batch.slot(BYTES_MIN + 1).is_none());
         assert!(batch.push(&[0; BYTES_MIN], RxMeta::default()));
         assert!(batch.slot(1).is_none(), "the packet limit");
-        let mut batch = ReceiveBatch::new(9, 0);
+        let mut batch = ReceiveBatch::new(9, 100);
+        batch.limit(2);
+        assert!(batch.push(&[0], RxMeta::default()) && batch.push(&[0], RxMeta::default()));
+        assert!(batch.slot(1).is_none(), "the limit until it is emptied");
+        batch.clear();
         assert!(batch.push(&[0; BYTES_MIN], RxMeta::default()));
         assert!(batch.slot(1).is_none(), "the byte limit");
     }

@@ -29,6 +29,10 @@ pub(crate) struct TunFd {
     /// Opened with the device, so that it stays in the device's network namespace.
     control: Arc<OwnedFd>,
     link: Cell<Link>,
+    /// The last read has found nothing and the runtime will say when there is more; nothing was sent since.
+    awaited: bool,
+    /// The runtime has said that the descriptor takes packets, and the last one found room.
+    writable: bool,
     pub(crate) counters: Counters,
     /// Where headers, and short packets whole, are put together for one `write`.
     gathered: Vec<u8>,
@@ -84,6 +88,8 @@ impl TunFd {
             attachment,
             control,
             link,
+            awaited: false,
+            writable: false,
             counters: Counters::default(),
             gathered: Vec::new(),
             held: Vec::new(),
@@ -91,6 +97,10 @@ impl TunFd {
     }
 
     /// Calls `read` until it says that the batch is full or nothing is left.
+    ///
+    /// It reads without waiting for the runtime's word that there is something: what was sent mostly has an answer at once,
+    /// long before the runtime looks at its descriptors again. Only a read that found nothing is not tried again before
+    /// something was sent, or the second call after it.
     pub(crate) fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -99,16 +109,13 @@ impl TunFd {
         if self.gone {
             return Poll::Ready(Err(gone()));
         }
+        let mut found_nothing = std::mem::take(&mut self.awaited);
         let mut received = 0;
         loop {
             let mut guard = match self.fd.poll_read_ready(cx) {
-                Poll::Ready(guard) => guard?,
-                Poll::Pending if received > 0 => return Poll::Ready(Ok(received)),
-                Poll::Pending => {
-                    ready!(self.hangup.as_mut().poll(cx));
-                    self.gone = true;
-                    return Poll::Ready(Err(gone()));
-                }
+                Poll::Ready(guard) => Some(guard?),
+                Poll::Pending if found_nothing => return self.await_more(cx, received),
+                Poll::Pending => None,
             };
             loop {
                 match read(self.fd.get_ref(), &mut self.counters) {
@@ -116,10 +123,15 @@ impl TunFd {
                     Ok(ReadStep::Dropped) => {}
                     Ok(ReadStep::Full) => return Poll::Ready(Ok(received)),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        guard.clear_ready();
-                        break;
-                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => match &mut guard {
+                        Some(guard) => {
+                            guard.clear_ready();
+                            found_nothing = true;
+                            break;
+                        }
+                        // What arrived after the runtime was asked has woken the caller already.
+                        None => return self.await_more(cx, received),
+                    },
                     Err(error) if self.is_link_down(&error) => {}
                     // What was received before the error counts; the error comes again with the next call.
                     Err(_) if received > 0 => return Poll::Ready(Ok(received)),
@@ -137,14 +149,29 @@ impl TunFd {
         }
     }
 
+    /// Nothing is left, and the caller will be woken when there is: what `received` packets come to.
+    fn await_more(&mut self, cx: &mut Context<'_>, received: usize) -> Poll<io::Result<usize>> {
+        if received > 0 {
+            self.awaited = true;
+            return Poll::Ready(Ok(received));
+        }
+        ready!(self.hangup.as_mut().poll(cx));
+        self.gone = true;
+        Poll::Ready(Err(gone()))
+    }
+
     /// Ready when the kernel takes a packet; a TUN link that is down at first takes none until it is up.
     pub(crate) fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.gone {
             return Poll::Ready(Err(gone()));
         }
+        if self.writable && self.held.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
         loop {
             let mut guard = ready!(self.fd.poll_write_ready(cx))?;
             if self.held.is_empty() {
+                self.writable = true;
                 return Poll::Ready(Ok(()));
             }
             let mut file: &File = self.fd.get_ref();
@@ -163,6 +190,7 @@ impl TunFd {
     /// Writes one packet, `prefix` in front of it, in one call; one that the kernel does not take is dropped and counted.
     pub(crate) fn send(&mut self, prefix: &[u8], packet: &TxPacket<'_>) -> io::Result<()> {
         let len = prefix.len() + packet.len();
+        self.awaited = false;
         self.gathered.clear();
         self.gathered.extend_from_slice(prefix);
         self.gathered.extend_from_slice(packet.header);
@@ -187,6 +215,7 @@ impl TunFd {
                 other => break other,
             }
         };
+        self.writable &= !matches!(&written, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
         // A queue that is full for a moment is no reason to lose a frame that has been announced as ready.
         if matches!(&written, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
             && self.attachment != Attachment::Tun

@@ -5,6 +5,7 @@ mod common;
 use std::io;
 use std::net::UdpSocket;
 use std::process::Command;
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use ackclock_device::{Device, OffloadMode, ReceiveBatch, configure, explain};
@@ -50,6 +51,31 @@ fn the_kernel_answers_a_ping() {
             })
             .await;
             assert_eq!(meta, RxMeta::default());
+        }
+    });
+}
+
+#[test]
+fn an_answer_is_received_before_the_runtime_looks_at_its_descriptors() {
+    in_namespace("an_answer_is_received_before_the_runtime_looks_at_its_descriptors", || async {
+        for mode in [OffloadMode::Off, OffloadMode::On] {
+            let mut device = open_configured(mode);
+            let mut batch = ReceiveBatch::new(8, 0);
+            let mut cx = Context::from_waker(Waker::noop());
+            // What the kernel says of itself when a device comes up.
+            while device.poll_receive(&mut cx, &mut batch).is_ready() {
+                batch.clear();
+            }
+            let request = echo_request_v4("10.9.0.2", "10.9.0.1", b"at once?");
+            send(&mut *device, &request).await;
+            let deadline = Instant::now() + Duration::from_secs(5);
+            // This task never waits from here on, and no other thread serves the runtime.
+            let is_answered =
+                |batch: &ReceiveBatch| batch.iter().any(|(bytes, _)| bytes.ends_with(b"at once?"));
+            while !is_answered(&batch) && Instant::now() < deadline {
+                let _ = device.poll_receive(&mut cx, &mut batch);
+            }
+            assert!(is_answered(&batch), "{mode:?}");
         }
     });
 }

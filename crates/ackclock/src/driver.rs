@@ -1,13 +1,12 @@
-//! The task that owns a device: it carries packets and time between the device, the clock and the endpoint. Each shard of a
-//! stack has one, and they hand each other the packets that came by the wrong queue.
+//! The task that owns the device: it carries packets and time between the device, the clock and the endpoint.
 //!
 //! One turn receives a batch, hands it to the endpoint, does what is due, sends what the endpoint has, and wakes
 //! those who wait for what happened. When a turn found nothing to do, the driver sleeps until the device, the
 //! timer or a call wakes it. It contains no decision of TCP.
 //!
-//! Where a peer has closed and a task waits to read that, the task runs before anything is sent: if it closes, too, its FIN
-//! carries the acknowledgement, and a connection costs a packet less. That wait is one turn of the runtime, and never two
-//! in a row, so an acknowledgement is not delayed where the task has other plans.
+//! On a runtime of one thread the tasks that a turn wakes run before the next, and read while the bytes are in the cache.
+//! After a few bytes they run even before the acknowledgements leave: what they write, or the end of the stream, goes in the
+//! same packet. On several threads the driver does not wait for them, since another thread may be busy with something else for long.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -19,12 +18,15 @@ use std::time::Duration;
 
 use ackclock_core::{Instant, Limits, Stray};
 use ackclock_device::{Capabilities, Device, ReceiveBatch};
+use tokio::runtime::RuntimeFlavor;
+use tokio::task::coop;
 use tokio::time::Sleep;
 
 use crate::StackError;
 use crate::clock::TokioClock;
 use crate::shards::ShardRef;
 use crate::shared::Shared;
+use crate::spin::Spin;
 use crate::state::{Phase, State};
 
 /// Drives a shard on tokio.
@@ -39,23 +41,19 @@ pub(crate) struct Driver {
     /// When `sleep` ends; `None`: it has no end that matters.
     sleep_until: Option<Instant>,
     woken: Vec<Waker>,
-    busy_poll: Duration,
-    active_until: Instant,
+    spin: Spin,
+    /// Whether the tasks that a turn wakes run on this thread, and before the driver's next turn if that lets them.
+    lets_others_first: bool,
+    /// The turn before has left what it had to send until those that it woke have had theirs; how often it may wait for
+    /// them yet, since what they do wakes others.
+    owes: bool,
+    waits_left: u32,
+    /// Packets since the driver slept, and whether there was but one between the last two times.
+    since_sleep: usize,
+    lone: bool,
     capabilities_due: Instant,
-    /// The last turn left what it had to send to this one.
-    held: bool,
     /// What the device was like when it was asked last, and what it is like.
     generations: (Option<u64>, Option<u64>),
-}
-
-/// What the endpoint's part of a turn came to.
-enum Work {
-    /// There was nothing to do.
-    None,
-    /// Something was received or sent.
-    Done,
-    /// Tasks are to run before anything is sent.
-    Held,
 }
 
 /// What came to a shard in a turn.
@@ -73,10 +71,8 @@ struct Packets {
 enum Turn {
     /// Something was done: there may be more.
     Busy,
-    /// Those who were woken have their turn before anything is sent.
-    Yielding,
-    /// Nothing to do, but the driver polls busily.
-    Spinning,
+    /// Others have something to do now, and the driver may have more once they have done it.
+    Others,
     /// Nothing to do before `sleep_until`; the driver is noted as asleep.
     Idle,
     /// The stack is down.
@@ -93,47 +89,57 @@ pub(crate) struct Sent {
 }
 
 impl Driver {
-    pub(crate) fn new(
-        shared: ShardRef,
-        clock: TokioClock,
-        capabilities: &Capabilities,
-        busy_poll: Duration,
-    ) -> Self {
-        let whole = capabilities.gso_max_v4.max(capabilities.gso_max_v6) > capabilities.mtu;
-        let batch_bytes = if whole { BATCH_BYTES_OFFLOAD } else { BATCH_BYTES };
+    pub(crate) fn new(shared: ShardRef, clock: TokioClock, busy_poll: Duration) -> Self {
+        let batch = ReceiveBatch::new(BATCH_PACKETS, BATCH_BYTES);
         Self {
             shared,
             clock,
-            packets: Packets {
-                batch: ReceiveBatch::new(BATCH_PACKETS, batch_bytes),
-                taken: VecDeque::new(),
-                strays: Vec::new(),
-            },
+            packets: Packets { batch, taken: VecDeque::new(), strays: Vec::new() },
             finished: false,
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
             sleep_until: None,
             woken: Vec::new(),
-            busy_poll,
-            active_until: Instant::ZERO,
+            spin: Spin::new(busy_poll),
+            lets_others_first: false,
+            owes: false,
+            waits_left: 0,
+            since_sleep: 0,
+            lone: false,
             capabilities_due: Instant::ZERO,
-            held: false,
             generations: (None, None),
         }
     }
 
     /// Drives the stack until it is down, then drops the device.
     pub(crate) async fn run(mut self) {
-        poll_fn(|cx| self.poll(cx)).await;
+        let flavor = tokio::runtime::Handle::current().runtime_flavor();
+        self.lets_others_first = matches!(flavor, RuntimeFlavor::CurrentThread);
+        self.shared.lock().stack.takes_turns = self.lets_others_first;
+        // It gives way of itself, and the runtime's budget would stop it in the middle of what it sends.
+        coop::unconstrained(poll_fn(|cx| self.poll(cx))).await;
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.owes && self.waits_on() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let mut received = self.receive(cx);
         for _ in 0..TURNS_PER_POLL {
-            match self.turn(cx) {
-                Turn::Busy => {}
-                Turn::Yielding | Turn::Spinning => break,
-                Turn::Idle if self.sleeps(cx) => return Poll::Pending,
-                Turn::Idle => {}
+            match self.turn(cx, received) {
+                Turn::Busy => received = self.receive(cx),
+                Turn::Others => break,
                 Turn::Over => return Poll::Ready(()),
+                Turn::Idle if !self.sleeps(cx) => received = self.receive(cx),
+                Turn::Idle => {
+                    if !self.spin.is_wanted() || !self.spin.begins(self.shared.now()) {
+                        return Poll::Pending;
+                    }
+                    received = self.receive_spinning(cx);
+                    if self.found_nothing(&received) {
+                        break;
+                    }
+                }
             }
         }
         // Fairness: others of this thread have their turn, and the runtime looks for what arrived.
@@ -141,64 +147,63 @@ impl Driver {
         Poll::Pending
     }
 
-    fn turn(&mut self, cx: &mut Context<'_>) -> Turn {
-        let held = std::mem::take(&mut self.held);
-        // What was received with those who were woken is done: it is their turn's, and what they left, that goes now.
-        let received = if held { Ok(()) } else { self.receive(cx) };
-        if held {
-            self.packets.batch.clear();
-        }
+    /// Whether those that were woken have done something since the driver looked, and may have others go on with it.
+    fn waits_on(&mut self) -> bool {
+        let has_calls = std::mem::take(&mut self.shared.lock().driver.has_calls);
+        self.waits_left = if has_calls { self.waits_left.saturating_sub(1) } else { 0 };
+        self.waits_left > 0
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>, received: io::Result<()>) -> Turn {
         let now = self.shared.now();
-        let mut locked = self.shared.lock();
+        let shared = self.shared.clone();
+        let mut locked = shared.lock();
         locked.driver.unpark();
         if self.generations.0 != self.generations.1 {
             self.generations.0 = self.generations.1;
-            refresh_capabilities(&self.shared, &mut locked.stack, now);
+            refresh_capabilities(&shared, &mut locked.stack, now);
         }
-        let worked = match received {
-            Ok(()) => {
-                if self.shared.all().len() > 1 {
-                    self.shared.inbox.take(&mut self.packets.taken);
-                }
-                let finished = &mut self.finished;
-                Self::work(&self.shared, &mut locked.stack, &mut self.packets, finished, !held, cx, now)
-            }
-            Err(error) => Err(error),
-        };
-        let work = worked.unwrap_or_else(|error| {
+        let worked = received.and_then(|()| self.work(&mut locked.stack, cx, now));
+        let busy = worked.unwrap_or_else(|error| {
             // Another shard may have gone down in order before, and its peer with it.
-            let over = self.shared.have_finished();
+            let over = shared.have_finished();
             let why = if over { StackError::Shutdown } else { StackError::Device(Arc::new(error)) };
             locked.stack.go_down(now, why);
-            Work::Done
+            true
         });
         std::mem::swap(&mut self.woken, &mut locked.stack.woken);
         let turn = if matches!(locked.stack.phase, Phase::Down(_)) {
             Turn::Over
-        } else if !matches!(work, Work::None) || !self.woken.is_empty() {
-            self.active_until = now + self.busy_poll;
+        } else if busy || !self.woken.is_empty() {
+            self.spin.found_work();
+            self.since_sleep += self.packets.batch.len();
             if now >= self.capabilities_due {
                 self.capabilities_due = now + CAPABILITIES_EVERY;
-                refresh_capabilities(&self.shared, &mut locked.stack, now);
+                refresh_capabilities(&shared, &mut locked.stack, now);
             }
-            self.held = matches!(work, Work::Held);
-            if self.held { Turn::Yielding } else { Turn::Busy }
-        } else if now < self.active_until {
-            Turn::Spinning
+            if self.lets_others_first && !self.woken.is_empty() {
+                locked.driver.let_others(cx.waker(), now);
+                self.waits_left = WAITS;
+                Turn::Others
+            } else {
+                Turn::Busy
+            }
         } else {
+            self.lone = self.since_sleep <= 1;
+            self.since_sleep = 0;
             self.sleep_until = sleep_until(self.sleep_until, locked.stack.poll_timeout(), now);
             locked.driver.park(cx.waker(), self.sleep_until);
             Turn::Idle
         };
         if matches!(turn, Turn::Over) {
             // Before anyone can know of it: who waited for the end may open the device again.
-            drop(self.shared.device().take());
+            drop(shared.device().take());
         }
         let down = locked.stack.down();
         drop(locked);
-        self.shared.hand_over(&mut self.packets.strays);
+        shared.hand_over(&mut self.packets.strays);
         if let Some(why) = down {
-            self.shared.spread(&why);
+            shared.spread(&why);
         }
         self.woken.drain(..).for_each(Waker::wake);
         turn
@@ -206,10 +211,15 @@ impl Driver {
 
     /// Receives what there is, with the device's lock only.
     fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        self.packets.batch.clear();
+        let batch = &mut self.packets.batch;
+        batch.clear();
+        if self.lets_others_first && self.lone && self.since_sleep == 0 {
+            // Perhaps a request, as the last time: its answer need not wait for a look at what follows.
+            batch.limit(1);
+        }
         let mut device = self.shared.device();
         let Some(device) = device.as_mut() else { return Ok(()) };
-        let received = device.poll_receive(cx, &mut self.packets.batch);
+        let received = device.poll_receive(cx, batch);
         self.generations.1 = Some(device.generation());
         match received {
             Poll::Ready(Err(error)) if error.kind() != io::ErrorKind::Interrupted => Err(error),
@@ -217,42 +227,54 @@ impl Driver {
         }
     }
 
-    /// The endpoint's part of a turn. `may_hold`: what is to be sent may wait for the next.
-    fn work(
-        shared: &ShardRef,
-        stack: &mut State,
-        packets: &mut Packets,
-        finished: &mut bool,
-        may_hold: bool,
-        cx: &mut Context<'_>,
-        now: Instant,
-    ) -> io::Result<Work> {
-        let received = !packets.batch.is_empty() || !packets.taken.is_empty();
-        for stray in packets.taken.drain(..) {
-            stack.endpoint.handle_stray(now, &stray);
-        }
-        for (at, (packet, meta)) in packets.batch.iter().enumerate() {
-            match packets.batch.lend(at) {
-                Some(block) => stack.endpoint.handle_packet_bytes(now, &block, meta),
-                None => stack.endpoint.handle_packet(now, packet, meta),
+    /// Receives, again and again for a moment, until there is something.
+    fn receive_spinning(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        for _ in 0..SPINS_PER_POLL {
+            let received = self.receive(cx);
+            if !self.found_nothing(&received) {
+                return received;
             }
+            // On a machine without a processor to spare, whoever is to send something needs this one.
+            std::thread::yield_now();
         }
-        packets.strays.extend(std::iter::from_fn(|| stack.endpoint.poll_stray()));
+        Ok(())
+    }
+
+    fn found_nothing(&self, received: &io::Result<()>) -> bool {
+        received.is_ok() && self.packets.batch.is_empty()
+    }
+
+    /// The endpoint's part of a turn; whether there was anything to do.
+    fn work(&mut self, stack: &mut State, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
+        if self.shared.all().len() > 1 {
+            self.shared.inbox.take(&mut self.packets.taken);
+        }
+        let mut busy = !self.packets.batch.is_empty() || !self.packets.taken.is_empty();
+        if std::mem::take(&mut self.owes) {
+            busy |= self.send(stack, cx, now)?;
+        }
+        let bytes = self.packets.hand_in(stack, now);
         stack.handle_timeout(now);
-        stack.may_close = false;
         stack.dispatch(now);
-        if may_hold && stack.may_close {
-            return Ok(Work::Held);
+        stack.release_writers(now);
+        if self.lets_others_first && !stack.woken.is_empty() && bytes < STREAM_MIN {
+            self.owes = true;
+        } else {
+            busy |= self.send(stack, cx, now)?;
         }
-        let mut device = shared.device();
-        let Some(device) = device.as_mut() else { return Ok(Work::None) };
+        Ok(busy || stack.endpoint.has_looped())
+    }
+
+    /// Sends what the endpoint has; whether that was anything.
+    fn send(&mut self, stack: &mut State, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
+        let mut device = self.shared.device();
+        let Some(device) = device.as_mut() else { return Ok(false) };
         let sent = transmit(stack, device, cx, now)?;
         stack.dispatch(now);
-        if stack.has_finished() && !sent.more && shared.finish(finished) {
+        if stack.has_finished() && !sent.more && self.shared.finish(&mut self.finished) {
             stack.go_down(now, StackError::Shutdown);
         }
-        let done = received || sent.packets > 0 || sent.looped || stack.endpoint.has_looped();
-        Ok(if done { Work::Done } else { Work::None })
+        Ok(sent.packets > 0 || sent.looped)
     }
 
     /// Sets the timer; whether it has not expired yet.
@@ -263,6 +285,25 @@ impl Driver {
             self.sleep.as_mut().reset(deadline);
         }
         self.sleep.as_mut().poll(cx).is_pending()
+    }
+}
+
+impl Packets {
+    /// Gives them to the endpoint, and takes out what is another's; how many bytes came by the device.
+    fn hand_in(&mut self, stack: &mut State, now: Instant) -> usize {
+        for stray in self.taken.drain(..) {
+            stack.endpoint.handle_stray(now, &stray);
+        }
+        let mut bytes = 0;
+        for (at, (packet, meta)) in self.batch.iter().enumerate() {
+            bytes += packet.len();
+            match self.batch.lend(at) {
+                Some(block) => stack.endpoint.handle_packet_bytes(now, &block, meta),
+                None => stack.endpoint.handle_packet(now, packet, meta),
+            }
+        }
+        self.strays.extend(std::iter::from_fn(|| stack.endpoint.poll_stray()));
+        bytes
     }
 }
 
@@ -368,14 +409,20 @@ pub(crate) fn limits(capabilities: &Capabilities) -> Limits {
 
 /// Packets of one batch: they are processed under one lock.
 const BATCH_PACKETS: usize = 64;
-/// Bytes of one batch from a device that carries packets of the MTU's size; room for one of 64 KB at any time.
-const BATCH_BYTES: usize = 256 << 10;
-/// Bytes of one batch from a device that carries packets of 64 KB whole.
-const BATCH_BYTES_OFFLOAD: usize = 1 << 20;
+/// Bytes of one batch: room for 64 packets of the MTU's size or four of 64 KB. With the receive buffer and the reader's own
+/// it stays in a processor's second-level cache.
+const BATCH_BYTES: usize = 264 << 10;
 /// Packets sent under one lock.
 const TRANSMIT_PACKETS: usize = 64;
+/// A batch of as many bytes is part of a stream, whose sender waits for the acknowledgement; of fewer, perhaps a request.
+const STREAM_MIN: usize = 32 << 10;
 /// Turns before other tasks of the thread have theirs.
 const TURNS_PER_POLL: usize = 8;
+/// How often the driver waits for tasks that others have woken: who accepts a connection starts a task, which reads the
+/// request, and another perhaps which answers.
+const WAITS: u32 = 4;
+/// How often the device is asked before other tasks of the thread have their turn: some microseconds.
+const SPINS_PER_POLL: usize = 16;
 /// How often a device is asked what it can do.
 const CAPABILITIES_EVERY: Duration = Duration::from_secs(1);
 

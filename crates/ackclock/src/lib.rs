@@ -113,6 +113,7 @@ mod resolve;
 mod shards;
 mod shared;
 mod socket;
+mod spin;
 mod stack;
 mod state;
 mod stream;

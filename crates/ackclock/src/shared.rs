@@ -53,6 +53,10 @@ pub(crate) struct Parking {
     waker: Option<Waker>,
     parked: bool,
     until: Option<Instant>,
+    /// It does not sleep, but lets those that it woke have their turn first.
+    lets_others: bool,
+    /// Whether a call has come to something since then.
+    pub(crate) has_calls: bool,
 }
 
 /// How often someone found the state's lock taken, and for how long.
@@ -139,6 +143,7 @@ impl Shared {
     pub(crate) fn call<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> R {
         let now = self.now();
         let mut locked = self.lock();
+        locked.driver.has_calls = true;
         let result = f(&mut locked.stack, now);
         let driver = self.flush(&mut locked, now);
         let woken = woken_by_traces(&mut locked.stack);
@@ -159,6 +164,7 @@ impl Shared {
     pub(crate) fn settle<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> (R, Woken) {
         let now = self.now();
         let mut locked = self.lock();
+        locked.driver.has_calls = true;
         let result = f(&mut locked.stack, now);
         locked.stack.dispatch(now);
         let tasks = std::mem::take(&mut locked.stack.woken);
@@ -192,8 +198,16 @@ impl Shared {
         let coop = ready!(coop::poll_proceed(cx));
         let now = self.now();
         let mut locked = self.lock();
-        let outcome = attempt(&mut locked.stack, now);
+        let held = match queue {
+            Queue::Write(id) if locked.stack.holds_writers() && locked.driver.is_local() => {
+                locked.stack.hold_writer(id);
+                true
+            }
+            _ => false,
+        };
+        let outcome = if held { Poll::Pending } else { attempt(&mut locked.stack, now) };
         if outcome.is_pending() {
+            let driver = held.then(|| locked.driver.unpark()).flatten();
             let replaced = match (locked.stack.list(queue), place) {
                 (Some(list), Place::Poller) => list.register_poller(cx.waker()),
                 (Some(list), Place::Queued(key)) => list.register(key, cx.waker()),
@@ -201,13 +215,17 @@ impl Shared {
             };
             drop(locked);
             drop(replaced);
+            wake(driver);
             return Poll::Pending;
         }
         let left = match place {
             Place::Queued(key) => key.take().and_then(|key| locked.stack.leave(queue, key)),
             Place::Poller => None,
         };
-        let driver = self.flush(&mut locked, now);
+        // What a reader has to send, an acknowledgement, goes with what it will write, or with the driver's next turn.
+        let leaves = !locked.driver.lets_others || matches!(queue, Queue::Write(_) | Queue::UdpWrite(_));
+        locked.driver.has_calls = true;
+        let driver = if leaves { self.flush(&mut locked, now) } else { None };
         let woken = woken_by_traces(&mut locked.stack);
         drop(locked);
         drop(left);
@@ -249,6 +267,10 @@ impl Shared {
         };
         let due = locked.stack.poll_timeout();
         let early = due.is_some_and(|due| locked.driver.until.is_none_or(|until| due < until));
+        if done && !early && !locked.stack.following.is_empty() {
+            // What a writer has left unfilled leaves with the driver's turn, if not before.
+            return locked.driver.waker.clone();
+        }
         if done && !early { None } else { locked.driver.unpark() }
     }
 
@@ -268,10 +290,25 @@ impl Parking {
         }
         self.parked = true;
         self.until = until;
+        self.lets_others = false;
+    }
+
+    /// The driver has woken others and goes on once they have had their turn. They send what they write themselves, as if it
+    /// slept, and need not wake it for what is due.
+    pub(crate) fn let_others(&mut self, waker: &Waker, now: Instant) {
+        self.park(waker, Some(now));
+        self.lets_others = true;
+        self.has_calls = false;
+    }
+
+    /// Whether there is a driver of this crate; a foreign one never sleeps here.
+    fn is_local(&self) -> bool {
+        self.waker.is_some()
     }
 
     /// The driver is awake, or about to be; `Some` if it slept.
     pub(crate) fn unpark(&mut self) -> Option<Waker> {
+        self.lets_others = false;
         std::mem::take(&mut self.parked).then(|| self.waker.clone()).flatten()
     }
 }

@@ -36,14 +36,21 @@ pub(crate) struct State {
     pub(crate) network: Network,
     /// Wakers of tasks whose wait is over, to be woken once the lock is released.
     pub(crate) woken: Vec<Waker>,
-    /// A peer has closed, and among `woken` is who reads from it: they may close, too.
-    pub(crate) may_close: bool,
     pub(crate) shutdown: WaitList,
     /// Who waits for records of traces.
     pub(crate) traces: WaitList,
     pub(crate) others: OtherSlot,
     pub(crate) udp: BTreeMap<UdpId, UdpSlot>,
     pub(crate) phase: Phase,
+    /// Bytes that were written since the driver's last turn.
+    pub(crate) written: usize,
+    /// Streams whose writers wait for its next.
+    held: Vec<ConnectionId>,
+    /// Streams that were written to, whose last packet waits for it to be whole.
+    pub(crate) following: Vec<ConnectionId>,
+    /// Whether tasks and the driver take turns on one thread, so that a writer's next bytes come before the driver's next
+    /// turn if there are any.
+    pub(crate) takes_turns: bool,
     choices: Arc<Choices>,
     close_timeout: Duration,
     /// Dropped streams whose linger time runs, by its end.
@@ -103,12 +110,15 @@ impl State {
             choices: Arc::new(choices),
             network,
             woken: Vec::new(),
-            may_close: false,
             shutdown: WaitList::default(),
             traces: WaitList::default(),
             others: OtherSlot { free: others, ..OtherSlot::default() },
             udp: BTreeMap::new(),
             phase: Phase::Up,
+            written: 0,
+            held: Vec::new(),
+            following: Vec::new(),
+            takes_turns: false,
             close_timeout,
             lingering: BTreeMap::new(),
             lingerings_made: 0,
@@ -264,6 +274,42 @@ impl State {
         }
     }
 
+    /// Whether whoever would write to a stream waits until the driver has had a turn. It then gets the acknowledgements of
+    /// what was written, whose place in the send buffer the next bytes take: the same few lines of the cache, rather than
+    /// one after the other of a buffer larger than that.
+    pub(crate) fn holds_writers(&self) -> bool {
+        self.written >= WRITTEN_MAX && !matches!(self.phase, Phase::Down(_))
+    }
+
+    /// Notes that a writer waits for that, in its stream's list.
+    pub(crate) fn hold_writer(&mut self, id: ConnectionId) {
+        if !self.held.contains(&id) {
+            self.held.push(id);
+        }
+    }
+
+    /// Counts what was written. Of a stream of bytes the end of each write is not worth a packet, which the next one fills.
+    pub(crate) fn note_written(&mut self, now: Instant, id: ConnectionId, bytes: usize) {
+        self.written = self.written.saturating_add(bytes);
+        if self.takes_turns && self.written >= STREAM_MIN && !self.following.contains(&id) {
+            self.following.push(id);
+            self.endpoint.update(now, id, |connection, _| connection.set_more_follows(true));
+        }
+    }
+
+    /// The driver has its turn.
+    pub(crate) fn release_writers(&mut self, now: Instant) {
+        self.written = 0;
+        while let Some(id) = self.following.pop() {
+            self.endpoint.update(now, id, |connection, _| connection.set_more_follows(false));
+        }
+        while let Some(id) = self.held.pop() {
+            if let Some(slot) = self.streams.get_mut(id) {
+                slot.write.wake(&mut self.woken);
+            }
+        }
+    }
+
     fn on_connection(&mut self, now: Instant, id: ConnectionId, readiness: Readiness) {
         if readiness.urgent || readiness.soft_error {
             let rare = self.streams.get_or_insert(id, &mut self.woken).rare_mut();
@@ -274,9 +320,7 @@ impl State {
         if !readiness.closed {
             let read = readiness.readable || readiness.connected;
             let write = readiness.writable || readiness.connected;
-            let before = self.woken.len();
             self.streams.wake(id, read, write, &mut self.woken);
-            self.may_close |= self.woken.len() > before && self.is_half_closed(id);
             return;
         }
         let Some(slot) = self.streams.get_mut(id) else { return };
@@ -284,11 +328,6 @@ impl State {
         if slot.lingers() {
             self.end_linger(now, id);
         }
-    }
-
-    /// Whether the peer has closed, and this end has not.
-    fn is_half_closed(&self, id: ConnectionId) -> bool {
-        self.endpoint.connection(id).is_some_and(|connection| connection.state() == Tcp::CloseWait)
     }
 
     /// Gives a connection up as SO_LINGER says: without it, it closes by itself; with zero it is reset; with a
@@ -458,6 +497,11 @@ impl State {
         self.endpoint.connections().map(|(id, _)| id).collect()
     }
 }
+
+/// Bytes that may be written between two turns of the driver.
+const WRITTEN_MAX: usize = 256 << 10;
+/// Bytes between two turns from which on they are taken for a stream rather than a message.
+const STREAM_MIN: usize = 128 << 10;
 
 /// Whether a connection neither sends nor receives any more.
 fn is_over(connection: &Connection) -> bool {

@@ -141,6 +141,8 @@ struct Pending {
     override_sws: bool,
     /// Corked data may go.
     cork_expired: bool,
+    /// Whoever wrote last is about to write more.
+    more_follows: bool,
 }
 
 /// How long the peer has been silent, besides what [`Flight`] knows of unanswered data.

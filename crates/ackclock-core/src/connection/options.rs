@@ -41,6 +41,13 @@ impl Connection {
         self.time_cork(now);
     }
 
+    /// Says that whoever writes is about to write more, until it is taken back: while a device's largest packet is in flight,
+    /// another leaves whole or not at all. Where the device cuts nothing it has no effect. It is for a moment, and nothing but
+    /// the caller ends it.
+    pub fn set_more_follows(&mut self, more: bool) {
+        self.pending.more_follows = more;
+    }
+
     /// Data that a cork holds back has 200 ms from now, unless its time runs already.
     pub(super) fn time_cork(&mut self, now: Instant) {
         if self.snd.corked && self.unsent() > 0 && self.timers.cork == Timers::UNSET {

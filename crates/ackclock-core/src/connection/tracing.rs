@@ -142,6 +142,8 @@ impl Connection {
             if self.flight.in_recovery() { Limit::Recovery } else { Limit::Cwnd }
         } else if self.snd.corked {
             Limit::Cork
+        } else if self.pending.more_follows {
+            Limit::Application
         } else if unsent < smss {
             Limit::Nagle
         } else {

@@ -172,6 +172,9 @@ impl Connection {
             self.flight.note_cwnd_limited();
             return None;
         }
+        if self.pending.more_follows && self.waits_for_more(unsent, burst_max / smss * smss) {
+            return None;
+        }
         let rest = unsent - full;
         let tail = rest < smss && rest <= window - full && full + rest <= burst_max.max(smss);
         let end = if tail && rest > 0 && self.may_send_tail(full) {
@@ -188,6 +191,17 @@ impl Connection {
             &self.tcp,
             Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData },
         )
+    }
+
+    /// Whether less than a whole packet of `whole` bytes, which the device cuts, waits for the rest of it. What a device takes
+    /// costs it hardly less for being short.
+    #[inline(never)]
+    fn waits_for_more(&self, unsent: u64, whole: u64) -> bool {
+        whole > u64::from(self.smss())
+            && unsent < whole
+            && self.flight.flight_size() >= whole
+            && !self.snd.closed
+            && self.snd.up.is_none()
     }
 
     /// Nagle's algorithm (RFC 9293 SHLD-7, §3.7.4) and the cork: whether less than a segment may follow `full` bytes.

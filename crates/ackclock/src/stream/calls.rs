@@ -133,7 +133,10 @@ impl State {
         })?;
         match written {
             Err(WriteError::WouldBlock) => Poll::Pending,
-            written => Poll::Ready(written.map_err(error::write)),
+            written => {
+                self.note_written(now, id, *written.as_ref().unwrap_or(&0));
+                Poll::Ready(written.map_err(error::write))
+            }
         }
     }
 

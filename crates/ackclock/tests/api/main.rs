@@ -23,5 +23,6 @@ mod shards;
 mod slices;
 mod support;
 mod traces;
+mod turns;
 mod udp;
 mod warnings;

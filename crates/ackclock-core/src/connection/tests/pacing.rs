@@ -163,6 +163,32 @@ fn large_segments_are_no_larger_than_what_one_wait_lets_go() {
 }
 
 #[test]
+fn a_packet_that_is_not_whole_waits_for_a_writer_that_goes_on_if_one_is_in_flight() {
+    // A whole one has 45 segments; the window has room for more than two of them.
+    let whole = 65_160;
+    let unsent = |pair: &Pair| pair.ends[0].unsent();
+    let mut pair = established(&unpaced());
+    pair.limits = Limits { gso_max_v4: 65_536, gso_max_v6: 65_536, tx_checksum: true };
+    pair.transfer(2 << 20);
+    let write = |pair: &mut Pair, len: usize, more: bool| {
+        let now = pair.now;
+        pair.ends[0].set_more_follows(more);
+        assert_eq!(pair.ends[0].write(now, &vec![0; len]), Ok(len));
+        pair.run_for(Duration::ZERO);
+        unsent(pair)
+    };
+    assert_eq!(write(&mut pair, 5 * 1448, true), 0, "nothing is in flight");
+    assert_eq!(write(&mut pair, whole + 1448, true), 1448, "a whole one, and a segment behind it");
+    assert_eq!(write(&mut pair, whole, true), 1448, "which the next one takes along");
+    assert_eq!(write(&mut pair, 1448, false), 0, "nothing follows");
+    assert_eq!(write(&mut pair, 1448, true), 1448);
+    let now = pair.now;
+    pair.ends[0].shutdown(now).unwrap();
+    pair.run_for(Duration::ZERO);
+    assert_eq!(unsent(&pair), 0, "nothing can follow the end");
+}
+
+#[test]
 fn a_window_keeps_its_throughput_where_timers_tick_by_a_good_part_of_its_round_trip() {
     // Losses keep the window small, so that a wait too long is not made up for by a larger one. Slow start, whose losses
     // meet different windows, is over when the clock starts. Fewer bytes would measure which of few losses met which window.

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use libc::{c_char, c_int, c_short, c_uint};
 
-/// Opens the TUN device `name` of this thread's network namespace, with a virtio-net header in front of each packet and
-/// packets of 64 KB whole.
-pub(super) fn open_tun(name: &str) -> io::Result<File> {
+/// Opens the TUN device `name` of this thread's network namespace; with `offload`, there is a virtio-net header in front of
+/// each packet, and packets of 64 KB are whole.
+pub(crate) fn open_tun(name: &str, offload: bool) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = libc::O_NONBLOCK;
     let file = File::options().read(true).write(true).custom_flags(flags).open("/dev/net/tun")?;
@@ -21,23 +21,24 @@ pub(super) fn open_tun(name: &str) -> io::Result<File> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(room)) {
         *to = from as c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short;
+    let header = if offload { libc::IFF_VNET_HDR } else { 0 };
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | header) as c_short;
     // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives until the call returns.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
-    let offloads: c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4;
+    let offloads: c_uint = if offload { libc::TUN_F_CSUM | libc::TUN_F_TSO4 } else { 0 };
     // SAFETY: TUNSETOFFLOAD takes its argument by value and touches no memory of this process.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })?;
     Ok(file)
 }
 
 /// Lets the calling thread's timers end on the microsecond, not 50 of them later.
-pub(super) fn precise_timers() -> io::Result<()> {
+pub(crate) fn precise_timers() -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory of this process.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) })
 }
 
-/// Waits until one of the two can be read, or for `timeout`.
-pub(super) fn wait_readable(files: [BorrowedFd<'_>; 2], timeout: Duration) -> io::Result<()> {
+/// Waits until one of these can be read, or for `timeout`.
+pub(crate) fn wait_readable<const N: usize>(files: [BorrowedFd<'_>; N], timeout: Duration) -> io::Result<()> {
     let mut polled =
         files.map(|file| libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 });
     let timeout =
@@ -51,7 +52,7 @@ pub(super) fn wait_readable(files: [BorrowedFd<'_>; 2], timeout: Duration) -> io
 }
 
 /// Reads an option of IPPROTO_TCP into `value`; how many bytes of it the kernel has filled in.
-pub(super) fn tcp_option(socket: BorrowedFd<'_>, name: c_int, value: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn tcp_option(socket: BorrowedFd<'_>, name: c_int, value: &mut [u8]) -> io::Result<usize> {
     let mut len = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
     let to = value.as_mut_ptr().cast();
     // SAFETY: the kernel writes at most `len` bytes to the slice, and the length to `len`; both are live.

@@ -1,0 +1,65 @@
+//! One program over TUN against the kernel's TCP, measured once: `over-tun --program ackclock --offload --service sink`.
+//! The standard output is a line of JSON; `scripts/tun.py` has the programs take turns and makes a table of it.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use ackclock_benches::over_tun::{Client, Ground, Measured, Program, Service};
+use anyhow::Context as _;
+use clap::{Parser, ValueEnum};
+use serde::Serialize;
+
+/// Measures a program over TUN.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Which.
+    #[arg(long)]
+    program: Which,
+    /// What is asked of it.
+    #[arg(long)]
+    service: Service,
+    /// With a virtio-net header, and packets of 64 KB whole.
+    #[arg(long)]
+    offload: bool,
+    /// Bytes of this stack's buffers in each direction.
+    #[arg(long)]
+    buffer: Option<usize>,
+    /// Microseconds for which this stack polls busily.
+    #[arg(long)]
+    busy_poll: Option<u64>,
+    /// Seconds that are measured.
+    #[arg(long, default_value_t = 4.0)]
+    secs: f64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Which {
+    Null,
+    Ackclock,
+}
+
+/// The line of the output.
+#[derive(Debug, Serialize)]
+struct Line {
+    /// Bytes, round trips or connections a second.
+    rate: f64,
+    #[serde(flatten)]
+    measured: Measured,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let folder = std::env::current_exe()?.parent().context("this program lies in a folder")?.to_owned();
+    let program = match args.program {
+        Which::Null => Program::Null,
+        Which::Ackclock => Program::Ackclock { buffer: args.buffer, busy_poll: args.busy_poll },
+    };
+    let ground = Ground::prepare(folder)?;
+    let running = ground.start(program, args.offload)?;
+    let mut client = Client::connect(args.service)?;
+    let measured = client.measure(&running, Duration::from_secs_f64(args.secs))?;
+    let line = Line { rate: measured.count as f64 / measured.seconds, measured };
+    println!("{}", serde_json::to_string(&line)?);
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The kernel's TCP as the client of a program.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{CpuTime, OWN, Running, Service};
+
+/// A client of one service.
+#[derive(Debug)]
+pub struct Client {
+    service: Service,
+    /// Of the services that go on with one connection.
+    stream: Option<TcpStream>,
+    chunk: Box<[u8]>,
+}
+
+/// What a service came to.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Measured {
+    /// Seconds measured.
+    pub seconds: f64,
+    /// Bytes carried, round trips, or connections.
+    pub count: u64,
+    /// The program's processor time, in seconds.
+    pub user: f64,
+    /// The kernel's for the program.
+    pub system: f64,
+    /// Of the client, both.
+    pub client: f64,
+}
+
+impl Client {
+    /// Connects, as soon as the program listens.
+    ///
+    /// # Errors
+    /// It does not listen in time.
+    pub fn connect(service: Service) -> io::Result<Self> {
+        let deadline = Instant::now() + PATIENCE;
+        let stream = loop {
+            match TcpStream::connect_timeout(&addr(service), STEP_MAX) {
+                Ok(stream) => break stream,
+                Err(error) if Instant::now() > deadline => return Err(error),
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(STEP_MAX))?;
+        stream.set_write_timeout(Some(STEP_MAX))?;
+        let stream = (service != Service::Close).then_some(stream);
+        Ok(Self { service, stream, chunk: vec![0x5a; CHUNK].into() })
+    }
+
+    /// Has `count` bytes carried, makes as many round trips, or opens and closes as many connections.
+    ///
+    /// # Errors
+    /// The program does not do its part.
+    pub fn run(&mut self, count: u64) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else { return connections(count) };
+        let mut byte = [1];
+        let mut left = count;
+        while left > 0 {
+            left -= match self.service {
+                Service::Sink => stream.write(self.chunk.get(..up_to(left)).unwrap_or_default())? as u64,
+                Service::Source => {
+                    match stream.read(self.chunk.get_mut(..up_to(left)).unwrap_or_default())? {
+                        0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                        len => len as u64,
+                    }
+                }
+                Service::Echo | Service::Close => {
+                    stream.write_all(&byte)?;
+                    stream.read_exact(&mut byte)?;
+                    1
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Measures for `time`, after what windows need to find their size.
+    ///
+    /// # Errors
+    /// The program does not do its part.
+    pub fn measure(&mut self, program: &Running, time: Duration) -> io::Result<Measured> {
+        self.run_for(WARM_UP)?;
+        let cpu = || io::Result::Ok((program.cpu_time()?, CpuTime::of(std::process::id())?));
+        let (program_before, client_before) = cpu()?;
+        let began = Instant::now();
+        let count = self.run_for(time)?;
+        let seconds = began.elapsed().as_secs_f64();
+        let (program, client) = cpu()?;
+        let program = program.since(program_before);
+        Ok(Measured {
+            seconds,
+            count,
+            user: program.user,
+            system: program.system,
+            client: client.since(client_before).total(),
+        })
+    }
+
+    /// Goes on for `time`; how many.
+    fn run_for(&mut self, time: Duration) -> io::Result<u64> {
+        let step = match self.service {
+            Service::Sink | Service::Source => 1 << 20,
+            Service::Echo => 64,
+            // Each time the clients are started.
+            Service::Close => 1024,
+        };
+        let began = Instant::now();
+        let mut count = 0;
+        while began.elapsed() < time {
+            self.run(step)?;
+            count += step;
+        }
+        Ok(count)
+    }
+}
+
+/// Opens connections, closes each, and awaits its end; several threads share them.
+fn connections(count: u64) -> io::Result<()> {
+    let begun = AtomicU64::new(0);
+    let open = || -> io::Result<()> {
+        while begun.fetch_add(1, Ordering::Relaxed) < count {
+            let mut stream = TcpStream::connect_timeout(&addr(Service::Close), STEP_MAX)?;
+            stream.set_read_timeout(Some(STEP_MAX))?;
+            stream.shutdown(Shutdown::Write)?;
+            if stream.read(&mut [0; 8])? != 0 {
+                return Err(io::Error::other("the program has sent something"));
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..AT_ONCE.min(count)).map(|_| scope.spawn(open)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a client does not panic"))
+    })
+}
+
+fn addr(service: Service) -> SocketAddr {
+    SocketAddr::new(OWN, service.port())
+}
+
+fn up_to(left: u64) -> usize {
+    usize::try_from(left).unwrap_or(CHUNK).min(CHUNK)
+}
+
+const CHUNK: usize = 256 << 10;
+/// Clients that connect at the same time.
+const AT_ONCE: u64 = 8;
+const PATIENCE: Duration = Duration::from_secs(5);
+/// No single call takes longer.
+const STEP_MAX: Duration = Duration::from_secs(2);
+const WARM_UP: Duration = Duration::from_millis(500);

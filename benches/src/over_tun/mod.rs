@@ -1,0 +1,56 @@
+//! A program that has its TCP in user space, over a TUN device to the kernel's TCP in the same private network.
+//!
+//! Each program serves the same four ports: it swallows what is sent to 5001, sends without end to who connects to 5002,
+//! echoes on 5003, and closes on 5004 when its client has. The clients are the kernel's sockets ([`Client`]). Beside this
+//! stack ([`Program`]) there is a responder that has the shape of a TCP and does nothing else ([`Null`]): what it reaches is what
+//! the device, the kernel and the client leave to any stack.
+
+mod client;
+mod null;
+mod program;
+
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr};
+
+pub use client::{Client, Measured};
+pub use null::Null;
+pub use program::{CpuTime, Ground, Program, Running};
+
+/// The TUN device.
+pub const DEVICE: &str = "pft0";
+/// The kernel's address on it.
+pub const KERNEL: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
+/// The program's address.
+pub const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
+
+/// What is asked of a program; the number is its port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Service {
+    /// The kernel sends, the program reads.
+    Sink = 5001,
+    /// The program sends, the kernel reads.
+    Source = 5002,
+    /// A byte there and back, one after the other.
+    Echo = 5003,
+    /// Connections that carry nothing, several at once.
+    Close = 5004,
+}
+
+impl Service {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Sink, Self::Source, Self::Echo, Self::Close];
+
+    /// The port on which a program offers it.
+    #[must_use]
+    pub const fn port(self) -> u16 {
+        self as u16
+    }
+}
+
+/// Has this process end when its standard input does, as it does with whoever started it.
+pub fn end_with_input() {
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+}

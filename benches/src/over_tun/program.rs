@@ -1,0 +1,197 @@
+//! The private network, and a program in it.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ackclock_device::configure::Cidr;
+use ackclock_device::{configure, netns};
+use anyhow::Context as _;
+
+use super::{DEVICE, OWN};
+
+/// A network of this process's own, in which the programs run; it ends with the process.
+#[derive(Debug)]
+pub struct Ground {
+    programs: PathBuf,
+}
+
+/// A program that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The responder that does nothing else.
+    Null,
+    /// This stack.
+    Ackclock {
+        /// Bytes of its buffers, if not those of `tun-peer`.
+        buffer: Option<usize>,
+        /// Microseconds for which it polls busily.
+        busy_poll: Option<u64>,
+    },
+}
+
+/// A program that runs, and ends when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+}
+
+/// Processor time of a process, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuTime {
+    /// Its own.
+    pub user: f64,
+    /// The kernel's on its behalf.
+    pub system: f64,
+}
+
+impl Ground {
+    /// Moves this process, which must have one thread, into a network of its own. The programs are found in the folder
+    /// `programs`.
+    ///
+    /// # Errors
+    /// There is no TUN, or no right to make a network: the message says so.
+    pub fn prepare(programs: impl Into<PathBuf>) -> anyhow::Result<Self> {
+        fs::File::options()
+            .read(true)
+            .write(true)
+            .open(TUN)
+            .with_context(|| format!("{TUN} cannot be used"))?;
+        netns::enter_private()?;
+        for (name, value) in SETTINGS {
+            let path = format!("/proc/sys/net/{name}");
+            // Outside the first user namespace some of them cannot be set; what is measured then has the kernel's defaults.
+            if let Err(error) = fs::write(&path, value) {
+                eprintln!("{path} stays as it is: {error}");
+            }
+        }
+        Ok(Self { programs: programs.into() })
+    }
+
+    /// Starts a program and waits until it has its device.
+    ///
+    /// # Errors
+    /// It cannot be started, or makes no device.
+    pub fn start(&self, program: Program, offload: bool) -> anyhow::Result<Running> {
+        let (name, arguments) = program.command(offload);
+        let path = self.programs.join(name);
+        let child = Command::new(&path)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .with_context(|| format!("{} cannot be started", path.display()))?;
+        let mut running = Running { child };
+        running.await_device()?;
+        Ok(running)
+    }
+}
+
+impl Program {
+    fn command(self, offload: bool) -> (&'static str, Vec<String>) {
+        let mut arguments = vec!["--until-eof".to_owned()];
+        if offload {
+            arguments.push("--offload".to_owned());
+        }
+        let Self::Ackclock { buffer, busy_poll } = self else { return ("tun-null", arguments) };
+        for (name, value) in [("--buffer", buffer.map(|bytes| bytes as u64)), ("--busy-poll", busy_poll)] {
+            arguments.extend(value.into_iter().flat_map(|value| [name.to_owned(), value.to_string()]));
+        }
+        ("tun-peer", arguments)
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Ackclock { buffer, busy_poll } = self else { return f.write_str("null") };
+        f.write_str("ackclock")?;
+        if let Some(bytes) = buffer {
+            write!(f, ", {} KiB", bytes >> 10)?;
+        }
+        busy_poll.map_or(Ok(()), |micros| write!(f, ", busy-poll {micros}"))
+    }
+}
+
+impl Running {
+    /// Waits until the kernel has a route over the program's device, and has it use CUBIC there.
+    fn await_device(&mut self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match configure::add_controlled_route(DEVICE, Cidr::new(OWN, 32)?, CONTROLLER) {
+                Ok(()) => return Ok(()),
+                Err(error) if Instant::now() > deadline => return Err(error.into()),
+                Err(_) => {}
+            }
+            if let Some(status) = self.child.try_wait()? {
+                anyhow::bail!("the program ended at once: {status}");
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The processor time that it has had.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn cpu_time(&self) -> io::Result<CpuTime> {
+        CpuTime::of(self.child.id())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // The device goes a moment after its descriptor, and the next program wants its name.
+        let deadline = Instant::now() + PATIENCE;
+        while Path::new("/sys/class/net").join(DEVICE).exists() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl CpuTime {
+    /// Of the process `id`: proc_pid_stat(5), whose ticks are a hundredth of a second.
+    ///
+    /// # Errors
+    /// There is no such process.
+    pub fn of(id: u32) -> io::Result<Self> {
+        let text = fs::read_to_string(format!("/proc/{id}/stat"))?;
+        // The name before it may have spaces.
+        let behind = text.rsplit_once(')').map_or("", |(_, behind)| behind);
+        let ticks = |at: usize| behind.split_whitespace().nth(at)?.parse().ok();
+        let seconds = |at| ticks(at).unwrap_or(0.0_f64) / 100.0;
+        Ok(Self { user: seconds(11), system: seconds(12) })
+    }
+
+    /// What was added since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self { user: self.user - before.user, system: self.system - before.system }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn total(self) -> f64 {
+        self.user + self.system
+    }
+}
+
+const TUN: &str = "/dev/net/tun";
+/// No program needs longer to begin.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The kernel's congestion control towards the program.
+const CONTROLLER: &str = "cubic";
+/// Of the kernel's TCP: room for long windows, nothing remembered of earlier connections, and no ports kept by closed ones.
+const SETTINGS: [(&str, &str); 6] = [
+    ("ipv4/tcp_rmem", "4096 131072 33554432"),
+    ("ipv4/tcp_wmem", "4096 16384 33554432"),
+    ("ipv4/tcp_no_metrics_save", "1"),
+    ("ipv4/ip_local_port_range", "1024 65535"),
+    ("ipv4/tcp_max_tw_buckets", "64"),
+    ("ipv6/conf/default/disable_ipv6", "1"),
+];

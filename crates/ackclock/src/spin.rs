@@ -1,0 +1,111 @@
+//! Whether to ask the device again and again, or to sleep.
+//!
+//! Asking saves the time in which a processor is woken, if one is free for it. Where none is, or packets come seldom, it
+//! only takes time from those who would send something. So it is tried, and left for longer and longer while it fails.
+
+use std::time::Duration;
+
+use ackclock_core::Instant;
+
+/// When the driver polls busily.
+#[derive(Debug)]
+pub(crate) struct Spin {
+    /// How long it does before it sleeps; zero: never.
+    time: Duration,
+    /// Until when, while it does.
+    until: Option<Instant>,
+    /// How often it is to sleep at once, now and after the next failure.
+    skips: u32,
+    skips_next: u32,
+}
+
+impl Spin {
+    pub(crate) fn new(time: Duration) -> Self {
+        Self { time, until: None, skips: 0, skips_next: 1 }
+    }
+
+    /// Whether it ever does: spares all others a look at the clock.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.time.is_zero()
+    }
+
+    /// There is nothing to do: whether to ask the device now rather than to sleep.
+    pub(crate) fn begins(&mut self, now: Instant) -> bool {
+        match self.until {
+            Some(until) if now < until => true,
+            Some(_) => {
+                self.until = None;
+                self.skips = self.skips_next;
+                self.skips_next = (self.skips_next * 2).min(SKIPS_MAX);
+                false
+            }
+            None if self.skips > 0 => {
+                self.skips -= 1;
+                false
+            }
+            None => {
+                self.until = Some(now + self.time);
+                true
+            }
+        }
+    }
+
+    /// There was something to do. If the driver did not sleep before it, asking was worth it.
+    pub(crate) fn found_work(&mut self) {
+        if self.until.take().is_some() {
+            self.skips_next = 1;
+        }
+    }
+}
+
+/// Of so many times, at least one is tried again.
+const SKIPS_MAX: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: Duration = Duration::from_micros(50);
+
+    fn at(micros: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(micros)
+    }
+
+    #[test]
+    fn without_a_time_it_never_spins() {
+        assert!(!Spin::new(Duration::ZERO).is_wanted() && Spin::new(TIME).is_wanted());
+    }
+
+    #[test]
+    fn it_spins_for_its_time_each_time_while_work_comes() {
+        let mut spin = Spin::new(TIME);
+        for start in [0, 100, 200] {
+            assert!(spin.begins(at(start)) && spin.begins(at(start + 49)));
+            spin.found_work();
+        }
+        assert!(spin.begins(at(300)) && !spin.begins(at(350)), "it ends");
+    }
+
+    #[test]
+    fn the_more_often_it_fails_the_less_often_it_is_tried_until_it_succeeds() {
+        let mut spin = Spin::new(TIME);
+        let mut now = 0;
+        // Fails, and says how often it then slept at once.
+        let mut fail = |spin: &mut Spin| {
+            now += 1000;
+            assert!(spin.begins(at(now)) && !spin.begins(at(now + 50)));
+            let mut slept = 0;
+            while !spin.begins(at(now + 60)) {
+                slept += 1;
+                spin.found_work();
+            }
+            spin.until = None;
+            slept
+        };
+        let slept: Vec<u32> = (0..9).map(|_| fail(&mut spin)).collect();
+        assert_eq!(slept, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+        assert!(spin.begins(at(1_000_000)));
+        spin.found_work();
+        assert_eq!(fail(&mut spin), 1);
+    }
+}
