@@ -142,7 +142,10 @@ impl Driver {
             Err(error) => Err(error),
         };
         let busy = worked.unwrap_or_else(|error| {
-            locked.stack.go_down(now, StackError::Device(Arc::new(error)));
+            // Where all shards have finished, the first to say so has dropped its device, and the peer may have done the same.
+            let is_over = self.finished && self.shared.finish(&mut self.finished);
+            let why = if is_over { StackError::Shutdown } else { StackError::Device(Arc::new(error)) };
+            locked.stack.go_down(now, why);
             true
         });
         std::mem::swap(&mut self.woken, &mut locked.stack.woken);
