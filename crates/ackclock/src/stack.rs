@@ -217,9 +217,9 @@ impl Stack {
         self.shared.counters()
     }
 
-    /// The same for each queue by itself. What was sent between connections of a stack and arrived by another queue than theirs
-    /// is counted there as handed over ([`Counters::strays_handed_over`]), and where it was taken
-    /// ([`Counters::strays_taken`]); with one queue there is none.
+    /// The same for each queue by itself. A packet that arrived by another queue than its connection's is counted there as
+    /// handed over ([`Counters::strays_handed_over`]), and at the connection's queue as taken ([`Counters::strays_taken`]);
+    /// with one queue there is none.
     #[must_use]
     pub fn queue_counters(&self) -> Vec<Counters> {
         self.shared.all().iter().map(Shared::counters).collect()
