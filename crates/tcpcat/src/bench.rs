@@ -247,6 +247,7 @@ where
         Ok(Some((copied, frames.into_hash())))
     };
     let (sent, received) = tokio::try_join!(sending, receiving)?;
+    drop((reader, writer));
     conclude(stream, sent, received).await
 }
 

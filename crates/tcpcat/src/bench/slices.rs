@@ -21,15 +21,20 @@ pub(super) async fn exchange(
     count_sent: impl Fn(usize),
     count_received: impl Fn(usize),
 ) -> Result<Moved, Broken> {
-    let both = async {
-        let sending =
-            async { if request.up { send(stream, request, count_sent).await.map(Some) } else { Ok(None) } };
-        let receiving = async {
-            if request.down { receive(stream, request, count_received).await.map(Some) } else { Ok(None) }
-        };
-        tokio::try_join!(sending, receiving)
+    let shared = &*stream;
+    let sending = async {
+        match request.up {
+            true => send(shared, request, count_sent).await.map(Some),
+            false => Ok(None),
+        }
     };
-    let (sent, received) = both.await?;
+    let receiving = async {
+        match request.down {
+            true => receive(shared, request, count_received).await.map(Some),
+            false => Ok(None),
+        }
+    };
+    let (sent, received) = tokio::try_join!(sending, receiving)?;
     conclude(stream, sent, received).await
 }
 
