@@ -1,5 +1,5 @@
 //! ICMP that this stack sends: echo replies, and errors that quote what they are about (RFC 792, RFC 1122 §3.2.2,
-//! RFC 4443). RFC 1122 §3.2.2 was read in its text; RFC 792 and RFC 4443 not read.
+//! RFC 4443). RFC 1122 §3.2.2 was read in its text; RFC 792, RFC 1812 and RFC 4443 not read.
 
 use std::net::IpAddr;
 
@@ -17,6 +17,12 @@ pub enum IcmpError {
     PortUnreachable,
     /// The rest of a fragmented packet did not come in time (IPv4 type 11, IPv6 type 3, code 1).
     ReassemblyTime,
+    /// No way leads to the destination's network (IPv4 type 3 code 0, IPv6 type 1 code 0).
+    NetworkUnreachable,
+    /// The destination does not answer (IPv4 type 3 code 1, IPv6 type 1 code 3).
+    HostUnreachable,
+    /// A rule forbids it (IPv4 type 3 code 13, RFC 1812 §5.2.7.1; IPv6 type 1 code 1).
+    Prohibited,
 }
 
 /// Whether an ICMP message asks for an echo. Its checksum is not looked at.
@@ -58,11 +64,18 @@ pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8, packet_max: 
 /// Whether an error may be sent at all is for the caller to know (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)).
 #[must_use]
 pub fn write_error(error: IcmpError, about: &[u8], from: IpAddr, to: IpAddr, ttl: u8) -> Option<Vec<u8>> {
-    let (kind, packet_max) = match (from.is_ipv4(), error) {
-        (true, IcmpError::PortUnreachable) => ([3, 3], V4_ERROR_MAX - V4_LEN),
-        (true, IcmpError::ReassemblyTime) => ([11, 1], V4_ERROR_MAX - V4_LEN),
-        (false, IcmpError::PortUnreachable) => ([1, 4], V6_ERROR_MAX - V6_LEN),
-        (false, IcmpError::ReassemblyTime) => ([3, 1], V6_ERROR_MAX - V6_LEN),
+    let packet_max = if from.is_ipv4() { V4_ERROR_MAX - V4_LEN } else { V6_ERROR_MAX - V6_LEN };
+    let kind = match (from.is_ipv4(), error) {
+        (true, IcmpError::NetworkUnreachable) => [3, 0],
+        (true, IcmpError::HostUnreachable) => [3, 1],
+        (true, IcmpError::PortUnreachable) => [3, 3],
+        (true, IcmpError::Prohibited) => [3, 13],
+        (true, IcmpError::ReassemblyTime) => [11, 1],
+        (false, IcmpError::NetworkUnreachable) => [1, 0],
+        (false, IcmpError::Prohibited) => [1, 1],
+        (false, IcmpError::HostUnreachable) => [1, 3],
+        (false, IcmpError::PortUnreachable) => [1, 4],
+        (false, IcmpError::ReassemblyTime) => [3, 1],
     };
     let quote = about.get(..about.len().min(packet_max - ICMP_LEN))?;
     write_message(from, to, ttl, None, kind, &[0; 6], quote)

@@ -126,13 +126,13 @@ pub use ackclock_core::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use ackclock_core::{
     Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError,
     Instant, Keepalive, Limits, ListenError, MtuProbing, OptionError, OtherError, OtherPacket,
-    ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, UserTimeoutOption,
-    bandwidth, congestion, profile, rtt, trace,
+    ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, Unreachable,
+    UserTimeoutOption, bandwidth, congestion, profile, rtt, trace,
 };
 /// What packets come from and go to: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no other crate.
 pub use ackclock_device as device;
 pub use ackclock_device::configure::{Cidr, CidrError};
-pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
+pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 
 pub use self::builder::{BuildError, StackBuilder};
 pub use self::choices::{IntoController, SimulatedOnly};

@@ -71,6 +71,16 @@ impl Program {
         self.child.wait().expect("it has ended");
     }
 
+    /// Sends it a signal, as in `signal("TERM")`.
+    ///
+    /// # Panics
+    /// `kill` cannot be run, or it has ended already.
+    pub fn signal(&self, name: &str) {
+        let arguments = [format!("-{name}"), self.child.id().to_string()];
+        let status = Command::new("kill").args(arguments).status().expect("kill can be run");
+        assert!(status.success(), "kill -{name}: {status}");
+    }
+
     /// Waits until it ends and returns what it wrote. Blocks: call it from `spawn_blocking`.
     ///
     /// # Panics

@@ -8,6 +8,7 @@ use ackclock_wire::{Flags, SeqNum};
 
 use super::Endpoint;
 use super::reply::bare;
+use super::syn_queue::HalfOpen;
 use crate::connection::initial_receive_window;
 use crate::{FourTuple, Instant};
 
@@ -37,8 +38,25 @@ pub enum Decision {
     Accept,
     /// Refuse it with a reset.
     Reset,
+    /// Refuse it with an ICMP error.
+    Unreachable(Unreachable),
     /// Forget it silently.
     Drop,
+}
+
+/// Why a client's destination cannot be reached, as a proxy has learned it from its upstream.
+///
+/// These errors are soft: a client that follows RFC 9293 §3.9.2.2 notes them and tries on until its own time is up. Linux gives
+/// the attempt up at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unreachable {
+    /// No way leads to its network. A client on Linux fails with `ENETUNREACH`.
+    Network,
+    /// The host does not answer. A client on Linux fails with `EHOSTUNREACH`.
+    Host,
+    /// A rule forbids it. A client on Linux fails with `EHOSTUNREACH` over IPv4, with `EACCES` over IPv6.
+    Prohibited,
 }
 
 impl Endpoint {
@@ -48,7 +66,7 @@ impl Endpoint {
         Some(Incoming { tuple: record.tuple, mss: record.peer.mss, arrived: record.since })
     }
 
-    /// Decides on a SYN that waited: `Accept` answers it, `Reset` refuses it, `Drop` forgets it silently. Not
+    /// Decides on a SYN that waited: `Accept` answers it, `Reset` and `Unreachable` refuse it, `Drop` forgets it silently. Not
     /// deciding holds it, for 60 s at most. Returns whether it was still there. After `Accept`, either a connection comes of
     /// it or [`Event::IncomingGone`](crate::Event::IncomingGone).
     pub fn decide(&mut self, now: Instant, id: IncomingId, decision: Decision) -> bool {
@@ -62,15 +80,25 @@ impl Endpoint {
                 self.half_open.answer(id.index, now, record.iss, window);
                 self.send_syn_ack(now, id.index);
             }
-            Decision::Reset => {
-                self.remove_half_open(id.index);
-                self.counters.resets_sent += 1;
-                let reset = bare(SeqNum::default(), record.peer.irs + 1, Flags::RST | Flags::ACK);
-                self.reply(&record.tuple, self.config.tcp.ttl, reset);
+            Decision::Reset => self.reset_half_open(id.index, &record),
+            Decision::Unreachable(why) => {
+                // An error more than the limits allow is no reason to let the client wait: a reset ends its attempt, too.
+                if self.send_unreachable(now, why, &record.tuple, record.peer.irs) {
+                    self.remove_half_open(id.index);
+                } else {
+                    self.reset_half_open(id.index, &record);
+                }
             }
             Decision::Drop => self.remove_half_open(id.index),
         }
         self.check_invariants();
         true
+    }
+
+    fn reset_half_open(&mut self, index: u32, record: &HalfOpen) {
+        self.remove_half_open(index);
+        self.counters.resets_sent += 1;
+        let reset = bare(SeqNum::default(), record.peer.irs + 1, Flags::RST | Flags::ACK);
+        self.reply(&record.tuple, self.config.tcp.ttl, reset);
     }
 }

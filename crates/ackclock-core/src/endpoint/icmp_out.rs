@@ -1,15 +1,17 @@
-//! ICMP that the endpoint sends: echo replies and errors. Of the sources cited, RFC 1122 was read in its text, RFC 4443 not
-//! read.
+//! ICMP that the endpoint sends: echo replies and errors. Of the sources cited, RFC 1122 was read in its text, RFC 1812
+//! in quotations, RFC 4443 not read.
 
 use std::net::IpAddr;
 
-use ackclock_wire::IpPacket;
 use ackclock_wire::icmp_out::{IcmpError, is_echo_request, is_icmp_error, write_echo_reply, write_error};
+use ackclock_wire::{Flags, FlowLabel, HEADER_MAX, IpPacket, SeqNum, write_control};
 
 use super::Endpoint;
+use super::deferred::Unreachable;
 use super::input::Frame;
 use super::outbox::Origin;
-use crate::Instant;
+use super::reply::{bare, control};
+use crate::{FourTuple, Instant};
 
 impl Endpoint {
     /// Answers an echo request to an address of ours; `false` if the packet is none, or none that is answered here.
@@ -44,6 +46,41 @@ impl Endpoint {
             let sent = self.send_icmp(packet);
             self.rare_counters().icmp_errors_sent += u64::from(sent);
         }
+    }
+
+    /// Tells a client that what its SYN, of this sequence number, is for cannot be reached; `false` if no error may be sent now.
+    // Deviation from RFC 1812 §4.3.2.3: what is quoted is not the SYN as it came, of which no copy is kept while it waits for a
+    // decision. It is its addresses, ports and sequence number, by which a host finds the connection; the other fields of
+    // its IP header are this endpoint's.
+    pub(super) fn send_unreachable(
+        &mut self,
+        now: Instant,
+        why: Unreachable,
+        tuple: &FourTuple,
+        irs: SeqNum,
+    ) -> bool {
+        let (client, dialled) = (tuple.remote().ip(), tuple.local().ip());
+        if !self.beside().errors.allows(now, client) {
+            self.rare_counters().dropped_icmp_limited += 1;
+            return false;
+        }
+        let clients = FourTuple::new(tuple.remote(), tuple.local());
+        let syn = bare(irs, SeqNum::default(), Flags::SYN);
+        let mut quoted = [0; HEADER_MAX];
+        let ip_len = if client.is_ipv4() { 20 } else { 40 };
+        write_control(&mut quoted, &control(&clients, self.config.tcp.ttl, FlowLabel::NONE, syn));
+        let error = match why {
+            Unreachable::Network => IcmpError::NetworkUnreachable,
+            Unreachable::Host => IcmpError::HostUnreachable,
+            Unreachable::Prohibited => IcmpError::Prohibited,
+        };
+        // From an address of ours, as a router speaks; a stack without any speaks as the destination.
+        let from = self.addresses.source_for(client).unwrap_or(dialled);
+        // RFC 1122 §3.2.2: the IP header and at least the first 8 octets of what follows.
+        let packet = quoted.get(..ip_len + 8).and_then(|syn| self.error_packet(error, syn, from, client));
+        let sent = packet.is_some_and(|packet| self.send_icmp(packet));
+        self.rare_counters().icmp_errors_sent += u64::from(sent);
+        sent
     }
 
     fn error_packet(&self, error: IcmpError, about: &[u8], from: IpAddr, to: IpAddr) -> Option<Vec<u8>> {

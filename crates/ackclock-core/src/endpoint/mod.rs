@@ -129,7 +129,7 @@ use crate::{
 pub use self::bound::BindOptions;
 pub use self::claims::{BoundId, Sharing};
 pub use self::counters::Counters;
-pub use self::deferred::{Decision, Incoming, IncomingId};
+pub use self::deferred::{Decision, Incoming, IncomingId, Unreachable};
 pub use self::links::LinkRoute;
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;

@@ -104,6 +104,33 @@ fn an_error_is_what_its_receiver_understands() {
 }
 
 #[test]
+fn each_reason_why_a_destination_cannot_be_reached_is_understood() {
+    for v6 in [false, true] {
+        // Eight bytes of the TCP header are enough.
+        let about = &data_packet(v6, b"data")[..if v6 { V6_LEN } else { V4_LEN } + 8];
+        let (src, dst) = data_sockets(v6);
+        for (error, kind, v4_code, v6_code) in [
+            (IcmpError::NetworkUnreachable, IcmpKind::NetworkUnreachable, 0, 0),
+            (IcmpError::HostUnreachable, IcmpKind::HostUnreachable, 1, 3),
+            (IcmpError::Prohibited, IcmpKind::Prohibited, 13, 1),
+        ] {
+            let packet = write_error(error, about, dst.ip(), src.ip(), 64).unwrap();
+            let parsed = IpPacket::parse(&packet).unwrap();
+            let (report, start) = match (parsed.payload, parsed.src, parsed.dst) {
+                (IpPayload::Icmp4(bytes), ..) => (parse_icmp4(bytes), [bytes[0], bytes[1]]),
+                (IpPayload::Icmp6(bytes), IpAddr::V6(src), IpAddr::V6(dst)) => {
+                    (parse_icmp6(src, dst, bytes), [bytes[0], bytes[1]])
+                }
+                other => panic!("{other:?}"),
+            };
+            let report = report.unwrap().unwrap();
+            assert_eq!((report.kind, report.src, report.dst), (kind, src, dst), "{error:?}");
+            assert_eq!(start, if v6 { [1, v6_code] } else { [3, v4_code] });
+        }
+    }
+}
+
+#[test]
 fn an_error_about_a_datagram_names_its_sockets() {
     for v6 in [false, true] {
         let (src, dst) = data_sockets(v6);

@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use ackclock_core::{Decision, IncomingId, Instant, ListenerId};
+use ackclock_core::{Decision, IncomingId, Instant, ListenerId, Unreachable};
 
 use super::Parts;
 use crate::shards::Handle;
@@ -37,8 +37,8 @@ pub struct DeferredListener {
 
 /// A SYN that waits for a decision.
 ///
-/// [`accept`](Self::accept) answers it, [`reset`](Self::reset) refuses it, dropping it forgets it silently, keeping it
-/// holds the client in wait: for 60 seconds at most, then it is forgotten.
+/// [`accept`](Self::accept) answers it, [`reset`](Self::reset) and [`unreachable`](Self::unreachable) refuse it, dropping it
+/// forgets it silently, keeping it holds the client in wait: for 60 seconds at most, then it is forgotten.
 pub struct Incoming {
     id: IncomingId,
     listener: ListenerId,
@@ -138,6 +138,13 @@ impl Incoming {
     /// Refuses the client with a reset.
     pub fn reset(mut self) {
         self.decide(Decision::Reset);
+    }
+
+    /// Refuses the client with an ICMP error (RFC 1122 §3.2.2.1, RFC 4443 §3.1), so that it fails as it would without a proxy:
+    /// [`Unreachable`] says how. Beyond the limits of errors (six at once and one a second for each client, 1,000 a second for
+    /// all) the client is reset instead.
+    pub fn unreachable(mut self, why: Unreachable) {
+        self.decide(Decision::Unreachable(why));
     }
 
     fn decide(&mut self, decision: Decision) {

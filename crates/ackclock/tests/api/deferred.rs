@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ackclock::{Clock as _, DeferredListener, Incoming, Instant, Limits, Port, Stack, TcpStream};
+use ackclock::{
+    Clock as _, DeferredListener, Incoming, Instant, Limits, Port, Stack, TcpStream, TxPacket, Unreachable,
+};
 use ackclock_wire::{
     ControlSegment, Fields, Flags, HEADER_MAX, IpPacket, IpPayload, Segment, SeqNum, write_control,
 };
@@ -119,6 +121,21 @@ impl Waiting {
         assert_eq!(error.kind(), ErrorKind::ConnectionAborted);
         assert!(error.to_string().contains("the client gave up"), "{error}");
     }
+}
+
+#[test]
+fn a_client_whose_destination_cannot_be_reached_is_told_so() {
+    let mut server = Server::new();
+    let listener = server.listener();
+    server.give(Flags::SYN, 1000, 0);
+    incoming(&listener).unreachable(Unreachable::Host);
+    let limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };
+    let mut sent = Vec::new();
+    let mut keep = |packet: &TxPacket<'_>| sent.push([packet.header, packet.payload[0]].concat());
+    while server.port.poll_transmit(server.clock.now(), limits, |packet| keep(packet)) {}
+    let ip = IpPacket::parse(&sent[0]).unwrap();
+    assert!(matches!(ip.payload, IpPayload::Icmp4([3, 1, ..])), "{ip:?}");
+    assert_eq!((ip.dst, sent.len()), (addr(CLIENT).ip(), 1));
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Deferred accept: a SYN that waits for a decision.
 
+use ackclock_wire::{IcmpKind, IcmpReport, parse_icmp4};
+
 use super::*;
+use crate::Unreachable;
 
 fn deferred() -> (Host, ListenerId) {
     Host::listening(ListenOptions { deferred: true, ..on_port(PORT) })
@@ -68,6 +71,66 @@ fn resetting_refuses_the_syn() {
     let reset = host.sent();
     assert_eq!((reset[0].flags, reset[0].ack), (Flags::RST | Flags::ACK, SeqNum::new(1001)));
     assert!(host.endpoint.incoming(id).is_none());
+}
+
+/// The ICMP error that the host sends next, and from where.
+fn icmp_error(host: &mut Host) -> (IpAddr, IcmpReport) {
+    let packet = host.endpoint.poll_transmit(host.now, LIMITS).unwrap();
+    let packet = [packet.header, packet.payload[0], packet.payload[1]].concat();
+    let ip = IpPacket::parse(&packet).unwrap();
+    let IpPayload::Icmp4(message) = ip.payload else { panic!("not ICMP: {:?}", ip.payload) };
+    assert_eq!(ip.dst, client(0).ip());
+    (ip.src, parse_icmp4(message).unwrap().unwrap())
+}
+
+#[test]
+fn what_cannot_be_reached_is_told_by_an_error_that_quotes_the_syn() {
+    let (mut host, _) = deferred();
+    for (why, kind) in [
+        (Unreachable::Network, IcmpKind::NetworkUnreachable),
+        (Unreachable::Host, IcmpKind::HostUnreachable),
+        (Unreachable::Prohibited, IcmpKind::Prohibited),
+    ] {
+        host.from(4000, syn(1000));
+        let id = incoming(&mut host);
+        assert!(host.endpoint.decide(host.now, id, Decision::Unreachable(why)));
+        let expected = IcmpReport { kind, src: client(4000), dst: server(), seq: SeqNum::new(1000) };
+        assert_eq!(icmp_error(&mut host), (server().ip(), expected));
+        assert_eq!((host.sent(), host.endpoint.incoming(id).is_none()), (vec![], true));
+    }
+    assert_eq!(host.endpoint.counters().icmp_errors_sent, 3);
+    assert_eq!(host.endpoint.counters().resets_sent, 0);
+}
+
+#[test]
+fn an_endpoint_without_addresses_tells_it_from_the_address_that_was_dialled() {
+    let mut host = Host::with(EndpointConfig::new(Vec::new(), [1; 32]));
+    host.endpoint.listen(host.now, ListenOptions { deferred: true, ..on_port(PORT) }).unwrap();
+    let dialled: SocketAddr = "203.0.113.7:80".parse().unwrap();
+    host.give(client(4000), dialled, syn(1000), &[]);
+    let id = incoming(&mut host);
+    assert!(host.endpoint.decide(host.now, id, Decision::Unreachable(Unreachable::Host)));
+    let (from, report) = icmp_error(&mut host);
+    assert_eq!((from, report.src, report.dst), (dialled.ip(), client(4000), dialled));
+}
+
+#[test]
+fn beyond_the_limit_of_errors_a_client_that_cannot_reach_its_destination_is_reset() {
+    let (mut host, _) = deferred();
+    for port in 4000..4010 {
+        host.from(port, syn(1000));
+        let id = incoming(&mut host);
+        assert!(host.endpoint.decide(host.now, id, Decision::Unreachable(Unreachable::Host)));
+        if port < 4006 {
+            assert_eq!(icmp_error(&mut host).1.src, client(port));
+        } else {
+            let reset = host.sent();
+            assert_eq!((reset[0].flags, reset[0].dst), (Flags::RST | Flags::ACK, client(port)));
+            assert_eq!(reset[0].ack, SeqNum::new(1001));
+        }
+    }
+    let counters = host.endpoint.counters();
+    assert_eq!((counters.icmp_errors_sent, counters.dropped_icmp_limited, counters.resets_sent), (6, 4, 4));
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! What has gone by.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Clients that dialled.
+    pub(crate) connections: Count,
+    /// Of these, those that the proxy could not serve.
+    pub(crate) refused: Count,
+    /// And those that a reset or an error ended.
+    pub(crate) reset: Count,
+    pub(crate) bytes_up: Count,
+    pub(crate) bytes_down: Count,
+    /// Relays of datagrams that the proxy was asked for.
+    pub(crate) relays: Count,
+    pub(crate) datagrams_up: Count,
+    pub(crate) datagrams_down: Count,
+    /// Dropped: as many relays as there may be.
+    pub(crate) dropped_no_relay: Count,
+    /// Dropped: too many datagrams waited.
+    pub(crate) dropped_full: Count,
+    /// Dropped: longer than a packet, or nothing that a relay may pass on.
+    pub(crate) dropped_malformed: Count,
+}
+
+impl Counters {
+    /// In words.
+    pub(crate) fn report(&self) -> String {
+        let mut said = format!(
+            "{} connections ({} refused, {} reset), {} bytes up, {} down; \
+             {} relays, {} datagrams up, {} down",
+            self.connections.get(),
+            self.refused.get(),
+            self.reset.get(),
+            self.bytes_up.get(),
+            self.bytes_down.get(),
+            self.relays.get(),
+            self.datagrams_up.get(),
+            self.datagrams_down.get()
+        );
+        for (why, count) in [
+            ("no relay is free", &self.dropped_no_relay),
+            ("no room", &self.dropped_full),
+            ("too long or malformed", &self.dropped_malformed),
+        ] {
+            if count.get() > 0 {
+                said += &format!("; {} datagrams dropped: {why}", count.get());
+            }
+        }
+        said
+    }
+}

@@ -1,0 +1,140 @@
+//! A SOCKS5 proxy over the kernel's sockets (RFC 1928, RFC 1929), as the tests need one.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+
+/// Serves whoever comes to `addr`, and asks for this name and password, if there are any.
+pub(crate) async fn serve(addr: SocketAddr, credentials: Option<&'static str>) -> io::Result<()> {
+    let listener = TcpListener::bind(addr).await?;
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(one(client, credentials));
+        }
+    });
+    Ok(())
+}
+
+async fn one(mut client: TcpStream, credentials: Option<&str>) -> io::Result<()> {
+    let methods = client.read_u8().await.and(client.read_u8().await)?;
+    let mut offered = vec![0; methods.into()];
+    client.read_exact(&mut offered).await?;
+    let method = if credentials.is_some() { 2 } else { 0 };
+    if !offered.contains(&method) {
+        return client.write_all(&[5, 0xff]).await;
+    }
+    client.write_all(&[5, method]).await?;
+    if let Some(credentials) = credentials {
+        let right = credentials == said(&mut client).await?;
+        client.write_all(&[1, u8::from(!right)]).await?;
+        if !right {
+            return Ok(());
+        }
+    }
+    let mut head = [0; 3];
+    client.read_exact(&mut head).await?;
+    let destination = read_addr(&mut client).await?;
+    match head[1] {
+        1 => connect(client, destination).await,
+        3 => associate(client).await,
+        _ => client.write_all(&reply(7, destination)).await,
+    }
+}
+
+/// `USER:PASSWORD`.
+async fn said(client: &mut TcpStream) -> io::Result<String> {
+    client.read_u8().await?;
+    let mut words = Vec::new();
+    for _ in 0..2 {
+        let mut word = vec![0; client.read_u8().await?.into()];
+        client.read_exact(&mut word).await?;
+        words.push(String::from_utf8_lossy(&word).into_owned());
+    }
+    Ok(words.join(":"))
+}
+
+async fn connect(mut client: TcpStream, destination: SocketAddr) -> io::Result<()> {
+    let mut upstream = match TcpStream::connect(destination).await {
+        Ok(upstream) => upstream,
+        Err(error) => {
+            let code = match error.kind() {
+                ErrorKind::NetworkUnreachable => 3,
+                ErrorKind::HostUnreachable => 4,
+                ErrorKind::ConnectionRefused => 5,
+                ErrorKind::PermissionDenied => 2,
+                _ => 1,
+            };
+            return client.write_all(&reply(code, destination)).await;
+        }
+    };
+    client.write_all(&reply(0, upstream.local_addr()?)).await?;
+    if copy_bidirectional(&mut client, &mut upstream).await.is_err() {
+        client.set_zero_linger()?;
+        upstream.set_zero_linger()?;
+    }
+    Ok(())
+}
+
+/// A relay with a socket for each family beside the one that the client sends to.
+async fn associate(mut client: TcpStream) -> io::Result<()> {
+    let inside = UdpSocket::bind(SocketAddr::new(client.local_addr()?.ip(), 0)).await?;
+    let outside = [
+        UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?,
+        UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).await?,
+    ];
+    client.write_all(&reply(0, inside.local_addr()?)).await?;
+    let mut relayed = None;
+    let (mut up, mut v4, mut v6) = (vec![0; 65_535], vec![0; 65_535], vec![0; 65_535]);
+    loop {
+        tokio::select! {
+            received = inside.recv_from(&mut up) => {
+                let (len, from) = received?;
+                relayed = Some(from);
+                let mut rest = &up[3..len];
+                let destination = read_addr(&mut rest).await?;
+                outside[usize::from(destination.is_ipv6())].send_to(rest, destination).await?;
+            }
+            received = outside[0].recv_from(&mut v4) => down(&inside, relayed, received?, &v4).await?,
+            received = outside[1].recv_from(&mut v6) => down(&inside, relayed, received?, &v6).await?,
+            _ = client.read_u8() => return Ok(()),
+        }
+    }
+}
+
+async fn down(
+    inside: &UdpSocket,
+    client: Option<SocketAddr>,
+    (len, from): (usize, SocketAddr),
+    buf: &[u8],
+) -> io::Result<()> {
+    let client = client.expect("answers come after questions");
+    let mut wrapped = vec![0, 0, 0];
+    put_addr(&mut wrapped, from);
+    wrapped.extend_from_slice(&buf[..len]);
+    inside.send_to(&wrapped, client).await.map(drop)
+}
+
+fn reply(code: u8, addr: SocketAddr) -> Vec<u8> {
+    let mut reply = vec![5, code, 0];
+    put_addr(&mut reply, addr);
+    reply
+}
+
+fn put_addr(out: &mut Vec<u8>, addr: SocketAddr) {
+    match addr.ip() {
+        IpAddr::V4(ip) => out.extend([&[1][..], &ip.octets()].concat()),
+        IpAddr::V6(ip) => out.extend([&[4][..], &ip.octets()].concat()),
+    }
+    out.extend(addr.port().to_be_bytes());
+}
+
+async fn read_addr(from: &mut (impl AsyncReadExt + Unpin)) -> io::Result<SocketAddr> {
+    let ip = match from.read_u8().await? {
+        1 => IpAddr::from(from.read_u32().await?.to_be_bytes()),
+        4 => IpAddr::from(from.read_u128().await?.to_be_bytes()),
+        other => return Err(io::Error::other(format!("an address of kind {other}"))),
+    };
+    Ok(SocketAddr::new(ip, from.read_u16().await?))
+}
