@@ -34,7 +34,7 @@ SHOWN = {
     "ackclock-device": {},
     "ackclock-link": {},
     "ackclock-sim": {"serde_core": "scenarios and reports are files", "tokio": "the feature `tokio`"},
-    "ackclock-trace": {"serde_core": "reports are files"},
+    "ackclock-trace": {"serde_core": "reports are files", "serde_json": "`to_json` returns a value to be embedded in others"},
     "ackclock-wire": {},
 }
 

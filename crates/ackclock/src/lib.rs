@@ -36,6 +36,7 @@
 //! | feature | what it brings |
 //! |---|---|
 //! | `device` (on) | TUN, TAP, packet and raw sockets in [`device`]: Linux. Without it the crate builds wherever tokio does |
+//! | `recordings` | captures as devices: `device::Replay` |
 //! | `axum` | `axum::serve` takes a [`TcpListener`] |
 //! | `hyper` | `Connector` for hyper-util's pooled client and tonic's channels |
 //! | `tower` | the same connector as a service of addresses |
