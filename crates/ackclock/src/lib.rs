@@ -42,7 +42,7 @@
 //! | `tower` | the same connector as a service of addresses |
 //! | `stream` | `TcpListenerStream`: a listener as a `Stream`, which tokio-stream and tonic's servers take |
 //! | `resolve` | names in [`TcpStream::connect`], [`TcpListener::bind`] and the connector, by the host's resolver |
-//! | `serde` | [`ConnectionInfo`], [`Counters`] and [`FourTuple`] can be serialised |
+//! | `serde` | [`ConnectionInfo`], [`Counters`], [`FourTuple`], [`StackInfo`] and [`Metrics`] can be serialised |
 //! | `tcp-ao` | the TCP Authentication Option (RFC 5925) |
 //!
 //! A server ends by [`Stack::drain`], which lets connections finish, or [`Stack::shutdown`]; an accept loop learns of both by an
@@ -106,6 +106,7 @@ mod driver;
 mod error;
 mod frameworks;
 mod listener;
+mod metrics;
 mod names;
 mod network;
 mod others;
@@ -144,6 +145,7 @@ pub use self::frameworks::Connector;
 #[cfg(feature = "stream")]
 pub use self::frameworks::TcpListenerStream;
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
+pub use self::metrics::{Metric, MetricKind, Metrics};
 pub use self::others::{OtherReceiver, OtherSender};
 pub use self::port::Port;
 pub use self::resolve::ToSocketAddrs;

@@ -33,11 +33,14 @@ pub struct Stack {
 
 /// What a stack has and uses at one moment.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StackInfo {
     /// Local addresses.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "in_words"))]
     pub addresses: Vec<Cidr>,
     /// Routes; `None`: the device leads everywhere.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "in_words_if_any"))]
     pub routes: Option<Vec<Cidr>>,
     /// Largest IP packet in bytes: with several devices, that which each of them carries.
     pub mtu: usize,
@@ -398,5 +401,25 @@ impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses = self.shared.look(|state| state.network.addresses.clone());
         f.debug_struct("Stack").field("addresses", &addresses).finish_non_exhaustive()
+    }
+}
+
+/// Networks as they are written: `"10.0.0.1/24"`.
+#[cfg(feature = "serde")]
+fn in_words<'a, S: serde::Serializer>(
+    networks: impl IntoIterator<Item = &'a Cidr>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(networks.into_iter().map(Cidr::to_string))
+}
+
+#[cfg(feature = "serde")]
+fn in_words_if_any<S: serde::Serializer>(
+    networks: &Option<Vec<Cidr>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match networks {
+        Some(networks) => in_words(networks, serializer),
+        None => serializer.serialize_none(),
     }
 }
