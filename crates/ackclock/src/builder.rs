@@ -18,7 +18,7 @@ use crate::driver::{self, Driver};
 use crate::network::{self, Network, Route};
 use crate::shared::{Handle, Shared};
 use crate::state::{Settings, State};
-use crate::{Cidr, Port, Stack};
+use crate::{Cidr, Port, Stack, spans};
 
 /// Builds a [`Stack`].
 ///
@@ -347,7 +347,7 @@ impl StackBuilder {
     }
 
     fn share(
-        self,
+        mut self,
         clock: Box<dyn Clock>,
         capabilities: &Capabilities,
         device: Option<Box<dyn Device>>,
@@ -388,6 +388,7 @@ impl StackBuilder {
         config.echo_replies_per_second = echo_replies.unwrap_or(config.echo_replies_per_second);
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);
         config.connections_max = connections_max.unwrap_or(config.connections_max);
+        self.tcp.trace = spans::or_changes(self.tcp.trace);
         config.ephemeral_ports = ephemeral_ports.unwrap_or(config.ephemeral_ports);
         config.timer_granularity = timer_granularity.unwrap_or(config.timer_granularity);
         config.flow_labels = flow_labels.unwrap_or(config.flow_labels);

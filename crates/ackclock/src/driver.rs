@@ -139,8 +139,12 @@ impl Driver {
             // Before anyone can know of it: who waited for the end may open the device again.
             drop(self.shared.device().take());
         }
+        let has_news = locked.stack.has_news();
         drop(locked);
         self.woken.drain(..).for_each(Waker::wake);
+        if has_news {
+            self.shared.tell();
+        }
         turn
     }
 
@@ -204,6 +208,7 @@ impl Drop for Driver {
         drop(locked);
         drop(self.shared.device().take());
         woken.into_iter().for_each(Waker::wake);
+        self.shared.tell();
     }
 }
 

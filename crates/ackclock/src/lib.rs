@@ -43,6 +43,7 @@
 //! | `stream` | `TcpListenerStream`: a listener as a `Stream`, which tokio-stream and tonic's servers take |
 //! | `resolve` | names in [`TcpStream::connect`], [`TcpListener::bind`] and the connector, by the host's resolver |
 //! | `serde` | [`ConnectionInfo`], [`Counters`], [`FourTuple`], [`StackInfo`] and [`Metrics`] can be serialised |
+//! | `tracing` | each connection is a span of `tracing`, and what changes it or costs it data an event in it: see below |
 //! | `tcp-ao` | the TCP Authentication Option (RFC 5925) |
 //!
 //! A server ends by [`Stack::drain`], which lets connections finish, or [`Stack::shutdown`]; an accept loop learns of both by an
@@ -55,6 +56,18 @@
 //! on queues of one device. Every table has a bound: connections, buffers, ports ([`StackBuilder`]), half-open connections and
 //! those that wait to be accepted ([`ListenerBuilder`]). The stack has no resolver, no DHCP and no routing table but
 //! [`StackBuilder::route`].
+//!
+//! # Spans and events
+//!
+//! With the feature `tracing` and a subscriber, each connection is a span `connection` (target `ackclock`, level INFO; `number`,
+//! `local`, `remote`, `profile`, `congestion`) from its SYN, or from the end of a passive handshake, to TIME-WAIT or CLOSED. Its
+//! events are of level DEBUG: `state changed` (`from`, `to`), `lost` (`rule`, `start`, `bytes`), `retransmission timeout`
+//! (`in_a_row`, `late_us`), `reduction taken back` (`proof`), `recovered`, `reset sent` (`seq`); and of level WARN: `failed`
+//! (`reason`: `reset`, `refused`, `timed-out`, ...). Sequence numbers count from the initial one. They are told after the call
+//! or the driver's turn in which they happened, outside the stack's lock. A connection that has a trace of its own
+//! ([`StackBuilder::trace`], [`TcpSocket::set_trace`], [`TcpStream::set_trace`]) is told of by that trace alone, and so is one
+//! whose settings do not begin with the stack's ([`Stack::config`], where `trace` is
+//! [`TraceConfig::CHANGES`](trace::TraceConfig::CHANGES)). Without the feature nothing of this is compiled.
 //!
 //! # What differs from `tokio::net`
 //!
@@ -114,6 +127,7 @@ mod port;
 mod resolve;
 mod shared;
 mod socket;
+mod spans;
 mod stack;
 mod state;
 mod stream;

@@ -105,9 +105,13 @@ impl Shared {
         wake(driver);
         woken.into_iter().for_each(Waker::wake);
         result
+        let has_news = locked.stack.has_news();
     }
 
     /// A call that changes what others may wait for: they are told.
+        if has_news {
+            self.tell();
+        }
     pub(crate) fn control<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> R {
         let now = self.now();
         let mut locked = self.lock();
@@ -119,9 +123,13 @@ impl Shared {
         wake(driver);
         woken.into_iter().for_each(Waker::wake);
         result
+        let has_news = locked.stack.has_news();
     }
 
     /// Tries `attempt`; while it is pending, the task waits in `queue`. One lock, no allocation once the list
+        if has_news {
+            self.tell();
+        }
     /// exists; no wake-up is lost, since the attempt and the registration happen under the same lock.
     pub(crate) fn poll<T>(
         &self,
@@ -150,9 +158,13 @@ impl Shared {
         wake(driver);
         woken.into_iter().for_each(Waker::wake);
         coop.made_progress();
+        let has_news = locked.stack.has_news();
         outcome
     }
 
+        if has_news {
+            self.tell();
+        }
     /// Waits in `queue` until `attempt` is ready. Cancel-safe if the attempt does nothing before it is ready.
     pub(crate) async fn wait<T>(
         &self,
@@ -266,7 +278,7 @@ impl Drop for Seat<'_> {
 /// Who waits for records, if a call has left some.
 fn woken_by_traces(stack: &mut State) -> Vec<Waker> {
     let mut woken = Vec::new();
-    if stack.endpoint.has_traces() {
+    if stack.has_traces() {
         stack.traces.wake(&mut woken);
     }
     woken

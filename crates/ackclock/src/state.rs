@@ -49,6 +49,9 @@ pub(crate) struct State {
     lingerings_made: u64,
     /// Connections that were reset because the stack's closing took too long.
     unfinished: usize,
+    /// Of the connections, whose changes are told; `None` while somebody is at it.
+    #[cfg(feature = "tracing")]
+    pub(crate) spans: Option<crate::spans::Spans>,
 }
 
 /// What a stack is told at its making.
@@ -110,6 +113,8 @@ impl State {
             lingering: BTreeMap::new(),
             lingerings_made: 0,
             unfinished: 0,
+            #[cfg(feature = "tracing")]
+            spans: Some(crate::spans::Spans::default()),
         };
         state.tell_network();
         state
@@ -248,14 +253,18 @@ impl State {
                 _ => {}
             }
         }
-        if self.endpoint.has_traces() {
+        if self.has_traces() {
             self.traces.wake(&mut self.woken);
         }
     }
 
     /// The next records of a traced connection; `None` once the stack is down and there are no more.
     pub(crate) fn poll_trace(&mut self) -> Poll<Option<Batch>> {
-        match self.endpoint.poll_trace() {
+        let batch = self.endpoint.poll_trace();
+        // Where nothing is told, changes are traces like others.
+        #[cfg(not(feature = "tracing"))]
+        let batch = batch.or_else(|| self.endpoint.poll_changes());
+        match batch {
             None if self.poll_down().is_pending() => Poll::Pending,
             batch => Poll::Ready(batch),
         }
