@@ -41,7 +41,8 @@
 //! | `hyper` | `Connector` for hyper-util's pooled client and tonic's channels |
 //! | `tower` | the same connector as a service of addresses |
 //! | `stream` | `TcpListenerStream`: a listener as a `Stream`, which tokio-stream and tonic's servers take |
-//! | `resolve` | names in [`TcpStream::connect`], [`TcpListener::bind`] and the connector, by the host's resolver |
+//! | `dns` | names in [`TcpStream::connect`], [`TcpListener::bind`] and the connector, by the stack's own name servers; connections as RFC 8305 says |
+//! | `resolve` | the same by the host's resolver, one address after the other |
 //! | `serde` | [`ConnectionInfo`], [`Counters`], [`FourTuple`], [`StackInfo`] and [`Metrics`] can be serialised |
 //! | `tracing` | each connection is a span of `tracing`, and what changes it or costs it data an event in it: see below |
 //! | `tcp-ao` | the TCP Authentication Option (RFC 5925) |
@@ -54,8 +55,8 @@
 //!
 //! A stack runs on one task and shares one lock with its callers; a program that needs several processors has a stack for each,
 //! on queues of one device. Every table has a bound: connections, buffers, ports ([`StackBuilder`]), half-open connections and
-//! those that wait to be accepted ([`ListenerBuilder`]). The stack has no resolver, no DHCP and no routing table but
-//! [`StackBuilder::route`].
+//! those that wait to be accepted ([`ListenerBuilder`]). The stack has no DHCP and no routing table but
+//! [`StackBuilder::route`], and resolves names with the feature `dns` alone.
 //!
 //! # Spans and events
 //!
@@ -79,7 +80,7 @@
 //!
 //! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`, `AsRawFd` and
 //! its relatives, `device`, `bind_device`. Constructors take a [`Stack`]. Names are resolved by
-//! [`TcpStream::connect`] and [`TcpListener::bind`] alone, and only with the feature `resolve`, by the host's resolver.
+//! [`TcpStream::connect`], [`TcpListener::bind`] and [`Stack::lookup`] alone, and only with the features `dns` or `resolve`.
 //! The closures of [`TcpStream::try_io`] and [`TcpStream::async_io`] call `try_read` and the like, since there is no socket for
 //! system calls.
 //!
@@ -115,6 +116,8 @@ mod authentication;
 mod builder;
 mod choices;
 mod clock;
+#[cfg(feature = "dns")]
+mod dns;
 mod driver;
 mod error;
 mod frameworks;

@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     state: Mutex<Locked>,
     device: Mutex<Option<Box<dyn Device>>>,
     handles: AtomicUsize,
+    #[cfg(feature = "dns")]
+    resolver: std::sync::OnceLock<crate::dns::Resolver>,
 }
 
 // As tokio's sockets are: a call that panics under a lock leaves the endpoint's bounds and checks in force ([`Shared::lock`]).
@@ -72,6 +74,8 @@ impl Shared {
             state: Mutex::new(Locked { stack: state, driver: Parking::default() }),
             device: Mutex::new(device),
             handles: AtomicUsize::new(0),
+            #[cfg(feature = "dns")]
+            resolver: std::sync::OnceLock::new(),
         })
     }
 
@@ -101,17 +105,17 @@ impl Shared {
         let result = f(&mut locked.stack, now);
         let driver = self.flush(&mut locked, now);
         let woken = woken_by_traces(&mut locked.stack);
+        let has_news = locked.stack.has_news();
         drop(locked);
         wake(driver);
         woken.into_iter().for_each(Waker::wake);
-        result
-        let has_news = locked.stack.has_news();
-    }
-
-    /// A call that changes what others may wait for: they are told.
         if has_news {
             self.tell();
         }
+        result
+    }
+
+    /// A call that changes what others may wait for: they are told.
     pub(crate) fn control<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> R {
         let now = self.now();
         let mut locked = self.lock();
@@ -119,17 +123,17 @@ impl Shared {
         locked.stack.dispatch(now);
         let woken = std::mem::take(&mut locked.stack.woken);
         let driver = self.flush(&mut locked, now);
+        let has_news = locked.stack.has_news();
         drop(locked);
         wake(driver);
         woken.into_iter().for_each(Waker::wake);
-        result
-        let has_news = locked.stack.has_news();
-    }
-
-    /// Tries `attempt`; while it is pending, the task waits in `queue`. One lock, no allocation once the list
         if has_news {
             self.tell();
         }
+        result
+    }
+
+    /// Tries `attempt`; while it is pending, the task waits in `queue`. One lock, no allocation once the list
     /// exists; no wake-up is lost, since the attempt and the registration happen under the same lock.
     pub(crate) fn poll<T>(
         &self,
@@ -154,17 +158,17 @@ impl Shared {
         }
         let driver = self.flush(&mut locked, now);
         let woken = woken_by_traces(&mut locked.stack);
+        let has_news = locked.stack.has_news();
         drop(locked);
         wake(driver);
         woken.into_iter().for_each(Waker::wake);
-        coop.made_progress();
-        let has_news = locked.stack.has_news();
-        outcome
-    }
-
         if has_news {
             self.tell();
         }
+        coop.made_progress();
+        outcome
+    }
+
     /// Waits in `queue` until `attempt` is ready. Cancel-safe if the attempt does nothing before it is ready.
     pub(crate) async fn wait<T>(
         &self,
@@ -228,6 +232,20 @@ impl Handle {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         shared.handles.fetch_add(1, Ordering::Relaxed);
         Self(shared)
+    }
+
+    /// What resolves names through the stack, if it has name servers; made when it is needed first.
+    #[cfg(feature = "dns")]
+    pub(crate) fn resolver(&self) -> io::Result<Option<&crate::dns::Resolver>> {
+        if self.0.resolver.get().is_none() {
+            let servers = self.look(|state| Arc::clone(&state.name_servers));
+            if servers.is_empty() {
+                return Ok(None);
+            }
+            // Another that was made meanwhile is as good.
+            let _ = self.0.resolver.set(crate::dns::Resolver::new(servers, Arc::downgrade(&self.0))?);
+        }
+        Ok(self.0.resolver.get())
     }
 
     /// A reference that does not keep the stack up.

@@ -13,7 +13,7 @@ use crate::listener::{ListenerBuilder, TcpListener};
 use crate::shared::Handle;
 use crate::socket::{self, TcpSocket};
 use crate::state::{Queue, State};
-use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, Warnings, network, others};
+use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, Warnings, network, others, resolve};
 
 /// A TCP in user space: a device, addresses, and the connections between them and the world. Cloning gives another handle
 /// of the same stack.
@@ -68,7 +68,7 @@ impl Stack {
 
     /// Opens a connection to `addr` from an address of the stack and a port that it chooses. Use
     /// [`socket`](Self::socket) to choose more, and `tokio::time::timeout` to wait for less than the three minutes
-    /// that RFC 9293 asks for. Names are for the caller to resolve, with `tokio::net::lookup_host` for instance.
+    /// that RFC 9293 asks for. [`TcpStream::connect`] takes names.
     ///
     /// # Cancel safety
     /// Dropping the future gives up the attempt; nothing is left behind.
@@ -83,6 +83,23 @@ impl Stack {
     /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many connections.
     pub async fn connect(&self, addr: SocketAddr) -> io::Result<TcpStream> {
         socket::open(&self.shared, addr, (None, 0), None)?.connected().await
+    }
+
+    /// The addresses of a name, those of IPv6 first, by the stack's name servers (`StackBuilder::name_servers`), or where it
+    /// has none and the feature `resolve` is enabled, by the host's resolver.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// [`NotFound`](io::ErrorKind::NotFound) if there is no address, [`TimedOut`](io::ErrorKind::TimedOut) if no name server
+    /// answers, [`Unsupported`](io::ErrorKind::Unsupported) if nothing resolves names here.
+    pub async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        if let Ok(literal) = host.parse() {
+            return Ok(vec![literal]);
+        }
+        let found = resolve::addresses(self, host, 0).await?;
+        Ok(found.into_iter().map(|addr| addr.ip()).collect())
     }
 
     /// Listens on an address and port. An unspecified address stands for any, also one that the stack was not given: `0.0.0.0`

@@ -49,6 +49,9 @@ pub(crate) struct State {
     lingerings_made: u64,
     /// Connections that were reset because the stack's closing took too long.
     unfinished: usize,
+    /// Whom the stack asks for names.
+    #[cfg(feature = "dns")]
+    pub(crate) name_servers: Arc<[std::net::SocketAddr]>,
     /// Of the connections, whose changes are told; `None` while somebody is at it.
     #[cfg(feature = "tracing")]
     pub(crate) spans: Option<crate::spans::Spans>,
@@ -63,6 +66,8 @@ pub(crate) struct Settings {
     pub(crate) close_timeout: Duration,
     /// Whether there is a channel of other packets.
     pub(crate) others: bool,
+    #[cfg(feature = "dns")]
+    pub(crate) name_servers: Vec<std::net::SocketAddr>,
 }
 
 /// Where a stack is in its life.
@@ -94,7 +99,7 @@ pub(crate) enum Queue {
 
 impl State {
     pub(crate) fn new(endpoint: Endpoint, limits: Limits, settings: Settings) -> Self {
-        let Settings { tcp, choices, network, close_timeout, others } = settings;
+        let Settings { tcp, choices, network, close_timeout, others, .. } = settings;
         let mut state = Self {
             endpoint,
             streams: StreamTable::default(),
@@ -113,6 +118,8 @@ impl State {
             lingering: BTreeMap::new(),
             lingerings_made: 0,
             unfinished: 0,
+            #[cfg(feature = "dns")]
+            name_servers: settings.name_servers.into(),
             #[cfg(feature = "tracing")]
             spans: Some(crate::spans::Spans::default()),
         };
