@@ -40,6 +40,7 @@
 //! | `axum` | `axum::serve` takes a [`TcpListener`] |
 //! | `hyper` | `Connector` for hyper-util's pooled client and tonic's channels |
 //! | `tower` | the same connector as a service of addresses |
+//! | `tonic` | tonic's servers on a `TcpListenerStream`, whose handlers know both ends of a connection; its channels by `Connector` |
 //! | `stream` | `TcpListenerStream`: a listener as a `Stream`, which tokio-stream and tonic's servers take |
 //! | `dns` | names in [`TcpStream::connect`], [`TcpListener::bind`] and the connector, by the stack's own name servers; connections as RFC 8305 says |
 //! | `resolve` | the same by the host's resolver, one address after the other |
