@@ -28,6 +28,8 @@ SHOWN = {
         "hyper_util": "the feature `hyper`: `TokioIo`, `Connection`",
         "tower_service": "the features `hyper` and `tower`",
         "futures_core": "the feature `stream`",
+        "serde_core": "the feature `serde`",
+        "tonic": "the feature `tonic`: `Connected`",
     },
     "ackclock-control": {"serde_core": "the feature `serde`"},
     "ackclock-core": {"serde_core": "the feature `serde`"},
