@@ -2,6 +2,7 @@
 //!
 //!     cargo run --example serve_axum -- tun9
 //!     curl http://10.9.0.2/
+//!     curl --http2-prior-knowledge http://10.9.0.2/
 //!     curl http://10.9.0.2/slow & curl -X POST http://10.9.0.2/drain
 
 use std::sync::Arc;

@@ -28,13 +28,15 @@ SHOWN = {
         "hyper_util": "the feature `hyper`: `TokioIo`, `Connection`",
         "tower_service": "the features `hyper` and `tower`",
         "futures_core": "the feature `stream`",
+        "serde_core": "the feature `serde`",
+        "tonic": "the feature `tonic`: `Connected`",
     },
     "ackclock-control": {"serde_core": "the feature `serde`"},
     "ackclock-core": {"bytes": "slices of streams and packets", "serde_core": "the feature `serde`"},
     "ackclock-device": {"bytes": "packets that are kept"},
     "ackclock-link": {},
     "ackclock-sim": {"serde_core": "scenarios and reports are files", "tokio": "the feature `tokio`"},
-    "ackclock-trace": {"serde_core": "reports are files"},
+    "ackclock-trace": {"serde_core": "reports are files", "serde_json": "`to_json` returns a value to be embedded in others"},
     "ackclock-wire": {},
 }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod http;
+pub mod sums;
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

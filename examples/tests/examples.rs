@@ -1,13 +1,17 @@
 //! Runs each example as its documentation says, against the kernel where it says so.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
+use ackclock_examples::sums::{self, Number, Sums};
 use ackclock_tests::kernel::program::{Program, eventually};
 use ackclock_tests::netns::in_namespace;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_blocking;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::{Endpoint, Server};
 
 #[test]
 fn echo_talks_to_itself_over_the_cable_in_memory() {
@@ -76,6 +80,9 @@ fn serve_axum_answers_curl_and_finishes_what_it_began_before_it_ends() {
         };
         let hello = curl(&["http://10.9.0.2/"]).await.unwrap();
         assert_eq!(hello, "hello 10.9.0.1, you called 10.9.0.2:80\n");
+        // HTTP/2 without TLS.
+        let format = ["--http2-prior-knowledge", "--write-out", "HTTP/%{http_version}", "http://10.9.0.2/"];
+        assert_eq!(curl(&format).await.unwrap(), format!("{hello}HTTP/2"));
 
         let mut slow = TcpStream::connect("10.9.0.2:80").await.unwrap();
         slow.write_all(b"GET /slow HTTP/1.1\r\nHost: 10.9.0.2\r\n\r\n").await.unwrap();
@@ -110,6 +117,60 @@ fn pooled_client_shares_connections_and_gives_requests_up() {
         let opened: u32 = between(&said, "given up, ", " more connections").parse().unwrap();
         // Each request that was given up takes its connection along; hyper may open one in advance.
         assert!((3..=12).contains(&opened), "{said}");
+    });
+}
+
+#[test]
+fn grpc_streams_both_ways_over_the_cable_in_memory() {
+    let said = text(start("grpc", &[]).finish());
+    assert!(said.contains(" adds at 10.9.0.2:50051\n"), "the handler knows both ends: {said}");
+    let end = "1000 numbers one after the other: 500500\ndrained: 0 connections were reset\n";
+    assert!(said.ends_with(end), "{said}");
+}
+
+#[test]
+fn grpc_serves_tonic_on_the_kernel() {
+    in_namespace(|| async {
+        let _serving = start("grpc", &["serve", "tun9"]);
+        let endpoint = Endpoint::from_static("http://10.9.0.2:50051");
+        let channel = eventually(|| async { endpoint.connect().await.map_err(io::Error::other) }).await;
+        let numbers = tokio_stream::iter((1..=10_000).map(|value| Number { value }));
+        let mut sums = sums::add(channel, numbers).await.unwrap();
+        let mut last = 0;
+        while let Some(sum) = sums.next().await {
+            last = sum.unwrap().value;
+        }
+        assert_eq!(last, 50_005_000);
+    });
+}
+
+#[test]
+fn grpc_calls_tonic_on_the_kernel() {
+    in_namespace(|| async {
+        let call = start("grpc", &["call", "tun9", "http://10.9.0.1:50051"]);
+        let listener = eventually(|| TcpListener::bind("10.9.0.1:50051")).await;
+        let incoming = TcpListenerStream::new(listener);
+        tokio::spawn(async move { Server::builder().serve_with_incoming(Sums, incoming).await });
+        let said = text(spawn_blocking(|| call.finish()).await.unwrap());
+        assert_eq!(said, "1000 numbers one after the other: 500500\n");
+    });
+}
+
+#[test]
+fn tls_seals_what_crosses_the_cable_in_memory() {
+    let said = text(start("tls", &[]).finish());
+    assert_eq!(said, "4 MiB echoed by TLSv1_3; another name was refused\n");
+}
+
+#[test]
+fn tls_serves_curl() {
+    in_namespace(|| async {
+        let _serving = start("tls", &["tun9"]);
+        drop(eventually(|| TcpStream::connect("10.9.0.2:443")).await);
+        let arguments = ["--silent", "--show-error", "--insecure", "https://10.9.0.2/page"];
+        let curl = Program::start("curl", &arguments, Vec::new());
+        let said = spawn_blocking(|| text(curl.finish())).await.unwrap();
+        assert_eq!(said, "in user space, and sealed: GET /page HTTP/1.1\n");
     });
 }
 

@@ -304,10 +304,12 @@ fn timeouts() -> String {
             }
             Formula::Multiple { beta } => format!("{beta} SRTT"),
             Formula::Static => format!("{:?}", preset.config.initial),
+            other => panic!("no words for {other:?}"),
         };
         let timed = match preset.config.sampling {
             Sampling::EverySegment => "all",
             Sampling::OncePerFlight => "one a flight",
+            other => panic!("no words for {other:?}"),
         };
         let (gain_1, gain_2) = (gain(srtt_gain), gain(rttvar_gain));
         let (name, source) = (preset.name, preset.source);

@@ -26,7 +26,8 @@
 //! # Features and limits
 //!
 //! All of these but memory come with the feature `os`, which is on by default and takes Linux; without it this crate has the
-//! trait and devices of memory, and builds anywhere.
+//! trait and devices of memory, and builds anywhere. Recordings (`Replay`, `recording`) come with the feature `recordings`,
+//! which is on, too.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors that
 //! change their owner.
@@ -75,9 +76,9 @@ pub mod packet;
 mod queues;
 #[cfg(feature = "os")]
 mod raw;
-#[cfg(feature = "os")]
+#[cfg(feature = "recordings")]
 pub mod recording;
-#[cfg(feature = "os")]
+#[cfg(feature = "recordings")]
 mod replay;
 #[cfg(feature = "os")]
 pub mod several;
@@ -118,7 +119,7 @@ pub use packet::{PacketDevice, PacketOptions};
 pub use queues::{QUEUES_MAX, Queues, open_queues};
 #[cfg(feature = "os")]
 pub use raw::{Ports, RawConfig, RawDevice, RawError, reset_command};
-#[cfg(feature = "os")]
+#[cfg(feature = "recordings")]
 pub use replay::{Pace, Replay, ReplayConfig};
 #[cfg(feature = "os")]
 pub use tap::TapDevice;

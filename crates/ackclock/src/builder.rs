@@ -19,7 +19,7 @@ use crate::network::{self, Network, Route};
 use crate::shards::{Handle, Shards};
 use crate::shared::Shared;
 use crate::state::{Settings, State};
-use crate::{Cidr, Port, Stack};
+use crate::{Cidr, Port, Stack, spans};
 
 /// Builds a [`Stack`].
 ///
@@ -54,6 +54,8 @@ pub struct StackBuilder {
     secret: Option<[u8; 32]>,
     epoch: Option<tokio::time::Instant>,
     adjust: Limited,
+    #[cfg(feature = "dns")]
+    name_servers: Vec<std::net::SocketAddr>,
 }
 
 /// Bounds that differ from [`EndpointConfig`]'s defaults.
@@ -125,6 +127,8 @@ impl StackBuilder {
             secret: None,
             epoch: None,
             adjust: Limited::default(),
+            #[cfg(feature = "dns")]
+            name_servers: Vec::new(),
         }
     }
 
@@ -178,6 +182,36 @@ impl StackBuilder {
     /// `10.0.0.1/24` the stack may be `10.0.0.2/24`.
     pub fn address(mut self, address: Cidr) -> Self {
         self.addresses.push(address);
+        self
+    }
+
+    /// Name servers, in the order in which they are asked, for names that [`TcpStream::connect`](crate::TcpStream::connect) and
+    /// others are given. They are asked through the stack itself, by UDP, and by TCP where an answer does not fit. Without any,
+    /// names are not resolved, or by the host's resolver (feature `resolve`); nothing is read of the host's files.
+    ///
+    /// A connection to a name is opened as RFC 8305 says: both families are asked for at once, attempts begin 250 ms apart or
+    /// when the last one has failed, IPv6 first and then by turns, and the first that succeeds is taken. Answers are
+    /// remembered for as long as they are good, 1,024 of them.
+    ///
+    /// ```
+    /// # use ackclock::{Stack, TcpStream};
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (device, router) = memory::pair(memory::Config::default());
+    /// # let router = Stack::builder().device(router).address("10.0.0.2/24".parse()?).spawn()?;
+    /// let builder = Stack::builder().device(device).address("10.0.0.1/24".parse()?);
+    /// let stack = builder.name_servers(["10.0.0.2:53".parse()?]).spawn()?;
+    /// // Nothing is asked for an address.
+    /// let refused = TcpStream::connect(&stack, ("10.0.0.2", 80)).await;
+    /// assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+    /// // No name server is there.
+    /// assert!(TcpStream::connect(&stack, ("example.com", 80)).await.is_err());
+    /// # drop(router);
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "dns")]
+    pub fn name_servers(mut self, servers: impl IntoIterator<Item = std::net::SocketAddr>) -> Self {
+        self.name_servers.extend(servers);
         self
     }
 
@@ -416,7 +450,7 @@ impl StackBuilder {
 
     /// A shard for each device, or one without.
     fn shards(
-        self,
+        mut self,
         clock: Arc<dyn Clock>,
         devices: Vec<(Option<Box<dyn Device>>, Capabilities)>,
     ) -> Result<Arc<Shards>, BuildError> {
@@ -426,6 +460,7 @@ impl StackBuilder {
         let simulated = devices.iter().all(|(device, _)| device.is_none());
         let choices = Choices { simulated, ..self.choices.clone() };
         choices.check(&*self.tcp.congestion)?;
+        self.tcp.trace = spans::or_changes(self.tcp.trace);
         let configs = self.endpoint_config()?.split(devices.len());
         let now = clock.now();
         let mut list = Vec::with_capacity(devices.len());
@@ -438,6 +473,8 @@ impl StackBuilder {
                 network: Network::new(self.addresses.clone(), self.routes.clone(), capabilities.mtu, links),
                 close_timeout: self.close_timeout,
                 others: self.adjust.other_packets > 0 && list.is_empty(),
+                #[cfg(feature = "dns")]
+                name_servers: self.name_servers.clone(),
             };
             let limits: Limits = driver::limits(&capabilities);
             let state = State::new(Endpoint::new(config, now), limits, settings);

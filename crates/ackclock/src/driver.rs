@@ -199,13 +199,16 @@ impl Driver {
             // Before anyone can know of it: who waited for the end may open the device again.
             drop(shared.device().take());
         }
-        let down = locked.stack.down();
+        let (down, has_news) = (locked.stack.down(), locked.stack.has_news());
         drop(locked);
         shared.hand_over(&mut self.packets.strays);
         if let Some(why) = down {
             shared.spread(&why);
         }
         self.woken.drain(..).for_each(Waker::wake);
+        if has_news {
+            self.shared.tell();
+        }
         turn
     }
 
@@ -325,6 +328,7 @@ impl Drop for Driver {
             self.shared.spread(&StackError::DriverGone);
         }
         woken.into_iter().for_each(Waker::wake);
+        self.shared.tell();
     }
 }
 

@@ -36,12 +36,16 @@
 //! | feature | what it brings |
 //! |---|---|
 //! | `device` (on) | TUN, TAP, packet and raw sockets in [`device`]: Linux. Without it the crate builds wherever tokio does |
+//! | `recordings` | captures as devices: `device::Replay` |
 //! | `axum` | `axum::serve` takes a [`TcpListener`] |
 //! | `hyper` | `Connector` for hyper-util's pooled client and tonic's channels |
 //! | `tower` | the same connector as a service of addresses |
+//! | `tonic` | tonic's servers on a `TcpListenerStream`, whose handlers know both ends of a connection; its channels by `Connector` |
 //! | `stream` | `TcpListenerStream`: a listener as a `Stream`, which tokio-stream and tonic's servers take |
-//! | `resolve` | names in [`TcpStream::connect`], [`TcpListener::bind`] and the connector, by the host's resolver |
-//! | `serde` | [`ConnectionInfo`], [`Counters`] and [`FourTuple`] can be serialised |
+//! | `dns` | names in [`TcpStream::connect`], [`TcpListener::bind`] and the connector, by the stack's own name servers; connections as RFC 8305 says |
+//! | `resolve` | the same by the host's resolver, one address after the other |
+//! | `serde` | [`ConnectionInfo`], [`Counters`], [`FourTuple`], [`StackInfo`] and [`Metrics`] can be serialised |
+//! | `tracing` | each connection is a span of `tracing`, and what changes it or costs it data an event in it: see below |
 //! | `tcp-ao` | the TCP Authentication Option (RFC 5925) |
 //!
 //! A server ends by [`Stack::drain`], which lets connections finish, or [`Stack::shutdown`]; an accept loop learns of both by an
@@ -52,8 +56,20 @@
 //!
 //! A stack on one device runs on one task and shares one lock with its callers. On several queues of a device
 //! ([`StackBuilder::queues`]) it has a task and a lock for each, and takes as many processors. Every table has a bound: connections, buffers, ports ([`StackBuilder`]), half-open connections and
-//! those that wait to be accepted ([`ListenerBuilder`]). The stack has no resolver, no DHCP and no routing table but
-//! [`StackBuilder::route`].
+//! those that wait to be accepted ([`ListenerBuilder`]). The stack has no DHCP and no routing table but
+//! [`StackBuilder::route`], and resolves names with the feature `dns` alone.
+//!
+//! # Spans and events
+//!
+//! With the feature `tracing` and a subscriber, each connection is a span `connection` (target `ackclock`, level INFO; `number`,
+//! `local`, `remote`, `profile`, `congestion`) from its SYN, or from the end of a passive handshake, to TIME-WAIT or CLOSED. Its
+//! events are of level DEBUG: `state changed` (`from`, `to`), `lost` (`rule`, `start`, `bytes`), `retransmission timeout`
+//! (`in_a_row`, `late_us`), `reduction taken back` (`proof`), `recovered`, `reset sent` (`seq`); and of level WARN: `failed`
+//! (`reason`: `reset`, `refused`, `timed-out`, ...). Sequence numbers count from the initial one. They are told after the call
+//! or the driver's turn in which they happened, outside the stack's lock. A connection that has a trace of its own
+//! ([`StackBuilder::trace`], [`TcpSocket::set_trace`], [`TcpStream::set_trace`]) is told of by that trace alone, and so is one
+//! whose settings do not begin with the stack's ([`Stack::config`], where `trace` is
+//! [`TraceConfig::CHANGES`](trace::TraceConfig::CHANGES)). Without the feature nothing of this is compiled.
 //!
 //! # What differs from `tokio::net`
 //!
@@ -65,7 +81,7 @@
 //!
 //! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`, `AsRawFd` and
 //! its relatives, `device`, `bind_device`. Constructors take a [`Stack`]. Names are resolved by
-//! [`TcpStream::connect`] and [`TcpListener::bind`] alone, and only with the feature `resolve`, by the host's resolver.
+//! [`TcpStream::connect`], [`TcpListener::bind`] and [`Stack::lookup`] alone, and only with the features `dns` or `resolve`.
 //! The closures of [`TcpStream::try_io`] and [`TcpStream::async_io`] call `try_read` and the like, since there is no socket for
 //! system calls.
 //!
@@ -101,10 +117,13 @@ mod authentication;
 mod builder;
 mod choices;
 mod clock;
+#[cfg(feature = "dns")]
+mod dns;
 mod driver;
 mod error;
 mod frameworks;
 mod listener;
+mod metrics;
 mod names;
 mod network;
 mod others;
@@ -113,6 +132,7 @@ mod resolve;
 mod shards;
 mod shared;
 mod socket;
+mod spans;
 mod spin;
 mod stack;
 mod state;
@@ -145,6 +165,7 @@ pub use self::frameworks::Connector;
 #[cfg(feature = "stream")]
 pub use self::frameworks::TcpListenerStream;
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
+pub use self::metrics::{Metric, MetricKind, Metrics};
 pub use self::others::{OtherReceiver, OtherSender};
 pub use self::port::Port;
 pub use self::resolve::ToSocketAddrs;

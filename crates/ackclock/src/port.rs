@@ -104,8 +104,12 @@ impl Port {
         let result = f(&mut locked);
         locked.stack.dispatch(now);
         let woken = std::mem::take(&mut locked.stack.woken);
+        let has_news = locked.stack.has_news();
         drop(locked);
         woken.into_iter().for_each(Waker::wake);
+        if has_news {
+            self.shared.tell();
+        }
         result
     }
 }

@@ -1,13 +1,18 @@
 //! What stands for addresses: [`ToSocketAddrs`].
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::pin::Pin;
+
+use crate::{Stack, TcpListener, TcpStream};
 
 /// What [`TcpStream::connect`](crate::TcpStream::connect) and [`TcpListener::bind`](crate::TcpListener::bind) take: addresses,
-/// addresses in words (`"10.0.0.2:80"`), and with the feature `resolve` names (`"localhost:80"`, `("localhost", 80)`), which
-/// `tokio::net::lookup_host` resolves by the host's own resolver, over the kernel's network.
+/// addresses in words (`"10.0.0.2:80"`), and names (`"example.com:80"`, `("example.com", 80)`).
+///
+/// With the feature `dns` a stack with name servers (`StackBuilder::name_servers`) resolves names through itself, and
+/// connects as RFC 8305 says: the families race. Without name servers, and with the feature `resolve`,
+/// `tokio::net::lookup_host` resolves them by the host's own resolver, over the kernel's network, and the addresses are tried
+/// one after the other, as tokio does.
 ///
 /// The same types implement it as tokio's trait of this name. No others can: it is sealed.
 ///
@@ -27,18 +32,46 @@ pub trait ToSocketAddrs: sealed::Resolve {}
 
 impl<T: sealed::Resolve + ?Sized> ToSocketAddrs for T {}
 
+/// A connection to one of the addresses.
+pub(crate) async fn connect(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<TcpStream> {
+    let addrs = match addr.resolve()? {
+        Resolved::Addresses(addrs) => addrs,
+        Resolved::Name(host, port) => {
+            #[cfg(feature = "dns")]
+            if let Some(resolver) = stack.shared.resolver()? {
+                return resolver.connect(stack, &host, port).await;
+            }
+            lookup(&host, port).await?
+        }
+    };
+    first(addrs, |addr| stack.connect(addr)).await
+}
+
+/// A listener on one of the addresses.
+pub(crate) async fn listen(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<TcpListener> {
+    let addrs = match addr.resolve()? {
+        Resolved::Addresses(addrs) => addrs,
+        Resolved::Name(host, port) => addresses(stack, &host, port).await?,
+    };
+    first(addrs, |addr| ready(stack.listen(addr))).await
+}
+
+/// All addresses of a name.
+pub(crate) async fn addresses(stack: &Stack, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    #[cfg(feature = "dns")]
+    if let Some(resolver) = stack.shared.resolver()? {
+        let found = resolver.addresses(host).await?;
+        return Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect());
+    }
+    let _ = stack;
+    lookup(host, port).await
+}
+
 /// Tries the addresses one after the other; the last error stands.
-pub(crate) async fn first<T, F>(
-    addr: impl ToSocketAddrs,
-    mut attempt: impl FnMut(SocketAddr) -> F,
-) -> io::Result<T>
+async fn first<T, F>(addrs: Vec<SocketAddr>, mut attempt: impl FnMut(SocketAddr) -> F) -> io::Result<T>
 where
     F: Future<Output = io::Result<T>>,
 {
-    let addrs = match addr.resolve() {
-        sealed::Resolved::Now(addrs) => addrs,
-        sealed::Resolved::Later(lookup) => lookup.await?,
-    };
     let mut last = None;
     for addr in addrs {
         match attempt(addr).await {
@@ -50,23 +83,23 @@ where
 }
 
 mod sealed {
-    use super::{Future, Pin, SocketAddr, io};
+    use super::{SocketAddr, io};
 
-    /// Addresses, or what finds them.
+    /// Addresses, or a name and a port.
     pub enum Resolved {
-        Now(Vec<SocketAddr>),
-        Later(Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>),
+        Addresses(Vec<SocketAddr>),
+        Name(String, u16),
     }
 
     pub trait Resolve {
-        fn resolve(&self) -> Resolved;
+        fn resolve(&self) -> io::Result<Resolved>;
     }
 }
 
 use sealed::{Resolve, Resolved};
 
 impl<T: Resolve + ?Sized> Resolve for &T {
-    fn resolve(&self) -> Resolved {
+    fn resolve(&self) -> io::Result<Resolved> {
         (**self).resolve()
     }
 }
@@ -74,8 +107,8 @@ impl<T: Resolve + ?Sized> Resolve for &T {
 macro_rules! addresses {
     ($($kind:ty),*) => {$(
         impl Resolve for $kind {
-            fn resolve(&self) -> Resolved {
-                Resolved::Now(vec![SocketAddr::from(*self)])
+            fn resolve(&self) -> io::Result<Resolved> {
+                Ok(Resolved::Addresses(vec![SocketAddr::from(*self)]))
             }
         }
     )*};
@@ -84,57 +117,60 @@ macro_rules! addresses {
 addresses!(SocketAddr, SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16));
 
 impl Resolve for [SocketAddr] {
-    fn resolve(&self) -> Resolved {
-        Resolved::Now(self.to_vec())
+    fn resolve(&self) -> io::Result<Resolved> {
+        Ok(Resolved::Addresses(self.to_vec()))
     }
 }
 
 impl Resolve for str {
-    fn resolve(&self) -> Resolved {
+    fn resolve(&self) -> io::Result<Resolved> {
         if let Ok(addr) = self.parse() {
-            return Resolved::Now(vec![addr]);
+            return Ok(Resolved::Addresses(vec![addr]));
         }
         let named = self.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-        match named {
-            Some((host, port)) => lookup((host.to_owned(), port)),
-            None => {
-                let text = format!("{self:?} is not an address and a port, as in host:80");
-                Resolved::Later(Box::pin(std::future::ready(Err(io::Error::new(
-                    ErrorKind::InvalidInput,
-                    text,
-                )))))
-            }
-        }
+        let (host, port) = named.ok_or_else(|| {
+            let text = format!("{self:?} is not an address and a port, as in host:80");
+            io::Error::new(ErrorKind::InvalidInput, text)
+        })?;
+        Ok(Resolved::Name(host.to_owned(), port))
     }
 }
 
 impl Resolve for String {
-    fn resolve(&self) -> Resolved {
+    fn resolve(&self) -> io::Result<Resolved> {
         self.as_str().resolve()
     }
 }
 
 impl Resolve for (&str, u16) {
-    fn resolve(&self) -> Resolved {
+    fn resolve(&self) -> io::Result<Resolved> {
         let (host, port) = *self;
-        let literal = host.parse().map(|ip: IpAddr| Resolved::Now(vec![SocketAddr::new(ip, port)]));
-        literal.unwrap_or_else(|_| lookup((host.to_owned(), port)))
+        Ok(match host.parse::<IpAddr>() {
+            Ok(ip) => Resolved::Addresses(vec![SocketAddr::new(ip, port)]),
+            Err(_) => Resolved::Name(host.to_owned(), port),
+        })
     }
 }
 
 impl Resolve for (String, u16) {
-    fn resolve(&self) -> Resolved {
+    fn resolve(&self) -> io::Result<Resolved> {
         (self.0.as_str(), self.1).resolve()
     }
 }
 
+/// The addresses of a name by the host's resolver.
 #[cfg(feature = "resolve")]
-fn lookup(name: impl tokio::net::ToSocketAddrs + Send + 'static) -> Resolved {
-    Resolved::Later(Box::pin(async move { Ok(tokio::net::lookup_host(name).await?.collect()) }))
+async fn lookup(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    Ok(tokio::net::lookup_host((host, port)).await?.collect())
 }
 
 #[cfg(not(feature = "resolve"))]
-fn lookup(name: impl std::fmt::Debug) -> Resolved {
-    let text = format!("{name:?} is a name: resolve it first, or enable ackclock's feature `resolve`");
-    Resolved::Later(Box::pin(std::future::ready(Err(io::Error::new(ErrorKind::Unsupported, text)))))
+fn lookup(host: &str, _: u16) -> std::future::Ready<io::Result<Vec<SocketAddr>>> {
+    let how = if cfg!(feature = "dns") {
+        "give the stack name servers when it is built (`name_servers`)"
+    } else {
+        "enable ackclock's feature `dns`, or `resolve` for the host's resolver"
+    };
+    let text = format!("`{host}` is a name, and nothing resolves it: {how}");
+    ready(Err(io::Error::new(ErrorKind::Unsupported, text)))
 }

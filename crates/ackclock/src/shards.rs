@@ -43,6 +43,8 @@ pub(crate) struct Shards {
     finished: AtomicUsize,
     /// How many connections have been opened.
     opened: AtomicUsize,
+    #[cfg(feature = "dns")]
+    resolver: std::sync::OnceLock<crate::dns::Resolver>,
 }
 
 /// One shard of a stack, and the way to the others.
@@ -77,6 +79,8 @@ impl Shards {
             handles: AtomicUsize::new(0),
             finished: AtomicUsize::new(0),
             opened: AtomicUsize::new(0),
+            #[cfg(feature = "dns")]
+            resolver: std::sync::OnceLock::new(),
         })
     }
 
@@ -154,6 +158,21 @@ impl Handle {
         self.0.clone()
     }
 
+    /// What resolves names through the stack, if it has name servers; made when it is needed first.
+    #[cfg(feature = "dns")]
+    pub(crate) fn resolver(&self) -> std::io::Result<Option<&crate::dns::Resolver>> {
+        let shards = &self.0.shards;
+        if shards.resolver.get().is_none() {
+            let servers = shards.list[0].look(|state| Arc::clone(&state.name_servers));
+            if servers.is_empty() {
+                return Ok(None);
+            }
+            // Another that was made meanwhile is as good.
+            let _ = shards.resolver.set(crate::dns::Resolver::new(servers, Arc::downgrade(shards))?);
+        }
+        Ok(shards.resolver.get())
+    }
+
     /// The same stack by another of its shards.
     pub(crate) fn at(&self, index: usize) -> Self {
         Self::new(ShardRef { index, ..self.0.clone() })
@@ -189,7 +208,11 @@ impl Handle {
         let mut ordered = Ordered { shards, woken: Vec::new() };
         let result = f(&mut ordered);
         drop(order);
+        let has_news = ordered.woken.iter().any(|woken| woken.has_news);
         ordered.woken.into_iter().for_each(Woken::wake);
+        if has_news {
+            shards.list.iter().for_each(Shared::tell);
+        }
         result
     }
 

@@ -72,6 +72,8 @@ struct LockWaits {
 pub(crate) struct Woken {
     driver: Option<Waker>,
     tasks: Vec<Waker>,
+    /// Whether there is something to [`tell`](Shared::tell), too.
+    pub(crate) has_news: bool,
 }
 
 /// How a task that must wait is found again.
@@ -147,17 +149,29 @@ impl Shared {
         let result = f(&mut locked.stack, now);
         let driver = self.flush(&mut locked, now);
         let woken = woken_by_traces(&mut locked.stack);
+        let has_news = locked.stack.has_news();
         drop(locked);
         wake(driver);
         woken.into_iter().for_each(Waker::wake);
+        if has_news {
+            self.tell();
+        }
         result
     }
 
     /// A call that changes what others may wait for: they are told.
     pub(crate) fn control<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> R {
         let (result, woken) = self.settle(f);
-        woken.wake();
+        self.settled(woken);
         result
+    }
+
+    fn settled(&self, woken: Woken) {
+        let has_news = woken.has_news;
+        woken.wake();
+        if has_news {
+            self.tell();
+        }
     }
 
     /// The same, and the caller wakes them.
@@ -169,7 +183,8 @@ impl Shared {
         locked.stack.dispatch(now);
         let tasks = std::mem::take(&mut locked.stack.woken);
         let driver = self.flush(&mut locked, now);
-        (result, Woken { driver, tasks })
+        let has_news = locked.stack.has_news();
+        (result, Woken { driver, tasks, has_news })
     }
 
     /// Another shard is down, and so is this one: its device is dropped before anyone can know.
@@ -182,8 +197,9 @@ impl Shared {
         drop(self.device().take());
         let tasks = std::mem::take(&mut locked.stack.woken);
         let driver = locked.driver.unpark();
+        let has_news = locked.stack.has_news();
         drop(locked);
-        Woken { driver, tasks }.wake();
+        self.settled(Woken { driver, tasks, has_news });
     }
 
     /// Tries `attempt`; while it is pending, the task waits in `queue`. One lock, no allocation once the list
@@ -227,10 +243,14 @@ impl Shared {
         locked.driver.has_calls = true;
         let driver = if leaves { self.flush(&mut locked, now) } else { None };
         let woken = woken_by_traces(&mut locked.stack);
+        let has_news = locked.stack.has_news();
         drop(locked);
         drop(left);
         wake(driver);
         woken.into_iter().for_each(Waker::wake);
+        if has_news {
+            self.tell();
+        }
         coop.made_progress();
         outcome
     }
@@ -355,7 +375,7 @@ impl Woken {
 /// Who waits for records, if a call has left some.
 fn woken_by_traces(stack: &mut State) -> Vec<Waker> {
     let mut woken = Vec::new();
-    if stack.endpoint.has_traces() {
+    if stack.has_traces() {
         stack.traces.wake(&mut woken);
     }
     woken

@@ -15,7 +15,7 @@ use crate::shards::Handle;
 use crate::shared::Shared;
 use crate::socket::{self, TcpSocket};
 use crate::state::{Queue, State};
-use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, Warnings, network, others};
+use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, Warnings, network, others, resolve};
 
 /// A TCP in user space: a device, addresses, and the connections between them and the world. Cloning gives another handle
 /// of the same stack.
@@ -35,11 +35,14 @@ pub struct Stack {
 
 /// What a stack has and uses at one moment.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StackInfo {
     /// Local addresses.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "in_words"))]
     pub addresses: Vec<Cidr>,
     /// Routes; `None`: the device leads everywhere.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "in_words_if_any"))]
     pub routes: Option<Vec<Cidr>>,
     /// Largest IP packet in bytes: with several devices, that which each of them carries.
     pub mtu: usize,
@@ -73,7 +76,7 @@ impl Stack {
 
     /// Opens a connection to `addr` from an address of the stack and a port that it chooses. Use
     /// [`socket`](Self::socket) to choose more, and `tokio::time::timeout` to wait for less than the three minutes
-    /// that RFC 9293 asks for. Names are for the caller to resolve, with `tokio::net::lookup_host` for instance.
+    /// that RFC 9293 asks for. [`TcpStream::connect`] takes names.
     ///
     /// # Cancel safety
     /// Dropping the future gives up the attempt; nothing is left behind.
@@ -88,6 +91,23 @@ impl Stack {
     /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many connections.
     pub async fn connect(&self, addr: SocketAddr) -> io::Result<TcpStream> {
         socket::open(&self.shared, addr, (None, 0), None)?.connected().await
+    }
+
+    /// The addresses of a name, those of IPv6 first, by the stack's name servers (`StackBuilder::name_servers`), or where it
+    /// has none and the feature `resolve` is enabled, by the host's resolver.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// [`NotFound`](io::ErrorKind::NotFound) if there is no address, [`TimedOut`](io::ErrorKind::TimedOut) if no name server
+    /// answers, [`Unsupported`](io::ErrorKind::Unsupported) if nothing resolves names here.
+    pub async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        if let Ok(literal) = host.parse() {
+            return Ok(vec![literal]);
+        }
+        let found = resolve::addresses(self, host, 0).await?;
+        Ok(found.into_iter().map(|addr| addr.ip()).collect())
     }
 
     /// Listens on an address and port. An unspecified address stands for any, also one that the stack was not given: `0.0.0.0`
@@ -442,5 +462,25 @@ impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses = self.shared.look(|state| state.network.addresses.clone());
         f.debug_struct("Stack").field("addresses", &addresses).finish_non_exhaustive()
+    }
+}
+
+/// Networks as they are written: `"10.0.0.1/24"`.
+#[cfg(feature = "serde")]
+fn in_words<'a, S: serde::Serializer>(
+    networks: impl IntoIterator<Item = &'a Cidr>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(networks.into_iter().map(Cidr::to_string))
+}
+
+#[cfg(feature = "serde")]
+fn in_words_if_any<S: serde::Serializer>(
+    networks: &Option<Vec<Cidr>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match networks {
+        Some(networks) => in_words(networks, serializer),
+        None => serializer.serialize_none(),
     }
 }

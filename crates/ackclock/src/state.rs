@@ -58,6 +58,12 @@ pub(crate) struct State {
     lingerings_made: u64,
     /// Connections that were reset because the stack's closing took too long.
     unfinished: usize,
+    /// Whom the stack asks for names.
+    #[cfg(feature = "dns")]
+    pub(crate) name_servers: Arc<[std::net::SocketAddr]>,
+    /// Of the connections, whose changes are told; `None` while somebody is at it.
+    #[cfg(feature = "tracing")]
+    pub(crate) spans: Option<crate::spans::Spans>,
 }
 
 /// What each shard of a stack is told at its making.
@@ -69,6 +75,8 @@ pub(crate) struct Settings {
     pub(crate) close_timeout: Duration,
     /// Whether there is a channel of other packets.
     pub(crate) others: bool,
+    #[cfg(feature = "dns")]
+    pub(crate) name_servers: Vec<std::net::SocketAddr>,
 }
 
 /// Where a stack is in its life.
@@ -100,7 +108,7 @@ pub(crate) enum Queue {
 
 impl State {
     pub(crate) fn new(endpoint: Endpoint, limits: Limits, settings: Settings) -> Self {
-        let Settings { tcp, choices, network, close_timeout, others } = settings;
+        let Settings { tcp, choices, network, close_timeout, others, .. } = settings;
         let mut state = Self {
             endpoint,
             streams: StreamTable::default(),
@@ -123,6 +131,10 @@ impl State {
             lingering: BTreeMap::new(),
             lingerings_made: 0,
             unfinished: 0,
+            #[cfg(feature = "dns")]
+            name_servers: settings.name_servers.into(),
+            #[cfg(feature = "tracing")]
+            spans: Some(crate::spans::Spans::default()),
         };
         state.tell_network();
         state
@@ -261,14 +273,18 @@ impl State {
                 _ => {}
             }
         }
-        if self.endpoint.has_traces() {
+        if self.has_traces() {
             self.traces.wake(&mut self.woken);
         }
     }
 
     /// The next records of a traced connection; `None` once the stack is down and there are no more.
     pub(crate) fn poll_trace(&mut self) -> Poll<Option<Batch>> {
-        match self.endpoint.poll_trace() {
+        let batch = self.endpoint.poll_trace();
+        // Where nothing is told, changes are traces like others.
+        #[cfg(not(feature = "tracing"))]
+        let batch = batch.or_else(|| self.endpoint.poll_changes());
+        match batch {
             None if self.poll_down().is_pending() => Poll::Pending,
             batch => Poll::Ready(batch),
         }

@@ -41,7 +41,7 @@ fn senders_estimate_is_the_paths_rate_and_sets_ssthresh() {
     // Tests: A4
     for words in ["tssf", "csa", "csa:5,0.2", "tcsa", "tcsa-prime"] {
         let ([client, _], dropped) = transfer([sender(Some(words)), TcpConfig::default()], QUEUE, 2_000_000);
-        let StartUpEstimate { bandwidth, window, set_ssthresh } = client.start_up.expect(words);
+        let StartUpEstimate { bandwidth, window, set_ssthresh, .. } = client.start_up.expect(words);
         assert!(bandwidth.abs_diff(GOODPUT) < GOODPUT / 10, "{words}: {bandwidth} is not {GOODPUT}");
         assert!(set_ssthresh, "{words}");
         assert_eq!(client.ssthresh, Some(window), "{words}");

@@ -47,6 +47,7 @@ pub enum Combine {
 /// What a receiver makes of its samples, in bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ReceiverEstimates {
     /// The smallest sample.
     pub min: u64,

@@ -17,6 +17,7 @@ pub struct Parameter {
 
 /// What a parameter may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Values {
     /// A whole number from the first to the second.
     Number(i64, i64),

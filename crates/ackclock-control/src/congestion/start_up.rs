@@ -35,6 +35,7 @@ pub struct StartUp {
 /// What came of the estimation at the start of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct StartUpEstimate {
     /// The bandwidth in bytes a second.
     pub bandwidth: u64,

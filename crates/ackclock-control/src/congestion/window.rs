@@ -22,6 +22,7 @@ pub struct Window {
 
 /// How much one acknowledgement may add in slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SlowStart {
     /// One segment for each acknowledgement, but no more than it acknowledges (RFC 5681 §3.1).
     PerAck,
@@ -33,6 +34,7 @@ pub enum SlowStart {
 
 /// What an acknowledgement counts for in standard growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Counting {
     /// One segment, however many it acknowledges, as in 4.3BSD and RFC 2581: where every second segment is acknowledged the
     /// window grows by half as much. One of less than a segment counts for what it acknowledges.

@@ -105,6 +105,7 @@ impl Gain {
 /// How the averages become a timeout, before backoff and bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub enum Formula {
     /// SRTT + max(G, k·RTTVAR): Jacobson 1988 (k = 2), revised 1992 and RFC 6298 (k = 4).
     MeanDeviation {
@@ -133,6 +134,7 @@ pub enum Formula {
 /// The arithmetic of the recursion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub enum Arithmetic {
     /// In 1/256 of a nanosecond, each step rounded to nearest.
     Fine,
@@ -144,6 +146,7 @@ pub enum Arithmetic {
 /// What must not be smaller than one tick of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub enum DeviationFloor {
     /// k·RTTVAR (RFC 6298).
     Term,
@@ -154,6 +157,7 @@ pub enum DeviationFloor {
 /// Which segments are timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub enum Sampling {
     /// Every segment of which the round trip is unambiguous.
     EverySegment,

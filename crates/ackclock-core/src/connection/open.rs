@@ -139,6 +139,7 @@ impl Connection {
     pub(crate) fn active(now: Instant, tuple: FourTuple, tcp: Arc<TcpConfig>, env: &Environment) -> Self {
         let mut connection = Self::new(now, tuple, tcp, env, SeqNum::new(0));
         connection.state = State::SynSent;
+        connection.trace.opened(now);
         connection.pending.syn = true;
         connection.flight.open(now, &connection.tcp);
         if connection.tcp.timestamps {

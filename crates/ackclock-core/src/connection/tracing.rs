@@ -40,6 +40,11 @@ impl Connection {
         self.trace.has_rest()
     }
 
+    /// Whether what it writes down are changes, for [`Endpoint::poll_changes`](crate::Endpoint::poll_changes).
+    pub(crate) fn tells_changes(&self) -> bool {
+        self.trace.is_of_changes()
+    }
+
     /// The names of the controller's numbers, the records, and how many are missing before them.
     pub(crate) fn take_trace(&mut self) -> (Vec<&'static str>, Vec<Record>, u64) {
         self.trace.take()

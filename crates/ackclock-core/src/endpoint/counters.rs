@@ -7,16 +7,16 @@
 macro_rules! counters {
     (
         $(#[$all_doc:meta])* $all:ident
-        $(#[$plain_doc:meta])* $plain:ident { $($(#[$plain_field_doc:meta])* $plain_field:ident,)* }
-        $(#[$rare_doc:meta])* $rare:ident { $($(#[$rare_field_doc:meta])* $rare_field:ident,)* }
+        $(#[$plain_doc:meta])* $plain:ident { $($(#[doc = $plain_help:literal])+ $plain_field:ident,)* }
+        $(#[$rare_doc:meta])* $rare:ident { $($(#[doc = $rare_help:literal])+ $rare_field:ident,)* }
     ) => {
         $(#[$all_doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         #[non_exhaustive]
         pub struct $all {
-            $($(#[$plain_field_doc])* pub $plain_field: u64,)*
-            $($(#[$rare_field_doc])* pub $rare_field: u64,)*
+            $($(#[doc = $plain_help])+ pub $plain_field: u64,)*
+            $($(#[doc = $rare_help])+ pub $rare_field: u64,)*
         }
 
         $(#[$plain_doc])*
@@ -43,6 +43,15 @@ macro_rules! counters {
                     $($plain_field: self.$plain_field + other.$plain_field,)*
                     $($rare_field: self.$rare_field + other.$rare_field,)*
                 }
+            }
+
+            /// Every count: the name of its field, what it counts, in a sentence, and its value.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + use<> {
+                let counts = [
+                    $((stringify!($plain_field), concat!($($plain_help),+), self.$plain_field),)*
+                    $((stringify!($rare_field), concat!($($rare_help),+), self.$rare_field),)*
+                ];
+                counts.into_iter().map(|(name, help, count)| (name, help.trim_start(), count))
             }
         }
     };

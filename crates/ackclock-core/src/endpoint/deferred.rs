@@ -21,6 +21,7 @@ pub struct IncomingId {
 
 /// What may be looked at before a SYN is answered.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Incoming {
     /// The sockets: `local` is the destination that the client dialled.
     pub tuple: FourTuple,

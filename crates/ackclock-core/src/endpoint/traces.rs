@@ -9,13 +9,21 @@ use crate::trace::{Batch, BatchCause};
 /// Batches that wait to be fetched.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
-    waiting: VecDeque<Batch>,
+    /// Made with the first batch: most endpoints trace nothing.
+    waiting: Option<Box<Waiting>>,
     /// Records that wait, each batch counted as [`BATCH_COST`] more.
     held: usize,
     /// Records that were dropped because too many waited.
     dropped: u64,
     /// How many connections there have been.
     connections: u64,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    traces: VecDeque<Batch>,
+    /// What [`TraceKeep::Changes`](crate::trace::TraceKeep::Changes) keeps.
+    changes: VecDeque<Batch>,
 }
 
 impl Traces {
@@ -53,16 +61,9 @@ impl Traces {
         }
         self.held += cost;
         let (connection, tuple) = (live.number, *live.name());
-        self.waiting.push_back(Batch {
-            connection,
-            tuple,
-            profile,
-            congestion,
-            names,
-            records,
-            missed,
-            cause,
-        });
+        let waiting = self.waiting.get_or_insert_default();
+        let queue = if live.connection.tells_changes() { &mut waiting.changes } else { &mut waiting.traces };
+        queue.push_back(Batch { connection, tuple, profile, congestion, names, records, missed, cause });
     }
 }
 
@@ -71,16 +72,32 @@ impl Endpoint {
     /// records wait (64 MiB); later ones are dropped and counted, in the connection's next batch
     /// ([`Batch::missed`]) and in [`Counters::trace_records_dropped`](super::Counters::trace_records_dropped).
     pub fn poll_trace(&mut self) -> Option<Batch> {
-        let batch = self.traces.waiting.pop_front()?;
+        let batch = self.traces.waiting.as_mut()?.traces.pop_front()?;
         self.traces.held -= batch.records.len() + BATCH_COST;
         Some(batch)
+    }
+
+    /// What changed a connection or cost it data, of those whose trace keeps
+    /// [`TraceKeep::Changes`](crate::trace::TraceKeep::Changes): a driver that tells of it asks after each turn. The bound is the
+    /// one of [`poll_trace`](Self::poll_trace), for both together.
+    pub fn poll_changes(&mut self) -> Option<Batch> {
+        let batch = self.traces.waiting.as_mut()?.changes.pop_front()?;
+        self.traces.held -= batch.records.len() + BATCH_COST;
+        Some(batch)
+    }
+
+    /// Whether [`poll_changes`](Self::poll_changes) has something to give.
+    #[inline]
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        self.traces.waiting.as_ref().is_some_and(|waiting| !waiting.changes.is_empty())
     }
 
     /// Whether [`poll_trace`](Self::poll_trace) has something to give.
     #[inline]
     #[must_use]
     pub fn has_traces(&self) -> bool {
-        !self.traces.waiting.is_empty()
+        self.traces.waiting.as_ref().is_some_and(|waiting| !waiting.traces.is_empty())
     }
 
     /// Has all connections that are traced give their records out now.

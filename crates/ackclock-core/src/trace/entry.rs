@@ -182,6 +182,18 @@ impl Entry {
         Record::new(at, kind, detail, body)
     }
 
+    /// Whether it changes the connection or costs it data: what [`TraceKeep::Changes`](super::TraceKeep::Changes) keeps.
+    #[must_use]
+    pub fn is_change(self) -> bool {
+        match self {
+            Self::State(from, to) => from != to,
+            Self::Lost { .. } | Self::Undone(_) | Self::Recovered | Self::Failed(_) => true,
+            Self::TimerFired { timer, .. } => timer == Timer::Retransmission,
+            Self::Sent { reason, .. } => reason == SendReason::Reset,
+            _ => false,
+        }
+    }
+
     #[inline]
     fn parts(self) -> (u8, u8, u64) {
         match self {

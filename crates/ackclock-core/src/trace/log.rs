@@ -6,7 +6,8 @@ use crate::{FourTuple, Instant};
 /// How a connection is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// How many records are set aside for a connection, 16 bytes each: from 64 to 1,048,576, or the nearest of them.
+    /// How many records are set aside for a connection, 16 bytes each: from 64 to 1,048,576, or the nearest of them. None for
+    /// [`TraceKeep::Changes`], where nothing waits.
     pub records: usize,
     /// Which of them stay.
     pub keep: TraceKeep,
@@ -21,6 +22,10 @@ pub enum TraceKeep {
     /// The newest: a flight recorder. They are given out when the connection fails, when its retransmission timer has
     /// run out three times in a row, and on request.
     Newest,
+    /// Only what changes the connection or costs it data: changes of its state, losses and what ends them, expiries of the
+    /// retransmission timer, resets that leave, and how it failed. They are given out at once, by
+    /// [`Endpoint::poll_changes`](crate::Endpoint::poll_changes).
+    Changes,
 }
 
 impl TraceConfig {
@@ -28,9 +33,12 @@ impl TraceConfig {
     pub const FULL: Self = Self { records: 4096, keep: TraceKeep::All };
     /// The newest 1,024 records are kept.
     pub const FLIGHT_RECORDER: Self = Self { records: 1024, keep: TraceKeep::Newest };
+    /// What changes the connection or costs it data is told at once.
+    pub const CHANGES: Self = Self { records: 0, keep: TraceKeep::Changes };
 
+    /// Without room for a record, each takes the way of the last.
     fn capacity(self) -> usize {
-        self.records.clamp(64, 1 << 20)
+        if self.keep == TraceKeep::Changes { 0 } else { self.records.clamp(64, 1 << 20) }
     }
 }
 
@@ -68,6 +76,8 @@ coded! {
         Stalled = "stalled",
         /// They were asked for.
         Requested = "requested",
+        /// They are changes, of which somebody hears at once.
+        Changed = "changed",
     }
 }
 
@@ -103,13 +113,20 @@ impl Log {
         if self.records.len() + 1 < self.capacity {
             self.records.push(record);
         } else {
-            self.push_last(record);
+            self.push_last(entry, record);
         }
     }
 
     /// The last for which there is room, or one more.
     #[cold]
-    fn push_last(&mut self, record: Record) {
+    fn push_last(&mut self, entry: Entry, record: Record) {
+        if self.keep == TraceKeep::Changes {
+            if entry.is_change() {
+                self.records.push(record);
+                self.due = self.due.or(Some(BatchCause::Changed));
+            }
+            return;
+        }
         if self.records.len() < self.capacity {
             self.records.push(record);
             if self.keep == TraceKeep::All {
@@ -131,7 +148,15 @@ impl Log {
 
     /// A flight recorder, or the rest of a log, is to leave.
     pub(crate) fn call(&mut self, cause: BatchCause) {
-        self.due = Some(cause);
+        // Of changes nothing is kept back that could be called for.
+        if self.keep != TraceKeep::Changes {
+            self.due = Some(cause);
+        }
+    }
+
+    /// Whether this is a log of changes.
+    pub(crate) fn is_of_changes(&self) -> bool {
+        self.keep == TraceKeep::Changes
     }
 
     #[inline]
@@ -194,6 +219,17 @@ mod tests {
         let (records, missed) = log.take();
         assert_eq!((values(records), missed), ((36..100).collect(), 36));
         assert_eq!(log.take(), (vec![], 0));
+    }
+
+    #[test]
+    fn a_log_of_changes_is_due_with_the_first_and_keeps_nothing_else() {
+        let mut log = log(TraceKeep::Changes, 100);
+        assert_eq!((log.due(), log.take()), (None, (vec![], 0)));
+        log.call(BatchCause::Requested);
+        assert_eq!(log.due(), None);
+        log.push(Instant::ZERO, Entry::Failed(super::super::Failure::Reset));
+        log.push(Instant::ZERO, Entry::Shutdown);
+        assert_eq!((log.due(), log.take().0.len(), log.due()), (Some(BatchCause::Changed), 1, None));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use ackclock_control::rtt::RttEstimator;
 use ackclock_wire::SeqNum;
 
 use super::{BatchCause, Entry, Limit, Log, LossRule, Record, Timer, TraceConfig, WindowCause};
-use crate::Instant;
 use crate::position::Position;
+use crate::{Instant, State};
 
 /// The trace of a connection, if it has one.
 #[derive(Debug, Default)]
@@ -79,6 +79,18 @@ impl Trace {
         if let Some(traced) = &mut self.0 {
             traced.log.call(cause);
         }
+    }
+
+    /// An active OPEN: who hears of changes hears of the connection from its SYN on. Whole traces begin with the SYN itself.
+    pub(crate) fn opened(&mut self, now: Instant) {
+        if let Some(traced) = self.0.as_mut().filter(|traced| traced.log.is_of_changes()) {
+            traced.log.push(now, Entry::State(State::Closed, State::SynSent));
+        }
+    }
+
+    /// Whether it tells of changes alone.
+    pub(crate) fn is_of_changes(&self) -> bool {
+        self.0.as_ref().is_some_and(|traced| traced.log.is_of_changes())
     }
 
     pub(crate) fn records(&self) -> impl Iterator<Item = Record> + '_ {

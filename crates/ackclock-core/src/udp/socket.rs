@@ -65,6 +65,7 @@ impl<'a> UdpTransmit<'a> {
 
 /// Between which ends a socket stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UdpNames {
     /// The address and port it is bound to; the port that was found for port 0.
     pub bound: ListenAddr,
@@ -78,6 +79,7 @@ pub struct UdpNames {
 
 /// What was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UdpMeta {
     /// Bytes put into the buffer.
     pub len: usize,

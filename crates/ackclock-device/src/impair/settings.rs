@@ -92,6 +92,7 @@ pub enum SettingsError {
 
 /// What a direction has done so far, in packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Came in.
     pub offered: u64,

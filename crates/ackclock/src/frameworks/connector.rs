@@ -13,8 +13,8 @@ use crate::{Stack, TcpStream};
 /// the attempt up.
 ///
 /// With the feature `hyper` it takes a `Uri`, for the pooled client of hyper-util and for tonic's `connect_with_connector`; the
-/// scheme chooses the port where there is none, and says nothing else: TLS is a layer around this. Names are resolved with the
-/// feature `resolve`, by the host's resolver. With the feature `tower` it takes a `SocketAddr`.
+/// scheme chooses the port where there is none, and says nothing else: TLS is a layer around this. Names are resolved
+/// as by [`TcpStream::connect`]. With the feature `tower` it takes a `SocketAddr`.
 ///
 /// reqwest has no place for a transport of one's own (its connector's type is sealed); hyper-util's pooled client on this
 /// connector is what to use in its stead.

@@ -8,6 +8,8 @@ mod axum;
 mod connector;
 #[cfg(feature = "stream")]
 mod stream;
+#[cfg(feature = "tonic")]
+mod tonic;
 
 #[cfg(any(feature = "axum", feature = "hyper"))]
 pub use self::addresses::Addresses;

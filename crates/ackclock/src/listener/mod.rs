@@ -63,7 +63,7 @@ impl TcpListener {
     /// # Errors
     /// See [`Stack::listen`]; the name cannot be [resolved](ToSocketAddrs).
     pub async fn bind(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
-        resolve::first(addr, |addr| std::future::ready(stack.listen(addr))).await
+        resolve::listen(stack, addr).await
     }
 
     /// The next connection and its peer's address.

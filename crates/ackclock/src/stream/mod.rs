@@ -84,7 +84,7 @@ impl TcpStream {
     /// # Errors
     /// See [`Stack::connect`]; the name cannot be [resolved](ToSocketAddrs).
     pub async fn connect(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
-        resolve::first(addr, |addr| stack.connect(addr)).await
+        resolve::connect(stack, addr).await
     }
 
     pub(crate) fn new(id: ConnectionId, shared: Handle) -> Self {

@@ -15,6 +15,7 @@ mod drops;
 mod failures;
 mod lifetime;
 mod links;
+mod metrics;
 mod network;
 mod options;
 mod paths;

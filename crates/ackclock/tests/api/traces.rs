@@ -73,6 +73,23 @@ async fn a_traced_stack_gives_out_all_of_every_connection_and_then_the_end() {
     assert_eq!(client.next_trace().await, None);
 }
 
+/// With the feature `tracing` they are told there instead: see `tests/tracing.rs`.
+#[cfg(not(feature = "tracing"))]
+#[tokio::test]
+async fn changes_alone_come_at_once() {
+    let crate::support::Hosts { client, server, .. } = hosts();
+    let socket = client.socket();
+    socket.set_trace(Some(TraceConfig::CHANGES)).unwrap();
+    let listener = server.listen(addr(crate::support::SERVER)).unwrap();
+    let _stream = socket.connect(addr(crate::support::SERVER)).await.unwrap();
+    let (first, second) = (client.next_trace().await.unwrap(), client.next_trace().await.unwrap());
+    assert_eq!((first.cause, second.cause), (BatchCause::Changed, BatchCause::Changed));
+    let told =
+        [Entry::State(State::Closed, State::SynSent), Entry::State(State::SynSent, State::Established)];
+    assert_eq!(entries([&first, &second]), told);
+    drop(listener);
+}
+
 #[tokio::test]
 async fn a_flight_recorder_tells_of_a_reset_what_came_before() {
     let (left, right) = memory::pair(memory::Config::default());

@@ -130,6 +130,14 @@ async fn what_a_connection_knows_is_serialised_with_names_and_maps() {
     let (tuple, _) = client.connections().remove(0);
     assert_eq!(serde_json::to_value(tuple).unwrap()["remote_port"], 80);
     assert_eq!(serde_json::to_value(client.counters()).unwrap()["opened_actively"], 1);
+
+    let stack = serde_json::to_value(client.info()).unwrap();
+    assert_eq!((&stack["addresses"][0], &stack["routes"]), (&"10.0.0.1/24".into(), &serde_json::Value::Null));
+    assert_eq!((&stack["connections"], &stack["mtu"]), (&1.into(), &1500.into()));
+    client.add_route("10.0.0.0/8".parse().unwrap());
+    assert_eq!(serde_json::to_value(client.info()).unwrap()["routes"][0], "10.0.0.0/8");
+    let metrics = serde_json::to_value(client.metrics()).unwrap();
+    assert_eq!((&metrics["connections_established"], &metrics["opened_actively"]), (&1.into(), &1.into()));
 }
 
 async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {

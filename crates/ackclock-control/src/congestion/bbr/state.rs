@@ -11,6 +11,7 @@ use crate::InvalidParameter;
 /// says of itself that 1 % of loss leaves `0.99^n` after n round trips (§5.3.3.5.3), and a few hundred packets in flight
 /// exceed 2 % by chance where 1 % is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BbrLoss {
     /// In every state, losses count that are more than 2 % of what was in flight by more than chance explains: two
     /// standard deviations of a count of independent losses. They end Startup only where the bandwidth has stopped to grow.

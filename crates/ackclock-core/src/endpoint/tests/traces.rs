@@ -6,6 +6,7 @@ use crate::trace::{Batch, BatchCause, Entry, Failure, Record, Timer, TraceConfig
 
 const ALL: TraceConfig = TraceConfig { records: 64, keep: TraceKeep::All };
 const NEWEST: TraceConfig = TraceConfig { records: 64, keep: TraceKeep::Newest };
+const CHANGES: TraceConfig = TraceConfig::CHANGES;
 
 fn traced(trace: TraceConfig) -> (Host, ListenerId) {
     let tcp = TcpConfig { trace: Some(trace), ..TcpConfig::default() };
@@ -132,6 +133,34 @@ fn a_flight_recorder_of_a_connection_that_ends_well_says_nothing() {
     host.sent();
     host.from(4000, fields(Flags::FIN | Flags::ACK, 1001, iss + 2));
     assert_eq!((host.endpoint.connections().count(), batches(&mut host)), (0, vec![]));
+}
+
+#[test]
+fn changes_are_told_at_once_and_apart_from_traces() {
+    let (mut host, listener) = traced(CHANGES);
+    let changes = |host: &mut Host| -> Vec<Entry> {
+        let batches: Vec<Batch> = std::iter::from_fn(|| host.endpoint.poll_changes()).collect();
+        assert!(batches.iter().all(|batch| batch.cause == BatchCause::Changed && !batch.records.is_empty()));
+        entries(&batches)
+    };
+    let (id, iss) = host.accepted(listener, 4000);
+    assert!(host.endpoint.has_changes());
+    let told = changes(&mut host);
+    assert!(matches!(told[..], [Entry::State(_, State::Established)]), "{told:?}");
+    receive(&mut host, id, 4000, iss, 0..100);
+    host.endpoint.request_traces();
+    assert_eq!(
+        (host.endpoint.has_changes(), changes(&mut host)),
+        (false, vec![]),
+        "nothing has happened to it"
+    );
+    host.from(4000, fields(Flags::RST, 1101, iss + 1));
+    assert_eq!(
+        changes(&mut host),
+        [Entry::State(State::Established, State::Closed), Entry::Failed(Failure::Reset)]
+    );
+    host.endpoint.release(host.now, id);
+    assert_eq!((changes(&mut host), batches(&mut host)), (vec![], vec![]), "no trace beside them");
 }
 
 #[test]

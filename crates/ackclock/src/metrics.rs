@@ -1,0 +1,182 @@
+//! [`Metrics`]: a stack in numbers that have names.
+
+use std::fmt;
+
+use ackclock_core::{Connection, Counters, State as Tcp};
+
+use crate::Stack;
+use crate::state::{Phase, State};
+
+/// What a stack counts and uses at one moment, by name: for those who collect numbers without asking what each is. The same
+/// numbers as fields are [`Stack::counters`] and [`Stack::info`].
+///
+/// Displayed, it is the text that OpenMetrics 1.0 describes (`application/openmetrics-text; version=1.0.0; charset=utf-8`) and
+/// Prometheus reads: each name with `ackclock_` before it, and counters with `_total` behind it.
+///
+/// ```
+/// # use ackclock::{MetricKind, Stack};
+/// # use ackclock_device::memory;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (device, _other_end) = memory::pair(memory::Config::default());
+/// # let stack = Stack::builder().device(device).address("10.0.0.1/24".parse()?).spawn()?;
+/// let metrics = stack.metrics();
+/// assert_eq!(metrics.get("opened_actively"), Some(0));
+/// let gauges = metrics.iter().filter(|metric| metric.kind == MetricKind::Gauge);
+/// assert!(gauges.map(|metric| metric.name).any(|name| name == "memory_used_bytes"));
+/// assert!(metrics.to_string().contains("\nackclock_opened_actively_total 0\n"));
+/// # Ok(()) }
+/// ```
+///
+/// Names keep their meaning; later versions may have more.
+///
+#[doc = include_str!("metrics.md")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    gauges: [u64; GAUGES.len()],
+    counters: Counters,
+}
+
+/// One number of [`Metrics`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metric {
+    /// What it is called, in lower case with underscores; a gauge with a unit ends with it.
+    pub name: &'static str,
+    /// How it changes.
+    pub kind: MetricKind,
+    /// What one is: `"bytes"`; empty where things are counted, which the name says.
+    pub unit: &'static str,
+    /// What it is, in a sentence.
+    pub help: &'static str,
+    /// What it is now.
+    pub value: u64,
+}
+
+/// How a [`Metric`] changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MetricKind {
+    /// It counts from zero since the stack began, and never goes back.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}
+
+/// A gauge: its name, its unit, what it is, and where it comes from.
+struct Gauge(&'static str, &'static str, &'static str, fn(&State) -> u64);
+
+const GAUGES: [Gauge; 10] = [
+    Gauge(
+        "up",
+        "",
+        "Whether the stack takes new connections: 1, or 0 once it drains, closes or is gone.",
+        |state| u64::from(matches!(state.phase, Phase::Up)),
+    ),
+    Gauge(
+        "connections",
+        "",
+        "Connections that exist, those included that close in the background.",
+        |state| state.endpoint.connections().count() as u64,
+    ),
+    Gauge("connections_opening", "", "Those of them whose handshake is not over.", |state| {
+        connections(state, |tcp| matches!(tcp, Tcp::SynSent | Tcp::SynReceived))
+    }),
+    Gauge(
+        "connections_established",
+        "",
+        "Those of them that can send: ESTABLISHED and CLOSE-WAIT.",
+        |state| connections(state, |tcp| matches!(tcp, Tcp::Established | Tcp::CloseWait)),
+    ),
+    Gauge("listeners", "", "Listeners.", |state| state.listeners.len() as u64),
+    Gauge("udp_sockets", "", "UDP sockets.", |state| state.udp.len() as u64),
+    Gauge(
+        "receive_queue_bytes",
+        "bytes",
+        "Bytes that have arrived in order and that programs have not read.",
+        |state| state.endpoint.connections().map(|(_, connection)| connection.readable() as u64).sum(),
+    ),
+    Gauge("memory_used_bytes", "bytes", "What all buffers take.", |state| state.endpoint.memory().0 as u64),
+    Gauge("memory_max_bytes", "bytes", "What all buffers may take.", |state| {
+        state.endpoint.memory().1 as u64
+    }),
+    Gauge("mtu_bytes", "bytes", "The largest IP packet that every device carries.", |state| {
+        state.mtu() as u64
+    }),
+];
+
+impl Stack {
+    /// What the stack counts and uses, by name; displayed, in the format of Prometheus. It looks at every connection.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.shared.look(|state| Metrics {
+            gauges: GAUGES.map(|Gauge(.., value)| value(state)),
+            counters: state.endpoint.counters(),
+        })
+    }
+}
+
+impl Metrics {
+    /// Every number, gauges first, in an order that stays.
+    pub fn iter(&self) -> impl Iterator<Item = Metric> + '_ {
+        let gauges = GAUGES.iter().zip(self.gauges).map(|(&Gauge(name, unit, help, _), value)| Metric {
+            name,
+            kind: MetricKind::Gauge,
+            unit,
+            help,
+            value,
+        });
+        let counters = self.counters.iter().map(|(name, help, value)| Metric {
+            name,
+            kind: MetricKind::Counter,
+            unit: "",
+            help,
+            value,
+        });
+        gauges.chain(counters)
+    }
+
+    /// The number with this name, the one without `ackclock_` and `_total`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.iter().find(|metric| metric.name == name).map(|metric| metric.value)
+    }
+}
+
+impl MetricKind {
+    /// The kind in OpenMetrics: `counter` or `gauge`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+        }
+    }
+}
+
+impl fmt::Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Metric { name, kind, unit, help, value } in self.iter() {
+            writeln!(f, "# TYPE ackclock_{name} {}", kind.name())?;
+            if !unit.is_empty() {
+                writeln!(f, "# UNIT ackclock_{name} {unit}")?;
+            }
+            let suffix = if kind == MetricKind::Counter { "_total" } else { "" };
+            writeln!(f, "# HELP ackclock_{name} {help}\nackclock_{name}{suffix} {value}")?;
+        }
+        writeln!(f, "# EOF")
+    }
+}
+
+/// A map from names to values.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Metrics {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|metric| (metric.name, metric.value)))
+    }
+}
+
+/// How many connections are in one of these states.
+fn connections(state: &State, counts: fn(Tcp) -> bool) -> u64 {
+    let is_counted = |&(_, connection): &(_, &Connection)| counts(connection.state());
+    state.endpoint.connections().filter(is_counted).count() as u64
+}

@@ -1,0 +1,156 @@
+//! What becomes of connections, as spans and events of `tracing` (feature `tracing`).
+//!
+//! The core writes down what changes a connection or costs it data ([`TraceKeep::Changes`](crate::trace::TraceKeep::Changes)).
+//! Here each of these entries becomes an event, after the call or the driver's turn in which it happened and outside the
+//! stack's lock, so a subscriber may use the stack. One thread tells at a time, in the order of what happened; another that
+//! comes meanwhile leaves the rest to it. Without the feature this is two empty functions.
+
+use ackclock_core::trace::TraceConfig;
+
+use crate::shared::Shared;
+use crate::state::State;
+
+#[cfg(not(feature = "tracing"))]
+impl State {
+    /// Whether there is something to [tell](Shared::tell).
+    pub(crate) fn has_news(&self) -> bool {
+        false
+    }
+
+    /// Whether [`poll_trace`](Self::poll_trace) has something to give.
+    pub(crate) fn has_traces(&self) -> bool {
+        self.endpoint.has_traces() || self.endpoint.has_changes()
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+impl Shared {
+    pub(crate) fn tell(&self) {}
+}
+
+/// How a connection is traced that is to have this trace: without one, only what there is to tell is written down.
+pub(crate) fn or_changes(trace: Option<TraceConfig>) -> Option<TraceConfig> {
+    if cfg!(feature = "tracing") { trace.or(Some(TraceConfig::CHANGES)) } else { trace }
+}
+
+#[cfg(feature = "tracing")]
+pub(crate) use self::told::Spans;
+
+#[cfg(feature = "tracing")]
+mod told {
+    use std::collections::BTreeMap;
+
+    use ackclock_core::State as Tcp;
+    use ackclock_core::trace::{Batch, Entry, SendReason, Timer};
+    use tracing::{Span, debug, info_span, warn};
+
+    use super::{Shared, State};
+
+    /// The spans of connections that are neither closed nor in TIME-WAIT, by the connections' numbers.
+    #[derive(Debug, Default)]
+    pub(crate) struct Spans {
+        open: BTreeMap<u64, Span>,
+    }
+
+    impl State {
+        /// Whether there is something to [tell](Shared::tell).
+        pub(crate) fn has_news(&self) -> bool {
+            self.endpoint.has_changes()
+        }
+
+        /// Whether [`poll_trace`](Self::poll_trace) has something to give.
+        pub(crate) fn has_traces(&self) -> bool {
+            self.endpoint.has_traces()
+        }
+    }
+
+    impl Shared {
+        /// Tells what has happened, unless somebody is at it.
+        pub(crate) fn tell(&self) {
+            let Some(mut spans) = self.lock().stack.spans.take() else { return };
+            loop {
+                let mut locked = self.lock();
+                let Some(batch) = locked.stack.endpoint.poll_changes() else {
+                    locked.stack.spans = Some(spans);
+                    return;
+                };
+                drop(locked);
+                spans.tell(&batch);
+            }
+        }
+    }
+
+    impl Spans {
+        fn tell(&mut self, batch: &Batch) {
+            let entries = batch.records.iter().filter_map(|&record| Entry::decode(record));
+            let entries: Vec<Entry> = entries.collect();
+            let Some(first) = entries.first() else { return };
+            let span = match self.open.get(&batch.connection) {
+                Some(span) => span.clone(),
+                None if is_afterwards(first) => Span::none(),
+                None => self.open(batch),
+            };
+            span.in_scope(|| {
+                if batch.missed > 0 {
+                    warn!(target: TARGET, missed = batch.missed, "changes were dropped");
+                }
+                entries.iter().for_each(tell);
+            });
+            if entries.iter().any(is_end) {
+                self.open.remove(&batch.connection);
+            }
+        }
+
+        fn open(&mut self, batch: &Batch) -> Span {
+            if self.open.len() >= SPANS_MAX {
+                self.open.pop_first();
+            }
+            // Not a part of what the task does that happened to call.
+            let span = info_span!(
+                target: TARGET,
+                parent: None,
+                "connection",
+                number = batch.connection,
+                local = %batch.tuple.local(),
+                remote = %batch.tuple.remote(),
+                profile = batch.profile,
+                congestion = batch.congestion,
+            );
+            self.open.insert(batch.connection, span.clone());
+            span
+        }
+    }
+
+    fn tell(entry: &Entry) {
+        match *entry {
+            Entry::State(from, to) => debug!(target: TARGET, ?from, ?to, "state changed"),
+            Entry::Failed(reason) => warn!(target: TARGET, reason = reason.name(), "failed"),
+            Entry::Lost { rule, start, end } => {
+                let bytes = end.wrapping_sub(start);
+                debug!(target: TARGET, rule = rule.name(), start, bytes, "lost");
+            }
+            Entry::TimerFired { timer: Timer::Retransmission, count, late_us } => {
+                debug!(target: TARGET, in_a_row = count, late_us, "retransmission timeout");
+            }
+            Entry::Undone(proof) => debug!(target: TARGET, proof = proof.name(), "reduction taken back"),
+            Entry::Recovered => debug!(target: TARGET, "recovered"),
+            Entry::Sent { reason: SendReason::Reset, seq, .. } => debug!(target: TARGET, seq, "reset sent"),
+            _ => {}
+        }
+    }
+
+    /// Whether a connection's span ends with it. TIME-WAIT is only remembered, in a record that tells nothing.
+    fn is_end(entry: &Entry) -> bool {
+        matches!(entry, Entry::State(_, Tcp::Closed | Tcp::TimeWait))
+    }
+
+    /// Whether it can follow the end of its span.
+    fn is_afterwards(entry: &Entry) -> bool {
+        matches!(entry, Entry::State(Tcp::TimeWait, _) | Entry::Sent { .. } | Entry::Failed(_))
+    }
+
+    const TARGET: &str = "ackclock";
+
+    /// Beyond as many, the one of the oldest connection ends; it has another once there is something to tell of it.
+    const SPANS_MAX: usize = 1 << 20;
+}

@@ -1,0 +1,225 @@
+//! Goal: names are resolved through the stack itself, and the families of what they stand for race as RFC 8305 says.
+//! Everything in virtual time: the name server is a task on a stack of its own.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ackclock::device::memory;
+use ackclock::{Stack, TcpListener, TcpStream, UdpSocket};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, sleep};
+
+const NAME_SERVER: &str = "10.0.0.2:53";
+/// An address of the server's that answers, and one of the same network that nobody has.
+const ALIVE: [&str; 2] = ["fd00::2", "10.0.0.2"];
+const DEAD: [&str; 2] = ["fd00::9", "10.0.0.9"];
+
+/// What the name server has for a name: after how long, what.
+#[derive(Clone, Copy, Debug)]
+struct Zone {
+    name: &'static str,
+    aaaa: (u64, &'static [&'static str]),
+    a: (u64, &'static [&'static str]),
+}
+
+const AAAA: u16 = 28;
+const A: u16 = 1;
+
+/// Hosts with both families, the client's name server, and what it was asked.
+struct Net {
+    client: Stack,
+    server: Stack,
+    asked: Arc<Mutex<Vec<(String, u16)>>>,
+}
+
+fn net(zones: &'static [Zone]) -> Net {
+    let (left, right) = memory::pair(memory::Config::default());
+    let host = |v4: &str, v6: &str| {
+        Stack::builder().address(v4.parse().unwrap()).address(v6.parse().unwrap()).seed(7)
+    };
+    let client = host("10.0.0.1/24", "fd00::1/64").name_servers([addr(NAME_SERVER)]);
+    let client = client.device(left).spawn().unwrap();
+    let server = host("10.0.0.2/24", "fd00::2/64").device(right).spawn().unwrap();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let socket = Arc::new(server.udp(addr(NAME_SERVER)).unwrap());
+    tokio::spawn(serve_names(socket, zones, Arc::clone(&asked)));
+    Net { client, server, asked }
+}
+
+/// A name server of a few lines: RFC 1035 §4.1, one question, answers that point to its name.
+async fn serve_names(socket: Arc<UdpSocket>, zones: &'static [Zone], asked: Arc<Mutex<Vec<(String, u16)>>>) {
+    let mut buf = [0; 1500];
+    while let Ok((len, client)) = socket.recv_from(&mut buf).await {
+        let query = buf[..len].to_vec();
+        let (name, kind, end) = question(&query);
+        asked.lock().unwrap().push((name.clone(), kind));
+        let zone = zones.iter().find(|zone| format!("{}.", zone.name) == name);
+        let (after, found) = match (zone, kind) {
+            (Some(zone), AAAA) => zone.aaaa,
+            (Some(zone), A) => zone.a,
+            _ => (0, &[] as &[&str]),
+        };
+        let socket = Arc::clone(&socket);
+        let answer = answer(&query[..end], found, zone.is_none());
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(after)).await;
+            socket.send_to(&answer, client).await.unwrap();
+        });
+    }
+}
+
+/// The name, in lower case, and the type that are asked for, and where the question ends.
+fn question(query: &[u8]) -> (String, u16, usize) {
+    let (mut at, mut name) = (12, String::new());
+    while query[at] != 0 {
+        let len = usize::from(query[at]);
+        name += &String::from_utf8_lossy(&query[at + 1..=at + len]).to_lowercase();
+        name.push('.');
+        at += 1 + len;
+    }
+    (name, u16::from_be_bytes([query[at + 1], query[at + 2]]), at + 5)
+}
+
+fn answer(question: &[u8], found: &[&str], unknown: bool) -> Vec<u8> {
+    let mut answer = question.to_vec();
+    // A response, recursion desired and available; NXDOMAIN for a name that there is not.
+    answer[2..4].copy_from_slice(&[0x81, if unknown { 0x83 } else { 0x80 }]);
+    answer[6..12].copy_from_slice(&[0, u8::try_from(found.len()).unwrap(), 0, 0, 0, 0]);
+    for ip in found {
+        let (kind, octets) = match ip.parse().unwrap() {
+            IpAddr::V4(ip) => (A, ip.octets().to_vec()),
+            IpAddr::V6(ip) => (AAAA, ip.octets().to_vec()),
+        };
+        answer.extend([0xc0, 12]);
+        answer.extend(kind.to_be_bytes());
+        answer.extend([0, 1, 0, 0, 0, 60, 0, u8::try_from(octets.len()).unwrap()]);
+        answer.extend(octets);
+    }
+    answer
+}
+
+fn addr(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// Connects to a name of the zone; who answered, and after how many milliseconds.
+async fn connected(net: &Net, name: &str) -> (std::io::Result<IpAddr>, u64) {
+    let began = Instant::now();
+    let stream = TcpStream::connect(&net.client, (name, 80)).await;
+    let took = began.elapsed().as_millis() as u64;
+    (stream.map(|stream| stream.peer_addr().unwrap().ip()), took)
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_family_costs_a_quarter_of_a_second_and_leaves_nothing_behind() {
+    let net = net(&[
+        Zone { name: "six.dead.test", aaaa: (0, &[DEAD[0]]), a: (0, &[ALIVE[1]]) },
+        Zone { name: "four.dead.test", aaaa: (0, &[ALIVE[0]]), a: (0, &[DEAD[1]]) },
+    ]);
+    let _listeners = ALIVE.map(|alive| net.server.listen(SocketAddr::new(ip(alive), 80)).unwrap());
+    let (peer, took) = connected(&net, "six.dead.test").await;
+    assert_eq!(peer.unwrap(), ip(ALIVE[1]));
+    assert!((250..260).contains(&took), "{took} ms");
+    let (peer, took) = connected(&net, "four.dead.test").await;
+    assert_eq!(peer.unwrap(), ip(ALIVE[0]));
+    assert!(took < 10, "{took} ms");
+    let unfinished =
+        net.client.connections().into_iter().filter(|(tuple, _)| DEAD.map(ip).contains(&tuple.remote().ip()));
+    assert_eq!(unfinished.count(), 0, "who lost is given up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_for_ipv4_waits_fifty_milliseconds_for_the_one_for_ipv6() {
+    let net = net(&[
+        Zone { name: "soon.test", aaaa: (40, &[ALIVE[0]]), a: (0, &[ALIVE[1]]) },
+        Zone { name: "late.test", aaaa: (900, &[ALIVE[0]]), a: (0, &[ALIVE[1]]) },
+        Zone { name: "never.test", aaaa: (0, &[]), a: (0, &[ALIVE[1]]) },
+    ]);
+    let _listener = net.server.listen(addr("[::]:80")).unwrap();
+    for (name, family, least) in [("soon.test", 0, 40), ("late.test", 1, 50), ("never.test", 1, 0)] {
+        let (peer, took) = connected(&net, name).await;
+        assert_eq!(peer.unwrap(), ip(ALIVE[family]), "{name}");
+        assert!((least..least + 10).contains(&took), "{name}: {took} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_brings_the_other_family_at_once() {
+    let net = net(&[Zone { name: "both.test", aaaa: (0, &[ALIVE[0]]), a: (0, &[ALIVE[1]]) }]);
+    let listener = net.server.listen(addr("10.0.0.2:80")).unwrap();
+    let (peer, took) = connected(&net, "both.test").await;
+    assert_eq!(peer.unwrap(), ip(ALIVE[1]));
+    assert!(took < 10, "{took} ms");
+    drop(listener);
+    let (peer, took) = connected(&net, "both.test").await;
+    assert_eq!(peer.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    assert!(took < 10, "{took} ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_are_asked_for_once_and_found_by_all_that_take_them() {
+    let net = net(&[Zone { name: "host.test", aaaa: (0, &[ALIVE[0]]), a: (0, &[ALIVE[1], "10.0.0.77"]) }]);
+    let found = net.client.lookup("host.test").await.unwrap();
+    assert_eq!(found, [ip(ALIVE[0]), ip(ALIVE[1]), ip("10.0.0.77")]);
+    assert_eq!(net.client.lookup("host.test").await.unwrap().len(), 3);
+    let mut asked = net.asked.lock().unwrap().clone();
+    asked.sort();
+    assert_eq!(
+        asked,
+        [("host.test.".to_owned(), A), ("host.test.".to_owned(), AAAA)],
+        "once for each family"
+    );
+
+    let listener = net.server.listen(addr("[::]:80")).unwrap();
+    let serving = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"hello").await.unwrap();
+    });
+    let mut stream = TcpStream::connect(&net.client, "host.test:80").await.unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await.unwrap();
+    assert_eq!(said, "hello");
+    serving.await.unwrap();
+    // Another host's address cannot be listened on.
+    let error = TcpListener::bind(&net.client, "host.test:80").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AddrNotAvailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_say_which_name_and_which_server() {
+    let net = net(&[]);
+    let error = TcpStream::connect(&net.client, ("no.such.test", 80)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(
+        error.to_string().contains("`no.such.test`") && error.to_string().contains(NAME_SERVER),
+        "{error}"
+    );
+    // This stack was given no name servers.
+    let error = TcpStream::connect(&net.server, ("no.such.test", 80)).await.unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::Unsupported && error.to_string().contains("`name_servers`"),
+        "{error}"
+    );
+    let error = TcpStream::connect(&net.client, ("a..b", 80)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_server_that_is_silent_ends_in_a_timeout() {
+    let (left, right) = memory::pair(memory::Config::default());
+    let client = Stack::builder().address("10.0.0.1/24".parse().unwrap()).name_servers([addr("10.0.0.9:53")]);
+    let client = client.device(left).spawn().unwrap();
+    let _other = Stack::builder().device(right).address("10.0.0.2/24".parse().unwrap()).spawn().unwrap();
+    let began = Instant::now();
+    let error = TcpStream::connect(&client, ("host.test", 80)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(error.to_string().contains("`host.test.`"), "{error}");
+    let took = began.elapsed();
+    assert!((Duration::from_secs(5)..Duration::from_secs(60)).contains(&took), "{took:?}");
+}
