@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::scoreboard::Record;
+use super::scoreboard::{Record, SendMoment};
 use crate::position::Position;
 
 #[derive(Debug, Default)]
@@ -134,6 +134,32 @@ impl Records {
             return;
         }
         self.batches.pop_front();
+    }
+
+    /// Takes off the front what lies before `until`, and says when the last of it left. `None`, and nothing has changed, if
+    /// any of it is not `plain`, or in pieces.
+    #[inline]
+    pub(super) fn take_plain(
+        &mut self,
+        until: Position,
+        plain: impl Fn(&Record) -> bool,
+    ) -> Option<SendMoment> {
+        let mut whole = 0;
+        let moment = loop {
+            let Batch::Whole(record) = self.batches.get_mut(whole)? else { return None };
+            if !plain(record) {
+                return None;
+            }
+            whole += usize::from(record.end <= until);
+            if until <= record.end {
+                record.start = until;
+                break record.moment;
+            }
+        };
+        for _ in 0..whole {
+            self.batches.pop_front();
+        }
+        Some(moment)
     }
 
     /// Where the first record is that ends after `at`.

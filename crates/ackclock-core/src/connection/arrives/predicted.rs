@@ -8,18 +8,20 @@
 //! |---|---|---|
 //! | 1, sequence number | PAWS; within the window; to be trimmed | [`Connection::is_as_predicted`] |
 //! | 2 and 4, RST and SYN | the flags | neither, by its form |
-//! | 5, ACK field | believable; the state | [`Connection::is_as_predicted`]; then [`Connection::take_ack`] |
+//! | 5, ACK field | believable; the state | [`Connection::is_as_predicted`]; then [`Connection::take_ack`], and in it mostly [`Flight::on_advance`](crate::sending::Flight::on_advance) |
 //! | 6, URG | the flags | not set, by its form |
-//! | 7, text | to be taken | [`Connection::step7_text`] |
+//! | 7, text | to be taken | [`Connection::take_text`] |
 //! | 8, FIN | the flags; one that waits behind a gap | not set; none waits |
 //!
 //! A test gives the same segments to two endpoints, one of which predicts nothing, and compares all fields of the
 //! connections after each.
 
-use ackclock_wire::{Codepoint, Flags, Predicted, RxMeta, Segment, TcpOptions};
+use ackclock_wire::{Predicted, RxMeta};
 
 use super::super::{Connection, State};
-use super::{Arrival, Verdict, coalesced};
+use super::step5_ack::AckField;
+use super::step7_text::Text;
+use super::{Verdict, coalesced};
 use crate::Instant;
 
 impl Connection {
@@ -35,34 +37,23 @@ impl Connection {
         if !self.is_as_predicted(now, predicted) {
             return false;
         }
-        let segment = Segment {
-            src_port: self.tuple.remote_port,
-            dst_port: self.tuple.local_port,
-            seq: predicted.seq,
-            ack: predicted.ack,
-            flags: Flags::ACK,
-            window: predicted.window,
-            urgent: 0,
-            options: TcpOptions { timestamps: predicted.timestamps, ..TcpOptions::default() },
-            payload: predicted.payload,
-        };
-        let segments = coalesced(&segment, meta);
+        let (start, payload) = (self.rcv.nxt, predicted.payload);
+        let segments = coalesced(payload, meta);
         self.counts.segments_received += u64::from(segments);
-        let mut arrival = Arrival {
+        self.note_timestamps(now, predicted.timestamps, start);
+        self.note_heard(now);
+        self.take_ack(&AckField {
             now,
-            segment: &segment,
-            segments,
-            codepoint: Codepoint::NotEct,
-            start: self.rcv.nxt,
-            acceptable: true,
-            text: segment.payload,
-            text_start: self.rcv.nxt,
-            cut: 0,
-            fin: false,
-        };
-        self.note_valid(&arrival);
-        self.take_ack(&arrival, self.flight.una().near(predicted.ack));
-        let _: Verdict = self.step7_text(&mut arrival);
+            start,
+            ack: self.flight.una().near(predicted.ack),
+            window: u32::from(predicted.window) << self.snd.scale,
+            timestamps: predicted.timestamps,
+            bare: payload.is_empty(),
+            segment: None,
+        });
+        if !payload.is_empty() {
+            let _: Verdict = self.take_text(&Text { now, bytes: payload, start, segments, cut: None });
+        }
         self.update_send_timer(now);
         self.check_invariants();
         true
