@@ -31,6 +31,16 @@ pub(super) struct AckField<'a> {
     pub(super) segment: Option<&'a Segment<'a>>,
 }
 
+/// What was before the segment arrived.
+struct Before {
+    /// SND.UNA.
+    una: Position,
+    /// SND.WND.
+    wnd: u32,
+    /// The segment opened a closed window that had been probed.
+    reopened: bool,
+}
+
 impl Connection {
     pub(super) fn step5_ack(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
         if !arrival.segment.flags.contains(Flags::ACK) {
@@ -101,7 +111,7 @@ impl Connection {
 
     #[inline]
     pub(super) fn take_ack(&mut self, said: &AckField<'_>) {
-        let (now, ack) = (said.now, said.ack);
+        let ack = said.ack;
         let (prior_una, prior_wnd) = (self.flight.una(), self.snd.wnd);
         let reopened = ack >= prior_una && self.update_window(said, prior_una);
         let sack = said.segment.map_or_else(Default::default, |segment| segment.options.sack.as_slice());
@@ -110,6 +120,14 @@ impl Connection {
             // Nothing is outstanding, so there is no news but the window.
             return;
         }
+        let before = Before { una: prior_una, wnd: prior_wnd, reopened };
+        self.take_ack_of_outstanding(said, sack, &before);
+    }
+
+    /// The same while something is outstanding, once the window was taken.
+    fn take_ack_of_outstanding(&mut self, said: &AckField<'_>, sack: &[(SeqNum, SeqNum)], before: &Before) {
+        let (now, ack) = (said.now, said.ack);
+        let Before { una: prior_una, wnd: prior_wnd, reopened } = *before;
         if ack > prior_una {
             self.counts.bytes_acked += ack.min(self.snd.data_end()).since(prior_una);
             self.snd.acknowledge(ack);
