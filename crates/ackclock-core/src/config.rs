@@ -47,8 +47,8 @@ pub struct EndpointConfig {
     /// Whether IPv6 packets carry flow labels (RFC 6437): one for each connection, and another after each of its timeouts.
     /// Where routers choose by the label between several servers of one address, `false` keeps a connection at its own.
     pub flow_labels: bool,
-    /// Whether a segment that is as predicted takes the short way. It changes the cost of a segment and nothing else;
-    /// `false` is for those who want to compare.
+    /// Whether a segment that is as predicted, or leaves as most do, takes the short way. It changes the cost of a segment and
+    /// nothing else; `false` is for those who want to compare.
     pub header_prediction: bool,
     /// The most packets that wait for the program that takes what is not the endpoint's own, and as many from it
     /// ([`Endpoint::poll_other`](crate::Endpoint::poll_other)); 0 (the default): there is none.

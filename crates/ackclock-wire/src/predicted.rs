@@ -12,11 +12,10 @@
 //!
 //! [`Segment::parse`](crate::Segment::parse) makes the same of such a packet, and takes all others.
 
-use std::net::{IpAddr, SocketAddr};
-
 use crate::options::{NOP, TIMESTAMPS};
 use crate::tcp::{self, PROTOCOL};
-use crate::{ChecksumState, SeqNum, checksum};
+use crate::template::{V6_LEN, Version};
+use crate::{ChecksumState, HeaderTemplate, SeqNum, checksum};
 
 /// A segment of the predicted form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,25 +42,23 @@ const TIMESTAMPS_WORDS: u32 = 0x3000;
 const PSH: u32 = 0x0008;
 
 impl<'a> Predicted<'a> {
-    /// Reads `packet` if it has the predicted form: from `src` to `dst`, with or without timestamps. `None` says nothing
-    /// of the packet.
+    /// Reads `packet` if it has the predicted form, with or without timestamps, and goes the other way than the segments that
+    /// `template` is for. `None` says nothing of the packet.
     #[must_use]
     #[inline]
     pub fn parse(
         packet: &'a [u8],
-        src: SocketAddr,
-        dst: SocketAddr,
+        template: &HeaderTemplate,
         timestamps: bool,
         checksum: ChecksumState,
     ) -> Option<Self> {
-        let segment = match (src.ip(), dst.ip()) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => tcp_of_v4(packet, src.octets(), dst.octets())?,
-            (IpAddr::V6(src), IpAddr::V6(dst)) => tcp_of_v6(packet, &src.octets(), &dst.octets())?,
-            _ => return None,
+        let segment = match template.version {
+            Version::V4 => tcp_of_v4(packet, &template.ip)?,
+            Version::V6 => tcp_of_v6(packet, &template.ip)?,
         };
         let (header, mut payload) = segment.split_first_chunk::<20>()?;
         let ([ports, seq, ack, control, _], []) = header.as_chunks::<4>() else { return None };
-        if u32::from_be_bytes(*ports) != u32::from(src.port()) << 16 | u32::from(dst.port()) {
+        if u32::from_be_bytes(*ports) != template.ports.rotate_left(16) {
             return None;
         }
         let control = u32::from_be_bytes(*control);
@@ -79,8 +76,9 @@ impl<'a> Predicted<'a> {
             stamps = Some((u32::from_be_bytes(*value), u32::from_be_bytes(*echo)));
             payload = rest;
         }
+        let length = u16::try_from(segment.len()).ok()?;
         let [.., high, low] = control.to_be_bytes();
-        tcp::is_intact(src.ip(), dst.ip(), segment, checksum).then_some(Self {
+        tcp::is_intact(segment, checksum, || template.pseudo_sum.plus_u16(length)).then_some(Self {
             seq: SeqNum::new(u32::from_be_bytes(*seq)),
             ack: SeqNum::new(u32::from_be_bytes(*ack)),
             window: u16::from_be_bytes([high, low]),
@@ -90,31 +88,34 @@ impl<'a> Predicted<'a> {
     }
 }
 
-/// What an IPv4 packet between these addresses carries, if its header is 20 bytes long, right, and of a whole packet of
-/// TCP.
+/// What an IPv4 packet carries whose addresses are those of `ip`, the header of the other direction, if its own is 20 bytes
+/// long, right, and of a whole packet of TCP.
 #[inline]
-fn tcp_of_v4(packet: &[u8], src: [u8; 4], dst: [u8; 4]) -> Option<&[u8]> {
+fn tcp_of_v4<'a>(packet: &'a [u8], ip: &[u8; V6_LEN]) -> Option<&'a [u8]> {
     let (header, segment) = packet.split_first_chunk::<20>()?;
-    let ([length, fragment, protocol, from, to], []) = header.as_chunks::<4>() else { return None };
+    let ([length, fragment, protocol, ..], []) = header.as_chunks::<4>() else { return None };
+    let (addresses, others) = (header.last_chunk::<8>()?, ip.first_chunk::<20>()?.last_chunk::<8>()?);
     // Version 4, five words, any type of service, and the length.
     let has_length = u32::from_be_bytes(*length) & 0xff00_ffff == 0x4500_0000 | length_of(packet)?;
     // Of the flags DF alone may be set.
     let is_whole = u32::from_be_bytes(*fragment) & 0xbfff == 0;
     let is_tcp = protocol[1] == PROTOCOL;
+    let is_between = u64::from_be_bytes(*addresses) == u64::from_be_bytes(*others).rotate_left(32);
     let is_right = checksum::sum(header).checksum() == 0;
-    (has_length && is_whole && is_tcp && *from == src && *to == dst && is_right).then_some(segment)
+    (has_length && is_whole && is_tcp && is_between && is_right).then_some(segment)
 }
 
 /// The same of an IPv6 packet without extension headers.
 #[inline]
-fn tcp_of_v6<'a>(packet: &'a [u8], src: &[u8; 16], dst: &[u8; 16]) -> Option<&'a [u8]> {
+fn tcp_of_v6<'a>(packet: &'a [u8], ip: &[u8; V6_LEN]) -> Option<&'a [u8]> {
     let (header, segment) = packet.split_first_chunk::<8>()?;
     let ([version, length], []) = header.as_chunks::<4>() else { return None };
     let (from, segment) = segment.split_first_chunk::<16>()?;
     let (to, segment) = segment.split_first_chunk::<16>()?;
+    let (src, dst) = ip.last_chunk::<32>()?.split_at(16);
     let has_length = u32::from_be_bytes(*length) >> 8 == length_of(segment)? << 8 | u32::from(PROTOCOL);
     let is_v6 = version[0] >> 4 == 6;
-    (is_v6 && has_length && from == src && to == dst).then_some(segment)
+    (is_v6 && has_length && from == dst && to == src).then_some(segment)
 }
 
 /// The length as it stands in a length field.

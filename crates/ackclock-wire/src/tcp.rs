@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use etherparse::TcpSlice;
 use etherparse::err::tcp::HeaderSliceError;
 
-use crate::checksum::pseudo_header;
+use crate::checksum::{Sum, pseudo_header};
 use crate::{ChecksumState, SeqNum, TcpOptions};
 
 /// A parsed TCP segment.
@@ -68,7 +68,7 @@ impl<'a> Segment<'a> {
         checksum: ChecksumState,
     ) -> Result<Self, TcpError> {
         let tcp = TcpSlice::from_slice(bytes).map_err(refusal)?;
-        if !is_intact(src, dst, bytes, checksum) {
+        if !is_intact(bytes, checksum, || pseudo_header(src, dst, PROTOCOL, bytes.len())) {
             return Err(TcpError::Checksum);
         }
         let Some([.., offset, control]) = tcp.header_slice().first_chunk::<14>() else {
@@ -114,10 +114,10 @@ impl<'a> Segment<'a> {
 // RFC 9293 MUST-3: the checksum is checked, except where the packet never crossed a wire or the device did so. An unfinished
 // checksum of another transport says nothing of this one.
 #[inline]
-pub(crate) fn is_intact(src: IpAddr, dst: IpAddr, segment: &[u8], checksum: ChecksumState) -> bool {
+pub(crate) fn is_intact(segment: &[u8], checksum: ChecksumState, pseudo_sum: impl FnOnce() -> Sum) -> bool {
     let is_other = matches!(checksum, ChecksumState::Partial(at) if !at.is_tcp());
     if checksum == ChecksumState::Complete || is_other {
-        return pseudo_header(src, dst, PROTOCOL, segment.len()).plus_bytes(segment).checksum() == 0;
+        return pseudo_sum().plus_bytes(segment).checksum() == 0;
     }
     true
 }

@@ -16,14 +16,14 @@ use crate::{Codepoint, Flags, FlowLabel, SeqNum};
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderTemplate {
     /// The IP header, its length and checksum fields 0; an IPv4 one takes the first half.
-    ip: [u8; V6_LEN],
+    pub(crate) ip: [u8; V6_LEN],
     /// Source and destination port.
-    ports: u32,
-    version: Version,
+    pub(crate) ports: u32,
+    pub(crate) version: Version,
     /// Sum of `ip`, kept for IPv4 only.
     ip_sum: Sum,
-    /// Sum of the pseudo-header without its length.
-    pseudo_sum: Sum,
+    /// Sum of the pseudo-header without its length: the same in both directions.
+    pub(crate) pseudo_sum: Sum,
 }
 
 /// What differs from one segment to the next.
@@ -73,7 +73,7 @@ pub enum TxChecksum {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+pub(crate) enum Version {
     V4,
     V6,
 }
@@ -329,7 +329,7 @@ fn length_field(len: usize) -> u16 {
 pub const HEADER_MAX: usize = V6_LEN + TCP_LEN + OPTIONS_MAX;
 
 const V4_LEN: usize = 20;
-const V6_LEN: usize = 40;
+pub(crate) const V6_LEN: usize = 40;
 const TCP_LEN: usize = 20;
 
 // An idle connection keeps one.

@@ -265,6 +265,13 @@ impl RttEstimator {
         Duration::from_nanos(self.rto_ns())
     }
 
+    /// The least that [`Self::rto`] can be, in nanoseconds.
+    #[must_use]
+    #[inline]
+    pub fn rto_min_nanos(&self) -> u64 {
+        self.rto_min_ns
+    }
+
     #[inline]
     fn rto_ns(&self) -> u64 {
         let base = self.rto_base_ns();

@@ -47,12 +47,15 @@ impl Segment {
 }
 
 impl Connection {
+    /// Sends a segment; `plain`: its header is a plain one.
+    #[inline]
     pub(super) fn write_segment(
         &mut self,
         now: Instant,
         limits: Limits,
         header: &mut [u8; HEADER_MAX],
         segment: &Segment,
+        plain: bool,
     ) -> Outgoing {
         let segment_size = u16::try_from(segment.segment_max)
             .ok()
@@ -64,7 +67,7 @@ impl Connection {
         } else {
             (TxChecksum::Full, ChecksumState::Complete)
         };
-        let header_len = if self.is_plain(segment) {
+        let header_len = if plain {
             self.write_plain(now, header, segment, checksum)
         } else {
             self.write_any(now, header, segment, checksum)
@@ -77,7 +80,8 @@ impl Connection {
         Outgoing {
             header_len,
             transport_offset: self.template.transport_offset(),
-            start: segment.text_start(),
+            // No SYN is plain.
+            start: if plain { segment.start } else { segment.text_start() },
             payload_len: segment.payload_len,
             segment_size,
             checksum: state,

@@ -26,12 +26,17 @@ use super::header::Segment;
 use crate::Instant;
 
 impl Connection {
-    /// Whether the segment's header is a plain one, and no trace is to hear of it.
+    /// Whether the segment's header is a plain one.
     #[inline]
     pub(super) fn is_plain(&self, segment: &Segment) -> bool {
-        segment.flags.contains(Flags::ACK)
-            && !segment.flags.intersects(UNUSUAL)
-            && self.snd.up.is_none()
+        segment.flags.contains(Flags::ACK) && !segment.flags.intersects(UNUSUAL) && self.is_unremarkable()
+    }
+
+    /// Whether a segment has nothing to say besides its sequence numbers, window and timestamps, and no trace is to hear of
+    /// it.
+    #[inline]
+    pub(super) fn is_unremarkable(&self) -> bool {
+        self.snd.up.is_none()
             && self.ecn.is_none()
             && !self.rcv.buffer.has_gap()
             && !self.acks.owes_report()

@@ -39,7 +39,7 @@ impl Connection {
 impl Pending {
     /// Whether any of it is a reason to send.
     #[inline]
-    fn sends(self) -> bool {
+    pub(super) fn sends(self) -> bool {
         self.syn || self.reset || self.probe || self.keepalive
     }
 }

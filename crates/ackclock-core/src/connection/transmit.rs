@@ -17,21 +17,30 @@ impl Connection {
         self.snd.slices(outgoing.start, outgoing.payload_len)
     }
 
-    /// The next segment to send, its header written to `header`. Once taken it counts as sent.
+    /// The next segment to send, its header written to `header`. Once taken it counts as sent. `short`: it may take the short
+    /// way, which makes no other difference.
     pub(crate) fn poll_transmit(
         &mut self,
         now: Instant,
         limits: Limits,
+        short: bool,
         header: &mut [u8; HEADER_MAX],
     ) -> Option<Outgoing> {
-        let segment = self.next_segment(now, limits);
-        if let Some(segment) = &segment {
-            let outgoing = self.write_segment(now, limits, header, segment);
-            self.check_invariants();
-            return Some(outgoing);
-        }
-        self.trace_limit(now);
-        None
+        let (segment, plain) = if short
+            && self.has_full_segments()
+            && let Some(full) = self.next_full(now, limits)
+        {
+            (full, true)
+        } else if let Some(segment) = self.next_segment(now, limits) {
+            let plain = self.is_plain(&segment);
+            (segment, plain)
+        } else {
+            self.trace_limit(now);
+            return None;
+        };
+        let outgoing = self.write_segment(now, limits, header, &segment, plain);
+        self.check_invariants();
+        Some(outgoing)
     }
 
     #[inline]
@@ -230,7 +239,7 @@ impl Connection {
 
     /// The most payload of one call: one segment, or as many as the device cuts.
     #[inline]
-    fn burst_max(&self, limits: Limits) -> u64 {
+    pub(super) fn burst_max(&self, limits: Limits) -> u64 {
         let smss = u64::from(self.smss());
         let gso_max = if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 };
         if gso_max <= self.snd.pmtu as usize || self.sends_lone_segment() || self.option_reserve() > 0 {

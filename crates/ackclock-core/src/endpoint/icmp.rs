@@ -52,7 +52,7 @@ impl Endpoint {
         };
         if delivered {
             self.counters.icmp_delivered += 1;
-        } else if !(target.is_none() && self.is_error_elsewhere(&tuple, frame)) && !self.divert(frame) {
+        } else if !(target.is_none() && self.is_error_elsewhere(&tuple, frame) || self.divert(frame)) {
             self.counters.dropped_icmp_unmatched += 1;
         }
     }

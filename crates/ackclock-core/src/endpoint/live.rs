@@ -7,8 +7,10 @@ use ackclock_wire::{Fields, Flags};
 use super::Endpoint;
 use super::demux::Target;
 use super::output::Events;
+use super::queue::IndexQueue;
 use super::reply::bare;
 use super::time_wait::LastNumbers;
+use super::timers::TimerWheel;
 use crate::connection::{TimeWaitParams, timestamp_clock};
 use crate::{Connection, ConnectionId, FourTuple, Instant, ListenerId, Readiness};
 
@@ -58,14 +60,13 @@ impl Endpoint {
     #[inline]
     pub(super) fn touch(&mut self, index: u32) {
         let Some(live) = self.connections.at_mut(index) else { return };
-        live.note(index, &mut self.events);
         self.traces.collect(live);
-        self.timers.rearm(index, live.connection.poll_timeout());
         if live.connection.is_gone() {
-            self.finish(index);
-        } else if !live.connection.is_quiet(self.now) {
-            self.transmit.push(index);
+            live.note(index, &mut self.events);
+            self.timers.rearm(index, live.connection.poll_timeout());
+            return self.finish(index);
         }
+        live.follow_up(index, self.now, &mut self.events, &mut self.timers, &mut self.transmit);
     }
 
     /// A connection has nothing to send at the moment: it may be over, or small enough for a record.
@@ -169,6 +170,23 @@ impl Live {
     #[inline]
     pub(super) fn name(&self) -> &FourTuple {
         self.connection.name()
+    }
+
+    /// Something was done to the connection, which is not over: sees to its events, timer and segments.
+    #[inline]
+    pub(super) fn follow_up(
+        &mut self,
+        index: u32,
+        now: Instant,
+        events: &mut Events,
+        timers: &mut TimerWheel,
+        transmit: &mut IndexQueue,
+    ) {
+        self.note(index, events);
+        timers.rearm(index, self.connection.poll_timeout());
+        if !self.connection.is_quiet(now) {
+            transmit.push(index);
+        }
     }
 
     /// Takes note of what the application should hear of the connection.

@@ -155,7 +155,7 @@ pub struct Endpoint {
     now: Instant,
     /// The connection that had the last segment: most likely the next one's, too.
     last_connection: u32,
-    /// Whether predicted segments take the short way.
+    /// Whether predicted segments, and full ones that leave, take the short way.
     predicts: bool,
     /// The connection of the segment that left last, if its peer was shown to be reached.
     reached: Option<u32>,

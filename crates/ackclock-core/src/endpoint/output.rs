@@ -151,7 +151,8 @@ impl Endpoint {
             let Some(live) = self.connections.at_mut(index) else { continue };
             let looped = live.looped;
             let limits = if looped { LOOP_LIMITS } else { limits };
-            if let Some(outgoing) = live.connection.poll_transmit(now, limits, &mut self.header) {
+            let short = self.predicts;
+            if let Some(outgoing) = live.connection.poll_transmit(now, limits, short, &mut self.header) {
                 self.traces.collect(live);
                 self.timers.rearm(index, live.connection.poll_timeout());
                 self.reached = (live.connection.take_progress() && !looped).then_some(index);

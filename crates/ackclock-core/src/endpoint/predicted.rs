@@ -1,7 +1,5 @@
 //! The short way of a packet: to the connection that had the last one, if it is what that connection expects next.
 
-use ackclock_wire::Predicted;
-
 use super::Endpoint;
 use super::input::Frame;
 use crate::Instant;
@@ -24,19 +22,13 @@ impl Endpoint {
         if live.looped != frame.looped || !live.bound {
             return false;
         }
-        let connection = &mut live.connection;
-        let (local, remote) = (connection.name().local(), connection.name().remote());
-        let timestamps = connection.uses_timestamps();
-        let Some(segment) = Predicted::parse(frame.packet, remote, local, timestamps, frame.meta.checksum)
-        else {
-            return false;
-        };
-        if !connection.take_predicted(now, &segment, frame.meta, frame.block) {
+        if !live.connection.take_predicted(now, frame.packet, frame.meta, frame.block) {
             return false;
         }
         self.counters.segments_delivered += 1;
         self.counters.segments_predicted += 1;
-        self.touch(index);
+        // As `touch` does: the connection is established still, and has no trace.
+        live.follow_up(index, self.now, &mut self.events, &mut self.timers, &mut self.transmit);
         true
     }
 }

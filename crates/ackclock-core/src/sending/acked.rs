@@ -7,7 +7,7 @@ use ackclock_wire::SeqNum;
 
 use super::delivery::interval_ns;
 use super::policy::{Policy, Progress, Seen};
-use super::scoreboard::AckOutcome;
+use super::scoreboard::{AckOutcome, SendMoment};
 use super::undo;
 use super::{Call, Echo, Flight, Policies};
 use crate::Instant;
@@ -45,6 +45,23 @@ pub(crate) struct AckNews {
     prior_una: Position,
     reports_duplicate: bool,
     outcome: AckOutcome,
+}
+
+/// What congestion control hears of an acknowledgement.
+pub(super) struct Delivered<'a> {
+    /// The newest transmission among what was delivered.
+    pub(super) moment: &'a SendMoment,
+    /// Bytes delivered for the first time.
+    pub(super) bytes: u64,
+    /// Bytes by which SND.UNA advanced.
+    pub(super) advanced: u64,
+    /// The round trip that was measured.
+    pub(super) rtt: Option<Duration>,
+    /// Bytes in flight before.
+    pub(super) prior_in_flight: u64,
+    pub(super) prior_una: Position,
+    /// Bytes reported as marked.
+    pub(super) ecn_marked: u64,
 }
 
 impl Acknowledgement<'_> {
@@ -316,18 +333,35 @@ impl Flight {
     pub(crate) fn tell_ack(&mut self, call: &mut Call<'_>, news: &AckNews, ecn_marked: u64) {
         let outcome = &news.outcome;
         let Some((moment, _)) = &outcome.newest_any else { return };
-        let now = call.now;
-        let rtt = self.rto.estimator();
+        self.tell_delivered(
+            call,
+            &Delivered {
+                moment,
+                bytes: outcome.newly_acked,
+                advanced: news.advanced,
+                rtt: outcome
+                    .newest_once
+                    .filter(|_| !outcome.retransmission_acked && !news.reports_duplicate)
+                    .map(|sent_at| call.now.saturating_since(sent_at)),
+                prior_in_flight: news.prior_in_flight,
+                prior_una: news.prior_una,
+                ecn_marked,
+            },
+        );
+    }
+
+    /// Congestion control hears of what was delivered.
+    #[inline]
+    pub(super) fn tell_delivered(&mut self, call: &mut Call<'_>, delivered: &Delivered<'_>) {
+        let Delivered { moment, bytes, advanced, rtt, prior_in_flight, prior_una, ecn_marked } = *delivered;
+        let (now, estimator) = (call.now, self.rto.estimator());
         let ack = Ack {
             now,
-            bytes_acked: outcome.newly_acked,
-            bytes_cumulative: news.advanced,
-            rtt: outcome
-                .newest_once
-                .filter(|_| !outcome.retransmission_acked && !news.reports_duplicate)
-                .map(|sent_at| now.saturating_since(sent_at)),
-            srtt: rtt.srtt(),
-            rtt_min: rtt.rtt_min(),
+            bytes_acked: bytes,
+            bytes_cumulative: advanced,
+            rtt,
+            srtt: estimator.srtt(),
+            rtt_min: estimator.rtt_min(),
             delivered: self.delivery.bytes(),
             prior_delivered: moment.delivered,
             sent_at: moment.at,
@@ -335,9 +369,9 @@ impl Flight {
             app_limited: moment.app_limited,
             tx_in_flight: u64::from(moment.in_flight),
             lost: self.delivery.lost_since(moment),
-            prior_in_flight: news.prior_in_flight,
+            prior_in_flight,
             in_flight: self.in_flight(),
-            cwnd_limited: self.delivery.was_cwnd_limited(news.prior_una),
+            cwnd_limited: self.delivery.was_cwnd_limited(prior_una),
             in_recovery: self.episode.in_recovery() || self.mark.is_some(),
             ecn_marked,
         };

@@ -177,7 +177,12 @@ impl Flight {
         if self.una != self.nxt || sent_at == call.now || unsent == 0 || self.restarted {
             return;
         }
-        let (idle, rto) = (call.now.saturating_since(sent_at), self.rto.estimator().rto());
+        let estimator = self.rto.estimator();
+        if call.now.nanos_since(sent_at) <= estimator.rto_min_nanos() {
+            // Less than any timeout.
+            return;
+        }
+        let (idle, rto) = (call.now.saturating_since(sent_at), estimator.rto());
         if idle > rto {
             self.restarted = true;
             let (cwnd, initial, smss) =

@@ -75,17 +75,20 @@ impl Delivery {
     /// An acknowledgement delivered something.
     #[inline]
     pub(super) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome) {
-        self.bytes += outcome.newly_acked;
         if let Some((moment, _)) = &outcome.newest_any {
-            self.sent_at = moment.at;
-            let bytes = self.bytes - moment.delivered;
-            let nanos = interval_ns(now, moment);
-            if let Some(rate) = bytes.saturating_mul(1_000_000_000).checked_div(nanos) {
-                self.rate = rate;
-            }
+            self.on_delivered(now, outcome.newly_acked, moment);
         }
-        if outcome.newly_acked > 0 {
-            self.at = now;
+    }
+
+    /// `bytes` were delivered, the newest of which left at `moment`.
+    #[inline]
+    pub(super) fn on_delivered(&mut self, now: Instant, bytes: u64, moment: &SendMoment) {
+        self.bytes += bytes;
+        self.at = now;
+        self.sent_at = moment.at;
+        let nanos = interval_ns(now, moment);
+        if let Some(rate) = (self.bytes - moment.delivered).saturating_mul(1_000_000_000).checked_div(nanos) {
+            self.rate = rate;
         }
     }
 

@@ -45,6 +45,12 @@ impl Episode {
         self.phase == Phase::Open
     }
 
+    /// Whether no loss is known, and nothing hints at one.
+    #[inline]
+    pub(super) fn is_undisturbed(&self) -> bool {
+        self.is_open() && self.dup_acks == 0 && self.left_network == 0
+    }
+
     #[inline]
     pub(super) fn in_recovery(&self) -> bool {
         matches!(self.phase, Phase::Recovery(_))

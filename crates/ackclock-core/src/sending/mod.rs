@@ -21,6 +21,7 @@
 //! A policy returns the loss it found. Only the flight tells congestion control, undo and the trace.
 
 mod acked;
+mod advanced;
 mod control;
 mod delivery;
 mod echo;

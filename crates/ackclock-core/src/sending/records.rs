@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::scoreboard::Record;
+use super::scoreboard::{Record, SendMoment};
 use crate::position::Position;
 
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct Records {
     batches: VecDeque<Batch>,
     /// Records looked at, for tests of what an acknowledgement costs.
     #[cfg(test)]
-    visits: std::cell::Cell<u64>,
+    visits: Visits,
 }
 
 /// Room for so many times as much as there is, and as that, is given back when the window has become smaller.
@@ -25,6 +25,18 @@ enum Batch {
     Whole(Record),
     /// Never empty.
     Split(VecDeque<Record>),
+}
+
+/// A meter, which tests that compare two ways of different costs do not look at.
+#[cfg(test)]
+#[derive(Default)]
+struct Visits(std::cell::Cell<u64>);
+
+#[cfg(test)]
+impl std::fmt::Debug for Visits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Visits")
+    }
 }
 
 /// Where a record is, until records are added or removed before it.
@@ -136,6 +148,32 @@ impl Records {
         self.batches.pop_front();
     }
 
+    /// Takes off the front what lies before `until`, and says when the last of it left. `None`, and nothing has changed, if
+    /// any of it is not `plain`, or in pieces.
+    #[inline]
+    pub(super) fn take_plain(
+        &mut self,
+        until: Position,
+        plain: impl Fn(&Record) -> bool,
+    ) -> Option<SendMoment> {
+        let mut whole = 0;
+        let moment = loop {
+            let Batch::Whole(record) = self.batches.get_mut(whole)? else { return None };
+            if !plain(record) {
+                return None;
+            }
+            whole += usize::from(record.end <= until);
+            if until <= record.end {
+                record.start = until;
+                break record.moment;
+            }
+        };
+        for _ in 0..whole {
+            self.batches.pop_front();
+        }
+        Some(moment)
+    }
+
     /// Where the first record is that ends after `at`.
     pub(super) fn place_at(&self, at: Position) -> Place {
         let ends_before = |record: &Record| record.end <= at;
@@ -204,13 +242,13 @@ impl Records {
 
     #[cfg(test)]
     pub(super) fn visits(&self) -> u64 {
-        self.visits.get()
+        self.visits.0.get()
     }
 
     #[inline]
     fn visit(&self, records: u64) {
         #[cfg(test)]
-        self.visits.set(self.visits.get() + records);
+        self.visits.0.set(self.visits.0.get() + records);
         let _ = records;
     }
 }

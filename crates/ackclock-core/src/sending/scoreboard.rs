@@ -210,8 +210,35 @@ impl Scoreboard {
         if !self.lost.is_empty() {
             self.lost.remove_before(una);
         }
-        // What was sent first is mostly acknowledged first; the rest leaves when its turn comes.
-        while self.order.front().is_some_and(|&(_, _, end)| end <= una) {
+        self.forget_order_before(una);
+    }
+
+    /// SND.UNA advances from `prior_una` to `una`, and nothing about that is unusual: what is acknowledged was sent once,
+    /// nothing is lost, and the peer holds nothing beyond a gap. When the last of it left; `None`, and nothing has changed, if
+    /// something is unusual.
+    #[inline]
+    pub(super) fn on_plain_ack(&mut self, prior_una: Position, una: Position) -> Option<SendMoment> {
+        if !self.sacked.is_empty() || !self.lost.is_empty() {
+            return None;
+        }
+        let highest_held = self.highest_held;
+        let moment = self.records.take_plain(una, |record| {
+            let is_late = record.end < highest_held;
+            record.condition == Condition::Outstanding && !record.retransmitted && !is_late
+        })?;
+        self.outstanding -= una.since(prior_una);
+        self.forget_order_before(una);
+        Some(moment)
+    }
+
+    /// What was sent first is mostly acknowledged first; the rest leaves when its turn comes.
+    #[inline]
+    fn forget_order_before(&mut self, una: Position) {
+        while let Some((_, start, end)) = self.order.front_mut() {
+            if *end > una {
+                *start = una.max(*start);
+                break;
+            }
             self.order.pop_front();
         }
     }

@@ -4,6 +4,7 @@ use ackclock_control::congestion::Sent;
 
 use super::policy::Policy;
 use super::{Call, Flight};
+use crate::Instant;
 use crate::position::Position;
 use crate::trace::{SendReason, WindowCause};
 
@@ -178,6 +179,28 @@ impl Flight {
             // The timer measures from the retransmission (RFC 6298 §5.1; 5.6 after a timeout).
             self.rto.stop();
         }
+    }
+
+    /// Whether no loss is known, nor a probe to be sent: nothing but new data may leave.
+    #[inline]
+    pub(crate) fn is_calm(&self) -> bool {
+        self.episode.is_open() && !self.may_resend()
+    }
+
+    /// New data up to `end` left while that is so, and more waits behind it: [`Self::on_sent`], without what else may leave, and
+    /// a trace.
+    #[inline]
+    pub(crate) fn on_next_sent(&mut self, now: Instant, end: Position) {
+        let bytes = end.since(self.nxt);
+        let moment = self.delivery.moment(now, self.in_flight(), bytes);
+        self.scoreboard.on_sent(self.nxt, end, self.smss, moment);
+        self.rto.estimator_mut().on_segment_sent(now);
+        self.nxt = end;
+        self.pacing.charge(now, bytes);
+        self.rto.note_waiting(now);
+        self.sent_at = Some(now);
+        self.restarted = false;
+        self.control.on_sent(&Sent { now, bytes, in_flight: self.in_flight(), retransmission: false });
     }
 
     /// Whether the retransmission timer runs.

@@ -31,6 +31,11 @@ fn packet(
     [&header[..len], payload].concat()
 }
 
+/// The template of the connection that takes what comes from `src`.
+fn answered_by(src: SocketAddr, dst: SocketAddr) -> HeaderTemplate {
+    HeaderTemplate::new(dst, src, 64, 0)
+}
+
 /// The long way's reading of a packet.
 fn parsed(packet: &[u8], checksum: ChecksumState) -> Option<(IpPacket<'_>, Segment<'_>)> {
     let ip = IpPacket::parse(packet).ok()?;
@@ -51,9 +56,9 @@ proptest! {
             timestamps: stamps,
             payload: &payload,
         };
-        let read = Predicted::parse(&packet, src, dst, stamps.is_some(), ChecksumState::Complete);
+        let read = Predicted::parse(&packet, &answered_by(src, dst), stamps.is_some(), ChecksumState::Complete);
         prop_assert_eq!(read, Some(expected));
-        let other = Predicted::parse(&packet, src, dst, stamps.is_none(), ChecksumState::Complete);
+        let other = Predicted::parse(&packet, &answered_by(src, dst), stamps.is_none(), ChecksumState::Complete);
         prop_assert!(stamps.is_none() || other.is_none(), "timestamps that were not agreed on");
     }
 
@@ -72,7 +77,7 @@ proptest! {
         }
         packet.resize(packet.len().saturating_add_signed(length), 0);
         let checksum = if verified { ChecksumState::Verified } else { ChecksumState::Complete };
-        if let Some(read) = Predicted::parse(&packet, src, dst, stamps.is_some(), checksum) {
+        if let Some(read) = Predicted::parse(&packet, &answered_by(src, dst), stamps.is_some(), checksum) {
             let (ip, segment) = parsed(&packet, checksum).expect("the long way takes it, too");
             prop_assert_eq!((ip.src, segment.src_port), (src.ip(), src.port()));
             prop_assert_eq!((ip.dst, segment.dst_port), (dst.ip(), dst.port()));
@@ -92,7 +97,9 @@ fn packet_of_another_connection_is_not_recognised() {
     let socket = |text: &str| text.parse::<SocketAddr>().unwrap();
     let (src, dst) = (socket("10.0.0.1:80"), socket("10.0.0.2:1024"));
     let packet = packet((src, dst), (1, 2, 3), None, b"x");
-    let recognised = |src, dst| Predicted::parse(&packet, src, dst, false, ChecksumState::Complete).is_some();
+    let recognised = |src, dst| {
+        Predicted::parse(&packet, &answered_by(src, dst), false, ChecksumState::Complete).is_some()
+    };
     assert!(recognised(src, dst));
     for other in ["10.0.0.3:80", "10.0.0.1:81", "[::ffff:10.0.0.1]:80"] {
         assert!(!recognised(socket(other), dst), "{other}");

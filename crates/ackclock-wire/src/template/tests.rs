@@ -120,9 +120,9 @@ proptest! {
         let len = template.write_plain(&mut out, &plain, [&payload, &[]], TxChecksum::Full);
         let packet = [&out[..len], &payload].concat();
         let Plain { seq, ack, window, timestamps, .. } = plain;
-        let parsed = crate::Predicted::parse(
-            &packet, sockets.0, sockets.1, timestamps.is_some(), crate::ChecksumState::Complete,
-        );
+        let answering = HeaderTemplate::new(sockets.1, sockets.0, 64, 0);
+        let complete = crate::ChecksumState::Complete;
+        let parsed = crate::Predicted::parse(&packet, &answering, timestamps.is_some(), complete);
         prop_assert_eq!(parsed, Some(crate::Predicted { seq, ack, window, timestamps, payload: &payload }));
     }
 

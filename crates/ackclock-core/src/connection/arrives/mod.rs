@@ -61,7 +61,7 @@ impl Connection {
         codepoint: Codepoint,
         block: Option<&Bytes>,
     ) {
-        let segments = coalesced(segment, meta);
+        let segments = coalesced(segment.payload, meta);
         self.trace_received(now, segment);
         self.counts.segments_received += u64::from(segments);
         match self.state {
@@ -119,17 +119,22 @@ impl Connection {
     // segment, and what is discarded leaves nothing behind.
     fn note_valid(&mut self, arrival: &Arrival<'_>) {
         if arrival.acceptable {
-            if let (Some(timestamps), Some((value, _))) =
-                (&mut self.timestamps, arrival.segment.options.timestamps)
-            {
-                timestamps.update(arrival.now, value, arrival.start);
-            }
+            self.note_timestamps(arrival.now, arrival.segment.options.timestamps, arrival.start);
             self.note_codepoint(arrival.segment, arrival.segments, arrival.codepoint);
         }
         self.note_heard(arrival.now);
     }
 
+    /// An acceptable segment that begins at `start` had this option.
+    #[inline]
+    fn note_timestamps(&mut self, now: Instant, option: Option<(u32, u32)>, start: Position) {
+        if let (Some(timestamps), Some((value, _))) = (&mut self.timestamps, option) {
+            timestamps.update(now, value, start);
+        }
+    }
+
     /// The peer was heard of: its silence begins anew.
+    #[inline]
     pub(super) fn note_heard(&mut self, now: Instant) {
         self.give_up.heard_at = now;
         self.give_up.keepalives = 0;
@@ -138,11 +143,12 @@ impl Connection {
     }
 }
 
-/// How many segments of the wire a received one stands for: acknowledgements are owed by those.
-fn coalesced(segment: &Segment<'_>, meta: RxMeta) -> u32 {
+/// How many segments of the wire a received one with this payload stands for: acknowledgements are owed by those.
+#[inline]
+fn coalesced(payload: &[u8], meta: RxMeta) -> u32 {
     match meta.segment_size {
         Some(size) => {
-            let segments = segment.payload.len().div_ceil(usize::from(size.get()));
+            let segments = payload.len().div_ceil(usize::from(size.get()));
             u32::try_from(segments).unwrap_or(u32::MAX).max(1)
         }
         None => 1,

@@ -6,91 +6,78 @@
 //!
 //! | step | what is asked | the answer here |
 //! |---|---|---|
-//! | 1, sequence number | PAWS; within the window; to be trimmed | [`Connection::is_as_predicted`] |
+//! | 1, sequence number | PAWS; within the window; to be trimmed | [`Connection::predicted_advance`] |
 //! | 2 and 4, RST and SYN | the flags | neither, by its form |
-//! | 5, ACK field | believable; the state | [`Connection::is_as_predicted`]; then [`Connection::take_ack`] |
+//! | 5, ACK field | believable; the state | [`Connection::predicted_advance`]; then [`Connection::take_ack`], and in it mostly [`Flight::on_advance`](crate::sending::Flight::on_advance) |
 //! | 6, URG | the flags | not set, by its form |
-//! | 7, text | to be taken | [`Connection::step7_text`] |
+//! | 7, text | to be taken | [`Connection::take_text`] |
 //! | 8, FIN | the flags; one that waits behind a gap | not set; none waits |
 //!
 //! A test gives the same segments to two endpoints, one of which predicts nothing, and compares all fields of the
 //! connections after each.
 
-use ackclock_wire::{Codepoint, Flags, Predicted, RxMeta, Segment, TcpOptions};
+use ackclock_wire::{Predicted, RxMeta};
 use bytes::Bytes;
 
 use super::super::{Connection, State};
-use super::{Arrival, Verdict, coalesced};
+use super::step5_ack::AckField;
+use super::step7_text::Text;
+use super::{Verdict, coalesced};
 use crate::Instant;
 
 impl Connection {
-    /// Whether timestamps were agreed on.
-    #[inline]
-    pub(crate) fn uses_timestamps(&self) -> bool {
-        self.timestamps.is_some()
-    }
-
-    /// Takes a segment of the predicted form. Says whether it did; if not, nothing has changed.
+    /// Takes the packet if it is this connection's, of the predicted form, and says what was expected. Says whether it did; if
+    /// not, nothing has changed.
     #[inline]
     pub(crate) fn take_predicted(
         &mut self,
         now: Instant,
-        predicted: &Predicted<'_>,
+        packet: &[u8],
         meta: RxMeta,
         block: Option<&Bytes>,
     ) -> bool {
-        if !self.is_as_predicted(now, predicted) {
+        let timestamps = self.timestamps.is_some();
+        let Some(predicted) = Predicted::parse(packet, &self.template, timestamps, meta.checksum) else {
             return false;
-        }
-        let segment = Segment {
-            src_port: self.tuple.remote_port,
-            dst_port: self.tuple.local_port,
-            seq: predicted.seq,
-            ack: predicted.ack,
-            flags: Flags::ACK,
-            window: predicted.window,
-            urgent: 0,
-            options: TcpOptions { timestamps: predicted.timestamps, ..TcpOptions::default() },
-            payload: predicted.payload,
         };
-        let segments = coalesced(&segment, meta);
+        let Some(advanced) = self.predicted_advance(now, &predicted) else { return false };
+        let (start, payload) = (self.rcv.nxt, predicted.payload);
+        let segments = coalesced(payload, meta);
         self.counts.segments_received += u64::from(segments);
-        let mut arrival = Arrival {
+        self.note_timestamps(now, predicted.timestamps, start);
+        self.note_heard(now);
+        self.take_ack(&AckField {
             now,
-            segment: &segment,
-            segments,
-            codepoint: Codepoint::NotEct,
-            start: self.rcv.nxt,
-            acceptable: true,
-            text: segment.payload,
-            text_start: self.rcv.nxt,
-            block,
-            cut: 0,
-            fin: false,
-        };
-        self.note_valid(&arrival);
-        self.take_ack(&arrival, self.flight.una().near(predicted.ack));
-        let _: Verdict = self.step7_text(&mut arrival);
+            start,
+            ack: self.flight.una() + advanced,
+            window: u32::from(predicted.window) << self.snd.scale,
+            timestamps: predicted.timestamps,
+            bare: payload.is_empty(),
+            segment: None,
+        });
+        if !payload.is_empty() {
+            let _: Verdict = self.take_text(&Text { now, bytes: payload, start, segments, cut: None, block });
+        }
         self.update_send_timer(now);
         self.check_invariants();
         true
     }
 
-    /// Whether the steps would let this segment through untouched, and only its ACK field and its text have
-    /// something to tell.
+    /// By how much SND.UNA advances, if the steps would let this segment through untouched, and only its ACK field and its
+    /// text have something to tell.
     #[inline]
-    fn is_as_predicted(&self, now: Instant, predicted: &Predicted<'_>) -> bool {
-        let ack = self.flight.una().near(predicted.ack);
-        self.state == State::Established
+    fn predicted_advance(&self, now: Instant, predicted: &Predicted<'_>) -> Option<u64> {
+        let advanced = u64::from(predicted.ack.offset_from(self.flight.una().seq()));
+        let is_as_predicted = self.state == State::Established
             && predicted.seq == self.rcv.nxt.seq()
             && predicted.payload.len() as u64 <= self.rcv.wnd()
             && self.rcv.wnd() > 0
             && self.rcv.fin.is_none()
-            && self.flight.una() <= ack
-            && ack <= self.flight.nxt()
+            && advanced <= self.flight.flight_size()
             && !self.orphaned
             && self.ecn.is_none()
             && !self.trace.is_on()
-            && !self.is_old(now, predicted.timestamps)
+            && !self.is_old(now, predicted.timestamps);
+        is_as_predicted.then_some(advanced)
     }
 }

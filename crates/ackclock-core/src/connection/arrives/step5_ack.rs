@@ -14,6 +14,33 @@ use crate::sending::{AckNews, Acknowledgement};
 /// many gaps that count as lost.
 const SACK_BYTES_MAX: usize = 2 * 4 * 8 * 40;
 
+/// What a segment says in its ACK field, and beside it.
+pub(super) struct AckField<'a> {
+    pub(super) now: Instant,
+    /// SEG.SEQ.
+    pub(super) start: Position,
+    /// SEG.ACK.
+    pub(super) ack: Position,
+    /// SEG.WND in bytes, scaled.
+    pub(super) window: u32,
+    /// TSval and TSecr.
+    pub(super) timestamps: Option<(u32, u32)>,
+    /// Whether the segment has neither text nor FIN.
+    pub(super) bare: bool,
+    /// Where the other options are; `None`: the segment was predicted, and has none.
+    pub(super) segment: Option<&'a Segment<'a>>,
+}
+
+/// What was before the segment arrived.
+struct Before {
+    /// SND.UNA.
+    una: Position,
+    /// SND.WND.
+    wnd: u32,
+    /// The segment opened a closed window that had been probed.
+    reopened: bool,
+}
+
 impl Connection {
     pub(super) fn step5_ack(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
         if !arrival.segment.flags.contains(Flags::ACK) {
@@ -36,7 +63,18 @@ impl Connection {
         if self.state == State::TimeWait {
             return Verdict::Continue;
         }
-        self.take_ack(arrival, ack);
+        let segment = arrival.segment;
+        // RFC 7323 §2.2: the window of a SYN, also of one that crossed ours, is never shifted.
+        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.snd.scale };
+        self.take_ack(&AckField {
+            now: arrival.now,
+            start: arrival.start,
+            ack,
+            window: u32::from(segment.window) << scale,
+            timestamps: segment.options.timestamps,
+            bare: segment.seq_len() == 0,
+            segment: Some(segment),
+        });
         self.advance_closing(arrival);
         if self.state == State::Closed { Verdict::Drop } else { Verdict::Continue }
     }
@@ -72,26 +110,40 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn take_ack(&mut self, arrival: &Arrival<'_>, ack: Position) {
+    pub(super) fn take_ack(&mut self, said: &AckField<'_>) {
+        let ack = said.ack;
         let (prior_una, prior_wnd) = (self.flight.una(), self.snd.wnd);
-        let reopened = ack >= prior_una && self.update_window(arrival, ack, prior_una);
+        let reopened = ack >= prior_una && self.update_window(said, prior_una);
+        let sack = said.segment.map_or_else(Default::default, |segment| segment.options.sack.as_slice());
         let quiet = !self.flight.has_data() && !self.flight.awaits_probe_answer();
-        if ack == prior_una && quiet && arrival.segment.options.sack.is_empty() {
+        if ack == prior_una && quiet && sack.is_empty() {
             // Nothing is outstanding, so there is no news but the window.
             return;
         }
+        let before = Before { una: prior_una, wnd: prior_wnd, reopened };
+        self.take_ack_of_outstanding(said, sack, &before);
+    }
+
+    /// The same while something is outstanding, once the window was taken.
+    fn take_ack_of_outstanding(&mut self, said: &AckField<'_>, sack: &[(SeqNum, SeqNum)], before: &Before) {
+        let (now, ack) = (said.now, said.ack);
+        let Before { una: prior_una, wnd: prior_wnd, reopened } = *before;
         if ack > prior_una {
             self.counts.bytes_acked += ack.min(self.snd.data_end()).since(prior_una);
             self.snd.acknowledge(ack);
             self.settle_window_probe();
+            let may_be_short = said.segment.is_none() && !reopened;
+            if may_be_short && self.flight.on_advance(lend!(self, now), ack, self.snd.wnd > 0) {
+                self.note_progress();
+                return self.note_acknowledged();
+            }
         }
-        let sack = self.affordable_sack(arrival.segment);
-        let echo = self.timestamps.zip(arrival.segment.options.timestamps);
+        let echo = self.timestamps.zip(said.timestamps);
         let acknowledgement = Acknowledgement {
             ack,
-            sack,
+            sack: self.affordable_sack(sack),
             echo: echo.map(|(timestamps, (_, echoed))| timestamps.echoed(echoed)),
-            bare: arrival.segment.seq_len() == 0,
+            bare: said.bare,
             window: self.snd.wnd,
             same_window: self.snd.wnd == prior_wnd,
             reopened,
@@ -99,18 +151,16 @@ impl Connection {
                 .unsent()
                 .min((ack.max(prior_una) + u64::from(self.snd.wnd)).since(self.flight.nxt())),
         };
-        let now = arrival.now;
         let mut news = AckNews::default();
         if self.flight.on_ack(lend!(self, now), &acknowledgement, &mut news) {
-            self.take_news(arrival, &news);
+            self.take_news(said, &news);
         }
     }
 
     /// The SACK blocks, if the budget has room for what the flight may have to keep of them. Otherwise they count as not
     /// said: they are advice (RFC 2018 §8), and the cumulative acknowledgement goes without them.
     #[inline]
-    fn affordable_sack<'a>(&mut self, segment: &'a Segment<'_>) -> &'a [(SeqNum, SeqNum)] {
-        let blocks = segment.options.sack.as_slice();
+    fn affordable_sack<'a>(&mut self, blocks: &'a [(SeqNum, SeqNum)]) -> &'a [(SeqNum, SeqNum)] {
         if blocks.is_empty() || self.snd.keep_records(self.flight.bytes_kept() + SACK_BYTES_MAX) {
             blocks
         } else {
@@ -118,34 +168,38 @@ impl Connection {
         }
     }
 
-    #[inline]
-    fn take_news(&mut self, arrival: &Arrival<'_>, news: &AckNews) {
-        let now = arrival.now;
+    fn take_news(&mut self, said: &AckField<'_>, news: &AckNews) {
+        let now = said.now;
         if news.advanced > 0 {
-            self.timers.persist = Timers::UNSET;
-            // RFC 4861 §7.3.1: the receipt of a new acknowledgement shows that what was sent reaches the peer.
-            self.progressed = true;
+            self.note_progress();
         }
-        let ecn_marked = self.take_marks(now, arrival.segment, news);
+        let ecn_marked = said.segment.map_or(0, |segment| self.take_marks(now, segment, news));
         self.flight.tell_ack(lend!(self, now), news, ecn_marked);
         if news.advanced > 0 {
             self.note_acknowledged();
         }
     }
 
+    /// SND.UNA advanced.
+    #[inline]
+    fn note_progress(&mut self) {
+        self.timers.persist = Timers::UNSET;
+        // RFC 4861 §7.3.1: the receipt of a new acknowledgement shows that what was sent reaches the peer.
+        self.progressed = true;
+    }
+
     /// RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2 keep an old segment from setting the window. Says whether a window that had
     /// been probed has opened.
     #[inline]
-    fn update_window(&mut self, arrival: &Arrival<'_>, ack: Position, prior_una: Position) -> bool {
-        if self.snd.wl1 < arrival.start || self.snd.wl1 == arrival.start && self.snd.wl2 <= ack {
+    fn update_window(&mut self, said: &AckField<'_>, prior_una: Position) -> bool {
+        let AckField { now, start, ack, window, .. } = *said;
+        if self.snd.wl1 < start || self.snd.wl1 == start && self.snd.wl2 <= ack {
             let was_closed = self.snd.wnd == 0;
-            // RFC 7323 §2.2: the window of a SYN, also of one that crossed ours, is never shifted.
-            let scale = if arrival.segment.flags.contains(Flags::SYN) { 0 } else { self.snd.scale };
-            self.snd.wnd = u32::from(arrival.segment.window) << scale;
-            self.snd.max_wnd = self.snd.max_wnd.max(self.snd.wnd);
-            self.snd.wl1 = arrival.start;
+            self.snd.wnd = window;
+            self.snd.max_wnd = self.snd.max_wnd.max(window);
+            self.snd.wl1 = start;
             self.snd.wl2 = ack;
-            was_closed && self.snd.wnd > 0 && self.on_window_opened(arrival.now)
+            was_closed && window > 0 && self.on_window_opened(now)
         } else {
             // Deviation from RFC 9293 §3.10.7.4: an old segment may acknowledge, but the right edge stays where a newer one put
             // it; SND.UNA + SND.WND would run ahead of what the peer ever offered.

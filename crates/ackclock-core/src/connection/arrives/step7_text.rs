@@ -2,11 +2,27 @@
 
 use ackclock_control::bandwidth;
 use ackclock_control::profile::AckPolicy;
+use bytes::Bytes;
 
 use super::super::Connection;
 use super::super::timers::ACK_DELAY_MAX;
 use super::{Arrival, Verdict};
+use crate::Instant;
 use crate::position::Position;
+
+/// Text within the window, of which something is new.
+pub(super) struct Text<'a> {
+    pub(super) now: Instant,
+    pub(super) bytes: &'a [u8],
+    /// Where it begins.
+    pub(super) start: Position,
+    /// How many segments of the wire it came in.
+    pub(super) segments: u32,
+    /// What was cut off in front of it.
+    pub(super) cut: Option<(Position, Position)>,
+    /// What holds the bytes, if they may stay there.
+    pub(super) block: Option<&'a Bytes>,
+}
 
 impl Connection {
     pub(super) fn step7_text(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
@@ -17,7 +33,7 @@ impl Connection {
         let cut = (arrival.cut > 0).then(|| (arrival.text_start.back(arrival.cut), arrival.text_start));
         if arrival.text.is_empty() {
             // A probe of our closed window, or repeated data: both wait for an answer.
-            self.report_duplicate(arrival, cut);
+            self.report_duplicate(arrival.text_start, cut);
             self.acks.now = true;
             return Verdict::Continue;
         }
@@ -31,9 +47,23 @@ impl Connection {
             let room = fin.index_from(arrival.text_start);
             arrival.text = arrival.text.get(..room).unwrap_or(arrival.text);
         }
+        self.take_text(&Text {
+            now: arrival.now,
+            bytes: arrival.text,
+            start: arrival.text_start,
+            segments: arrival.segments,
+            cut,
+            block: arrival.block,
+        })
+    }
+
+    // Always inlined, for the row "data segment received" of the counted instructions: most text is the next, and nothing was cut
+    // off.
+    #[inline(always)]
+    pub(super) fn take_text(&mut self, text: &Text<'_>) -> Verdict {
         let gap_before = self.rcv.buffer.has_gap();
         let was_readable = self.rcv.buffer.readable() > 0;
-        let received = self.rcv.buffer.insert(arrival.text_start, arrival.text, arrival.block);
+        let received = self.rcv.buffer.insert(text.start, text.bytes, text.block);
         self.rcv.nxt += received.advanced;
         // RFC 4861 §7.3.1: the arrival of new data shows that earlier acknowledgements are delivered.
         self.progressed |= received.advanced > 0;
@@ -44,36 +74,36 @@ impl Connection {
         }
         if received.dropped {
             // As if lost on the way: not acknowledged, so it comes again.
-            self.report_duplicate(arrival, cut);
+            self.report_duplicate(text.start, text.cut);
             self.acks.now = true;
-            self.on_text_refused(arrival.now);
+            self.on_text_refused(text.now);
             return Verdict::Drop;
         }
         if received.advanced > 0 && !was_readable {
             self.readiness.readable = true;
-            self.rcv.waits_since = arrival.now;
+            self.rcv.waits_since = text.now;
         } else if received.out_of_order && !gap_before && !was_readable {
-            self.rcv.waits_since = arrival.now;
+            self.rcv.waits_since = text.now;
         }
         self.timers.buffers = super::super::timers::Timers::UNSET;
         let at_gap = gap_before || received.out_of_order;
         // RFC 2883 §4.2: of several stretches that came twice the first is reported.
-        let duplicate = cut.or(received.repeated);
+        let duplicate = text.cut.or(received.repeated);
         if at_gap || duplicate.is_some() {
-            self.report(arrival.text_start, duplicate);
+            self.report(text.start, duplicate);
         }
         if let Some(samples_max) = self.tcp.receiver_bandwidth {
-            self.measure_arrival(arrival, samples_max, received.advanced, at_gap);
+            self.measure_arrival(text, samples_max, received.advanced, at_gap);
         }
-        self.owe_ack(arrival, at_gap);
+        self.owe_ack(text, at_gap);
         Verdict::Continue
     }
 
     /// When received data is acknowledged, as [`AckPolicy`] says.
     #[inline]
-    fn owe_ack(&mut self, arrival: &Arrival<'_>, at_gap: bool) {
+    fn owe_ack(&mut self, text: &Text<'_>, at_gap: bool) {
         // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it stands for.
-        self.acks.segments += arrival.segments;
+        self.acks.segments += text.segments;
         let due = match self.tcp.acks {
             AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => {
                 self.second_or_gap(at_gap)
@@ -86,7 +116,7 @@ impl Connection {
             self.acks.now = true;
         } else {
             // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.
-            let latest = self.tcp.acks.deadline(arrival.now).min(arrival.now + ACK_DELAY_MAX);
+            let latest = self.tcp.acks.deadline(text.now).min(text.now + ACK_DELAY_MAX);
             self.timers.delayed_ack = self.timers.delayed_ack.min(latest);
         }
     }
@@ -103,9 +133,9 @@ impl Connection {
     }
 
     /// Reports the stretch of a segment that was received before, where there is one and the rest is not taken.
-    pub(super) fn report_duplicate(&mut self, arrival: &Arrival<'_>, cut: Option<(Position, Position)>) {
+    fn report_duplicate(&mut self, text_start: Position, cut: Option<(Position, Position)>) {
         if cut.is_some() {
-            self.report(arrival.text_start, cut);
+            self.report(text_start, cut);
         }
     }
 
@@ -119,9 +149,9 @@ impl Connection {
     }
 
     /// Shows an arrival to the estimator of the bandwidth, made at the first.
-    fn measure_arrival(&mut self, arrival: &Arrival<'_>, samples_max: usize, advanced: u64, at_gap: bool) {
+    fn measure_arrival(&mut self, text: &Text<'_>, samples_max: usize, advanced: u64, at_gap: bool) {
         // The peer's segments and initial window are not known; that it starts as we do is the paper's assumption.
-        let smss = (arrival.text.len() as u64).div_ceil(u64::from(arrival.segments.max(1)));
+        let smss = (text.bytes.len() as u64).div_ceil(u64::from(text.segments.max(1)));
         let initial_window = u64::from(self.tcp.initial_window_segments.max(1)).saturating_mul(smss);
         let arrivals = self
             .rcv
@@ -132,7 +162,7 @@ impl Connection {
         if at_gap {
             arrivals.on_loss();
         } else {
-            arrivals.on_data(arrival.now, advanced);
+            arrivals.on_data(text.now, advanced);
         }
     }
 }

@@ -114,7 +114,7 @@ impl Pair {
     fn flush(&mut self) {
         for side in 0..2 {
             let mut header = [0; HEADER_MAX];
-            while let Some(out) = self.ends[side].poll_transmit(self.now, self.limits, &mut header) {
+            while let Some(out) = self.ends[side].poll_transmit(self.now, self.limits, true, &mut header) {
                 let mut packet = header[..out.header_len].to_vec();
                 packet.extend(self.ends[side].payload(&out).concat());
                 let number = self.packets[side];

@@ -76,7 +76,7 @@ fn what_is_sent_and_sent_again_lies_where_the_application_has_it() {
     let mut sent = [0; 2];
     for round in &mut sent {
         let mut header = [0; HEADER_MAX];
-        while let Some(out) = pair.ends[0].poll_transmit(pair.now, OFFLOAD, &mut header) {
+        while let Some(out) = pair.ends[0].poll_transmit(pair.now, OFFLOAD, true, &mut header) {
             for slice in pair.ends[0].payload(&out) {
                 assert!(slice.is_empty() || within.contains(&slice.as_ptr()), "a copy");
                 *round += slice.len();
@@ -114,7 +114,7 @@ fn a_large_segment_stays_where_it_arrived_and_small_ones_are_put_together() {
     let now = pair.now;
     assert_eq!(pair.ends[0].write_bytes(now, &data), Ok(60_000));
     let mut header = [0; HEADER_MAX];
-    let out = pair.ends[0].poll_transmit(now, OFFLOAD, &mut header).expect("all in one packet");
+    let out = pair.ends[0].poll_transmit(now, OFFLOAD, true, &mut header).expect("all in one packet");
     let payload = pair.ends[0].payload(&out).concat();
     let packet = Bytes::from([&header[..out.header_len], &payload].concat());
     assert!(payload.len() > 32_768, "{}", payload.len());

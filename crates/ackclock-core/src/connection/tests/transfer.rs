@@ -255,6 +255,6 @@ fn new_data_goes_when_an_acknowledgement_overtakes_the_tail_probe() {
     pair.now = arrives;
     deliver(&mut pair.ends[0], pair.now, &packet, meta);
     assert_eq!(pair.ends[0].info(pair.now).unacked, 0);
-    let sent = pair.ends[0].poll_transmit(pair.now, pair.limits, &mut [0; HEADER_MAX]);
+    let sent = pair.ends[0].poll_transmit(pair.now, pair.limits, true, &mut [0; HEADER_MAX]);
     assert_eq!(sent.map(|segment| segment.payload_len), Some(1448));
 }

@@ -150,6 +150,18 @@ pub(super) trait Policy {
     /// Judges by an acknowledgement.
     fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound>;
 
+    /// Whether [`Self::on_ack`] finds nothing in an acknowledgement that does no more than advance SND.UNA, outside an
+    /// episode, over what was sent once: then [`Self::on_advance`] may take its place.
+    fn trusts_advances(&self, scoreboard: &Scoreboard) -> bool {
+        let _ = scoreboard;
+        true
+    }
+
+    /// Such an acknowledgement, of what lies before `una` and left at `sent_at`.
+    fn on_advance(&mut self, now: Instant, sent_at: Instant, una: Position) {
+        let _ = (now, sent_at, una);
+    }
+
     /// Judges because its own deadline has passed.
     fn on_timer(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         let _ = evidence;
@@ -285,6 +297,16 @@ impl Policy for Policies {
     #[inline]
     fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         in_force!(self, policy => policy.on_ack(evidence))
+    }
+
+    #[inline]
+    fn trusts_advances(&self, scoreboard: &Scoreboard) -> bool {
+        in_force!(self, policy => policy.trusts_advances(scoreboard))
+    }
+
+    #[inline]
+    fn on_advance(&mut self, now: Instant, sent_at: Instant, una: Position) {
+        in_force!(self, policy => policy.on_advance(now, sent_at, una));
     }
 
     fn on_timer(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {

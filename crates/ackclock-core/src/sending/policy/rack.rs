@@ -42,8 +42,14 @@ impl Rack {
         if outcome.newest_is_original || outcome.newest_was_repeated && rtt_ns < nanos(estimator.rtt_min()) {
             return;
         }
-        self.rtt_ns = rtt_ns;
-        self.newest = self.newest.max(Some((moment.at, *end)));
+        self.on_delivered(now, moment.at, *end);
+    }
+
+    /// A transmission was delivered that left at `sent_at` and ends at `end`, the last of those acknowledged to leave.
+    #[inline]
+    pub(super) fn on_delivered(&mut self, now: Instant, sent_at: Instant, end: Position) {
+        self.rtt_ns = now.nanos_since(sent_at);
+        self.newest = self.newest.max(Some((sent_at, end)));
     }
 
     /// Step 4: the peer reported (RFC 2883) that a retransmission was not needed: the window was too small.

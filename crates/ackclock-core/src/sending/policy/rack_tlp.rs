@@ -50,6 +50,19 @@ impl Policy for RackTlp {
         self.find_late(evidence)
     }
 
+    /// If what was delivered last left before all that is still out. What is delivered next, sent once and in order, then
+    /// did so, too: [`Self::find_late`] finds nothing.
+    #[inline]
+    fn trusts_advances(&self, scoreboard: &Scoreboard) -> bool {
+        self.reordering == Instant::FAR_FUTURE
+            && self.rack.newest().is_none_or(|newest| !scoreboard.was_sent_before(newest))
+    }
+
+    #[inline]
+    fn on_advance(&mut self, now: Instant, sent_at: Instant, una: Position) {
+        self.rack.on_delivered(now, sent_at, una);
+    }
+
     /// The reordering window of a segment has closed.
     fn on_timer(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         self.find_late(evidence)

@@ -15,7 +15,7 @@ use std::time::Duration;
 use ackclock_control::congestion::LossCause;
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 
-use super::{DUP_THRESH, Evidence, LossAnswer, LossFound, Policy};
+use super::{DUP_THRESH, Evidence, LossAnswer, LossFound, Policy, Scoreboard};
 use crate::Instant;
 use crate::position::Position;
 use crate::trace::LossRule;
@@ -40,6 +40,11 @@ impl Policy for Vegas {
     /// As Reno: RFC 5681 §3.2 (6).
     fn recovery_point(&self, una: Position, _: Position) -> Position {
         una + 1
+    }
+
+    /// Its clock sees each.
+    fn trusts_advances(&self, _: &Scoreboard) -> bool {
+        false
     }
 
     fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {

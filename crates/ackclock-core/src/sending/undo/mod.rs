@@ -113,6 +113,14 @@ impl Undo {
         self.counts
     }
 
+    /// Whether no acknowledgement that only advances SND.UNA can say more of the last reduction.
+    pub(super) fn is_settled(&self) -> bool {
+        let is_judged = |reduction: &Reduction| {
+            reduction.answered && reduction.frto.is_none() && reduction.reports.is_none()
+        };
+        self.adaptation.is_none() && self.reduction.as_ref().is_none_or(is_judged)
+    }
+
     /// Bytes that the reports of duplicates take at the most.
     pub(super) fn bytes(&self) -> usize {
         let reports = self.reduction.as_ref().and_then(|reduction| reduction.reports.as_ref());
