@@ -366,9 +366,9 @@ impl StackBuilder {
     }
 
     /// For how long after the last packet the driver asks the device again and again instead of sleeping (default
-    /// zero). Trades a processor for latency. Between two looks it gives way to others, and where asking brings nothing in
-    /// that time it is tried more and more rarely, one time in 65 at last: where no processor is free, or packets come seldom,
-    /// little is lost.
+    /// zero). Trades a processor for latency. Where asking brings nothing in that time it is tried more and more rarely, one
+    /// time in 65 at last, and when something else needs the processor meanwhile it rests for a hundred times as long: where
+    /// no processor is free, or packets come seldom, little is lost.
     pub fn busy_poll(mut self, duration: Duration) -> Self {
         self.busy_poll = duration;
         self

@@ -175,7 +175,7 @@ impl Driver {
         let turn = if matches!(locked.stack.phase, Phase::Down(_)) {
             Turn::Over
         } else if busy || !self.woken.is_empty() {
-            self.spin.found_work();
+            self.spin.found_work(now);
             self.since_sleep += self.packets.batch.len();
             if now >= self.capabilities_due {
                 self.capabilities_due = now + CAPABILITIES_EVERY;
@@ -237,8 +237,7 @@ impl Driver {
             if !self.found_nothing(&received) {
                 return received;
             }
-            // On a machine without a processor to spare, whoever is to send something needs this one.
-            std::thread::yield_now();
+            std::hint::spin_loop();
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! Whether to ask the device again and again, or to sleep.
 //!
-//! Asking saves the time in which a processor is woken, if one is free for it. Where none is, or packets come seldom, it
-//! only takes time from those who would send something. So it is tried, and left for longer and longer while it fails.
+//! Asking saves the time in which a processor is woken, if one is free for it. Where none is, or packets come seldom, it only
+//! takes time from those who would send something, and whoever has used up his share waits for milliseconds when it counts.
+//! So it is tried, left for longer and longer while it brings nothing, and left for a hundred times as long as something
+//! else has had the processor meanwhile.
 
 use std::time::Duration;
 
@@ -14,6 +16,9 @@ pub(crate) struct Spin {
     time: Duration,
     /// Until when, while it does.
     until: Option<Instant>,
+    looked_at: Instant,
+    /// It lost the processor: not before.
+    rests_until: Instant,
     /// How often it is to sleep at once, now and after the next failure.
     skips: u32,
     skips_next: u32,
@@ -21,7 +26,14 @@ pub(crate) struct Spin {
 
 impl Spin {
     pub(crate) fn new(time: Duration) -> Self {
-        Self { time, until: None, skips: 0, skips_next: 1 }
+        Self {
+            time,
+            until: None,
+            looked_at: Instant::ZERO,
+            rests_until: Instant::ZERO,
+            skips: 0,
+            skips_next: 1,
+        }
     }
 
     /// Whether it ever does: spares all others a look at the clock.
@@ -31,7 +43,10 @@ impl Spin {
 
     /// There is nothing to do: whether to ask the device now rather than to sleep.
     pub(crate) fn begins(&mut self, now: Instant) -> bool {
-        match self.until {
+        if self.until.is_some() && self.has_lost_processor(now) {
+            return false;
+        }
+        let goes_on = match self.until {
             Some(until) if now < until => true,
             Some(_) => {
                 self.until = None;
@@ -39,6 +54,7 @@ impl Spin {
                 self.skips_next = (self.skips_next * 2).min(SKIPS_MAX);
                 false
             }
+            None if now < self.rests_until => false,
             None if self.skips > 0 => {
                 self.skips -= 1;
                 false
@@ -47,19 +63,37 @@ impl Spin {
                 self.until = Some(now + self.time);
                 true
             }
-        }
+        };
+        self.looked_at = now;
+        goes_on
     }
 
     /// There was something to do. If the driver did not sleep before it, asking was worth it.
-    pub(crate) fn found_work(&mut self) {
-        if self.until.take().is_some() {
+    pub(crate) fn found_work(&mut self, now: Instant) {
+        if self.until.is_some() && !self.has_lost_processor(now) {
+            self.until = None;
             self.skips_next = 1;
         }
+    }
+
+    /// Whether something else has had the processor since the last look: a task of this runtime, or another program.
+    fn has_lost_processor(&mut self, now: Instant) -> bool {
+        let gap = now.saturating_since(self.looked_at);
+        if gap < LOST_MIN {
+            return false;
+        }
+        self.until = None;
+        self.rests_until = now + gap * REST;
+        true
     }
 }
 
 /// Of so many times, at least one is tried again.
 const SKIPS_MAX: u32 = 64;
+/// Asking takes a few microseconds at a time.
+const LOST_MIN: Duration = Duration::from_micros(200);
+/// How many times as long as the processor was lost it is not tried: what asking costs is a hundredth at most.
+const REST: u32 = 100;
 
 #[cfg(test)]
 mod tests {
@@ -81,7 +115,7 @@ mod tests {
         let mut spin = Spin::new(TIME);
         for start in [0, 100, 200] {
             assert!(spin.begins(at(start)) && spin.begins(at(start + 49)));
-            spin.found_work();
+            spin.found_work(at(start + 50));
         }
         assert!(spin.begins(at(300)) && !spin.begins(at(350)), "it ends");
     }
@@ -90,14 +124,14 @@ mod tests {
     fn the_more_often_it_fails_the_less_often_it_is_tried_until_it_succeeds() {
         let mut spin = Spin::new(TIME);
         let mut now = 0;
-        // Fails, and says how often it then slept at once.
+        // Fails, and says how often it then slept at once before it was tried again.
         let mut fail = |spin: &mut Spin| {
             now += 1000;
             assert!(spin.begins(at(now)) && !spin.begins(at(now + 50)));
             let mut slept = 0;
             while !spin.begins(at(now + 60)) {
                 slept += 1;
-                spin.found_work();
+                spin.found_work(at(now + 60));
             }
             spin.until = None;
             slept
@@ -105,7 +139,23 @@ mod tests {
         let slept: Vec<u32> = (0..9).map(|_| fail(&mut spin)).collect();
         assert_eq!(slept, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
         assert!(spin.begins(at(1_000_000)));
-        spin.found_work();
+        spin.found_work(at(1_000_010));
         assert_eq!(fail(&mut spin), 1);
+    }
+
+    #[test]
+    fn whoever_loses_the_processor_meanwhile_rests_a_hundred_times_as_long() {
+        for finds_work in [false, true] {
+            let mut spin = Spin::new(Duration::from_millis(10));
+            assert!(spin.begins(at(0)) && spin.begins(at(199)));
+            let back_at = 199 + 3_000;
+            if finds_work {
+                spin.found_work(at(back_at));
+            } else {
+                assert!(!spin.begins(at(back_at)));
+            }
+            assert!(!spin.begins(at(back_at + 299_999)));
+            assert!(spin.begins(at(back_at + 300_000)));
+        }
     }
 }

@@ -63,8 +63,12 @@ impl Connection {
 
     /// As many full segments as may leave at one time, if another follows.
     #[inline]
-    fn choose_full(&self, unsent: u64, burst_max: u64) -> Option<Chosen> {
+    fn choose_full(&mut self, unsent: u64, burst_max: u64) -> Option<Chosen> {
         let (start, smss) = (self.flight.nxt(), u64::from(self.smss()));
+        if self.waits_for_more(unsent, burst_max) {
+            return None;
+        }
+        let burst_max = self.gathered_max(start, unsent, burst_max);
         let window = self.right_edge().since(start);
         let most = unsent.min(window).min(self.flight.room()).min(burst_max);
         let full = if most < 2 * smss { most.min(smss) } else { most - most % smss };

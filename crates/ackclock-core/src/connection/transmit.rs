@@ -169,10 +169,8 @@ impl Connection {
             return fin_due.then(|| Chosen { start, end: start + 1, reason: SendReason::NewData });
         }
         let smss = u64::from(self.smss());
-        let burst_max = match burst_max > smss {
-            true => self.snd.gather(start, burst_max.min(unsent), smss).max(smss),
-            false => smss,
-        };
+        let waits_for_more = self.waits_for_more(unsent, burst_max);
+        let burst_max = self.gathered_max(start, unsent, burst_max);
         // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; RFC 9293 MUST-34: the usable window may be negative.
         let window = self.right_edge().since(start);
         let room = self.flight.room();
@@ -181,7 +179,7 @@ impl Connection {
             self.flight.note_cwnd_limited();
             return None;
         }
-        if self.pending.more_follows && self.waits_for_more(unsent, burst_max / smss * smss) {
+        if waits_for_more {
             return None;
         }
         let rest = unsent - full;
@@ -202,11 +200,25 @@ impl Connection {
         )
     }
 
-    /// Whether less than a whole packet of `whole` bytes, which the device cuts, waits for the rest of it. What a device takes
-    /// costs it hardly less for being short.
+    /// Of `burst_max` bytes, as many as lie together in the buffer; a segment's at least.
+    #[inline]
+    pub(super) fn gathered_max(&mut self, start: Position, unsent: u64, burst_max: u64) -> u64 {
+        let smss = u64::from(self.smss());
+        if burst_max > smss { self.snd.gather(start, burst_max.min(unsent), smss).max(smss) } else { smss }
+    }
+
+    /// Whether less than a whole packet, which the device cuts, waits for the rest of it. What a device takes costs it hardly
+    /// less for being short.
+    #[inline]
+    pub(super) fn waits_for_more(&self, unsent: u64, burst_max: u64) -> bool {
+        self.pending.more_follows && self.is_part_of_more(unsent, burst_max)
+    }
+
     #[inline(never)]
-    fn waits_for_more(&self, unsent: u64, whole: u64) -> bool {
-        whole > u64::from(self.smss())
+    fn is_part_of_more(&self, unsent: u64, burst_max: u64) -> bool {
+        let smss = u64::from(self.smss());
+        let whole = burst_max / smss * smss;
+        whole > smss
             && unsent < whole
             && self.flight.flight_size() >= whole
             && !self.snd.closed
