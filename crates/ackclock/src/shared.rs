@@ -113,7 +113,7 @@ impl Shared {
         let mut locked = self.lock();
         let result = f(&mut locked.stack, now);
         locked.stack.dispatch(now);
-        let woken = std::mem::take(&mut locked.stack.woken);
+        let woken = locked.stack.take_woken();
         let driver = self.flush(&mut locked, now);
         drop(locked);
         wake(driver);
