@@ -256,7 +256,7 @@ fn a_server_allocates_four_times_from_a_syn_to_the_end_of_its_connection() {
     println!("{each:?}");
     // The connection, its controller, and two queues of what is in flight, for the FIN.
     assert_eq!(each.times, 4, "{each:?}");
-    assert!((1200..2000).contains(&each.bytes), "{each:?}");
+    assert!((1200..1700).contains(&each.bytes), "{each:?}");
 }
 
 #[tokio::test]
@@ -283,6 +283,7 @@ async fn sockets_add_no_allocation_to_those_of_the_endpoints_and_the_device() {
     }
     let each = Allocated::so_far().since(before).each(CONNECTIONS);
     println!("{each:?}");
-    assert!((8..=20).contains(&each.times), "{each:?}");
-    assert!((2400..8000).contains(&each.bytes), "{each:?}");
+    // Four of the server and five of the client, which has a controller while it waits for an answer.
+    assert!((9..=10).contains(&each.times), "{each:?}");
+    assert!((3000..4000).contains(&each.bytes), "{each:?}");
 }

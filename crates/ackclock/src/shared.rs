@@ -181,7 +181,7 @@ impl Shared {
         locked.driver.has_calls = true;
         let result = f(&mut locked.stack, now);
         locked.stack.dispatch(now);
-        let tasks = std::mem::take(&mut locked.stack.woken);
+        let tasks = locked.stack.take_woken();
         let driver = self.flush(&mut locked, now);
         let has_news = locked.stack.has_news();
         (result, Woken { driver, tasks, has_news })

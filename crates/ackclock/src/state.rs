@@ -278,6 +278,11 @@ impl State {
         }
     }
 
+    /// Who is to be woken; an empty list keeps its memory, for the next turn of the driver needs it.
+    pub(crate) fn take_woken(&mut self) -> Vec<Waker> {
+        if self.woken.is_empty() { Vec::new() } else { std::mem::take(&mut self.woken) }
+    }
+
     /// The next records of a traced connection; `None` once the stack is down and there are no more.
     pub(crate) fn poll_trace(&mut self) -> Poll<Option<Batch>> {
         let batch = self.endpoint.poll_trace();
