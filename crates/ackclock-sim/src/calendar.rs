@@ -1,17 +1,17 @@
-//! What is to happen, sorted only as far as is needed: a small heap of what happens next, and wheels of slots behind it.
+//! What is to happen, sorted only as far as is needed: a short list of what happens next, and wheels of slots behind it.
 //!
 //! A heap of all events costs a logarithm of their number for each, in comparisons that no processor foresees. Here an
-//! event waits unsorted in the slot of its time, and goes into the heap when the slot's turn comes: George Varghese and
+//! event waits unsorted in the slot of its time, and goes into the list when the slot's turn comes: George Varghese and
 //! Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 7, with wheels of 256 slots, 8.192 µs long on
-//! the lowest. The order is that of the heap alone: by time and, at the same time, by number.
+//! the lowest. The order is that of the list alone: by time and, at the same time, by number.
 
-use crate::heap::{Entry, Heap, Key};
+use crate::near::{Entry, Key, Near};
 
 /// Events that are to happen.
 #[derive(Debug)]
 pub(crate) struct Calendar<E> {
     /// All events up to the tick `reached`, and none beyond it.
-    near: Heap<E>,
+    near: Near<E>,
     reached: u64,
     /// No event in a slot is due before this tick.
     soonest: u64,
@@ -39,7 +39,7 @@ struct Node<E> {
 impl<E: Copy> Calendar<E> {
     pub(crate) fn new() -> Self {
         Self {
-            near: Heap::new(),
+            near: Near::new(),
             reached: 0,
             soonest: u64::MAX,
             wheels: Box::new([Wheel { used: [0; SLOTS / 64], heads: [NIL; SLOTS] }; WHEELS]),
@@ -64,7 +64,8 @@ impl<E: Copy> Calendar<E> {
 
     #[inline]
     pub(crate) fn push(&mut self, key: Key, event: E) {
-        self.place(Entry { key, event });
+        let entry = Entry { key, event };
+        if tick(key.at) <= self.reached { self.near.push(entry) } else { self.hang(entry) }
     }
 
     /// Takes the next event out. To be asked behind [`Self::peek_until`].
@@ -76,20 +77,8 @@ impl<E: Copy> Calendar<E> {
     /// Takes the next event out and puts another one in.
     #[inline]
     pub(crate) fn replace_next(&mut self, key: Key, event: E) {
-        if tick(key.at) <= self.reached {
-            return self.near.replace_next(key, event);
-        }
         self.near.pop();
-        self.hang(Entry { key, event });
-    }
-
-    #[inline]
-    fn place(&mut self, entry: Entry<E>) {
-        if tick(entry.key.at) <= self.reached {
-            self.near.push(entry.key, entry.event);
-        } else {
-            self.hang(entry);
-        }
+        self.push(key, event);
     }
 
     /// Puts an event that is later than `reached` into its slot.
@@ -117,8 +106,8 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// Goes on to the next slot in use, whose events go into the heap or onto lower wheels. `false`: none begins by
-    /// the tick `until`, and nothing was done.
+    /// Goes on to the next slot in use, whose events go into the list, which is empty, or onto lower wheels. `false`: none
+    /// begins by the tick `until`, and nothing was done.
     fn advance(&mut self, until: u64) -> bool {
         // Lower wheels come before higher ones: those differ from `reached` in a higher digit.
         if self.used == 0 {
@@ -146,8 +135,9 @@ impl<E: Copy> Calendar<E> {
             node.next = self.free;
             self.free = index;
             index = next;
-            self.place(entry);
+            if tick(entry.key.at) <= start { self.near.append(entry) } else { self.hang(entry) }
         }
+        self.near.sort();
         true
     }
 }
@@ -167,7 +157,7 @@ fn tick(at: u64) -> u64 {
     at >> TICK_SHIFT
 }
 
-/// A tick is 2^13 ns: at 1 Gbit/s some four events, which a small heap sorts more cheaply than a wheel's slots, and an
+/// A tick is 2^13 ns: at 1 Gbit/s some four events, which a short list sorts more cheaply than a wheel's slots, and an
 /// access link's delay of 1 ms is a matter of the lowest wheel.
 const TICK_SHIFT: u32 = 13;
 /// Bits of a tick's number that one wheel tells apart.
