@@ -118,11 +118,18 @@ impl Host {
     /// Sees to events and packets until there are none, then to the timer.
     #[inline]
     pub(crate) fn pump(&mut self, world: &mut World) {
+        let mut event = self.core.endpoint.poll_event();
         loop {
-            while let Some(event) = self.core.endpoint.poll_event() {
-                self.on_event(event, world);
+            while let Some(next) = event {
+                self.on_event(next, world);
+                event = self.core.endpoint.poll_event();
             }
             if !self.core.transmit(world) {
+                break;
+            }
+            // All has left that there was; only an application can have more.
+            event = self.core.endpoint.poll_event();
+            if event.is_none() {
                 break;
             }
         }
