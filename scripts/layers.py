@@ -19,7 +19,7 @@ FLOORS = {
     "ackclock-control": {"uses": set(), "others": {"thiserror"}, "asked for": {"serde"}},
     "ackclock-core": {
         "uses": {"control", "wire"},
-        "others": {"siphasher", "slab", "thiserror"},
+        "others": {"prefetch-index", "siphasher", "slab", "thiserror"},
         "asked for": {"aes", "cmac", "hmac", "serde", "sha1"},
     },
     "ackclock-link": {"uses": {"control", "wire"}, "others": {"etherparse", "thiserror"}},

@@ -74,7 +74,7 @@ pub use config::{EndpointConfig, Keepalive, ListenOptions, MtuProbing, TcpConfig
 pub use connection::{Connection, State};
 pub use endpoint::{
     BindOptions, BoundId, Counters, Decision, Endpoint, Incoming, IncomingId, Limits, LinkRoute, ListenerId,
-    LocalAddress, OtherError, OtherPacket, Sharing, SourceRoute,
+    LocalAddress, OtherError, OtherPacket, Sharing, SourceRoute, WarmStep, fetch,
 };
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};

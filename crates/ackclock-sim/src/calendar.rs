@@ -18,6 +18,8 @@ pub(crate) struct Calendar<E> {
     wheels: Box<[Wheel; WHEELS]>,
     /// Bit n: some slot of wheel n is in use.
     used: u8,
+    /// Time has gone on to another slot since this was last taken.
+    turned: bool,
     /// The events in the slots, linked, and the places that are free.
     nodes: Vec<Node<E>>,
     free: u32,
@@ -44,6 +46,7 @@ impl<E: Copy> Calendar<E> {
             soonest: u64::MAX,
             wheels: Box::new([Wheel { used: [0; SLOTS / 64], heads: [NIL; SLOTS] }; WHEELS]),
             used: 0,
+            turned: false,
             nodes: Vec::new(),
             free: NIL,
         }
@@ -54,6 +57,18 @@ impl<E: Copy> Calendar<E> {
     pub(crate) fn peek_until(&mut self, until: u64) -> Option<Key> {
         while self.near.is_empty() && self.soonest <= tick(until) && self.advance(tick(until)) {}
         self.near.peek()
+    }
+
+    /// Whether time has gone on to another slot since this was last asked.
+    #[inline]
+    pub(crate) fn take_turned(&mut self) -> bool {
+        std::mem::take(&mut self.turned)
+    }
+
+    /// What happens next, up to the end of the tick.
+    #[inline]
+    pub(crate) fn soon(&self) -> impl Iterator<Item = E> + '_ {
+        self.near.events()
     }
 
     /// What the next event is. To be asked behind [`Self::peek_until`].
@@ -125,6 +140,7 @@ impl<E: Copy> Calendar<E> {
             return false;
         }
         self.reached = start;
+        self.turned = true;
         let mut index = std::mem::replace(&mut wheel.heads[slot], NIL);
         wheel.used[slot / 64] &= !(1 << (slot % 64));
         if wheel.used == [0; SLOTS / 64] {

@@ -50,6 +50,12 @@ impl Flights {
         is_first
     }
 
+    /// The first packet on a wire.
+    #[inline]
+    pub(crate) fn first(&self, flight: Flight) -> Option<PacketId> {
+        (flight.first != NIL).then_some(PacketId(flight.first))
+    }
+
     /// Takes the first packet from a wire, and says when the next arrives.
     #[inline]
     pub(crate) fn pop(&mut self, flight: &mut Flight) -> (Option<PacketId>, Option<Key>) {

@@ -65,6 +65,7 @@ mod build;
 mod calendar;
 mod flight;
 mod flow;
+mod foresight;
 mod guest;
 mod host;
 #[cfg(feature = "tokio")]

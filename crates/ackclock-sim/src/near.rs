@@ -56,6 +56,12 @@ impl<E: Copy> Near<E> {
         self.entries.get(self.first).map(|entry| entry.event)
     }
 
+    /// All events, the next one first.
+    #[inline]
+    pub(crate) fn events(&self) -> impl Iterator<Item = E> + '_ {
+        self.entries[self.first..].iter().map(|entry| entry.event)
+    }
+
     /// Puts an event into its place.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry<E>) {
@@ -131,6 +137,7 @@ mod tests {
                 }
             }
             assert_eq!(near.peek(), model.first().copied());
+            assert_eq!(near.events().count(), model.len());
         }
         while let Some(entry) = near.pop() {
             assert_eq!(Some(entry.key), model.pop_first());

@@ -44,7 +44,7 @@ pub(crate) enum Wake {
 pub(crate) struct Net {
     pub(crate) calendar: Calendar<NetEvent>,
     pub(crate) packets: Packets,
-    flights: Flights,
+    pub(crate) flights: Flights,
     pub(crate) links: Vec<Link>,
     pub(crate) routes: Routes,
     pub(crate) observers: Observers,

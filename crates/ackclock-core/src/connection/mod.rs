@@ -36,6 +36,7 @@ mod timestamps;
 mod tracing;
 mod transmit;
 mod user_timeout;
+mod warm;
 
 use std::sync::Arc;
 

@@ -83,6 +83,7 @@ mod time_wait;
 mod timers;
 mod traces;
 mod udp;
+mod warm;
 
 #[cfg(test)]
 mod tests;
@@ -129,6 +130,7 @@ pub use self::links::LinkRoute;
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
 pub use self::source::{LocalAddress, SourceRoute};
+pub use self::warm::{WarmStep, fetch};
 
 /// A listener of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
