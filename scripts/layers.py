@@ -20,7 +20,7 @@ FLOORS = {
     "ackclock-core": {
         "uses": {"control", "wire"},
         "others": {"bytes", "siphasher", "slab", "thiserror"},
-        "asked for": {"aes", "cmac", "hmac", "serde", "sha1"},
+        "asked for": {"aes", "cmac", "hmac", "prefetch-index", "serde", "sha1"},
     },
     "ackclock-link": {"uses": {"control", "wire"}, "others": {"etherparse", "thiserror"}},
     "ackclock-device": {"uses": {"link", "wire"}},

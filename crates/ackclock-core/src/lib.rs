@@ -77,6 +77,8 @@ pub use endpoint::{
     BindOptions, BoundId, Counters, Decision, Endpoint, Incoming, IncomingId, Limits, LinkRoute, ListenerId,
     LocalAddress, OtherError, OtherPacket, Shard, Sharing, SourceRoute, Stray, Unreachable,
 };
+#[cfg(feature = "prefetch")]
+pub use endpoint::{WarmStep, fetch};
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};
 pub use info::{ConnectionInfo, EcnInfo, UndoCounts};

@@ -2,7 +2,7 @@
 
 use ackclock_core::Instant;
 
-use crate::heap::Key;
+use crate::near::Key;
 use crate::rng::Rng;
 use crate::scenario::HostConfig;
 use crate::world::{Wake, World};

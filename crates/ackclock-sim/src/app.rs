@@ -19,6 +19,10 @@ use crate::world::{Wake, World};
 pub trait App: fmt::Debug {
     /// Something happened that concerns it.
     fn on_event(&mut self, event: AppEvent, cx: &mut AppContext<'_>);
+
+    /// An event may be coming soon: what it will need can be asked for ahead
+    /// ([`fetch`](ackclock_core::fetch)). Nothing need be done.
+    fn warm(&self) {}
 }
 
 /// What an application is told.

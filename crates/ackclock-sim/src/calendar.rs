@@ -1,23 +1,25 @@
-//! What is to happen, sorted only as far as is needed: a small heap of what happens next, and wheels of slots behind it.
+//! What is to happen, sorted only as far as is needed: a short list of what happens next, and wheels of slots behind it.
 //!
 //! A heap of all events costs a logarithm of their number for each, in comparisons that no processor foresees. Here an
-//! event waits unsorted in the slot of its time, and goes into the heap when the slot's turn comes: George Varghese and
+//! event waits unsorted in the slot of its time, and goes into the list when the slot's turn comes: George Varghese and
 //! Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 7, with wheels of 256 slots, 8.192 µs long on
-//! the lowest. The order is that of the heap alone: by time and, at the same time, by number.
+//! the lowest. The order is that of the list alone: by time and, at the same time, by number.
 
-use crate::heap::{Entry, Heap, Key};
+use crate::near::{Entry, Key, Near};
 
 /// Events that are to happen.
 #[derive(Debug)]
 pub(crate) struct Calendar<E> {
     /// All events up to the tick `reached`, and none beyond it.
-    near: Heap<E>,
+    near: Near<E>,
     reached: u64,
     /// No event in a slot is due before this tick.
     soonest: u64,
     wheels: Box<[Wheel; WHEELS]>,
     /// Bit n: some slot of wheel n is in use.
     used: u8,
+    /// Time has gone on to another slot since this was last taken.
+    turned: bool,
     /// The events in the slots, linked, and the places that are free.
     nodes: Vec<Node<E>>,
     free: u32,
@@ -39,11 +41,12 @@ struct Node<E> {
 impl<E: Copy> Calendar<E> {
     pub(crate) fn new() -> Self {
         Self {
-            near: Heap::new(),
+            near: Near::new(),
             reached: 0,
             soonest: u64::MAX,
             wheels: Box::new([Wheel { used: [0; SLOTS / 64], heads: [NIL; SLOTS] }; WHEELS]),
             used: 0,
+            turned: false,
             nodes: Vec::new(),
             free: NIL,
         }
@@ -56,6 +59,18 @@ impl<E: Copy> Calendar<E> {
         self.near.peek()
     }
 
+    /// Whether time has gone on to another slot since this was last asked.
+    #[inline]
+    pub(crate) fn take_turned(&mut self) -> bool {
+        std::mem::take(&mut self.turned)
+    }
+
+    /// What happens next, up to the end of the tick.
+    #[inline]
+    pub(crate) fn soon(&self) -> impl Iterator<Item = E> + '_ {
+        self.near.events()
+    }
+
     /// What the next event is. To be asked behind [`Self::peek_until`].
     #[inline]
     pub(crate) fn peek_event(&self) -> Option<E> {
@@ -64,7 +79,8 @@ impl<E: Copy> Calendar<E> {
 
     #[inline]
     pub(crate) fn push(&mut self, key: Key, event: E) {
-        self.place(Entry { key, event });
+        let entry = Entry { key, event };
+        if tick(key.at) <= self.reached { self.near.push(entry) } else { self.hang(entry) }
     }
 
     /// Takes the next event out. To be asked behind [`Self::peek_until`].
@@ -76,20 +92,8 @@ impl<E: Copy> Calendar<E> {
     /// Takes the next event out and puts another one in.
     #[inline]
     pub(crate) fn replace_next(&mut self, key: Key, event: E) {
-        if tick(key.at) <= self.reached {
-            return self.near.replace_next(key, event);
-        }
         self.near.pop();
-        self.hang(Entry { key, event });
-    }
-
-    #[inline]
-    fn place(&mut self, entry: Entry<E>) {
-        if tick(entry.key.at) <= self.reached {
-            self.near.push(entry.key, entry.event);
-        } else {
-            self.hang(entry);
-        }
+        self.push(key, event);
     }
 
     /// Puts an event that is later than `reached` into its slot.
@@ -117,8 +121,8 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// Goes on to the next slot in use, whose events go into the heap or onto lower wheels. `false`: none begins by
-    /// the tick `until`, and nothing was done.
+    /// Goes on to the next slot in use, whose events go into the list, which is empty, or onto lower wheels. `false`: none
+    /// begins by the tick `until`, and nothing was done.
     fn advance(&mut self, until: u64) -> bool {
         // Lower wheels come before higher ones: those differ from `reached` in a higher digit.
         if self.used == 0 {
@@ -136,6 +140,7 @@ impl<E: Copy> Calendar<E> {
             return false;
         }
         self.reached = start;
+        self.turned = true;
         let mut index = std::mem::replace(&mut wheel.heads[slot], NIL);
         wheel.used[slot / 64] &= !(1 << (slot % 64));
         if wheel.used == [0; SLOTS / 64] {
@@ -146,8 +151,9 @@ impl<E: Copy> Calendar<E> {
             node.next = self.free;
             self.free = index;
             index = next;
-            self.place(entry);
+            if tick(entry.key.at) <= start { self.near.append(entry) } else { self.hang(entry) }
         }
+        self.near.sort();
         true
     }
 }
@@ -167,7 +173,7 @@ fn tick(at: u64) -> u64 {
     at >> TICK_SHIFT
 }
 
-/// A tick is 2^13 ns: at 1 Gbit/s some four events, which a small heap sorts more cheaply than a wheel's slots, and an
+/// A tick is 2^13 ns: at 1 Gbit/s some four events, which a short list sorts more cheaply than a wheel's slots, and an
 /// access link's delay of 1 ms is a matter of the lowest wheel.
 const TICK_SHIFT: u32 = 13;
 /// Bits of a tick's number that one wheel tells apart.

@@ -3,7 +3,7 @@
 //! A packet is on one wire at a time, so that its place in the table is its own number. The table is small and always in
 //! the caches; a queue of its own for each of thousands of links would be met cold by each packet.
 
-use crate::heap::Key;
+use crate::near::Key;
 use crate::packet::PacketId;
 
 /// All packets that are on wires, by their number.
@@ -48,6 +48,12 @@ impl Flights {
         }
         flight.last = packet.0;
         is_first
+    }
+
+    /// The first packet on a wire.
+    #[inline]
+    pub(crate) fn first(&self, flight: Flight) -> Option<PacketId> {
+        (flight.first != NIL).then_some(PacketId(flight.first))
     }
 
     /// Takes the first packet from a wire, and says when the next arrives.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use ackclock_core::{ConnectionInfo, Instant};
+use ackclock_core::{ConnectionInfo, Instant, fetch};
 
 use crate::meter::Histogram;
 
@@ -34,6 +34,14 @@ pub(crate) struct Flow {
     pub(crate) sent: [Sent; 2],
     pub(crate) rtt: [Histogram; 2],
     pub(crate) latency: Histogram,
+}
+
+impl Flow {
+    /// Asks for it, ahead of need.
+    #[inline]
+    pub(crate) fn warm(&self) {
+        fetch(self, size_of::<Self>());
+    }
 }
 
 /// What one side's connections sent.
@@ -102,6 +110,14 @@ impl Stopwatches {
         };
         self.by_name.insert(name, index);
         self.last = None;
+    }
+
+    /// Asks for the first watch, ahead of need: most hosts have one.
+    #[inline]
+    pub(crate) fn warm(&self) {
+        if let Some(watch) = self.watches.first() {
+            fetch(watch, size_of::<Stopwatch>());
+        }
     }
 
     pub(crate) fn remove(&mut self, name: u64) {

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ackclock_core::{ConnectionId, Endpoint, EndpointConfig, Event, Instant, Limits, ListenerId, Readiness};
+use ackclock_core::{
+    ConnectionId, Endpoint, EndpointConfig, Event, Instant, Limits, ListenerId, Readiness, WarmStep, fetch,
+};
 
 use crate::alarm::Alarm;
 use crate::app::{App, AppContext, AppEvent};
@@ -82,6 +84,35 @@ impl Host {
         Self { core, apps: Vec::with_capacity(1) }
     }
 
+    /// Asks for what the next event here will need, ahead of need; see [`WarmStep`].
+    #[inline]
+    pub(crate) fn warm(&self, step: WarmStep, world: &World) {
+        let core = &self.core;
+        core.endpoint.warm(step);
+        if step == WarmStep::Endpoint {
+            return fetch(self, IN_FRONT);
+        }
+        let Some(first) = self.apps.first() else { return };
+        match step {
+            WarmStep::Slot => {
+                fetch(first, size_of_val(first));
+                if let Some(owned) = core.owned.first() {
+                    fetch(owned, size_of_val(owned));
+                }
+                core.stopwatches.warm();
+                if let Some(link) = world.net.routes.next(core.node, core.node) {
+                    world.net.links[link as usize].warm();
+                }
+            }
+            WarmStep::Connection => {
+                world.flows[first.flow as usize].warm();
+                fetch(&*first.app, size_of_val(&*first.app));
+            }
+            WarmStep::Behind => first.app.warm(),
+            WarmStep::Endpoint => {}
+        }
+    }
+
     /// A packet has arrived.
     #[inline]
     pub(crate) fn receive(&mut self, id: PacketId, world: &mut World) {
@@ -118,11 +149,18 @@ impl Host {
     /// Sees to events and packets until there are none, then to the timer.
     #[inline]
     pub(crate) fn pump(&mut self, world: &mut World) {
+        let mut event = self.core.endpoint.poll_event();
         loop {
-            while let Some(event) = self.core.endpoint.poll_event() {
-                self.on_event(event, world);
+            while let Some(next) = event {
+                self.on_event(next, world);
+                event = self.core.endpoint.poll_event();
             }
             if !self.core.transmit(world) {
+                break;
+            }
+            // All has left that there was; only an application can have more.
+            event = self.core.endpoint.poll_event();
+            if event.is_none() {
                 break;
             }
         }
@@ -226,6 +264,9 @@ impl Core {
         }
     }
 }
+
+/// What stands in front of the endpoint.
+const IN_FRONT: usize = 320;
 
 impl Owned {
     pub(crate) const NOBODY: Self = Self { id: None, app: 0, flow: 0, side: Side::From, name: 0 };

@@ -65,14 +65,15 @@ mod build;
 mod calendar;
 mod flight;
 mod flow;
+mod foresight;
 mod guest;
-mod heap;
 mod host;
 #[cfg(feature = "tokio")]
 mod hosted;
 mod icmp;
 mod link;
 pub mod meter;
+mod near;
 pub mod observe;
 mod packet;
 pub mod queue;

@@ -4,6 +4,7 @@
 //! values do not matter; then only their number travels, and the receiving host is handed as many zeros. That keeps a
 //! packet in three cache lines; the endpoints see no difference.
 
+use ackclock_core::fetch;
 use ackclock_wire::checksum::sum;
 use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
 
@@ -189,6 +190,12 @@ impl Packet {
         scratch.0[HEADER_MAX..HEADER_MAX + payload.len()].copy_from_slice(payload);
         let checksum = if self.verified { ChecksumState::Verified } else { ChecksumState::Complete };
         (&scratch.0[start..end], RxMeta { checksum, segment_size: None })
+    }
+
+    /// Asks for it, ahead of need.
+    #[inline]
+    pub(crate) fn warm(&self) {
+        fetch(self, size_of::<Self>());
     }
 
     /// The two ECN bits: 0 for a transport that is not capable.

@@ -10,6 +10,7 @@ use crate::app::{App, AppEvent};
 use crate::build::Builder;
 use crate::calendar::Calendar;
 use crate::flow::{Flow, Side};
+use crate::foresight;
 use crate::guest::{Guest, GuestError, Guests, Seat};
 use crate::host::{Host, Hosted, addr_of};
 use crate::link::Link;
@@ -54,6 +55,8 @@ pub struct Simulation {
     /// Nodes from this number on are routers.
     host_count: usize,
     ipv6: bool,
+    /// See [`foresight`].
+    pub(crate) foresees: bool,
     pub(crate) link_names: Vec<String>,
     changes: Vec<Change>,
     sample_every: Option<Span>,
@@ -113,6 +116,7 @@ impl Simulation {
             seed: scenario.seed,
             host_count: scenario.hosts.len(),
             ipv6: scenario.ipv6,
+            foresees: scenario.hosts.len() >= foresight::HOSTS_MIN,
             link_names: scenario.links.iter().map(LinkConfig::label).collect(),
             changes: scenario.changes.clone(),
             sample_every: scenario.sample_every,
@@ -277,6 +281,9 @@ impl Simulation {
         let packet = world.net.calendar.peek_until(until);
         // Timers behind the next packet need not be sorted yet.
         let timer = world.timers.peek_until(packet.map_or(until, |packet| packet.at.min(until)));
+        if world.net.calendar.take_turned() | world.timers.take_turned() && self.foresees {
+            foresight::warm(world, &self.hosts);
+        }
         let packets_first = match (packet, timer) {
             (Some(packet), Some(timer)) => packet < timer,
             (packet, _) => packet.is_some(),

@@ -6,10 +6,10 @@ use ackclock_wire::TxPacket;
 use crate::calendar::Calendar;
 use crate::flight::Flights;
 use crate::flow::Flow;
-use crate::heap::Key;
 use crate::host::addr_of;
 use crate::icmp::{self, Complaint};
 use crate::link::Link;
+use crate::near::Key;
 use crate::observe::{Observers, What};
 use crate::packet::{PacketId, Packets, Scratch};
 use crate::queue::{Context, DropRule, Queued};
@@ -21,7 +21,7 @@ use crate::wire::Fate;
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) net: Net,
-    /// Timers: far more of them than of packets wait, and far fewer fire, so they have a heap of their own.
+    /// Timers: far more of them than of packets wait, and far fewer fire, so they have a calendar of their own.
     pub(crate) timers: Calendar<Wake>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) scratch: Scratch,
@@ -44,7 +44,7 @@ pub(crate) enum Wake {
 pub(crate) struct Net {
     pub(crate) calendar: Calendar<NetEvent>,
     pub(crate) packets: Packets,
-    flights: Flights,
+    pub(crate) flights: Flights,
     pub(crate) links: Vec<Link>,
     pub(crate) routes: Routes,
     pub(crate) observers: Observers,

@@ -38,6 +38,8 @@ mod timestamps;
 mod tracing;
 mod transmit;
 mod user_timeout;
+#[cfg(feature = "prefetch")]
+mod warm;
 
 use std::sync::Arc;
 use std::time::Duration;

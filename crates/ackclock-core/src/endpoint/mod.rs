@@ -87,6 +87,8 @@ mod time_wait;
 mod timers;
 mod traces;
 mod udp;
+#[cfg(feature = "prefetch")]
+mod warm;
 
 #[cfg(test)]
 mod tests;
@@ -135,6 +137,8 @@ pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
 pub use self::shard::{Shard, Stray};
 pub use self::source::{LocalAddress, SourceRoute};
+#[cfg(feature = "prefetch")]
+pub use self::warm::{WarmStep, fetch};
 
 /// A listener of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ackclock_core::{ConnectionId, TcpConfig};
+use ackclock_core::{ConnectionId, TcpConfig, fetch};
 
 use super::{Answer, ByConnection, Table, pop_if};
 use crate::app::{App, AppContext, AppEvent};
@@ -99,6 +99,12 @@ impl Answerer {
 }
 
 impl App for Answerer {
+    fn warm(&self) {
+        if let Some(connection) = self.served.first() {
+            fetch(connection, size_of_val(connection));
+        }
+    }
+
     fn on_event(&mut self, event: AppEvent, cx: &mut AppContext<'_>) {
         match event {
             AppEvent::Start => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use ackclock_core::{ConnectionId, Instant, TcpConfig};
+use ackclock_core::{ConnectionId, Instant, TcpConfig, fetch};
 
 use super::source::{Source, Step};
 use super::{Answer, ByConnection, Table, pop_if, tcplib};
@@ -233,6 +233,12 @@ impl Talk {
 }
 
 impl App for Caller {
+    fn warm(&self) {
+        if let Some(connection) = self.talks.first() {
+            fetch(connection, size_of_val(connection));
+        }
+    }
+
     fn on_event(&mut self, event: AppEvent, cx: &mut AppContext<'_>) {
         match event {
             AppEvent::Start => self.start(cx),

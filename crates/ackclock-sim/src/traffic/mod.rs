@@ -47,6 +47,10 @@ impl<T> ByConnection<T> {
         Some(&mut self.0[place].1)
     }
 
+    fn first(&self) -> Option<&T> {
+        self.0.first().map(|(_, value)| &**value)
+    }
+
     fn insert(&mut self, index: usize, value: T) {
         match self.place(index) {
             Ok(place) => *self.0[place].1 = value,
