@@ -1,0 +1,228 @@
+//! A peer and its UDP socket as the device of a stack.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ackclock::device::{self, Capabilities, Device, ReceiveBatch};
+use ackclock::{RxMeta, TxPacket};
+use tokio::io::ReadBuf;
+use tokio::net::UdpSocket;
+use tokio::time::{Instant, Sleep};
+
+use crate::peer::{Config, Counters, Peer};
+
+/// A tunnel to one peer: give it to [`StackBuilder::device`](ackclock::StackBuilder::device).
+#[derive(Debug)]
+pub struct Tunnel {
+    shared: Handle,
+    tick: Pin<Box<Sleep>>,
+    datagram: Box<[u8]>,
+    packet: Vec<u8>,
+    mtu: usize,
+}
+
+/// Looks into a tunnel that a stack owns, and moves it to another socket.
+#[derive(Clone, Debug)]
+pub struct Handle(Arc<Mutex<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    peer: Peer,
+    outside: Outside,
+    /// Who waits for packets.
+    receiver: Option<Waker>,
+    counters: device::Counters,
+}
+
+/// The network outside the tunnel.
+#[derive(Debug)]
+struct Outside {
+    socket: UdpSocket,
+    /// Datagrams that found no room in the socket.
+    no_room: u64,
+    /// Datagrams that the network refused: there is no route for the moment, for instance.
+    refused: u64,
+}
+
+impl Tunnel {
+    /// A tunnel to the peer that `config` says, through `socket`, for IP packets up to `mtu` bytes.
+    ///
+    /// # Panics
+    /// Not called on a tokio runtime.
+    #[must_use]
+    pub fn new(config: &Config, socket: UdpSocket, mtu: usize) -> Self {
+        let inner = Inner {
+            peer: Peer::new(config, 0),
+            outside: Outside { socket, no_room: 0, refused: 0 },
+            receiver: None,
+            counters: device::Counters::default(),
+        };
+        Self {
+            shared: Handle(Arc::new(Mutex::new(inner))),
+            tick: Box::pin(tokio::time::sleep(TICK)),
+            datagram: vec![0; DATAGRAM_MAX].into(),
+            packet: Vec::new(),
+            mtu,
+        }
+    }
+
+    /// A handle, to keep when the stack takes the tunnel.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.shared.clone()
+    }
+}
+
+impl Handle {
+    /// Sends and receives through another socket from now on, as a host does that changes its network; the peer is told by a
+    /// message without contents.
+    ///
+    /// # Errors
+    /// The socket cannot send; the old one stays.
+    pub async fn replace_socket(&self, socket: UdpSocket) -> io::Result<()> {
+        // Of a socket that is just made tokio does not know it yet.
+        socket.writable().await?;
+        let mut inner = self.lock();
+        let Inner { peer, outside, receiver, .. } = &mut *inner;
+        outside.socket = socket;
+        // This end may have nothing to say for long, and the peer would go on sending to the old socket.
+        peer.announce(|to, datagram| outside.send(to, datagram));
+        let receiver = receiver.take();
+        drop(inner);
+        if let Some(receiver) = receiver {
+            receiver.wake();
+        }
+        Ok(())
+    }
+
+    /// Agrees upon new keys with the peer now.
+    pub fn rekey(&self) {
+        let mut inner = self.lock();
+        let Inner { peer, outside, .. } = &mut *inner;
+        peer.rekey(|to, datagram| outside.send(to, datagram));
+    }
+
+    /// What has gone by, and what was dropped in the tunnel.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.lock().peer.counters()
+    }
+
+    /// Datagrams that did not leave: for want of room in the socket, and because the network refused them.
+    #[must_use]
+    pub fn not_sent(&self) -> (u64, u64) {
+        let inner = self.lock();
+        (inner.outside.no_room, inner.outside.refused)
+    }
+
+    /// Where the peer is.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<SocketAddr> {
+        self.lock().peer.endpoint()
+    }
+
+    /// How long ago the keys in use were agreed upon; `None` without any.
+    #[must_use]
+    pub fn last_handshake(&self) -> Option<Duration> {
+        self.lock().peer.last_handshake()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // What is inside is whole between any two statements that can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Device for Tunnel {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ip(self.mtu)
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        let mut inner = self.shared.lock();
+        let Inner { peer, outside, receiver, counters } = &mut *inner;
+        if !receiver.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *receiver = Some(cx.waker().clone());
+        }
+        while self.tick.as_mut().poll(cx).is_ready() {
+            peer.tick(|to, datagram| outside.send(to, datagram));
+            self.tick.as_mut().reset(Instant::now() + TICK);
+        }
+        let before = batch.len();
+        for _ in 0..DATAGRAMS_PER_POLL {
+            if batch.slot(DATAGRAM_MAX).is_none() {
+                break;
+            }
+            let mut datagram = ReadBuf::new(&mut self.datagram);
+            match outside.socket.poll_recv_from(cx, &mut datagram) {
+                Poll::Ready(Ok(from)) => {
+                    let send = |to, answer: &[u8]| outside.send(to, answer);
+                    if let Some(packet) = peer.receive(from, datagram.filled(), send) {
+                        batch.push(packet, RxMeta::default());
+                    }
+                }
+                // An error that the network told of something sent: on a network that is a loss.
+                Poll::Ready(Err(_)) => outside.refused += 1,
+                Poll::Pending if batch.len() == before => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        let received = batch.len() - before;
+        counters.received += received as u64;
+        if received > 0 {
+            return Poll::Ready(Ok(received));
+        }
+        // Much came, and nothing of it was a packet: others have their turn first.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // An error is for what is sent to find.
+        self.shared.lock().outside.socket.poll_send_ready(cx).map(|_| Ok(()))
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        self.packet.clear();
+        self.packet.extend_from_slice(packet.header);
+        packet.payload.iter().for_each(|part| self.packet.extend_from_slice(part));
+        let mut inner = self.shared.lock();
+        let Inner { peer, outside, counters, .. } = &mut *inner;
+        if self.packet.len() > self.mtu {
+            counters.send_refused += 1;
+            return Ok(());
+        }
+        peer.send(&self.packet, |to, datagram| outside.send(to, datagram));
+        counters.sent += 1;
+        Ok(())
+    }
+
+    fn counters(&self) -> device::Counters {
+        let inner = self.shared.lock();
+        let mut counters = inner.counters;
+        counters.send_no_room = inner.outside.no_room;
+        counters
+    }
+}
+
+impl Outside {
+    /// Sends a datagram; what finds no room or no way is lost, as on any network.
+    fn send(&mut self, to: SocketAddr, datagram: &[u8]) {
+        match self.socket.try_send_to(datagram, to) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.no_room += 1,
+            Err(_) => self.refused += 1,
+        }
+    }
+}
+
+/// How often boringtun's timers are looked at; they count in seconds.
+const TICK: Duration = Duration::from_millis(250);
+/// As long as a datagram can be.
+const DATAGRAM_MAX: usize = 65_535;
+/// Datagrams that are looked at before the stack has its turn.
+const DATAGRAMS_PER_POLL: usize = 256;

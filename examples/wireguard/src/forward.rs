@@ -1,0 +1,65 @@
+//! Local ports that lead to hosts behind the peer.
+
+use std::io;
+use std::sync::Arc;
+
+use ackclock::Stack;
+use anyhow::Context;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::args::Forward;
+
+/// Binds the local port; the task carries its connections for as long as the stack lives.
+pub(crate) async fn start(stack: &Stack, forward: Forward) -> anyhow::Result<()> {
+    let listener =
+        TcpListener::bind(forward.local).await.with_context(|| format!("listening on {}", forward.local))?;
+    eprintln!("{} leads to {}", listener.local_addr()?, forward.remote);
+    tokio::spawn(accept(stack.clone(), listener, forward));
+    Ok(())
+}
+
+async fn accept(stack: Stack, listener: TcpListener, forward: Forward) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // The semaphore is never closed.
+    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+        let client = match listener.accept().await {
+            Ok((client, _)) => client,
+            Err(error) => {
+                // Out of descriptors, most likely: connections that end give some back.
+                eprintln!("{}: {error}", forward.local);
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let stack = stack.clone();
+        tokio::spawn(async move {
+            if let Err(error) = carry(&stack, client, forward).await {
+                eprintln!("{} to {}: {error}", forward.local, forward.remote);
+            }
+            drop(permit);
+        });
+    }
+}
+
+/// Carries bytes both ways until both have finished. Where one side fails the other is reset: what it has is not all.
+async fn carry(stack: &Stack, mut client: TcpStream, forward: Forward) -> io::Result<()> {
+    let carried = match stack.connect(forward.remote).await {
+        Ok(mut remote) => {
+            let carried = copy_bidirectional(&mut client, &mut remote).await;
+            if carried.is_err() {
+                remote.abort();
+            }
+            carried.map(drop)
+        }
+        Err(error) => Err(error),
+    };
+    if carried.is_err() {
+        client.set_zero_linger()?;
+    }
+    carried
+}
+
+/// Connections at one time, for each port; others wait in the kernel's queue.
+const CONNECTIONS_MAX: usize = 1024;

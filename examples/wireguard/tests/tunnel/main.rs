@@ -1,0 +1,330 @@
+//! A stack on a WireGuard tunnel, with another implementation at the other end and the kernel's TCP behind that.
+//!
+//! In a namespace of its own the kernel is 10.9.0.1 behind the gateway's TUN device, the stack 10.9.0.2; the datagrams cross
+//! the loopback interface.
+
+mod gateway;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ackclock::Stack;
+use ackclock_tests::kernel::payload::{receive, send};
+use ackclock_tests::kernel::program::{Program, eventually};
+use ackclock_tests::kernel::scene::within;
+use ackclock_tests::netns::in_namespace;
+use ackclock_wireguard::{Config, Counters, Handle, MTU, Tunnel};
+use boringtun::x25519::{PublicKey, StaticSecret};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
+
+use crate::gateway::{Gateway, Kind};
+
+const OURS: [u8; 32] = [1; 32];
+const THEIRS: [u8; 32] = [2; 32];
+const KERNEL: &str = "10.9.0.1:7";
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn public(private: [u8; 32]) -> PublicKey {
+    PublicKey::from(&StaticSecret::from(private))
+}
+
+fn addr(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// A stack at 10.9.0.2 on a tunnel to a gateway of this kind.
+async fn scene(kind: Kind) -> (Stack, Handle, Gateway) {
+    let gateway = Gateway::start(kind, THEIRS, public(OURS)).await;
+    let config = Config {
+        private_key: OURS,
+        peer_public_key: public(THEIRS).to_bytes(),
+        preshared_key: None,
+        endpoint: Some(gateway.addr),
+        allowed: vec!["10.9.0.0/24".parse().unwrap()],
+        keepalive: None,
+    };
+    let tunnel = Tunnel::new(&config, any_port().await, MTU);
+    let handle = tunnel.handle();
+    let stack = Stack::builder().device(tunnel).address("10.9.0.2/24".parse().unwrap()).spawn().unwrap();
+    (stack, handle, gateway)
+}
+
+async fn any_port() -> UdpSocket {
+    UdpSocket::bind("127.0.0.1:0").await.unwrap()
+}
+
+/// The kernel takes a transfer to its end on each connection, then sends as much back.
+async fn mirror() {
+    // At any address: the gateway's is there once the gateway is.
+    let listener = TcpListener::bind("0.0.0.0:7").await.unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut all = Vec::new();
+                stream.read_to_end(&mut all).await?;
+                stream.write_all(&all).await?;
+                stream.shutdown().await
+            });
+        }
+    });
+}
+
+#[test]
+fn two_hundred_connections_at_once_each_way_carry_every_byte() {
+    in_namespace(|| async {
+        mirror().await;
+        for kind in Kind::all() {
+            let (stack, handle, _gateway) = scene(kind).await;
+            let listener = stack.listen(addr("10.9.0.2:80")).unwrap();
+            let mut all = JoinSet::new();
+            for seed in 0..200 {
+                let stack = stack.clone();
+                all.spawn(async move {
+                    let mut stream = stack.connect(addr(KERNEL)).await.unwrap();
+                    let sent = send(&mut stream, 40_000 + seed, seed).await.unwrap();
+                    stream.shutdown().await.unwrap();
+                    assert_eq!(receive(&mut stream).await.unwrap(), sent, "connection {seed}");
+                    // 20 bytes of IP, 20 of TCP, 12 of timestamps.
+                    assert_eq!(stream.info().unwrap().snd_mss as usize, MTU - 52);
+                });
+            }
+            all.spawn(async move {
+                let mut accepted = JoinSet::new();
+                for _ in 0..200 {
+                    let (mut stream, _) = listener.accept().await.unwrap();
+                    accepted.spawn(async move {
+                        let mut all = Vec::new();
+                        stream.read_to_end(&mut all).await.unwrap();
+                        stream.write_all(&all).await.unwrap();
+                        stream.shutdown().await.unwrap();
+                    });
+                }
+                while let Some(done) = accepted.join_next().await {
+                    done.unwrap();
+                }
+            });
+            for seed in 0..200 {
+                all.spawn(async move {
+                    let mut stream = TcpStream::connect("10.9.0.2:80").await.unwrap();
+                    let sent = send(&mut stream, 20_000 + seed, seed).await.unwrap();
+                    stream.shutdown().await.unwrap();
+                    assert_eq!(receive(&mut stream).await.unwrap(), sent, "the kernel's connection {seed}");
+                });
+            }
+            let done = async {
+                while let Some(done) = all.join_next().await {
+                    done.unwrap();
+                }
+            };
+            within(LIMIT, &stack, done).await;
+            let counters = handle.counters();
+            assert!(counters.received > 200 * 40 && counters.sent > 200 * 40, "{counters:?}");
+            assert_eq!((counters.roamed, counters.dropped_not_authentic), (0, 0), "{counters:?}");
+            assert_eq!((counters.dropped_too_long, counters.dropped_no_endpoint), (0, 0), "{counters:?}");
+            // The kernel looks for routers of IPv6 behind each new device, from an address that is not allowed.
+            assert!(counters.dropped_not_allowed < 20, "{counters:?}");
+            stack.shutdown().await;
+        }
+    });
+}
+
+/// Transfers both ways at once on one connection, in whose midst a test does something.
+struct Transfers {
+    stack: Stack,
+    handle: Handle,
+    task: JoinHandle<()>,
+}
+
+impl Transfers {
+    async fn begin(stack: &Stack, handle: &Handle) -> Self {
+        let listener = TcpListener::bind(KERNEL).await.unwrap();
+        let ours = within(LIMIT, stack, stack.connect(addr(KERNEL))).await.unwrap();
+        let theirs = listener.accept().await.unwrap().0;
+        let task = tokio::spawn(async move {
+            let ((mut our_reader, mut our_writer), (mut reader, mut writer)) =
+                (ours.into_split(), theirs.into_split());
+            let up = async {
+                let sent = send(&mut our_writer, BYTES, 1).await.unwrap();
+                our_writer.shutdown().await.unwrap();
+                sent
+            };
+            let down = async {
+                let sent = send(&mut writer, BYTES, 2).await.unwrap();
+                writer.shutdown().await.unwrap();
+                sent
+            };
+            let (up, down, at_kernel, at_stack) =
+                tokio::join!(up, down, receive(&mut reader), receive(&mut our_reader));
+            assert_eq!((at_kernel.unwrap(), at_stack.unwrap()), (up, down));
+        });
+        Self { stack: stack.clone(), handle: handle.clone(), task }
+    }
+
+    /// Waits until so many fifths of the packets have crossed, and the last have not.
+    async fn fifths(&self, number: u64) {
+        // What crosses is data and acknowledgements, so that the data is not done when as many packets have crossed.
+        let crossed = |counters: Counters| counters.sent + counters.received;
+        self.until("so much has crossed", |handle| {
+            crossed(handle.counters()) >= number * 2 * BYTES / 1400 / 5
+        })
+        .await;
+        assert!(!self.task.is_finished(), "the transfers are over after {number} fifths");
+    }
+
+    async fn until(&self, what: &str, done: impl Fn(&Handle) -> bool) {
+        let wait = async {
+            while !done(&self.handle) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        println!("waiting until {what}");
+        within(LIMIT, &self.stack, wait).await;
+    }
+
+    async fn end(self) {
+        within(LIMIT, &self.stack, self.task).await.unwrap();
+        self.stack.shutdown().await;
+    }
+}
+
+const BYTES: u64 = 8 << 20;
+
+#[test]
+fn a_transfer_goes_on_when_this_end_moves() {
+    in_namespace(|| async {
+        for kind in Kind::all() {
+            let (stack, handle, gateway) = scene(kind).await;
+            let transfers = Transfers::begin(&stack, &handle).await;
+            for turn in 1..=4 {
+                transfers.fifths(turn).await;
+                let socket = any_port().await;
+                let at = socket.local_addr().unwrap();
+                handle.replace_socket(socket).await.unwrap();
+                transfers.until("the gateway answers to there", |_| gateway.endpoint() == Some(at)).await;
+            }
+            assert_eq!((handle.counters().roamed, handle.endpoint()), (0, Some(gateway.addr)));
+            transfers.end().await;
+        }
+    });
+}
+
+#[test]
+fn a_transfer_goes_on_when_the_peer_moves() {
+    in_namespace(|| async {
+        for kind in Kind::all() {
+            let (stack, handle, mut gateway) = scene(kind).await;
+            let transfers = Transfers::begin(&stack, &handle).await;
+            // What this end sends to where the peer was is lost until the peer speaks from where it is.
+            for turn in 1..=4 {
+                transfers.fifths(turn).await;
+                gateway.roam().await;
+                let at = gateway.addr;
+                transfers.until("this end answers to there", |handle| handle.endpoint() == Some(at)).await;
+                assert_eq!(handle.counters().roamed, turn, "{kind:?}");
+            }
+            transfers.end().await;
+        }
+    });
+}
+
+#[test]
+fn a_transfer_goes_on_under_new_keys() {
+    in_namespace(|| async {
+        for kind in Kind::all() {
+            let (stack, handle, gateway) = scene(kind).await;
+            let transfers = Transfers::begin(&stack, &handle).await;
+            for turn in 1..=4 {
+                transfers.fifths(turn).await;
+                let before = handle.counters().handshakes;
+                if turn % 2 == 0 && kind == Kind::Boringtun {
+                    gateway.rekey();
+                } else {
+                    handle.rekey();
+                }
+                transfers.until("the keys are new", |handle| handle.counters().handshakes > before).await;
+                assert!(handle.last_handshake().is_some_and(|ago| ago < Duration::from_secs(5)));
+            }
+            assert!(handle.counters().handshakes >= 5, "{:?}", handle.counters());
+            transfers.end().await;
+        }
+    });
+}
+
+/// The program, with the keys of these tests, to the end of its arguments.
+fn program(folder: &std::path::Path, gateway: &Gateway, more: &[&str], input: &[u8]) -> Program {
+    let key = folder.join("private.key");
+    std::fs::write(&key, base64(OURS)).unwrap();
+    let endpoint = gateway.addr.to_string();
+    let public = base64(public(THEIRS).to_bytes());
+    let mut arguments = vec!["--private-key-file", key.to_str().unwrap(), "--peer-public-key", &public];
+    arguments.extend(["--endpoint", &endpoint, "--address", "10.9.0.2/24"]);
+    arguments.extend(more);
+    Program::start(env!("CARGO_BIN_EXE_wireguard"), &arguments, input.to_vec())
+}
+
+fn base64(key: [u8; 32]) -> String {
+    use ::base64::Engine;
+    ::base64::engine::general_purpose::STANDARD.encode(key)
+}
+
+/// A folder of the test's own, removed with this.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("wireguard-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+#[test]
+fn the_program_forwards_a_local_port_and_follows_the_network() {
+    in_namespace(|| async {
+        let folder = Folder::new("forward");
+        let gateway = Gateway::start(Kind::Boringtun, THEIRS, public(OURS)).await;
+        mirror().await;
+        let forward = ["--forward", "127.0.0.1:8080=10.9.0.1:7", "--forward", "127.0.0.1:8081=10.9.0.1:9"];
+        let program = program(&folder.0, &gateway, &forward, b"");
+        let mut stream = eventually(|| TcpStream::connect("127.0.0.1:8080")).await;
+        stream.write_all(b"before").await.unwrap();
+        eventually(|| async { gateway.endpoint().ok_or(std::io::ErrorKind::NotFound.into()) }).await;
+        let before = gateway.endpoint();
+        program.signal("HUP");
+        let moved = || async {
+            (gateway.endpoint() != before).then_some(()).ok_or(std::io::ErrorKind::NotFound.into())
+        };
+        eventually(moved).await;
+        stream.write_all(b" and after").await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut echo = String::new();
+        stream.read_to_string(&mut echo).await.unwrap();
+        assert_eq!(echo, "before and after");
+
+        // Nobody listens behind the second one.
+        let mut refused = TcpStream::connect("127.0.0.1:8081").await.unwrap();
+        assert_eq!(refused.read_u8().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+        program.signal("TERM");
+        spawn_blocking(|| program.finish()).await.unwrap();
+    });
+}
+
+#[test]
+fn the_program_joins_a_connection_with_stdin_and_stdout() {
+    in_namespace(|| async {
+        let folder = Folder::new("connect");
+        let gateway = Gateway::start(Kind::Boringtun, THEIRS, public(OURS)).await;
+        mirror().await;
+        let program = program(&folder.0, &gateway, &["--connect", KERNEL], b"hello, other end");
+        let said = spawn_blocking(|| program.finish()).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&said), "hello, other end");
+    });
+}
