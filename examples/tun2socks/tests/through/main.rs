@@ -74,14 +74,17 @@ fn with_arguments<F>(
     });
 }
 
-/// Until the kernel has the last of the routes, and knows its addresses.
+/// Until the kernel has both routes, and knows its address of IPv6.
 async fn until_it_is_up() {
-    let has_route = || async {
-        let shown = Command::new("ip").args(["-6", "route", "get", "2001:db8::7"]).output()?;
-        let up = String::from_utf8_lossy(&shown.stdout).contains("fd00:9::1");
-        if up { Ok(()) } else { Err(io::Error::other("no route yet")) }
+    let has_routes = || async {
+        let led = |address: &str, says: &str| {
+            let shown = Command::new("ip").args(["route", "get", address]).output()?;
+            let up = String::from_utf8_lossy(&shown.stdout).contains(says);
+            if up { Ok(()) } else { Err(io::Error::other(format!("no route to {address} yet"))) }
+        };
+        led("203.0.113.7", "dev tun0").and(led("2001:db8::7", "fd00:9::1"))
     };
-    eventually(has_route).await;
+    eventually(has_routes).await;
 }
 
 /// Takes a transfer to its end on each connection, then sends as much back.
