@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use ackclock_device::configure::Cidr;
 use ackclock_device::{configure, netns};
+use ackclock_tests::netns::ip;
 use anyhow::Context as _;
 
 use super::{DEVICE, OWN};
@@ -117,12 +118,15 @@ impl fmt::Display for Program {
 }
 
 impl Running {
-    /// Waits until the kernel has a route over the program's device, and has it use CUBIC there.
+    /// Waits until the kernel has a route over the program's device, has it use CUBIC there, and lose nothing.
     fn await_device(&mut self) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match configure::add_controlled_route(DEVICE, Cidr::new(OWN, 32)?, CONTROLLER) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    ip(&format!("link set {DEVICE} txqueuelen {QUEUE}"));
+                    return Ok(());
+                }
                 Err(error) if Instant::now() > deadline => return Err(error.into()),
                 Err(_) => {}
             }
@@ -184,6 +188,9 @@ impl CpuTime {
 const TUN: &str = "/dev/net/tun";
 /// No program needs longer to begin.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Packets that wait in front of the device: as many as the kernel's send buffer holds. A program that does not run for a
+/// moment loses none then; the ceiling knows no reassembly.
+const QUEUE: u32 = 25_000;
 /// The kernel's congestion control towards the program.
 const CONTROLLER: &str = "cubic";
 /// Of the kernel's TCP: room for long windows, nothing remembered of earlier connections, and no ports kept by closed ones.
