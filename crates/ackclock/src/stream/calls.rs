@@ -155,6 +155,7 @@ impl State {
             written => {
                 let written = written.map_err(error::write)?;
                 bytes.advance(written);
+                self.note_written(now, id, written);
                 Poll::Ready(Ok(written))
             }
         }
