@@ -106,13 +106,10 @@ impl ReceiveBatch {
         if self.filling == self.blocks.len() {
             self.blocks.push(Arc::new(vec![0; BYTES_MIN].into_boxed_slice()));
         }
-        let block = &mut self.blocks[self.filling];
-        if Arc::get_mut(block).is_none() {
-            // Lent, and not cleared since: packets of this batch lie in it.
-            return None;
-        }
+        // None if it was lent, and not cleared since: packets of this batch lie in it.
+        let block = Arc::get_mut(&mut self.blocks[self.filling])?;
         self.slot_len = len_max;
-        Arc::get_mut(block)?.get_mut(self.used..self.used + len_max)
+        block.get_mut(self.used..self.used + len_max)
     }
 
     /// Makes the first `len` bytes of the last [`slot`](Self::slot) a packet, whose first `skip` bytes (a header of
