@@ -210,12 +210,16 @@ impl TunFd {
                     file.write_vectored(&[IoSlice::new(gathered), IoSlice::new(first), IoSlice::new(second)])
                 }
             };
-            match self.fd.try_io(Interest::WRITABLE, write) {
+            // Not by the runtime's word, which it has not given before it first looked at the descriptor.
+            match write(self.fd.get_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.writable = false;
+                    break self.fd.try_io(Interest::WRITABLE, |_| Err(error));
+                }
                 other => break other,
             }
         };
-        self.writable &= !matches!(&written, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
         // A queue that is full for a moment is no reason to lose a frame that has been announced as ready.
         if matches!(&written, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
             && self.attachment != Attachment::Tun

@@ -27,7 +27,7 @@ use crate::clock::TokioClock;
 use crate::shards::ShardRef;
 use crate::shared::Shared;
 use crate::spin::Spin;
-use crate::state::{Phase, State};
+use crate::state::{Phase, State, Turns};
 
 /// Drives a shard on tokio.
 #[derive(Debug)]
@@ -114,7 +114,8 @@ impl Driver {
     pub(crate) async fn run(mut self) {
         let flavor = tokio::runtime::Handle::current().runtime_flavor();
         self.lets_others_first = matches!(flavor, RuntimeFlavor::CurrentThread);
-        self.shared.lock().stack.takes_turns = self.lets_others_first;
+        let turns = if self.lets_others_first { Turns::WithTasks } else { Turns::Alone };
+        self.shared.lock().stack.turns = turns;
         // It gives way of itself, and the runtime's budget would stop it in the middle of what it sends.
         coop::unconstrained(poll_fn(|cx| self.poll(cx))).await;
     }

@@ -215,7 +215,7 @@ impl Shared {
         let now = self.now();
         let mut locked = self.lock();
         let held = match queue {
-            Queue::Write(id) if locked.stack.holds_writers() && locked.driver.is_local() => {
+            Queue::Write(id) if locked.stack.holds_writers() => {
                 locked.stack.hold_writer(id);
                 true
             }
@@ -319,11 +319,6 @@ impl Parking {
         self.park(waker, Some(now));
         self.lets_others = true;
         self.has_calls = false;
-    }
-
-    /// Whether there is a driver of this crate; a foreign one never sleeps here.
-    fn is_local(&self) -> bool {
-        self.waker.is_some()
     }
 
     /// The driver is awake, or about to be; `Some` if it slept.

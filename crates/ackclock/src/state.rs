@@ -48,9 +48,8 @@ pub(crate) struct State {
     held: Vec<ConnectionId>,
     /// Streams that were written to, whose last packet waits for it to be whole.
     pub(crate) following: Vec<ConnectionId>,
-    /// Whether tasks and the driver take turns on one thread, so that a writer's next bytes come before the driver's next
-    /// turn if there are any.
-    pub(crate) takes_turns: bool,
+    /// Who drives it, and when.
+    pub(crate) turns: Turns,
     choices: Arc<Choices>,
     close_timeout: Duration,
     /// Dropped streams whose linger time runs, by its end.
@@ -106,6 +105,18 @@ pub(crate) enum Queue {
     Shutdown,
 }
 
+/// Who drives a stack, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// A [`Port`](crate::Port), or nobody yet: writers wait for nothing.
+    Foreign,
+    /// The driver, on a thread of its own or beside tasks of others.
+    Alone,
+    /// The driver takes turns with the tasks on its thread, so that a writer's next bytes come before its next turn if there
+    /// are any.
+    WithTasks,
+}
+
 impl State {
     pub(crate) fn new(endpoint: Endpoint, limits: Limits, settings: Settings) -> Self {
         let Settings { tcp, choices, network, close_timeout, others, .. } = settings;
@@ -126,7 +137,7 @@ impl State {
             written: 0,
             held: Vec::new(),
             following: Vec::new(),
-            takes_turns: false,
+            turns: Turns::Foreign,
             close_timeout,
             lingering: BTreeMap::new(),
             lingerings_made: 0,
@@ -311,8 +322,11 @@ impl State {
 
     /// Counts what was written. Of a stream of bytes the end of each write is not worth a packet, which the next one fills.
     pub(crate) fn note_written(&mut self, now: Instant, id: ConnectionId, bytes: usize) {
+        if self.turns == Turns::Foreign {
+            return;
+        }
         self.written = self.written.saturating_add(bytes);
-        if self.takes_turns && self.written >= STREAM_MIN && !self.following.contains(&id) {
+        if self.turns == Turns::WithTasks && self.written >= STREAM_MIN && !self.following.contains(&id) {
             self.following.push(id);
             self.endpoint.update(now, id, |connection, _| connection.set_more_follows(true));
         }
