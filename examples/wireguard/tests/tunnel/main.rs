@@ -16,7 +16,7 @@ use ackclock_tests::netns::in_namespace;
 use ackclock_wireguard::{Config, Counters, Handle, MTU, Tunnel};
 use boringtun::x25519::{PublicKey, StaticSecret};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
@@ -59,7 +59,10 @@ async fn any_port() -> UdpSocket {
 /// The kernel takes a transfer to its end on each connection, then sends as much back.
 async fn mirror() {
     // At any address: the gateway's is there once the gateway is.
-    let listener = TcpListener::bind("0.0.0.0:7").await.unwrap();
+    // tokio's own backlog of 128 would have the kernel answer with SYN cookies, which reset a client whose first segments are lost.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(addr("0.0.0.0:7")).unwrap();
+    let listener = socket.listen(1024).unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
