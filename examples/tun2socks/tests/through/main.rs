@@ -263,7 +263,7 @@ fn the_end_finishes_connections_resets_the_rest_and_takes_the_device_away() {
 fn a_proxy_that_wants_a_password_gets_it() {
     let file = std::env::temp_dir().join(format!("tun2socks-test-{}", std::process::id()));
     std::fs::write(&file, "user:secret\n").unwrap();
-    let arguments = vec!["--credentials-file", file.to_str().unwrap()];
+    let arguments = ["--credentials-file", file.to_str().unwrap()];
     // A test's leak of some bytes: the arguments live as long as the program that it starts.
     let arguments: &'static [&'static str] =
         arguments.iter().map(|text| &*(*text).to_owned().leak()).collect::<Vec<_>>().leak();

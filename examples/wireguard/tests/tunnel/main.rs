@@ -9,14 +9,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackclock::Stack;
-use ackclock_tests::kernel::payload::{receive, send};
+use ackclock_tests::kernel::payload::{Digest, Payload, digest, receive, send};
 use ackclock_tests::kernel::program::{Program, eventually};
 use ackclock_tests::kernel::scene::within;
 use ackclock_tests::netns::in_namespace;
 use ackclock_wireguard::{Config, Counters, Handle, MTU, Tunnel};
 use boringtun::x25519::{PublicKey, StaticSecret};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 use crate::gateway::{Gateway, Kind};
@@ -58,7 +59,10 @@ async fn any_port() -> UdpSocket {
 /// The kernel takes a transfer to its end on each connection, then sends as much back.
 async fn mirror() {
     // At any address: the gateway's is there once the gateway is.
-    let listener = TcpListener::bind("0.0.0.0:7").await.unwrap();
+    // tokio's own backlog of 128 would have the kernel answer with SYN cookies, which reset a client whose first segments are lost.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(addr("0.0.0.0:7")).unwrap();
+    let listener = socket.listen(1024).unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
@@ -134,6 +138,10 @@ fn two_hundred_connections_at_once_each_way_carry_every_byte() {
 struct Transfers {
     stack: Stack,
     handle: Handle,
+    /// How many fifths of the data may be sent.
+    allowed: watch::Sender<usize>,
+    /// How many packets had crossed when the last one was let go.
+    mark: u64,
     task: JoinHandle<()>,
 }
 
@@ -142,35 +150,29 @@ impl Transfers {
         let listener = TcpListener::bind(KERNEL).await.unwrap();
         let ours = within(LIMIT, stack, stack.connect(addr(KERNEL))).await.unwrap();
         let theirs = listener.accept().await.unwrap().0;
+        let (allowed, let_go) = watch::channel(1);
         let task = tokio::spawn(async move {
             let ((mut our_reader, mut our_writer), (mut reader, mut writer)) =
                 (ours.into_split(), theirs.into_split());
-            let up = async {
-                let sent = send(&mut our_writer, BYTES, 1).await.unwrap();
-                our_writer.shutdown().await.unwrap();
-                sent
-            };
-            let down = async {
-                let sent = send(&mut writer, BYTES, 2).await.unwrap();
-                writer.shutdown().await.unwrap();
-                sent
-            };
+            let (up, down) = (in_fifths(&mut our_writer, 1, &let_go), in_fifths(&mut writer, 2, &let_go));
             let (up, down, at_kernel, at_stack) =
                 tokio::join!(up, down, receive(&mut reader), receive(&mut our_reader));
             assert_eq!((at_kernel.unwrap(), at_stack.unwrap()), (up, down));
         });
-        Self { stack: stack.clone(), handle: handle.clone(), task }
+        Self { stack: stack.clone(), handle: handle.clone(), allowed, mark: 0, task }
     }
 
-    /// Waits until so many fifths of the packets have crossed, and the last have not.
-    async fn fifths(&self, number: u64) {
-        // What crosses is data and acknowledgements, so that the data is not done when as many packets have crossed.
-        let crossed = |counters: Counters| counters.sent + counters.received;
-        self.until("so much has crossed", |handle| {
-            crossed(handle.counters()) >= number * 2 * BYTES / 1400 / 5
-        })
-        .await;
-        assert!(!self.task.is_finished(), "the transfers are over after {number} fifths");
+    /// Waits until a fifth of the data has crossed since the last time. Acknowledgements count, too, so that some of it is still
+    /// under way.
+    async fn a_fifth(&self) {
+        let enough = self.mark + 2 * BYTES / 1400 / 5;
+        self.until("so much has crossed", |handle| crossed(handle) >= enough).await;
+    }
+
+    /// Lets the next fifth go.
+    fn go_on(&mut self) {
+        self.mark = crossed(&self.handle);
+        self.allowed.send_modify(|allowed| *allowed += 1);
     }
 
     async fn until(&self, what: &str, done: impl Fn(&Handle) -> bool) {
@@ -189,6 +191,26 @@ impl Transfers {
     }
 }
 
+fn crossed(handle: &Handle) -> u64 {
+    let Counters { sent, received, .. } = handle.counters();
+    sent + received
+}
+
+/// Sends data to its end, each fifth once it may be sent.
+async fn in_fifths(
+    writer: &mut (impl AsyncWrite + Unpin),
+    seed: u64,
+    allowed: &watch::Receiver<usize>,
+) -> Digest {
+    let (data, mut allowed) = (Payload::new(BYTES, seed).into_vec(), allowed.clone());
+    for (number, fifth) in data.chunks(data.len().div_ceil(5)).enumerate() {
+        allowed.wait_for(|&allowed| allowed > number).await.unwrap();
+        writer.write_all(fifth).await.unwrap();
+    }
+    writer.shutdown().await.unwrap();
+    digest(&data)
+}
+
 const BYTES: u64 = 8 << 20;
 
 #[test]
@@ -196,12 +218,13 @@ fn a_transfer_goes_on_when_this_end_moves() {
     for kind in Kind::all() {
         in_namespace(move || async move {
             let (stack, handle, gateway) = scene(kind).await;
-            let transfers = Transfers::begin(&stack, &handle).await;
-            for turn in 1..=4 {
-                transfers.fifths(turn).await;
+            let mut transfers = Transfers::begin(&stack, &handle).await;
+            for _ in 1..=4 {
+                transfers.a_fifth().await;
                 let socket = any_port().await;
                 let at = socket.local_addr().unwrap();
                 handle.replace_socket(socket).await.unwrap();
+                transfers.go_on();
                 transfers.until("the gateway answers to there", |_| gateway.endpoint() == Some(at)).await;
             }
             assert_eq!((handle.counters().roamed, handle.endpoint()), (0, Some(gateway.addr)));
@@ -215,11 +238,12 @@ fn a_transfer_goes_on_when_the_peer_moves() {
     for kind in Kind::all() {
         in_namespace(move || async move {
             let (stack, handle, mut gateway) = scene(kind).await;
-            let transfers = Transfers::begin(&stack, &handle).await;
+            let mut transfers = Transfers::begin(&stack, &handle).await;
             // What this end sends to where the peer was is lost until the peer speaks from where it is.
             for turn in 1..=4 {
-                transfers.fifths(turn).await;
+                transfers.a_fifth().await;
                 gateway.roam().await;
+                transfers.go_on();
                 let at = gateway.addr;
                 transfers.until("this end answers to there", |handle| handle.endpoint() == Some(at)).await;
                 assert_eq!(handle.counters().roamed, turn, "{kind:?}");
@@ -234,15 +258,16 @@ fn a_transfer_goes_on_under_new_keys() {
     for kind in Kind::all() {
         in_namespace(move || async move {
             let (stack, handle, gateway) = scene(kind).await;
-            let transfers = Transfers::begin(&stack, &handle).await;
+            let mut transfers = Transfers::begin(&stack, &handle).await;
             for turn in 1..=4 {
-                transfers.fifths(turn).await;
+                transfers.a_fifth().await;
                 let before = handle.counters().handshakes;
                 if turn % 2 == 0 && kind == Kind::Boringtun {
                     gateway.rekey();
                 } else {
                     handle.rekey();
                 }
+                transfers.go_on();
                 transfers.until("the keys are new", |handle| handle.counters().handshakes > before).await;
                 assert!(handle.last_handshake().is_some_and(|ago| ago < Duration::from_secs(5)));
             }
