@@ -157,7 +157,8 @@ impl StackBuilder {
     /// let server = Stack::builder().queues(cables).address("10.0.0.1/24".parse()?).spawn()?;
     /// let listener = server.listen("10.0.0.1:7".parse()?)?;
     ///
-    /// // A client at each.
+    /// // A client at each. They stay: a cable that is cut ends the stack, as a device does that is taken away.
+    /// let mut clients = Vec::new();
     /// for (number, end) in (2..).zip(ends) {
     ///     let client = Stack::builder().device(end).address(format!("10.0.0.{number}/24").parse()?).spawn()?;
     ///     let (stream, accepted) = tokio::join!(client.connect("10.0.0.1:7".parse()?), listener.accept());
@@ -165,6 +166,7 @@ impl StackBuilder {
     ///     let mut greeting = String::new();
     ///     stream?.read_to_string(&mut greeting).await?;
     ///     assert_eq!(greeting, "hello");
+    ///     clients.push(client);
     /// }
     /// let accepted: Vec<u64> = server.queue_counters().iter().map(|counters| counters.opened_passively).collect();
     /// assert_eq!(accepted, [1, 1]);

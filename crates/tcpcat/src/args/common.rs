@@ -63,7 +63,7 @@ pub(crate) struct ObserveArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Write all packets to a pcapng file that Wireshark opens
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "queues")]
     pub(crate) pcap: Option<PathBuf>,
     /// Write all that every connection does, and why, to a trace file: each segment, loss, timer, change of the windows
     #[arg(long, value_name = "FILE", conflicts_with = "flight_recorder")]
@@ -76,7 +76,7 @@ pub(crate) struct ObserveArgs {
 /// A bad network, made up between the stack and the device, in each direction.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Impairment (each way)")]
-#[group(id = "Impairment", multiple = true)]
+#[group(id = "Impairment", multiple = true, conflicts_with = "queues")]
 pub(crate) struct ImpairArgs {
     /// Lose packets with this probability: 1% or 0.01
     #[arg(long, value_name = "P", value_parser = units::probability)]

@@ -24,8 +24,7 @@ pub(crate) struct DeviceArgs {
     tun: Option<String>,
     /// With --device tun: open the device with this many queues, each driven on a task of its own, so that the stack takes as
     /// many processors; a device that exists must have been made with multi_queue
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=QUEUES_MAX),
-          conflicts_with_all = ["pcap", "Impairment"])]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=QUEUES_MAX))]
     queues: Option<u16>,
     /// With --device packet: the Ethernet interface. With tap: the TAP device, which is made if it does not exist and this
     /// user may [default: tap0]. With raw: the only interface to send and receive on [default: as the host's routes say]
