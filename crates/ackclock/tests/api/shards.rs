@@ -181,8 +181,20 @@ async fn queues_on_several_threads_lose_nothing() {
     let ends = ends(Way::InTurn);
     let echoed = timeout(Duration::from_secs(300), echoed(&ends, 48, 60_000)).await;
     assert!(echoed.expect("it goes on"), "{:?}", ends.server.queue_counters());
+    // The last acknowledgements may be on their way from one queue to the other.
+    let are_on_the_way = || {
+        let counters = ends.server.counters();
+        counters.strays_taken + counters.dropped_strays != counters.strays_handed_over
+    };
+    let settled = async {
+        while are_on_the_way() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(5), settled)
+        .await
+        .expect("every packet that was handed over is taken or dropped");
     let counters = ends.server.counters();
-    assert_eq!(counters.strays_taken + counters.dropped_strays, counters.strays_handed_over);
     assert!(
         counters.resets_sent <= 48,
         "for what came after the end of its connection: {}",
