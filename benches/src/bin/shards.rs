@@ -188,10 +188,16 @@ impl std::fmt::Display for Asked {
 fn ask(threads: usize, secs: Duration) -> Asked {
     let (driver, peer) = (Worker::start(), Worker::start());
     let (near, far) = memory::pair(memory::Config::default());
-    let server =
-        Stack::builder().device(far).address(cidr(1)).spawn_on(&[peer.handle.clone()]).expect("a stack");
-    let client =
-        Stack::builder().device(near).address(cidr(2)).spawn_on(&[driver.handle.clone()]).expect("a stack");
+    let server = Stack::builder()
+        .device(far)
+        .address(cidr(1))
+        .spawn_on(std::slice::from_ref(&peer.handle))
+        .expect("a stack");
+    let client = Stack::builder()
+        .device(near)
+        .address(cidr(2))
+        .spawn_on(std::slice::from_ref(&driver.handle))
+        .expect("a stack");
     let listener = server.listen(SERVER.parse().expect("an address")).expect("it listens");
     let (turns, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let asker = |_| {

@@ -106,6 +106,7 @@ pub(crate) struct Rare {
 pub(crate) struct StreamTable {
     slots: Vec<Option<Box<StreamSlot>>>,
     /// Blank slots that were given back, the newest last; at most [`SPARE_MAX`].
+    #[expect(clippy::vec_box, reason = "the boxes themselves are used again")]
     spare: Vec<Box<StreamSlot>>,
 }
 
