@@ -2,7 +2,7 @@
 //! same flood, over the same kernel's routes.
 //!
 //! Everybody else is in a namespace `outside`: the flood, a bulk sender, and clients that connect and close. The victim is
-//! at [`VICTIM`]: the stack on a TUN device of `outside`, or the kernel of a second namespace at the end of a veth pair.
+//! at 10.77.0.2: the stack on a TUN device of `outside`, or the kernel of a second namespace at the end of a veth pair.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};

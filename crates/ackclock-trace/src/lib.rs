@@ -1,6 +1,6 @@
 //! What becomes of a trace of a TCP connection: packet captures, tables, graphs, explanations.
 //!
-//! [`file`] keeps the records that a stack or a simulation gives out, [`export`] makes tables and captures of them, [`graphs`]
+//! [`file`](mod@file) keeps the records that a stack or a simulation gives out, [`export`] makes tables and captures of them, [`graphs`]
 //! draws them, [`report`] makes pages of it all, and [`explain`] says why things happened.
 //!
 //! ```

@@ -47,6 +47,10 @@ pub(crate) struct Shards {
     resolver: std::sync::OnceLock<crate::dns::Resolver>,
 }
 
+// As `Shared` is; what resolves names is asked again after a panic, and has locks of its own.
+impl std::panic::UnwindSafe for Shards {}
+impl std::panic::RefUnwindSafe for Shards {}
+
 /// One shard of a stack, and the way to the others.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardRef {
