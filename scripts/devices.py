@@ -17,13 +17,12 @@ import json
 import os
 import pathlib
 import platform
-import signal
-import statistics
 import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from measured import ROOT, build, keep, parser, read, run as run_script, say, spread, words_of, write
+
 ROUNDS = 5
 SECONDS = 4
 CONTROLLER = "cubic"
@@ -43,11 +42,8 @@ NAMES = {
     "raw": "raw sockets over the veth pair",
 }
 DIRECTIONS = {"there": "", "back": "--reverse"}
-BUILD = "cargo build --locked --quiet --release -p tcpcat".split()
-METADATA = "cargo metadata --locked --no-deps --format-version 1".split()
 KEPT = ROOT / "target/devices.jsonl"
 PAGE = ROOT / "docs/devices.md"
-BEGIN, END = "<!-- devices: begin -->\n", "<!-- devices: end -->"
 # No step takes longer than its seconds and this.
 PATIENCE = 30
 
@@ -63,38 +59,16 @@ def main():
         sys.exit(f"nothing is measured in {args.kept}; run scripts/devices.py first")
     text = table(lines)
     if args.write:
-        write(text)
+        write(PAGE, "devices", text)
     else:
         print(text)
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", type=devices, default=list(DEVICES), help="which, with commas between them")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--secs", type=float, default=SECONDS)
-    parser.add_argument("--kept", type=pathlib.Path, default=KEPT, help="where what is measured is kept")
-    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
-    parser.add_argument("--program", type=pathlib.Path, help="the tcpcat to measure [default: a release build]")
-    parser.add_argument("--write", action="store_true", help="measure nothing, write the document")
-    return parser.parse_args()
-
-
-def devices(text: str) -> list[str]:
-    words = text.split(",")
-    for word in words:
-        if word not in DEVICES:
-            raise argparse.ArgumentTypeError(f"{word!r} is not one of {', '.join(DEVICES)}")
-    return words
-
-
-def read(path: pathlib.Path) -> list[dict]:
-    lines = []
-    for text in path.read_text().splitlines() if path.exists() else []:
-        # The last line may be half of one.
-        with contextlib.suppress(json.JSONDecodeError):
-            lines.append(json.loads(text))
-    return lines
+    options = parser(__doc__, KEPT, ROUNDS, SECONDS)
+    options.add_argument("--device", type=words_of(DEVICES), default=list(DEVICES), help="which, with commas between them")
+    options.add_argument("--program", type=pathlib.Path, help="the tcpcat to measure [default: a release build]")
+    return options.parse_args()
 
 
 def measure(args: argparse.Namespace, lines: list[dict]):
@@ -111,15 +85,13 @@ def measure(args: argparse.Namespace, lines: list[dict]):
     say(f"{len(jobs) - len(missing)} of {len(jobs)} are there; the rest takes {len(missing) * (args.secs + 1) / 60:.0f} minutes")
     if not missing:
         return
-    program = args.program or build()
-    args.kept.parent.mkdir(parents=True, exist_ok=True)
+    program = args.program or build("-p", "tcpcat") / "tcpcat"
     with contextlib.ExitStack() as stack:
         near = network(program, stack)
         for number, job in enumerate(missing, 1):
             line = run(program, near, *job)
             lines.append(line)
-            with args.kept.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+            keep(args.kept, line)
             say(f"{number}/{len(missing)}: {job[0]} {job[1]}, round {job[2]}: {line['bits_per_second'] / 1e9:.2f} Gbit/s")
 
 
@@ -208,32 +180,13 @@ def table(lines: list[dict]) -> str:
         cells = [NAMES[device]]
         for direction in DIRECTIONS:
             mine = rates.get((device, direction), {})
-            cells.append(spread(list(mine.values())))
+            cells.append(spread(mine.values(), "{:.2f}".format))
             for other in ("tun", "kernel"):
                 theirs = rates.get((other, direction), {})
                 ratios = [mine[number] / theirs[number] for number in mine if theirs.get(number)]
-                cells.append(spread(ratios) if other != device else "")
+                cells.append(spread(ratios, "{:.2f}".format) if other != device else "")
         text.append("| " + " | ".join(cells) + " |")
     return "\n".join(text)
-
-
-def spread(values: list[float]) -> str:
-    if not values:
-        return "not measured"
-    return f"{statistics.median(values):.2f} [{min(values):.2f}-{max(values):.2f}]"
-
-
-def write(text: str):
-    head, rest = PAGE.read_text().split(BEGIN)
-    _, tail = rest.split(END)
-    PAGE.write_text(f"{head}{BEGIN}{text}\n{END}{tail}")
-    say(f"written: {PAGE.relative_to(ROOT)}")
-
-
-def build() -> pathlib.Path:
-    subprocess.run(BUILD, cwd=ROOT, check=True)
-    target = json.loads(subprocess.run(METADATA, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)["target_directory"]
-    return pathlib.Path(target) / "release/tcpcat"
 
 
 def ip(*words: str):
@@ -245,14 +198,5 @@ def inside(name: str, *words: str) -> str:
     return done.stdout
 
 
-def say(text: str):
-    print(text, file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    # So that the namespaces go on SIGTERM as on Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit("interrupted; what is measured is kept, and the same command goes on")
+    run_script(main)

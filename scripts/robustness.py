@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
 """Measures what hostile packets cost, and what honest users get beside a flood; makes the tables of docs/robustness.md.
 
-    scripts/robustness.py            measures what is missing in target/robustness.jsonl (six minutes, as root)
-    scripts/robustness.py --fresh    forgets what was measured before
+    scripts/robustness.py            measures what is missing in target/robustness.jsonl (seven minutes, as root)
+    scripts/robustness.py --rounds 1 fewer rounds; also --secs, --fresh
     scripts/robustness.py --write    measures nothing; writes what is measured into docs/robustness.md
 
 Both victims, this stack and the kernel's TCP, have their turn in each round. A run that was interrupted goes on where it
 ended. The program makes its network namespaces itself; they end with it.
 """
 
+import argparse
 import json
 import pathlib
 import statistics
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from measured import ROOT, build, keep, parser, read, run as run_script, say, spread, write
+
 KEPT = ROOT / "target/robustness.jsonl"
 PAGE = ROOT / "docs/robustness.md"
-MARKS = {name: (f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->") for name in ("cost", "load")}
 ROUNDS = 5
 SECONDS = 6
 CONNECTS = 500
@@ -31,52 +32,44 @@ FLOODS = {
     ("ack", 100_000): "100,000 ACK/s",
     ("syn-ack", 100_000): "100,000 SYN-ACK/s",
 }
-BUILD = "cargo build --locked --quiet --release -p ackclock-benches --bin storm".split()
-METADATA = "cargo metadata --locked --no-deps --format-version 1".split()
+# No run takes longer than its seconds and this.
+PATIENCE = 60
 
 
 def main():
-    if sys.argv[1:] not in ([], ["--fresh"], ["--write"]):
-        sys.exit(__doc__)
-    if "--fresh" in sys.argv:
-        KEPT.unlink(missing_ok=True)
-    if "--write" not in sys.argv:
-        measure()
-    runs = kept()
-    tables = {"cost": list(cost_table(runs)), "load": list(load_table(runs))}
-    for table in tables.values():
-        print("\n".join(table) + "\n")
-    if "--write" in sys.argv:
-        write(tables)
+    args = parser(__doc__, KEPT, ROUNDS, SECONDS).parse_args()
+    if args.fresh:
+        args.kept.unlink(missing_ok=True)
+    lines = read(args.kept)
+    if not args.write:
+        measure(args, lines)
+    tables = {"cost": "\n".join(cost_table(lines)), "load": "\n".join(load_table(lines))}
+    for name, text in tables.items():
+        if args.write:
+            write(PAGE, name, text)
+        else:
+            print(text + "\n")
 
 
-def kept():
-    return [json.loads(line) for line in KEPT.read_text().splitlines()] if KEPT.exists() else []
-
-
-def measure():
-    subprocess.run(BUILD, cwd=ROOT, check=True)
-    found = subprocess.run(METADATA, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
-    program = pathlib.Path(json.loads(found)["target_directory"]) / "release/storm"
-    there = [run.get("key") for run in kept()]
-    keep(there, "cost", [program, "cost", "--json"])
-    for number in range(ROUNDS):
+def measure(args: argparse.Namespace, lines: list[dict]):
+    program = build("-p", "ackclock-benches", "--bin", "storm") / "storm"
+    jobs = [("cost", ["cost", "--json"])]
+    for number in range(1, args.rounds + 1):
         for flood, rate in FLOODS:
             for victim in VICTIMS:
-                options = f"--victim {victim} --flood {flood} --rate {rate} --secs {SECONDS} --connects {CONNECTS}"
-                keep(there, f"{number} {victim} {flood} {rate}", [program, "load", *options.split()])
-
-
-def keep(there, key, command):
-    if key in there:
-        return
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=120)
-    if done.returncode != 0:
-        sys.exit(f"{key}: failed, see above; as root it needs /dev/net/tun and network namespaces")
-    with KEPT.open("a") as file:
-        for line in done.stdout.splitlines():
-            file.write(json.dumps({"key": key, **json.loads(line)}) + "\n")
-    print(key, file=sys.stderr)
+                options = f"load --victim {victim} --flood {flood} --rate {rate} --secs {args.secs} --connects {CONNECTS}"
+                jobs.append((f"round {number}, {victim}, {flood}, {rate}, {args.secs} s", options.split()))
+    there = {line["key"] for line in lines}
+    missing = [job for job in jobs if job[0] not in there]
+    for at, (key, options) in enumerate(missing, 1):
+        say(f"{at}/{len(missing)}: {key}")
+        done = subprocess.run([program, *options], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=args.secs + PATIENCE)
+        if done.returncode != 0:
+            sys.exit(f"{key}: failed, see above; it takes root, /dev/net/tun and network namespaces")
+        for text in done.stdout.splitlines():
+            line = {"key": key, **json.loads(text)}
+            lines.append(line)
+            keep(args.kept, line)
 
 
 def cost_table(runs):
@@ -98,34 +91,20 @@ def load_table(runs):
             if not mine:
                 continue
             quiet = [run for run in runs if (run.get("victim"), run.get("rate")) == (victim, 0)]
-            share = middle(mine, "goodput")[0] / middle(quiet, "goodput")[0] if quiet else float("nan")
+            share = median(mine, "goodput") / median(quiet, "goodput") if quiet else float("nan")
             connected = sum(run["connected"] for run in mine) / sum(run["connects"] for run in mine)
-            reached = middle(mine, "reached")[0] / 1e3
-            cells = [name, title, f"{reached:.1f}", spread(mine, "goodput"), f"{share:.2f}", f"{connected:.1%}"]
-            yield "| " + " | ".join([*cells, spread(mine, "connect_p50"), spread(mine, "connect_p99")]) + " |"
+            reached = median(mine, "reached") / 1e3
+            cells = [name, title, f"{reached:.1f}", range_of(mine, "goodput"), f"{share:.2f}", f"{connected:.1%}"]
+            yield "| " + " | ".join([*cells, range_of(mine, "connect_p50"), range_of(mine, "connect_p99")]) + " |"
 
 
-def middle(runs, field):
-    values = [run[field] for run in runs]
-    return statistics.median(values), min(values), max(values)
+def median(runs, field):
+    return statistics.median(run[field] for run in runs)
 
 
-def spread(runs, field):
-    median, least, most = middle(runs, field)
-    return f"{median:.3g} [{least:.3g}-{most:.3g}]"
-
-
-def write(tables):
-    text = PAGE.read_text()
-    for name, table in tables.items():
-        begin, end = MARKS[name]
-        head, _, rest = text.partition(begin)
-        _, found, tail = rest.partition(end)
-        if not found:
-            sys.exit(f"{PAGE}: no table between {begin.strip()} and {end}")
-        text = head + begin + "\n".join(table) + "\n" + end + tail
-    PAGE.write_text(text)
+def range_of(runs, field):
+    return spread((run[field] for run in runs), "{:.3g}".format)
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -10,17 +10,15 @@ every service. A run that was interrupted goes on where it ended.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import pathlib
 import platform
-import signal
-import statistics
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from measured import ROOT, build, keep, parser, read, run as run_script, say, spread, words_of, write
+
 ROUNDS = 5
 SECONDS = 4
 # The programs and their flags; the first of those with the same form of packets is the ceiling of the others.
@@ -42,11 +40,9 @@ SERVICES = {
 }
 # Of the processor time, what one of them costs: the heading, the factor.
 COSTS = {"sink": ("s/GB", 1e9), "source": ("s/GB", 1e9), "echo": ("µs", 1e6), "close": ("µs", 1e6)}
-BUILD = "cargo build --locked --quiet --release -p ackclock-benches --bin over-tun --bin tun-peer --bin tun-null".split()
-METADATA = "cargo metadata --locked --no-deps --format-version 1".split()
+BUILD = "-p ackclock-benches --bin over-tun --bin tun-peer --bin tun-null".split()
 KEPT = ROOT / "target/tun.jsonl"
 PAGE = ROOT / "docs/benchmarks.md"
-BEGIN, END = "<!-- tun: begin -->\n", "<!-- tun: end -->"
 # No run takes longer than its seconds and this.
 PATIENCE = 30
 
@@ -62,38 +58,16 @@ def main():
         sys.exit(f"nothing is measured in {args.kept}; run scripts/tun.py first")
     text = table(lines)
     if args.write:
-        write(text)
+        write(PAGE, "tun", text)
     else:
         print(text)
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--service", type=services, default=list(SERVICES), help="which, with commas between them")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--secs", type=float, default=SECONDS)
-    parser.add_argument("--kept", type=pathlib.Path, default=KEPT, help="where what is measured is kept")
-    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
-    parser.add_argument("--programs", type=pathlib.Path, help="the folder of the programs to measure [default: a release build]")
-    parser.add_argument("--write", action="store_true", help="measure nothing, write the document")
-    return parser.parse_args()
-
-
-def services(text: str) -> list[str]:
-    words = text.split(",")
-    for word in words:
-        if word not in SERVICES:
-            raise argparse.ArgumentTypeError(f"{word!r} is not one of {', '.join(SERVICES)}")
-    return words
-
-
-def read(path: pathlib.Path) -> list[dict]:
-    lines = []
-    for text in path.read_text().splitlines() if path.exists() else []:
-        # The last line may be half of one.
-        with contextlib.suppress(json.JSONDecodeError):
-            lines.append(json.loads(text))
-    return lines
+    options = parser(__doc__, KEPT, ROUNDS, SECONDS)
+    options.add_argument("--service", type=words_of(SERVICES), default=list(SERVICES), help="which, with commas between them")
+    options.add_argument("--programs", type=pathlib.Path, help="the folder of the programs to measure [default: a release build]")
+    return options.parse_args()
 
 
 def measure(args: argparse.Namespace, lines: list[dict]):
@@ -108,13 +82,11 @@ def measure(args: argparse.Namespace, lines: list[dict]):
     say(f"{len(jobs) - len(missing)} of {len(jobs)} are there; the rest takes {len(missing) * (args.secs + 1) / 60:.0f} minutes")
     if not missing:
         return
-    programs = args.programs or build()
-    args.kept.parent.mkdir(parents=True, exist_ok=True)
+    programs = args.programs or build(*BUILD)
     for number, job in enumerate(missing, 1):
         line = run(programs, *job)
         lines.append(line)
-        with args.kept.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        keep(args.kept, line)
         heading, factor = SERVICES[job[1]]
         say(f"{number}/{len(missing)}: round {job[2]}, {job[0]}: {line['rate'] * factor:.2f} ({heading})")
 
@@ -148,15 +120,15 @@ def table(lines: list[dict]) -> str:
             if not mine:
                 continue
             ceiling = cells.get((CEILINGS[case], service), {})
-            ratios = [mine[number]["rate"] / ceiling[number]["rate"] for number in mine if number in ceiling]
+            ratios = [mine[turn]["rate"] / ceiling[turn]["rate"] for turn in mine if turn in ceiling]
             rows.append(
                 [
                     case,
-                    spread(line["rate"] * factor for line in mine.values()),
-                    "" if CEILINGS[case] == case else spread(ratios),
-                    spread(line["user"] / line["count"] * cost for line in mine.values()),
-                    spread(line["system"] / line["count"] * cost for line in mine.values()),
-                    spread((line["user"] + line["system"] + line["client"]) / line["seconds"] for line in mine.values()),
+                    spread((line["rate"] * factor for line in mine.values()), number),
+                    "" if CEILINGS[case] == case else spread(ratios, number),
+                    spread((line["user"] / line["count"] * cost for line in mine.values()), number),
+                    spread((line["system"] / line["count"] * cost for line in mine.values()), number),
+                    spread(((line["user"] + line["system"] + line["client"]) / line["seconds"] for line in mine.values()), number),
                 ]
             )
         if rows:
@@ -165,40 +137,9 @@ def table(lines: list[dict]) -> str:
     return "\n".join(text)
 
 
-def spread(values) -> str:
-    values = list(values)
-    if not values:
-        return "not measured"
-    return f"{number(statistics.median(values))} [{number(min(values))}-{number(max(values))}]"
-
-
 def number(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.2 else f"{value:.3f}"
 
 
-def write(text: str):
-    page = PAGE.read_text()
-    if BEGIN not in page or END not in page:
-        sys.exit(f"{PAGE.relative_to(ROOT)} has no place for the table: put {BEGIN.strip()} and {END} on lines of their own there")
-    head, rest = page.split(BEGIN)
-    _, tail = rest.split(END)
-    PAGE.write_text(f"{head}{BEGIN}{text}\n{END}{tail}")
-    say(f"written: {PAGE.relative_to(ROOT)}")
-
-
-def build() -> pathlib.Path:
-    subprocess.run(BUILD, cwd=ROOT, check=True)
-    target = json.loads(subprocess.run(METADATA, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)["target_directory"]
-    return pathlib.Path(target) / "release"
-
-
-def say(text: str):
-    print(text, file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit("interrupted; what is measured is kept, and the same command goes on")
+    run_script(main)

@@ -43,8 +43,8 @@ struct LoadOptions {
     #[arg(long, default_value_t = 50_000)]
     rate: u32,
     /// Length in seconds.
-    #[arg(long, default_value_t = 10)]
-    secs: u64,
+    #[arg(long, default_value_t = 10.0)]
+    secs: f64,
     /// Honest connections in that time.
     #[arg(long, default_value_t = 500)]
     connects: u32,
@@ -79,7 +79,7 @@ fn print(cost: &Cost) {
 
 fn load(options: &LoadOptions) -> anyhow::Result<()> {
     let &LoadOptions { victim, flood, rate, secs, connects } = options;
-    let outcome = Load { victim, flood, rate, length: Duration::from_secs(secs), connects }.run()?;
+    let outcome = Load { victim, flood, rate, length: Duration::from_secs_f64(secs), connects }.run()?;
     println!("{}", serde_json::to_string(&outcome)?);
     Ok(())
 }
