@@ -76,6 +76,15 @@ struct Live {
     peer_tsval: Option<SeqNum>,
 }
 
+impl Role {
+    /// That of a segment that a packet was cut into.
+    pub(super) fn of_part(self, part: &[u8]) -> Self {
+        let Self::Segment { connection, ack, end } = self else { return self };
+        let end = parse_received(part).map_or(end, |segment| Some(segment.seq + segment.seq_len()));
+        Self::Segment { connection, ack, end }
+    }
+}
+
 impl Connections {
     /// Takes note of a recorded packet; its role if it is to be played.
     pub(super) fn learn(&mut self, packet: &[u8], stack: &[IpAddr]) -> Option<Role> {
@@ -84,11 +93,7 @@ impl Connections {
         if from_stack == to_stack {
             return None;
         }
-        let segment = match ip.payload {
-            IpPayload::Tcp(bytes) => Segment::parse(ip.src, ip.dst, bytes, ChecksumState::Verified).ok(),
-            _ => None,
-        };
-        let Some(segment) = segment else { return to_stack.then_some(Role::Plain) };
+        let Some(segment) = parse_received(packet) else { return to_stack.then_some(Role::Plain) };
         let (src, dst) =
             (SocketAddr::new(ip.src, segment.src_port), SocketAddr::new(ip.dst, segment.dst_port));
         let (stack, peer) = if from_stack { (src, dst) } else { (dst, src) };
@@ -269,6 +274,15 @@ impl Connections {
     }
 }
 
+/// A recorded TCP segment, whatever its checksum.
+fn parse_received(packet: &[u8]) -> Option<Segment<'_>> {
+    let ip = IpPacket::parse(packet).ok()?;
+    match ip.payload {
+        IpPayload::Tcp(bytes) => Segment::parse(ip.src, ip.dst, bytes, ChecksumState::Verified).ok(),
+        _ => None,
+    }
+}
+
 /// The sockets and the header of a TCP segment that the stack sends.
 fn parse<'a>(packet: &TxPacket<'a>) -> Option<(SocketAddr, SocketAddr, Segment<'a>)> {
     let (src, dst, protocol) = addresses(packet.header)?;
@@ -299,6 +313,12 @@ fn tcp_start(packet: &[u8]) -> Option<usize> {
 pub(super) fn headers_len(packet: &[u8]) -> Option<usize> {
     let start = tcp_start(packet)?;
     Some(start + usize::from(packet.get(start + 12)? >> 4) * 4)
+}
+
+/// What is known of a recorded checksum: that it was right, or that it is still to be looked at.
+pub(super) fn checksum_of(packet: &[u8]) -> ChecksumState {
+    let is_right = tcp_start(packet).is_some_and(|start| was_right(packet, start));
+    if is_right { ChecksumState::Verified } else { ChecksumState::Complete }
 }
 
 /// Whether the checksum is right, or unfinished, as in captures taken where the packet was sent.

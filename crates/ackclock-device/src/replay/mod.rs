@@ -12,14 +12,15 @@
 //!
 //! No packet goes beyond the window that the stack offers. One that would, because this stack's buffer is smaller or its
 //! application slower, is set aside and comes in once the window has room; what is behind it goes on, as a sender repeats
-//! what was lost while it waits to send more.
+//! what was lost while it waits to send more. A packet of many segments, as offload makes them, is set aside as these
+//! segments: a window may open by one of them and no further before more has come in.
 //!
 //! A stack that sends less at a time than the recorded one did, after other losses or with another controller, may wait
 //! for an acknowledgement that waits for it. Then, too, the device fails and says which frame it was.
 
 mod connection;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -30,7 +31,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
+use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
 use tokio::time::{Instant, Sleep};
 
 use crate::recording::{Recording, RecordingError};
@@ -72,8 +73,8 @@ pub struct Replay {
     /// Packets to come in, as indices of the recording's, with what each is to the connections.
     played: Vec<(usize, Role)>,
     next: usize,
-    /// Those before `next` that wait for the stack's window, as indices of `played`.
-    aside: VecDeque<usize>,
+    /// Those before `next` that wait for the stack's window.
+    aside: VecDeque<Aside>,
     /// Whether the stack has sent something since these were last looked through.
     window_may_have_moved: bool,
     /// When the device was first asked.
@@ -86,6 +87,23 @@ pub struct Replay {
     receiver: Waker,
     counters: Counters,
     bytes: Vec<u8>,
+}
+
+/// A packet that waits for the stack's window: a recorded one, or a segment of it.
+struct Aside {
+    /// Of the recorded one, in `played`.
+    position: usize,
+    role: Role,
+    bytes: Vec<u8>,
+}
+
+/// What comes in next.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    /// The next of `played`.
+    Next,
+    /// This one of those that were set aside, at once.
+    Aside(usize),
 }
 
 impl ReplayConfig {
@@ -165,17 +183,17 @@ impl Replay {
         remarks
     }
 
-    /// The next packet that may come in, as an index of `played`, and when, or what it waits for.
-    fn next_due(&mut self, now: Instant) -> Result<(usize, Instant), Wait> {
+    /// The next packet that may come in, and when, or what it waits for.
+    fn next_due(&mut self, now: Instant) -> Result<(Due, Instant), Wait> {
         if self.window_may_have_moved {
-            let fits = |position: &usize| self.connections.beyond(self.played[*position].1) == 0;
-            if let Some(position) = self.aside.iter().copied().find(fits) {
-                return Ok((position, now));
+            let fits = |aside: &Aside| self.connections.beyond(aside.role) == 0;
+            if let Some(place) = self.aside.iter().position(fits) {
+                return Ok((Due::Aside(place), now));
             }
             self.window_may_have_moved = false;
         }
         let Some(&(index, role)) = self.played.get(self.next) else {
-            let first = self.aside.front().map(|position| self.connections.beyond(self.played[*position].1));
+            let first = self.aside.front().map(|aside| self.connections.beyond(aside.role));
             return Err(first.map_or(Wait::End, Wait::Beyond));
         };
         self.connections.wait(role)?;
@@ -185,52 +203,77 @@ impl Replay {
             (Pace::AtOnce, Some(_)) => now,
             (_, None) => self.asked_at.unwrap_or(now) + self.config.lead,
         };
-        Ok((self.next, due))
+        Ok((Due::Next, due))
     }
 
     /// Lets a packet in whose time has come; `None` if the batch has no room, `Some(false)` if the packet was set aside.
-    fn play(
-        &mut self,
-        (position, due): (usize, Instant),
-        now: Instant,
-        batch: &mut ReceiveBatch,
-    ) -> Option<bool> {
-        let (index, role) = self.played[position];
+    fn play(&mut self, (what, due): (Due, Instant), now: Instant, batch: &mut ReceiveBatch) -> Option<bool> {
+        let Due::Aside(place) = what else { return self.play_next(due, now, batch) };
+        let aside = &self.aside[place];
+        self.bytes.clone_from(&aside.bytes);
+        let role = aside.role;
+        if !self.let_in(role, true, now, batch) {
+            return None;
+        }
+        self.aside.remove(place);
+        Some(true)
+    }
+
+    fn play_next(&mut self, due: Instant, now: Instant, batch: &mut ReceiveBatch) -> Option<bool> {
+        let (index, role) = self.played[self.next];
         let packet = self.recording.packets()[index];
-        let is_next = position == self.next;
         let fits = self.connections.beyond(role) == 0;
         if fits {
             self.bytes.clear();
             self.bytes.extend_from_slice(self.recording.bytes(&packet));
-            let checksum = self.connections.translate(role, &mut self.bytes, !is_next);
-            let meta = RxMeta { checksum, segment_size: segment_size(&self.bytes, self.config.mtu) };
-            if !batch.push(&self.bytes, meta) {
+            if !self.let_in(role, false, now, batch) {
                 return None;
             }
+        } else {
+            self.set_aside(role, index);
+        }
+        // A packet that came late does not make all behind it late twice, nor early; and what the timer rounds up does not
+        // add up.
+        let at = if now.saturating_duration_since(due) <= TIMER_ROUNDS_UP { due } else { now };
+        self.last = Some((at, packet.time_ns));
+        self.next += 1;
+        Some(fits)
+    }
+
+    /// Puts the packet that lies in `bytes` into the batch; whether it had room.
+    fn let_in(&mut self, role: Role, was_aside: bool, now: Instant, batch: &mut ReceiveBatch) -> bool {
+        let checksum = self.connections.translate(role, &mut self.bytes, was_aside);
+        let meta = RxMeta { checksum, segment_size: segment_size(&self.bytes, self.config.mtu) };
+        let has_room = batch.push(&self.bytes, meta);
+        if has_room {
             self.active_at = Some(now);
             self.counters.received += 1;
         }
-        if is_next {
-            // A packet that came late does not make all behind it late twice, nor early; and what the timer rounds up does not
-            // add up.
-            let at = if now.saturating_duration_since(due) <= TIMER_ROUNDS_UP { due } else { now };
-            self.last = Some((at, packet.time_ns));
-            self.next += 1;
-            if !fits {
-                self.aside.push_back(position);
-            }
-        } else {
-            self.aside.retain(|waiting| *waiting != position);
-        }
-        Some(fits)
+        has_room
+    }
+
+    /// Sets the next packet aside, cut into the segments that it was on the wire.
+    fn set_aside(&mut self, role: Role, index: usize) {
+        let bytes = self.recording.bytes(&self.recording.packets()[index]);
+        let meta = RxMeta {
+            checksum: connection::checksum_of(bytes),
+            segment_size: segment_size(bytes, self.config.mtu),
+        };
+        let (position, aside) = (self.next, &mut self.aside);
+        gso::cut_contiguous(bytes, meta, |segment| {
+            aside.push_back(Aside { position, role: role.of_part(segment), bytes: segment.to_vec() });
+        });
+        // The first of several may fit.
+        self.window_may_have_moved = true;
     }
 
     /// Why nothing came for so long.
     fn failure(&self, wait: Wait) -> io::Error {
-        let position = if matches!(wait, Wait::Beyond(_)) { self.aside.front() } else { None };
-        let first = self.played.get(position.copied().unwrap_or(self.next));
+        let position = self.aside.front().filter(|_| matches!(wait, Wait::Beyond(_)));
+        let first = self.played.get(position.map_or(self.next, |aside| aside.position));
         let frame = first.map(|(index, _)| self.recording.packets()[*index].frame);
-        let (played, all) = (self.next - self.aside.len(), self.played.len());
+        let waiting: BTreeSet<usize> = self.aside.iter().map(|aside| aside.position).collect();
+        let (played, all) = (self.next - waiting.len(), self.played.len());
         let what = match (wait, frame) {
             (Wait::Unsent(bytes), Some(frame)) => format!(
                 "frame {frame} of the recording acknowledges {bytes} bytes that the stack has not sent: \
@@ -262,8 +305,8 @@ impl Device for Replay {
         loop {
             let now = Instant::now();
             let until = match self.next_due(now) {
-                Ok((position, due)) if due <= now => {
-                    let Some(came_in) = self.play((position, due), now, batch) else {
+                Ok((what, due)) if due <= now => {
+                    let Some(came_in) = self.play((what, due), now, batch) else {
                         return Poll::Ready(Ok(received));
                     };
                     received += usize::from(came_in);

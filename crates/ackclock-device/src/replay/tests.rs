@@ -260,6 +260,30 @@ async fn many_small_waits_take_no_longer_than_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_packet_of_many_segments_comes_in_by_segments_where_the_window_is_smaller() {
+    let [syn, answer, text, ..] = <[Tcp; 5]>::try_from(recorded()).ok().unwrap();
+    let large = Tcp { payload: b"abcdefgh", ..text };
+    let saved = Saved::new("large", &file(&[syn, answer, large]));
+    // A segment has three bytes, and headers of 52.
+    let mut device = Replay::open(&saved.0, ReplayConfig { mtu: 55, ..config() }).unwrap();
+    receive(&mut device).await.unwrap();
+    let answer = Tcp { window: 5, ..answer };
+    let acknowledge = |ack, window| Tcp { window, ack, seq: 501, flags: FLAG_ACK, ..answer };
+    send(&mut device, &answer);
+    assert_eq!(payloads(&receive(&mut device).await.unwrap()), [b"abc"]);
+    send(&mut device, &acknowledge(104, 4));
+    let second = receive(&mut device).await.unwrap();
+    assert_eq!(payloads(&second), [b"def"]);
+    assert_eq!(second[0].1, RxMeta { checksum: ChecksumState::Verified, segment_size: None });
+    let early = tokio::time::timeout(Duration::from_secs(1), receive(&mut device)).await;
+    assert!(early.is_err(), "one byte is beyond the window still");
+    send(&mut device, &acknowledge(107, 2));
+    assert_eq!(payloads(&receive(&mut device).await.unwrap()), [b"gh"]);
+    let end = receive(&mut device).await.unwrap_err().to_string();
+    assert!(end.contains("all 2 packets were played"), "{end}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn window_that_never_opens_is_named_with_the_frame_that_waits() {
     let saved = Saved::new("shut", &file(&six_bytes()));
     let mut device = Replay::open(&saved.0, config()).unwrap();

@@ -68,9 +68,8 @@ fn the_doctor_tells_what_a_raw_device_needs() {
 fn a_captured_transfer_is_received_again() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
-    // Less than the first window: a packet larger than what is left of one waits for an update, which the stack may not owe.
     let (from, to, again) =
-        (random_file(&scratch, "from", 60_007), scratch.path("to"), scratch.path("again"));
+        (random_file(&scratch, "from", 300_007), scratch.path("to"), scratch.path("again"));
     let capture = scratch.path("capture.pcapng");
     let receiver =
         netns.listen(&format!("recv {} -l 7000 -v {HOST2} --pcap {}", to.display(), capture.display()));
