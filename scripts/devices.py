@@ -21,7 +21,8 @@ import subprocess
 import sys
 import time
 
-from measured import ROOT, build, keep, parser, read, run as run_script, say, spread, words_of, write
+import measured
+from measured import ROOT, build, parser, spread, words_of
 
 ROUNDS = 5
 SECONDS = 4
@@ -48,22 +49,6 @@ PAGE = ROOT / "docs/devices.md"
 PATIENCE = 30
 
 
-def main():
-    args = arguments()
-    if args.fresh:
-        args.kept.unlink(missing_ok=True)
-    lines = read(args.kept)
-    if not args.write:
-        measure(args, lines)
-    if not lines:
-        sys.exit(f"nothing is measured in {args.kept}; run scripts/devices.py first")
-    text = table(lines)
-    if args.write:
-        write(PAGE, "devices", text)
-    else:
-        print(text)
-
-
 def arguments() -> argparse.Namespace:
     options = parser(__doc__, KEPT, ROUNDS, SECONDS)
     options.add_argument("--device", type=words_of(DEVICES), default=list(DEVICES), help="which, with commas between them")
@@ -81,18 +66,11 @@ def measure(args: argparse.Namespace, lines: list[dict]):
         for device in args.device
         for direction in DIRECTIONS
     ]
-    missing = [job for job in jobs if job not in there]
-    say(f"{len(jobs) - len(missing)} of {len(jobs)} are there; the rest takes {len(missing) * (args.secs + 1) / 60:.0f} minutes")
-    if not missing:
-        return
     program = args.program or build("-p", "tcpcat") / "tcpcat"
+    describe = lambda line: "{device} {direction}, round {round}: {bits_per_second:.3g} bit/s".format(**line)
     with contextlib.ExitStack() as stack:
         near = network(program, stack)
-        for number, job in enumerate(missing, 1):
-            line = run(program, near, *job)
-            lines.append(line)
-            keep(args.kept, line)
-            say(f"{number}/{len(missing)}: {job[0]} {job[1]}, round {job[2]}: {line['bits_per_second'] / 1e9:.2f} Gbit/s")
+        measured.measure(args.kept, lines, jobs, there, args.secs, lambda *job: [run(program, near, *job)], describe)
 
 
 def network(program: pathlib.Path, stack: contextlib.ExitStack) -> str:
@@ -199,4 +177,4 @@ def inside(name: str, *words: str) -> str:
 
 
 if __name__ == "__main__":
-    run_script(main)
+    measured.script(arguments(), measure, PAGE, {"devices": table})

@@ -59,6 +59,17 @@ def build(*options: str) -> pathlib.Path:
     return pathlib.Path(json.loads(found)["target_directory"]) / "release"
 
 
+def measure(path: pathlib.Path, lines: list[dict], jobs: list, there: set, seconds: float, run, describe):
+    """Runs the jobs that are not `there` yet, each of which gives lines, and keeps these."""
+    missing = [job for job in jobs if job not in there]
+    say(f"{len(jobs) - len(missing)} of {len(jobs)} are there; the rest takes {len(missing) * (seconds + 1) / 60:.0f} minutes")
+    for number, job in enumerate(missing, 1):
+        for line in run(*job):
+            lines.append(line)
+            keep(path, line)
+            say(f"{number}/{len(missing)}: {describe(line)}")
+
+
 def spread(values, number) -> str:
     """The median, least and most, each written by `number`."""
     values = list(values)
@@ -83,10 +94,23 @@ def say(text: str):
     print(text, file=sys.stderr, flush=True)
 
 
-def run(main):
-    """Runs a script's `main`; an interrupt leaves what is measured, and the namespaces are taken away."""
+def script(args: argparse.Namespace, measure_missing, page: pathlib.Path, tables: dict):
+    """Does what the options say: measures and prints, or writes each table to the place of its name on the page. An interrupt
+    leaves what is measured, and the namespaces are taken away."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        main()
+        if args.fresh:
+            args.kept.unlink(missing_ok=True)
+        lines = read(args.kept)
+        if not args.write:
+            measure_missing(args, lines)
+        if not lines:
+            sys.exit(f"nothing is measured in {args.kept}; run it without --write first")
+        for name, table in tables.items():
+            text = table(lines)
+            if args.write:
+                write(page, name, text)
+            else:
+                print(text + "\n")
     except KeyboardInterrupt:
         sys.exit("interrupted; what is measured is kept, and the same command goes on")

@@ -82,7 +82,7 @@ def rustdoc(crate):
 
 
 def is_automatic(item):
-    """An implementation that nobody wrote: of an auto trait, or one for all types."""
+    """An implementation that is not in the source: of an auto trait, or one for all types."""
     implementation = item["inner"].get("impl")
     return bool(implementation) and (implementation["is_synthetic"] or implementation["blanket_impl"] is not None)
 

@@ -16,7 +16,8 @@ import statistics
 import subprocess
 import sys
 
-from measured import ROOT, build, keep, parser, read, run as run_script, say, spread, write
+import measured
+from measured import ROOT, build, parser, spread
 
 KEPT = ROOT / "target/robustness.jsonl"
 PAGE = ROOT / "docs/robustness.md"
@@ -36,43 +37,31 @@ FLOODS = {
 PATIENCE = 60
 
 
-def main():
-    args = parser(__doc__, KEPT, ROUNDS, SECONDS).parse_args()
-    if args.fresh:
-        args.kept.unlink(missing_ok=True)
-    lines = read(args.kept)
-    if not args.write:
-        measure(args, lines)
-    tables = {"cost": "\n".join(cost_table(lines)), "load": "\n".join(load_table(lines))}
-    for name, text in tables.items():
-        if args.write:
-            write(PAGE, name, text)
-        else:
-            print(text + "\n")
-
-
 def measure(args: argparse.Namespace, lines: list[dict]):
     program = build("-p", "ackclock-benches", "--bin", "storm") / "storm"
-    jobs = [("cost", ["cost", "--json"])]
+    jobs = [("cost", "cost --json")]
     for number in range(1, args.rounds + 1):
         for flood, rate in FLOODS:
             for victim in VICTIMS:
                 options = f"load --victim {victim} --flood {flood} --rate {rate} --secs {args.secs} --connects {CONNECTS}"
-                jobs.append((f"round {number}, {victim}, {flood}, {rate}, {args.secs} s", options.split()))
-    there = {line["key"] for line in lines}
-    missing = [job for job in jobs if job[0] not in there]
-    for at, (key, options) in enumerate(missing, 1):
-        say(f"{at}/{len(missing)}: {key}")
-        done = subprocess.run([program, *options], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=args.secs + PATIENCE)
+                jobs.append((f"round {number}", options))
+    there = {(line["key"], line["options"]) for line in lines}
+
+    def run(key: str, options: str) -> list[dict]:
+        command = [program, *options.split()]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=args.secs + PATIENCE)
         if done.returncode != 0:
-            sys.exit(f"{key}: failed, see above; it takes root, /dev/net/tun and network namespaces")
-        for text in done.stdout.splitlines():
-            line = {"key": key, **json.loads(text)}
-            lines.append(line)
-            keep(args.kept, line)
+            sys.exit(f"{options}: failed, see above; it takes root, /dev/net/tun and network namespaces")
+        return [{"key": key, "options": options, **json.loads(text)} for text in done.stdout.splitlines()]
+
+    measured.measure(args.kept, lines, jobs, there, args.secs, run, lambda line: "{key}: {options}".format(**line))
 
 
 def cost_table(runs):
+    return "\n".join(cost_rows(runs))
+
+
+def cost_rows(runs):
     yield "| packet | mean, ns | 1 in 1,000 over, ns | worst, ns | answers to a packet | budget in use, KiB |"
     yield "|---|---|---|---|---|---|"
     for run in runs:
@@ -83,6 +72,10 @@ def cost_table(runs):
 
 
 def load_table(runs):
+    return "\n".join(load_rows(runs))
+
+
+def load_rows(runs):
     yield "| flood | victim | of it reached, k/s | goodput, Gbit/s | of the unflooded | connected | p50, ms | p99, ms |"
     yield "|---|---|---|---|---|---|---|---|"
     for (flood, rate), name in FLOODS.items():
@@ -107,4 +100,5 @@ def range_of(runs, field):
 
 
 if __name__ == "__main__":
-    run_script(main)
+    options = parser(__doc__, KEPT, ROUNDS, SECONDS).parse_args()
+    measured.script(options, measure, PAGE, {"cost": cost_table, "load": load_table})

@@ -17,7 +17,8 @@ import platform
 import subprocess
 import sys
 
-from measured import ROOT, build, keep, parser, read, run as run_script, say, spread, words_of, write
+import measured
+from measured import ROOT, build, parser, spread, words_of
 
 ROUNDS = 5
 SECONDS = 4
@@ -47,22 +48,6 @@ PAGE = ROOT / "docs/benchmarks.md"
 PATIENCE = 30
 
 
-def main():
-    args = arguments()
-    if args.fresh:
-        args.kept.unlink(missing_ok=True)
-    lines = read(args.kept)
-    if not args.write:
-        measure(args, lines)
-    if not lines:
-        sys.exit(f"nothing is measured in {args.kept}; run scripts/tun.py first")
-    text = table(lines)
-    if args.write:
-        write(PAGE, "tun", text)
-    else:
-        print(text)
-
-
 def arguments() -> argparse.Namespace:
     options = parser(__doc__, KEPT, ROUNDS, SECONDS)
     options.add_argument("--service", type=words_of(SERVICES), default=list(SERVICES), help="which, with commas between them")
@@ -78,17 +63,9 @@ def measure(args: argparse.Namespace, lines: list[dict]):
         for service in args.service
         for case in CASES
     ]
-    missing = [job for job in jobs if job not in there]
-    say(f"{len(jobs) - len(missing)} of {len(jobs)} are there; the rest takes {len(missing) * (args.secs + 1) / 60:.0f} minutes")
-    if not missing:
-        return
     programs = args.programs or build(*BUILD)
-    for number, job in enumerate(missing, 1):
-        line = run(programs, *job)
-        lines.append(line)
-        keep(args.kept, line)
-        heading, factor = SERVICES[job[1]]
-        say(f"{number}/{len(missing)}: round {job[2]}, {job[0]}: {line['rate'] * factor:.2f} ({heading})")
+    describe = lambda line: "{case}, {service}, round {round}".format(**line)
+    measured.measure(args.kept, lines, jobs, there, args.secs, lambda *job: [run(programs, *job)], describe)
 
 
 def run(programs: pathlib.Path, case: str, service: str, number: int, seconds: float) -> dict:
@@ -142,4 +119,4 @@ def number(value: float) -> str:
 
 
 if __name__ == "__main__":
-    run_script(main)
+    measured.script(arguments(), measure, PAGE, {"tun": table})

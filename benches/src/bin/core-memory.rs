@@ -9,6 +9,7 @@
 
 use std::time::{Duration, Instant as Clock};
 
+use ackclock_benches::options::{flag, number};
 use ackclock_benches::pair::{Bulk, Handshakes, Link, Pair};
 use ackclock_core::trace::TraceConfig;
 use ackclock_core::{Instant, TcpConfig};
@@ -133,14 +134,4 @@ fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
     let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("the kernel tells VmRSS");
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number of KiB") * 1024
-}
-
-fn flag(name: &str) -> bool {
-    std::env::args().any(|arg| arg.strip_prefix("--") == Some(name))
-}
-
-fn number(name: &str) -> Option<usize> {
-    let mut args = std::env::args().skip_while(|arg| arg.strip_prefix("--") != Some(name)).skip(1);
-    args.next()
-        .map(|value| value.parse().unwrap_or_else(|_| panic!("--{name} takes a whole number, not {value}")))
 }

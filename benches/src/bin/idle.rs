@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ackclock::{Stack, TcpListener, TcpStream};
+use ackclock_benches::options::number;
 use ackclock_device::memory;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -86,12 +87,6 @@ async fn exchange(
     tokio::try_join!(near.write_all(message), far.read_exact(read))?;
     far.write_all(&answer).await?;
     near.read_exact(&mut answer).await.map(drop)
-}
-
-fn number(name: &str) -> Option<usize> {
-    let mut args = std::env::args().skip_while(|arg| arg.strip_prefix("--") != Some(name)).skip(1);
-    args.next()
-        .map(|value| value.parse().unwrap_or_else(|_| panic!("--{name} takes a whole number, not {value}")))
 }
 
 fn cidr(text: &str) -> ackclock::Cidr {

@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ackclock::{Stack, TcpStream};
+use ackclock_benches::options::{flag, number};
 use ackclock_device::memory;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -184,7 +185,7 @@ impl std::fmt::Display for Asked {
     }
 }
 
-/// A stack with one queue, and this many threads, each of which sends a byte by its connection and waits for it to come back.
+/// A stack with one queue, and this many threads. Each sends a byte by its connection and waits for its echo.
 fn ask(threads: usize, secs: Duration) -> Asked {
     let (driver, peer) = (Worker::start(), Worker::start());
     let (near, far) = memory::pair(memory::Config::default());
@@ -251,16 +252,6 @@ fn cidr(host: usize) -> ackclock::Cidr {
 fn cpu_nanos() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("/proc is mounted");
     stat.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).expect("a number of nanoseconds")
-}
-
-fn flag(name: &str) -> bool {
-    std::env::args().any(|arg| arg.strip_prefix("--") == Some(name))
-}
-
-fn number(name: &str) -> Option<usize> {
-    let mut args = std::env::args().skip_while(|arg| arg.strip_prefix("--") != Some(name)).skip(1);
-    args.next()
-        .map(|value| value.parse().unwrap_or_else(|_| panic!("--{name} takes a whole number, not {value}")))
 }
 
 const SERVER: &str = "10.0.0.1:7";

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackclock::{Cidr, Stack, TcpConfig, TcpListener, TcpStream};
+use ackclock_benches::options::{flag, number, text};
 use ackclock_benches::over_tun::{self, DEVICE, KERNEL, OWN, Service};
 use ackclock_device::configure::configure;
 use ackclock_device::{OffloadMode, open, open_queues};
@@ -126,17 +127,4 @@ async fn echo(mut stream: TcpStream) -> io::Result<()> {
         }
         stream.write_all(&buffer[..len]).await?;
     }
-}
-
-fn flag(name: &str) -> bool {
-    std::env::args().any(|arg| arg.strip_prefix("--") == Some(name))
-}
-
-fn text(name: &str) -> Option<String> {
-    std::env::args().skip_while(|arg| arg.strip_prefix("--") != Some(name)).nth(1)
-}
-
-fn number(name: &str) -> Option<usize> {
-    text(name)
-        .map(|value| value.parse().unwrap_or_else(|_| panic!("--{name} takes a whole number, not {value}")))
 }

@@ -47,7 +47,7 @@ impl Service {
     }
 }
 
-/// Has this process end when its standard input does, as it does with whoever started it.
+/// Ends this process when its standard input ends, which it does when the parent process ends.
 pub fn end_with_input() {
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());

@@ -31,7 +31,7 @@ pub enum Victim {
     Linux,
 }
 
-/// What it is flooded with, from addresses that nobody has.
+/// The kind of packet in the flood. All come from unused addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Flood {

@@ -94,7 +94,7 @@ impl Budget {
         self.used() > self.unpressed()
     }
 
-    /// So many bytes may be taken by whoever asks.
+    /// Bytes that any lease may take.
     fn unpressed(&self) -> usize {
         self.0.limit - self.0.limit / 4
     }
@@ -203,7 +203,7 @@ mod tests {
         assert!(!greedy.resize((3 << 18) + 1), "three quarters are taken");
         assert!(!modest.resize(share + 1));
         assert!(modest.resize(share));
-        assert!(greedy.resize(0) && modest.resize(3 << 18), "there is room for whoever asks first");
+        assert!(greedy.resize(0) && modest.resize(3 << 18), "an empty budget has room for any lease");
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! A reusable buffer that a device receives packets into.
 //!
-//! Packets lie in blocks that have room for the largest of them. A block is written to as long as it is the batch's alone. Whoever
-//! wants to keep a large packet is lent its block ([`ReceiveBatch::lend`]), and the batch goes on with another one until all
-//! slices of it are dropped. Of the blocks that are free the one used last is used first, and none is made before it is
-//! needed: a batch is no larger than what arrives at once.
+//! Packets lie in blocks that have room for the largest of them. The batch writes to a block only while it is the sole owner.
+//! [`ReceiveBatch::lend`] lends the block of a large packet; the batch uses another one until all slices of it are dropped.
+//! Free blocks are used last in, first out, and made only when needed: a batch is no larger than what arrives at once.
 //!
 //! A packet that is kept pins its block, so only those are lent that fill at least half of one; and a small packet that was
 //! received into a slot for a large one is moved away, so that the next can be received there.

@@ -172,7 +172,7 @@ impl Device for MemoryDevice {
         if as_it_stands || self.gso {
             return self.push(packet);
         }
-        // Whoever was told that there is room for a packet has room for all that it is cut into.
+        // A sender that found room for a packet has room for all that it is cut into.
         let mut result = Ok(());
         gso::cut(packet, |segment| {
             if result.is_ok() {

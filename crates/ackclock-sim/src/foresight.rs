@@ -52,7 +52,7 @@ pub(crate) fn warm(world: &World, hosts: &[Option<Box<Host>>]) {
     }
 }
 
-/// So many hosts no longer fit into the nearer caches: each has some 4 KB that its packets touch.
+/// From this many hosts on they no longer fit into the nearer caches: each has some 4 KB that its packets touch.
 pub(crate) const HOSTS_MIN: usize = 300;
 /// No more events of a slot are looked at: what they need is to be in the nearest cache still when their turn comes.
 const AHEAD: usize = 8;

@@ -104,7 +104,7 @@ impl<E: Copy> Near<E> {
     }
 }
 
-/// So many events that have happened keep their places at the most.
+/// The most events that keep their places after they have happened.
 const HAPPENED_MAX: usize = 256;
 
 #[cfg(test)]

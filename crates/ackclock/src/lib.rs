@@ -65,9 +65,9 @@
 //! `local`, `remote`, `profile`, `congestion`) from its SYN, or from the end of a passive handshake, to TIME-WAIT or CLOSED. Its
 //! events are of level DEBUG: `state changed` (`from`, `to`), `lost` (`rule`, `start`, `bytes`), `retransmission timeout`
 //! (`in_a_row`, `late_us`), `reduction taken back` (`proof`), `recovered`, `reset sent` (`seq`); and of level WARN: `failed`
-//! (`reason`: `reset`, `refused`, `timed-out`, ...). Sequence numbers count from the initial one. They are told after the call
+//! (`reason`: `reset`, `refused`, `timed-out`, ...). Sequence numbers count from the initial one. They are emitted after the call
 //! or the driver's turn in which they happened, outside the stack's lock. A connection that has a trace of its own
-//! ([`StackBuilder::trace`], [`TcpSocket::set_trace`], [`TcpStream::set_trace`]) is told of by that trace alone, and so is one
+//! ([`StackBuilder::trace`], [`TcpSocket::set_trace`], [`TcpStream::set_trace`]) has that trace instead of events, and so has one
 //! whose settings do not begin with the stack's ([`Stack::config`], where `trace` is
 //! [`TraceConfig::CHANGES`](trace::TraceConfig::CHANGES)). Without the feature nothing of this is compiled.
 //!

@@ -1,7 +1,7 @@
 //! Whether to ask the device again and again, or to sleep.
 //!
 //! Asking saves the time in which a processor is woken, if one is free for it. Where none is, or packets come seldom, it only
-//! takes time from those who would send something, and whoever has used up his share waits for milliseconds when it counts.
+//! takes time from those who would send something, and a thread that has used up its share then waits for milliseconds.
 //! So it is tried, left for longer and longer while it brings nothing, and left for a hundred times as long as something
 //! else has had the processor meanwhile.
 
@@ -88,7 +88,7 @@ impl Spin {
     }
 }
 
-/// Of so many times, at least one is tried again.
+/// It is tried at least once in this many times.
 const SKIPS_MAX: u32 = 64;
 /// Asking takes a few microseconds at a time.
 const LOST_MIN: Duration = Duration::from_micros(200);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_loses_the_processor_meanwhile_rests_a_hundred_times_as_long() {
+    fn a_driver_that_lost_the_processor_rests_a_hundred_times_as_long() {
         for finds_work in [false, true] {
             let mut spin = Spin::new(Duration::from_millis(10));
             assert!(spin.begins(at(0)) && spin.begins(at(199)));

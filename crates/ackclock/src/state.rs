@@ -60,12 +60,12 @@ pub(crate) struct State {
     /// Whom the stack asks for names.
     #[cfg(feature = "dns")]
     pub(crate) name_servers: Arc<[std::net::SocketAddr]>,
-    /// Of the connections, whose changes are told; `None` while somebody is at it.
+    /// The spans of the connections; `None` while a thread reports their changes.
     #[cfg(feature = "tracing")]
     pub(crate) spans: Option<crate::spans::Spans>,
 }
 
-/// What each shard of a stack is told at its making.
+/// The settings that each shard is made with.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) tcp: TcpConfig,
@@ -108,7 +108,7 @@ pub(crate) enum Queue {
 /// Who drives a stack, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turns {
-    /// A [`Port`](crate::Port), or nobody yet: writers wait for nothing.
+    /// A [`Port`](crate::Port), or none yet: writers wait for nothing.
     Foreign,
     /// The driver, on a thread of its own or beside tasks of others.
     Alone,
@@ -297,7 +297,7 @@ impl State {
     /// The next records of a traced connection; `None` once the stack is down and there are no more.
     pub(crate) fn poll_trace(&mut self) -> Poll<Option<Batch>> {
         let batch = self.endpoint.poll_trace();
-        // Where nothing is told, changes are traces like others.
+        // Without the feature `tracing`, changes are traces like others.
         #[cfg(not(feature = "tracing"))]
         let batch = batch.or_else(|| self.endpoint.poll_changes());
         match batch {
@@ -306,7 +306,7 @@ impl State {
         }
     }
 
-    /// Whether whoever would write to a stream waits until the driver has had a turn. It then gets the acknowledgements of
+    /// Whether a writer waits until the driver has had a turn. It then gets the acknowledgements of
     /// what was written, whose place in the send buffer the next bytes take: the same few lines of the cache, rather than
     /// one after the other of a buffer larger than that.
     pub(crate) fn holds_writers(&self) -> bool {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep};
 
 const NAME_SERVER: &str = "10.0.0.2:53";
-/// An address of the server's that answers, and one of the same network that nobody has.
+/// An address of the server's that answers, and an unused one of the same network.
 const ALIVE: [&str; 2] = ["fd00::2", "10.0.0.2"];
 const DEAD: [&str; 2] = ["fd00::9", "10.0.0.9"];
 
@@ -84,7 +84,7 @@ fn question(query: &[u8]) -> (String, u16, usize) {
 
 fn answer(question: &[u8], found: &[&str], unknown: bool) -> Vec<u8> {
     let mut answer = question.to_vec();
-    // A response, recursion desired and available; NXDOMAIN for a name that there is not.
+    // A response, recursion desired and available; NXDOMAIN for an unknown name.
     answer[2..4].copy_from_slice(&[0x81, if unknown { 0x83 } else { 0x80 }]);
     answer[6..12].copy_from_slice(&[0, u8::try_from(found.len()).unwrap(), 0, 0, 0, 0]);
     for ip in found {

@@ -53,7 +53,7 @@ impl Subscriber for Collector {
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        assert!(attributes.is_root(), "a span of its own, whoever called");
+        assert!(attributes.is_root(), "a span of its own, whatever the caller's");
         let mut told = Told { handles: 1, ..Told::default() };
         attributes.record(&mut Fields(&mut told.fields));
         let mut collected = self.0.lock().unwrap();
@@ -231,7 +231,7 @@ async fn who_traces_a_connection_hears_of_changes_in_the_trace_alone() {
     let batch = client.next_trace().await.unwrap();
     assert!(batch.records.len() > 3, "{batch:?}");
     assert!(collector.0.lock().unwrap().spans.is_empty());
-    // Without a trace of its own a connection is told of again.
+    // Without a trace of its own a connection is reported again.
     let socket = client.socket();
     socket.set_trace(None).unwrap();
     assert!(socket.connect("10.0.0.2:81".parse().unwrap()).await.is_err());

@@ -51,7 +51,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The proxy and what it is told of who asks.
+    /// The proxy, and the credentials for it.
     pub(crate) fn proxy(&self) -> anyhow::Result<Proxy> {
         let read = |path: &PathBuf| -> anyhow::Result<Credentials> {
             let text =

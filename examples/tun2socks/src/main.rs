@@ -85,7 +85,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let udp = (!args.no_udp).then(|| stack.udp_any()).transpose()?;
     let udp = udp.map(|any| tokio::spawn(udp::serve(any, Arc::clone(&shared))));
     bring_up(&args)?;
-    // Whoever waits for this line may dial.
+    // From this line on a client may dial.
     println!("{} leads to {}", args.device, args.proxy);
 
     tokio::select! {

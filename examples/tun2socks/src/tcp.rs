@@ -15,7 +15,7 @@ use crate::socks5::{Refusal, SocksError};
 /// What a client hears whose destination the proxy does not reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// Nobody listens there: a reset.
+    /// The port is closed: a reset.
     Refused,
     /// An ICMP error.
     Unreachable(Unreachable),

@@ -1,6 +1,6 @@
 //! Datagrams: one relay of the proxy's for each address and port from which a client sends.
 //!
-//! All that the client sends from there goes through it, wherever to, and the client hears from whoever sends to the relay
+//! Everything that the client sends from there goes through it, and everything sent to the relay goes to the client
 //! (endpoint-independent mapping and filtering, RFC 4787 §4.1, §5; read in quotations). Relays are bounded in number, in
 //! what waits for each, and in the time for which nothing crosses; what is dropped is counted.
 

@@ -1,6 +1,6 @@
 //! One WireGuard peer: IP packets in and out on one side, datagrams on the other.
 //!
-//! No socket and no task: whoever has it hands over what arrives and sends what comes out of a closure. boringtun tells the
+//! It has no socket and no task: its owner hands over what arrives, and sends what comes out of a closure. boringtun tells the
 //! time by itself, and wants [`Peer::tick`] some times a second.
 //!
 //! What waits for a handshake is bounded by 256 packets, the oldest first to leave. Everything that is dropped is counted.
@@ -138,7 +138,7 @@ impl Peer {
             TunnResult::WriteToNetwork(answer) => {
                 network(from, answer);
                 if Message::of(answer) == Some(Message::Cookie) {
-                    // Too many handshakes at a time: whoever sent this one has proved nothing yet.
+                    // Too many handshakes at a time, and the sender of this one has proved nothing yet.
                     return None;
                 }
             }
@@ -157,7 +157,7 @@ impl Peer {
         self.plain.get(..len).filter(|_| allowed)
     }
 
-    /// Does what is due: handshakes again, keys anew, keepalives.
+    /// Does what is due: repeated handshakes, new keys, keepalives.
     pub fn tick(&mut self, network: impl FnMut(SocketAddr, &[u8])) {
         let result = self.tunnel.update_timers(&mut self.cipher);
         if matches!(result, TunnResult::Err(WireGuardError::ConnectionExpired)) {
@@ -217,7 +217,7 @@ impl Peer {
             self.counters.roamed += 1;
         }
         self.endpoint = Some(from);
-        // Whoever began the handshake may send at once; whoever answered, after the first message under the new keys.
+        // The initiator of the handshake may send at once; the responder, after the first message under the new keys.
         if matches!(message, Some(Message::Response | Message::Data)) {
             for _ in 0..std::mem::take(&mut self.waiting) {
                 let result = self.tunnel.decapsulate(None, &[], &mut self.cipher);

@@ -113,3 +113,17 @@ pub fn digest(data: &[u8]) -> Digest {
 }
 
 const BLOCK: usize = 64 * 1024;
+
+/// Takes each connection of a listener to its end, then sends all of it back, until the runtime ends.
+pub fn mirror(listener: tokio::net::TcpListener) {
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut all = Vec::new();
+                stream.read_to_end(&mut all).await?;
+                stream.write_all(&all).await?;
+                stream.shutdown().await
+            });
+        }
+    });
+}

@@ -213,7 +213,7 @@ fn honest_transfers_keep_half_their_rate_beside(pin: Pin) {
     let (used, limit) = world.crowd.host.endpoint.memory();
     assert!(used <= limit, "{used} of {limit}");
 
-    // Who gave way is told and counted; they are those that have held on for longest, and no more than need be.
+    // Resets are reported and counted; they hit those that have held on for longest, and no more than needed.
     let endpoint = &world.crowd.host.endpoint;
     let reset = |id| endpoint.connection(id).and_then(|c| c.error()) == Some(ConnectionError::OutOfMemory);
     let gone: Vec<bool> = world.crowd.peers.iter().map(|peer| reset(peer.id)).collect();
@@ -222,7 +222,7 @@ fn honest_transfers_keep_half_their_rate_beside(pin: Pin) {
     assert!(count > 0 && count < PINS, "{pin:?}: {count} of {PINS} were reset");
     assert!(gone.is_sorted_by(|earlier, later| earlier >= later), "{pin:?}: the longest-pinned go first");
     let told = world.crowd.peers.iter().filter(|peer| world.told.contains(&peer.id)).count();
-    assert_eq!(told, count, "each is told");
+    assert_eq!(told, count, "each reset is reported");
 }
 
 #[test]

@@ -322,7 +322,7 @@ impl Queue {
         len
     }
 
-    /// Takes at most `max` bytes off the front in one slice, of which there are more if any are left; `is_tidy` says that
+    /// Takes at most `max` bytes off the front in one slice; call again for what is left; `is_tidy` says that
     /// nothing was written ahead.
     pub(crate) fn take(&mut self, max: usize, is_tidy: bool) -> Bytes {
         let Some(store) = &mut self.store else { return Bytes::new() };

@@ -26,7 +26,7 @@ pub(crate) struct ReceiveBuffer {
     order: Option<Box<BlockOrder>>,
 }
 
-/// The shortest text of which the packet is kept: half of a block.
+/// The shortest text for which a packet is kept instead of copied: half of a block.
 const KEPT_MIN: usize = BLOCK / 2;
 
 /// What became of a segment's text.
@@ -156,7 +156,7 @@ impl ReceiveBuffer {
         advanced
     }
 
-    /// Bytes that so many ranges beyond a gap, and their order, take at the most.
+    /// The most bytes that `ranges` ranges beyond a gap take, with their order.
     fn bytes_beside(ranges: usize) -> usize {
         if ranges == 0 { 0 } else { RangeSet::bytes_of(ranges) + BlockOrder::BYTES_MAX }
     }

@@ -144,7 +144,7 @@ struct Pending {
     override_sws: bool,
     /// Corked data may go.
     cork_expired: bool,
-    /// Whoever wrote last is about to write more.
+    /// The writer is about to write more.
     more_follows: bool,
 }
 

@@ -41,9 +41,9 @@ impl Connection {
         self.time_cork(now);
     }
 
-    /// Says that whoever writes is about to write more, until it is taken back: while a device's largest packet is in flight,
-    /// another leaves whole or not at all. Where the device cuts nothing it has no effect. It is for a moment, and nothing but
-    /// the caller ends it.
+    /// Says whether the writer is about to write more. While it is, and one of the device's largest packets is in flight, the
+    /// next leaves whole or not at all. Where the device cuts nothing it has no effect. It lasts until the
+    /// caller takes it back.
     pub fn set_more_follows(&mut self, more: bool) {
         self.pending.more_follows = more;
     }

@@ -35,7 +35,7 @@ impl Rare {
         counts.retransmits += segments;
     }
 
-    /// So many bytes arrived that had arrived before.
+    /// Counts bytes that arrived a second time.
     #[inline]
     pub(super) fn count_duplicate(&mut self, bytes: u64) {
         if bytes > 0 {

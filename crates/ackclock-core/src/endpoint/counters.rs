@@ -159,7 +159,7 @@ counters! {
     RareCounters {
         /// Connections reset because the memory budget was spent, and they held some of it for long without getting on.
         memory_resets,
-        /// SYNs with a good Fast Open cookie of which a connection was made.
+        /// SYNs with a good Fast Open cookie that made a connection.
         fast_open_accepted,
         /// SYNs with a Fast Open cookie that is not good: ordinary ones, which are given a new cookie.
         fast_open_refused,

@@ -114,7 +114,7 @@ impl Endpoint {
         self.for_name(now, &arrival, bytes);
     }
 
-    /// A segment for whoever has its name here. `bytes`: all of it.
+    /// A segment for the connection, half-open record or listener that its name belongs to here. `bytes`: all of it.
     #[cfg_attr(not(feature = "tcp-ao"), expect(unused_variables, reason = "a signature covers every byte"))]
     pub(super) fn for_name(&mut self, now: Instant, arrival: &Arrival<'_>, bytes: &[u8]) {
         #[cfg(feature = "tcp-ao")]

@@ -3,7 +3,7 @@
 //! A driver of one endpoint has it there. A simulation has thousands, and the next packet's is in none of the nearer
 //! caches: some fifty lines, for which a segment on its way through the steps waits one after the other. Here they are asked
 //! for together, and nothing waits. They come in steps, because a step has to know where the last one's pointers
-//! lead; whoever drives several endpoints takes each step for all of them before the next.
+//! lead; a driver of several endpoints takes each step for all of them before the next.
 //!
 //! Nothing changes. `sim pairs-1000` of `ackclock-benches` is what pays for this file.
 

@@ -80,7 +80,7 @@ impl Delivery {
         }
     }
 
-    /// `bytes` were delivered, the newest of which left at `moment`.
+    /// `bytes` were delivered; the newest of them left at `moment`.
     #[inline]
     pub(super) fn on_delivered(&mut self, now: Instant, bytes: u64, moment: &SendMoment) {
         self.bytes += bytes;

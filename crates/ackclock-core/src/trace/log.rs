@@ -33,7 +33,7 @@ impl TraceConfig {
     pub const FULL: Self = Self { records: 4096, keep: TraceKeep::All };
     /// The newest 1,024 records are kept.
     pub const FLIGHT_RECORDER: Self = Self { records: 1024, keep: TraceKeep::Newest };
-    /// What changes the connection or costs it data is told at once.
+    /// Changes of the connection and losses of data are reported at once.
     pub const CHANGES: Self = Self { records: 0, keep: TraceKeep::Changes };
 
     /// Without room for a record, each takes the way of the last.
@@ -76,7 +76,7 @@ coded! {
         Stalled = "stalled",
         /// They were asked for.
         Requested = "requested",
-        /// They are changes, of which somebody hears at once.
+        /// They are changes, which are reported at once.
         Changed = "changed",
     }
 }

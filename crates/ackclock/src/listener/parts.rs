@@ -91,7 +91,7 @@ impl Drop for Parts {
     }
 }
 
-/// A part of the bounds, of which each shard has at least one.
+/// A shard's part of the bounds: at least one of each.
 fn share_of(options: &ListenOptions, shards: usize) -> ListenOptions {
     let part = |max: usize| max.div_ceil(shards);
     ListenOptions {

@@ -39,7 +39,7 @@ impl TcpStream {
     ///
     /// The stream keeps slices of `bytes` until the peer has acknowledged them, and reads them again if they have to be sent
     /// again. A short slice (less than 32 KiB) is copied after all: that costs less than a packet of its own. An empty
-    /// `bytes` is written as an empty buffer is: nothing is, and errors are told.
+    /// `bytes` is written as an empty buffer is: nothing is sent, and errors are returned.
     ///
     /// # Cancel safety
     /// Cancel-safe: if the future is dropped before it is ready, nothing was taken.

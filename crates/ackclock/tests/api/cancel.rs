@@ -87,7 +87,7 @@ async fn a_cancelled_write_wrote_nothing() {
     let (mut client, mut server) = connection(&hosts).await;
     let mut sent = 0;
     let block = vec![1; 300_000];
-    // Nobody reads, so that at some time the write is pending.
+    // The other end does not read, so the write is pending at some time.
     loop {
         match cancelled_after(client.write(&block), 3).await {
             Some(len) => sent += len.unwrap(),

@@ -99,7 +99,7 @@ fn each<T>(stack: &Stack, count: impl Fn(&Counters) -> T) -> Vec<T> {
     stack.queue_counters().iter().map(count).collect()
 }
 
-/// The stack's connections, each sent so many bytes by the client and sending them back; whether they came back whole.
+/// The client sends this many bytes on each connection, and the stack echoes them; whether they came back whole.
 async fn echoed(ends: &Ends, connections: u16, bytes: usize) -> bool {
     let listener = ends.server.listen(addr(SERVER)).unwrap();
     let accepts = tokio::spawn(async move {

@@ -129,7 +129,7 @@ async fn a_cancelled_call_took_nothing() {
     let (mut client, mut server) = connection(&hosts).await;
     let block = pattern(300_000);
     let mut sent = 0;
-    // Nobody reads, so that at some time the write is pending.
+    // The other end does not read, so the write is pending at some time.
     loop {
         let mut data = block.clone();
         let taken = cancelled_after(client.write_bytes(&mut data), 3).await;

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
+use ackclock_tests::kernel::payload;
 use ackclock_tests::kernel::payload::{receive, send};
 use ackclock_tests::kernel::program::{Program, eventually};
 use ackclock_tests::netns::{Namespace, in_namespaces};
@@ -90,20 +91,11 @@ async fn until_it_is_up() {
 /// Takes a transfer to its end on each connection, then sends as much back.
 async fn mirror() -> io::Result<()> {
     let listener = TcpListener::bind("[::]:7").await?;
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut all = Vec::new();
-                stream.read_to_end(&mut all).await?;
-                stream.write_all(&all).await?;
-                stream.shutdown().await
-            });
-        }
-    });
+    payload::mirror(listener);
     Ok(())
 }
 
-/// Sends so many bytes and finishes, then gets the same back.
+/// Sends `len` bytes and shuts down, then reads the same bytes back.
 async fn exchange(to: &str, bytes: u64, seed: u64) {
     let mut stream = TcpStream::connect(to).await.unwrap();
     let sent = send(&mut stream, bytes, seed).await.unwrap();

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
-/// Serves whoever comes to `addr`, and asks for this name and password, if there are any.
+/// Serves clients at `addr`, and asks for this name and password, if there are any.
 pub(crate) async fn serve(addr: SocketAddr, credentials: Option<&'static str>) -> io::Result<()> {
     let listener = TcpListener::bind(addr).await?;
     tokio::spawn(async move {

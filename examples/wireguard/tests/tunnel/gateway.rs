@@ -43,7 +43,7 @@ pub(crate) struct Gateway {
 }
 
 enum End {
-    /// Its task is told to move; it tells where the peer is.
+    /// Asks its task to move, and learns from it where the peer is.
     Boringtun(mpsc::UnboundedSender<Order>, watch::Receiver<Option<SocketAddr>>),
     Go(UnixPath, #[expect(dead_code, reason = "ends with this")] Program),
 }

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackclock::Stack;
+use ackclock_tests::kernel::payload;
 use ackclock_tests::kernel::payload::{Digest, Payload, digest, receive, send};
 use ackclock_tests::kernel::program::{Program, eventually};
 use ackclock_tests::kernel::scene::within;
@@ -63,16 +64,7 @@ async fn mirror() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(addr("0.0.0.0:7")).unwrap();
     let listener = socket.listen(1024).unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut all = Vec::new();
-                stream.read_to_end(&mut all).await?;
-                stream.write_all(&all).await?;
-                stream.shutdown().await
-            });
-        }
-    });
+    payload::mirror(listener);
 }
 
 #[test]
@@ -334,7 +326,7 @@ fn the_program_forwards_a_local_port_and_follows_the_network() {
         stream.read_to_string(&mut echo).await.unwrap();
         assert_eq!(echo, "before and after");
 
-        // Nobody listens behind the second one.
+        // The second one leads to a closed port.
         let mut refused = TcpStream::connect("127.0.0.1:8081").await.unwrap();
         assert_eq!(refused.read_u8().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
         program.signal("TERM");

@@ -10,7 +10,7 @@ use super::{Arrival, Verdict};
 use crate::Instant;
 use crate::position::Position;
 
-/// Text within the window, of which something is new.
+/// Text within the window; at least one byte of it is new.
 pub(super) struct Text<'a> {
     pub(super) now: Instant,
     pub(super) bytes: &'a [u8],

@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn recover_fs_is_all_that_was_out_before_the_first_acknowledgement_of_the_episode() {
-        // RFC 9937: 20 segments out, of which the first four are lost and the last three just delivered.
+        // RFC 9937: 20 segments out; the first four are lost and the last three just delivered.
         let start = Position::default() + 1;
         let at = Instant::from_millis(1);
         let moment = SendMoment {
