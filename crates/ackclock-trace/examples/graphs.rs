@@ -47,10 +47,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let trace = Trace::read(&bytes)?;
     std::fs::create_dir_all(&folder)?;
-    for (stem, figure) in graphs::all(&trace) {
+    let shown = graphs::worst(&trace).into_iter().collect();
+    for (stem, figure) in graphs::all(&trace, &shown) {
         std::fs::write(folder.join(format!("{stem}.png")), chart::png(&figure)?)?;
         std::fs::write(folder.join(format!("{stem}.svg")), chart::svg(&figure))?;
     }
-    std::fs::write(folder.join("report.html"), graphs::report(&trace, &format!("1 MB with {profile}")))?;
+    std::fs::write(
+        folder.join("report.html"),
+        graphs::report(&trace, &format!("1 MB with {profile}"), &shown),
+    )?;
     Ok(())
 }

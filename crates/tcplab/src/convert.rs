@@ -1,5 +1,6 @@
 //! `tcplab convert`: a trace as something that other programs read.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ackclock_trace::chart::{self, Figure};
@@ -12,18 +13,24 @@ use crate::{explain, output};
 /// Options of `tcplab convert`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Trace, as --trace of tcpcat and of `tcplab run` writes it
+    /// Trace, as --trace of tcpcat and of `tcplab run` writes it, or a capture (pcap, pcapng) of anyone's TCP
     trace: PathBuf,
     /// What it is to become
     #[arg(long, value_enum)]
     to: Form,
-    /// Only the connection of this number in the list of `tcplab explain`, and the queues
-    #[arg(long, value_name = "N")]
-    connection: Option<usize>,
+    /// Only the connections of these numbers in the list of `tcplab explain`, and the queues
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    connection: Vec<usize>,
+    /// Graphs of all connections, not only of the ten that lost most time
+    #[arg(long, conflicts_with = "connection")]
+    all: bool,
     /// File to write, stdout if none is named; for svg and png, the folder of the pictures
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
+
+/// Connections whose graphs are made unless more are asked for.
+const UNASKED: usize = 10;
 
 /// What a trace can become.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -44,11 +51,13 @@ enum Form {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut trace = explain::open(&args.trace)?;
-    if let Some(number) = args.connection
-        && !trace.keep_connection(number)
-    {
+    if let Some(&number) = args.connection.iter().find(|&&number| trace.connections().nth(number).is_none()) {
         return Err(explain::no_such(number, &trace).into());
     }
+    if args.to.is_list() && !args.connection.is_empty() {
+        trace.keep_connections(|number| args.connection.contains(&number));
+    }
+    let shown = if args.to.is_list() { BTreeSet::new() } else { shown(&trace, args) };
     let mut bytes = Vec::new();
     match args.to {
         Form::Csv => export::csv(&trace, &mut bytes)?,
@@ -56,9 +65,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Form::Pcapng => {
             export::pcapng(&trace, &mut bytes)?;
         }
-        Form::Html => bytes = graphs::report(&trace, &title(&args.trace)).into_bytes(),
-        Form::Svg => return pictures(&trace, args, "svg", |graph| Ok(chart::svg(graph).into_bytes())),
-        Form::Png => return pictures(&trace, args, "png", |graph| Ok(chart::png(graph)?)),
+        Form::Html => bytes = graphs::report(&trace, &title(&args.trace), &shown).into_bytes(),
+        Form::Svg => {
+            return pictures(&trace, args, &shown, "svg", |graph| Ok(chart::svg(graph).into_bytes()));
+        }
+        Form::Png => return pictures(&trace, args, &shown, "png", |graph| Ok(chart::png(graph)?)),
     }
     match &args.output {
         Some(path) => output::write_file(path, &bytes)?,
@@ -67,10 +78,35 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+impl Form {
+    /// Entries one after the other, not graphs.
+    fn is_list(self) -> bool {
+        matches!(self, Self::Csv | Self::Jsonl | Self::Pcapng)
+    }
+}
+
+/// The connections whose graphs are made: those that are named, or those that lost most time.
+fn shown(trace: &Trace, args: &Args) -> BTreeSet<usize> {
+    if !args.connection.is_empty() {
+        return args.connection.iter().copied().collect();
+    }
+    let mut worst = graphs::worst(trace);
+    if !args.all && worst.len() > UNASKED {
+        output::say(&format!(
+            "tcplab: graphs of the {UNASKED} connections of {} that lost most time; --all makes those of all, --connection \
+             N,.. of those you name",
+            worst.len()
+        ));
+        worst.truncate(UNASKED);
+    }
+    worst.into_iter().collect()
+}
+
 /// Each graph as a file of its own, in the folder that is named.
 fn pictures(
     trace: &Trace,
     args: &Args,
+    shown: &BTreeSet<usize>,
     ending: &str,
     draw: impl Fn(&Figure) -> anyhow::Result<Vec<u8>>,
 ) -> anyhow::Result<Exit> {
@@ -79,7 +115,7 @@ fn pictures(
         return Err(failure.remedy("name a folder for them: --output FOLDER").into());
     };
     output::make_folder(folder)?;
-    let graphs = graphs::all(trace);
+    let graphs = graphs::all(trace, shown);
     for (stem, graph) in &graphs {
         output::write_file(&folder.join(format!("{stem}.{ending}")), &draw(graph)?)?;
     }

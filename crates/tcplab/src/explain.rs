@@ -1,18 +1,18 @@
 //! `tcplab explain`: where the time of traced connections went, in plain sentences.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ackclock_trace::explain::{account, byte_sentences, sentences};
-use ackclock_trace::file::{Trace, TracedSource};
+use ackclock_trace::file::{ReadError, Trace, TracedSource};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::{assess, capture, output};
 
 /// Options of `tcplab explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Trace, as --trace of tcpcat and of `tcplab run` writes it
+    /// Trace, as --trace of tcpcat and of `tcplab run` writes it, or a capture (pcap, pcapng) of anyone's TCP
     trace: PathBuf,
     /// Only the connection of this number in the list; all of them if none is named
     #[arg(long, value_name = "N")]
@@ -70,15 +70,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// Reads a trace and says what of it is missing.
-pub(crate) fn open(path: &std::path::Path) -> anyhow::Result<Trace> {
+/// Reads a trace, or a capture as a trace, and says what of it is missing.
+pub(crate) fn open(path: &Path) -> anyhow::Result<Trace> {
     let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
-    let trace =
-        Trace::read(&bytes).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let trace = match Trace::read(&bytes) {
+        Err(ReadError::Magic) => return captured(path, &bytes),
+        read => read.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?,
+    };
     if let Some(damage) = &trace.damage {
         output::say(&format!("tcplab: {} is {damage}; what lies before is used", path.display()));
     }
     Ok(trace)
+}
+
+fn captured(path: &Path, bytes: &[u8]) -> anyhow::Result<Trace> {
+    let (report, vantages) = capture::read_one(0, path, bytes).map_err(|why| {
+        Failure::usage(format!("{}: {}; as a capture it {why}", path.display(), ReadError::Magic))
+    })?;
+    report.remarks().iter().for_each(|remark| output::say(&format!("tcplab: {remark}")));
+    Ok(assess::traced(&vantages))
 }
 
 fn paragraph(number: usize, source: &TracedSource, said: &[String], byte: Option<u32>) -> String {

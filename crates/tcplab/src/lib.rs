@@ -16,6 +16,15 @@
 //! assert!(mine.queue_mean > vegas.queue_mean);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Features
+//!
+//! None.
+//!
+//! # Limits
+//!
+//! A cell runs on one thread and is kept whole in memory until its row is made. Virtual time knows no operating system: what a
+//! kernel, a device or a busy processor adds is not in its figures.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -30,8 +30,45 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Writes a whole file: under another name first, so that whoever reads it sees the old one or the new one.
+/// Whether a file named on the command line stands for stdin or stdout.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Writes what people read to stdout, unless the results for programs go there.
+pub(crate) fn print_beside(json: Option<&PathBuf>, text: &str) -> anyhow::Result<()> {
+    if json.is_some_and(|json| is_standard(json)) { Ok(()) } else { print(text) }
+}
+
+/// Refuses files that are named twice, where the second would overwrite the first. Each stands behind its option; those to
+/// read come with an empty one.
+///
+/// # Errors
+/// Two of them are the same file.
+pub(crate) fn distinct(files: &[(&str, Option<&PathBuf>)]) -> anyhow::Result<()> {
+    let mut known: Vec<(&str, PathBuf)> = Vec::new();
+    // Reading stdin and writing stdout is what `-` is for.
+    let reads_stdin = |(option, path): &(&str, &PathBuf)| option.is_empty() && is_standard(path);
+    let files = files.iter().filter_map(|(option, path)| Some((*option, (*path)?)));
+    for (option, path) in files.filter(|file| !reads_stdin(file)) {
+        let file = std::path::absolute(path).map_err(|error| Failure::file("find", path, &error))?;
+        let file = fs::canonicalize(&file).unwrap_or(file);
+        let clash = |(other, same): &&(&str, PathBuf)| *same == file && [*other, option] != ["", ""];
+        if let Some((other, _)) = known.iter().find(clash) {
+            let use_of = if other.is_empty() { "is read".to_owned() } else { format!("{other} writes") };
+            let message = format!("{option} would overwrite {}, which {use_of}", path.display());
+            return Err(Failure::usage(message).remedy("name another file").into());
+        }
+        known.push((option, file));
+    }
+    Ok(())
+}
+
+/// Writes a whole file: under another name first, so that a reader sees the old one or the new one. `-` is stdout.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
+    if is_standard(path) {
+        return print_bytes(contents);
+    }
     let (new, mut file) = NewFile::create(path)?;
     new.commit(file.write_all(contents))
 }

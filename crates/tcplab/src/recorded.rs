@@ -28,7 +28,7 @@ pub(crate) struct Inputs {
     /// Tables as comma-separated values
     #[arg(long)]
     pub(crate) csv: bool,
-    /// File for all of it, as JSON
+    /// File for all of it, as JSON; - is stdout, in place of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -71,7 +71,14 @@ impl Inputs {
             let remedy = "name the sender's capture first, then the receiver's";
             return Err(Failure::usage(message).remedy(remedy).into());
         }
+        let read = self.files.iter().map(|file| ("", Some(file)));
+        output::distinct(&read.chain([("--json", self.json.as_ref())]).collect::<Vec<_>>())?;
         capture::read(&self.files)
+    }
+
+    /// Prints what was found for people, unless stdout is for programs.
+    pub(crate) fn print(&self, text: &str) -> anyhow::Result<()> {
+        output::print_beside(self.json.as_ref(), text)
     }
 
     /// Writes what was found where it was asked for.

@@ -8,7 +8,6 @@ use tcplab::table;
 
 use crate::assess::{Transfer, transfers};
 use crate::exit::{Exit, Failure};
-use crate::output;
 use crate::recorded::{self, Inputs, Remarks};
 
 /// Options of `tcplab rto`.
@@ -81,9 +80,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
     report.remarks.say();
     if args.inputs.verbose {
-        output::print(&report.detail())?;
+        args.inputs.print(&report.detail())?;
     }
-    output::print(&table_text(&report.presets, args.inputs.csv, args.undo.is_some()))?;
+    args.inputs.print(&table_text(&report.presets, args.inputs.csv, args.undo.is_some()))?;
     args.inputs.write_json(&report)?;
     report.remarks.exit()
 }

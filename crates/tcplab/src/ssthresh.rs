@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use crate::assess::{Estimator, Regions, StartUp, Unfit, transfers};
 use crate::exit::{Exit, Failure};
-use crate::output;
 use crate::recorded::{self, Inputs, Remarks};
 
 /// Options of `tcplab ssthresh`.
@@ -103,11 +102,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
     report.remarks.say();
     if args.inputs.verbose {
-        output::print(&report.detail())?;
+        args.inputs.print(&report.detail())?;
     }
     let tables =
         [Row::lossy(&report.estimators, args.inputs.csv), Row::lossless(&report.estimators, args.inputs.csv)];
-    output::print(&tables.join("\n"))?;
+    args.inputs.print(&tables.join("\n"))?;
     args.inputs.write_json(&report)?;
     report.remarks.exit()
 }

@@ -40,7 +40,7 @@ impl Canvas<'_> {
         let scattered = || thin::within(budget, |cell| thin::scattered(&places, cell));
         let joined = || thin::within(budget, |column| thin::joined(&places, column));
         let drawn = match series.style {
-            Style::Line | Style::Dashed | Style::Steps => joined(),
+            Style::Line | Style::Dashed | Style::Steps | Style::Strip => joined(),
             Style::Bars => joined().into_iter().filter(Option::is_some).collect(),
             Style::Labels => (0..places.len()).map(Some).collect(),
             Style::Verticals => {
@@ -52,7 +52,7 @@ impl Canvas<'_> {
         };
         let mut path = Path::default();
         match series.style {
-            Style::Line | Style::Dashed => line(&mut path, &drawn, &places, false),
+            Style::Line | Style::Dashed | Style::Strip => line(&mut path, &drawn, &places, false),
             Style::Steps => line(&mut path, &drawn, &places, true),
             Style::Bars => self.bars(&mut path, series, &drawn),
             Style::Labels => return labels(series, &places, colour, out),
@@ -156,7 +156,7 @@ pub(crate) fn swatch(series: &Series, x: f64, y: f64, out: &mut String) {
     let mut path = Path::default();
     let middle = x + SWATCH / 2.0;
     match series.style {
-        Style::Line | Style::Dashed | Style::Steps => {
+        Style::Line | Style::Dashed | Style::Steps | Style::Strip => {
             path.move_to(x, y);
             path.line_to(x + SWATCH, y);
         }
@@ -266,6 +266,7 @@ fn element(out: &mut String, style: Style, colour: &str, path: &Path) {
         Style::Dots => format!(r#"stroke="{colour}" stroke-width="4" stroke-linecap="round""#),
         Style::Dashed => format!(r#"stroke="{colour}" stroke-width="1.6" stroke-dasharray="6 4""#),
         Style::Hashes => format!(r#"stroke="{colour}""#),
+        Style::Strip => format!(r#"stroke="{colour}" stroke-width="11""#),
         Style::Verticals => format!(r#"stroke="{colour}" stroke-opacity=".75""#),
         Style::Line | Style::Steps => {
             format!(r#"stroke="{colour}" stroke-width="1.6" stroke-linejoin="round" stroke-linecap="round""#)
@@ -279,7 +280,7 @@ fn element(out: &mut String, style: Style, colour: &str, path: &Path) {
 /// About how many bytes a point takes.
 fn cost(series: &Series) -> usize {
     let mark = match series.style {
-        Style::Line | Style::Dashed | Style::Steps => 10,
+        Style::Line | Style::Dashed | Style::Steps | Style::Strip => 10,
         Style::Dots | Style::Hashes | Style::Verticals => 14,
         Style::Bars | Style::Crosses | Style::Diamonds => 30,
         Style::Circles => 48,

@@ -106,6 +106,8 @@ pub enum Style {
     Dashed,
     /// Each value holds until the next.
     Steps,
+    /// Joined by broad lines: spans of time, with a point without a place between them.
+    Strip,
     /// Bars from zero, side by side where panels have several such series.
     Bars,
     /// Dots.

@@ -58,7 +58,7 @@ pub struct Retransmissions {
 pub fn account(source: &TracedSource) -> Account {
     let mut walk = Walk {
         account: Account::default(),
-        waits: waits::Walk::default(),
+        waits: waits::Walk::new(source.source.is_captured()),
         verdicts: verdicts::Walk::default(),
         samples: samples::Walk::new(&source.source),
         acks: acks::Walk::new(source.entries.iter().map(|(_, entry)| entry)),

@@ -35,6 +35,8 @@ pub enum Waiting {
     SmallSegment,
     /// The end: all has been sent, and is to be acknowledged or closed by the peer.
     Closing,
+    /// What a packet capture does not show: the congestion window, pacing, or the application.
+    Unseen,
 }
 
 impl Waiting {
@@ -52,6 +54,7 @@ impl Waiting {
             Self::Pacing => "pacing",
             Self::SmallSegment => "small-segment",
             Self::Closing => "closing",
+            Self::Unseen => "unseen",
         }
     }
 }
@@ -72,6 +75,8 @@ pub struct Silence {
 pub struct Waits {
     /// The time by what was waited for; what is absent took none.
     pub time: BTreeMap<Waiting, Duration>,
+    /// The same in the order of time, without gaps: from, until, and for what.
+    pub spans: Vec<(Instant, Instant, Waiting)>,
     /// Expiries of the retransmission timer.
     pub timeouts: Vec<Silence>,
     /// Expiries of the tail probe's timer.
@@ -95,11 +100,17 @@ pub(super) struct Walk {
     /// Silences and what they waited for, in the order of time.
     silences: Vec<(Instant, Instant, Waiting)>,
     open: bool,
+    /// Whether a packet capture is all that is known.
+    captured: bool,
     acked: u32,
     sent_end: u32,
 }
 
 impl Walk {
+    pub(super) fn new(captured: bool) -> Self {
+        Self { captured, ..Self::default() }
+    }
+
     pub(super) fn entry(&mut self, at: Instant, entry: Entry) {
         if self.present.is_none() {
             self.present = Some((at, Waiting::Handshake));
@@ -107,7 +118,7 @@ impl Walk {
         match entry {
             Entry::State(_, State::Established) => {
                 self.open = true;
-                self.turn(at, Waiting::Application);
+                self.turn(at, if self.captured { Waiting::Unseen } else { Waiting::Application });
             }
             Entry::Limited { by, .. } => self.limited(at, by),
             Entry::Sent { seq, len, .. } if len > 0 => self.sent(at, seq.wrapping_add(len)),
@@ -125,6 +136,7 @@ impl Walk {
         // A trace that begins in the middle shows no handshake.
         self.open |= by != Limit::NotOpen;
         let waiting = match by {
+            Limit::Application if self.captured => Waiting::Unseen,
             Limit::Application => Waiting::Application,
             Limit::Cwnd => Waiting::Cwnd,
             Limit::Recovery => Waiting::Recovery,
@@ -176,23 +188,38 @@ impl Walk {
             self.ended.push((since, last, waiting));
         }
         let mut silences = self.silences.as_slice();
-        for (from, until, waiting) in self.ended {
-            let mut left = until.saturating_since(from);
+        for (from, until, waiting) in std::mem::take(&mut self.ended) {
             while let [(_, end, _), rest @ ..] = silences
                 && *end <= from
             {
                 silences = rest;
             }
+            let mut reached = from;
             if waiting != Waiting::Handshake {
                 for &(begin, end, what) in silences.iter().take_while(|(begin, ..)| *begin < until) {
-                    let claimed = until.min(end).saturating_since(from.max(begin)).min(left);
-                    left -= claimed;
-                    *self.waits.time.entry(what).or_default() += claimed;
+                    self.waits.add(reached, begin, waiting);
+                    self.waits.add(reached.max(begin), end.min(until), what);
+                    reached = reached.max(end.min(until));
                 }
             }
-            *self.waits.time.entry(waiting).or_default() += left;
+            self.waits.add(reached, until, waiting);
         }
-        self.waits.time.retain(|_, time| !time.is_zero());
+        for &(from, until, waiting) in &self.waits.spans {
+            *self.waits.time.entry(waiting).or_default() += until.saturating_since(from);
+        }
         self.waits
+    }
+}
+
+impl Waits {
+    /// One more wait, if it took any time; one that goes on is one span.
+    fn add(&mut self, from: Instant, until: Instant, waiting: Waiting) {
+        if until <= from {
+            return;
+        }
+        match self.spans.last_mut() {
+            Some((_, end, before)) if *end == from && *before == waiting => *end = until,
+            _ => self.spans.push((from, until, waiting)),
+        }
     }
 }

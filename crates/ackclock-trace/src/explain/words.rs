@@ -26,7 +26,11 @@ pub fn sentences(source: &TracedSource) -> Vec<String> {
         said.push(format!("{} records are of kinds that this version does not know.", source.unknown));
     }
     said.extend(waits(&account));
-    said.extend(losses(&account));
+    if source.source.is_captured() {
+        said.extend(assessed(&account));
+    } else {
+        said.extend(losses(&account));
+    }
     said.extend(held(&account.verdicts.held));
     said.extend(refuted(&account.verdicts));
     said.extend(timeouts(&account));
@@ -46,6 +50,15 @@ fn life(source: &TracedSource, account: &Account) -> String {
         0 => "none of them twice".to_owned(),
         bytes => format!("and {} again", size(bytes)),
     };
+    if source.source.is_captured() {
+        return format!(
+            "{} was captured for {}; it sent {}, {again}, and received {}. Why it sent what it sent is inferred.",
+            source.source,
+            span(account.duration),
+            size(account.bytes_sent),
+            size(account.bytes_received),
+        );
+    }
     let failed = account.failed.map_or(String::new(), |failure| format!(" It failed: {failure}."));
     format!(
         "{} (profile {profile}, controller {congestion}) is traced for {}; it sent {}, {again}, and received {}.{failed}",
@@ -88,10 +101,21 @@ fn wait_words(what: Waiting) -> &'static str {
         Waiting::TailProbe => "it waited in silence until a tail probe was due (RFC 8985 §7)",
         Waiting::Pacing => "it waited for its turn at the pacing rate",
         Waiting::SmallSegment => "it held a small segment back (Nagle's algorithm, or a cork)",
+        Waiting::Unseen => {
+            "it waited for what no packet shows: the congestion window, pacing, or the application"
+        }
         Waiting::Closing => {
             "all had been sent, and it waited for the last acknowledgements or the peer's close"
         }
     }
+}
+
+/// What retransmissions of a captured connection are taken for.
+fn assessed(account: &Account) -> Option<String> {
+    if account.verdicts.declared.is_empty() {
+        return None;
+    }
+    Some(format!("What was sent again is taken for an answer to {}.", counted(&account.verdicts.declared)))
 }
 
 fn losses(account: &Account) -> Vec<String> {

@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 
 use ackclock_core::Instant;
-use ackclock_core::trace::{Entry, LossRule, SendReason};
+use ackclock_core::trace::{Entry, LossRule, SendReason, Timer};
 use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
 use ackclock_wire::{Fields, Flags, HEADER_MAX, HeaderTemplate, SeqNum, TcpOptions, TxChecksum};
 
@@ -64,6 +64,10 @@ struct Connection<'a> {
     told: (u32, u32),
     heard: (u32, u32),
     lost: Vec<(LossRule, u32, u32, Instant)>,
+    /// The congestion window and the threshold, since they are known.
+    window: Option<(u32, u32)>,
+    /// The timer that expired last, when, and how often in a row.
+    fired: Option<(Timer, Instant, u32)>,
 }
 
 impl<'a> Connection<'a> {
@@ -88,6 +92,8 @@ impl<'a> Connection<'a> {
             told: (0, 0),
             heard: (0, 0),
             lost: Vec::new(),
+            window: None,
+            fired: None,
         }
     }
 
@@ -98,8 +104,10 @@ impl<'a> Connection<'a> {
             match entry {
                 Entry::Told { ack, window } => self.told = (ack, window),
                 Entry::Lost { rule, start, end } => self.lost.push((rule, start, end, at)),
+                Entry::Window { cwnd, ssthresh, .. } => self.window = Some((cwnd, ssthresh)),
+                Entry::TimerFired { timer, count, .. } => self.fired = Some((timer, at, count)),
                 Entry::Sent { reason, flags, seq, len } => {
-                    let comment = self.why(reason, seq, len, at);
+                    let comment = self.why(reason, seq, len, at) + &self.allowed(len);
                     let acknowledges =
                         Acknowledgement { ack: self.told.0, window: self.told.1, ..Default::default() };
                     packets.push(self.packet(at, 0, flags, seq, len, &acknowledges, comment));
@@ -120,17 +128,30 @@ impl<'a> Connection<'a> {
         packets
     }
 
-    /// Why a segment was sent, and for one that was sent again which rule had declared it lost.
+    /// What was in force when a segment with data left.
+    fn allowed(&self, len: u32) -> String {
+        let Some((cwnd, ssthresh)) = self.window.filter(|_| len > 0) else { return String::new() };
+        let threshold = if ssthresh == u32::MAX { String::new() } else { format!(", ssthresh {ssthresh}") };
+        format!("; cwnd {cwnd}{threshold}, the peer's window {}", self.heard.1)
+    }
+
+    /// Why a segment was sent: for one that was sent again which rule had declared it lost, and which timer let it go.
     fn why(&self, reason: SendReason, seq: u32, len: u32, at: Instant) -> String {
         let covers = |&&(_, start, end, _): &&(LossRule, u32, u32, Instant)| {
             seq.wrapping_sub(start) < end.wrapping_sub(start).max(1) || start.wrapping_sub(seq) < len
         };
+        let timer = match self.fired {
+            Some((timer, then, count)) if then == at => {
+                format!("; the {timer} timer had expired, {count} in a row")
+            }
+            _ => String::new(),
+        };
         match self.lost.iter().rev().find(covers) {
             Some((rule, .., declared)) if reason == SendReason::Retransmission => {
-                let before = at.saturating_since(*declared);
-                format!("{reason}: declared lost by {rule}, {:.3} ms before", before.as_secs_f64() * 1e3)
+                let before = at.saturating_since(*declared).as_secs_f64() * 1e3;
+                format!("{reason}: declared lost by {rule}, {before:.3} ms before{timer}")
             }
-            _ => reason.to_string(),
+            _ => format!("{reason}{timer}"),
         }
     }
 

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use ackclock_core::trace::{Batch, BatchCause, Entry, LossRule, SendReason};
+use ackclock_core::trace::{Batch, BatchCause, Entry, LossRule, SendReason, Timer, WindowCause};
 use ackclock_core::{FourTuple, Instant, State};
 
 use super::*;
@@ -23,6 +23,12 @@ fn trace() -> Trace {
         (at(22), Entry::Controller { name: 0, value: -3 }),
         (at(23), Entry::Sent { reason: SendReason::Retransmission, flags: 0x10, seq: 1, len: 1000 }),
     ];
+    traced(&entries)
+}
+
+/// The trace of a connection that wrote down `entries`, with a queue that dropped a packet.
+fn traced(entries: &[(Instant, Entry)]) -> Trace {
+    let at = Instant::from_millis;
     let addr = |last: u8| SocketAddr::from(([10, 0, 0, last], 1000));
     let batch = Batch {
         connection: 0,
@@ -101,6 +107,34 @@ fn a_capture_has_each_segment_with_what_it_said_and_why_it_left() {
     assert!(syn.windows(3).any(|option| option == [3, 3, 1]), "{syn:?}");
     let sack = &packets[4].0[40..];
     assert!(sack.windows(8).any(|block| block == [0, 0, 3, 0xe9, 0, 0, 7, 0xd1]), "{sack:?}");
+}
+
+#[test]
+fn comments_tell_the_windows_and_the_timer_that_let_a_segment_go() {
+    let at = Instant::from_millis;
+    let window = |cause, cwnd, ssthresh| Entry::Window { cause, cwnd, ssthresh };
+    let sent = |reason| Entry::Sent { reason, flags: 0x10, seq: 1, len: 1000 };
+    let entries = [
+        (at(0), window(WindowCause::Start, 14_480, u32::MAX)),
+        (at(0), Entry::Received { flags: 0x10, seq: 1, len: 0 }),
+        (at(0), Entry::Acked { duplicate: false, ack: 1, window: 70_000 }),
+        (at(1), sent(SendReason::NewData)),
+        (at(300), Entry::TimerFired { timer: Timer::Retransmission, late_us: 0, count: 2 }),
+        (at(300), Entry::Lost { rule: LossRule::Timeout, start: 1, end: 1001 }),
+        (at(300), window(WindowCause::Timeout, 1448, 7240)),
+        (at(300), sent(SendReason::Retransmission)),
+    ];
+    let mut bytes = Vec::new();
+    pcapng(&traced(&entries), &mut bytes).unwrap();
+    let comments: Vec<String> = packets(&bytes).into_iter().map(|(_, comment)| comment).collect();
+    assert_eq!(
+        comments[1..],
+        [
+            "new-data; cwnd 14480, the peer's window 70000",
+            "retransmission: declared lost by timeout, 0.000 ms before; the retransmission timer had expired, 2 in a row; \
+             cwnd 1448, ssthresh 7240, the peer's window 70000",
+        ]
+    );
 }
 
 /// Bytes kept and comment of each packet of a pcapng file, as little as this test needs.

@@ -56,6 +56,10 @@ pub enum Source {
         congestion: String,
         /// Names of the controller's numbers.
         names: Vec<String>,
+        /// Whether it was seen from outside, by a packet capture: why it sent what it sent is then inferred, and what no packet
+        /// shows is not there.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        captured: bool,
     },
     /// The queue before a simulated link.
     Queue {
@@ -67,6 +71,18 @@ pub enum Source {
 }
 
 impl Source {
+    /// Whether it is a connection, not a queue.
+    #[must_use]
+    pub fn is_connection(&self) -> bool {
+        matches!(self, Self::Connection { .. })
+    }
+
+    /// Whether it is a connection that a packet capture saw.
+    #[must_use]
+    pub fn is_captured(&self) -> bool {
+        matches!(self, Self::Connection { captured: true, .. })
+    }
+
     /// What the first number of an entry's name or rule stands for.
     #[must_use]
     pub fn name(&self, index: u8) -> &str {

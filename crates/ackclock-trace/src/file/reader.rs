@@ -21,6 +21,8 @@ pub struct Trace {
 /// A source and all its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedSource {
+    /// Its place among the connections of the file, or among its queues, from 0. It stays when others are left out.
+    pub number: usize,
     /// Whose they are.
     pub source: Source,
     /// What was written down, and when, oldest first.
@@ -91,25 +93,17 @@ impl Trace {
 
     /// The connections among the sources.
     pub fn connections(&self) -> impl Iterator<Item = &TracedSource> {
-        self.sources.iter().filter(|source| matches!(source.source, Source::Connection { .. }))
+        self.sources.iter().filter(|source| source.source.is_connection())
     }
 
-    /// Leaves out all connections but the one that is `number` in the order of [`connections`](Self::connections); `false`,
-    /// and all stay, if there is no such one. Queues stay.
-    pub fn keep_connection(&mut self, number: usize) -> bool {
-        let places = self.sources.iter().enumerate();
-        let mut connections = places.filter(|(_, source)| matches!(source.source, Source::Connection { .. }));
-        let Some((kept, _)) = connections.nth(number) else { return false };
-        let mut place = 0..;
-        self.sources.retain(|source| {
-            place.next() == Some(kept) || !matches!(source.source, Source::Connection { .. })
-        });
-        true
+    /// Leaves out all connections whose number `wanted` refuses. Queues stay.
+    pub fn keep_connections(&mut self, wanted: impl Fn(usize) -> bool) {
+        self.sources.retain(|source| !source.source.is_connection() || wanted(source.number));
     }
 
     /// The queues among the sources.
     pub fn queues(&self) -> impl Iterator<Item = &TracedSource> {
-        self.sources.iter().filter(|source| matches!(source.source, Source::Queue { .. }))
+        self.sources.iter().filter(|source| !source.source.is_connection())
     }
 }
 
@@ -159,7 +153,16 @@ impl Reader {
             return;
         }
         self.places.insert(number, (sources.len(), TraceClock::default()));
-        sources.push(TracedSource { source, entries: Vec::new(), missed: 0, unknown: 0, cause: None });
+        let alike = |other: &&TracedSource| other.source.is_connection() == source.is_connection();
+        let number = sources.iter().filter(alike).count();
+        sources.push(TracedSource {
+            number,
+            source,
+            entries: Vec::new(),
+            missed: 0,
+            unknown: 0,
+            cause: None,
+        });
     }
 
     fn records(&mut self, source: u32, content: &[u8]) -> Result<(), &'static str> {

@@ -56,6 +56,7 @@ impl<W: Write> Writer<W> {
             profile: batch.profile.to_owned(),
             congestion: batch.congestion.to_owned(),
             names: batch.names.iter().map(|&name| name.to_owned()).collect(),
+            captured: false,
         };
         let number = self.source(Key::Connection(host.to_owned(), batch.connection), source)?;
         self.records(number, batch.missed, batch.cause, &batch.records)

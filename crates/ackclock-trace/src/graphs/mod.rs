@@ -11,7 +11,11 @@ mod queue;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod waiting;
 mod windows;
+mod worst;
+
+use std::collections::BTreeSet;
 
 use ackclock_core::Instant;
 
@@ -23,6 +27,7 @@ pub use page::report;
 pub use paths::{round_trips, round_trips_by_window, sequence};
 pub use queue::queue;
 pub use windows::windows;
+pub use worst::worst;
 
 /// When the first entry of all sources was written: time zero of the graphs.
 #[must_use]
@@ -31,35 +36,55 @@ pub fn beginning(trace: &Trace) -> Instant {
     firsts.map(|&(at, _)| at).min().unwrap_or(Instant::ZERO)
 }
 
-/// All graphs of a trace, each with a stem for its file: of connections that sent data, and of queues.
+/// The graphs of a trace, each with a stem for its file: `N-windows` and so on of the connections whose numbers are `shown`
+/// and that sent data, and `queue-N` of all queues.
 #[must_use]
-pub fn all(trace: &Trace) -> Vec<(String, Figure)> {
+pub fn all(trace: &Trace, shown: &BTreeSet<usize>) -> Vec<(String, Figure)> {
     let zero = beginning(trace);
-    let mut graphs = Vec::new();
-    for (index, source) in trace.sources.iter().enumerate() {
-        graphs.extend(
-            of(source, zero).into_iter().map(|(stem, graph)| (format!("{}-{stem}", index + 1), graph)),
-        );
-    }
-    graphs
+    let sources = chosen(trace, shown);
+    let graphs = sources.flat_map(|source| {
+        let stem = |name| match source.source {
+            Source::Queue { .. } => format!("{name}-{}", source.number),
+            Source::Connection { .. } => format!("{}-{name}", source.number),
+        };
+        of(trace, source, zero).into_iter().map(move |(name, graph)| (stem(name), graph))
+    });
+    graphs.collect()
+}
+
+/// Queues, and of the connections those that are `shown`.
+fn chosen<'a>(trace: &'a Trace, shown: &BTreeSet<usize>) -> impl Iterator<Item = &'a TracedSource> {
+    trace.sources.iter().filter(|source| !source.source.is_connection() || shown.contains(&source.number))
 }
 
 /// The graphs of one source: none of a connection that sent no data.
-fn of(source: &TracedSource, zero: Instant) -> Vec<(&'static str, Figure)> {
+fn of(trace: &Trace, source: &TracedSource, zero: Instant) -> Vec<(&'static str, Figure)> {
     match &source.source {
         Source::Queue { .. } => vec![("queue", queue(source, zero))],
         Source::Connection { .. } if timeline::has_data(source) => {
-            let mut graphs = vec![("windows", windows(source, zero))];
+            let mut first = windows(source, zero);
+            first.panels.insert(0, waiting::waiting(source, peer(trace, source), zero));
+            let mut graphs = vec![("windows", first)];
             graphs.extend(congestion_avoidance(source, zero).map(|graph| ("cam", graph)));
             graphs.extend([
                 ("sequence", sequence(source, zero)),
                 ("rtt", round_trips(source)),
                 ("rtt-by-window", round_trips_by_window(source)),
             ]);
+            // What has no points says nothing.
+            graphs.retain(|(_, graph)| graph.panels.iter().any(|panel| !panel.series.is_empty()));
             graphs
         }
         Source::Connection { .. } => Vec::new(),
     }
+}
+
+/// The other end of a connection, where the trace has both.
+fn peer<'a>(trace: &'a Trace, source: &TracedSource) -> Option<&'a TracedSource> {
+    let Source::Connection { local, remote, .. } = &source.source else { return None };
+    trace.connections().find(|other| {
+        matches!(&other.source, Source::Connection { local: theirs, remote: ours, .. } if (theirs, ours) == (remote, local))
+    })
 }
 
 fn axis(label: &str) -> Axis {

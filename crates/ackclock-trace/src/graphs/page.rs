@@ -1,31 +1,39 @@
 //! A whole trace as one page.
 
+use std::collections::BTreeSet;
+use std::time::{Duration, UNIX_EPOCH};
+
 use crate::explain::{self, Account};
-use crate::file::{Source, Trace, TracedSource};
+use crate::file::{Trace, TracedSource};
 use crate::report::Html;
 
-/// A page with the graphs of a trace and, in sentences, where the time of each connection went; of several connections
-/// there is a table first.
+/// A page with, in sentences, where the time of each connection that is `shown` went, its graphs, and those of the queues; of
+/// several connections a table of all stands first.
 #[must_use]
-pub fn report(trace: &Trace, title: &str) -> String {
+pub fn report(trace: &Trace, title: &str, shown: &BTreeSet<usize>) -> String {
     let mut page = Html::new(title);
     if let Some(damage) = &trace.damage {
         page.paragraph(&format!("The trace is not whole: {damage}."));
     }
-    if trace.connections().nth(1).is_some() {
-        overview(trace, &mut page);
+    if let Some(epoch) = trace.origin.epoch_unix_nanos {
+        let zero =
+            UNIX_EPOCH + Duration::from_nanos(epoch.saturating_add(super::beginning(trace).as_nanos()));
+        page.paragraph(&format!("Time 0 of the graphs is {}.", httpdate::fmt_http_date(zero)));
+    }
+    if shown.len() > 1 {
+        overview(trace, shown, &mut page);
     }
     let zero = super::beginning(trace);
-    for source in &trace.sources {
-        let graphs = super::of(source, zero);
+    for source in super::chosen(trace, shown) {
+        let graphs = super::of(trace, source, zero);
         if graphs.is_empty() {
             continue;
         }
-        page.heading(&source.source.to_string());
+        page.section(&section(source), &heading(source));
         if source.missed > 0 {
             page.paragraph(&format!("{} entries are missing.", source.missed));
         }
-        if matches!(source.source, Source::Connection { .. }) {
+        if source.source.is_connection() {
             explain::sentences(source).iter().for_each(|sentence| {
                 page.paragraph(sentence);
             });
@@ -37,8 +45,28 @@ pub fn report(trace: &Trace, title: &str) -> String {
     page.finish()
 }
 
-fn overview(trace: &Trace, page: &mut Html) {
-    let rows: Vec<_> = trace.connections().enumerate().map(|(number, source)| row(number, source)).collect();
+/// The name of a source's section.
+fn section(source: &TracedSource) -> String {
+    let kind = if source.source.is_connection() { "connection" } else { "queue" };
+    format!("{kind}-{}", source.number)
+}
+
+fn heading(source: &TracedSource) -> String {
+    if source.source.is_connection() {
+        format!("Connection {}: {}", source.number, source.source)
+    } else {
+        source.source.to_string()
+    }
+}
+
+fn overview(trace: &Trace, shown: &BTreeSet<usize>, page: &mut Html) {
+    let rows: Vec<_> = trace
+        .connections()
+        .map(|source| {
+            let has_graphs = shown.contains(&source.number) && super::timeline::has_data(source);
+            (has_graphs.then(|| section(source)), row(source))
+        })
+        .collect();
     let head = [
         "connection",
         "",
@@ -50,11 +78,20 @@ fn overview(trace: &Trace, page: &mut Html) {
         "waited most for",
         "%",
     ];
-    page.heading("Connections").table("", &head, &rows);
+    page.heading("Connections");
+    let without = rows.iter().filter(|(section, _)| section.is_none()).count();
+    if without > 0 {
+        page.paragraph(&format!(
+            "Of {} connections {} have graphs below; those without a link sent no data or were not asked for.",
+            rows.len(),
+            rows.len() - without
+        ));
+    }
+    page.listing(&head, &rows);
 }
 
 /// A connection in a line; what it waited for is named as in [`explain::Waiting`].
-fn row(number: usize, source: &TracedSource) -> Vec<String> {
+fn row(source: &TracedSource) -> Vec<String> {
     let account = explain::account(source);
     let kilobytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e3);
     let round_trip = account
@@ -63,7 +100,7 @@ fn row(number: usize, source: &TracedSource) -> Vec<String> {
         .map_or(String::new(), |(_, mean, _)| format!("{:.1}", mean.as_secs_f64() * 1e3));
     let (most, share) = longest_wait(&account);
     vec![
-        number.to_string(),
+        source.number.to_string(),
         source.source.to_string(),
         format!("{:.3}", account.duration.as_secs_f64()),
         kilobytes(account.bytes_sent),

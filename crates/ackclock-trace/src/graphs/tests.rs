@@ -39,8 +39,9 @@ fn scripted() -> TracedSource {
         profile: "reno-1990".to_owned(),
         congestion: "reno".to_owned(),
         names: vec![],
+        captured: false,
     };
-    TracedSource { source, entries, missed: 0, unknown: 0, cause: None }
+    TracedSource { number: 0, source, entries, missed: 0, unknown: 0, cause: None }
 }
 
 /// The points of the series with this name: place and note.
@@ -157,17 +158,18 @@ fn graphs_of_a_transfer_agree_with_the_simulators_report() {
     let most = places(&dropping, "in the queue").into_iter().map(|place| place.1).fold(0.0, f64::max);
     assert_eq!(most, f64::from(link.queue_peak));
 
-    let stems: Vec<_> = all(&trace)
-        .into_iter()
-        .map(|(stem, _)| stem.split_once('-').expect("a number").1.to_owned())
-        .collect();
-    assert_eq!(stems, ["windows", "sequence", "rtt", "rtt-by-window", "queue"]);
+    let number = sender(&trace).number;
+    let stems: Vec<_> = all(&trace, &[number].into()).into_iter().map(|(stem, _)| stem).collect();
+    let of_sender = ["windows", "sequence", "rtt", "rtt-by-window"].map(|graph| format!("{number}-{graph}"));
+    assert_eq!(stems[..4], of_sender);
+    assert_eq!(stems[4..], ["queue-0"]);
     let page = report_page(&trace);
-    assert!(page.contains("<h2 id=\"s1\">a: ") && page.contains("Queue before the link bottleneck"));
+    assert!(page.contains(&format!("<h2 id=\"connection-{number}\">Connection {number}: a: ")), "{page}");
+    assert!(page.contains("Queue before the link bottleneck"));
 }
 
 fn report_page(trace: &Trace) -> String {
-    super::report(trace, "A transfer")
+    super::report(trace, "A transfer", &[0, 1].into())
 }
 
 /// What Vegas did to its window at each comparison is what the graph says about it.

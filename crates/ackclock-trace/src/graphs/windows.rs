@@ -30,7 +30,12 @@ pub fn windows(source: &TracedSource, zero: Instant) -> Figure {
     let mut all = vec![repeated(&line)];
     all.extend(sizes);
     all.extend(marks(&line));
-    let rate = series("over the last 12 segments", Style::Line, 0, rate(&line.sent));
+    let rate = rate(&line.sent);
+    let mut panels = vec![panel(1.5, y, all)];
+    if !rate.is_empty() {
+        let y = Axis { range: usual(&rate), ..axis("sending rate (KB/s)") };
+        panels.push(panel(0.8, y, vec![series("over the last 12 segments", Style::Line, 0, rate)]));
+    }
     Figure {
         title: format!("Windows: {}", source.source),
         caption: format!(
@@ -43,7 +48,7 @@ pub fn windows(source: &TracedSource, zero: Instant) -> Figure {
             above.iter().filter_map(far_above).collect::<String>(),
         ),
         x: axis("time (s)"),
-        panels: vec![panel(1.5, y, all), panel(0.8, axis("sending rate (KB/s)"), vec![rate])],
+        panels,
     }
 }
 
@@ -59,6 +64,16 @@ fn highest(line: &Timeline) -> f64 {
         .chain(line.windows.iter().filter_map(|windows| windows.ssthresh));
     let near = limits.map(f64::from).filter(|&limit| limit <= 2.0 * used).fold(used, f64::max);
     near * 1.05 / KB
+}
+
+/// An axis up to the rate that 99 of 100 stay below, where single trains of segments are several times as fast: they would
+/// press all else flat. `None`: as high as the points.
+fn usual(rate: &[Point]) -> Option<(f64, f64)> {
+    let mut heights: Vec<f64> = rate.iter().map(|point| point.y).collect();
+    heights.sort_by(f64::total_cmp);
+    let (high, top) =
+        (heights[(heights.len() * 99 / 100).min(heights.len() - 1)], heights[heights.len() - 1]);
+    (top > 3.0 * high).then_some((0.0, high * 1.05))
 }
 
 /// What is said of a size that lies above the axis all the time.

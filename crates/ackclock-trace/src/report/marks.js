@@ -26,7 +26,8 @@ function drawSeries(context, series, view, colour) {
   const [from, to] = inSight(series, view.x.low, view.x.high);
   context.beginPath();
   switch (series.style) {
-    case "line": case "dashed": case "steps":
+    case "line": case "dashed": case "steps": case "strip":
+      if (series.style === "strip") Object.assign(context, { lineWidth: 11, lineJoin: "miter" });
       drawJoined(context, series, view, from, to);
       context.stroke();
       break;

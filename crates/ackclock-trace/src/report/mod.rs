@@ -20,8 +20,8 @@ use crate::chart::{Figure, escape, properties};
 pub struct Html {
     title: String,
     body: String,
-    /// The headings, for the list of contents.
-    sections: Vec<String>,
+    /// The headings and where they stand, for the list of contents.
+    sections: Vec<(String, String)>,
 }
 
 impl Html {
@@ -32,9 +32,14 @@ impl Html {
 
     /// Begins a section; with three or more of them the report begins with a list of contents.
     pub fn heading(&mut self, text: &str) -> &mut Self {
+        self.section(&format!("s{}", self.sections.len()), text)
+    }
+
+    /// The same, with a name of letters, digits and hyphens that the rows of a [`listing`](Self::listing) lead to.
+    pub fn section(&mut self, name: &str, text: &str) -> &mut Self {
         // Writing to a String does not fail; so below too.
-        let _ = writeln!(self.body, "<h2 id=\"s{}\">{}</h2>", self.sections.len(), escape(text));
-        self.sections.push(text.to_owned());
+        let _ = writeln!(self.body, "<h2 id=\"{}\">{}</h2>", escape(name), escape(text));
+        self.sections.push((name.to_owned(), text.to_owned()));
         self
     }
 
@@ -49,19 +54,55 @@ impl Html {
         if !caption.is_empty() {
             self.element("caption", caption);
         }
+        self.rows(head, rows.iter().map(|row| (None, row.as_slice())));
+        self.body.push_str("</table></div>\n");
+        self
+    }
+
+    /// Adds a table that can be sorted by each column and searched. The first cell of a row leads to the section of the name
+    /// beside the row, if it has one.
+    pub fn listing<S: AsRef<str>>(
+        &mut self,
+        head: &[S],
+        rows: &[(Option<String>, Vec<String>)],
+    ) -> &mut Self {
+        self.body.push_str(
+            "<div class=\"listing\"><p hidden><label>Search <input type=\"search\"></label> <span role=\"status\"></span></p>\
+             <div class=\"wide\"><table>",
+        );
+        self.rows(head, rows.iter().map(|(section, row)| (section.as_deref(), row.as_slice())));
+        self.body.push_str("</table></div></div>\n");
+        self
+    }
+
+    fn rows<'a, S: AsRef<str>>(
+        &mut self,
+        head: &[S],
+        rows: impl Iterator<Item = (Option<&'a str>, &'a [String])> + Clone,
+    ) {
         self.body.push_str("<thead><tr>");
         for (column, text) in head.iter().enumerate() {
-            let numbers = rows.first().and_then(|row| row.get(column)).is_some_and(|cell| is_number(cell));
+            let numbers =
+                rows.clone().next().and_then(|(_, row)| row.get(column)).is_some_and(|cell| is_number(cell));
             self.cell("th", numbers, text.as_ref());
         }
         self.body.push_str("</tr></thead>\n<tbody>");
-        for row in rows {
+        for (section, row) in rows {
             self.body.push_str("<tr>");
-            row.iter().for_each(|cell| self.cell("td", is_number(cell), cell));
+            for (column, cell) in row.iter().enumerate() {
+                match section.filter(|_| column == 0) {
+                    Some(section) => self.link(section, cell),
+                    None => self.cell("td", is_number(cell), cell),
+                }
+            }
             self.body.push_str("</tr>\n");
         }
-        self.body.push_str("</tbody></table></div>\n");
-        self
+        self.body.push_str("</tbody>");
+    }
+
+    fn link(&mut self, section: &str, text: &str) {
+        let class = if is_number(text) { " class=\"n\"" } else { "" };
+        let _ = write!(self.body, "<td{class}><a href=\"#{}\">{}</a></td>", escape(section), escape(text));
     }
 
     /// Adds a graph with all its points: dragging and the wheel zoom, pointing at a point shows its values and its note,
@@ -118,8 +159,8 @@ impl Html {
             return String::new();
         }
         let mut list = format!("<nav><details><summary>{} sections</summary><ol>", self.sections.len());
-        for (number, text) in self.sections.iter().enumerate() {
-            let _ = write!(list, "<li><a href=\"#s{number}\">{}</a></li>", escape(text));
+        for (name, text) in &self.sections {
+            let _ = write!(list, "<li><a href=\"#{}\">{}</a></li>", escape(name), escape(text));
         }
         list + "</ol></details></nav>\n"
     }
@@ -146,7 +187,8 @@ const SECTIONS_LISTED: usize = 3;
 /// Nothing may be loaded from anywhere.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 const STYLE: &str = include_str!("page.css");
-const SCRIPTS: [&str; 3] = [include_str!("scale.js"), include_str!("marks.js"), include_str!("page.js")];
+const SCRIPTS: [&str; 4] =
+    [include_str!("scale.js"), include_str!("marks.js"), include_str!("page.js"), include_str!("listing.js")];
 
 #[cfg(test)]
 mod tests;

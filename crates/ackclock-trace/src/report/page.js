@@ -106,7 +106,7 @@ class Graph {
     for (const series of this.data.panels.flatMap(panel => panel.series).filter(series => series.button)) {
       const context = fitted(series.button.firstChild, 22, 14);
       const sample = { ...series, x: [0, 11, 22], y: [0, 0, 0], note: ["", "12", ""], low: null, sorted: true, width: 10 };
-      const single = !["line", "dashed", "steps", "hashes"].includes(series.style);
+      const single = !["line", "dashed", "steps", "strip", "hashes"].includes(series.style);
       if (single) Object.assign(sample, { x: [11], y: [0], note: ["12"] });
       const view = { x: { low: 0, high: 22, length: 22, position: x => x }, whole: 14, foot: 12, font: style.fontFamily,
         place: (_, index) => [sample.x[index], series.style === "bars" ? 2 : 7], span: () => null };

@@ -78,6 +78,15 @@ impl Browser {
         Ok(browser)
     }
 
+    /// Gives the page this many pixels, however wide a window must be.
+    pub(crate) fn resize(&self, width: u32, height: u32) {
+        let params = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.post(
+            "/goog/cdp/execute",
+            json!({ "cmd": "Emulation.setDeviceMetricsOverride", "params": params }),
+        );
+    }
+
     /// Loads a file and waits until its graphs are drawn.
     pub(crate) fn load(&self, file: &Path) {
         self.post("/url", json!({"url": format!("file://{}", file.display())}));

@@ -19,6 +19,10 @@ impl Page {
         let mut report = Html::new("Report");
         report.heading("Graphs").paragraph("Graphs of a test.");
         figures.iter().for_each(|figure| drop(report.figure(figure).clone()));
+        Self::of(name, &report)
+    }
+
+    fn of(name: &str, report: &Html) -> Self {
         let path = std::env::temp_dir().join(format!("ackclock-report-{}-{name}.html", std::process::id()));
         std::fs::write(&path, report.finish()).expect("a file for the report");
         Self(path)
@@ -254,4 +258,61 @@ fn two_hundred_thousand_points_and_odd_ones_are_drawn_and_found() {
     let drawn = "return document.querySelectorAll('.graph')[1].dataset.x !== undefined";
     assert!((0..100).any(|_| browser.run(drawn) == true), "the second graph is drawn when it is seen");
     browser.assert_quiet();
+}
+
+/// Words and numbers of a listing of three rows, the first of which leads to a section.
+fn listed() -> Html {
+    let row = |name: &str, number: &str| vec![name.to_owned(), number.to_owned()];
+    let mut report = Html::new("Listing");
+    report.listing(
+        &["name", "seconds"],
+        &[(Some("b-1".to_owned()), row("beta", "9")), (None, row("alpha", "10")), (None, row("gamma", ""))],
+    );
+    report.section("b-1", "Beta");
+    report
+}
+
+#[test]
+fn a_listing_is_sorted_and_searched() {
+    let Some(browser) = Browser::start(false) else { return };
+    let page = Page::of("listing", &listed());
+    browser.load(&page.0);
+    let order = || {
+        let cells = "return [...document.querySelectorAll('.listing tbody tr')].filter(row => !row.hidden).map(row => row.cells[0].textContent).join();";
+        browser.run(cells).as_str().expect("words").to_owned()
+    };
+    assert_eq!(order(), "beta,alpha,gamma");
+    browser.click_element(".listing th:nth-child(2) button");
+    assert_eq!(order(), "alpha,beta,gamma", "numbers as numbers, the largest first");
+    browser.click_element(".listing th:nth-child(2) button");
+    assert_eq!(order(), "gamma,beta,alpha");
+    browser.click_element(".listing th:nth-child(1) button");
+    assert_eq!(order(), "alpha,beta,gamma");
+    browser.run(
+        "const input = document.querySelector('.listing input'); input.value = 'A 10';
+         input.dispatchEvent(new Event('input'));",
+    );
+    assert_eq!(order(), "alpha");
+    assert_eq!(browser.run("return document.querySelector('.listing [role=status]').textContent"), "1 of 3");
+    assert_eq!(browser.run("return document.querySelector('.listing a').hash"), "#b-1");
+    browser.assert_quiet();
+}
+
+/// At 400 pixels a wide table scrolls within its box, and the page does not.
+#[test]
+fn a_narrow_window_keeps_the_page_in_its_width() {
+    let Some(browser) = Browser::start(false) else { return };
+    let head: Vec<String> = (0..12).map(|column| format!("a column {column}")).collect();
+    let mut report = listed();
+    report.table("wide", &head, std::slice::from_ref(&head)).figure(&figure());
+    let page = Page::of("narrow", &report);
+    browser.resize(400, 800);
+    browser.load(&page.0);
+    let widths = browser.run(
+        "const box = [...document.querySelectorAll('.wide')].at(-1);
+         return [document.documentElement.scrollWidth, window.innerWidth, box.scrollWidth, box.clientWidth];",
+    );
+    let width = |index: usize| widths[index].as_u64().expect("a width");
+    assert!(width(0) <= width(1) && width(1) < 600, "{widths}");
+    assert!(width(2) > width(3), "{widths}");
 }

@@ -87,7 +87,7 @@ pub(crate) fn transfers(
 }
 
 /// The views of each connection, in the order of the first.
-fn connections(vantages: &[Vantage]) -> Vec<Vec<&Vantage>> {
+pub(super) fn connections(vantages: &[Vantage]) -> Vec<Vec<&Vantage>> {
     let mut groups: Vec<Vec<&Vantage>> = Vec::new();
     let mut by_isn: HashMap<(SeqNum, SeqNum), usize> = HashMap::new();
     let mut by_addr: HashMap<(SocketAddr, SocketAddr), Vec<usize>> = HashMap::new();
@@ -150,11 +150,9 @@ fn transfer(group: &[&Vantage], side: Side) -> Result<Transfer, LeftOut> {
         }
     };
     let shake = Handshake::of(sender);
-    let local = shake.and_then(|shake| if from_client { shake.at_client } else { shake.at_server });
     let handshake = shake.and_then(|shake| if from_client { shake.at_server } else { shake.at_client });
-    // Answers to acknowledgements take as long as those in the handshake, or twice as long; timers are slower.
-    let response = local.unwrap_or_default().saturating_mul(2).max(RESPONSE);
-    let replay = Replay::new(&sent, received.as_ref().map(|(_, delivery)| delivery), response);
+    let delivery = received.as_ref().map(|(_, delivery)| delivery);
+    let replay = Replay::new(&sent, delivery, response(sender, from_client));
     let doubts = [
         (shake.is_none(), Doubt::NoHandshake),
         (
@@ -172,8 +170,16 @@ fn transfer(group: &[&Vantage], side: Side) -> Result<Transfer, LeftOut> {
     Ok(Transfer { from, to, sent, received, handshake, replay, doubts })
 }
 
+/// The longest that a sender takes to answer an acknowledgement: as long as in the handshake, or twice as long; timers are
+/// slower.
+pub(super) fn response(sender: &Vantage, from_client: bool) -> Duration {
+    let local =
+        Handshake::of(sender).and_then(|shake| if from_client { shake.at_client } else { shake.at_server });
+    local.unwrap_or_default().saturating_mul(2).max(RESPONSE)
+}
+
 /// Which view is the sender's and which the receiver's.
-fn ends<'a>(
+pub(super) fn ends<'a>(
     group: &[&'a Vantage],
     side: Side,
     from_client: bool,
@@ -208,6 +214,7 @@ fn aligned(vantage: &Vantage, like: &Vantage) -> Vantage {
         std::mem::swap(&mut vantage.client, &mut vantage.server);
         std::mem::swap(&mut vantage.client_isn, &mut vantage.server_isn);
         std::mem::swap(&mut vantage.client_mss, &mut vantage.server_mss);
+        std::mem::swap(&mut vantage.client_scale, &mut vantage.server_scale);
         vantage.segments.iter_mut().for_each(|segment| segment.from_client = !segment.from_client);
     }
     vantage

@@ -230,7 +230,9 @@ fn mss(vantage: &Vantage, from_client: bool, peer_mss: Option<u16>) -> u32 {
         vantage.segments.iter().filter(|segment| segment.from_client == from_client && segment.len > 0);
     let largest = sent.clone().map(|segment| segment.len).max().unwrap_or(0);
     let timestamps = sent.clone().any(|segment| segment.timestamps.is_some());
-    let announced = peer_mss.map_or(USUAL_MSS, u32::from) - if timestamps { TIMESTAMPS_BYTES } else { 0 };
+    let options = if timestamps { TIMESTAMPS_BYTES } else { 0 };
+    // A peer may announce less than the options take.
+    let announced = peer_mss.map_or(USUAL_MSS, u32::from).saturating_sub(options);
     if peer_mss.is_some() || largest > LARGEST_FRAME { largest.min(announced) } else { largest }.max(1)
 }
 
@@ -248,7 +250,22 @@ const LARGEST_FRAME: u32 = 9000;
 
 #[cfg(test)]
 mod tests {
-    use super::Seen;
+    use std::path::Path;
+
+    use super::{Seen, View};
+    use crate::capture::read_one;
+    use crate::capture::testing::{Form, Tcp};
+
+    #[test]
+    fn mss_below_the_options_is_no_mss() {
+        let mut opening = Tcp::handshake(20.0);
+        opening[1].mss = Some(5);
+        let data = [Tcp::data(20.0, 0).timestamps(1, 2), Tcp::acked(40.0, 1)];
+        let packets: Vec<_> = opening.into_iter().chain(data).map(Tcp::seen).collect();
+        let file = Form::default().file(&packets);
+        let (_, vantages) = read_one(0, Path::new("made-by-hand"), &file[..]).unwrap();
+        assert_eq!(View::new(&vantages[0], true).mss, 1);
+    }
 
     #[test]
     fn missing_bytes_are_counted_once() {

@@ -21,6 +21,9 @@ pub(crate) struct Vantage {
     /// The MSS that each announced.
     pub(crate) client_mss: Option<u16>,
     pub(crate) server_mss: Option<u16>,
+    /// By how much each shifts its windows, if its SYN said so.
+    pub(crate) client_scale: Option<u8>,
+    pub(crate) server_scale: Option<u8>,
     /// In the capture's order; the time never goes back.
     pub(crate) segments: Vec<Segment>,
     /// By how much the clock was set back at the most.
@@ -95,6 +98,8 @@ impl Vantage {
             server_isn: None,
             client_mss: None,
             server_mss: None,
+            client_scale: None,
+            server_scale: None,
             segments: Vec::new(),
             clock_back_ns: 0,
             copies: 0,
@@ -116,13 +121,14 @@ impl Vantage {
         let segment = Segment { from_client, ..segment };
         self.clock_back_ns = self.clock_back_ns.max(back_ns);
         if segment.flags.contains(Flags::SYN) {
-            let (isn, mss) = if from_client {
-                (&mut self.client_isn, &mut self.client_mss)
+            let (isn, mss, scale) = if from_client {
+                (&mut self.client_isn, &mut self.client_mss, &mut self.client_scale)
             } else {
-                (&mut self.server_isn, &mut self.server_mss)
+                (&mut self.server_isn, &mut self.server_mss, &mut self.server_scale)
             };
             *isn = isn.or(Some(segment.seq));
             *mss = mss.or(parsed.mss);
+            *scale = scale.or(parsed.window_scale);
         }
         if self.is_copy(&segment) {
             self.copies += 1;

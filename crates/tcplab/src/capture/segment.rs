@@ -38,6 +38,7 @@ pub(crate) struct Parsed {
     pub(crate) src: SocketAddr,
     pub(crate) dst: SocketAddr,
     pub(crate) mss: Option<u16>,
+    pub(crate) window_scale: Option<u8>,
     pub(crate) segment: Segment,
 }
 
@@ -95,6 +96,7 @@ pub(crate) fn parse(bytes: &[u8], len: usize, at: u64) -> Result<Parsed, NoSegme
         src: SocketAddr::new(src, header.ports.0),
         dst: SocketAddr::new(dst, header.ports.1),
         mss: header.options.mss,
+        window_scale: header.options.window_scale,
         segment,
     })
 }

@@ -23,6 +23,8 @@ pub(crate) struct Tcp {
     pub(crate) len: usize,
     pub(crate) timestamps: Option<(u32, u32)>,
     pub(crate) sack: Option<(u32, u32)>,
+    /// What a SYN announces; 1460 unless told.
+    pub(crate) mss: Option<u16>,
 }
 
 pub(crate) const CLIENT_ISN: u32 = u32::MAX - 1000;
@@ -89,7 +91,7 @@ impl Tcp {
         }
         let mut options = Vec::new();
         if self.syn {
-            options.push(TcpOptionElement::MaximumSegmentSize(1460));
+            options.push(TcpOptionElement::MaximumSegmentSize(self.mss.unwrap_or(1460)));
         }
         options.extend(self.timestamps.map(|(value, echo)| TcpOptionElement::Timestamp(value, echo)));
         options.extend(self.sack.map(|block| TcpOptionElement::SelectiveAcknowledgement(block, [None; 3])));

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let done: Option<Vec<Measures>> = results?.into_iter().collect();
     let Some(results) = done else { return Err(stopped(store.as_ref()).into()) };
     let comparison = Comparison::new(&grid, &results);
-    output::print(&comparison.text())?;
+    output::print_beside(args.json.as_ref(), &comparison.text())?;
     if let Some(folder) = &args.out {
         comparison.write(folder)?;
     }

@@ -61,13 +61,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let outcomes = run_all(&chosen);
     let counts = Counts::of(&outcomes);
-    output::print(&format!(
-        "{}\n{} experiments, {}; {:.1} s\n",
-        results::table(&outcomes),
-        outcomes.len(),
-        counts.words(),
-        began.elapsed().as_secs_f64()
-    ))?;
+    let seconds = began.elapsed().as_secs_f64();
+    let summary = format!("{} experiments, {}; {seconds:.1} s", outcomes.len(), counts.words());
+    output::print_beside(args.json.as_ref(), &format!("{}\n{summary}\n", results::table(&outcomes)))?;
     if let Some(folder) = &args.out {
         results::write(folder, &outcomes, all.len())?;
     }

@@ -22,13 +22,13 @@ use crate::output::{self, NewFile};
 /// Options of `tcplab run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The scenario, a TOML file
+    /// The scenario, a TOML file; - reads stdin
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
     /// Another seed than the scenario's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// File for all that was measured, as JSON
+    /// File for all that was measured, as JSON; - is stdout, in place of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// File for the packets of all hosts, as pcapng, which Wireshark and tcpdump open
@@ -48,6 +48,14 @@ pub(crate) struct Args {
 type Capture = (NewFile, Rc<RefCell<Pcapng<File>>>);
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    output::distinct(&[
+        ("", Some(&args.scenario)),
+        ("--json", args.json.as_ref()),
+        ("--pcap", args.pcap.as_ref()),
+        ("--series", args.series.as_ref()),
+        ("--html", args.html.as_ref()),
+        ("--trace", args.trace.as_ref()),
+    ])?;
     let mut scenario = read(args)?;
     if let Some(seed) = args.seed {
         scenario.seed = seed;
@@ -71,7 +79,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         simulation.observe(Rc::clone(&traces));
     }
     let report = simulation.run();
-    output::print(&tables::text(&report))?;
+    output::print_beside(args.json.as_ref(), &tables::text(&report))?;
     if let Some((file, pcapng)) = capture {
         let written = pcapng.borrow_mut().finish();
         file.commit(written)?;
@@ -97,9 +105,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn read(args: &Args) -> anyhow::Result<Scenario> {
-    let text =
-        fs::read_to_string(&args.scenario).map_err(|error| Failure::file("read", &args.scenario, &error))?;
-    let name = args.scenario.display().to_string();
+    let standard = output::is_standard(&args.scenario);
+    let text = if standard { io::read_to_string(io::stdin()) } else { fs::read_to_string(&args.scenario) };
+    let text = text.map_err(|error| Failure::file("read", &args.scenario, &error))?;
+    let name = if standard { "stdin".to_owned() } else { args.scenario.display().to_string() };
     Ok(Scenario::from_toml(&name, &text).map_err(|error| Failure::usage(error.to_string()))?)
 }
 

@@ -228,3 +228,32 @@ fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn a_scenario_comes_from_stdin_and_its_results_go_to_stdout() {
+    let scenario = fs::File::open(repository("examples/scenarios/fig6.toml")).unwrap();
+    let said = ended(tcplab(&["run", "-", "--json", "-"]).stdin(scenario).output().unwrap()).done();
+    let report: Value = serde_json::from_str(&said).expect("nothing but JSON");
+    assert_eq!(report, example("fig6"));
+    let broken = ended(tcplab(&["run", "-"]).stdin(Stdio::null()).output().unwrap()).failed(2);
+    assert!(broken.contains("stdin"), "{broken}");
+}
+
+#[test]
+fn a_file_is_not_written_over_by_another_output_or_by_its_own_results() {
+    let scratch = Scratch::new();
+    let scenario = scratch.text("fig6.toml");
+    let text = fs::read_to_string(repository("examples/scenarios/fig6.toml")).unwrap();
+    fs::write(&scenario, &text).unwrap();
+    let said = run(&["run", &scenario, "--json", &scenario]).failed(2);
+    assert!(said.contains("--json would overwrite") && said.contains("which is read"), "{said}");
+    let (one, same) = (scratch.text("out"), scratch.text("./out"));
+    let said = run(&["run", &scenario, "--json", &one, "--html", &same]).failed(2);
+    assert!(said.contains("--html would overwrite") && said.contains("which --json writes"), "{said}");
+    let said = run(&["run", &scenario, "--json", "-", "--series", "-"]).failed(2);
+    assert!(said.contains("--series would overwrite"), "{said}");
+    assert_eq!(
+        (scratch.names(), fs::read_to_string(&scenario).unwrap()),
+        (vec!["fig6.toml".to_owned()], text)
+    );
+}

@@ -50,7 +50,7 @@ fn one_connection_is_converted_without_the_others() {
     assert_eq!(hosts, ["a2"]);
     assert!(kept.iter().filter(|line| line["entry"] == "sent").count() > 700);
     let page = run(&["convert", &trace, "--to", "html"]).done();
-    assert!(page.contains("<h2 id=\"s0\">Connections</h2>"));
+    assert!(page.contains("<h2 id=\"s0\">Connections</h2>") && page.contains("<div class=\"listing\">"));
     assert!(page.matches("<td class=\"n\">").count() >= 6 * list.len());
     let failed = run(&["convert", &trace, "--to", "csv", "--connection", "1000"]).failed(2);
     assert!(failed.contains("there is no connection 1000 in the trace; there are 0: "), "{failed}");
@@ -171,4 +171,66 @@ fn what_is_no_trace_or_not_in_it_is_said() {
     assert!(said.contains("there is no connection 999999"), "{said}");
     let said = run(&["explain", &trace, "--byte", "4000000000"]).failed(2);
     assert!(said.contains("no segment with byte 4000000000"), "{said}");
+}
+
+/// The trace of figure 6 has more connections that sent data than are drawn unasked.
+#[test]
+fn pictures_have_the_numbers_of_the_list_and_only_the_worst_are_made_unasked() {
+    let (scratch, trace) = traced();
+    let accounts: Vec<Value> = serde_json::from_str(&run(&["explain", &trace, "--json"]).done()).unwrap();
+    let with_data = accounts.iter().filter(|one| one["account"]["bytes_sent"].as_u64() > Some(0)).count();
+    assert!(with_data > 10, "{with_data}");
+    let numbers = |folder: &str| -> Vec<usize> {
+        let names = fs::read_dir(scratch.path(folder)).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap());
+        let mut numbers: Vec<usize> =
+            names.filter_map(|name| name.strip_suffix("-windows.svg")?.parse().ok()).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let ended = run(&["convert", &trace, "--to", "svg", "-o", &scratch.text("unasked")]);
+    assert!(ended.err.contains("--all makes those of all"), "{}", ended.err);
+    ended.done();
+    run(&["convert", &trace, "--to", "svg", "--all", "-o", &scratch.text("all")]).done();
+    assert_eq!((numbers("unasked").len(), numbers("all").len()), (10, with_data));
+    let two = numbers("all")[..2].to_vec();
+    let wanted = format!("{},{}", two[0], two[1]);
+    run(&["convert", &trace, "--to", "svg", "--connection", &wanted, "-o", &scratch.text("two")]).done();
+    assert_eq!(numbers("two"), two);
+    let page = run(&["convert", &trace, "--to", "html", "--connection", &wanted]).done();
+    let heading = format!("<h2 id=\"connection-{0}\">Connection {0}: ", two[1]);
+    assert!(page.contains(&heading) && page.matches("<h3>Windows: ").count() == 2);
+}
+
+/// The same transfer by what the stack wrote down and by its packets: the bytes, the repetitions and the timeouts agree.
+#[test]
+fn a_capture_is_explained_as_the_trace_of_the_same_transfer() {
+    let scratch = Scratch::new();
+    let scenario = repository("examples/scenarios/fig6.toml");
+    let (trace, pcap) = (scratch.text("fig6.trace"), scratch.text("fig6.pcapng"));
+    run(&["run", scenario.to_str().unwrap(), "--trace", &trace, "--pcap", &pcap]).done();
+    let accounts = |file: &str| -> Vec<Value> {
+        serde_json::from_str(&run(&["explain", file, "--json"]).done()).unwrap()
+    };
+    let transfer = |all: Vec<Value>| {
+        let largest = all.into_iter().max_by_key(|one| one["account"]["bytes_sent"].as_u64()).unwrap();
+        let account = largest["account"].clone();
+        (largest["connection"].to_string(), account)
+    };
+    let (_, traced) = transfer(accounts(&trace));
+    let (number, captured) = transfer(accounts(&pcap));
+    assert_eq!(captured["bytes_sent"], 1_000_000);
+    for key in ["bytes_sent", "bytes_sent_again", "timeouts"] {
+        let count =
+            |account: &Value| account[key].as_array().map_or(account[key].clone(), |all| all.len().into());
+        assert_eq!(count(&captured), count(&traced), "{key}: {captured} {traced}");
+    }
+    let said = run(&["explain", &pcap, "--connection", &number]).done();
+    assert!(said.contains("was captured for") && said.contains("What was sent again is taken for"), "{said}");
+    run(&["convert", &pcap, "--to", "svg", "--connection", &number, "-o", &scratch.text("graphs")]).done();
+    let names: Vec<_> =
+        fs::read_dir(scratch.path("graphs")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    for graph in ["windows", "sequence", "rtt"] {
+        assert!(names.iter().any(|name| *name == *format!("{number}-{graph}.svg")), "{names:?}");
+    }
 }

@@ -203,6 +203,7 @@ fn odd_data_makes_a_picture_too() {
         Style::Line,
         Style::Dashed,
         Style::Steps,
+        Style::Strip,
         Style::Bars,
         Style::Dots,
         Style::Hashes,
