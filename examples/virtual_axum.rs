@@ -12,7 +12,6 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -92,7 +91,7 @@ fn in_virtual_time(seed: u64) -> anyhow::Result<()> {
     println!("10 Mbit/s, 40 ms there and back, 1 % loss, seed {seed}");
     let began = real_time();
     let latencies = net.run(async move {
-        let listener = Listener(server.listen(addr)?);
+        let listener = server.listen(addr)?;
         // The real date is the only thing that this service takes from outside.
         let service = service().layer(middleware::map_response(with_a_fixed_date));
         tokio::spawn(async { axum::serve(listener, service).await });
@@ -112,28 +111,6 @@ async fn in_real_time() -> anyhow::Result<()> {
     println!("the kernel's loopback");
     report(ask(tokio::net::TcpStream::connect(addr).await?, 20, Duration::ZERO).await?);
     Ok(())
-}
-
-/// A listener of ackclock's where axum wants one.
-struct Listener(ackclock::TcpListener);
-
-impl axum::serve::Listener for Listener {
-    type Io = ackclock::TcpStream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            match self.0.accept().await {
-                Ok(accepted) => return accepted,
-                // The client gave up, or the stack is gone.
-                Err(_) => sleep(Duration::from_secs(1)).await,
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
-    }
 }
 
 fn with_a_fixed_date(mut response: Response) -> impl Future<Output = Response> {

@@ -35,7 +35,14 @@ FLOORS = {
     "tcplab": {"uses": {"control", "core", "device", "sim", "trace", "wire"}, "tests": {"ackclock", "tests"}},
 }
 # Packages above the floors: they may use everything.
-ROOF = {"ackclock-benches", "ackclock-tests", "ackclock-examples", "ackclock-tun2socks", "ackclock-wireguard"}
+ROOF = {
+    "ackclock-benches",
+    "ackclock-examples",
+    "ackclock-fuzz",
+    "ackclock-tests",
+    "ackclock-tun2socks",
+    "ackclock-wireguard",
+}
 # `unsafe` has a place: system calls, namespaces of the tests, counting allocators of the benches.
 UNSAFE_ALLOWED = {"ackclock-device", "ackclock-tests", "ackclock-benches"}
 

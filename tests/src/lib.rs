@@ -8,7 +8,9 @@
 //! - [`link`], [`app`], [`flow`], [`pair`]: two endpoints over an impairing link, with an application model and oracles;
 //! - [`coalesce`]: what receive offload does to packets; [`model`]: how long a transfer may take;
 //! - [`fuzz`]: arbitrary bytes as the life of an endpoint;
+//! - [`swarm`]: many connections on one network that does everything to them that networks do;
 //! - [`virtual_time`]: async code on a simulated network, and what its packets hash to;
+//! - [`linux`]: the same segments and calls for the Linux kernel's TCP and for this stack;
 //! - [`netns`], [`kernel`]: network namespaces with the Linux kernel's TCP in them, and a stack beside it.
 
 pub mod app;
@@ -20,6 +22,7 @@ pub mod host;
 pub mod icmp;
 pub mod kernel;
 pub mod link;
+pub mod linux;
 pub mod model;
 pub mod netns;
 pub mod oracle;
@@ -28,4 +31,5 @@ pub mod rng;
 pub mod script;
 pub mod segment;
 pub mod states;
+pub mod swarm;
 pub mod virtual_time;

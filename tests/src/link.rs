@@ -200,6 +200,12 @@ impl Link {
         self.transit.peek().map(|Reverse(next)| next.arrives)
     }
 
+    /// Packets on their way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.transit.len()
+    }
+
     /// The next packet that has arrived by `now`.
     pub fn receive(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.next_arrival()? > now {

@@ -150,7 +150,8 @@ pub fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Lets this process open as many descriptors as it may.
+/// Lets this process open as many descriptors as it may: up to its hard limit, and where it may raise that, as many as the
+/// kernel gives to any process.
 ///
 /// # Errors
 /// The kernel says what the limit is, but not to us.
@@ -206,12 +207,15 @@ mod sys {
         if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        limit.rlim_cur = limit.rlim_max;
-        // SAFETY: the pointer is to a live, filled structure that setrlimit(2) only reads.
-        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } != 0 {
-            return Err(io::Error::last_os_error());
+        let most = std::fs::read_to_string("/proc/sys/fs/nr_open")?;
+        let most = most.trim().parse().map_or(limit.rlim_max, |most: u64| most.max(limit.rlim_max));
+        for limit in [most, limit.rlim_max].map(|max| libc::rlimit { rlim_cur: max, rlim_max: max }) {
+            // SAFETY: the pointer is to a live, filled structure that setrlimit(2) only reads.
+            if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0 {
+                return Ok(limit.rlim_cur);
+            }
         }
-        Ok(limit.rlim_cur)
+        Err(io::Error::last_os_error())
     }
 }
 

@@ -17,6 +17,12 @@ impl Rng {
         mix(self.0)
     }
 
+    /// Another generator, whose draws do not move this one's.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        Self(self.next_u64())
+    }
+
     /// A number below `bound`; 0 when `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         // The bias of the multiplication is below bound / 2^64.
@@ -45,8 +51,33 @@ pub fn stream_byte(stream: u64, offset: u64) -> u8 {
     (mix(stream.wrapping_add((offset / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> (offset % 8 * 8)) as u8
 }
 
+/// The bytes of `stream` from `offset` on, as [`stream_byte`] has them.
+pub fn fill_stream(stream: u64, offset: u64, bytes: &mut [u8]) {
+    let head = (offset.wrapping_neg() % 8).min(bytes.len() as u64) as usize;
+    let (first, rest) = bytes.split_at_mut(head);
+    (offset..).zip(first).for_each(|(at, byte)| *byte = stream_byte(stream, at));
+    for (word, chunk) in ((offset + head as u64) / 8..).zip(rest.chunks_mut(8)) {
+        let all = mix(stream.wrapping_add(word.wrapping_mul(0x9e37_79b9_7f4a_7c15))).to_le_bytes();
+        chunk.copy_from_slice(&all[..chunk.len()]);
+    }
+}
+
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_bytes_of_a_stream_are_the_single_ones() {
+        for (offset, len) in [(0, 0), (0, 40), (3, 2), (3, 5), (5, 100), (8, 7), (16, 8)] {
+            let mut bytes = vec![0; len];
+            fill_stream(9, offset, &mut bytes);
+            assert!((offset..).zip(&bytes).all(|(at, byte)| *byte == stream_byte(9, at)), "{offset} {len}");
+        }
+    }
 }

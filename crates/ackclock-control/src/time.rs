@@ -112,5 +112,7 @@ impl Sub<Duration> for Instant {
 #[must_use]
 #[inline]
 pub fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    // In 64 bits: `as_nanos` has 128, for which each deadline would pay.
+    let whole = duration.as_secs().saturating_mul(1_000_000_000);
+    whole.saturating_add(u64::from(duration.subsec_nanos()))
 }

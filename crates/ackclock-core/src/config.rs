@@ -61,6 +61,9 @@ pub struct EndpointConfig {
     /// Whether fragmented packets are put together, and within which bounds; `None` (the default): fragments are dropped
     /// and counted.
     pub reassembly: Option<Box<ReassemblyConfig>>,
+    /// Whether [`Endpoint::poll_changes`](crate::Endpoint::poll_changes) gives out what changes each connection or costs it data.
+    /// It takes every segment of theirs the long way, as a trace does.
+    pub tell_changes: bool,
     /// Settings of connections that name none; endpoints may share them.
     pub tcp: Arc<TcpConfig>,
     /// Which of several endpoints of one host this is ([`split`](Self::split)); `None` (the default): the only one.
@@ -91,6 +94,7 @@ impl EndpointConfig {
             echo_replies_per_second: 1000,
             port_unreachable: true,
             reassembly: None,
+            tell_changes: false,
             tcp: Arc::default(),
             shard: None,
         }

@@ -59,12 +59,15 @@ pub struct Readiness {
 impl Readiness {
     /// Whether nothing at all changed.
     #[must_use]
+    #[inline]
     pub fn is_empty(self) -> bool {
-        self == Self::default()
+        let Self { connected, readable, writable, closed, urgent, soft_error } = self;
+        !(connected | readable | writable | closed | urgent | soft_error)
     }
 
     /// Both changes in one.
     #[must_use]
+    #[inline]
     pub fn merged(self, other: Self) -> Self {
         Self {
             connected: self.connected | other.connected,

@@ -154,6 +154,17 @@ pub enum OpenError {
         /// What is missing.
         reason: String,
     },
+    /// The process, or the system, may open no more files.
+    #[error(
+        "{name} cannot be opened: {source}; raise the limit before the program starts (ulimit -n 4096, or LimitNOFILE= of \
+         its systemd unit)"
+    )]
+    NoDescriptor {
+        /// The interface.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// There is no tokio runtime to wait for the device with.
     #[error("a TUN device must be opened inside a tokio runtime whose I/O driver is enabled")]
     NoRuntime,
@@ -177,6 +188,15 @@ impl OpenError {
             Some(libc::EPERM) => Self::NotPermitted { name, source },
             Some(libc::EBUSY) => Self::Busy { holder: holder::describe(&name), name, source },
             Some(libc::EINVAL) => Self::WrongKind { name, source },
+            _ => Self::other(&name, source),
+        }
+    }
+
+    /// An error that says nothing about the interface.
+    pub(crate) fn other(name: &str, source: io::Error) -> Self {
+        let name = name.to_owned();
+        match source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => Self::NoDescriptor { name, source },
             _ => Self::Other { name, source },
         }
     }
@@ -204,7 +224,7 @@ impl OpenError {
         match source.raw_os_error() {
             Some(libc::ENODEV | libc::ENXIO) => Self::NoInterface { name },
             Some(libc::EPERM | libc::EACCES) => Self::PacketForbidden { name, source },
-            _ => Self::Other { name, source },
+            _ => Self::other(&name, source),
         }
     }
 }
@@ -284,7 +304,9 @@ mod tests {
         assert!(message(libc::EPERM).contains("ip tuntap add dev tun7 mode tun user"));
         assert!(message(libc::EBUSY).contains("in use by"));
         assert!(message(libc::EINVAL).contains("TAP"));
-        assert!(message(libc::EMFILE).contains("Too many open files"));
+        for code in [libc::EMFILE, libc::ENFILE] {
+            assert!(message(code).contains("oo many open files") && message(code).contains("ulimit -n"));
+        }
         let tap = |code| OpenError::from_io("tap7", io::Error::from_raw_os_error(code)).of_tap().to_string();
         assert!(tap(libc::EPERM).contains("ip tuntap add dev tap7 mode tap user"));
         assert!(tap(libc::EINVAL).contains("TUN"));

@@ -74,7 +74,7 @@ impl TunFd {
     /// Registers the attached, non-blocking `file` with the runtime of the calling task.
     pub(crate) fn register(file: File, name: &str, attachment: Attachment) -> Result<Self, OpenError> {
         Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
-        let other = |source| OpenError::Other { name: name.to_owned(), source };
+        let other = |source| OpenError::other(name, source);
         let control = Arc::new(sys::control_socket().map_err(other)?);
         // SAFETY: `File` owns its descriptor, returns the same one always and is dropped by the `AsyncFd` only.
         let fd = unsafe { AsyncFd::register(file) }.map_err(|error| other(error.into()))?;
@@ -362,3 +362,6 @@ const LINK_REFRESH: Duration = Duration::from_secs(1);
 
 /// The kernel's own default, until it was asked.
 const MTU_DEFAULT: usize = 1500;
+
+#[cfg(test)]
+mod tests;

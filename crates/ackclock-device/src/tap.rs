@@ -78,12 +78,12 @@ impl TapDevice {
         // As for a TUN device: a persistent interface keeps the offload of an earlier process.
         sys::set_offload(fd.as_fd(), 0)
             .and_then(|()| sys::set_nonblocking(fd.as_fd()))
-            .map_err(|source| OpenError::Other { name: name.to_owned(), source })?;
+            .map_err(|source| OpenError::other(name, source))?;
         Self::register(File::from(fd), name, Framing::Plain)
     }
 
     fn register(file: File, name: &str, framing: Framing) -> Result<Self, OpenError> {
-        let other = |source| OpenError::Other { name: name.to_owned(), source };
+        let other = |source| OpenError::other(name, source);
         let control = sys::control_socket().map_err(other)?;
         let (_, mac) = sys::interface_hardware(control.as_fd(), name).map_err(other)?;
         let fd = TunFd::register(file, name, Attachment::Tun)?;

@@ -37,7 +37,7 @@ impl TunDevice {
         // packets with unfinished checksums.
         sys::set_offload(fd.as_fd(), 0)
             .and_then(|()| sys::set_nonblocking(fd.as_fd()))
-            .map_err(|source| OpenError::Other { name: name.to_owned(), source })?;
+            .map_err(|source| OpenError::other(name, source))?;
         Self::queue(File::from(fd), name, 1)
     }
 

@@ -78,7 +78,10 @@ impl<'a> Predicted<'a> {
         }
         let length = u16::try_from(segment.len()).ok()?;
         let [.., high, low] = control.to_be_bytes();
-        tcp::is_intact(segment, checksum, || template.pseudo_sum.plus_u16(length)).then_some(Self {
+        if !tcp::is_intact(segment, checksum, || template.pseudo_sum.plus_u16(length)) {
+            return None;
+        }
+        Some(Self {
             seq: SeqNum::new(u32::from_be_bytes(*seq)),
             ack: SeqNum::new(u32::from_be_bytes(*ack)),
             window: u16::from_be_bytes([high, low]),
@@ -101,8 +104,10 @@ fn tcp_of_v4<'a>(packet: &'a [u8], ip: &[u8; V6_LEN]) -> Option<&'a [u8]> {
     let is_whole = u32::from_be_bytes(*fragment) & 0xbfff == 0;
     let is_tcp = protocol[1] == PROTOCOL;
     let is_between = u64::from_be_bytes(*addresses) == u64::from_be_bytes(*others).rotate_left(32);
-    let is_right = checksum::sum(header).checksum() == 0;
-    (has_length && is_whole && is_tcp && is_between && is_right).then_some(segment)
+    if !(has_length && is_whole && is_tcp && is_between) || checksum::sum(header).checksum() != 0 {
+        return None;
+    }
+    Some(segment)
 }
 
 /// The same of an IPv6 packet without extension headers.
@@ -115,7 +120,7 @@ fn tcp_of_v6<'a>(packet: &'a [u8], ip: &[u8; V6_LEN]) -> Option<&'a [u8]> {
     let (src, dst) = ip.last_chunk::<32>()?.split_at(16);
     let has_length = u32::from_be_bytes(*length) >> 8 == length_of(segment)? << 8 | u32::from(PROTOCOL);
     let is_v6 = version[0] >> 4 == 6;
-    (is_v6 && has_length && from == dst && to == src).then_some(segment)
+    if is_v6 && has_length && from == dst && to == src { Some(segment) } else { None }
 }
 
 /// The length as it stands in a length field.

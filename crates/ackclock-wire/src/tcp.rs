@@ -115,11 +115,12 @@ impl<'a> Segment<'a> {
 // checksum of another transport says nothing of this one.
 #[inline]
 pub(crate) fn is_intact(segment: &[u8], checksum: ChecksumState, pseudo_sum: impl FnOnce() -> Sum) -> bool {
-    let is_other = matches!(checksum, ChecksumState::Partial(at) if !at.is_tcp());
-    if checksum == ChecksumState::Complete || is_other {
-        return pseudo_sum().plus_bytes(segment).checksum() == 0;
-    }
-    true
+    let is_settled = match checksum {
+        ChecksumState::Complete => false,
+        ChecksumState::Partial(at) => at.is_tcp(),
+        ChecksumState::Verified => true,
+    };
+    is_settled || pseudo_sum().plus_bytes(segment).checksum() == 0
 }
 
 // A function and no `From`, which would show etherparse's type to users.

@@ -165,31 +165,34 @@ impl HeaderTemplate {
         let Fields { seq, ack, flags, window, urgent, ecn, options } = fields;
         let fixed =
             Fixed { seq: *seq, ack: *ack, flags: *flags, window: *window, urgent: *urgent, ecn: *ecn };
-        self.write_with(out, &fixed, payload, checksum, |out, at| write_options(out, at, options))
+        let payload_len = payload.iter().map(|part| part.len()).sum();
+        let options = |out: &mut [u8; HEADER_MAX], at| write_options(out, at, options);
+        self.write_with(out, &fixed, (payload_len, || payload), checksum, options)
     }
 
-    /// Writes the header of a plain segment: what [`Self::write`] makes of the same fields, without looking for others.
+    /// Writes the header of a plain segment: what [`Self::write`] makes of the same fields, without looking for others. The
+    /// `payload` has `payload_len` bytes, and is asked for only if they are to be summed.
     #[inline]
-    pub fn write_plain(
+    pub fn write_plain<'a>(
         &self,
         out: &mut [u8; HEADER_MAX],
         plain: &Plain,
-        payload: [&[u8]; 2],
+        payload_len: usize,
+        payload: impl FnOnce() -> [&'a [u8]; 2],
         checksum: TxChecksum,
     ) -> usize {
-        self.write_with(out, &plain.fixed(), payload, checksum, |out, at| {
-            write_timestamps(out, at, plain.timestamps)
-        })
+        let options = |out: &mut [u8; HEADER_MAX], at| write_timestamps(out, at, plain.timestamps);
+        self.write_with(out, &plain.fixed(), (payload_len, payload), checksum, options)
     }
 
     /// Writes the header with the options that `options` writes at an offset; inlined, as is what it calls, so that all
     /// offsets and what a plain segment never has are constants.
     #[inline(always)]
-    fn write_with(
+    fn write_with<'a>(
         &self,
         out: &mut [u8; HEADER_MAX],
         fixed: &Fixed,
-        payload: [&[u8]; 2],
+        payload: (usize, impl FnOnce() -> [&'a [u8]; 2]),
         checksum: TxChecksum,
         options: impl FnOnce(&mut [u8; HEADER_MAX], usize) -> (usize, Sum),
     ) -> usize {
@@ -219,17 +222,17 @@ impl HeaderTemplate {
     /// Writes the TCP header at `at`, in front of options that were written there, and returns its length without and with
     /// the payload.
     #[inline(always)]
-    fn write_tcp(
+    fn write_tcp<'a>(
         &self,
         out: &mut [u8; HEADER_MAX],
         at: usize,
         fields: &Fixed,
         (options_len, options_sum): (usize, Sum),
-        payload: [&[u8]; 2],
+        (payload_len, payload): (usize, impl FnOnce() -> [&'a [u8]; 2]),
         checksum: TxChecksum,
     ) -> (usize, usize) {
         let header_len = TCP_LEN + options_len;
-        let tcp_len = header_len + payload.iter().map(|part| part.len()).sum::<usize>();
+        let tcp_len = header_len + payload_len;
         // At most 15 words: 4 bits.
         let offset = u32::try_from(header_len / 4).unwrap_or(0) << 28;
         let control = offset | u32::from(fields.flags.bits()) << 16 | u32::from(fields.window);
@@ -249,7 +252,7 @@ impl HeaderTemplate {
                 .plus_u32(control)
                 .plus_u16(fields.urgent)
                 .plus(options_sum)
-                .plus_parts(payload)
+                .plus_parts(payload())
                 .checksum(),
         };
         put(out, at + 16, field.to_be_bytes());

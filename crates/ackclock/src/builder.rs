@@ -19,7 +19,7 @@ use crate::network::{self, Network, Route};
 use crate::shards::{Handle, Shards};
 use crate::shared::Shared;
 use crate::state::{Settings, State};
-use crate::{Cidr, Port, Stack, spans};
+use crate::{Cidr, Port, Stack};
 
 /// Builds a [`Stack`].
 ///
@@ -55,7 +55,7 @@ pub struct StackBuilder {
     epoch: Option<tokio::time::Instant>,
     adjust: Limited,
     #[cfg(feature = "dns")]
-    name_servers: Vec<std::net::SocketAddr>,
+    pub(crate) names: crate::dns::Names,
 }
 
 /// Bounds that differ from [`EndpointConfig`]'s defaults.
@@ -128,7 +128,7 @@ impl StackBuilder {
             epoch: None,
             adjust: Limited::default(),
             #[cfg(feature = "dns")]
-            name_servers: Vec::new(),
+            names: crate::dns::Names::default(),
         }
     }
 
@@ -184,36 +184,6 @@ impl StackBuilder {
     /// `10.0.0.1/24` the stack may be `10.0.0.2/24`.
     pub fn address(mut self, address: Cidr) -> Self {
         self.addresses.push(address);
-        self
-    }
-
-    /// Name servers, in the order in which they are asked, for names that [`TcpStream::connect`](crate::TcpStream::connect) and
-    /// others are given. They are asked through the stack itself, by UDP, and by TCP where an answer does not fit. Without any,
-    /// names are not resolved, or by the host's resolver (feature `resolve`); nothing is read of the host's files.
-    ///
-    /// A connection to a name is opened as RFC 8305 says: both families are asked for at once, attempts begin 250 ms apart or
-    /// when the last one has failed, IPv6 first and then by turns, and the first that succeeds is taken. Answers are
-    /// remembered for as long as they are good, 1,024 of them.
-    ///
-    /// ```
-    /// # use ackclock::{Stack, TcpStream};
-    /// # use ackclock_device::memory;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let (device, router) = memory::pair(memory::Config::default());
-    /// # let router = Stack::builder().device(router).address("10.0.0.2/24".parse()?).spawn()?;
-    /// let builder = Stack::builder().device(device).address("10.0.0.1/24".parse()?);
-    /// let stack = builder.name_servers(["10.0.0.2:53".parse()?]).spawn()?;
-    /// // Nothing is asked for an address.
-    /// let refused = TcpStream::connect(&stack, ("10.0.0.2", 80)).await;
-    /// assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
-    /// // No name server is there.
-    /// assert!(TcpStream::connect(&stack, ("example.com", 80)).await.is_err());
-    /// # drop(router);
-    /// # Ok(()) }
-    /// ```
-    #[cfg(feature = "dns")]
-    pub fn name_servers(mut self, servers: impl IntoIterator<Item = std::net::SocketAddr>) -> Self {
-        self.name_servers.extend(servers);
         self
     }
 
@@ -412,31 +382,37 @@ impl StackBuilder {
 
     /// Starts the stack with each of its [`queues`](Self::queues) on a runtime of its own, for a program with a thread for each
     /// processor: the first on the first, and so on, beginning again where there are fewer runtimes. The device of a queue
-    /// belongs to the runtime in whose context it was opened.
+    /// belongs to the runtime in whose context it was opened. A listener's connections are best accepted on each runtime by
+    /// [`accept_at`](crate::TcpListener::accept_at), so that no packet wakes another thread.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn); there are no runtimes.
-    pub fn spawn_on(mut self, runtimes: &[tokio::runtime::Handle]) -> Result<Stack, BuildError> {
+    pub fn spawn_on(self, runtimes: &[tokio::runtime::Handle]) -> Result<Stack, BuildError> {
         if runtimes.is_empty() {
             return Err(BuildError::NoRuntime);
         }
+        let busy_poll = self.busy_poll;
+        let (stack, clock, shards) = self.assemble()?;
+        for (shard, runtime) in shards.refs().zip(runtimes.iter().cycle()) {
+            let _entered = runtime.enter();
+            runtime.spawn(Driver::new(shard, clock, busy_poll).run());
+        }
+        Ok(stack)
+    }
+
+    /// The stack, and what drivers drive.
+    pub(crate) fn assemble(mut self) -> Result<(Stack, TokioClock, Arc<Shards>), BuildError> {
         let queues = std::mem::take(&mut self.queues);
         let capabilities: Vec<Capabilities> = queues.iter().map(|queue| queue.capabilities()).collect();
         if capabilities.iter().any(|capabilities| capabilities.medium != Medium::Ip) {
             return Err(BuildError::LinkLayer);
         }
         let clock = TokioClock::new(self.epoch.unwrap_or_else(tokio::time::Instant::now));
-        let busy_poll = self.busy_poll;
         let devices = queues.into_iter().map(Some).zip(&capabilities);
         let devices = devices.map(|(device, capabilities)| (device, *capabilities)).collect();
         let shards = self.shards(Arc::new(clock), devices)?;
         let first = shards.refs().next().ok_or(BuildError::NoDevice)?;
-        let stack = Stack::new(Handle::new(first));
-        for (shard, runtime) in shards.refs().zip(runtimes.iter().cycle()) {
-            let _entered = runtime.enter();
-            runtime.spawn(Driver::new(shard, clock, busy_poll).run());
-        }
-        Ok(stack)
+        Ok((Stack::new(Handle::new(first)), clock, shards))
     }
 
     /// Makes a stack without a device, a runtime or a clock of its own: whoever holds the [`Port`] moves its packets and
@@ -452,7 +428,7 @@ impl StackBuilder {
 
     /// A shard for each device, or one without.
     fn shards(
-        mut self,
+        self,
         clock: Arc<dyn Clock>,
         devices: Vec<(Option<Box<dyn Device>>, Capabilities)>,
     ) -> Result<Arc<Shards>, BuildError> {
@@ -462,7 +438,6 @@ impl StackBuilder {
         let simulated = devices.iter().all(|(device, _)| device.is_none());
         let choices = Choices { simulated, ..self.choices.clone() };
         choices.check(&*self.tcp.congestion)?;
-        self.tcp.trace = spans::or_changes(self.tcp.trace);
         let configs = self.endpoint_config()?.split(devices.len());
         let now = clock.now();
         let mut list = Vec::with_capacity(devices.len());
@@ -476,7 +451,7 @@ impl StackBuilder {
                 close_timeout: self.close_timeout,
                 others: self.adjust.other_packets > 0 && list.is_empty(),
                 #[cfg(feature = "dns")]
-                name_servers: self.name_servers.clone(),
+                names: self.names.clone(),
             };
             let limits: Limits = driver::limits(&capabilities);
             let state = State::new(Endpoint::new(config, now), limits, settings);
@@ -499,6 +474,7 @@ impl StackBuilder {
             port_unreachable,
             reassembly,
         } = self.adjust;
+        config.tell_changes = cfg!(feature = "tracing");
         config.reassembly = reassembly.map(Box::new);
         config.port_unreachable = port_unreachable.unwrap_or(config.port_unreachable);
         config.other_packets = other_packets;

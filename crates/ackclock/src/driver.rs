@@ -35,6 +35,8 @@ pub(crate) struct Driver {
     shared: ShardRef,
     clock: TokioClock,
     packets: Packets,
+    /// What became of receiving the packets that lie in the batch and wait for the next poll.
+    held: Option<io::Result<()>>,
     /// Whether the others know that this shard has nothing left to finish.
     finished: bool,
     sleep: Pin<Box<Sleep>>,
@@ -95,6 +97,7 @@ impl Driver {
             shared,
             clock,
             packets: Packets { batch, taken: VecDeque::new(), strays: Vec::new() },
+            held: None,
             finished: false,
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
             sleep_until: None,
@@ -111,9 +114,14 @@ impl Driver {
     }
 
     /// Drives the stack until it is down, then drops the device.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(self) {
         let flavor = tokio::runtime::Handle::current().runtime_flavor();
-        self.lets_others_first = matches!(flavor, RuntimeFlavor::CurrentThread);
+        self.run_beside(matches!(flavor, RuntimeFlavor::CurrentThread)).await;
+    }
+
+    /// The same; `tasks`: the tasks that it wakes run on its thread.
+    pub(crate) async fn run_beside(mut self, tasks: bool) {
+        self.lets_others_first = tasks;
         let turns = if self.lets_others_first { Turns::WithTasks } else { Turns::Alone };
         self.shared.lock().stack.turns = turns;
         // It gives way of itself, and the runtime's budget would stop it in the middle of what it sends.
@@ -125,11 +133,11 @@ impl Driver {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let mut received = self.receive(cx);
+        let mut received = self.held.take().unwrap_or_else(|| self.receive(cx));
         for _ in 0..TURNS_PER_POLL {
             match self.turn(cx, received) {
                 Turn::Busy => received = self.receive(cx),
-                Turn::Others => break,
+                Turn::Others => return gives_way(cx),
                 Turn::Over => return Poll::Ready(()),
                 Turn::Idle if !self.sleeps(cx) => received = self.receive(cx),
                 Turn::Idle => {
@@ -138,14 +146,16 @@ impl Driver {
                     }
                     received = self.receive_spinning(cx);
                     if self.found_nothing(&received) {
-                        break;
+                        return gives_way(cx);
                     }
                 }
             }
         }
-        // Fairness: others of this thread have their turn, and the runtime looks for what arrived.
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        // That there was nothing is not kept: by the next poll there may be, and only who asks the device is woken by it.
+        if !self.found_nothing(&received) {
+            self.held = Some(received);
+        }
+        gives_way(cx)
     }
 
     /// Whether those that were woken have done something since the driver looked, and may have others go on with it.
@@ -330,6 +340,12 @@ impl Drop for Driver {
         woken.into_iter().for_each(Waker::wake);
         self.shared.tell();
     }
+}
+
+/// Fairness: others of this thread have their turn, and the runtime looks for what arrived.
+fn gives_way(cx: &Context<'_>) -> Poll<()> {
+    cx.waker().wake_by_ref();
+    Poll::Pending
 }
 
 /// How long to sleep when `due` is the next deadline. A timer that is set and ends before it is left alone: with

@@ -35,7 +35,7 @@
 //!
 //! | feature | what it brings |
 //! |---|---|
-//! | `device` (on) | TUN, TAP, packet and raw sockets in [`device`]: Linux. Without it the crate builds wherever tokio does |
+//! | `device` (on) | TUN, TAP, packet and raw sockets in [`device`]: Linux. Without it the crate builds wherever tokio does, wasm32-wasip1 included |
 //! | `recordings` | captures as devices: `device::Replay` |
 //! | `axum` | `axum::serve` takes a [`TcpListener`] |
 //! | `hyper` | `Connector` for hyper-util's pooled client and tonic's channels |
@@ -67,9 +67,8 @@
 //! (`in_a_row`, `late_us`), `reduction taken back` (`proof`), `recovered`, `reset sent` (`seq`); and of level WARN: `failed`
 //! (`reason`: `reset`, `refused`, `timed-out`, ...). Sequence numbers count from the initial one. They are emitted after the call
 //! or the driver's turn in which they happened, outside the stack's lock. A connection that has a trace of its own
-//! ([`StackBuilder::trace`], [`TcpSocket::set_trace`], [`TcpStream::set_trace`]) has that trace instead of events, and so has one
-//! whose settings do not begin with the stack's ([`Stack::config`], where `trace` is
-//! [`TraceConfig::CHANGES`](trace::TraceConfig::CHANGES)). Without the feature nothing of this is compiled.
+//! ([`StackBuilder::trace`], [`TcpSocket::set_trace`], [`TcpStream::set_trace`]) has both: the trace and the events. Without the
+//! feature nothing of this is compiled.
 //!
 //! # What differs from `tokio::net`
 //!
@@ -82,6 +81,7 @@
 //! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`, `AsRawFd` and
 //! its relatives, `device`, `bind_device`. Constructors take a [`Stack`]. Names are resolved by
 //! [`TcpStream::connect`], [`TcpListener::bind`] and [`Stack::lookup`] alone, and only with the features `dns` or `resolve`.
+//! [`Interest`] and [`Ready`] are tokio's own, and on WebAssembly, where tokio has none, types with the same methods.
 //! The closures of [`TcpStream::try_io`] and [`TcpStream::async_io`] call `try_read` and the like, since there is no socket for
 //! system calls.
 //!
@@ -112,6 +112,11 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+/// The example of the package's front page compiles.
+#[cfg(all(doctest, feature = "device"))]
+#[doc = include_str!("../README.md")]
+struct FrontPage;
+
 #[cfg(feature = "tcp-ao")]
 mod authentication;
 mod builder;
@@ -124,10 +129,13 @@ mod error;
 mod frameworks;
 mod listener;
 mod metrics;
+#[cfg(all(test, ackclock_shuttle))]
+mod models;
 mod names;
 mod network;
 mod others;
 mod port;
+mod readiness;
 mod resolve;
 mod shards;
 mod shared;
@@ -137,6 +145,7 @@ mod spin;
 mod stack;
 mod state;
 mod stream;
+mod sync;
 mod udp;
 mod waiters;
 mod warnings;
@@ -157,6 +166,8 @@ pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 pub use self::builder::{BuildError, StackBuilder};
 pub use self::choices::{IntoController, SimulatedOnly};
 pub use self::clock::Clock;
+#[cfg(feature = "dns")]
+pub use self::dns::HappyEyeballs;
 pub use self::error::{NoRoute, StackError, connection_error};
 #[cfg(any(feature = "axum", feature = "hyper"))]
 pub use self::frameworks::Addresses;
@@ -168,6 +179,7 @@ pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListene
 pub use self::metrics::{Metric, MetricKind, Metrics};
 pub use self::others::{OtherReceiver, OtherSender};
 pub use self::port::Port;
+pub use self::readiness::{Interest, Ready};
 pub use self::resolve::ToSocketAddrs;
 pub use self::socket::TcpSocket;
 pub use self::stack::{Stack, StackInfo};

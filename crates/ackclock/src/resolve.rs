@@ -159,15 +159,17 @@ impl Resolve for (String, u16) {
 }
 
 /// The addresses of a name by the host's resolver.
-#[cfg(feature = "resolve")]
+#[cfg(all(feature = "resolve", not(target_family = "wasm")))]
 async fn lookup(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(tokio::net::lookup_host((host, port)).await?.collect())
 }
 
-#[cfg(not(feature = "resolve"))]
+#[cfg(not(all(feature = "resolve", not(target_family = "wasm"))))]
 fn lookup(host: &str, _: u16) -> std::future::Ready<io::Result<Vec<SocketAddr>>> {
     let how = if cfg!(feature = "dns") {
         "give the stack name servers when it is built (`name_servers`)"
+    } else if cfg!(feature = "resolve") {
+        "tokio has no host's resolver on WebAssembly: give an address"
     } else {
         "enable ackclock's feature `dns`, or `resolve` for the host's resolver"
     };

@@ -12,7 +12,7 @@
 //! | addresses, routes, MTU, keys, phase | on each, told in one order ([`Handle::ordered`]) |
 //! | listeners | a part on each, with its share of the bounds (`listener::parts`) |
 //! | bound ports | decided by the first, noted by the others |
-//! | names of connections, memory budget | shared by the endpoints themselves |
+//! | names of connections, memory budget, whether SYN cookies are out | shared by the endpoints themselves |
 //! | UDP, other packets, fragments, echo replies | the first |
 //!
 //! A packet that arrives at another shard is put into its [`Inbox`], and the driver there is woken. No shard's lock is taken
@@ -22,8 +22,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
 use ackclock_core::{Counters, Instant, Stray};
@@ -31,6 +30,7 @@ use ackclock_core::{Counters, Instant, Stray};
 use crate::StackError;
 use crate::shared::{Place, Seat, Shared, Woken};
 use crate::state::{Queue, State};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 
 /// All shards of a stack.
 #[derive(Debug)]
@@ -167,14 +167,19 @@ impl Handle {
     pub(crate) fn resolver(&self) -> std::io::Result<Option<&crate::dns::Resolver>> {
         let shards = &self.0.shards;
         if shards.resolver.get().is_none() {
-            let servers = shards.list[0].look(|state| Arc::clone(&state.name_servers));
-            if servers.is_empty() {
+            let names = shards.list[0].look(|state| Arc::clone(&state.names));
+            if names.servers.is_empty() {
                 return Ok(None);
             }
             // Another that was made meanwhile is as good.
-            let _ = shards.resolver.set(crate::dns::Resolver::new(servers, Arc::downgrade(shards))?);
+            let _ = shards.resolver.set(crate::dns::Resolver::new(names, Arc::downgrade(shards))?);
         }
         Ok(shards.resolver.get())
+    }
+
+    /// Which of the stack's shards it is.
+    pub(crate) fn index(&self) -> usize {
+        self.0.index
     }
 
     /// The same stack by another of its shards.

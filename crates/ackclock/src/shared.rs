@@ -11,8 +11,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use tokio::task::coop;
 use crate::clock::Clock;
 use crate::shards::Inbox;
 use crate::state::{Phase, Queue, State};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::waiters::WaitKey;
 use crate::{StackError, driver};
 
@@ -370,7 +370,7 @@ impl Woken {
 /// Who waits for records, if a call has left some.
 fn woken_by_traces(stack: &mut State) -> Vec<Waker> {
     let mut woken = Vec::new();
-    if stack.has_traces() {
+    if stack.endpoint.has_traces() {
         stack.traces.wake(&mut woken);
     }
     woken

@@ -1,11 +1,10 @@
 //! What becomes of connections, as spans and events of `tracing` (feature `tracing`).
 //!
-//! The core writes down what changes a connection or costs it data ([`TraceKeep::Changes`](crate::trace::TraceKeep::Changes)).
-//! Here each of these entries becomes an event, after the call or the driver's turn in which it happened and outside the
+//! The core writes down what changes a connection or costs it data
+//! ([`EndpointConfig::tell_changes`](ackclock_core::EndpointConfig::tell_changes)), beside the trace that a connection may have of
+//! its own. Here each of these entries becomes an event, after the call or the driver's turn in which it happened and outside the
 //! stack's lock, so a subscriber may use the stack. One thread tells at a time, in the order of what happened; another that
 //! comes meanwhile leaves the rest to it. Without the feature this is two empty functions.
-
-use ackclock_core::trace::TraceConfig;
 
 use crate::shared::Shared;
 use crate::state::State;
@@ -16,21 +15,11 @@ impl State {
     pub(crate) fn has_news(&self) -> bool {
         false
     }
-
-    /// Whether [`poll_trace`](Self::poll_trace) has something to give.
-    pub(crate) fn has_traces(&self) -> bool {
-        self.endpoint.has_traces() || self.endpoint.has_changes()
-    }
 }
 
 #[cfg(not(feature = "tracing"))]
 impl Shared {
     pub(crate) fn tell(&self) {}
-}
-
-/// How a connection is traced that is to have this trace: without one, only what there is to tell is written down.
-pub(crate) fn or_changes(trace: Option<TraceConfig>) -> Option<TraceConfig> {
-    if cfg!(feature = "tracing") { trace.or(Some(TraceConfig::CHANGES)) } else { trace }
 }
 
 #[cfg(feature = "tracing")]
@@ -56,11 +45,6 @@ mod told {
         /// Whether there is something to [tell](Shared::tell).
         pub(crate) fn has_news(&self) -> bool {
             self.endpoint.has_changes()
-        }
-
-        /// Whether [`poll_trace`](Self::poll_trace) has something to give.
-        pub(crate) fn has_traces(&self) -> bool {
-            self.endpoint.has_traces()
         }
     }
 

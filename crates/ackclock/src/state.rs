@@ -59,7 +59,7 @@ pub(crate) struct State {
     unfinished: usize,
     /// Whom the stack asks for names.
     #[cfg(feature = "dns")]
-    pub(crate) name_servers: Arc<[std::net::SocketAddr]>,
+    pub(crate) names: Arc<crate::dns::Names>,
     /// The spans of the connections; `None` while a thread reports their changes.
     #[cfg(feature = "tracing")]
     pub(crate) spans: Option<crate::spans::Spans>,
@@ -75,7 +75,7 @@ pub(crate) struct Settings {
     /// Whether there is a channel of other packets.
     pub(crate) others: bool,
     #[cfg(feature = "dns")]
-    pub(crate) name_servers: Vec<std::net::SocketAddr>,
+    pub(crate) names: crate::dns::Names,
 }
 
 /// Where a stack is in its life.
@@ -143,7 +143,7 @@ impl State {
             lingerings_made: 0,
             unfinished: 0,
             #[cfg(feature = "dns")]
-            name_servers: settings.name_servers.into(),
+            names: Arc::new(settings.names),
             #[cfg(feature = "tracing")]
             spans: Some(crate::spans::Spans::default()),
         };
@@ -248,7 +248,7 @@ impl State {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let own = self.lingering.first_key_value().map(|((at, _), _)| *at);
         let closing = match self.phase {
-            Phase::Closing { until, .. } => Some(until),
+            Phase::Closing { until, .. } => Some(until).filter(|&until| until < Instant::FAR_FUTURE),
             Phase::Up | Phase::Down(_) => None,
         };
         [self.endpoint.poll_timeout(), own, closing].into_iter().flatten().min()
@@ -263,7 +263,10 @@ impl State {
             let id = entry.remove();
             self.end_linger(now, id);
         }
-        if matches!(self.phase, Phase::Closing { until, .. } if until <= now) {
+        if let Phase::Closing { until, .. } = &mut self.phase
+            && *until <= now
+        {
+            *until = Instant::FAR_FUTURE;
             self.unfinished +=
                 self.endpoint.connections().filter(|(_, connection)| !is_over(connection)).count();
             self.abort_all(now);
@@ -284,7 +287,7 @@ impl State {
                 _ => {}
             }
         }
-        if self.has_traces() {
+        if self.endpoint.has_traces() {
             self.traces.wake(&mut self.woken);
         }
     }
@@ -297,9 +300,6 @@ impl State {
     /// The next records of a traced connection; `None` once the stack is down and there are no more.
     pub(crate) fn poll_trace(&mut self) -> Poll<Option<Batch>> {
         let batch = self.endpoint.poll_trace();
-        // Without the feature `tracing`, changes are traces like others.
-        #[cfg(not(feature = "tracing"))]
-        let batch = batch.or_else(|| self.endpoint.poll_changes());
         match batch {
             None if self.poll_down().is_pending() => Poll::Pending,
             batch => Poll::Ready(batch),
@@ -464,6 +464,7 @@ impl State {
                 self.endpoint.update(now, id, Connection::abort);
             }
         }
+        self.endpoint.reset_orphans(now);
         self.endpoint.end_traces();
         self.discard_if_down(now);
     }
@@ -521,11 +522,12 @@ impl State {
         if matches!(self.phase, Phase::Down(_)) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Resets every connection that a handle owns.
+    /// Resets every connection, those whose handle was dropped included.
     pub(crate) fn abort_all(&mut self, now: Instant) {
         for id in self.connection_ids() {
             self.endpoint.update(now, id, Connection::abort);
         }
+        self.endpoint.reset_orphans(now);
     }
 
     fn connection_ids(&self) -> Vec<ConnectionId> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ackclock::device::impair::{Impaired, Network, Settings};
 use ackclock::device::memory;
+use ackclock::trace::{Entry, Failure, TraceConfig};
 use ackclock::{Stack, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
@@ -222,19 +223,39 @@ async fn losses_and_timeouts_are_told_with_their_rules() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_traces_a_connection_hears_of_changes_in_the_trace_alone() {
+async fn a_connection_that_has_a_trace_of_its_own_is_told_of_all_the_same() {
+    for trace in [TraceConfig::FULL, TraceConfig::FLIGHT_RECORDER, TraceConfig::CHANGES] {
+        let (collector, _guard) = Collector::new();
+        let (client, server, _network) = hosts();
+        let socket = client.socket();
+        socket.set_trace(Some(trace)).unwrap();
+        assert!(socket.connect("10.0.0.2:81".parse().unwrap()).await.is_err());
+        let mut records = Vec::new();
+        while !records.contains(&Entry::Failed(Failure::Refused)) {
+            let batch = client.next_trace().await.expect("the stack is up");
+            records.extend(batch.records.into_iter().filter_map(Entry::decode));
+        }
+        let sent = records.iter().filter(|entry| matches!(entry, Entry::Sent { .. })).count();
+        assert_eq!(sent, usize::from(trace != TraceConfig::CHANGES), "its trace is whole: {records:?}");
+        let spans = collector.0.lock().unwrap().spans.clone();
+        let told = spans.iter().find(|told| told.fields["remote"] == "10.0.0.2:81").expect("a span");
+        assert_eq!(told.messages(), ["state changed", "state changed", "failed"]);
+        drop(server);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trace_that_begins_in_the_middle_takes_nothing_from_the_span() {
     let (collector, _guard) = Collector::new();
     let (client, server, _network) = hosts();
-    let socket = client.socket();
-    socket.set_trace(Some(ackclock::trace::TraceConfig::FULL)).unwrap();
-    assert!(socket.connect("10.0.0.2:81".parse().unwrap()).await.is_err());
-    let batch = client.next_trace().await.unwrap();
-    assert!(batch.records.len() > 3, "{batch:?}");
-    assert!(collector.0.lock().unwrap().spans.is_empty());
-    // Without a trace of its own a connection is reported again.
-    let socket = client.socket();
-    socket.set_trace(None).unwrap();
-    assert!(socket.connect("10.0.0.2:81".parse().unwrap()).await.is_err());
-    assert_eq!(collector.0.lock().unwrap().spans.len(), 1);
-    drop(server);
+    let (mut stream, mut peer) = connection(&client, &server).await;
+    stream.set_trace(Some(TraceConfig::FULL)).unwrap();
+    stream.shutdown().await.unwrap();
+    stream.set_trace(None).unwrap();
+    peer.read_to_end(&mut Vec::new()).await.unwrap();
+    drop(peer);
+    stream.read_to_end(&mut Vec::new()).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let told = collector.of("10.0.0.1:4000");
+    assert_eq!(told.states(), ["SynSent", "Established", "FinWait1", "FinWait2", "TimeWait"]);
 }

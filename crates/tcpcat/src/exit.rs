@@ -145,6 +145,7 @@ impl Failure {
             ErrorKind::PermissionDenied => failure.remedy(format!("ls -ld {path} says who may")),
             ErrorKind::NotFound => failure.remedy("check the name; directories are not made"),
             ErrorKind::IsADirectory => failure.remedy("name a file in it"),
+            _ if is_out_of_descriptors(error) => failure.remedy(MORE_DESCRIPTORS),
             _ => failure,
         }
     }
@@ -152,6 +153,12 @@ impl Failure {
     /// The command line asks for something that cannot be.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
+    }
+
+    /// The program cannot begin.
+    pub(crate) fn start(error: &io::Error) -> Self {
+        let failure = Self::new(Exit::Failed, format!("no threads can be started: {error}"));
+        if is_out_of_descriptors(error) { failure.remedy(MORE_DESCRIPTORS) } else { failure }
     }
 
     /// What arrived is not what was sent.
@@ -197,9 +204,17 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// Whether the process, or the system, may open no more files.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 fn stack_error(error: &io::Error) -> Option<&StackError> {
     error.get_ref()?.downcast_ref()
 }
+
+/// What mends a lack of descriptors.
+const MORE_DESCRIPTORS: &str = "raise the limit first: ulimit -n 4096";
 
 #[cfg(test)]
 mod tests {

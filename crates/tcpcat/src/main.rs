@@ -1,5 +1,13 @@
 //! `tcpcat`: transfers over a TCP in user space.
 //!
+//! ```sh
+//! tcpcat demo                                  # two hosts and the kernel's TCP exchange files, verified
+//! tcpcat -l 7000                               # as nc -l, on a TCP of its own
+//! tcpcat send --verify FILE 10.9.0.2 7000      # a file, to `tcpcat recv --verify`
+//! ```
+//!
+//! It has no features. Devices of the operating system take Linux, and the rights for them; `tcpcat doctor` says what is missing.
+//!
 //! `args` understands the command line, `session` runs what it asks for on a `host`, `exit` says how it ended.
 
 #![forbid(unsafe_code)]
@@ -25,6 +33,8 @@ mod transfer;
 mod units;
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::process::ExitCode;
 
 use args::Invocation;
@@ -52,11 +62,11 @@ fn run(invocation: Invocation) -> Exit {
         _ => None,
     };
     let workers = WORKERS + invocation.queues() - 1;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    let runtime = match runtime {
+    let build = || tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    let runtime = match has_descriptors().and_then(|()| build()) {
         Ok(runtime) => runtime,
         Err(error) => {
-            say!("tcpcat: {}", Failure::new(Exit::Failed, format!("no threads can be started: {error}")));
+            say!("tcpcat: {}", Failure::start(&error));
             return Exit::Failed;
         }
     };
@@ -78,6 +88,14 @@ fn run(invocation: Invocation) -> Exit {
     runtime.shutdown_background();
     exit
 }
+
+/// Whether the runtime finds the descriptors that it needs. It panics where there is none for its pipe of signals.
+fn has_descriptors() -> io::Result<()> {
+    (0..RUNTIME_DESCRIPTORS).map(|_| File::open("/dev/null")).collect::<io::Result<Vec<_>>>().map(drop)
+}
+
+/// Two for epoll, one to be woken, three for signals, and some to spare.
+const RUNTIME_DESCRIPTORS: usize = 8;
 
 /// One for the driver, one for files and hashes; each further queue of the device has a driver, too.
 const WORKERS: usize = 2;

@@ -197,10 +197,16 @@ impl Life {
     fn write(&mut self, input: &mut Input<'_>) {
         let len = usize::from(input.word()) << (input.byte() % 4);
         let Some(id) = self.conn else { return };
-        let data = pattern(self.peer.written, len);
+        let data = pattern(self.peer.written, len.min(self.write_room()));
         if let Some(Ok(count)) = self.host.endpoint.update(self.host.now, id, |c, now| c.write(now, &data)) {
             self.peer.written = self.peer.written.wrapping_add(count as u32);
         }
+    }
+
+    /// How much more may wait, so that a life whose peer answers nothing does not send millions of segments.
+    fn write_room(&self) -> usize {
+        let info = self.connection().map(|connection| connection.info(self.host.now));
+        info.map_or(0, |info| (WAITING_MAX * info.snd_mss as usize).saturating_sub(info.send_queue))
     }
 
     fn read(&mut self, input: &mut Input<'_>) {
@@ -459,6 +465,8 @@ impl Life {
 
 const PEER_PORT: u16 = 4_242;
 const WINDOWS: [u16; 6] = [65_535, 65_535, 8_192, 1, 0, 1_460];
+/// Segments that wait to be sent or acknowledged.
+const WAITING_MAX: usize = 600;
 const TIMEOUTS_MAX: usize = 200;
 const END_TIMEOUTS_MAX: usize = 20_000;
 const SPURIOUS_MAX: usize = 1_000;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ackclock_core::EndpointConfig;
 
-pub use settings::{Choices, every_choice};
+pub use settings::{Choices, endpoint_config, every_choice};
 
 use self::life::Life;
 

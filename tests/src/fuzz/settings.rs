@@ -1,5 +1,6 @@
 //! The settings of an endpoint, drawn from bytes.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use ackclock_control::bandwidth::SenderEstimatorKind;
@@ -35,15 +36,25 @@ pub fn every_choice() -> impl Iterator<Item = Choices> {
 
 pub(super) fn scene(input: &mut Input<'_>, choices: Option<Choices>) -> Scene {
     let v6 = input.chance(4);
-    let mut config = EndpointConfig::new(vec![host_addr(v6, 1)], [input.byte(); 32]);
+    let config = endpoint_config(input, vec![host_addr(v6, 1)], choices);
+    let gso_max = input.pick(&[0, 65_535, 20_000]);
+    Scene { config, v6, gso_max }
+}
+
+/// The settings that the bytes make of an endpoint with these addresses.
+pub fn endpoint_config(
+    input: &mut Input<'_>,
+    addresses: Vec<IpAddr>,
+    choices: Option<Choices>,
+) -> EndpointConfig {
+    let mut config = EndpointConfig::new(addresses, [input.byte(); 32]);
     config.mtu = input.pick(&[1500, 1500, 1280, 9000, 65_535]);
     config.connections_max = input.pick(&[1 << 20, 1 << 20, 1, 3]);
     config.orphans_max = input.pick(&[65_536, 1, 2]);
     config.time_wait_max = input.pick(&[65_536, 1]);
     config.memory_budget = input.pick(&[1 << 30, 1 << 30, 100_000, 10_000]);
     config.tcp = tcp(input, choices).into();
-    let gso_max = input.pick(&[0, 65_535, 20_000]);
-    Scene { config, v6, gso_max }
+    config
 }
 
 fn tcp(input: &mut Input<'_>, choices: Option<Choices>) -> TcpConfig {

@@ -1,10 +1,11 @@
 //! The budget holds the allocator's bytes, not only those that are accounted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ackclock_tests::segment::{ACK, Opt, RST, seg};
 
-use super::crowd::Crowd;
+use super::crowd::{Crowd, FIRST_PORT};
 use super::live;
 
 /// By how much what is allocated may exceed what is accounted: five quarters, and a little for what does not grow.
@@ -71,4 +72,60 @@ fn sec_b6_sack_storms_stay_in_the_budget_by_the_allocators_account() {
         let ((used, limit), taken) = (crowd.host.endpoint.memory(), live() - base);
         assert!(used <= limit && taken <= most(used), "{n}: {taken} taken, {used} accounted");
     }
+}
+
+/// Catalogue: B8, Sockstress (CVE-2008-4609): what an application has written waits behind windows that never open.
+#[test]
+fn sec_b8_zero_windows_stay_in_the_budget_by_the_allocators_account() {
+    let mut crowd = Crowd::new(|config| config.memory_budget = 64 << 20);
+    (0..5_000).for_each(|_| crowd.open(1_460, 0));
+    let base = live();
+    let mut taken_max = 0;
+    for n in 0..crowd.peers.len() {
+        crowd.fill(crowd.peers[n].id);
+        crowd.drain();
+        let ((used, limit), taken) = (crowd.host.endpoint.memory(), live() - base);
+        assert!(used <= limit && taken <= most(used), "{n}: {taken} taken, {used} accounted");
+        taken_max = taken.max(taken_max);
+    }
+    assert!(taken_max >= 48 << 20, "{taken_max} bytes: the attack does not reach the budget");
+    // Each probe is answered, for ten minutes, by a window that stays closed.
+    let until = crowd.host.now + Duration::from_secs(600);
+    while let Some(at) = crowd.host.next_timeout().filter(|at| *at <= until) {
+        crowd.host.wake(at);
+        for probe in crowd.host.transmit().iter().filter(|frame| !frame.seg.has(RST)) {
+            let peer = crowd.peers[usize::from(probe.dst.port() - FIRST_PORT)];
+            crowd.say(probe.dst, seg(ACK).seq(1).ack(peer.next).window(0));
+        }
+    }
+    crowd.host.events();
+    let ((used, limit), taken) = (crowd.host.endpoint.memory(), live() - base);
+    assert!(used <= limit && taken <= most(used), "after ten minutes: {taken} taken, {used} accounted");
+    for n in 0..crowd.peers.len() {
+        let peer = crowd.peers[n];
+        crowd.say(peer.addr, seg(RST | ACK).seq(1).ack(peer.next));
+    }
+    crowd.drain();
+    assert_eq!(crowd.host.endpoint.memory().0, 0, "all is given back");
+    // Free blocks are kept, 4 MiB at most.
+    assert!(live() - base <= 5 << 20, "{} bytes are not given back", live() - base);
+}
+
+/// Catalogue: B12, an application that does not read what comes in order.
+#[test]
+fn sec_b12_unread_buffers_stay_in_the_budget_by_the_allocators_account() {
+    let mut crowd = Crowd::new(|config| config.memory_budget = 64 << 20);
+    (0..5_000).for_each(|_| crowd.open(1_460, 500));
+    let base = live();
+    for part in 0..44 {
+        for n in 0..crowd.peers.len() {
+            let peer = crowd.peers[n];
+            crowd.say(peer.addr, seg(ACK).seq(1 + 1_460 * part).ack(peer.next).data(&[7; 1_460]));
+            crowd.drain();
+        }
+        let ((used, limit), taken) = (crowd.host.endpoint.memory(), live() - base);
+        assert!(used <= limit && taken <= most(used), "{part}: {taken} taken, {used} accounted");
+    }
+    let used = crowd.host.endpoint.memory().0;
+    assert!(used >= 48 << 20, "{used} bytes: the attack does not reach the budget");
 }

@@ -15,5 +15,6 @@ mod many;
 mod mtu;
 mod queues;
 mod raw;
+mod sequences;
 mod transfer;
 mod udp;

@@ -1,7 +1,7 @@
 //! Arbitrary lives of an endpoint: a corpus that is kept, every combination of choices, and random ones.
 //!
-//! `tests/corpus/endpoint` holds inputs of [`ackclock_tests::fuzz::run`], each under a name that says why it is kept, and
-//! `tests/corpus/wire` packets. `FUZZ_LIVES=n` lives n random lives instead of a few; an input that fails is written to the
+//! `fuzz/corpus/connection` holds inputs of [`ackclock_tests::fuzz::run`], each under a name that says why it is kept, and
+//! `fuzz/corpus/packet` packets. `FUZZ_LIVES=n` lives n random lives instead of a few; an input that fails is written to the
 //! temporary directory of the tests, to be looked at and kept.
 
 use std::fs;
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 #[test]
 fn every_life_of_the_corpus_is_survived() {
-    for (name, bytes) in corpus("endpoint") {
+    for (name, bytes) in corpus("connection") {
         println!("{name}");
         run(&bytes, None);
     }
@@ -25,7 +25,7 @@ fn every_life_of_the_corpus_is_survived() {
 
 #[test]
 fn every_packet_of_the_corpus_is_survived() {
-    for (name, packet) in corpus("wire") {
+    for (name, packet) in corpus("packet") {
         println!("{name}");
         for checksum in
             [ChecksumState::Complete, ChecksumState::Verified, ChecksumState::Partial(ChecksumAt::tcp(20))]
@@ -101,7 +101,7 @@ fn add(sum: &mut Outcome, one: Outcome) {
 }
 
 fn corpus(folder: &str) -> Vec<(String, Vec<u8>)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(folder);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(folder);
     let mut entries: Vec<_> = fs::read_dir(&path)
         .expect("the corpus is there")
         .map(|entry| entry.expect("an entry").path())

@@ -3,6 +3,7 @@
 mod controllers;
 mod ecn;
 mod experiment;
+mod extremes;
 mod fuzz;
 mod pacing;
 mod profiles;

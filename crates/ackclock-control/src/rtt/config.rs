@@ -90,6 +90,7 @@ impl Gain {
 
     /// `mean` moved towards `sample` by the weight, rounded to the nearest unit.
     #[must_use]
+    #[inline]
     pub(super) fn average(self, mean: u64, sample: u64) -> u64 {
         let Some(n) = self.0 else { return mean };
         let n = u64::from(n.get());

@@ -128,6 +128,8 @@ impl RttEstimator {
     ///
     /// A clock of coarse ticks shows how often it ticked in between, which may be once for a moment and not at
     /// all for nearly a tick, as BSD's counter `t_rtt` did.
+    // Always inlined, for the row "acknowledgement received" of the counted instructions of ackclock-core.
+    #[inline(always)]
     pub fn on_segment_acked(&mut self, sent_at: Instant, now: Instant) -> bool {
         let mut timed_from = sent_at;
         if self.flags.has(Flags::ONCE_PER_FLIGHT) {
@@ -210,6 +212,7 @@ impl RttEstimator {
 
     /// Smoothed round-trip time; zero before the first sample.
     #[must_use]
+    #[inline]
     pub fn srtt(&self) -> Duration {
         Duration::from_nanos(self.srtt_nanos())
     }
@@ -237,8 +240,16 @@ impl RttEstimator {
 
     /// Smallest round trip measured; zero before the first sample.
     #[must_use]
+    #[inline]
     pub fn rtt_min(&self) -> Duration {
-        Duration::from_nanos(if self.has_sample() { self.rtt_min_ns } else { 0 })
+        Duration::from_nanos(self.rtt_min_nanos())
+    }
+
+    /// The same in nanoseconds.
+    #[must_use]
+    #[inline]
+    pub fn rtt_min_nanos(&self) -> u64 {
+        if self.has_sample() { self.rtt_min_ns } else { 0 }
     }
 
     /// Last round trip measured; zero before the first sample.
@@ -249,6 +260,7 @@ impl RttEstimator {
 
     /// Whether a round trip has been measured.
     #[must_use]
+    #[inline]
     pub fn has_sample(&self) -> bool {
         !matches!(self.averages, Averages::None)
     }
@@ -317,6 +329,7 @@ impl RttEstimator {
         Instant::from_nanos(last_tick.saturating_add(ticks))
     }
 
+    #[inline]
     fn take(&mut self, measured: u64, shown: u64) {
         self.latest_ns = measured;
         self.rtt_min_ns = self.rtt_min_ns.min(measured);
@@ -326,6 +339,7 @@ impl RttEstimator {
     }
 
     // RFC 9293 MUST-18: the retransmission timeout is computed as RFC 6298 says.
+    #[inline]
     fn average(&mut self, rtt_ns: u64) {
         match &mut self.averages {
             Averages::None if self.flags.has(Flags::TICKS) => {
@@ -399,6 +413,7 @@ impl RttEstimator {
         if tick == 1 { timeout_ns } else { timeout_ns.div_ceil(tick).saturating_mul(tick) }
     }
 
+    #[inline]
     fn tick_ns(&self) -> u64 {
         u64::from(self.granularity_ns)
     }
@@ -441,6 +456,7 @@ impl Flags {
     }
 }
 
+#[inline]
 fn whole_nanos(fixed: u64) -> u64 {
     fixed.saturating_add(1 << (FRACTION_BITS - 1)) >> FRACTION_BITS
 }

@@ -277,6 +277,20 @@ impl Queue {
     pub(crate) fn slices(&self, offset: usize, len: usize) -> [&[u8]; 2] {
         let Some(store) = &self.store else { return [&[], &[]] };
         let place = store.head.wrapping_add(offset);
+        // Mostly all of them lie in the block that was sought last.
+        if let Some(sought) = store.blocks.get(store.at)
+            && let slice = sought.slice(place, len)
+            && slice.len() == len
+        {
+            return [slice, &[]];
+        }
+        self.slices_across(offset, len)
+    }
+
+    #[inline(never)]
+    fn slices_across(&self, offset: usize, len: usize) -> [&[u8]; 2] {
+        let Some(store) = &self.store else { return [&[], &[]] };
+        let place = store.head.wrapping_add(offset);
         let at = store.find(place);
         let Some(block) = store.blocks.get(at) else { return store.zeros(offset, len) };
         let first = block.slice(place, len);
@@ -307,7 +321,23 @@ impl Queue {
     #[inline]
     pub(crate) fn copy_to(&self, into: &mut [u8]) -> usize {
         let len = into.len().min(self.len);
-        let mut rest = into.get_mut(..len).unwrap_or_default();
+        let into = into.get_mut(..len).unwrap_or_default();
+        if let Some(store) = &self.store
+            && let Some(first) = store.blocks.front()
+            && let slice = first.slice(store.head, len)
+            && slice.len() == len
+        {
+            into.copy_from_slice(slice);
+        } else {
+            self.copy_across(into);
+        }
+        len
+    }
+
+    /// Fills `into` with the first bytes, of which there are as many, from more than one block.
+    #[inline(never)]
+    fn copy_across(&self, into: &mut [u8]) {
+        let mut rest = into;
         for slice in self.chunks() {
             let n = slice.len().min(rest.len());
             let (room, others) = rest.split_at_mut(n);
@@ -319,7 +349,6 @@ impl Queue {
                 break;
             }
         }
-        len
     }
 
     /// Takes at most `max` bytes off the front in one slice; call again for what is left; `is_tidy` says that

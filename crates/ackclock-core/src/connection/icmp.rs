@@ -61,7 +61,9 @@ impl Connection {
 
     /// The device's MTU changed: the path's is at most that.
     pub(crate) fn set_mtu(&mut self, now: Instant, mtu: usize) {
-        self.set_pmtu(now, u32::try_from(mtu).unwrap_or(u32::MAX));
+        let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
+        self.set_pmtu(now, mtu);
+        self.forget_search(mtu);
     }
 
     /// The smallest path MTU.

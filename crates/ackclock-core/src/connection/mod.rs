@@ -1,7 +1,7 @@
 //! One TCP connection, sans-IO.
 //!
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4, and one for the
-//! segment that was predicted; the user's calls (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`], mostly in [`full`], and put into
+//! segment that was predicted; the user's calls (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`], mostly in [`fresh`], and put into
 //! bytes in [`header`]; who holds memory and does not get on, in [`pinned`]; what acknowledgements report, in [`acks`]; [`quiet`] finds that nothing leaves; deadlines are in
 //! [`timeouts`]; what few connections need is in [`rare`]; what a trace tells is in [`tracing`]; ECN marks are negotiated, echoed and read in [`ecn`]. What is
 //! outstanding, lost, or may be sent is the business of [`Flight`].
@@ -14,7 +14,7 @@ mod ecn;
 mod errors;
 mod fast_open;
 mod flow_labels;
-mod full;
+mod fresh;
 mod header;
 mod icmp;
 mod limiter;
@@ -184,7 +184,14 @@ pub(crate) struct TimeWaitParams {
 }
 
 impl Connection {
+    /// Whether there are changes that the application should hear of.
+    #[inline]
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.readiness.is_empty()
+    }
+
     /// Changes that the application should hear of, since last asked.
+    #[inline]
     pub(crate) fn take_readiness(&mut self) -> Readiness {
         std::mem::take(&mut self.readiness)
     }
@@ -203,6 +210,7 @@ impl Connection {
     }
 
     /// Whether the connection is CLOSED with nothing left to send: its place may be used again.
+    #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         self.state == State::Closed && !self.pending.reset && self.reply.is_none()
     }

@@ -50,8 +50,15 @@ pub(crate) struct MtuSearch {
 impl MtuSearch {
     /// Nothing is known above `known`.
     fn new(known: u32, most: u32) -> Self {
-        let mut search =
-            Self { most, too_large: most + 1, size: 0, losses: 0, out: false, resting: false, waits: 0 };
+        let mut search = Self {
+            most,
+            too_large: most.saturating_add(1),
+            size: 0,
+            losses: 0,
+            out: false,
+            resting: false,
+            waits: 0,
+        };
         search.size = search.next_size(known);
         search
     }
@@ -62,7 +69,7 @@ impl MtuSearch {
 
     /// The largest first, then the middle; 0: the search is over.
     fn next_size(&self, known: u32) -> u32 {
-        if self.most <= known || self.too_large <= known + STEP {
+        if self.most <= known || self.too_large <= known.saturating_add(STEP) {
             0
         } else if self.too_large > self.most {
             self.most
@@ -99,6 +106,14 @@ impl Connection {
         let most = self.largest_mtu();
         self.keep_search(MtuSearch { resting: true, ..MtuSearch::new(told, most) });
         self.time_search(now + probing.raise_after);
+    }
+
+    /// The device carries `mtu` from now on: what was found out below another is worth nothing, a probe under way included, and
+    /// nothing larger may be tried.
+    pub(super) fn forget_search(&mut self, mtu: u32) {
+        if self.search().is_some() {
+            self.keep_search(MtuSearch::new(mtu, mtu));
+        }
     }
 
     /// The search's timer expired. Says whether the timer was the search's: it shares that of TIME-WAIT.

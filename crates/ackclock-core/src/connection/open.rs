@@ -32,6 +32,7 @@ pub(crate) struct Environment {
     pub(crate) mtu: usize,
     pub(crate) budget: Budget,
     pub(crate) timer_granularity: Duration,
+    pub(crate) tell_changes: bool,
     /// Segments are signed: TCP-AO takes 16 bytes of their options.
     #[cfg(feature = "tcp-ao")]
     pub(crate) authenticated: bool,
@@ -97,7 +98,7 @@ impl Connection {
     fn new(now: Instant, tuple: FourTuple, tcp: Arc<TcpConfig>, env: &Environment, irs: SeqNum) -> Self {
         let iss = Position::initial(env.iss);
         let mtu = u32::try_from(env.mtu).unwrap_or(u32::MAX);
-        let trace = Trace::new(tcp.trace, iss);
+        let trace = Trace::new(tcp.trace, env.tell_changes, iss);
         let granularity_ns = u32::try_from(nanos(env.timer_granularity)).unwrap_or(u32::MAX);
         let flight = Flight::new(now, iss, u32::from(default_mss(&tuple)), granularity_ns, &tcp);
         let rcv = Receiver::new(

@@ -60,8 +60,9 @@ impl Connection {
             window: self.rcv.offer(ack),
             timestamps: self.timestamps.as_ref().map(|timestamps| (timestamps.value(now), timestamps.echo())),
         };
-        let payload = self.snd.slices(segment.start, segment.payload_len);
-        let header_len = self.template.write_plain(header, &plain, payload, checksum);
+        let (start, len) = (segment.start, segment.payload_len);
+        let payload = || self.snd.slices(start, len);
+        let header_len = self.template.write_plain(header, &plain, len, payload, checksum);
         #[cfg(debug_assertions)]
         self.check_plain(now, segment, checksum, header.get(..header_len));
         self.ack_was_sent(ack, segment.payload_len == 0);

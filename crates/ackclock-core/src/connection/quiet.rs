@@ -6,8 +6,8 @@ use crate::Instant;
 
 impl Connection {
     /// Whether `poll_transmit` would find nothing to send and nothing to change, whenever it is called before anything
-    /// else is done to the connection: it is established, has nothing in flight and nothing in its buffer, and owes
-    /// no answer. `false` says nothing.
+    /// else is done to the connection: it is established, all in its buffer has left, nothing of that is held to be lost, and it
+    /// owes no answer. `false` says nothing.
     #[inline]
     pub(crate) fn is_quiet(&mut self, now: Instant) -> bool {
         let is_quiet = self.state == State::Established
@@ -28,8 +28,8 @@ impl Connection {
         is_quiet
     }
 
-    /// Whether there is no data at all, in flight or in the buffer, nor a FIN: to choose what to send would find
-    /// nothing, and change nothing. So it is with most of those that receive.
+    /// Whether there is neither new data, nor a FIN, nor anything that has to go again: to choose what to send would find
+    /// nothing, and change nothing. So it is with most of those that receive, and with those that have sent a short message.
     #[inline]
     pub(super) fn is_sender_idle(&self) -> bool {
         self.flight.is_quiet() && self.unsent() == 0 && !self.snd.closed
@@ -39,7 +39,7 @@ impl Connection {
 impl Pending {
     /// Whether any of it is a reason to send.
     #[inline]
-    pub(super) fn sends(self) -> bool {
+    pub(super) fn sends(&self) -> bool {
         self.syn || self.reset || self.probe || self.keepalive
     }
 }

@@ -1,7 +1,5 @@
 //! The receive sequence space (RFC 9293 §3.3.1), the window it offers and how that grows.
 
-use std::time::Duration;
-
 use ackclock_control::bandwidth;
 use ackclock_wire::Experiment;
 
@@ -65,7 +63,7 @@ pub(crate) struct Extras {
 
 impl Receiver {
     /// The shortest time over which the application's reading is measured.
-    const TUNING_PERIOD_MIN: Duration = Duration::from_micros(250);
+    const TUNING_PERIOD_MIN_NS: u64 = 250_000;
 
     /// `limit_initial`: bytes offered before the application has shown how fast it reads.
     pub(crate) fn new(irs: Position, budget: &Budget, limit_initial: usize, limit_max: usize) -> Self {
@@ -137,7 +135,8 @@ impl Receiver {
         // RFC 9293 SHLD-14: the window does not shrink.
         let edge = if wanted > self.edge && wanted.since(self.edge) >= step { wanted } else { self.edge };
         // Rounded up, else the edge would retreat by what the shift cuts off (RFC 7323 §2.4).
-        let units = edge.since(ack).div_ceil(1 << self.scale).min(u64::from(u16::MAX));
+        let rounds_up = (1 << self.scale) - 1;
+        let units = ((edge.since(ack) + rounds_up) >> self.scale).min(u64::from(u16::MAX));
         self.edge = self.edge.max(ack + (units << self.scale));
         u16::try_from(units).unwrap_or(u16::MAX)
     }
@@ -176,10 +175,10 @@ impl Receiver {
     }
 
     /// The application took `bytes`: a window worth twice what it takes in a round trip keeps the sender busy.
-    pub(crate) fn on_read(&mut self, now: Instant, bytes: usize, rtt_min: Duration) {
+    pub(crate) fn on_read(&mut self, now: Instant, bytes: usize, rtt_min_ns: u64) {
         self.waits_since = now;
         self.tuning_taken += bytes;
-        if now.saturating_since(self.tuning_started) < rtt_min.max(Self::TUNING_PERIOD_MIN) {
+        if now.nanos_since(self.tuning_started) < rtt_min_ns.max(Self::TUNING_PERIOD_MIN_NS) {
             return;
         }
         let wanted =

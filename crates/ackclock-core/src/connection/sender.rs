@@ -8,8 +8,9 @@ use crate::position::Position;
 
 /// The shortest slice that is kept rather than copied: a copy costs less than a packet that is cut for a slice's end.
 const SLICE_MIN: usize = BLOCK / 2;
-/// The shortest slice between two others: larger than segments are, but on a loopback.
-const BETWEEN_MIN: usize = BLOCK / 4;
+/// The shortest slice between two others: larger than segments are, but on a loopback. No segment up to this size lies in
+/// three.
+pub(super) const BETWEEN_MIN: usize = BLOCK / 4;
 
 /// SND.WND and the bytes that wait to be sent, or sent again.
 #[derive(Debug)]

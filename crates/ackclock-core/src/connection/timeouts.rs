@@ -108,9 +108,10 @@ impl Connection {
             self.timers.keepalive = Timers::UNSET;
             return;
         };
-        // RFC 9293 MUST-26: only while nothing is outstanding; then the retransmission timer does the work.
+        // RFC 9293 MUST-26: only while nothing is outstanding; then the retransmission timer does the work. What ends that is
+        // heard of from the peer, which sets this timer again.
         if self.flight.is_outstanding() || self.unsent() > 0 {
-            self.timers.keepalive = now + keepalive.idle;
+            self.timers.keepalive = Timers::UNSET;
             return;
         }
         let quiet = now.saturating_since(self.give_up.heard_at);

@@ -6,14 +6,14 @@ use super::header::Segment;
 use super::{Connection, State};
 use crate::Instant;
 use crate::trace::{
-    BatchCause, Deadlines, Entry, Limit, Record, Trace, TraceConfig, WindowCause, low, saturated,
+    BatchCause, Deadlines, Entry, Limit, Reader, Record, TraceConfig, WindowCause, low, saturated,
 };
 
 impl Connection {
-    /// Traces the connection from now on, or no longer. What was written down and not given out is lost.
+    /// Traces the connection from now on, or no longer. What was written down for its trace and not given out is lost.
     pub fn set_trace(&mut self, now: Instant, config: Option<TraceConfig>) {
         self.own_tcp().trace = config;
-        self.trace = Trace::new(config, self.snd.iss);
+        self.trace.renew(config, self.snd.iss);
         self.trace.note(now, Entry::SegmentSize { bytes: self.flight.smss() });
         self.trace.window(now, WindowCause::Start, self.flight.controller(), self.flight.rtt().srtt());
         self.trace_timers(now);
@@ -29,9 +29,9 @@ impl Connection {
         self.trace.call(BatchCause::Requested);
     }
 
-    /// Why records are to leave now.
+    /// Whose records are to leave now, and why.
     #[inline]
-    pub(crate) fn trace_due(&self) -> Option<BatchCause> {
+    pub(crate) fn trace_due(&self) -> Option<(Reader, BatchCause)> {
         self.trace.due()
     }
 
@@ -40,19 +40,14 @@ impl Connection {
         self.trace.has_rest()
     }
 
-    /// Whether what it writes down are changes, for [`Endpoint::poll_changes`](crate::Endpoint::poll_changes).
-    pub(crate) fn tells_changes(&self) -> bool {
-        self.trace.is_of_changes()
-    }
-
     /// The names of the controller's numbers, the records, and how many are missing before them.
-    pub(crate) fn take_trace(&mut self) -> (Vec<&'static str>, Vec<Record>, u64) {
-        self.trace.take()
+    pub(crate) fn take_trace(&mut self, reader: Reader) -> (Vec<&'static str>, Vec<Record>, u64) {
+        self.trace.take(reader)
     }
 
-    /// This many records that had left did not reach anyone.
-    pub(crate) fn miss_trace(&mut self, records: u64) {
-        self.trace.miss(records);
+    /// This many records that had left did not reach their reader.
+    pub(crate) fn miss_trace(&mut self, reader: Reader, records: u64) {
+        self.trace.miss(reader, records);
     }
 
     /// The profile and the controller, for those who read a trace.

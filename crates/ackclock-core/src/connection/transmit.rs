@@ -27,10 +27,10 @@ impl Connection {
         header: &mut [u8; HEADER_MAX],
     ) -> Option<Outgoing> {
         let (segment, plain) = if short
-            && self.has_full_segments()
-            && let Some(full) = self.next_full(now, limits)
+            && self.unsent() > 0
+            && let Some(fresh) = self.next_fresh(now, limits)
         {
-            (full, true)
+            (fresh, true)
         } else if let Some(segment) = self.next_segment(now, limits) {
             let plain = self.is_plain(&segment);
             (segment, plain)
@@ -165,7 +165,8 @@ impl Connection {
         let start = self.flight.nxt();
         let unsent = self.unsent();
         if unsent == 0 {
-            let fin_due = self.snd.closed && !self.fin_sent();
+            // A FIN takes one number beyond a closed window, as a probe does; behind a probe it would take the second.
+            let fin_due = self.snd.closed && !self.fin_sent() && start <= self.right_edge();
             return fin_due.then(|| Chosen { start, end: start + 1, reason: SendReason::NewData });
         }
         let smss = u64::from(self.smss());
@@ -226,7 +227,8 @@ impl Connection {
     }
 
     /// Nagle's algorithm (RFC 9293 SHLD-7, §3.7.4) and the cork: whether less than a segment may follow `full` bytes.
-    fn may_send_tail(&self, full: u64) -> bool {
+    #[inline]
+    pub(super) fn may_send_tail(&self, full: u64) -> bool {
         // RFC 9293 MAY-16: small writes are put together.
         if self.snd.corked && !self.pending.cork_expired {
             return self.snd.closed;
@@ -236,6 +238,13 @@ impl Connection {
             || self.pending.cork_expired
             // A SYN,ACK that is outstanding holds no data back.
             || !self.flight.has_data() && full == 0
+    }
+
+    /// All that was written has left: the next rest that a cork holds back has its own time.
+    #[inline]
+    pub(super) fn forget_cork(&mut self) {
+        self.pending.cork_expired = false;
+        self.timers.cork = super::timers::Timers::UNSET;
     }
 
     /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the largest that
@@ -298,9 +307,7 @@ impl Connection {
         let drained = end.max(self.flight.nxt()) >= data_end;
         self.flight.on_sent(lend!(self, now), &Departure { start, end, reason, drained });
         if drained {
-            // The next rest that a cork holds back has its own time.
-            self.pending.cork_expired = false;
-            self.timers.cork = super::timers::Timers::UNSET;
+            self.forget_cork();
         }
         if self.flight.in_recovery() {
             // No acknowledgement frees room behind a hole.

@@ -13,7 +13,8 @@
 //! none of these is to be had from a cookie. Which form of ECN it was, the ACK's own ECN flags tell (RFC 9768 §3.2.2.1).
 //!
 //! A guess succeeds with probability 2 ticks × 8 codes / 2^32 = 2^-28, and is looked at only while a listener's
-//! queue has recently overflowed.
+//! queue has recently overflowed. Several endpoints that are one host have one secret, and an ACK that comes to another of
+//! them than its SYN did is looked at there ([`CookieWatch`](super::directory::CookieWatch)).
 
 use std::time::Duration;
 

@@ -4,20 +4,32 @@
 //! handled. So two endpoints never make a connection of one name each, and a name that goes from a half-open record to its
 //! connection is at no time free. Names are spread over [`STRIPES`] tables with a lock each, which is held for one look; the
 //! segments of a connection look here only at its ends.
+//!
+//! A handshake by cookie has no entry, as its name is the peer's to keep. Its last ACK may come by another queue than its SYN
+//! did, to an endpoint that has sent no cookie. Whether any has is one number for all, [`CookieWatch`].
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::cookies::COOKIE_LIFETIME;
 use super::keys::{Key, KeyedState, Purpose};
-use crate::FourTuple;
+use crate::{FourTuple, Instant};
 
 /// The names of all endpoints of one host. A table never shrinks: it keeps the size of its busiest time.
 pub(super) struct Directory {
     state: KeyedState,
     stripes: Box<[Mutex<Names>]>,
+    pub(super) cookies: CookieWatch,
 }
+
+/// Until when a cookie of any of the endpoints may come back, in seconds of their common clock, rounded up; 0: none is out.
+///
+/// No lock is taken, and a flood of SYNs writes it once a second: the endpoints do not fight for its cache line.
+#[derive(Debug, Default)]
+pub(super) struct CookieWatch(AtomicU64);
 
 type Names = HashMap<FourTuple, Holder, KeyedState>;
 
@@ -32,7 +44,7 @@ impl Directory {
     pub(super) fn new(secret: &[u8; 32]) -> Self {
         let state = KeyedState(Key::derive(secret, Purpose::Directory));
         let stripes = (0..STRIPES).map(|_| Mutex::new(HashMap::with_hasher(state.clone()))).collect();
-        Self { state, stripes }
+        Self { state, stripes, cookies: CookieWatch::default() }
     }
 
     /// Takes a hold of a name for an endpoint; the error is the other one that has it.
@@ -78,6 +90,27 @@ impl Directory {
     }
 }
 
+impl CookieWatch {
+    /// A cookie goes out.
+    pub(super) fn sent(&self, now: Instant) {
+        let until = seconds(now) + COOKIE_LIFETIME.as_secs() + 1;
+        // Between two endpoints whose clocks differ the later one stands. Nothing else hangs on the order: a round trip lies
+        // between this and the ACK that asks.
+        if self.0.load(Ordering::Relaxed) < until {
+            self.0.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an ACK may bring one back.
+    pub(super) fn is_out(&self, now: Instant) -> bool {
+        seconds(now) < self.0.load(Ordering::Relaxed)
+    }
+}
+
+fn seconds(now: Instant) -> u64 {
+    now.as_nanos() / 1_000_000_000
+}
+
 /// Enough that a look seldom meets another, with the queues that one interface has.
 const STRIPES: usize = 64;
 
@@ -111,6 +144,19 @@ mod tests {
         directory.for_each(|name| shown.push(name.remote_port));
         shown.sort_unstable();
         assert!(shown.into_iter().eq(0..4096));
+    }
+
+    #[test]
+    fn a_cookie_is_out_for_its_lifetime_and_at_most_a_second_longer() {
+        let watch = CookieWatch::default();
+        let at = |ms| Instant::from_millis(ms);
+        assert!(!watch.is_out(at(0)), "none was sent");
+        watch.sent(at(1_999));
+        assert!(watch.is_out(at(1_999)) && watch.is_out(at(1_999 + 128_000)));
+        assert!(!watch.is_out(at(1_999 + 129_001)));
+        watch.sent(at(50_000));
+        watch.sent(at(49_000));
+        assert!(watch.is_out(at(178_999)), "an endpoint whose clock is behind takes nothing back");
     }
 
     #[test]

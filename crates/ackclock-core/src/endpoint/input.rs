@@ -178,6 +178,10 @@ impl Endpoint {
         else {
             return false;
         };
+        if self.listeners.find(&arrival.tuple).is_none() {
+            self.refuse(arrival);
+            return true;
+        }
         self.unbind(index);
         self.counters.time_wait_reopened += 1;
         self.reopen(now, arrival, last.snd_nxt);
@@ -188,6 +192,10 @@ impl Endpoint {
         match self.time_wait.judge(now, index, arrival.segment) {
             time_wait::Verdict::Drop => self.counters.dropped_in_time_wait += 1,
             time_wait::Verdict::Acknowledge => self.acknowledge_time_wait(now, index),
+            // TIME-WAIT gives way to a new connection only (RFC 9293 MAY-2).
+            time_wait::Verdict::Reopen { .. } if self.listeners.find(&arrival.tuple).is_none() => {
+                self.refuse(arrival);
+            }
             time_wait::Verdict::Reopen { snd_nxt } => {
                 self.remove_time_wait(index);
                 self.counters.time_wait_reopened += 1;

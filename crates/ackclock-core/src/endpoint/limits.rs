@@ -22,8 +22,8 @@ impl Bucket {
     fn take(&mut self, now: Instant, tokens: u64, rate: u64, burst: u64) -> bool {
         let token = NANOS / rate.max(1);
         let now = now.as_nanos();
-        let spent = self.until.max(now) + tokens * token;
-        let room = spent - now <= burst * token;
+        let spent = self.until.max(now).saturating_add(tokens.saturating_mul(token));
+        let room = spent.saturating_sub(now) <= burst.saturating_mul(token);
         if room {
             self.until = spent;
         }

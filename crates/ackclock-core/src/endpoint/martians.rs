@@ -52,6 +52,11 @@ impl Addresses {
         if self.links.is_empty() { None } else { route_to(&self.links, remote) }
     }
 
+    /// What is known of an address of our own.
+    pub(super) fn own(&self, addr: IpAddr) -> Option<&LocalAddress> {
+        self.own.iter().find(|own| own.addr == addr)
+    }
+
     #[inline]
     pub(super) fn is_own(&self, addr: IpAddr) -> bool {
         self.own.iter().any(|own| own.addr == addr)

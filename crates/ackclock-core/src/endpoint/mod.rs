@@ -52,6 +52,7 @@ mod cookies;
 mod counters;
 mod deferred;
 mod demux;
+mod destination;
 mod directory;
 mod fast_open;
 mod flow_labels;
@@ -210,6 +211,7 @@ struct Settings {
     echo_replies_per_second: u32,
     port_unreachable: bool,
     timer_granularity: Duration,
+    tell_changes: bool,
     reassembly: Option<Box<ReassemblyConfig>>,
     tcp: Arc<TcpConfig>,
 }
@@ -266,6 +268,7 @@ impl Endpoint {
                 echo_replies_per_second: config.echo_replies_per_second,
                 port_unreachable: config.port_unreachable,
                 timer_granularity: config.timer_granularity,
+                tell_changes: config.tell_changes,
                 reassembly: config.reassembly,
                 tcp: config.tcp,
             },
@@ -511,6 +514,7 @@ impl Endpoint {
             mtu: self.mtu_to(tuple.remote_addr),
             budget: self.budget.clone(),
             timer_granularity: self.config.timer_granularity,
+            tell_changes: self.config.tell_changes,
             #[cfg(feature = "tcp-ao")]
             authenticated: self.has_keys(tuple.remote_addr),
         }

@@ -41,7 +41,7 @@ impl Orphans {
     pub(super) fn check_invariants(&self) {
         debug_assert!(self.count <= self.max, "{} orphans, {} allowed", self.count, self.max);
         debug_assert!(self.count <= self.queue.len(), "an orphan that is not in the queue");
-        debug_assert!(self.queue.len() <= 2 * self.max, "a queue full of the dead");
+        debug_assert!(self.queue.len() / 2 <= self.max, "a queue full of the dead");
     }
 }
 
@@ -54,12 +54,20 @@ impl Endpoint {
             let Some(oldest) = self.orphans.queue.pop_front() else { break };
             self.reset_orphan(now, oldest);
         }
-        if self.orphans.queue.len() > 2 * self.orphans.max {
+        if self.orphans.queue.len() / 2 > self.orphans.max {
             let connections = &self.connections;
             let is_orphan = |id: &ConnectionId| {
                 connections.get(id.index, id.generation).is_some_and(|live| live.owner == Owner::Orphan)
             };
             self.orphans.queue.retain(is_orphan);
+        }
+    }
+
+    /// Resets all connections that were released and still finish.
+    pub fn reset_orphans(&mut self, now: Instant) {
+        let now = self.advance(now);
+        for id in std::mem::take(&mut self.orphans.queue) {
+            self.reset_orphan(now, id);
         }
     }
 

@@ -53,9 +53,62 @@ impl Endpoint {
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, limits: Limits) -> Option<TxPacket<'_>> {
         let now = self.advance(now);
-        let leaving = self.next_leaving(now, limits)?;
-        self.counters.packets_sent += 1;
-        self.tx_packet(&leaving)
+        let mut deliveries = LOOPED_PER_CALL;
+        loop {
+            // Mostly there is nothing beside connections, and then none of it is asked.
+            let alone = self.has_segments_alone();
+            if self.looped_len() >= LOOPED_BATCH && !self.deliver_looped(now, &mut deliveries) {
+                return None;
+            }
+            let leaving = if !alone && let Some(before) = self.next_before_segments() {
+                Some(before)
+            } else if let Some((index, outgoing, looped)) = self.next_outgoing(now, limits) {
+                #[cfg(feature = "tcp-ao")]
+                let outgoing = self.signed(index, outgoing);
+                if !looped {
+                    self.counters.packets_sent += 1;
+                    return self.segment_packet(index, &outgoing);
+                }
+                Some((Leaving::Segment(index, outgoing), true))
+            } else if alone {
+                return None;
+            } else {
+                self.next_of_outbox()
+            };
+            match leaving {
+                Some((leaving, false)) => {
+                    self.counters.packets_sent += 1;
+                    return self.tx_packet(&leaving);
+                }
+                // What is for the endpoint itself comes back on the way.
+                Some((leaving, true)) => self.loop_back(&leaving),
+                None if self.deliver_looped(now, &mut deliveries) => {}
+                None => return None,
+            }
+        }
+    }
+
+    /// Whether segments of connections are all that may leave.
+    #[inline]
+    fn has_segments_alone(&self) -> bool {
+        self.predicts && self.replies.is_empty() && self.beside.is_none()
+    }
+
+    /// What goes before the segments of connections, and whether it is for the endpoint itself: a reply, or, each second time,
+    /// a whole packet.
+    #[inline(never)]
+    fn next_before_segments(&mut self) -> Option<(Leaving, bool)> {
+        if !self.replies.is_empty() {
+            return self.next_reply();
+        }
+        let is_turn = self.beside.as_mut().is_some_and(|beside| beside.takes_turn());
+        if is_turn { self.next_of_outbox() } else { None }
+    }
+
+    /// The next whole packet, and whether it is for the endpoint itself.
+    #[inline(never)]
+    fn next_of_outbox(&mut self) -> Option<(Leaving, bool)> {
+        self.next_whole().then(|| (Leaving::Whole, self.is_whole_looped()))
     }
 
     /// The destination of the packet that [`Endpoint::poll_transmit`] gave last, if something has arrived from there since
@@ -65,43 +118,6 @@ impl Endpoint {
     pub fn take_reached(&mut self) -> Option<IpAddr> {
         let index = self.reached.take()?;
         Some(self.connections.at(index)?.connection.tuple().remote_addr)
-    }
-
-    /// The next packet for the device. What is for the endpoint itself comes back on the way.
-    #[inline]
-    fn next_leaving(&mut self, now: Instant, limits: Limits) -> Option<Leaving> {
-        let mut deliveries = LOOPED_PER_CALL;
-        loop {
-            if self.looped_len() >= LOOPED_BATCH && !self.deliver_looped(now, &mut deliveries) {
-                return None;
-            }
-            match self.next_queued(now, limits) {
-                Some((leaving, false)) => return Some(leaving),
-                Some((leaving, true)) => self.loop_back(&leaving),
-                None if self.deliver_looped(now, &mut deliveries) => {}
-                None => return None,
-            }
-        }
-    }
-
-    /// The next packet of those that wait, and whether it is for the endpoint itself.
-    #[inline]
-    fn next_queued(&mut self, now: Instant, limits: Limits) -> Option<(Leaving, bool)> {
-        if !self.replies.is_empty() {
-            return self.next_reply();
-        }
-        if self.beside.as_mut().is_some_and(|beside| beside.takes_turn()) && self.next_whole() {
-            return Some((Leaving::Whole, self.is_whole_looped()));
-        }
-        match self.next_outgoing(now, limits) {
-            Some((index, outgoing, looped)) => {
-                #[cfg(feature = "tcp-ao")]
-                let outgoing = self.signed(index, outgoing);
-                Some((Leaving::Segment(index, outgoing), looped))
-            }
-            None if self.next_whole() => Some((Leaving::Whole, self.is_whole_looped())),
-            None => None,
-        }
     }
 
     /// The next reply without a connection. Out of line: replies are rare.
@@ -132,20 +148,27 @@ impl Endpoint {
                 segment_size: None,
                 checksum: ChecksumState::Complete,
             }),
-            Leaving::Segment(index, outgoing) => Some(TxPacket {
-                header: self.header.get(..outgoing.header_len)?,
-                transport_offset: outgoing.transport_offset,
-                payload: self.connections.at(*index)?.connection.payload(outgoing),
-                segment_size: outgoing.segment_size,
-                checksum: outgoing.checksum,
-            }),
+            Leaving::Segment(index, outgoing) => self.segment_packet(*index, outgoing),
             Leaving::Whole => self.whole_packet(),
         }
     }
 
+    /// The packet of a segment whose header is the endpoint's.
+    // Always inlined, for the rows of what is sent of the counted instructions, as the next one is.
+    #[inline(always)]
+    fn segment_packet(&self, index: u32, outgoing: &Outgoing) -> Option<TxPacket<'_>> {
+        Some(TxPacket {
+            header: self.header.get(..outgoing.header_len)?,
+            transport_offset: outgoing.transport_offset,
+            payload: self.connections.at(index)?.connection.payload(outgoing),
+            segment_size: outgoing.segment_size,
+            checksum: outgoing.checksum,
+        })
+    }
+
     /// Asks the connections in turn; who has sent goes to the end, who has nothing to send leaves the queue. With the
     /// segment comes whether the peer is the endpoint itself.
-    #[inline]
+    #[inline(always)]
     fn next_outgoing(&mut self, now: Instant, limits: Limits) -> Option<(u32, Outgoing, bool)> {
         while let Some(index) = self.transmit.pop() {
             let Some(live) = self.connections.at_mut(index) else { continue };

@@ -8,8 +8,9 @@
 //!
 //! A stray is handed over once. When the name has gone elsewhere meanwhile, the packet is lost and its sender repeats it.
 //!
-//! Shared are the names and the memory budget. The other bounds are divided. The segment of a connection that has it touches
-//! nothing shared but, when a buffer grows, the budget.
+//! Shared are the names, the memory budget, and until when a SYN cookie may come back; its connection is where it comes back.
+//! The other bounds are divided. The segment of a connection that has it touches nothing shared but, when a buffer grows, the
+//! budget.
 
 use std::collections::VecDeque;
 use std::fmt;

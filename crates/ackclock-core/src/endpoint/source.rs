@@ -85,7 +85,7 @@ fn rank(address: &LocalAddress, remote: IpAddr, is_outgoing: bool) -> Rank {
 }
 
 /// RFC 6724 §3.1, §3.2: link-local, or global. Site-local addresses are deprecated, private ones of IPv4 have global scope.
-fn scope(addr: IpAddr) -> i8 {
+pub(super) fn scope(addr: IpAddr) -> i8 {
     let is_link_local = match addr {
         IpAddr::V4(addr) => addr.is_link_local() || addr.is_loopback(),
         IpAddr::V6(addr) => addr.is_unicast_link_local() || addr.is_loopback(),
@@ -94,7 +94,7 @@ fn scope(addr: IpAddr) -> i8 {
 }
 
 /// RFC 6724 §2.1: the label of the default policy table, where the longest prefix counts.
-fn label(addr: IpAddr) -> u8 {
+pub(super) fn label(addr: IpAddr) -> u8 {
     let IpAddr::V6(addr) = addr else { return 4 };
     let [first, second, ..] = addr.segments();
     match (first, second) {

@@ -6,6 +6,7 @@ use ackclock_wire::{Codepoint, Flags};
 use super::Endpoint;
 use super::cookies::{CookieExtras, CookieOptions, cookie_timestamp};
 use super::input::Arrival;
+use super::listener::Listener;
 use super::passive::syn_ack;
 use super::syn_queue::PeerSyn;
 use crate::connection::{Agreement, Handshake, Offer, default_mss, timestamp_clock, window_scale_for};
@@ -33,6 +34,9 @@ impl Endpoint {
         });
         let ttl = listener.tcp.ttl;
         self.counters.cookies_sent += 1;
+        if let Some(directory) = self.directory() {
+            directory.cookies.sent(now);
+        }
         self.reply(tuple, ttl, fields);
     }
 
@@ -40,11 +44,10 @@ impl Endpoint {
     pub(super) fn take_cookie(&mut self, now: Instant, id: ListenerId, arrival: &Arrival<'_>) -> bool {
         let Arrival { tuple, segment, .. } = arrival;
         let plain = !segment.flags.contains(Flags::SYN);
-        let Some(listener) =
-            self.listeners.get(id).filter(|listener| plain && listener.recently_overflowed(now))
-        else {
-            return false;
-        };
+        // The SYN may have come to another endpoint of this host, whose queue was full.
+        let elsewhere = self.directory().is_some_and(|directory| directory.cookies.is_out(now));
+        let may_be = |listener: &&Listener| plain && (elsewhere || listener.recently_overflowed(now));
+        let Some(listener) = self.listeners.get(id).filter(may_be) else { return false };
         let echo = segment.options.timestamps.map(|(_, echo)| echo).filter(|_| listener.tcp.timestamps);
         let (irs, iss) = (segment.seq - 1, segment.ack - 1);
         let Some(cookie) = self.cookies.check(now, tuple, irs, iss, echo) else {

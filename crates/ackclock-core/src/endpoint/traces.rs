@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::Endpoint;
 use super::live::Live;
-use crate::trace::{Batch, BatchCause};
+use crate::trace::{Batch, BatchCause, Reader};
 
 /// Batches that wait to be fetched.
 #[derive(Debug, Default)]
@@ -22,7 +22,6 @@ pub(super) struct Traces {
 #[derive(Debug, Default)]
 struct Waiting {
     traces: VecDeque<Batch>,
-    /// What [`TraceKeep::Changes`](crate::trace::TraceKeep::Changes) keeps.
     changes: VecDeque<Batch>,
 }
 
@@ -36,33 +35,37 @@ impl Traces {
     /// What a connection has written down leaves, if it is time for it.
     #[inline]
     pub(super) fn collect(&mut self, live: &mut Live) {
-        if let Some(cause) = live.connection.trace_due() {
-            self.take(live, cause);
+        // First the changes, then a trace of its own.
+        while let Some((reader, cause)) = live.connection.trace_due() {
+            self.take(live, reader, cause);
         }
     }
 
     /// The connection is gone: what is left of a whole trace leaves.
     pub(super) fn end(&mut self, live: &mut Live) {
-        let cause = live.connection.trace_due();
-        if let Some(cause) = cause.or(live.connection.has_trace_to_end().then_some(BatchCause::Ended)) {
-            self.take(live, cause);
+        self.collect(live);
+        if live.connection.has_trace_to_end() {
+            self.take(live, Reader::Trace, BatchCause::Ended);
         }
     }
 
     #[cold]
-    fn take(&mut self, live: &mut Live, cause: BatchCause) {
+    fn take(&mut self, live: &mut Live, reader: Reader, cause: BatchCause) {
         let (profile, congestion) = live.connection.trace_choices();
-        let (names, records, missed) = live.connection.take_trace();
+        let (names, records, missed) = live.connection.take_trace(reader);
         let cost = records.len() + BATCH_COST;
         if self.held + cost > HELD_MAX {
             // Nobody fetches them, or not often enough: the next one says how many are missing.
             self.dropped += records.len() as u64;
-            return live.connection.miss_trace(missed + records.len() as u64);
+            return live.connection.miss_trace(reader, missed + records.len() as u64);
         }
         self.held += cost;
         let (connection, tuple) = (live.number, *live.name());
         let waiting = self.waiting.get_or_insert_default();
-        let queue = if live.connection.tells_changes() { &mut waiting.changes } else { &mut waiting.traces };
+        let queue = match reader {
+            Reader::Trace => &mut waiting.traces,
+            Reader::Changes => &mut waiting.changes,
+        };
         queue.push_back(Batch { connection, tuple, profile, congestion, names, records, missed, cause });
     }
 }
@@ -77,9 +80,9 @@ impl Endpoint {
         Some(batch)
     }
 
-    /// What changed a connection or cost it data, of those whose trace keeps
-    /// [`TraceKeep::Changes`](crate::trace::TraceKeep::Changes): a driver that tells of it asks after each turn. The bound is the
-    /// one of [`poll_trace`](Self::poll_trace), for both together.
+    /// What changed a connection or cost it data, if the endpoint [tells of changes](crate::EndpointConfig::tell_changes),
+    /// whether or not the connection has a trace of its own: a driver that tells of it asks after each turn. The bound is the one
+    /// of [`poll_trace`](Self::poll_trace), for both together.
     pub fn poll_changes(&mut self) -> Option<Batch> {
         let batch = self.traces.waiting.as_mut()?.changes.pop_front()?;
         self.traces.held -= batch.records.len() + BATCH_COST;

@@ -61,6 +61,10 @@ impl Flight {
     /// Time has come for some deadline; a spurious call does nothing. Says whether the retransmission timer expired.
     pub(crate) fn on_timer(&mut self, call: &mut Call<'_>, window_open: bool) -> bool {
         let now = call.now;
+        if self.probe.deadline() <= now && !self.has_probe() {
+            // A probe without a segment must not put the timeout off.
+            self.probe.stop();
+        }
         if self.is_probe_due(now) {
             call.trace.fired(now, Timer::TailProbe, self.probe.deadline(), self.probe.number());
             self.on_probe_timer(call, window_open);

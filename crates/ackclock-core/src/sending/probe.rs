@@ -234,12 +234,24 @@ impl Flight {
         if !self.probe.take_due() {
             return None;
         }
-        let held = self.holds_retransmissions();
-        let segment = if held { self.scoreboard.first_segment() } else { self.scoreboard.last_segment() };
-        let (start, end) = self.within_smss(segment?);
+        let (start, end) = self.within_smss(self.probe_segment()?);
         self.probe.on_sent(end);
         self.note_copy(end);
         Some(Chosen { start, end, reason: SendReason::TailProbe })
+    }
+
+    /// Whether there is anything for a probe: what is known to be lost and not held back, or a segment to repeat.
+    pub(super) fn has_probe(&self) -> bool {
+        self.scoreboard.lost() > 0 && !self.holds_retransmissions() || self.probe_segment().is_some()
+    }
+
+    /// What a probe repeats where nothing lost may go again.
+    fn probe_segment(&self) -> Option<(Position, Position)> {
+        if self.holds_retransmissions() {
+            self.scoreboard.first_segment()
+        } else {
+            self.scoreboard.last_segment()
+        }
     }
 
     /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says of the probes that are out. One of just what they

@@ -187,20 +187,24 @@ impl Flight {
         self.episode.is_open() && !self.may_resend()
     }
 
-    /// New data up to `end` left while that is so, and more waits behind it: [`Self::on_sent`], without what else may leave, and
-    /// a trace.
+    /// New data up to `end` left while that is so: [`Self::on_sent`], without what else may leave, and a trace. `drained`:
+    /// nothing more waits behind it.
     #[inline]
-    pub(crate) fn on_next_sent(&mut self, now: Instant, end: Position) {
+    pub(crate) fn on_next_sent(&mut self, now: Instant, end: Position, drained: bool) {
         let bytes = end.since(self.nxt);
         let moment = self.delivery.moment(now, self.in_flight(), bytes);
         self.scoreboard.on_sent(self.nxt, end, self.smss, moment);
         self.rto.estimator_mut().on_segment_sent(now);
         self.nxt = end;
+        let in_flight = self.in_flight();
+        if drained && in_flight < self.control.cwnd() {
+            self.delivery.note_app_limited(in_flight);
+        }
         self.pacing.charge(now, bytes);
         self.rto.note_waiting(now);
         self.sent_at = Some(now);
         self.restarted = false;
-        self.control.on_sent(&Sent { now, bytes, in_flight: self.in_flight(), retransmission: false });
+        self.control.on_sent(&Sent { now, bytes, in_flight, retransmission: false });
     }
 
     /// Whether the retransmission timer runs.

@@ -137,3 +137,22 @@ fn reno() -> TcpConfig {
     let congestion = crate::congestion::Registry::builtin().find("reno").unwrap();
     TcpConfig { congestion, pacing: false, initial_window_segments: 20, ..TcpConfig::default() }
 }
+
+/// Invariants are asked for after each call; a window of n segments must not cost n² for that.
+#[test]
+#[cfg(debug_assertions)]
+fn check_of_a_long_flight_costs_each_call_the_same() {
+    use super::scoreboard::CHECKED_EACH_CALL;
+
+    let mut sender = Sender::new(TcpConfig::default());
+    let (mut calls, mut looked_at) = (0, 0);
+    for outstanding in 1..=20_000 {
+        sender.wait(1).send(1);
+        let flight = &sender.flight;
+        if flight.scoreboard.is_checked_at(flight.una, flight.nxt) {
+            (calls, looked_at) = (calls + 1, looked_at + outstanding);
+        }
+    }
+    assert!(calls > 200, "checked after {calls} of 20,000 calls");
+    assert!(looked_at < 2 * 20_000 * CHECKED_EACH_CALL, "{looked_at} records for 20,000 calls");
+}

@@ -23,8 +23,8 @@ pub enum TraceKeep {
     /// run out three times in a row, and on request.
     Newest,
     /// Only what changes the connection or costs it data: changes of its state, losses and what ends them, expiries of the
-    /// retransmission timer, resets that leave, and how it failed. They are given out at once, by
-    /// [`Endpoint::poll_changes`](crate::Endpoint::poll_changes).
+    /// retransmission timer, resets that leave, and how it failed. They are given out at once. An endpoint can give them out
+    /// of all its connections, beside their traces: [`EndpointConfig::tell_changes`](crate::EndpointConfig::tell_changes).
     Changes,
 }
 

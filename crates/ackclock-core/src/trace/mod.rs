@@ -21,4 +21,4 @@ pub(crate) use log::Log;
 pub use log::{Batch, BatchCause, TraceConfig, TraceKeep};
 pub use reason::{Extension, Failure, Limit, LossCounts, LossRule, SendReason, Timer, UndoRule, WindowCause};
 pub use record::{Record, TraceClock};
-pub(crate) use writer::{Deadlines, Trace, low, saturated};
+pub(crate) use writer::{Deadlines, Reader, Trace, low, saturated};

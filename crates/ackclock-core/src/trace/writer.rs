@@ -14,13 +14,31 @@ use crate::{Instant, State};
 #[derive(Debug, Default)]
 pub(crate) struct Trace(Option<Box<Traced>>);
 
+/// Who takes what a connection writes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Who asked for this connection's trace.
+    Trace,
+    /// Who hears of the changes of all of the endpoint's.
+    Changes,
+}
+
 /// When each of [`Timer::ALL`] runs out, in that order; the far future if it does not run.
 pub(crate) type Deadlines = [Instant; Timer::ALL.len()];
 
-/// A log, and what it was told last, so that it hears of changes only.
+/// Where entries go.
+#[derive(Debug)]
+struct Logs {
+    /// To who asked for this connection's trace.
+    trace: Option<Log>,
+    /// To who hears of changes, as far as they are changes.
+    changes: Option<Log>,
+}
+
+/// The logs, and what they were told last, so that they hear of news only.
 #[derive(Debug)]
 struct Traced {
-    log: Log,
+    log: Logs,
     /// Positions are written relative to it.
     iss: Position,
     window: (u64, u64),
@@ -43,22 +61,34 @@ const NUMBERS_EVERY_MIN: Duration = Duration::from_micros(100);
 const UNSET: Instant = Instant::FAR_FUTURE;
 
 impl Trace {
-    /// The trace of a connection whose first sequence number is `iss`.
-    pub(crate) fn new(config: Option<TraceConfig>, iss: Position) -> Self {
-        Self(config.map(|config| {
-            Box::new(Traced {
-                log: Log::new(config),
-                iss,
-                window: (0, 0),
-                smoothed: (0, 0),
-                told: (0, 0),
-                limit: Limit::NotOpen,
-                timers: [UNSET; Timer::ALL.len()],
-                numbers_due: Instant::ZERO,
-                names: Vec::new(),
-                values: Vec::new(),
-            })
-        }))
+    /// The trace of a connection whose first sequence number is `iss`. `changes`: whether the endpoint tells of them.
+    pub(crate) fn new(config: Option<TraceConfig>, changes: bool, iss: Position) -> Self {
+        let changes = changes.then(|| Log::new(TraceConfig::CHANGES));
+        Self::with(Logs { trace: config.map(Log::new), changes }, iss)
+    }
+
+    /// The same, whatever was written down before; changes go on to be told as they were.
+    pub(crate) fn renew(&mut self, config: Option<TraceConfig>, iss: Position) {
+        let changes = self.0.take().and_then(|traced| traced.log.changes);
+        *self = Self::with(Logs { trace: config.map(Log::new), changes }, iss);
+    }
+
+    fn with(log: Logs, iss: Position) -> Self {
+        if log.trace.is_none() && log.changes.is_none() {
+            return Self(None);
+        }
+        Self(Some(Box::new(Traced {
+            log,
+            iss,
+            window: (0, 0),
+            smoothed: (0, 0),
+            told: (0, 0),
+            limit: Limit::NotOpen,
+            timers: [UNSET; Timer::ALL.len()],
+            numbers_due: Instant::ZERO,
+            names: Vec::new(),
+            values: Vec::new(),
+        })))
     }
 
     /// Whether anything is written down.
@@ -76,49 +106,48 @@ impl Trace {
 
     /// What is kept is wanted, as soon as the present call is over.
     pub(crate) fn call(&mut self, cause: BatchCause) {
-        if let Some(traced) = &mut self.0 {
-            traced.log.call(cause);
+        if let Some(log) = self.0.as_mut().and_then(|traced| traced.log.trace.as_mut()) {
+            log.call(cause);
         }
     }
 
     /// An active OPEN: who hears of changes hears of the connection from its SYN on. Whole traces begin with the SYN itself.
     pub(crate) fn opened(&mut self, now: Instant) {
-        if let Some(traced) = self.0.as_mut().filter(|traced| traced.log.is_of_changes()) {
-            traced.log.push(now, Entry::State(State::Closed, State::SynSent));
-        }
-    }
-
-    /// Whether it tells of changes alone.
-    pub(crate) fn is_of_changes(&self) -> bool {
-        self.0.as_ref().is_some_and(|traced| traced.log.is_of_changes())
+        let Some(Logs { trace, changes }) = self.0.as_mut().map(|traced| &mut traced.log) else { return };
+        let of_changes = trace.iter_mut().chain(changes).filter(|log| log.is_of_changes());
+        of_changes.for_each(|log| log.push(now, Entry::State(State::Closed, State::SynSent)));
     }
 
     pub(crate) fn records(&self) -> impl Iterator<Item = Record> + '_ {
-        self.0.iter().flat_map(|traced| traced.log.iter())
+        self.0.iter().flat_map(|traced| &traced.log.trace).flat_map(Log::iter)
     }
 
-    /// Why records are to leave now.
+    /// Whose records are to leave now, and why.
     #[inline]
-    pub(crate) fn due(&self) -> Option<BatchCause> {
-        self.0.as_ref()?.log.due()
+    pub(crate) fn due(&self) -> Option<(Reader, BatchCause)> {
+        let Logs { trace, changes } = &self.0.as_ref()?.log;
+        let changes = changes.as_ref().and_then(Log::due).map(|cause| (Reader::Changes, cause));
+        changes.or_else(|| trace.as_ref().and_then(Log::due).map(|cause| (Reader::Trace, cause)))
     }
 
     /// Whether records are left that are wanted when the connection is gone.
     pub(crate) fn has_rest(&self) -> bool {
-        self.0.as_ref().is_some_and(|traced| traced.log.has_rest())
+        self.0.as_ref().and_then(|traced| traced.log.trace.as_ref()).is_some_and(Log::has_rest)
     }
 
     /// The names of the controller's numbers, the records, and how many are missing before them.
-    pub(crate) fn take(&mut self) -> (Vec<&'static str>, Vec<Record>, u64) {
+    pub(crate) fn take(&mut self, reader: Reader) -> (Vec<&'static str>, Vec<Record>, u64) {
         let Some(traced) = &mut self.0 else { return Default::default() };
-        let (records, missed) = traced.log.take();
-        (traced.names.clone(), records, missed)
+        // Changes say nothing of the controller's numbers.
+        let names = if reader == Reader::Trace { traced.names.clone() } else { Vec::new() };
+        let (records, missed) = traced.log.of(reader).map_or_else(Default::default, Log::take);
+        (names, records, missed)
     }
 
-    /// This many records that had left did not reach anyone.
-    pub(crate) fn miss(&mut self, records: u64) {
-        if let Some(traced) = &mut self.0 {
-            traced.log.miss(records);
+    /// This many records that had left did not reach their reader.
+    pub(crate) fn miss(&mut self, reader: Reader, records: u64) {
+        if let Some(log) = self.0.as_mut().and_then(|traced| traced.log.of(reader)) {
+            log.miss(records);
         }
     }
 
@@ -204,6 +233,24 @@ impl Trace {
             traced.limit = by;
             let (in_flight, unsent) = (saturated(in_flight), saturated(unsent));
             traced.log.push(now, Entry::Limited { by, in_flight, unsent });
+        }
+    }
+}
+
+impl Logs {
+    fn push(&mut self, now: Instant, entry: Entry) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(now, entry);
+        }
+        if let Some(changes) = &mut self.changes {
+            changes.push(now, entry);
+        }
+    }
+
+    fn of(&mut self, reader: Reader) -> Option<&mut Log> {
+        match reader {
+            Reader::Trace => self.trace.as_mut(),
+            Reader::Changes => self.changes.as_mut(),
         }
     }
 }

@@ -249,6 +249,17 @@ pub enum ConfigureError {
         /// The command that would have done the same.
         command: String,
     },
+    /// The process, or the system, may open no more files.
+    #[error(
+        "`{command}` cannot be asked of the kernel: {source}; raise the limit before the program starts (ulimit -n 4096, or \
+         LimitNOFILE= of its systemd unit)"
+    )]
+    NoDescriptor {
+        /// The command that does the same.
+        command: String,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// Anything else.
     #[error("the kernel refuses `{command}`: {source}")]
     Refused {
@@ -264,6 +275,7 @@ impl ConfigureError {
         match source.raw_os_error() {
             Some(libc::ENODEV | libc::ENXIO) => Self::NoInterface { name: name.to_owned() },
             Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { name: name.to_owned(), command },
+            Some(libc::EMFILE | libc::ENFILE) => Self::NoDescriptor { command, source },
             _ => Self::Refused { command, source },
         }
     }

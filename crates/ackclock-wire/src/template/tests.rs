@@ -108,7 +108,7 @@ proptest! {
         let (first, second) = payload.split_at(at.min(payload.len()));
         let checksum = if partial { TxChecksum::Partial } else { TxChecksum::Full };
         let (mut short, mut long) = ([0xaa; HEADER_MAX], [0xaa; HEADER_MAX]);
-        let len = template.write_plain(&mut short, &plain, [first, second], checksum);
+        let len = template.write_plain(&mut short, &plain, payload.len(), || [first, second], checksum);
         prop_assert_eq!(len, template.write(&mut long, &fields_of(&plain), [first, second], checksum));
         prop_assert_eq!(short, long);
     }
@@ -117,7 +117,7 @@ proptest! {
     fn plain_segment_has_the_predicted_form(sockets in sockets(), plain in plain(), payload in bytes(300)) {
         let template = HeaderTemplate::new(sockets.0, sockets.1, 64, 0);
         let mut out = [0; HEADER_MAX];
-        let len = template.write_plain(&mut out, &plain, [&payload, &[]], TxChecksum::Full);
+        let len = template.write_plain(&mut out, &plain, payload.len(), || [&payload, &[]], TxChecksum::Full);
         let packet = [&out[..len], &payload].concat();
         let Plain { seq, ack, window, timestamps, .. } = plain;
         let answering = HeaderTemplate::new(sockets.1, sockets.0, 64, 0);

@@ -2,11 +2,14 @@
 //!
 //! [`Resolver`] is hickory's, over this stack's own sockets ([`Runtime`]): it asks the name servers that the builder was given,
 //! by UDP and where an answer does not fit by TCP, remembers answers for as long as they are good, and reads nothing of the
-//! host's, neither `/etc/resolv.conf` nor `/etc/hosts`. [`race`] connects to what it finds.
+//! host's, neither `/etc/hosts` nor, unless the builder is given its path, `/etc/resolv.conf`. [`race`] connects to what it
+//! finds.
 
+mod config;
 mod race;
 mod runtime;
 
+use std::future::ready;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -17,6 +20,8 @@ use hickory_resolver::config::{
 use hickory_resolver::net::NetError;
 use hickory_resolver::proto::rr::{Name, RecordType};
 
+pub use self::config::HappyEyeballs;
+pub(crate) use self::config::Names;
 use self::race::{Lookup, race};
 use self::runtime::Runtime;
 use crate::shards::Shards;
@@ -26,29 +31,34 @@ use crate::{Stack, TcpStream};
 #[derive(Clone, Debug)]
 pub(crate) struct Resolver {
     asks: hickory_resolver::Resolver<Runtime>,
-    servers: Arc<[SocketAddr]>,
+    names: Arc<Names>,
 }
 
 impl Resolver {
-    pub(crate) fn new(servers: Arc<[SocketAddr]>, stack: Weak<Shards>) -> io::Result<Self> {
-        let config = ResolverConfig::from_name_servers(servers.iter().copied().map(name_server).collect());
+    pub(crate) fn new(names: Arc<Names>, stack: Weak<Shards>) -> io::Result<Self> {
+        let config =
+            ResolverConfig::from_name_servers(names.servers.iter().copied().map(name_server).collect());
         let mut builder = hickory_resolver::Resolver::builder_with_config(config, Runtime::new(stack));
         let options = builder.options_mut();
         options.use_hosts_file = ResolveHosts::Never;
         options.server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
         options.cache_size = CACHED_MAX;
         let asks = builder.build().map_err(io::Error::other)?;
-        Ok(Self { asks, servers })
+        Ok(Self { asks, names })
     }
 
     /// A connection to the first address of this name that answers.
     pub(crate) async fn connect(&self, stack: &Stack, host: &str, port: u16) -> io::Result<TcpStream> {
         let (v6, v4) = self.lookups(host)?;
+        let has = Families::of(stack);
+        let [v6, v4] = [(v6, has.v6), (v4, has.v4)].map(|(lookup, asks)| -> Lookup {
+            if asks { sorted(stack, lookup) } else { Box::pin(ready(Ok(Vec::new()))) }
+        });
         let attempt = |addr| {
             let stack = stack.clone();
             async move { stack.connect(SocketAddr::new(addr, port)).await }
         };
-        race(v6, v4, attempt).await?.ok_or_else(|| self.not_found(host))
+        race(self.names.eyeballs, v6, v4, attempt).await?.ok_or_else(|| self.not_found(host))
     }
 
     /// All addresses of a name, those of IPv6 first.
@@ -90,7 +100,7 @@ impl Resolver {
             NetError::Io(error) => (error.kind(), format!("cannot be asked: {error}")),
             error => (ErrorKind::Other, format!("failed: {error}")),
         };
-        let servers = &self.servers;
+        let servers = &self.names.servers;
         io::Error::new(
             outcome,
             format!("looking up the {kind} records of `{name}`: name servers {servers:?}: {what}"),
@@ -98,9 +108,40 @@ impl Resolver {
     }
 
     fn not_found(&self, host: &str) -> io::Error {
-        let text = format!("`{host}` has no address by the name servers {:?}", self.servers);
+        let text = format!("`{host}` has no address by the name servers {:?}", self.names.servers);
         io::Error::new(ErrorKind::NotFound, text)
     }
+}
+
+/// Which families a stack connects by.
+#[derive(Clone, Copy, Debug)]
+struct Families {
+    v6: bool,
+    v4: bool,
+}
+
+impl Families {
+    /// RFC 8305 §3: both are asked for by a client that has both. A stack without addresses may be any host's.
+    fn of(stack: &Stack) -> Self {
+        let addresses = stack.info().addresses;
+        let has = |of_family: fn(IpAddr) -> bool| addresses.iter().any(|own| of_family(own.addr()));
+        let v6 = has(|own| matches!(own, IpAddr::V6(own) if !own.is_unicast_link_local()));
+        let v4 = has(|own| own.is_ipv4());
+        if v6 || v4 { Self { v6, v4 } } else { Self { v6: true, v4: true } }
+    }
+}
+
+/// RFC 8305 §4: the addresses of a family in the order of RFC 6724 §6, in which those that cannot be reached are the last.
+fn sorted(stack: &Stack, lookup: Lookup) -> Lookup {
+    let stack = stack.shared.uncounted();
+    Box::pin(async move {
+        let mut found = lookup.await?;
+        stack.look(|state| {
+            state.endpoint.sort_destinations(&mut found);
+            found.sort_by_key(|&addr| state.network.check_route(addr).is_err());
+        });
+        Ok(found)
+    })
 }
 
 /// A server that is asked by UDP, and by TCP where the answer does not fit.

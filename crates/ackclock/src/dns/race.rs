@@ -1,11 +1,18 @@
 //! Whom to call of the addresses a name has: the algorithm of RFC 8305 ("Happy Eyeballs", version 2).
 //!
-//! Both families are asked for at once. Attempts begin one after the other, IPv6 first and then by turns, and the next begins
-//! when the one before it has failed or a delay has passed; the first that succeeds is taken, and the others are given up with
-//! their futures.
+//! Both families are asked for at once (§3). Attempts begin one after the other (§5), IPv6 first and then by turns (§4), and
+//! the next begins when the one before it has failed or a delay has passed; the first that succeeds is taken, and the others
+//! are given up with their futures (§5). Addresses that come while attempts run take their turns among those that wait (§3).
+//! The values are those of §8 ([`HappyEyeballs`]).
 //!
-//! Of RFC 8305 only those sentences of §3 to §5 and §8 were read that others quote, not the whole text. RFC 6724 §6, by which §4
-//! sorts the addresses of a family, was not read: they stand as the name server gave them.
+//! Deviations: the delay between attempts is a fixed one and is not taken from earlier round trips, as §5 also allows. A
+//! failed attempt brings the next at once, but 10 ms after its own beginning at the earliest; of failures §5 says nothing. The
+//! families take turns, IPv6 first, whatever precedence RFC 6724 gives to single addresses. §7 (NAT64 without 464XLAT) is not
+//! implemented: the stack is given its addresses and prefixes, and finds none by itself.
+//!
+//! Of RFC 8305 itself the first page and single sentences were read. The rest was read in the first draft of its successor
+//! (draft-pauly-v6ops-happy-eyeballs-v3), which takes these sections over and says what it changed; the numbers of sections
+//! are RFC 8305's.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -15,25 +22,35 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::HappyEyeballs;
 
 /// The answer for one family.
 pub(super) type Lookup = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Attempts that run.
-struct Attempts<T>(Vec<Pin<Box<dyn Future<Output = io::Result<T>> + Send>>>);
+/// Attempts that run, and when the next may begin.
+struct Attempts<T> {
+    running: Vec<Pin<Box<dyn Future<Output = io::Result<T>> + Send>>>,
+    /// When the last one began.
+    began: Option<Instant>,
+    due: Instant,
+}
 
 /// Addresses that were not tried, by family.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Candidates {
     v6: VecDeque<IpAddr>,
     v4: VecDeque<IpAddr>,
+    /// How many of IPv6 still go before the families take turns.
+    lead: usize,
     /// Whether the last one that was taken is IPv6's.
     last_was_v6: Option<bool>,
 }
 
 /// Tries the addresses that the lookups find; the first success, or the last error that is not this host's own.
 pub(super) async fn race<T, F>(
+    eyeballs: HappyEyeballs,
     mut v6: Lookup,
     mut v4: Lookup,
     attempt: impl Fn(IpAddr) -> F,
@@ -42,40 +59,40 @@ where
     F: Future<Output = io::Result<T>> + Send + 'static,
 {
     let (mut asks_v6, mut asks_v4) = (true, true);
-    let (mut candidates, mut attempts) = (Candidates::default(), Attempts(Vec::new()));
+    let (mut candidates, mut attempts) = (Candidates::new(eyeballs.first_family), Attempts::new());
     let mut failure: Option<io::Error> = None;
-    // When the next attempt may begin.
-    let mut due = Instant::now();
     loop {
+        let due = attempts.due;
         tokio::select! {
             biased;
-            outcome = attempts.next(), if !attempts.0.is_empty() => match outcome {
-                Ok(won) => return Ok(Some(won)),
+            outcome = attempts.next(), if !attempts.running.is_empty() => match outcome {
+                Ok(won) => {
+                    [(v6, asks_v6), (v4, asks_v4)].into_iter().for_each(|(lookup, asks)| hear_out(lookup, asks));
+                    return Ok(Some(won));
+                }
                 Err(error) => {
+                    attempts.failed(is_own(&error));
                     note(&mut failure, error);
-                    due = Instant::now();
                 }
             },
+            // RFC 8305 §3: the AAAA query goes out first, immediately followed by the A query.
             answer = &mut v6, if asks_v6 => {
                 asks_v6 = false;
                 take(answer, &mut candidates.v6, &mut failure);
-                if candidates.last_was_v6.is_none() {
-                    // RFC 8305 §3: with the AAAA records the first attempt begins, and without any nothing is waited for.
-                    due = Instant::now();
-                }
+                // RFC 8305 §3: with the AAAA records the first attempt begins, and without any nothing is waited for.
+                attempts.first_after(Duration::ZERO);
             }
             answer = &mut v4, if asks_v4 => {
                 asks_v4 = false;
                 take(answer, &mut candidates.v4, &mut failure);
-                if candidates.last_was_v6.is_none() && asks_v6 {
+                if asks_v6 {
                     // RFC 8305 §3: where the A records come first, the AAAA records have a short time to follow.
-                    due = Instant::now() + RESOLUTION_DELAY;
+                    attempts.first_after(eyeballs.resolution_delay);
                 }
             }
             () = sleep_until(due), if !candidates.is_empty() => {
                 if let Some(addr) = candidates.next() {
-                    attempts.0.push(Box::pin(attempt(addr)));
-                    due = Instant::now() + ATTEMPT_DELAY;
+                    attempts.begin(Box::pin(attempt(addr)), eyeballs.attempt_delay);
                 }
             }
             else => return failure.map_or(Ok(None), Err),
@@ -84,28 +101,58 @@ where
 }
 
 impl Candidates {
+    fn new(lead: usize) -> Self {
+        Self { v6: VecDeque::new(), v4: VecDeque::new(), lead, last_was_v6: None }
+    }
+
     fn is_empty(&self) -> bool {
         self.v6.is_empty() && self.v4.is_empty()
     }
 
-    /// RFC 8305 §4: the families by turns, which is a First Address Family Count of one.
+    /// RFC 8305 §4: as many addresses of IPv6 as the First Address Family Count says, then the families by turns.
     fn next(&mut self) -> Option<IpAddr> {
-        let v6_first = self.last_was_v6 != Some(true);
+        let v6_first = self.lead > 0 || self.last_was_v6 != Some(true);
         let (first, second) =
             if v6_first { (&mut self.v6, &mut self.v4) } else { (&mut self.v4, &mut self.v6) };
         let addr = first.pop_front().or_else(|| second.pop_front())?;
+        self.lead = self.lead.saturating_sub(usize::from(addr.is_ipv6()));
         self.last_was_v6 = Some(addr.is_ipv6());
         Some(addr)
     }
 }
 
 impl<T> Attempts<T> {
+    fn new() -> Self {
+        Self { running: Vec::new(), began: None, due: Instant::now() }
+    }
+
+    /// If none has begun, the first may after this time.
+    fn first_after(&mut self, delay: Duration) {
+        if self.began.is_none() {
+            self.due = Instant::now() + delay;
+        }
+    }
+
+    fn begin(&mut self, attempt: Pin<Box<dyn Future<Output = io::Result<T>> + Send>>, delay: Duration) {
+        let now = Instant::now();
+        self.running.push(attempt);
+        (self.began, self.due) = (Some(now), now + delay);
+    }
+
+    /// One has failed, perhaps because this host has no way to its address: then nothing was sent.
+    fn failed(&mut self, is_own: bool) {
+        let now = Instant::now();
+        // RFC 8305 §5: an attempt MUST NOT begin within 10 ms of the one before it.
+        let earliest = self.began.filter(|_| !is_own).map_or(now, |began| began + ATTEMPTS_APART_MIN);
+        self.due = now.max(earliest).min(self.due);
+    }
+
     /// The next one that is over; the others go on.
     async fn next(&mut self) -> io::Result<T> {
         poll_fn(|cx| {
-            for index in 0..self.0.len() {
-                if let Poll::Ready(outcome) = self.0[index].as_mut().poll(cx) {
-                    drop(self.0.swap_remove(index));
+            for index in 0..self.running.len() {
+                if let Poll::Ready(outcome) = self.running[index].as_mut().poll(cx) {
+                    drop(self.running.swap_remove(index));
                     return Poll::Ready(outcome);
                 }
             }
@@ -122,18 +169,29 @@ fn take(answer: io::Result<Vec<IpAddr>>, queue: &mut VecDeque<IpAddr>, failure: 
     }
 }
 
+/// RFC 8305 §5: an answer that comes shortly after the race is over is still heard, for the next connection.
+fn hear_out(lookup: Lookup, asks: bool) {
+    if asks {
+        tokio::spawn(timeout(HEARD_OUT_FOR, lookup));
+    }
+}
+
 /// Keeps the error that says most: that this host has no address of a family says nothing about the one of the name.
 fn note(failure: &mut Option<io::Error>, error: io::Error) {
-    let is_own = matches!(error.kind(), ErrorKind::AddrNotAvailable | ErrorKind::NetworkUnreachable);
-    if failure.is_none() || !is_own {
+    if failure.is_none() || !is_own(&error) {
         *failure = Some(error);
     }
 }
 
-/// RFC 8305 §3, Resolution Delay: 50 ms are recommended.
-const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
-/// RFC 8305 §5, Connection Attempt Delay: 250 ms are recommended.
-const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// Whether an attempt failed at this host, before anything was sent.
+fn is_own(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::AddrNotAvailable | ErrorKind::NetworkUnreachable)
+}
+
+/// RFC 8305 §5.
+const ATTEMPTS_APART_MIN: Duration = Duration::from_millis(10);
+/// RFC 8305 §5 recommends 1 s.
+const HEARD_OUT_FOR: Duration = Duration::from_secs(1);
 /// The most addresses of a family that are tried.
 const ADDRESSES_MAX: usize = 16;
 
@@ -156,15 +214,24 @@ mod tests {
         })
     }
 
-    /// Whom a race calls and when, if only the last of `answers` answers.
+    /// Whom a race calls and when, if only `answers` answers.
     async fn calls(
+        v6: Lookup,
+        v4: Lookup,
+        answers: &'static str,
+    ) -> (Vec<(u64, String)>, io::Result<Option<IpAddr>>) {
+        calls_with(HappyEyeballs::default(), v6, v4, answers).await
+    }
+
+    async fn calls_with(
+        eyeballs: HappyEyeballs,
         v6: Lookup,
         v4: Lookup,
         answers: &'static str,
     ) -> (Vec<(u64, String)>, io::Result<Option<IpAddr>>) {
         let called = Arc::new(Mutex::new(Vec::new()));
         let began = Instant::now();
-        let won = race(v6, v4, |addr| {
+        let won = race(eyeballs, v6, v4, |addr| {
             called.lock().unwrap().push((began.elapsed().as_millis() as u64, addr.to_string()));
             async move {
                 match addr == ip(answers) {
@@ -210,13 +277,79 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_brings_the_next_attempt_at_once_and_the_last_error_stands() {
         let began = Instant::now();
-        let won = race::<(), _>(after(0, &["fd00::1"]), after(0, &["10.0.0.1"]), |addr| async move {
+        let (v6, v4) = (after(0, &["fd00::1"]), after(0, &["10.0.0.1"]));
+        let won = race::<(), _>(HappyEyeballs::default(), v6, v4, |addr| async move {
             tokio::time::sleep(Duration::from_millis(20)).await;
             Err(if addr.is_ipv6() { ErrorKind::ConnectionRefused } else { ErrorKind::NetworkUnreachable }
                 .into())
         });
         assert_eq!(won.await.unwrap_err().kind(), ErrorKind::ConnectionRefused, "the other says less");
         assert_eq!(began.elapsed(), Duration::from_millis(40));
+    }
+
+    // RFC 8305 §5: an attempt MUST NOT begin within 10 ms of the one before it.
+    #[tokio::test(start_paused = true)]
+    async fn refusals_within_ten_milliseconds_do_not_bring_attempts_closer_together() {
+        for (error, apart) in [(ErrorKind::ConnectionRefused, 10), (ErrorKind::NetworkUnreachable, 0)] {
+            let began = Instant::now();
+            let called = Arc::new(Mutex::new(Vec::new()));
+            let v6 = after(0, &["fd00::1", "fd00::2", "fd00::3"]);
+            let won = race::<(), _>(HappyEyeballs::default(), v6, after(0, &[]), |_| {
+                called.lock().unwrap().push(began.elapsed().as_millis());
+                async move { Err(error.into()) }
+            });
+            assert_eq!(won.await.unwrap_err().kind(), error);
+            assert_eq!(
+                *called.lock().unwrap(),
+                [0, apart, 2 * apart],
+                "nothing is sent where there is no route"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_values_of_section_8_can_be_others() {
+        let eyeballs = HappyEyeballs::default()
+            .first_family_count(2)
+            .attempt_delay(Duration::from_millis(100))
+            .resolution_delay(Duration::from_millis(7));
+        let v6 = after(0, &["fd00::1", "fd00::2", "fd00::3", "fd00::4"]);
+        let v4 = after(0, &["10.0.0.1", "10.0.0.2"]);
+        let (called, _) = calls_with(eyeballs, v6, v4, "fd00::4").await;
+        let families = ["fd00::1", "fd00::2", "10.0.0.1", "fd00::3", "10.0.0.2", "fd00::4"];
+        let turns: Vec<_> = families.iter().zip(0..).map(|(&addr, turn)| (turn * 100, addr)).collect();
+        assert_eq!(called, expected(&turns));
+        let (called, _) =
+            calls_with(eyeballs, after(8, &["fd00::1"]), after(0, &["10.0.0.1"]), "fd00::1").await;
+        assert_eq!(called, expected(&[(7, "10.0.0.1"), (107, "fd00::1")]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_winner_ends_the_other_attempts_and_an_answer_under_way_is_heard_for_a_second() {
+        for (late, heard) in [(999, true), (1001, false)] {
+            let arrived = Arc::new(Mutex::new(false));
+            let note = Arc::clone(&arrived);
+            let v4 = Box::pin(async move {
+                tokio::time::sleep(Duration::from_millis(250 + late)).await;
+                *note.lock().unwrap() = true;
+                Ok::<_, io::Error>(Vec::new())
+            });
+            let running = Arc::new(());
+            let won = race(HappyEyeballs::default(), after(0, &["fd00::1", "fd00::2"]), v4, |addr| {
+                let attempt = Arc::clone(&running);
+                async move {
+                    let _runs = attempt;
+                    match addr == ip("fd00::2") {
+                        true => Ok(addr),
+                        false => pending().await,
+                    }
+                }
+            });
+            assert_eq!(won.await.unwrap(), Some(ip("fd00::2")));
+            assert_eq!(Arc::strong_count(&running), 1, "the first attempt is dropped");
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert_eq!(*arrived.lock().unwrap(), heard);
+        }
     }
 
     #[tokio::test(start_paused = true)]

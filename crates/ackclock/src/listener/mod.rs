@@ -78,6 +78,20 @@ impl TcpListener {
         Ok(self.stream(shard, accepted))
     }
 
+    /// The next connection whose packets take the stack's queue of this number, from 0, and its peer's address. A program with a
+    /// runtime for each queue ([`StackBuilder::spawn_on`](crate::StackBuilder::spawn_on)) accepts on each what belongs there, so
+    /// that a connection's driver and its task share a thread.
+    ///
+    /// # Cancel safety
+    /// As [`accept`](Self::accept).
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept). `InvalidInput`: the stack has no such queue.
+    pub async fn accept_at(&self, queue: usize) -> io::Result<(TcpStream, SocketAddr)> {
+        let (shard, accepted) = self.parts.wait_at(queue, State::accept).await?;
+        Ok(self.stream(shard, accepted))
+    }
+
     /// Polls for a connection. Only the waker of the last call is kept.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 //! A listener's parts: one on each shard of its stack, each with its share of the bounds.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use ackclock_core::{BindOptions, BoundId, Instant, ListenAddr, ListenOptions, Li
 use crate::error;
 use crate::shards::{Handle, Ordered};
 use crate::state::{Queue, State};
+use crate::sync::{AtomicUsize, Ordering};
 
 /// The parts of a listener; they are closed together.
 #[derive(Debug)]
@@ -63,6 +63,22 @@ impl Parts {
         let attempt = |index: usize, state: &mut State, now| attempt(state, now, self.ids[index]);
         let (index, found) = self.shared.wait_any(self.turn(), |index| self.queue(index), attempt).await;
         Ok((self.shared.at(index), self.ids[index], found?))
+    }
+
+    /// Waits until the part at the queue `index` has what is asked for.
+    pub(super) async fn wait_at<T>(
+        &self,
+        index: usize,
+        mut attempt: impl FnMut(&mut State, Instant, ListenerId) -> Poll<io::Result<T>>,
+    ) -> io::Result<(Handle, T)> {
+        let Some(&id) = self.ids.get(index) else {
+            let last = self.ids.len() - 1;
+            let message = format!("there is no queue {index}: the stack's are 0 to {last}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        };
+        let shard = self.shared.at(index);
+        let found = shard.wait(self.queue(index), |state, now| attempt(state, now, id)).await;
+        Ok((shard, found?))
     }
 
     /// The same for the `poll_*` methods.

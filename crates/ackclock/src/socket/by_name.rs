@@ -9,7 +9,6 @@ use ackclock_core::trace::TraceConfig;
 
 use super::TcpSocket;
 use crate::choices::{self, IntoController, choice};
-use crate::spans;
 
 /// How it sends and acknowledges. Names are those that `tcpcat profiles` lists; an error about one that there is not
 /// is of kind [`io::ErrorKind::InvalidInput`] and lists those that there are.
@@ -152,7 +151,7 @@ impl TcpSocket {
     /// # Errors
     /// None.
     pub fn set_trace(&self, trace: Option<TraceConfig>) -> io::Result<()> {
-        self.settings().tcp.trace = spans::or_changes(trace);
+        self.settings().tcp.trace = trace;
         Ok(())
     }
 }

@@ -6,9 +6,9 @@ use std::task::Poll;
 
 use ackclock_core::{ConnectionId, IcmpError, Instant, ReadError, WriteError};
 use bytes::{Buf, Bytes};
-use tokio::io::{Interest, Ready};
 
 use crate::error;
+use crate::readiness::{Interest, Ready};
 use crate::state::State;
 
 /// Something that a peer or the network told beside the stream's data.

@@ -9,7 +9,7 @@ use ackclock_core::trace::{Record, TraceConfig};
 
 use super::TcpStream;
 use crate::choices::{IntoController, choice};
-use crate::{error, spans};
+use crate::error;
 
 /// How it sends and acknowledges. Names are those that `tcpcat profiles` lists; an error about one that there is not
 /// is of kind [`io::ErrorKind::InvalidInput`] and lists those that there are.
@@ -85,7 +85,7 @@ impl TcpStream {
     /// # Errors
     /// The stack is gone.
     pub fn set_trace(&self, trace: Option<TraceConfig>) -> io::Result<()> {
-        self.update(|connection, now| connection.set_trace(now, spans::or_changes(trace)))
+        self.update(|connection, now| connection.set_trace(now, trace))
     }
 
     /// What was written down of the connection and not given out yet, oldest first; it stays there.

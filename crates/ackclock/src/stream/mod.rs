@@ -16,11 +16,12 @@ use std::task::{Context, Poll};
 
 use ackclock_core::{Connection, ConnectionId, Experiment, FourTuple, Instant};
 use bytes::BufMut;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::calls::Notice;
 pub use self::split::{ReadHalf, WriteHalf};
 pub use self::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
+use crate::readiness::{Interest, Ready};
 use crate::shards::Handle;
 use crate::shared::{Place, now_or_would_block};
 use crate::state::{Queue, State};
@@ -123,6 +124,12 @@ impl TcpStream {
     /// None while the stack lives.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.tuple().map(|tuple| names::shown(tuple.remote(), self.mapped))
+    }
+
+    /// The number of the stack's queue that the connection's packets take, from 0
+    /// ([`StackBuilder::queues`](crate::StackBuilder::queues)). It stays the same.
+    pub fn queue(&self) -> usize {
+        self.shared.index()
     }
 
     fn tuple(&self) -> io::Result<FourTuple> {

@@ -6,9 +6,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{BufMut, Bytes};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::TcpStream;
+use crate::readiness::{Interest, Ready};
 
 /// The borrowed read half of a [`TcpStream`], made by [`TcpStream::split`].
 #[derive(Debug)]

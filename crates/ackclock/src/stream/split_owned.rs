@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{BufMut, Bytes};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::TcpStream;
 use super::split::{read_methods, read_traits, write_methods, write_traits};
+use crate::readiness::{Interest, Ready};
 
 /// The read half of a [`TcpStream`], made by [`TcpStream::into_split`].
 #[derive(Debug)]

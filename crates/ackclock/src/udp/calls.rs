@@ -8,9 +8,8 @@ use ackclock_core::{
     Instant, UdpId, UdpMeta, UdpNames, UdpOptions, UdpReadiness, UdpSocketError, UdpTransmit,
 };
 
-use tokio::io::{Interest, Ready};
-
 use crate::error;
+use crate::readiness::{Interest, Ready};
 use crate::state::State;
 use crate::waiters::WaitList;
 

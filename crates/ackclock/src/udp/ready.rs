@@ -4,9 +4,8 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::task::{Context, Poll};
 
-use tokio::io::{Interest, Ready};
-
 use super::UdpSocket;
+use crate::readiness::{Interest, Ready};
 use crate::shared::Place;
 use crate::state::{Queue, State};
 

@@ -176,6 +176,33 @@ async fn a_queue_that_gets_all_but_the_syn_hands_all_of_it_over() {
     assert_eq!(second.packets_sent, 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn cookies_come_back_by_another_queue_than_that_of_their_syns() {
+    let ends = ends(Way::SynByFirst);
+    let listener = ends.server.listener().addr(addr(SERVER)).syn_backlog(1).bind().unwrap();
+    let client = |number: u16| {
+        let client = ends.client.clone();
+        tokio::spawn(async move {
+            let mut stream = from_port(&client, 5000 + number).await;
+            stream.write_all(b"hello").await.unwrap();
+            stream
+        })
+    };
+    let clients: Vec<_> = (0..8).map(client).collect();
+    let mut accepted = Vec::new();
+    for _ in 0..8 {
+        let next = timeout(Duration::from_secs(10), listener.accept()).await;
+        let (mut stream, _) = next.expect("none is refused").unwrap();
+        stream.read_exact(&mut [0; 5]).await.unwrap();
+        accepted.push(stream);
+    }
+    let [first, second] = ends.server.queue_counters().try_into().unwrap();
+    assert!(first.cookies_sent >= 4, "the SYNs came together: {}", first.cookies_sent);
+    assert_eq!((first.cookies_accepted, second.cookies_sent), (0, 0));
+    assert_eq!((second.cookies_accepted, second.cookies_refused), (first.cookies_sent, 0));
+    drop(clients);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn queues_on_several_threads_lose_nothing() {
     let ends = ends(Way::InTurn);
@@ -480,4 +507,28 @@ async fn a_count_of_queues_that_no_stack_has_is_refused() {
     assert!(matches!(Stack::builder().queues(queues(0)).spawn(), Err(BuildError::NoDevice)));
     let error = Stack::builder().queues(queues(257)).spawn().unwrap_err();
     assert!(matches!(error, BuildError::TooManyQueues { queues: 257, max: 256 }), "{error}");
+}
+
+/// A loop at each queue takes what came there, and nothing else. A queue that does not exist is refused.
+#[tokio::test(start_paused = true)]
+async fn connections_are_accepted_at_the_queue_that_they_take() {
+    let ends = ends(Way::ByFlow);
+    let listener = ends.server.listen(addr(SERVER)).unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        clients.push(ends.client.connect(addr(SERVER)).await.unwrap());
+    }
+    let mut taken = [0, 0];
+    for queue in [0, 1] {
+        while let Ok(accepted) = timeout(Duration::from_secs(1), listener.accept_at(queue)).await {
+            let (stream, peer) = accepted.unwrap();
+            assert_eq!((stream.queue(), usize::from(peer.port()) % 2), (queue, queue));
+            taken[queue] += 1;
+        }
+    }
+    assert!(taken.iter().sum::<usize>() == 8 && taken.iter().all(|&count| count > 0), "{taken:?}");
+    assert!(clients.iter().all(|stream| stream.queue() == 0), "one device is queue 0");
+    let refused = listener.accept_at(2).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("are 0 to 1"), "{refused}");
 }

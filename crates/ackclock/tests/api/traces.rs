@@ -73,8 +73,6 @@ async fn a_traced_stack_gives_out_all_of_every_connection_and_then_the_end() {
     assert_eq!(client.next_trace().await, None);
 }
 
-/// With the feature `tracing` they are reported there instead: see `tests/tracing.rs`.
-#[cfg(not(feature = "tracing"))]
 #[tokio::test]
 async fn changes_alone_come_at_once() {
     let crate::support::Hosts { client, server, .. } = hosts();

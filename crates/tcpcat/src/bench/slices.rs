@@ -3,8 +3,6 @@
 //! On the wire it is the same as without, so each end chooses for itself. Frames are as long as the pattern, which is sent from
 //! the same memory again and again.
 
-use std::future::poll_fn;
-use std::io;
 use std::time::Instant;
 
 use blake3::Hasher;
@@ -12,6 +10,7 @@ use bytes::Bytes;
 
 use super::{A_DAY, Moved, Request, conclude, pattern};
 use crate::net::Stream;
+use crate::transfer::slices::{Slices, write_all, write_length};
 use crate::transfer::{Broken, Copied, protocol};
 
 /// As [`exchange`](super::exchange), in slices.
@@ -45,8 +44,7 @@ async fn send(stream: &Stream, request: Request, count: impl Fn(usize)) -> Resul
     let (mut left, mut bytes) = (request.bytes.unwrap_or(u64::MAX), 0);
     while left > 0 && Instant::now() < until {
         let data = pattern.slice(..pattern.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
-        let prefix = u32::try_from(data.len()).unwrap_or(u32::MAX).to_be_bytes();
-        write_all(stream, Bytes::copy_from_slice(&prefix), |_| {}).await.map_err(Broken::Write)?;
+        write_length(stream, data.len()).await.map_err(Broken::Write)?;
         if let Some(hasher) = &mut hasher {
             hasher.update(&data);
         }
@@ -61,13 +59,6 @@ async fn send(stream: &Stream, request: Request, count: impl Fn(usize)) -> Resul
     Ok(Copied { bytes, hash })
 }
 
-async fn write_all(stream: &Stream, mut data: Bytes, count: impl Fn(usize)) -> io::Result<()> {
-    while !data.is_empty() {
-        count(poll_fn(|cx| stream.poll_write_bytes(cx, &mut data)).await?);
-    }
-    Ok(())
-}
-
 /// What came, and the hash that the sender gave.
 async fn receive(
     stream: &Stream,
@@ -75,41 +66,19 @@ async fn receive(
     count: impl Fn(usize),
 ) -> Result<(Copied, Option<blake3::Hash>), Broken> {
     let mut hasher = request.verify.then(Hasher::new);
-    let mut bytes = 0;
+    let (mut slices, mut bytes) = (Slices::frames(stream), 0);
     loop {
-        let prefix = read_exact(stream).await.map_err(Broken::Read)?;
-        let mut left = u32::from_be_bytes(prefix) as usize;
-        if left == 0 {
+        let slice = slices.next().await.map_err(Broken::Read)?;
+        if slice.is_empty() {
             break;
         }
-        while left > 0 {
-            let part = read(stream, left).await.map_err(Broken::Read)?;
-            if let Some(hasher) = &mut hasher {
-                hasher.update(&part);
-            }
-            count(part.len());
-            left -= part.len();
-            bytes += part.len() as u64;
+        if let Some(hasher) = &mut hasher {
+            hasher.update(&slice);
         }
+        count(slice.len());
+        bytes += slice.len() as u64;
     }
-    let told = blake3::Hash::from_bytes(read_exact(stream).await.map_err(Broken::Read)?);
-    Ok((Copied { bytes, hash: hasher.unwrap_or_default().finalize() }, Some(told)))
-}
-
-async fn read_exact<const N: usize>(stream: &Stream) -> io::Result<[u8; N]> {
-    let (mut all, mut at) = ([0; N], 0);
-    while at < N {
-        let part = read(stream, N - at).await?;
-        all[at..at + part.len()].copy_from_slice(&part);
-        at += part.len();
-    }
-    Ok(all)
-}
-
-/// At most `max` bytes, and at least one.
-async fn read(stream: &Stream, max: usize) -> io::Result<Bytes> {
-    let part = poll_fn(|cx| stream.poll_read_bytes(cx, max)).await?;
-    if part.is_empty() { Err(protocol::cut_short()) } else { Ok(part) }
+    Ok((Copied { bytes, hash: hasher.unwrap_or_default().finalize() }, slices.told()))
 }
 
 /// A prime length: shifted data never looks right.

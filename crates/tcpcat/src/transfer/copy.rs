@@ -1,4 +1,5 @@
-//! The loop that everything goes through: read a piece, hash it, wait for the rate's sake, write it, count it.
+//! The loop that most goes through: read a piece, hash it, wait for the rate's sake, write it, count it. Regular files on
+//! this stack's streams take the ones in `slices`, which do without copies and know no rate.
 
 use std::io;
 use std::time::Duration;
@@ -86,9 +87,7 @@ impl<'a> Copier<'a> {
             }
             let (prefix, data) = buffer[..LENGTH_LEN + len].split_at_mut(LENGTH_LEN);
             prefix.copy_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
-            if let Some(hasher) = &mut self.hasher {
-                hasher.update(data);
-            }
+            self.saw(data);
             if let Some(pace) = &mut self.pace {
                 let due = pace.take(len);
                 self.or_interrupt(sleep_until(due)).await?;
@@ -97,12 +96,28 @@ impl<'a> Copier<'a> {
             self.or_interrupt(writer.write_all(&buffer[start..LENGTH_LEN + len]))
                 .await?
                 .map_err(Broken::Write)?;
-            (self.count)(len);
+            self.moved(len);
             bytes += len as u64;
         }
         self.or_interrupt(writer.flush()).await?.map_err(Broken::Write)?;
-        let hash = self.hasher.map_or_else(|| Hasher::new().finalize(), |hasher| hasher.finalize());
-        Ok(Copied { bytes, hash })
+        Ok(self.copied(bytes))
+    }
+
+    /// A piece is to be copied.
+    pub(super) fn saw(&mut self, piece: &[u8]) {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(piece);
+        }
+    }
+
+    /// A piece was copied.
+    pub(super) fn moved(&self, len: usize) {
+        (self.count)(len);
+    }
+
+    /// All was copied.
+    pub(super) fn copied(self, bytes: u64) -> Copied {
+        Copied { bytes, hash: self.hasher.unwrap_or_default().finalize() }
     }
 
     async fn or_interrupt<T>(&self, step: impl Future<Output = T>) -> Result<T, Broken> {

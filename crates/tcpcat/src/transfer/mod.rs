@@ -1,10 +1,12 @@
 //! Moving data: files, pipes, and what both are made of.
 
+mod blocks;
 mod copy;
 mod part_file;
 pub(crate) mod pipe;
 pub(crate) mod protocol;
 pub(crate) mod recv;
 pub(crate) mod send;
+pub(crate) mod slices;
 
 pub(crate) use self::copy::{Broken, Copied, Copier, Framing};

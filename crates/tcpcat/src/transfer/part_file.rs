@@ -5,7 +5,7 @@
 //! name; one whose part is of no use, because nothing came, the disk is full or the data is wrong, removes it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, SeekFrom};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use tokio::io::{AsyncSeekExt, AsyncWrite};
@@ -61,6 +61,14 @@ impl PartFile {
             file.seek(SeekFrom::Start(offset)).await?;
         }
         Ok(Box::new(file))
+    }
+
+    /// The regular file, to be written from `offset` on; `None`: it is none.
+    pub(super) fn regular(&self, offset: u64) -> io::Result<Option<File>> {
+        let Place::Beside(path) = &self.place else { return Ok(None) };
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        file.seek(SeekFrom::Start(offset))?;
+        Ok(Some(file))
     }
 
     /// Whether several writers can write to different places.

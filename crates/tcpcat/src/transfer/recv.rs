@@ -10,8 +10,10 @@ use blake3::Hash;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
+use super::blocks::SliceWriter;
 use super::part_file::PartFile;
 use super::protocol::{self, FrameReader, Header, Nonce, Opening, Verdict};
+use super::slices::Slices;
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, STREAMS_MAX, Target};
 use crate::exit::{Exit, Failure};
@@ -22,6 +24,14 @@ use crate::session::{Kind, Outcome, Session};
 struct Opened {
     stream: Stream,
     opening: Opening,
+}
+
+/// In which form the data comes.
+enum Incoming {
+    /// As it is, of which this has been read; no more than `limit` bytes are wanted.
+    Plain { seen: Vec<u8>, limit: u64 },
+    /// In frames.
+    Frames,
 }
 
 /// Where parts are written.
@@ -208,9 +218,8 @@ async fn plain(
     let limit = args.move_.bytes.unwrap_or(u64::MAX);
     let expected = args.move_.bytes.or(stream.announced_length());
     session.meter.expect(expected.unwrap_or(0));
-    let mut reader = Cursor::new(seen).chain(&mut stream).take(limit);
-    let verify = args.move_.verify;
-    let copied = store.copy(session, &mut reader, 0, verify).await?;
+    let incoming = Incoming::Plain { seen, limit };
+    let (copied, _) = store.copy(session, &mut stream, incoming, 0, args.move_.verify).await?;
     if expected.is_some_and(|expected| copied.bytes != expected) {
         return Err(Failure::new(Exit::Failed, "the sender closed before the end of the data"));
     }
@@ -305,9 +314,7 @@ impl Store {
         mut stream: Stream,
         header: Header,
     ) -> Result<(u64, Copied), Failure> {
-        let mut frames = FrameReader::new(&mut stream);
-        let copied = self.copy(session, &mut frames, header.offset, true).await?;
-        let told: Option<Hash> = frames.into_hash();
+        let (copied, told) = self.copy(session, &mut stream, Incoming::Frames, header.offset, true).await?;
         let verdict = Verdict { bytes: copied.bytes, hash: copied.hash };
         let lost = |error: io::Error| session.net.failure("confirming", &error);
         verdict.write(&mut stream).await.map_err(lost)?;
@@ -324,32 +331,79 @@ impl Store {
         Ok((header.offset, copied))
     }
 
+    /// Writes what comes from `offset` on; and the hash that the sender gave, if it came in frames.
     async fn copy(
         &self,
         session: &Session,
-        reader: &mut (impl AsyncRead + Unpin),
+        stream: &mut Stream,
+        incoming: Incoming,
         offset: u64,
         hash: bool,
-    ) -> Result<Copied, Failure> {
-        let write_failed = |error: &io::Error| Failure::file("write", &self.path, error);
-        let mut writer = self.file.writer(offset).await.map_err(|error| write_failed(&error))?;
+    ) -> Result<(Copied, Option<Hash>), Failure> {
         let copier = Copier::new(|len| session.meter.add_received(len)).hashing(hash).paced(self.rate);
-        let copied = tokio::select! {
-            biased;
-            copied = copier.copy(reader, &mut *writer, Framing::Plain) => {
-                copied.map_err(|broken| match broken {
-                    Broken::Read(error) => session.net.failure("receiving", &error),
-                    Broken::Write(error) => write_failed(&error),
-                    Broken::Interrupted => session.interrupted("the transfer was not complete"),
-                })
+        let in_slices = self.rate.is_none() && stream.has_slices();
+        let regular = if in_slices { self.file.regular(offset) } else { Ok(None) };
+        if let Some(file) = regular.map_err(|error| self.write_failed(&error))? {
+            let mut slices = match incoming {
+                Incoming::Plain { seen, limit } => Slices::plain(stream, seen, limit),
+                Incoming::Frames => Slices::frames(stream),
+            };
+            let mut writer = SliceWriter::new(file);
+            let copied = self.ended(session, copier.receive_slices(&mut slices, &mut writer)).await;
+            if copied.is_err() {
+                // What came is to be found in the part. If it cannot be written, less of it is.
+                let _ = writer.flush().await;
             }
-            failure = session.breaks_off(self.wait) => Err(failure),
-        };
+            return Ok((copied?, slices.told()));
+        }
+        match incoming {
+            Incoming::Plain { seen, limit } => {
+                let mut reader = Cursor::new(seen).chain(stream).take(limit);
+                Ok((self.copy_bytes(session, copier, &mut reader, offset).await?, None))
+            }
+            Incoming::Frames => {
+                let mut frames = FrameReader::new(stream);
+                let copied = self.copy_bytes(session, copier, &mut frames, offset).await?;
+                Ok((copied, frames.into_hash()))
+            }
+        }
+    }
+
+    async fn copy_bytes(
+        &self,
+        session: &Session,
+        copier: Copier<'_>,
+        reader: &mut (impl AsyncRead + Unpin),
+        offset: u64,
+    ) -> Result<Copied, Failure> {
+        let mut writer = self.file.writer(offset).await.map_err(|error| self.write_failed(&error))?;
+        let copied = self.ended(session, copier.copy(reader, &mut *writer, Framing::Plain)).await;
         if copied.is_err() {
-            // What came is to be found in the part. If it cannot be written, less of it is.
+            // As above.
             let _ = writer.flush().await;
         }
         copied
+    }
+
+    /// How a copy ends, if the user or `-w` does not end it.
+    async fn ended(
+        &self,
+        session: &Session,
+        copy: impl Future<Output = Result<Copied, Broken>>,
+    ) -> Result<Copied, Failure> {
+        tokio::select! {
+            biased;
+            copied = copy => copied.map_err(|broken| match broken {
+                Broken::Read(error) => session.net.failure("receiving", &error),
+                Broken::Write(error) => self.write_failed(&error),
+                Broken::Interrupted => session.interrupted("the transfer was not complete"),
+            }),
+            failure = session.breaks_off(self.wait) => Err(failure),
+        }
+    }
+
+    fn write_failed(&self, error: &io::Error) -> Failure {
+        Failure::file("write", &self.path, error)
     }
 }
 

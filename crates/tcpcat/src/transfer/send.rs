@@ -9,6 +9,7 @@ use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
+use super::blocks::BlockReader;
 use super::protocol::{self, Header, Verdict};
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, Target};
@@ -168,8 +169,22 @@ async fn length(file: &Path) -> io::Result<Option<u64>> {
     Ok(metadata.is_file().then_some(metadata.len()))
 }
 
-async fn open(file: &Path, part: &Part) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
+/// Where the data comes from.
+enum Source {
+    /// A regular file, for a stream that takes its blocks as they are.
+    Blocks(BlockReader),
+    Bytes(Box<dyn AsyncRead + Send + Unpin>),
+}
+
+async fn open(file: &Path, part: &Part, stream: &Stream) -> io::Result<Source> {
     let limit = part.len.unwrap_or(u64::MAX);
+    if part.header.total.is_some() && part.rate.is_none() && stream.has_slices() {
+        return BlockReader::open(file.to_owned(), part.header.offset, limit).await.map(Source::Blocks);
+    }
+    open_bytes(file, part, limit).await.map(Source::Bytes)
+}
+
+async fn open_bytes(file: &Path, part: &Part, limit: u64) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
     if file == Path::new("-") {
         return Ok(Box::new(tokio::io::stdin().take(limit)));
     }
@@ -183,7 +198,7 @@ async fn open(file: &Path, part: &Part) -> io::Result<Box<dyn AsyncRead + Send +
 async fn send_part(session: &Session, mut stream: Stream, file: &Path, part: Part) -> Result<Sent, Failure> {
     let lost = |error: &io::Error| session.net.failure("sending", error);
     stream.guard().map_err(|error| lost(&error))?;
-    let mut source = open(file, &part).await.map_err(|error| Failure::file("read", file, &error))?;
+    let mut source = open(file, &part, &stream).await.map_err(|error| Failure::file("read", file, &error))?;
     let nonce = if part.verify {
         protocol::await_greeting(&mut stream).await.map_err(|error| lost(&error))?
     } else {
@@ -194,14 +209,14 @@ async fn send_part(session: &Session, mut stream: Stream, file: &Path, part: Par
             return Err(Failure::new(Exit::Failed, "the receiver does not take a file in parts")
                 .remedy("receive with tcpcat recv --verify, or send without -P"));
         }
-        let copied = copy(session, &mut *source, &mut stream, file, &part, Framing::Plain).await?;
+        let copied = copy(session, &mut source, &mut stream, file, &part, Framing::Plain).await?;
         acknowledged(session, &mut stream).await?;
         session.observer.ended(&stream);
         stream.finish().map_err(|error| lost(&error))?;
         return Ok(Sent { hash: copied.hash, confirmed: false });
     };
     part.header.write(&mut stream, nonce).await.map_err(|error| lost(&error))?;
-    let copied = copy(session, &mut *source, &mut stream, file, &part, Framing::Frames).await?;
+    let copied = copy(session, &mut source, &mut stream, file, &part, Framing::Frames).await?;
     protocol::write_end(&mut stream, &copied.hash).await.map_err(|error| lost(&error))?;
     let verdict = verdict(session, &mut stream).await?;
     session.observer.ended(&stream);
@@ -227,14 +242,18 @@ async fn verdict(session: &Session, stream: &mut Stream) -> Result<Verdict, Fail
 
 async fn copy(
     session: &Session,
-    source: &mut (dyn AsyncRead + Send + Unpin),
+    source: &mut Source,
     stream: &mut Stream,
     file: &Path,
     part: &Part,
     framing: Framing,
 ) -> Result<Copied, Failure> {
     let copier = Copier::new(|len| session.meter.add_sent(len)).hashing(part.verify).paced(part.rate);
-    match copier.copy(source, stream, framing).await {
+    let copied = match source {
+        Source::Blocks(blocks) => copier.send_blocks(blocks, stream, framing).await,
+        Source::Bytes(bytes) => copier.copy(&mut **bytes, stream, framing).await,
+    };
+    match copied {
         Ok(copied) if part.header.total.is_some() && Some(copied.bytes) != part.len => {
             Err(Failure::new(Exit::File, format!("{} was cut while it was read", file.display())))
         }

@@ -204,6 +204,17 @@ impl Process {
         assert!(status.success());
     }
 
+    /// Its process identifier.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it at once, as a crash would, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it has ended");
+    }
+
     /// The network namespace that it is in now.
     pub(crate) fn network_namespace(&self) -> PathBuf {
         fs::read_link(format!("/proc/{}/ns/net", self.child.id())).expect("the program runs")

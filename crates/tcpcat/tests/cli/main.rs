@@ -3,6 +3,7 @@
 mod common;
 mod devices;
 mod failures;
+mod killed;
 mod parts;
 mod traces;
 mod transfers;

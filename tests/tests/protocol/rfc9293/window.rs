@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ackclock_core::State;
 use ackclock_tests::script::{Script, Setup};
-use ackclock_tests::segment::{ACK, seg};
+use ackclock_tests::segment::{ACK, FIN, seg};
 
 use super::nodelay;
 
@@ -121,6 +121,23 @@ fn probe_that_is_accepted_moves_the_connection_on() {
     s.peer(seg(ACK).seq(1).ack(1_001 + probe.payload.len() as u32).window(5_000));
     let next = s.sent();
     assert_eq!(next.seq, 1_001 + probe.payload.len() as u32);
+}
+
+// The last byte is the probe: a FIN at once would take the second number beyond the closed window.
+#[test]
+fn fin_behind_a_window_probe_waits_for_the_answer() {
+    let mut s = Script::accepted(&Setup { peer_window: 1_000, ..nodelay() });
+    s.write(1, 1_001);
+    s.expect_data(1, 1_000);
+    s.peer(seg(ACK).seq(1).ack(1_001).window(0));
+    s.take_sent();
+    s.shutdown();
+    let (_, probe) = s.wait(Duration::from_secs(5)).expect("a probe");
+    assert_eq!((probe.seq, probe.payload.len(), probe.has(FIN)), (1_001, 1, false), "{probe:?}");
+    assert!(s.take_sent().iter().all(|segment| !segment.has(FIN)), "the window is closed");
+    s.peer(seg(ACK).seq(1).ack(1_002).window(5_000));
+    let fin = s.sent();
+    assert_eq!((fin.seq, fin.payload.len(), fin.has(FIN)), (1_002, 0, true), "{fin:?}");
 }
 
 // RFC 9293 Appendix A.2: both ends probe each other's closed window at once.

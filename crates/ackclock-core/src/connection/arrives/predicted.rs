@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | 1, sequence number | PAWS; within the window; to be trimmed | [`Connection::predicted_advance`] |
 //! | 2 and 4, RST and SYN | the flags | neither, by its form |
-//! | 5, ACK field | believable; the state | [`Connection::predicted_advance`]; then [`Connection::take_ack`], and in it mostly [`Flight::on_advance`](crate::sending::Flight::on_advance) |
+//! | 5, ACK field | believable; the state | [`Connection::predicted_advance`]; then [`Connection::take_predicted_ack`], and in it mostly [`Flight::on_advance`](crate::sending::Flight::on_advance) |
 //! | 6, URG | the flags | not set, by its form |
 //! | 7, text | to be taken | [`Connection::take_text`] |
 //! | 8, FIN | the flags; one that waits behind a gap | not set; none waits |
@@ -19,11 +19,12 @@
 use ackclock_wire::{Predicted, RxMeta};
 use bytes::Bytes;
 
-use super::super::{Connection, State};
+use super::super::{Connection, State, lend};
 use super::step5_ack::AckField;
 use super::step7_text::Text;
 use super::{Verdict, coalesced};
 use crate::Instant;
+use crate::position::Position;
 
 impl Connection {
     /// Takes the packet if it is this connection's, of the predicted form, and says what was expected. Says whether it did; if
@@ -46,21 +47,39 @@ impl Connection {
         self.counts.segments_received += u64::from(segments);
         self.note_timestamps(now, predicted.timestamps, start);
         self.note_heard(now);
-        self.take_ack(&AckField {
-            now,
-            start,
-            ack: self.flight.una() + advanced,
-            window: u32::from(predicted.window) << self.snd.scale,
-            timestamps: predicted.timestamps,
-            bare: payload.is_empty(),
-            segment: None,
-        });
+        self.take_predicted_ack(now, start, self.flight.una() + advanced, &predicted);
         if !payload.is_empty() {
             let _: Verdict = self.take_text(&Text { now, bytes: payload, start, segments, cut: None, block });
         }
         self.update_send_timer(now);
         self.check_invariants();
         true
+    }
+
+    /// The ACK field: [`Connection::take_ack`](Self::take_ack) of a segment without SACK blocks and marks.
+    #[inline(always)]
+    fn take_predicted_ack(
+        &mut self,
+        now: Instant,
+        start: Position,
+        ack: Position,
+        predicted: &Predicted<'_>,
+    ) {
+        let window = u32::from(predicted.window) << self.snd.scale;
+        let before = self.take_window(now, start, ack, window);
+        if self.says_no_more_than_window(ack) {
+            return;
+        }
+        if ack > before.una {
+            self.let_go_of_acknowledged(ack);
+            let window_open = self.snd.wnd > 0;
+            if !before.reopened && self.flight.on_advance(lend!(self, now), ack, window_open) {
+                self.note_progress();
+                return self.note_acknowledged();
+            }
+        }
+        let (timestamps, bare) = (predicted.timestamps, predicted.payload.is_empty());
+        self.judge_ack(&AckField { now, start, ack, window, timestamps, bare, segment: None }, &[], before);
     }
 
     /// By how much SND.UNA advances, if the steps would let this segment through untouched, and only its ACK field and its

@@ -15,8 +15,10 @@ impl Connection {
             self.answer_unacceptable(arrival);
             return Verdict::Drop;
         }
-        // RFC 7323 §3.2: once negotiated, a segment without timestamps is dropped, unless it is a reset.
-        if self.timestamps.is_some() && arrival.segment.options.timestamps.is_none() && !reset {
+        // RFC 7323 §3.2: once negotiated, a segment without timestamps is dropped, unless it is a reset. A SYN is not of this
+        // connection: it is challenged (RFC 5961 §4), or a peer that restarts without timestamps could never come back.
+        let syn = arrival.segment.flags.contains(Flags::SYN);
+        if self.timestamps.is_some() && arrival.segment.options.timestamps.is_none() && !reset && !syn {
             return Verdict::Drop;
         }
         if !self.is_acceptable(arrival) {

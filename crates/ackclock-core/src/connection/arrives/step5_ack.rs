@@ -32,13 +32,14 @@ pub(super) struct AckField<'a> {
 }
 
 /// What was before the segment arrived.
-struct Before {
+#[derive(Clone, Copy)]
+pub(super) struct Before {
     /// SND.UNA.
-    una: Position,
+    pub(super) una: Position,
     /// SND.WND.
     wnd: u32,
     /// The segment opened a closed window that had been probed.
-    reopened: bool,
+    pub(super) reopened: bool,
 }
 
 impl Connection {
@@ -109,35 +110,52 @@ impl Connection {
         }
     }
 
-    #[inline]
-    pub(super) fn take_ack(&mut self, said: &AckField<'_>) {
-        let ack = said.ack;
-        let (prior_una, prior_wnd) = (self.flight.una(), self.snd.wnd);
-        let reopened = ack >= prior_una && self.update_window(said, prior_una);
+    fn take_ack(&mut self, said: &AckField<'_>) {
+        let before = self.take_window(said.now, said.start, said.ack, said.window);
         let sack = said.segment.map_or_else(Default::default, |segment| segment.options.sack.as_slice());
-        let quiet = !self.flight.has_data() && !self.flight.awaits_probe_answer();
-        if ack == prior_una && quiet && sack.is_empty() {
-            // Nothing is outstanding, so there is no news but the window.
+        if sack.is_empty() && self.says_no_more_than_window(said.ack) {
             return;
         }
-        let before = Before { una: prior_una, wnd: prior_wnd, reopened };
-        self.take_ack_of_outstanding(said, sack, &before);
+        if said.ack > before.una {
+            self.let_go_of_acknowledged(said.ack);
+        }
+        self.judge_ack(said, sack, before);
     }
 
-    /// The same while something is outstanding, once the window was taken.
-    fn take_ack_of_outstanding(&mut self, said: &AckField<'_>, sack: &[(SeqNum, SeqNum)], before: &Before) {
+    /// The segment sets the window, if it is not too old for that.
+    #[inline]
+    pub(super) fn take_window(
+        &mut self,
+        now: Instant,
+        start: Position,
+        ack: Position,
+        window: u32,
+    ) -> Before {
+        let (una, wnd) = (self.flight.una(), self.snd.wnd);
+        let reopened = ack >= una && self.update_window(now, start, ack, window);
+        Before { una, wnd, reopened }
+    }
+
+    /// Whether an acknowledgement of `ack` without SACK blocks has no news but the window, for nothing is outstanding.
+    #[inline]
+    pub(super) fn says_no_more_than_window(&self, ack: Position) -> bool {
+        ack == self.flight.una() && !self.flight.has_data() && !self.flight.awaits_probe_answer()
+    }
+
+    /// SND.UNA is about to advance to `ack`: what lies before it leaves the buffer.
+    // Always inlined, for the row "acknowledgement received" of the counted instructions.
+    #[inline(always)]
+    pub(super) fn let_go_of_acknowledged(&mut self, ack: Position) {
+        self.counts.bytes_acked += ack.min(self.snd.data_end()).since(self.flight.una());
+        self.snd.acknowledge(ack);
+        self.settle_window_probe();
+    }
+
+    /// The flight hears of an acknowledgement that has news or may have.
+    #[inline(never)]
+    pub(super) fn judge_ack(&mut self, said: &AckField<'_>, sack: &[(SeqNum, SeqNum)], before: Before) {
         let (now, ack) = (said.now, said.ack);
-        let Before { una: prior_una, wnd: prior_wnd, reopened } = *before;
-        if ack > prior_una {
-            self.counts.bytes_acked += ack.min(self.snd.data_end()).since(prior_una);
-            self.snd.acknowledge(ack);
-            self.settle_window_probe();
-            let may_be_short = said.segment.is_none() && !reopened;
-            if may_be_short && self.flight.on_advance(lend!(self, now), ack, self.snd.wnd > 0) {
-                self.note_progress();
-                return self.note_acknowledged();
-            }
-        }
+        let Before { una: prior_una, wnd: prior_wnd, reopened } = before;
         let echo = self.timestamps.zip(said.timestamps);
         let acknowledgement = Acknowledgement {
             ack,
@@ -182,7 +200,7 @@ impl Connection {
 
     /// SND.UNA advanced.
     #[inline]
-    fn note_progress(&mut self) {
+    pub(super) fn note_progress(&mut self) {
         self.timers.persist = Timers::UNSET;
         // RFC 4861 §7.3.1: the receipt of a new acknowledgement shows that what was sent reaches the peer.
         self.progressed = true;
@@ -191,8 +209,7 @@ impl Connection {
     /// RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2 keep an old segment from setting the window. Says whether a window that had
     /// been probed has opened.
     #[inline]
-    fn update_window(&mut self, said: &AckField<'_>, prior_una: Position) -> bool {
-        let AckField { now, start, ack, window, .. } = *said;
+    fn update_window(&mut self, now: Instant, start: Position, ack: Position, window: u32) -> bool {
         if self.snd.wl1 < start || self.snd.wl1 == start && self.snd.wl2 <= ack {
             let was_closed = self.snd.wnd == 0;
             self.snd.wnd = window;
@@ -203,7 +220,7 @@ impl Connection {
         } else {
             // Deviation from RFC 9293 §3.10.7.4: an old segment may acknowledge, but the right edge stays where a newer one put
             // it; SND.UNA + SND.WND would run ahead of what the peer ever offered.
-            let advanced = u32::try_from(ack.since(prior_una)).unwrap_or(u32::MAX);
+            let advanced = u32::try_from(ack.since(self.flight.una())).unwrap_or(u32::MAX);
             self.snd.wnd = self.snd.wnd.saturating_sub(advanced);
             false
         }

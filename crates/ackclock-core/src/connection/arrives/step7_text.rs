@@ -93,17 +93,19 @@ impl Connection {
             self.report(text.start, duplicate);
         }
         if let Some(samples_max) = self.tcp.receiver_bandwidth {
-            self.measure_arrival(text, samples_max, received.advanced, at_gap);
+            // The peer's segments are not known; those of the wire are taken for them.
+            let smss = (text.bytes.len() as u64).div_ceil(u64::from(text.segments.max(1)));
+            self.measure_arrival(text.now, smss, samples_max, received.advanced, at_gap);
         }
-        self.owe_ack(text, at_gap);
+        self.owe_ack(text.now, text.segments, at_gap);
         Verdict::Continue
     }
 
     /// When received data is acknowledged, as [`AckPolicy`] says.
     #[inline]
-    fn owe_ack(&mut self, text: &Text<'_>, at_gap: bool) {
+    fn owe_ack(&mut self, now: Instant, segments: u32, at_gap: bool) {
         // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it stands for.
-        self.acks.segments += text.segments;
+        self.acks.segments += segments;
         let due = match self.tcp.acks {
             AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => {
                 self.second_or_gap(at_gap)
@@ -116,7 +118,7 @@ impl Connection {
             self.acks.now = true;
         } else {
             // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.
-            let latest = self.tcp.acks.deadline(text.now).min(text.now + ACK_DELAY_MAX);
+            let latest = self.tcp.acks.deadline(now).min(now + ACK_DELAY_MAX);
             self.timers.delayed_ack = self.timers.delayed_ack.min(latest);
         }
     }
@@ -149,9 +151,8 @@ impl Connection {
     }
 
     /// Shows an arrival to the estimator of the bandwidth, made at the first.
-    fn measure_arrival(&mut self, text: &Text<'_>, samples_max: usize, advanced: u64, at_gap: bool) {
-        // The peer's segments and initial window are not known; that it starts as we do is the paper's assumption.
-        let smss = (text.bytes.len() as u64).div_ceil(u64::from(text.segments.max(1)));
+    fn measure_arrival(&mut self, now: Instant, smss: u64, samples_max: usize, advanced: u64, at_gap: bool) {
+        // The peer's initial window is not known; that it starts as we do is the paper's assumption.
         let initial_window = u64::from(self.tcp.initial_window_segments.max(1)).saturating_mul(smss);
         let arrivals = self
             .rcv
@@ -162,7 +163,7 @@ impl Connection {
         if at_gap {
             arrivals.on_loss();
         } else {
-            arrivals.on_data(text.now, advanced);
+            arrivals.on_data(now, advanced);
         }
     }
 }

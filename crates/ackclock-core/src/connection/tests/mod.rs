@@ -79,6 +79,7 @@ impl Pair {
                 mtu: 1500,
                 budget: Budget::new(64 << 20),
                 timer_granularity: Duration::from_millis(1),
+                tell_changes: false,
                 #[cfg(feature = "tcp-ao")]
                 authenticated: false,
             };

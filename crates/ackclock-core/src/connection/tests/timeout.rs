@@ -1,6 +1,7 @@
 //! The retransmission timer under the estimators that a profile may choose.
 
 use super::*;
+use crate::Keepalive;
 use crate::profile::Recovery;
 use crate::rtt::RtoConfig;
 
@@ -137,4 +138,27 @@ fn heartbeat_times_window_probes_too() {
     assert_eq!(pair.ends[0].info(pair.now).snd_wnd, 0);
     let at = pair.ends[0].poll_timeout().expect("a probe is due");
     assert_eq!(at.as_millis() % 500, 0, "{at:?}");
+}
+
+#[test]
+fn keepalive_timer_rests_while_data_is_outstanding() {
+    let mut pair = Pair::established([timed("rfc6298"), timed("rfc6298")], lost());
+    let (idle, interval) = (Duration::from_millis(200), Duration::from_secs(1));
+    let keepalive = Keepalive { idle, interval, probes: 3 };
+    pair.ends[0].set_keepalive(pair.now, Some(keepalive)).unwrap();
+    pair.ends[0].write(pair.now, b"x").unwrap();
+    pair.flush();
+    let until = pair.now + Duration::from_secs(10);
+    let wakes = std::iter::from_fn(|| pair.step(until).then_some(())).count();
+    // The keep-alive timer once, the buffers' timer at each end, and the retransmission timer, backed off.
+    assert!((4..=10).contains(&wakes), "{wakes} wakes in 10 s");
+
+    pair.path = perfect();
+    pair.run_for(Duration::from_secs(10));
+    let probes = pair.packets[0];
+    pair.run_for(Duration::from_secs(10));
+    let probes = pair.packets[0] - probes;
+    // The peer answers two in a second at the most.
+    assert_eq!(pair.states(), [State::Established; 2]);
+    assert!((8..=50).contains(&probes), "{probes} probes in 10 s");
 }

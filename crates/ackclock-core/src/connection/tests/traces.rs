@@ -6,7 +6,7 @@ use std::time::Duration;
 use ackclock_wire::icmp::IcmpKind;
 
 use super::{Fate, Pair};
-use crate::trace::{Entry, Limit, LossRule, SendReason, Timer, TraceConfig, WindowCause};
+use crate::trace::{Entry, Limit, LossRule, Reader, SendReason, Timer, TraceConfig, WindowCause};
 use crate::{Instant, TcpConfig};
 
 const MS: Duration = Duration::from_millis(1);
@@ -157,7 +157,7 @@ fn the_controllers_own_numbers_have_names() {
         .collect();
     let now = pair.now;
     let snapshot = pair.ends[0].info(now).controller;
-    let (names, ..) = pair.ends[0].take_trace();
+    let (names, ..) = pair.ends[0].take_trace(Reader::Trace);
     assert_eq!(snapshot.iter().map(|(name, _)| name).collect::<Vec<_>>(), names);
     for (place, (name, value)) in snapshot.iter().enumerate() {
         let last = values.iter().rev().find(|&&(at, _)| at == place);

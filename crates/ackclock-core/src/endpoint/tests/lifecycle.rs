@@ -31,6 +31,22 @@ fn what_happened_before_accept_is_told_after_it() {
 }
 
 #[test]
+fn connections_that_were_released_are_reset_where_all_must_end() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let (released, _) = host.accepted(listener, 4000);
+    let (held, _) = host.accepted(listener, 4001);
+    host.endpoint.release(host.now, released);
+    host.sent();
+    host.endpoint.reset_orphans(host.now);
+    let sent = host.sent();
+    assert!(sent.len() == 1 && sent[0].flags.contains(Flags::RST) && sent[0].dst.port() == 4000, "{sent:?}");
+    assert_eq!((host.endpoint.connections().count(), host.state(held)), (1, State::Established));
+    assert_eq!(host.endpoint.counters().orphans_reset, 1);
+    host.endpoint.reset_orphans(host.now);
+    assert!(host.sent().is_empty());
+}
+
+#[test]
 fn a_released_id_leads_nowhere_even_when_its_index_is_used_again() {
     let (mut host, listener) = Host::listening(on_port(PORT));
     let (old, iss) = host.accepted(listener, 4000);
@@ -54,6 +70,39 @@ fn releasing_with_unread_data_resets() {
     host.endpoint.release(host.now, id);
     let sent = host.sent();
     assert!(sent.iter().any(|sent| sent.flags.contains(Flags::RST)), "{sent:?}");
+    assert_eq!(host.endpoint.connections().count(), 0);
+}
+
+#[test]
+fn releasing_with_unread_data_in_time_wait_keeps_the_name_waiting() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let (id, iss) = host.accepted(listener, 4000);
+    host.endpoint.update(host.now, id, |connection, now| connection.shutdown(now).unwrap());
+    host.sent();
+    host.give(client(4000), server(), ack(1001, iss + 2), b"never read");
+    host.from(4000, fields(Flags::FIN | Flags::ACK, 1011, iss + 2));
+    assert_eq!(host.endpoint.connection(id).unwrap().state(), State::TimeWait);
+    host.sent();
+    host.endpoint.release(host.now, id);
+    assert_eq!(host.endpoint.memory().0, 0, "unread data is freed");
+
+    // The last acknowledgement was lost: the peer repeats its FIN, and must not be told of a reset.
+    let answers = host.from(4000, fields(Flags::FIN | Flags::ACK, 1011, iss + 2));
+    assert!(answers.len() == 1 && answers[0].flags == Flags::ACK, "{answers:?}");
+}
+
+// Tests: RFC 9293 SHLD-3
+#[test]
+fn releasing_with_unread_data_in_last_ack_resets() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let (id, iss) = host.accepted(listener, 4000);
+    host.give(client(4000), server(), fields(Flags::FIN | Flags::ACK, 1001, iss + 1), b"never read");
+    host.endpoint.update(host.now, id, |connection, now| connection.shutdown(now).unwrap());
+    assert_eq!(host.endpoint.connection(id).unwrap().state(), State::LastAck);
+    host.sent();
+    host.endpoint.release(host.now, id);
+    let sent = host.sent();
+    assert!(sent.iter().any(|sent| sent.flags.contains(Flags::RST)), "the FIN may be lost: {sent:?}");
     assert_eq!(host.endpoint.connections().count(), 0);
 }
 

@@ -197,3 +197,19 @@ fn an_outage_that_looks_like_a_black_hole_costs_large_segments_for_seconds_only(
 fn the_path_is_tried_again_after_ten_minutes_unless_told_otherwise() {
     assert_eq!(MtuProbing::default().raise_after, Duration::from_secs(600));
 }
+
+#[test]
+fn nothing_larger_than_the_device_carries_is_tried_when_that_has_become_less() {
+    // While the search goes on, with a probe under way now and then, and while it rests.
+    for after in [900, 1005, 1010, 2005, 15_000] {
+        let mut path = shrunken(probing());
+        path.run(Duration::from_millis(after));
+        let now = path.pair.now;
+        path.pair.client.set_mtu(now, 1000);
+        path.mtu = 1000;
+        path.dropped.clear();
+        path.run(3 * REST);
+        assert_eq!(path.dropped, [], "{after} ms");
+        assert_eq!(path.info().pmtu, 1000, "{after} ms");
+    }
+}

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::num::NonZeroU16;
 
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{AckPolicy, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
+use bytes::Bytes;
 
 use super::*;
 use crate::Counters;
@@ -83,6 +85,13 @@ struct Harm {
     changed: u64,
 }
 
+/// A packet, and the size of the segments that it stands for.
+#[derive(Clone)]
+struct Arriving {
+    bytes: Vec<u8>,
+    segment_size: Option<NonZeroU16>,
+}
+
 /// Two endpoints, a connection, and the path between them.
 struct World {
     ends: [Endpoint; 2],
@@ -91,18 +100,18 @@ struct World {
     harm: Harm,
     limits: Limits,
     /// By arrival and number: for which end, and what.
-    under_way: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    under_way: BTreeMap<(Instant, u64), (usize, Arriving)>,
     number: u64,
     /// What left and what was read since the last look.
     seen: String,
 }
 
 impl World {
-    fn new(predicts: bool, harm: Harm, limits: Limits, tcp: [TcpConfig; 2]) -> Self {
+    fn new(predicts: bool, harm: Harm, limits: Limits, mtu: usize, tcp: [TcpConfig; 2]) -> Self {
         let now = Instant::from_millis(1_000_000);
         let [client, server] = tcp.map(std::sync::Arc::new);
         let end = |addr, tcp| {
-            let config = EndpointConfig { header_prediction: predicts, tcp, ..config(addr) };
+            let config = EndpointConfig { header_prediction: predicts, tcp, mtu, ..config(addr) };
             Endpoint::new(config, now)
         };
         let mut ends = [end(CLIENT, client), end(SERVER, server)];
@@ -131,16 +140,27 @@ impl World {
     /// One thing happens.
     fn step(&mut self, choices: &mut Choices) {
         let side = usize::from(choices.one_in(3));
-        match choices.below(8) {
+        let (now, id) = (self.now, self.ids[side]);
+        match choices.below(9) {
             0 | 1 => {
                 let bytes = choices.of(&[1, 100, 1448, 5000, 40_000]);
-                let data: Vec<u8> = (0..bytes).map(|k: u32| k.to_le_bytes()[0]).collect();
-                let (now, id) = (self.now, self.ids[side]);
-                self.ends[side].update(now, id, |connection, now| connection.write(now, &data));
+                let data: Bytes = (0..bytes).map(|k: u32| k.to_le_bytes()[0]).collect();
+                let slices = choices.one_in(2);
+                let written = self.ends[side].update(now, id, |connection, now| match slices {
+                    true => connection.write_bytes(now, &data),
+                    false => connection.write(now, &data),
+                });
+                write!(self.seen, "{written:?}").unwrap();
             }
             2 => {
+                let (more, cork) = (choices.one_in(2), choices.one_in(4));
+                self.ends[side].update(now, id, |connection, now| {
+                    connection.set_more_follows(more);
+                    connection.set_cork(now, cork);
+                });
+            }
+            3 => {
                 let mut into = vec![0; choices.of(&[100, 3000, 200_000])];
-                let (now, id) = (self.now, self.ids[side]);
                 let read = self.ends[side].update(now, id, |connection, now| connection.read(now, &mut into));
                 write!(self.seen, "{read:?}").unwrap();
             }
@@ -153,8 +173,9 @@ impl World {
         for side in 0..2 {
             while let Some(packet) = self.ends[side].poll_transmit(self.now, self.limits) {
                 let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
-                writeln!(self.seen, "{side} {:?}", &bytes[..60.min(bytes.len())]).unwrap();
-                self.carry(choices, 1 - side, bytes);
+                let segment_size = packet.segment_size;
+                writeln!(self.seen, "{side} {segment_size:?} {:?}", &bytes[..60.min(bytes.len())]).unwrap();
+                self.carry(choices, 1 - side, Arriving { bytes, segment_size });
             }
         }
         let due = self.ends.iter().filter_map(Endpoint::poll_timeout).min();
@@ -162,9 +183,9 @@ impl World {
         let next = [due, arrival].into_iter().flatten().min().unwrap_or(self.now);
         self.now = self.now.max(next);
         while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            let (to, bytes) = entry.remove();
+            let (to, Arriving { bytes, segment_size }) = entry.remove();
             // Changed packets are to reach the connection, so nothing verifies their checksums.
-            let meta = RxMeta { checksum: ChecksumState::Verified, segment_size: None };
+            let meta = RxMeta { checksum: ChecksumState::Verified, segment_size };
             self.ends[to].handle_packet(self.now, &bytes, meta);
         }
         for end in &mut self.ends {
@@ -172,19 +193,19 @@ impl World {
         }
     }
 
-    fn carry(&mut self, choices: &mut Choices, to: usize, mut bytes: Vec<u8>) {
+    fn carry(&mut self, choices: &mut Choices, to: usize, mut packet: Arriving) {
         if choices.one_in(self.harm.lost) || self.under_way.len() >= UNDER_WAY_MAX {
             return;
         }
         if choices.one_in(self.harm.changed) {
-            change(choices, &mut bytes);
+            change(choices, &mut packet.bytes);
         }
         let copies = if choices.one_in(self.harm.doubled) { 2 } else { 1 };
         for _ in 0..copies {
             let late = if choices.one_in(self.harm.late) { choices.below(20_000) } else { 0 };
             self.number += 1;
             let at = self.now + Duration::from_micros(5_000 + late);
-            self.under_way.insert((at, self.number), (to, bytes.clone()));
+            self.under_way.insert((at, self.number), (to, packet.clone()));
         }
     }
 
@@ -244,10 +265,12 @@ fn short_way_leaves_what_the_long_way_leaves() {
             doubled: choices.of(&[0, 50]),
             changed: choices.of(&[0, 0, 20]),
         };
-        let gso_max_v4 = choices.of(&[0, 0, 20_000]);
-        let limits = Limits { gso_max_v4, gso_max_v6: 0, tx_checksum: false };
+        let gso_max_v4 = choices.of(&[0, 0, 20_000, 65_535]);
+        let limits = Limits { gso_max_v4, gso_max_v6: 0, tx_checksum: choices.one_in(2) };
+        // The segments of the largest packets may lie in more than two slices of the send buffer.
+        let mtu = choices.of(&[1500, 1500, 1500, 65_535]);
         let [mut long, mut short] =
-            [false, true].map(|predicts| World::new(predicts, harm, limits, tcp.clone()));
+            [false, true].map(|predicts| World::new(predicts, harm, limits, mtu, tcp.clone()));
         for step in 0..STEPS {
             let mut same = choices.clone();
             long.step(&mut same);

@@ -15,12 +15,13 @@ impl Shards {
     }
 
     fn with(config: EndpointConfig) -> Self {
+        Self::listening(config, ListenOptions { reuse_address: true, ..on_port(PORT) })
+    }
+
+    fn listening(config: EndpointConfig, options: ListenOptions) -> Self {
         let configs: [EndpointConfig; 2] = config.split(2).try_into().unwrap();
         let mut hosts = configs.map(Host::with);
-        let listeners = hosts.each_mut().map(|host| {
-            let options = ListenOptions { reuse_address: true, ..on_port(PORT) };
-            host.endpoint.listen(host.now, options).unwrap()
-        });
+        let listeners = hosts.each_mut().map(|host| host.endpoint.listen(host.now, options.clone()).unwrap());
         Self { hosts, listeners }
     }
 
@@ -116,6 +117,49 @@ fn a_handshake_and_its_data_may_arrive_at_the_wrong_endpoint() {
     assert_eq!(acked[0].ack, SeqNum::new(1002));
     assert_eq!(shards.hosts[0].state(id), State::CloseWait);
     assert_eq!(shards.strays(), ([0, 3], [3, 0], 0));
+}
+
+/// A listener with room for one half-open record at each endpoint, and the one at endpoint 0 taken.
+fn overflowing() -> Shards {
+    let options = ListenOptions { reuse_address: true, syn_backlog: 1, ..on_port(PORT) };
+    let mut shards = Shards::listening(config(SERVER), options);
+    shards.from(0, 4000, syn(1000));
+    shards
+}
+
+#[test]
+fn a_cookie_may_come_back_to_an_endpoint_that_has_sent_none() {
+    let mut shards = overflowing();
+    let [cookie, none] = shards.from(0, 4001, syn(1000));
+    assert!(none.is_empty());
+    assert_eq!(shards.hosts[0].endpoint.counters().cookies_sent, 1);
+    let [other, reset] = shards.from(1, 4001, ack(1001, cookie[0].seq + 1));
+    assert!(other.is_empty() && reset.is_empty(), "{reset:?}");
+    let host = &mut shards.hosts[1];
+    let id = host.endpoint.accept(host.now, shards.listeners[1]).expect("established where the ACK arrived");
+    assert_eq!(host.endpoint.counters().cookies_accepted, 1);
+    // From now on the name is there, wherever its packets arrive.
+    shards.from(0, 4001, fields(Flags::FIN | Flags::ACK, 1001, cookie[0].seq + 1));
+    assert_eq!(shards.hosts[1].state(id), State::CloseWait);
+    assert_eq!(shards.strays(), ([1, 0], [0, 1], 0));
+}
+
+#[test]
+fn a_guessed_cookie_is_looked_at_only_while_one_is_out_anywhere() {
+    let mut shards = overflowing();
+    let refused = |shards: &Shards| shards.hosts[1].endpoint.counters().cookies_refused;
+    let [_, reset] = shards.from(1, 4001, ack(1001, SeqNum::new(77)));
+    assert!(reset[0].flags.contains(Flags::RST));
+    assert_eq!(refused(&shards), 0, "none is out");
+    shards.from(0, 4002, syn(1000));
+    let [_, reset] = shards.from(1, 4001, ack(1001, SeqNum::new(77)));
+    assert!(reset[0].flags.contains(Flags::RST));
+    assert_eq!(refused(&shards), 1);
+    for host in &mut shards.hosts {
+        host.wait(Duration::from_secs(130));
+    }
+    shards.from(1, 4001, ack(1001, SeqNum::new(77)));
+    assert_eq!(refused(&shards), 1, "it could not be good any more");
 }
 
 #[test]

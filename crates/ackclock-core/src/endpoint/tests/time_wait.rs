@@ -116,11 +116,18 @@ fn an_old_syn_is_answered_by_the_old_numbers() {
 }
 
 #[test]
-fn without_a_listener_a_syn_in_time_wait_is_refused() {
+fn without_a_listener_a_syn_in_time_wait_is_refused_and_time_wait_goes_on() {
     let (mut host, listener) = Host::listening(on_port(PORT));
-    let (_, rcv_nxt) = recorded(&mut host, listener, 4000);
+    let (snd_nxt, rcv_nxt) = recorded(&mut host, listener, 4000);
+    let (held, held_snd_nxt, _) = in_time_wait(&mut host, listener, 4001);
     host.endpoint.close_listener(host.now, listener);
-    assert_eq!(host.from(4000, syn(rcv_nxt + 1))[0].flags, Flags::RST | Flags::ACK);
+    for (port, snd_nxt) in [(4000, snd_nxt), (4001, held_snd_nxt)] {
+        assert_eq!(host.from(port, syn(rcv_nxt + 1))[0].flags, Flags::RST | Flags::ACK);
+        // The FIN again, as if its acknowledgement had been lost: not a reset.
+        let answers = host.from(port, fields(Flags::FIN | Flags::ACK, rcv_nxt - 1, snd_nxt));
+        assert!(answers.len() == 1 && answers[0].flags == Flags::ACK, "{port}: {answers:?}");
+    }
+    assert_eq!(host.state(held), State::TimeWait);
 }
 
 // Tests: RFC 9293 SHLD-4

@@ -6,7 +6,6 @@ use crate::trace::{Batch, BatchCause, Entry, Failure, Record, Timer, TraceConfig
 
 const ALL: TraceConfig = TraceConfig { records: 64, keep: TraceKeep::All };
 const NEWEST: TraceConfig = TraceConfig { records: 64, keep: TraceKeep::Newest };
-const CHANGES: TraceConfig = TraceConfig::CHANGES;
 
 fn traced(trace: TraceConfig) -> (Host, ListenerId) {
     let tcp = TcpConfig { trace: Some(trace), ..TcpConfig::default() };
@@ -135,14 +134,58 @@ fn a_flight_recorder_of_a_connection_that_ends_well_says_nothing() {
     assert_eq!((host.endpoint.connections().count(), batches(&mut host)), (0, vec![]));
 }
 
+/// What a host tells of changes.
+fn changes(host: &mut Host) -> Vec<Entry> {
+    let batches: Vec<Batch> = std::iter::from_fn(|| host.endpoint.poll_changes()).collect();
+    assert!(batches.iter().all(|batch| batch.cause == BatchCause::Changed && !batch.records.is_empty()));
+    entries(&batches)
+}
+
+/// A host that tells of changes, with a listener whose connections have this trace.
+fn telling(trace: Option<TraceConfig>) -> (Host, ListenerId) {
+    let mut host = Host::with(EndpointConfig { tell_changes: true, ..config(SERVER) });
+    let tcp = TcpConfig { trace, ..TcpConfig::default() };
+    let listener = host.endpoint.listen(host.now, ListenOptions { tcp: Some(tcp), ..on_port(PORT) }).unwrap();
+    (host, listener)
+}
+
+#[test]
+fn who_traces_a_connection_and_who_hears_of_changes_each_get_all_of_theirs() {
+    for trace in [ALL, NEWEST, TraceConfig::CHANGES] {
+        let (mut host, listener) = telling(Some(trace));
+        let (id, iss) = host.accepted(listener, 4000);
+        receive(&mut host, id, 4000, iss, 0..100);
+        // Who traces it otherwise from here on takes nothing from the other.
+        host.endpoint.update(host.now, id, |connection, now| connection.set_trace(now, Some(trace)));
+        host.from(4000, fields(Flags::RST, 1101, iss + 1));
+        host.endpoint.release(host.now, id);
+        let told = changes(&mut host);
+        assert_eq!(
+            told[1..],
+            [Entry::State(State::Established, State::Closed), Entry::Failed(Failure::Reset)],
+            "{told:?}"
+        );
+        let traced = entries(&batches(&mut host));
+        assert!(traced.contains(&Entry::Failed(Failure::Reset)), "{trace:?}: {traced:?}");
+        let received = traced.iter().any(|entry| matches!(entry, Entry::Received { .. }));
+        assert_eq!(received, trace != TraceConfig::CHANGES);
+    }
+}
+
+#[test]
+fn a_trace_of_changes_leaves_as_traces_do() {
+    let (mut host, listener) = traced(TraceConfig::CHANGES);
+    let (id, iss) = host.accepted(listener, 4000);
+    host.from(4000, fields(Flags::RST, 1001, iss + 1));
+    host.endpoint.release(host.now, id);
+    let batches = batches(&mut host);
+    assert_eq!(entries(&batches).last(), Some(&Entry::Failed(Failure::Reset)));
+    assert_eq!(changes(&mut host), [], "the endpoint does not tell of them");
+}
+
 #[test]
 fn changes_are_told_at_once_and_apart_from_traces() {
-    let (mut host, listener) = traced(CHANGES);
-    let changes = |host: &mut Host| -> Vec<Entry> {
-        let batches: Vec<Batch> = std::iter::from_fn(|| host.endpoint.poll_changes()).collect();
-        assert!(batches.iter().all(|batch| batch.cause == BatchCause::Changed && !batch.records.is_empty()));
-        entries(&batches)
-    };
+    let (mut host, listener) = telling(None);
     let (id, iss) = host.accepted(listener, 4000);
     assert!(host.endpoint.has_changes());
     let told = changes(&mut host);

@@ -84,6 +84,25 @@ fn first_segment_after_a_timeout_is_probed_for() {
     assert_eq!(sender.info().timeouts, 1);
 }
 
+// F-RTO has had its first answer and holds back what is lost: a probe has nothing to repeat.
+#[test]
+fn probe_without_a_segment_does_not_put_the_timeout_off() {
+    let mut sender = Sender::new(reno());
+    sender.send(4);
+    while sender.info().timeouts == 0 {
+        sender.expire().resend(1);
+    }
+    sender.wait(20).ack(1, &[]).send(2);
+    let due = sender.flight.rto.deadline();
+    while sender.info().timeouts == 1 {
+        assert_eq!(sender.resend(1), [], "held back");
+        sender.expire().ack(1, &[]);
+        assert!(sender.now <= due, "put off beyond {due:?}");
+    }
+    assert_eq!(sender.now, due);
+    assert_eq!(sender.resend(1), [(1, SendReason::Retransmission)]);
+}
+
 #[test]
 fn probes_of_an_outage_grow_with_the_logarithm_of_its_length() {
     let mut sender = Sender::new(reno());

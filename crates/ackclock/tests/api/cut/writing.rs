@@ -1,0 +1,155 @@
+//! Writing to a stream that is full, waiting for room, closing.
+
+use std::io::ErrorKind;
+
+use ackclock::TcpStream;
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+
+use super::{Cut, a_little_later, at_every_poll, joined, leaves_nothing};
+use crate::support::{hosts, settle};
+
+/// Runs `call` on a stream that has no room, and whose peer begins to read a little later; `call` gets what comes next in the
+/// stream, and gives how much of it was taken. The peer gets just that.
+async fn writes(call: impl AsyncFn(&Cut, &mut TcpStream, &[u8]) -> usize) {
+    at_every_poll(async |cut| {
+        let hosts = hosts();
+        let (mut ours, mut theirs) = joined(&hosts).await;
+        let mut sent = fill(&ours).await;
+        let reading = tokio::spawn(async move {
+            a_little_later().await;
+            let mut all = Vec::new();
+            theirs.read_to_end(&mut all).await.unwrap();
+            (all, theirs)
+        });
+        sent += call(cut, &mut ours, &pattern(sent, 100_000)).await;
+        ours.shutdown().await.unwrap();
+        let (received, theirs) = reading.await.unwrap();
+        assert_eq!(received.len(), sent);
+        assert!(received == pattern(0, sent), "the bytes that were written, in their order");
+        drop((ours, theirs));
+        leaves_nothing(hosts).await;
+    })
+    .await;
+}
+
+/// Writes until there is no room; how much.
+async fn fill(stream: &TcpStream) -> usize {
+    let (mut sent, mut refused) = (0, 0);
+    while refused < 2 {
+        match stream.try_write(&pattern(sent, 300_000)) {
+            Ok(len) => (sent, refused) = (sent + len, 0),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        // What has left may have made room.
+        settle().await;
+    }
+    sent
+}
+
+/// What stands at `from` in the stream.
+fn pattern(from: usize, len: usize) -> Vec<u8> {
+    (from..from + len).map(|at| (at % 251) as u8).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_takes_what_it_says_or_nothing() {
+    writes(async |cut, stream, next| {
+        cut.at("AsyncWrite::poll_write", stream.write(next)).await.map_or(0, Result::unwrap)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_vectored_takes_what_it_says_or_nothing() {
+    writes(async |cut, stream, next| {
+        let (first, second) = next.split_at(1_000);
+        let parts = [std::io::IoSlice::new(first), std::io::IoSlice::new(second)];
+        cut.at("AsyncWrite::poll_write_vectored", stream.write_vectored(&parts))
+            .await
+            .map_or(0, Result::unwrap)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_bytes_takes_what_it_says_or_nothing() {
+    writes(async |cut, stream, next| {
+        let mut bytes = Bytes::copy_from_slice(next);
+        let taken = cut.at("stream/slices::write_bytes", stream.write_bytes(&mut bytes)).await;
+        assert_eq!(taken.map_or(0, Result::unwrap), next.len() - bytes.len());
+        next.len() - bytes.len()
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_all_bytes_leaves_what_it_has_not_taken() {
+    writes(async |cut, stream, next| {
+        let mut bytes = Bytes::copy_from_slice(next);
+        cut.at("stream/slices::write_all_bytes", stream.write_all_bytes(&mut bytes))
+            .await
+            .transpose()
+            .unwrap();
+        next.len() - bytes.len()
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_a_half_take_what_they_say_or_nothing() {
+    writes(async |cut, stream, next| {
+        let mut bytes = Bytes::copy_from_slice(next);
+        let (_reader, mut writer) = stream.split();
+        cut.at("stream/split::write_bytes", writer.write_bytes(&mut bytes)).await;
+        next.len() - bytes.len()
+    })
+    .await;
+    writes(async |cut, stream, next| {
+        let mut bytes = Bytes::copy_from_slice(next);
+        let (_reader, mut writer) = stream.split();
+        cut.at("stream/split::write_all_bytes", writer.write_all_bytes(&mut bytes)).await;
+        next.len() - bytes.len()
+    })
+    .await;
+    writes(async |cut, stream, _| {
+        let (_reader, writer) = stream.split();
+        cut.at("stream/split::writable", writer.writable()).await.transpose().unwrap();
+        0
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_room_takes_nothing() {
+    writes(async |cut, stream, _| {
+        cut.at("stream::writable", stream.writable()).await.transpose().unwrap();
+        0
+    })
+    .await;
+    writes(async |cut, stream, _| {
+        cut.at("stream::ready", stream.ready(Interest::WRITABLE)).await.transpose().unwrap();
+        0
+    })
+    .await;
+    writes(async |cut, stream, next| {
+        let io = stream.async_io(Interest::WRITABLE, || stream.try_write(next));
+        cut.at("stream::async_io", io).await.map_or(0, Result::unwrap)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn flush_and_shutdown_lose_nothing_of_what_was_written() {
+    writes(async |cut, stream, _| {
+        cut.at("AsyncWrite::poll_flush", stream.flush()).await.transpose().unwrap();
+        0
+    })
+    .await;
+    writes(async |cut, stream, _| {
+        cut.at("AsyncWrite::poll_shutdown", stream.shutdown()).await.transpose().unwrap();
+        0
+    })
+    .await;
+}

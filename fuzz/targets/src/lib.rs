@@ -1,0 +1,98 @@
+//! Entry points for fuzzers: each takes any bytes, and panics when something that must hold does not.
+//!
+//! libFuzzer calls them (`fuzz/libfuzzer`), and so do plain tests that replay the corpus and draw seeded inputs
+//! (`tests/replay.rs`), and the program `fuzz` of this package, which runs a target for a time or a number of inputs and
+//! needs no nightly compiler. `scripts/fuzz.py` starts either.
+//!
+//! | target | what the bytes are | what must hold |
+//! |---|---|---|
+//! | `packet` | a packet | every parser agrees with etherparse, and with what is printed of what it read |
+//! | `print` | fields of headers | what is printed is read back, by etherparse and by the parsers |
+//! | `link` | frames, packets and times | the link's tables stay within their bounds, its frames are well-formed, it comes to rest |
+//! | `connection` | the life of one connection | `ackclock_tests::fuzz` |
+//! | `endpoint` | steps of two endpoints and what lies between them | invariants after each step; all of it drains |
+//! | `short_way` | the same | two pairs of endpoints, one of which predicts nothing, leave the same after each step |
+//! | `scenario` | a TOML file | what is read is written and read back; what passes the check runs |
+//! | `trace` | a trace file | all explanations and conversions come to an end |
+//! | `transfer` | one side of tcpcat's protocol | what is read is what was framed; nothing is taken for whole that is cut short |
+//! | `capture` | a packet capture | what `tcplab` makes of captures comes to an end |
+//!
+//! The inputs of `connection`, `endpoint`, `short_way`, `print` and `link` are structure-aware: any bytes are a valid input. The
+//! others begin at a corpus and change it.
+
+#![forbid(unsafe_code)]
+// The modules taken in from programs have tests that need the rest of those; they run there.
+#![cfg(not(test))]
+
+mod files;
+mod link;
+pub mod mutate;
+mod wire;
+mod world;
+
+// The readers of captures and of tcpcat's protocol are parts of programs, which have no library to hand them out.
+#[path = "../../../crates/tcplab/src/assess/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "tcplab uses the rest")]
+mod assess;
+#[path = "../../../crates/tcplab/src/capture/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "tcplab uses the rest")]
+mod capture;
+#[path = "../../../crates/tcplab/src/exit.rs"]
+#[expect(dead_code, reason = "tcplab uses the rest")]
+mod exit;
+#[path = "../../../crates/tcpcat/src/transfer/protocol.rs"]
+#[expect(dead_code, reason = "tcpcat uses the rest")]
+mod protocol;
+
+/// Something that is fuzzed.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of its corpus in `fuzz/corpus`.
+    pub name: &'static str,
+    /// Runs an input, and says how many of `unit` that was.
+    ///
+    /// # Panics
+    /// If something that must hold does not.
+    pub run: fn(&[u8]) -> u64,
+    /// What is counted.
+    pub unit: &'static str,
+    /// The longest input, in bytes.
+    pub len_max: usize,
+    /// Whether inputs that are drawn at random are worth anything; if not, inputs begin at the corpus.
+    pub any_bytes: bool,
+}
+
+/// All targets.
+pub const TARGETS: [Target; 10] = [
+    target("packet", wire::packet, "parser executions", 400, false),
+    target("print", wire::print, "parser executions", 600, true),
+    target("link", link::run, "steps", 1200, true),
+    target("connection", connection, "inputs", 1500, true),
+    target("endpoint", world::endpoint, "steps", 2400, true),
+    target("short_way", world::short_way, "steps", 1200, true),
+    target("scenario", files::scenario, "inputs", 3000, false),
+    target("trace", files::trace, "inputs", 4000, false),
+    target("transfer", files::transfer, "inputs", 600, false),
+    target("capture", files::capture, "inputs", 4000, false),
+];
+
+/// The target of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+const fn target(
+    name: &'static str,
+    run: fn(&[u8]) -> u64,
+    unit: &'static str,
+    len_max: usize,
+    any_bytes: bool,
+) -> Target {
+    Target { name, run, unit, len_max, any_bytes }
+}
+
+fn connection(bytes: &[u8]) -> u64 {
+    ackclock_tests::fuzz::run(bytes, None);
+    1
+}

@@ -1,0 +1,179 @@
+//! Two endpoints, several connections, and a path between them that the input rules.
+//!
+//! Every end is driven by the six methods that any driver calls. What lies between the ends is a queue of packets: the input
+//! says which of them arrives, is lost, doubled, damaged, or comes back with other numbers from somebody who guesses. A
+//! packet older than the longest life of a segment is dropped, as RFC 9293 §3.4.1 expects of a network.
+//!
+//! A step, as these targets count, is one packet, one expiry or one call that an endpoint is given. After each turn
+//! [`World::check`] asks the oracles; in builds with debug assertions the core asks its own after each step.
+
+mod calls;
+mod check;
+mod scene;
+mod wire;
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use ackclock_core::{
+    ConnectionId, Endpoint, EndpointConfig, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId, UdpId,
+};
+use ackclock_tests::host::host_addr;
+use arbitrary::{Arbitrary, Unstructured};
+
+use self::scene::{Scene, Step, Turn};
+use self::wire::Flying;
+
+/// Lives the lives of two endpoints, and says how many steps they had.
+pub(crate) fn endpoint(bytes: &[u8]) -> u64 {
+    let mut unstructured = Unstructured::new(bytes);
+    let Ok(scene) = Scene::arbitrary(&mut unstructured) else { return 0 };
+    let mut world = World::new(&scene, true);
+    for _ in 0..TURNS_MAX {
+        if unstructured.is_empty() {
+            break;
+        }
+        let Ok(turn) = Turn::arbitrary(&mut unstructured) else { break };
+        world.turn(&turn);
+        world.check();
+    }
+    world.come_to_rest();
+    world.steps
+}
+
+/// The same life given to two worlds, one of which predicts nothing, leaves the same behind after each turn.
+pub(crate) fn short_way(bytes: &[u8]) -> u64 {
+    let mut unstructured = Unstructured::new(bytes);
+    let Ok(scene) = Scene::arbitrary(&mut unstructured) else { return 0 };
+    let [mut long, mut short] = [false, true].map(|predicts| World::new(&scene, predicts));
+    for _ in 0..TURNS_MAX {
+        if unstructured.is_empty() {
+            break;
+        }
+        let Ok(turn) = Turn::arbitrary(&mut unstructured) else { break };
+        long.turn(&turn);
+        short.turn(&turn);
+        long.is_as(&short, &turn);
+    }
+    long.steps + short.steps
+}
+
+/// One end of the path.
+struct End {
+    endpoint: Endpoint,
+    connections_max: usize,
+    mtu: usize,
+    gso_max: usize,
+    listeners: Vec<ListenerId>,
+    incoming: Vec<IncomingId>,
+    conns: Vec<Conn>,
+    udp: Vec<UdpId>,
+}
+
+/// A connection that an application has.
+#[derive(Clone, Copy, Debug)]
+struct Conn {
+    id: ConnectionId,
+    /// Bytes read and written so far.
+    read: u32,
+    written: u32,
+}
+
+struct World {
+    ends: [End; 2],
+    now: Instant,
+    v6: bool,
+    wire: VecDeque<Flying>,
+    /// Somebody took part who guesses numbers: what is read is not to be believed.
+    noisy: bool,
+    steps: u64,
+}
+
+impl World {
+    fn new(scene: &Scene, predicts: bool) -> Self {
+        let now = Instant::from_millis(3_600_000);
+        let mut ends = [0, 1].map(|side| {
+            let config = scene.config(side);
+            let config = EndpointConfig { header_prediction: predicts, ..config };
+            End::new(config, scene.gso_max(side), now)
+        });
+        for end in &mut ends {
+            end.listen(now, ListenOptions::new(ListenAddr { addr: None, port: Some(80) }));
+        }
+        Self { ends, now, v6: scene.v6, wire: VecDeque::new(), noisy: false, steps: 0 }
+    }
+
+    /// One thing happens, and some of what is under way arrives.
+    fn turn(&mut self, turn: &Turn) {
+        self.happen(&turn.step);
+        self.collect();
+        self.carry(turn.pace());
+    }
+
+    fn happen(&mut self, step: &Step) {
+        match *step {
+            Step::Connect { side, port, local } => self.connect(side, port, local),
+            Step::Listen { side, port, kind } => self.listen(side, port, kind),
+            Step::CloseListener { side, which } => self.close_listener(side, which),
+            Step::Accept { side, which } | Step::AcceptAgain { side, which } => self.accept(side, which),
+            Step::Decide { side, which, how } => self.decide(side, which, how),
+            Step::Write { side, which, len } | Step::WriteAgain { side, which, len } => {
+                self.write(side, which, len);
+            }
+            Step::Read { side, which, len } => self.read(side, which, len),
+            Step::Call { side, which, what, by } => self.call(side, which, what, by),
+            Step::Release { side, which } => self.release(side, which),
+            Step::Datagram { side, port, len } => self.datagram(side, port, len),
+            Step::Bind { side, port } => self.bind(side, port),
+            Step::Arrive(which) => self.arrive(which),
+            Step::Lose(which) => {
+                self.take(which);
+            }
+            Step::Double(which) => self.double(which),
+            Step::Damage { which, at, by } => self.damage(which, at, by),
+            Step::Cut { which, size } => self.cut(which, size),
+            Step::Forge { which, ref forged } => self.forge(which, forged),
+            Step::Stranger { side, from, port, ref forged } => self.stranger(side, from, port, forged),
+            Step::Icmp { which, kind, mtu } => self.icmp(which, kind, mtu),
+            Step::Pass { by, flows } => self.pass(scene::duration(by), flows),
+            Step::Expire => self.expire(),
+            Step::Jump(by) => self.jump(scene::duration(by)),
+            Step::Device { side, what } => self.device(side, what),
+        }
+    }
+
+    /// Does something with an endpoint: one step.
+    fn with<R>(&mut self, side: bool, f: impl FnOnce(&mut End, Instant) -> R) -> R {
+        self.steps += 1;
+        let now = self.now;
+        f(&mut self.ends[usize::from(side)], now)
+    }
+}
+
+impl End {
+    fn new(config: EndpointConfig, gso_max: usize, now: Instant) -> Self {
+        Self {
+            connections_max: config.connections_max,
+            mtu: config.mtu,
+            endpoint: Endpoint::new(config, now),
+            gso_max,
+            listeners: Vec::new(),
+            incoming: Vec::new(),
+            conns: Vec::new(),
+            udp: Vec::new(),
+        }
+    }
+
+    fn listen(&mut self, now: Instant, options: ListenOptions) {
+        if let Ok(id) = self.endpoint.listen(now, options) {
+            self.listeners.push(id);
+        }
+    }
+}
+
+/// The address of a side, or of a stranger of this number.
+fn addr_of(v6: bool, number: u8) -> IpAddr {
+    host_addr(v6, number)
+}
+
+const TURNS_MAX: usize = 400;

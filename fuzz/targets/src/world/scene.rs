@@ -1,0 +1,199 @@
+//! What a world begins with, and what may happen in it.
+
+use std::time::Duration;
+
+use ackclock_core::{EndpointConfig, ReassemblyConfig};
+use ackclock_tests::fuzz::{Input, endpoint_config};
+use arbitrary::Arbitrary;
+
+use super::addr_of;
+
+/// What a world begins with.
+#[derive(Debug, Arbitrary)]
+pub(super) struct Scene {
+    pub(super) v6: bool,
+    /// The settings of each side, as `ackclock_tests::fuzz` reads them.
+    settings: [[u8; 24]; 2],
+    reassembles: bool,
+    gso: u8,
+    budget: u8,
+}
+
+impl Scene {
+    pub(super) fn config(&self, side: usize) -> EndpointConfig {
+        let number = if side == 0 { 1 } else { 2 };
+        let mut input = Input::new(&self.settings[side]);
+        let mut config = endpoint_config(&mut input, vec![addr_of(self.v6, number)], None);
+        config.secret[31] = number;
+        config.mtu = config.mtu.min(9000);
+        if self.budget >> (4 * side) & 7 == 0 {
+            config.memory_budget = 30_000;
+        }
+        if self.reassembles {
+            let bounds = ReassemblyConfig { bytes_max: 8192, packets_max: 4, ..ReassemblyConfig::default() };
+            config.reassembly = Some(Box::new(bounds));
+        }
+        config
+    }
+
+    pub(super) fn gso_max(&self, side: usize) -> usize {
+        if self.gso >> (4 * side) & 3 == 0 { 20_000 } else { 0 }
+    }
+}
+
+/// A step, and how much of what is under way arrives behind it.
+#[derive(Debug, Arbitrary)]
+pub(super) struct Turn {
+    pub(super) step: Step,
+    pace: u8,
+}
+
+impl Turn {
+    pub(super) fn pace(&self) -> usize {
+        [0, 1, 2, 8, 64, 64, 64, 64][usize::from(self.pace % 8)]
+    }
+}
+
+/// What may happen. `which` is one of those that there are, counted round.
+#[derive(Debug, Arbitrary)]
+pub(super) enum Step {
+    Connect {
+        side: bool,
+        port: u8,
+        local: u8,
+    },
+    Listen {
+        side: bool,
+        port: u8,
+        kind: u8,
+    },
+    CloseListener {
+        side: bool,
+        which: u8,
+    },
+    Accept {
+        side: bool,
+        which: u8,
+    },
+    AcceptAgain {
+        side: bool,
+        which: u8,
+    },
+    Decide {
+        side: bool,
+        which: u8,
+        how: u8,
+    },
+    Write {
+        side: bool,
+        which: u8,
+        len: u16,
+    },
+    WriteAgain {
+        side: bool,
+        which: u8,
+        len: u16,
+    },
+    Read {
+        side: bool,
+        which: u8,
+        len: u16,
+    },
+    Call {
+        side: bool,
+        which: u8,
+        what: u8,
+        by: u8,
+    },
+    Release {
+        side: bool,
+        which: u8,
+    },
+    Datagram {
+        side: bool,
+        port: u8,
+        len: u16,
+    },
+    Bind {
+        side: bool,
+        port: u8,
+    },
+    /// A packet overtakes those before it.
+    Arrive(u8),
+    Lose(u8),
+    Double(u8),
+    Damage {
+        which: u8,
+        at: u8,
+        by: u8,
+    },
+    /// A packet is cut into fragments.
+    Cut {
+        which: u8,
+        size: u8,
+    },
+    /// A copy without payload comes with other numbers.
+    Forge {
+        which: u8,
+        forged: Forged,
+    },
+    /// A segment from a third host.
+    Stranger {
+        side: bool,
+        from: u8,
+        port: u8,
+        forged: Forged,
+    },
+    Icmp {
+        which: u8,
+        kind: u8,
+        mtu: u16,
+    },
+    Pass {
+        by: u8,
+        flows: bool,
+    },
+    Expire,
+    Jump(u8),
+    Device {
+        side: bool,
+        what: u8,
+    },
+}
+
+/// The header of a forged segment: numbers relative to a true one, or any.
+#[derive(Debug, Arbitrary)]
+pub(super) struct Forged {
+    pub(super) flags: u8,
+    pub(super) seq: Distance,
+    pub(super) ack: Distance,
+    pub(super) window: u16,
+    pub(super) options: [u8; 4],
+}
+
+/// How far from the true number.
+#[derive(Clone, Copy, Debug, Arbitrary)]
+pub(super) enum Distance {
+    None,
+    Small(i8),
+    Middle(i16),
+    Any(u32),
+}
+
+impl Distance {
+    pub(super) fn from(self, number: u32) -> u32 {
+        let by = match self {
+            Self::None => 0,
+            Self::Small(by) => i32::from(by).cast_unsigned(),
+            Self::Middle(by) => i32::from(by).cast_unsigned(),
+            Self::Any(by) => by,
+        };
+        number.wrapping_add(by)
+    }
+}
+
+/// From nothing to half an hour, the short ones more often.
+pub(super) fn duration(byte: u8) -> Duration {
+    let micros = u64::from(1 + byte % 16) << (byte / 16 * 2);
+    Duration::from_micros(micros - 1)
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Fuzzes: runs the targets of fuzz/targets, and says how many executions a second each makes.
+
+    scripts/fuzz.py                          every target for 10 s, on seeded random inputs; no nightly compiler needed
+    scripts/fuzz.py packet --seconds 600     one target, longer; --units N: until N units are done
+    scripts/fuzz.py --seed 1000000           other inputs: each has the next seed
+    scripts/fuzz.py endpoint --file FILE     an input alone, which repeats a failure
+    scripts/fuzz.py packet --checked         with debug assertions: the core asks its own invariants after each step
+    scripts/fuzz.py --libfuzzer              with libFuzzer instead (cargo-fuzz and a nightly compiler), from fuzz/corpus
+    scripts/fuzz.py packet --minimise        has libFuzzer leave out of the corpus what finds nothing new
+
+The first input that fails is made shorter and kept in target/fuzz-failures; so is one that takes more than a second. What
+libFuzzer finds is in fuzz/libfuzzer/artifacts. Inputs worth keeping go to fuzz/corpus/TARGET under a name that says why.
+"""
+
+import argparse
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CORPUS = ROOT / "fuzz/corpus"
+PROJECT = ROOT / "fuzz/libfuzzer"
+
+
+def main() -> int:
+    options = parse()
+    if options.libfuzzer or options.minimise:
+        targets = [options.target] if options.target else sorted(path.name for path in CORPUS.iterdir())
+        return max([with_libfuzzer(target, options) for target in targets])
+    profile = "test" if options.checked else "quick"
+    command = ["cargo", "run", "--locked", "--quiet", "--profile", profile, "--package", "ackclock-fuzz", "--bin", "fuzz", "--"]
+    command += [options.target] if options.target else []
+    for name in ("seconds", "units", "seed", "file"):
+        value = getattr(options, name)
+        command += [f"--{name}", str(value)] if value is not None else []
+    return subprocess.run(command, cwd=ROOT).returncode
+
+
+def parse() -> argparse.Namespace:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("target", nargs="?", choices=sorted(path.name for path in CORPUS.iterdir()))
+    made.add_argument("--seconds", type=int)
+    made.add_argument("--units", type=int)
+    made.add_argument("--seed", type=int)
+    made.add_argument("--file", type=pathlib.Path)
+    made.add_argument("--checked", action="store_true")
+    made.add_argument("--libfuzzer", action="store_true")
+    made.add_argument("--minimise", action="store_true")
+    options = made.parse_args()
+    if options.file is not None:
+        options.file = options.file.resolve()
+    return options
+
+
+def with_libfuzzer(target: str, options: argparse.Namespace) -> int:
+    """Runs libFuzzer on a target, beginning at the corpus. What it finds on the way is thrown away, but for failures."""
+    if not shutil.which("cargo-fuzz"):
+        sys.exit("cargo-fuzz is not installed: cargo install cargo-fuzz; without --libfuzzer it is not needed")
+    corpus = CORPUS / target
+    cargo = ["cargo", "+nightly", "fuzz"]
+    place = ["--fuzz-dir", str(PROJECT)]
+    if options.minimise:
+        return subprocess.run([*cargo, "cmin", *place, target, str(corpus)], cwd=ROOT).returncode
+    if options.file is not None:
+        return subprocess.run([*cargo, "run", *place, target, str(options.file)], cwd=ROOT).returncode
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as found:
+        limits = ["-timeout=1", f"-max_total_time={options.seconds or 10}", "-print_final_stats=1"]
+        command = [*cargo, "run", *place, target, found, str(corpus), "--", *limits]
+        return subprocess.run(command, cwd=ROOT).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

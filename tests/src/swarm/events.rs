@@ -1,0 +1,337 @@
+//! What each fault does when it begins and when it ends.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use ackclock::Instant;
+
+use super::faults::Fault;
+use super::judge::RATE_MIN;
+use super::machine::DEVICE_MTU;
+use super::path::addr;
+use super::plan::Event;
+use super::program;
+use super::wires::Expected;
+use super::world::{SINK, World};
+
+/// A reset that waits to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Forgery {
+    pub(super) event: usize,
+    pub(super) what: Fault,
+    /// Whom it is for, and on which path the other end is.
+    pub(super) host: usize,
+    pub(super) path: usize,
+    pub(super) size: u64,
+}
+
+impl Forgery {
+    /// The sequence number, if this is the moment.
+    pub(super) fn seq(&self, expected: &Expected) -> Option<u32> {
+        let Expected { ack, edge, end } = *expected;
+        let far = (self.size >> 8) as u32 & 0x3fff_ffff;
+        match self.what {
+            Fault::ResetExact => (ack == end).then_some(ack),
+            // Where nothing that has arrived ends, so that the next byte cannot be expected there.
+            Fault::ResetInside => {
+                let (first, room) = (end.wrapping_add(1), edge.wrapping_sub(end));
+                ((2..1 << 30).contains(&room)).then(|| first.wrapping_add(far % (room - 1)))
+            }
+            _ if self.size & 1 == 0 => Some(ack.wrapping_sub(1 + far)),
+            // Beyond what the window may have grown to since.
+            _ => Some(edge.wrapping_add((16 << 20) + far)),
+        }
+    }
+}
+
+impl World {
+    fn event(&self, event: usize) -> Event {
+        self.plan.events[event].1
+    }
+
+    fn host_of(event: &Event) -> usize {
+        if event.at_server { 0 } else { event.path + 1 }
+    }
+
+    fn now(&self) -> Instant {
+        self.shared.time.now()
+    }
+
+    pub(super) fn begin(&mut self, number: usize) {
+        let event = self.event(number);
+        self.say(&format!("event {number} begins: {event:?}"));
+        let ends = self.now() + event.lasts;
+        self.schedule.insert((ends, number, false), ());
+        match event.what {
+            Fault::Reboot => self.crash(number, &event),
+            Fault::AddressChange => self.change_address(number, &event),
+            Fault::ClockStep => self.step_clock(number, &event),
+            Fault::Suspend | Fault::ProcessStall => self.hold(number, &event),
+            Fault::MemoryExhaustion => self.fill_memory(number, &event),
+            Fault::DeviceMtu => self.change_device(number, &event),
+            Fault::ResetOutside | Fault::ResetInside | Fault::ResetExact => self.forgeries.push(Forgery {
+                event: number,
+                what: event.what,
+                host: Self::host_of(&event),
+                path: event.path,
+                size: event.size,
+            }),
+            _ => self.change_path(number, &event),
+        }
+    }
+
+    fn crash(&mut self, number: usize, event: &Event) {
+        let host = Self::host_of(event);
+        if self.machines[host].off.is_some() {
+            return;
+        }
+        let under_way = match host {
+            0 => self.paths.iter().map(super::path::Path::under_way).sum(),
+            _ => self.paths[host - 1].under_way(),
+        };
+        if under_way > 0 && self.machines[host].established() > 0 {
+            self.strike(number);
+        }
+        self.excuses.add(self.now(), event.lasts, (host > 0).then_some(event.path));
+        self.machines[host].off = Some(number);
+        self.machines[host].crash();
+        self.tasks.kill(host);
+    }
+
+    fn change_address(&mut self, number: usize, event: &Event) {
+        let host = event.path + 1;
+        if self.machines[host].established() > 0 {
+            self.strike(number);
+        }
+        self.excuses.add(self.now(), Duration::ZERO, Some(event.path));
+        let path = &mut self.paths[event.path];
+        let old = path.client_addr();
+        path.address += 1;
+        let new = path.client_addr();
+        if let Some(stack) = self.machines[host].stack() {
+            let prefix = if new.is_ipv4() { 8 } else { 16 };
+            stack.add_address(ackclock::Cidr::new(new, prefix).expect("a prefix")).expect("a host's");
+            assert!(stack.remove_address(old), "the stack had {old}");
+        }
+        // Some programs are told, others find out.
+        if event.size.is_multiple_of(2) && self.machines[host].off.is_none() {
+            self.tasks.kill(host);
+            self.start_clients(host);
+        }
+        self.pump(host);
+    }
+
+    fn step_clock(&mut self, number: usize, event: &Event) {
+        let host = Self::host_of(event);
+        // Known: acknowledgements that a sleeping host's device held give round trips as long as the step, and pacing by such
+        // a mean takes hours: docs/robustness.md.
+        if self.machines[host].suspended.is_some() && event.step() >= Duration::from_secs(20) {
+            return;
+        }
+        if self.machines[host].established() > 0 {
+            self.strike(number);
+        }
+        if event.is_fatal() {
+            self.excuses.add(self.now(), event.lasts, (host > 0).then_some(event.path));
+        }
+        self.machines[host].step_clock(event.step());
+        if self.machines[host].suspended.is_none() {
+            self.machines[host].handle_timeout();
+        }
+        self.pump(host);
+    }
+
+    fn hold(&mut self, number: usize, event: &Event) {
+        let host = Self::host_of(event);
+        if event.is_fatal() {
+            self.excuses.add(self.now(), event.lasts, (host > 0).then_some(event.path));
+        }
+        let busy = self.machines[host].established() > 0;
+        let machine = &mut self.machines[host];
+        let slot = if event.what == Fault::Suspend { &mut machine.suspended } else { &mut machine.stalled };
+        let held = slot.is_none();
+        slot.get_or_insert(number);
+        // A suspended host is one when a packet finds it so.
+        if held && busy && event.what == Fault::ProcessStall {
+            self.strike(number);
+        }
+    }
+
+    fn fill_memory(&mut self, number: usize, event: &Event) {
+        let Some(stack) = self.machines[event.path + 1].stack().cloned() else { return };
+        self.hogging = Some(number);
+        let until = self.shared.hog_until.get().max(self.now() + event.lasts);
+        self.shared.hog_until.set(until);
+        let sink = std::net::SocketAddr::new(addr(self.plan.v6, 0, 1), SINK);
+        for _ in 0..event.size {
+            let job = program::hog(Rc::clone(&self.shared), stack.clone(), sink);
+            self.shared.spawner.spawn(event.path + 1, job);
+        }
+    }
+
+    fn change_device(&mut self, number: usize, event: &Event) {
+        let host = Self::host_of(event);
+        if self.machines[host].established() > 0 {
+            self.strike(number);
+        }
+        let mtu = event.size as usize;
+        self.set_device(host, mtu);
+    }
+
+    fn set_device(&mut self, host: usize, mtu: usize) {
+        if let Some(stack) = self.machines[host].stack() {
+            stack.set_mtu(Some(mtu)).expect("a size that is allowed");
+            self.machines[host].mtu = mtu;
+            self.pump(host);
+        }
+    }
+
+    fn change_path(&mut self, number: usize, event: &Event) {
+        let busy = self.machines[event.path + 1].established() > 0;
+        let now = self.now();
+        let path = &mut self.paths[event.path];
+        match event.what {
+            Fault::MtuDrop | Fault::MtuBlackHole => {
+                path.set_mtu(event.size as usize);
+                path.narrowed = Some((number, event.what == Fault::MtuDrop));
+            }
+            Fault::Split => path.boxes.switched.split = Some(number),
+            Fault::AckThinning => path.boxes.switched.thin = Some(number),
+            Fault::WindowClamp => path.boxes.switched.window = Some((number, event.size as u16)),
+            Fault::WindowClosing => path.boxes.switched.window = Some((number, 0)),
+            Fault::Coalesce | Fault::Merge => {
+                path.merging = Some((number, event.what == Fault::Coalesce));
+                path.moderate(true);
+            }
+            Fault::NatTimeout if path.boxes.has_nat() => {
+                self.excuses.add(now, event.lasts, Some(event.path));
+                if path.boxes.forget() && busy {
+                    self.strike(number);
+                }
+            }
+            Fault::LinkFlap => {
+                path.flapped = Some(number);
+                if event.is_fatal() {
+                    self.excuses.add(now, event.lasts, Some(event.path));
+                }
+            }
+            Fault::AsymmetricRate => {
+                let link = &mut path.links[event.size as usize % 2];
+                let slower = link.faults.rate_bps.map(|rate| (rate / event.size).max(RATE_MIN));
+                link.faults.rate_bps = slower;
+                if busy {
+                    self.strike(number);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn end(&mut self, number: usize) {
+        let event = self.event(number);
+        self.say(&format!("event {number} ends: {event:?}"));
+        let (now, host) = (self.now(), Self::host_of(&event));
+        match event.what {
+            Fault::Reboot if self.machines[host].off == Some(number) => {
+                self.machines[host].off = None;
+                self.excuses.add(now, Duration::ZERO, (host > 0).then_some(event.path));
+                self.boot(host);
+            }
+            Fault::Suspend if self.machines[host].suspended == Some(number) => self.resume(host),
+            Fault::ProcessStall if self.machines[host].stalled == Some(number) => {
+                self.machines[host].stalled = None;
+            }
+            Fault::MemoryExhaustion if self.hogging == Some(number) => self.hogging = None,
+            _ => self.end_on_path(number, &event),
+        }
+        self.forgeries.retain(|forgery| forgery.event != number);
+    }
+
+    /// A host goes on: what its device held, then its timers.
+    fn resume(&mut self, host: usize) {
+        self.machines[host].suspended = None;
+        for (path, packet, meta) in std::mem::take(&mut self.machines[host].inbox) {
+            self.receive(host, path, &packet, meta);
+        }
+        self.machines[host].handle_timeout();
+        self.pump(host);
+    }
+
+    fn end_on_path(&mut self, number: usize, event: &Event) {
+        let plan = &self.plan.paths[event.path];
+        let path = &mut self.paths[event.path];
+        let switched = &mut path.boxes.switched;
+        match event.what {
+            // The path stays narrow where a router says so.
+            Fault::MtuBlackHole if path.narrowed.is_some_and(|(by, _)| by == number) => {
+                path.narrowed = None;
+                path.set_mtu(DEVICE_MTU);
+            }
+            Fault::Split if switched.split == Some(number) => switched.split = None,
+            Fault::AckThinning if switched.thin == Some(number) => switched.thin = None,
+            Fault::WindowClamp | Fault::WindowClosing
+                if switched.window.is_some_and(|(by, _)| by == number) =>
+            {
+                switched.window = None;
+            }
+            Fault::Coalesce | Fault::Merge if path.merging.is_some_and(|(by, _)| by == number) => {
+                path.merging = None;
+                path.moderate(false);
+            }
+            Fault::LinkFlap if path.flapped == Some(number) => {
+                path.flapped = None;
+            }
+            Fault::AsymmetricRate => {
+                let way = event.size as usize % 2;
+                path.links[way].faults.rate_bps = plan.links[way].rate_bps;
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forgery(what: Fault, size: u64) -> Forgery {
+        Forgery { event: 0, what, host: 0, path: 0, size }
+    }
+
+    #[test]
+    fn a_forged_number_is_where_its_name_says() {
+        let mut rng = crate::rng::Rng::new(1);
+        for _ in 0..10_000 {
+            let ack = rng.next_u64() as u32;
+            let end = ack.wrapping_add(rng.below(10_000) as u32);
+            let edge = end.wrapping_add(rng.below(10_000) as u32);
+            let expected = Expected { ack, edge, end };
+            let size = rng.next_u64();
+            let window = edge.wrapping_sub(ack);
+            if let Some(seq) = forgery(Fault::ResetInside, size).seq(&expected) {
+                assert!(
+                    (end.wrapping_sub(ack) + 1..window).contains(&seq.wrapping_sub(ack)),
+                    "{expected:?} {seq}"
+                );
+            }
+            let seq = forgery(Fault::ResetOutside, size).seq(&expected).expect("always");
+            assert!(seq.wrapping_sub(ack) >= window, "{expected:?} {seq}");
+            let exact = forgery(Fault::ResetExact, size).seq(&expected);
+            assert_eq!(exact, (ack == end).then_some(ack));
+        }
+    }
+
+    #[test]
+    fn every_fault_is_one_that_begins_or_one_that_stands() {
+        // A step longer than an hour is a step that ends connections.
+        let event = Event {
+            at: Duration::ZERO,
+            lasts: Duration::ZERO,
+            path: 0,
+            at_server: false,
+            what: Fault::ClockStep,
+            size: 3_600_000,
+        };
+        assert!(event.is_fatal() && !Event { size: 5_000, ..event }.is_fatal());
+    }
+}

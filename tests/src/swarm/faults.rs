@@ -1,0 +1,133 @@
+//! The faults by name, and how often each has struck.
+
+use std::fmt;
+
+/// What may happen to a network, its hosts and its programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// A host loses everything it knew while segments to and from it are under way, and starts again.
+    Reboot,
+    /// A client gets another address; the old one leads nowhere.
+    AddressChange,
+    /// A host's clock steps forwards.
+    ClockStep,
+    /// A whole host stands still while time passes, and packets wait in its device's queue.
+    Suspend,
+    /// A program stands still: it neither reads nor writes; its host's stack goes on.
+    ProcessStall,
+    /// Connections fill the server's memory budget, and nothing reads what they sent.
+    MemoryExhaustion,
+    /// The path carries smaller packets; a router says so.
+    MtuDrop,
+    /// The path carries smaller packets, and nothing says so.
+    MtuBlackHole,
+    /// A host's device carries smaller packets.
+    DeviceMtu,
+    /// Segments are cut in two on their way.
+    Split,
+    /// Segments arrive merged, as from receive offload.
+    Coalesce,
+    /// Segments arrive merged by something that does not say so.
+    Merge,
+    /// Acknowledgements that follow closely upon another are dropped.
+    AckThinning,
+    /// Options are taken off SYNs, or SACK blocks off all segments.
+    OptionStripping,
+    /// Sequence numbers are others on each side, in headers and SACK blocks.
+    SequenceRewriting,
+    /// The same, but the SACK blocks are left as they were.
+    SequenceRewritingWithoutSack,
+    /// Windows are made smaller on their way.
+    WindowClamp,
+    /// Windows are made zero on their way.
+    WindowClosing,
+    /// A forged reset outside the window.
+    ResetOutside,
+    /// A forged reset inside the window, but not at its left edge.
+    ResetInside,
+    /// A forged reset exactly where the next byte is expected.
+    ResetExact,
+    /// An address translator forgets its connections.
+    NatTimeout,
+    /// Nothing passes a path for a while.
+    LinkFlap,
+    /// One direction of a path is much slower for a while.
+    AsymmetricRate,
+}
+
+impl Fault {
+    /// All of them, in the order of a [`Counts`].
+    pub const ALL: [Self; 24] = [
+        Self::Reboot,
+        Self::AddressChange,
+        Self::ClockStep,
+        Self::Suspend,
+        Self::ProcessStall,
+        Self::MemoryExhaustion,
+        Self::MtuDrop,
+        Self::MtuBlackHole,
+        Self::DeviceMtu,
+        Self::Split,
+        Self::Coalesce,
+        Self::Merge,
+        Self::AckThinning,
+        Self::OptionStripping,
+        Self::SequenceRewriting,
+        Self::SequenceRewritingWithoutSack,
+        Self::WindowClamp,
+        Self::WindowClosing,
+        Self::ResetOutside,
+        Self::ResetInside,
+        Self::ResetExact,
+        Self::NatTimeout,
+        Self::LinkFlap,
+        Self::AsymmetricRate,
+    ];
+}
+
+/// How often each fault has struck: an event counts once, when it first had an effect on a connection; a box that always
+/// stands on a path, once for each SYN or SACK option that it changed or spared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts([u64; Fault::ALL.len()]);
+
+impl Counts {
+    /// One more of `fault`.
+    pub(super) fn add(&mut self, fault: Fault) {
+        self.0[fault as usize] += 1;
+    }
+
+    /// Those of another run, too.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    /// How often `fault` has struck.
+    #[must_use]
+    pub fn of(&self, fault: Fault) -> u64 {
+        self.0[fault as usize]
+    }
+
+    /// Those faults that struck less than `least` times.
+    #[must_use]
+    pub fn rarer_than(&self, least: u64) -> Vec<Fault> {
+        Fault::ALL.into_iter().filter(|fault| self.of(*fault) < least).collect()
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Fault::ALL
+            .into_iter()
+            .try_for_each(|fault| writeln!(f, "  {:<30} {:>8}", format!("{fault:?}"), self.of(fault)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_has_a_count_of_its_own() {
+        assert!(Fault::ALL.iter().enumerate().all(|(at, fault)| *fault as usize == at));
+    }
+}

@@ -1,0 +1,98 @@
+//! Connections as their host's wire shows them: the oracles of [`Flow`], and what a forger needs to know.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use crate::flow::Flow;
+use crate::segment::{ACK, FIN, RST, SYN, Seg};
+
+/// The connections of a host, by its own socket and the peer's.
+#[derive(Debug, Default)]
+pub(super) struct Wires(BTreeMap<(SocketAddr, SocketAddr), Wire>);
+
+#[derive(Debug, Default)]
+struct Wire {
+    flow: Flow,
+    iss: Option<u32>,
+    /// SYNs of the peer's of late; which of them counts shows when one is answered.
+    syns: Vec<Seg>,
+    /// The highest sequence number that arrived.
+    end: Option<u32>,
+    /// A FIN or RST was seen, in either direction.
+    over: bool,
+    /// Something was acknowledged by the peer that was not a SYN.
+    open: bool,
+}
+
+/// What a receiver expects, as far as its wire shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    /// The largest acknowledgement sent.
+    pub(super) ack: u32,
+    /// The window's right edge.
+    pub(super) edge: u32,
+    /// The sequence number behind the last byte that arrived.
+    pub(super) end: u32,
+}
+
+impl Wires {
+    /// The host sent a segment.
+    ///
+    /// # Panics
+    /// If it breaks an oracle.
+    pub(super) fn sent(&mut self, local: SocketAddr, remote: SocketAddr, seg: &Seg) {
+        let wire = self.0.entry((local, remote)).or_default();
+        if seg.has(RST) {
+            wire.over = true;
+            return;
+        }
+        if seg.has(SYN) && wire.iss != Some(seg.seq) {
+            let syns = std::mem::take(&mut wire.syns);
+            *wire = Wire { iss: Some(seg.seq), ..Wire::default() };
+            if let Some(syn) = syns.iter().rev().find(|syn| seg.has(ACK) && syn.end() == seg.ack) {
+                wire.flow.received(syn);
+                wire.end = Some(syn.end());
+            }
+        }
+        if wire.iss.is_some() {
+            wire.over |= seg.has(FIN);
+            wire.flow.sent(seg);
+        }
+    }
+
+    /// An intact segment arrived at the host.
+    pub(super) fn received(&mut self, local: SocketAddr, remote: SocketAddr, seg: &Seg) {
+        let wire = self.0.entry((local, remote)).or_default();
+        if seg.has(SYN) && !seg.has(ACK) {
+            wire.syns.push(seg.clone());
+            if wire.syns.len() > SYNS_MAX {
+                wire.syns.remove(0);
+            }
+            return;
+        }
+        let Some(iss) = wire.iss else { return };
+        if seg.has(SYN) && seg.ack != iss.wrapping_add(1) {
+            return;
+        }
+        wire.over |= seg.flags & (RST | FIN) != 0;
+        wire.open |= seg.has(ACK) && !seg.has(SYN);
+        wire.flow.received(seg);
+        if !seg.has(RST) && wire.end.is_none_or(|end| seg.end().wrapping_sub(end) < 1 << 30) {
+            wire.end = Some(seg.end());
+        }
+    }
+
+    /// What the host expects next on this connection, if it is open and neither end has begun to close it.
+    pub(super) fn expected(&self, local: SocketAddr, remote: SocketAddr) -> Option<Expected> {
+        let wire = self.0.get(&(local, remote)).filter(|wire| wire.open && !wire.over)?;
+        let (ack, edge) = wire.flow.window_sent()?;
+        Some(Expected { ack, edge, end: wire.end? })
+    }
+
+    /// Whether the host has sent anything between these two sockets.
+    pub(super) fn knows(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        self.0.get(&(local, remote)).is_some_and(|wire| wire.iss.is_some())
+    }
+}
+
+const SYNS_MAX: usize = 4;
