@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures what hostile packets cost, and what honest users get beside a flood; makes the tables of docs/robustness.md.
+"""Measures what hostile packets cost, what honest users get beside a flood, and what many connections cost; makes the tables
+of docs/robustness.md.
 
-    scripts/robustness.py            measures what is missing in target/robustness.jsonl (seven minutes, as root)
+    scripts/robustness.py            measures what is missing in target/robustness.jsonl (a quarter of an hour, as root)
     scripts/robustness.py --rounds 1 fewer rounds; also --secs, --fresh
     scripts/robustness.py --write    measures nothing; writes what is measured into docs/robustness.md
 
@@ -32,14 +33,25 @@ FLOODS = {
     ("syn", 100_000): "100,000 SYN/s",
     ("ack", 100_000): "100,000 ACK/s",
     ("syn-ack", 100_000): "100,000 SYN-ACK/s",
+    ("rst", 100_000): "100,000 RST/s in the transfer's name",
+    ("icmp", 100_000): "100,000 ICMP errors/s about the transfer",
+    ("crumb", 50_000): "50,000 crumbs/s, 64 connections",
+    ("sack", 50_000): "50,000 SACKs/s, 64 connections",
+    ("tiny", 50_000): "50,000 bytes/s, MSS 1, 64 connections",
 }
+# Connections of `storm many`, and requests a second on one of a hundred of them.
+MANY = {"10k": (10_000, 500), "100k": (100_000, 5_000)}
+MANY_SECONDS = 20
 # No run takes longer than its seconds and this.
 PATIENCE = 60
+MANY_PATIENCE = 300
 
 
 def measure(args: argparse.Namespace, lines: list[dict]):
-    program = build("-p", "ackclock-benches", "--bin", "storm") / "storm"
+    program = build("-p", "ackclock-benches", "--bin", "storm", "--bin", "tun-peer") / "storm"
     jobs = [("cost", "cost --json")]
+    for connections, rate in MANY.values():
+        jobs.append(("many", f"many --connections {connections} --rate {rate} --secs {MANY_SECONDS}"))
     for number in range(1, args.rounds + 1):
         for flood, rate in FLOODS:
             for victim in VICTIMS:
@@ -49,7 +61,8 @@ def measure(args: argparse.Namespace, lines: list[dict]):
 
     def run(key: str, options: str) -> list[dict]:
         command = [program, *options.split()]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=args.secs + PATIENCE)
+        patience = MANY_PATIENCE if key == "many" else args.secs + PATIENCE
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=patience)
         if done.returncode != 0:
             sys.exit(f"{options}: failed, see above; it takes root, /dev/net/tun and network namespaces")
         return [{"key": key, "options": options, **json.loads(text)} for text in done.stdout.splitlines()]
@@ -69,6 +82,39 @@ def cost_rows(runs):
             answers, memory = run["answers"] / run["packets"], run["memory"] / 1024
             numbers = f"{run['mean']:.0f} | {run['p999']:,} | {run['worst']:,} | {answers:.2f} | {memory:,.0f}"
             yield f"| {run['kind']} | {numbers} |"
+
+
+def many_table(runs):
+    return "\n".join(many_rows(runs))
+
+
+def many_rows(runs):
+    rows = {run["connections"]: run for run in runs if run["key"] == "many"}
+    if not rows:
+        yield "Not measured yet."
+        return
+    yield "| | " + " | ".join(f"{connections:,}" for connections in rows) + " |"
+    yield "|---" * (len(rows) + 1) + "|"
+    for title, write in MANY_LINES.items():
+        yield f"| {title} | " + " | ".join(write(run) for run in rows.values()) + " |"
+
+
+MANY_LINES = {
+    "open at the end": lambda run: f"{run['open']:,}",
+    "attempts to open one that failed": lambda run: f"{run['failed']:,}",
+    "opened in, s": lambda run: f"{run['open_seconds']:.1f}",
+    "processor time to open one, stack / clients and kernel, µs": lambda run: f"{run['open_cpu']:.0f} / {run['open_cpu_client']:.0f}",
+    "resident for each, at rest, bytes": lambda run: f"{run['resident']:,.0f}",
+    "stack's processor time at rest, of one": lambda run: f"{run['idle_cpu']:.1%}",
+    "with traffic": lambda run: f"{run['busy']:,}",
+    "requests a second": lambda run: f"{run['rate']:,.0f}",
+    "processor time with traffic, stack / clients and kernel, of one": lambda run: f"{run['busy_cpu']:.0%} / {run['busy_cpu_client']:.0%}",
+    "request p50, ms": lambda run: f"{run['p50']:.2f}",
+    "request p99, ms": lambda run: f"{run['p99']:.2f}",
+    "request p99.9, ms": lambda run: f"{run['p999']:.2f}",
+    "worst request, ms": lambda run: f"{run['worst']:.1f}",
+    "requests without an answer": lambda run: f"{run['unanswered']:,}",
+}
 
 
 def load_table(runs):
@@ -101,4 +147,4 @@ def range_of(runs, field):
 
 if __name__ == "__main__":
     options = parser(__doc__, KEPT, ROUNDS, SECONDS).parse_args()
-    measured.script(options, measure, PAGE, {"cost": cost_table, "load": load_table})
+    measured.script(options, measure, PAGE, {"cost": cost_table, "load": load_table, "many": many_table})

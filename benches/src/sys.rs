@@ -1,9 +1,11 @@
-//! The system calls that have no safe face: a TUN device, precise sleep, what the kernel knows of a connection.
+//! The system calls that have no safe face: a TUN device, precise sleep, what the kernel knows of a connection, many packets in
+//! one call, what the allocator has handed out.
 //!
-//! Source: Linux `Documentation/networking/tuntap.rst`, `include/uapi/linux/tcp.h`, ppoll(2), prctl(2).
+//! Source: Linux `Documentation/networking/tuntap.rst`, `include/uapi/linux/tcp.h`, ppoll(2), prctl(2), sendmmsg(2), mallinfo(3).
 
 use std::fs::File;
 use std::io;
+use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -58,6 +60,48 @@ pub(crate) fn tcp_option(socket: BorrowedFd<'_>, name: c_int, value: &mut [u8]) 
     // SAFETY: the kernel writes at most `len` bytes to the slice, and the length to `len`; both are live.
     check(unsafe { libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, name, to, &raw mut len) })?;
     usize::try_from(len).map_err(io::Error::other)
+}
+
+/// Sends packets, headers and all, to one address by a raw socket, in one call: sendmmsg(2). How many were taken.
+pub(crate) fn send_many(socket: BorrowedFd<'_>, to: SocketAddrV4, packets: &[&[u8]]) -> io::Result<usize> {
+    let mut name = libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: to.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(to.ip().octets()) },
+        sin_zero: [0; 8],
+    };
+    let mut parts: Vec<_> = packets
+        .iter()
+        // The kernel reads them alone.
+        .map(|packet| libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() })
+        .collect();
+    let mut messages: Vec<libc::mmsghdr> = parts
+        .iter_mut()
+        .map(|part| {
+            // SAFETY: `mmsghdr` is plain integers and pointers; all zeros are a valid value of each.
+            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            message.msg_hdr.msg_name = (&raw mut name).cast();
+            message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+            message
+        })
+        .collect();
+    let count = messages.len() as c_uint;
+    // SAFETY: `messages` has `count` elements, which point to `name` and to one element of `parts` each, and these to the
+    // packets; all of them live until the call returns.
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
+    check(sent)?;
+    usize::try_from(sent).map_err(io::Error::other)
+}
+
+/// Bytes of memory that the allocator has handed out, after it has given back to the system what it can.
+pub(crate) fn heap() -> usize {
+    // SAFETY: malloc_trim(3) may be called at any time and takes a number of bytes to keep.
+    unsafe { libc::malloc_trim(0) };
+    // SAFETY: mallinfo2(3) takes nothing and returns a structure of numbers.
+    let heap = unsafe { libc::mallinfo2() };
+    heap.uordblks + heap.hblkhd
 }
 
 fn check(result: c_int) -> io::Result<()> {

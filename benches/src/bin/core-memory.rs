@@ -1,7 +1,7 @@
 //! The core alone: two endpoints in memory, on one thread.
 //!
 //! `core-memory bulk [--secs S | --segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--zerocopy]`
-//! `core-memory rr [--secs S]`
+//! `core-memory rr [--secs S | --turns N]`
 //! `core-memory crr [--secs S | --connections N]`
 //! `core-memory idle [--connections N]`
 
@@ -29,7 +29,7 @@ fn main() {
         "idle" => idle(link),
         _ => {
             eprintln!(
-                "usage: core-memory bulk|rr|crr|idle [--secs S] [--segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--zerocopy] [--connections N]"
+                "usage: core-memory bulk|rr|crr|idle [--secs S] [--segments N] [--turns N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--zerocopy] [--connections N]"
             );
             std::process::exit(2);
         }
@@ -71,12 +71,13 @@ fn bulk(link: Link) {
 }
 
 fn request_response(link: Link) {
+    let turns_max = number("turns").map_or(u64::MAX, |n| n as u64);
     let limit = Duration::from_secs(number("secs").unwrap_or(4) as u64);
     let mut pair = Pair::new(link, &tcp());
     let ids = pair.connect(Instant::from_millis(1));
     let start = Clock::now();
     let mut turns = 0u64;
-    while start.elapsed() < limit {
+    while turns < turns_max && (turns_max != u64::MAX || start.elapsed() < limit) {
         let now = at(start);
         for side in [0, 1] {
             pair.ends[side].endpoint.update(now, ids[side], |connection, now| connection.write(now, b"x"));

@@ -1,12 +1,16 @@
-//! What hostile packets cost the core, and what honest users get while a flood falls.
+//! What hostile packets cost the core, what honest users get while a flood falls, and what many connections cost.
 //!
-//! `storm cost` needs no rights; `storm load` makes network namespaces.
+//! `storm cost` needs no rights; `storm load` makes network namespaces, and so does `storm many`, which starts `tun-peer` from
+//! its own folder.
 
 use std::time::Duration;
 
 use ackclock_benches::storm::cost::{Cost, measure};
+use ackclock_benches::storm::flood::Flood;
 use ackclock_benches::storm::kind::Kind;
-use ackclock_benches::storm::load::{Flood, Load, Victim};
+use ackclock_benches::storm::load::{Load, Victim};
+use ackclock_benches::storm::many::Many;
+use anyhow::Context as _;
 use clap::{Args, Parser};
 
 /// Hostile packets: their cost, and what honest users get beside them.
@@ -16,6 +20,8 @@ enum Command {
     Cost(CostOptions),
     /// A transfer and connections beside a flood of spoofed packets; prints one JSON object.
     Load(LoadOptions),
+    /// Many connections over TUN, few of them with traffic; prints one JSON object.
+    Many(ManyOptions),
 }
 
 #[derive(Args)]
@@ -50,10 +56,30 @@ struct LoadOptions {
     connects: u32,
 }
 
+#[derive(Args)]
+struct ManyOptions {
+    /// Connections at once.
+    #[arg(long, default_value_t = 100_000)]
+    connections: usize,
+    /// Of a hundred, those with traffic.
+    #[arg(long, default_value_t = 1.0)]
+    busy_percent: f64,
+    /// Requests a second, of all of these together.
+    #[arg(long, default_value_t = 5_000.0)]
+    rate: f64,
+    /// Length of the traffic in seconds.
+    #[arg(long, default_value_t = 20.0)]
+    secs: f64,
+    /// Connections that are being opened at one time.
+    #[arg(long, default_value_t = 200)]
+    at_once: usize,
+}
+
 fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Cost(options) => cost(&options),
         Command::Load(options) => load(&options),
+        Command::Many(options) => many(&options),
     }
 }
 
@@ -81,5 +107,14 @@ fn load(options: &LoadOptions) -> anyhow::Result<()> {
     let &LoadOptions { victim, flood, rate, secs, connects } = options;
     let outcome = Load { victim, flood, rate, length: Duration::from_secs_f64(secs), connects }.run()?;
     println!("{}", serde_json::to_string(&outcome)?);
+    Ok(())
+}
+
+fn many(options: &ManyOptions) -> anyhow::Result<()> {
+    let &ManyOptions { connections, busy_percent, rate, secs, at_once } = options;
+    let busy = (connections as f64 * busy_percent / 100.0).round() as usize;
+    let programs = std::env::current_exe()?.parent().context("this program lies in a folder")?.to_owned();
+    let run = Many { connections, busy, rate, length: Duration::from_secs_f64(secs), at_once };
+    println!("{}", serde_json::to_string(&run.run(programs)?)?);
     Ok(())
 }

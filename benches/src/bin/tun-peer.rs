@@ -2,14 +2,18 @@
 //! owns 10.77.0.2 itself, and serves TCP 5001 (sink), 5002 (source), 5003 (echo), 5004 (close after the client's
 //! FIN).
 //!
+//! Each queue has a thread; with `--threads N` all share a runtime of N instead.
+//!
 //! `tun-peer [--mtu M] [--offload] [--busy-poll MICROS] [--buffer BYTES] [--threads N] [--queues N] [--cc NAME] [--zerocopy]
-//! [--until-eof]`; with the last, it ends with its standard input. At its end it says how many packets came by each queue, and how
+//! [--chunk BYTES] [--until-eof]`; with the last, it ends with its standard input. `--chunk` is what an echo reads at most at one
+//! time, and keeps for each connection. At its end it says how many packets came by each queue, and how
 //! many of them were another's.
 
 #![forbid(unsafe_code)]
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock::{Cidr, Stack, TcpConfig, TcpListener, TcpStream};
@@ -19,6 +23,9 @@ use ackclock_device::configure::configure;
 use ackclock_device::{OffloadMode, open, open_queues};
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 const CHUNK: usize = 256 << 10;
 
@@ -26,43 +33,33 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if flag("until-eof") {
         over_tun::end_with_input();
     }
-    let threads = number("threads").unwrap_or(1);
-    let mut builder = if threads > 1 {
-        tokio::runtime::Builder::new_multi_thread()
-    } else {
-        tokio::runtime::Builder::new_current_thread()
-    };
-    builder.worker_threads(threads.max(1)).enable_all().build()?.block_on(serve())
-}
-
-async fn serve() -> Result<(), Box<dyn std::error::Error>> {
-    let mode = if flag("offload") { OffloadMode::On } else { OffloadMode::Off };
-    let devices = match number("queues") {
-        Some(queues) => open_queues(DEVICE, mode, queues)?.0,
-        None => vec![open(DEVICE, mode)?.0],
-    };
-    let mtu = number("mtu").map(u32::try_from).transpose()?;
-    configure(DEVICE, Cidr::new(KERNEL, 24)?, None, mtu)?;
-    let buffer = number("buffer").unwrap_or(4 << 20);
-    let tcp = TcpConfig { send_buffer_max: buffer, receive_buffer_max: buffer, ..TcpConfig::default() };
-    let mut builder = Stack::builder().queues(devices).address(Cidr::new(OWN, 24)?).tcp(tcp);
-    if let Some(name) = text("cc") {
-        builder = builder.congestion_control(name.as_str())?;
-    }
-    if let Some(micros) = number("busy-poll") {
-        builder = builder.busy_poll(Duration::from_micros(micros as u64));
-    }
-    let stack = builder.spawn()?;
-    let mut services = tokio::task::JoinSet::new();
+    let queues = number("queues").unwrap_or(1).max(1);
+    // A queue, its driver and the tasks of its connections share a thread, unless threads are asked for.
+    let threads = number("threads");
+    let runtimes: Vec<Runtime> = (0..if threads.is_some() { 1 } else { queues })
+        .map(|_| runtime(threads))
+        .collect::<io::Result<_>>()?;
+    let (first, others) = runtimes.split_first().expect("one at least");
+    let handles: Vec<Handle> = runtimes.iter().map(|runtime| runtime.handle().clone()).collect();
+    let stack = stack(queues, &handles)?;
+    let mut services = Vec::new();
     for service in Service::ALL {
-        let listener = stack.listen(SocketAddr::new(OWN, service.port()))?;
-        services.spawn(accept(listener, service));
+        let listener = Arc::new(stack.listen(SocketAddr::new(OWN, service.port()))?);
+        for queue in 0..queues {
+            let on = &handles[queue % handles.len()];
+            services.push(on.spawn(accept(Arc::clone(&listener), queue, service)));
+        }
     }
-    let interrupted = tokio::signal::ctrl_c();
-    tokio::select! {
-        Some(ended) = services.join_next() => ended??,
-        interrupted = interrupted => interrupted?,
-    }
+    std::thread::scope(|scope| -> Result<(), Box<dyn std::error::Error>> {
+        let (stop, stopped) = watch::channel(());
+        for other in others {
+            let mut stopped = stopped.clone();
+            scope.spawn(move || other.block_on(async move { drop(stopped.changed().await) }));
+        }
+        let ended = first.block_on(served(services));
+        drop(stop);
+        ended
+    })?;
     for (queue, counters) in stack.queue_counters().iter().enumerate() {
         println!(
             "queue={queue} packets_received={} strays_handed_over={} strays_taken={} dropped_strays={}",
@@ -75,9 +72,55 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn accept(listener: TcpListener, service: Service) -> io::Result<()> {
+fn runtime(threads: Option<usize>) -> io::Result<Runtime> {
+    let mut builder = match threads {
+        Some(threads) if threads > 1 => Builder::new_multi_thread(),
+        _ => Builder::new_current_thread(),
+    };
+    builder.worker_threads(threads.unwrap_or(1).max(1)).enable_all().build()
+}
+
+fn stack(queues: usize, runtimes: &[Handle]) -> Result<Stack, Box<dyn std::error::Error>> {
+    let mode = if flag("offload") { OffloadMode::On } else { OffloadMode::Off };
+    let mut devices = Vec::new();
+    for queue in 0..queues {
+        // A device belongs to the runtime in whose context it is opened.
+        let _entered = runtimes[queue % runtimes.len()].enter();
+        if queues > 1 {
+            devices.extend(open_queues(DEVICE, mode, 1)?.0);
+        } else {
+            devices.push(open(DEVICE, mode)?.0);
+        }
+    }
+    let mtu = number("mtu").map(u32::try_from).transpose()?;
+    configure(DEVICE, Cidr::new(KERNEL, 24)?, None, mtu)?;
+    let buffer = number("buffer").unwrap_or(4 << 20);
+    let tcp = TcpConfig { send_buffer_max: buffer, receive_buffer_max: buffer, ..TcpConfig::default() };
+    let mut builder = Stack::builder().queues(devices).address(Cidr::new(OWN, 24)?).tcp(tcp);
+    if let Some(name) = text("cc") {
+        builder = builder.congestion_control(name.as_str())?;
+    }
+    if let Some(micros) = number("busy-poll") {
+        builder = builder.busy_poll(Duration::from_micros(micros as u64));
+    }
+    Ok(builder.spawn_on(runtimes)?)
+}
+
+/// Until a service fails, or an interrupt.
+async fn served(services: Vec<JoinHandle<io::Result<()>>>) -> Result<(), Box<dyn std::error::Error>> {
+    let mut all = tokio::task::JoinSet::new();
+    services.into_iter().for_each(|service| drop(all.spawn(service)));
+    tokio::select! {
+        Some(ended) = all.join_next() => ended???,
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+    }
+    Ok(())
+}
+
+/// Serves what comes by a queue, on the thread of that queue.
+async fn accept(listener: Arc<TcpListener>, queue: usize, service: Service) -> io::Result<()> {
     loop {
-        let (stream, _) = listener.accept().await?;
+        let (stream, _) = listener.accept_at(queue).await?;
         // A client that goes away ends its own service only.
         tokio::spawn(async move {
             let _ = match service {
@@ -119,7 +162,7 @@ async fn source_slices(mut stream: TcpStream) -> io::Result<()> {
 
 async fn echo(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; number("chunk").unwrap_or(CHUNK)];
     loop {
         let len = stream.read(&mut buffer).await?;
         if len == 0 {

@@ -78,7 +78,16 @@ impl Ground {
     /// # Errors
     /// It cannot be started, or makes no device.
     pub fn start(&self, program: Program, offload: bool) -> anyhow::Result<Running> {
-        let (name, arguments) = program.command(offload);
+        self.start_with(program, offload, &[])
+    }
+
+    /// The same with more options.
+    ///
+    /// # Errors
+    /// As those of [`start`](Self::start).
+    pub fn start_with(&self, program: Program, offload: bool, options: &[&str]) -> anyhow::Result<Running> {
+        let (name, mut arguments) = program.command(offload);
+        arguments.extend(options.iter().copied().map(str::to_owned));
         let path = self.programs.join(name);
         let child = Command::new(&path)
             .args(arguments)
@@ -144,6 +153,14 @@ impl Running {
     pub fn cpu_time(&self) -> io::Result<CpuTime> {
         CpuTime::of(self.child.id())
     }
+
+    /// Bytes of its memory that are resident.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn resident(&self) -> io::Result<u64> {
+        resident(self.child.id())
+    }
 }
 
 impl Drop for Running {
@@ -156,6 +173,17 @@ impl Drop for Running {
             thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Bytes of the memory of the process `id` that are resident: proc_pid_status(5).
+///
+/// # Errors
+/// There is no such process.
+pub fn resident(id: u32) -> io::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{id}/status"))?;
+    let kib = |line: &str| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok();
+    let found = status.lines().find_map(kib).map(|kib| kib << 10);
+    found.ok_or_else(|| io::Error::other(format!("/proc/{id}/status has no VmRSS")))
 }
 
 impl CpuTime {

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use ackclock::Stack;
 use ackclock_device::{OffloadMode, configure, open};
 use ackclock_tests::netns::{Namespace, ip};
-use ackclock_tests::segment::{ACK, Frame, SYN, Seg, seg};
 use serde::Serialize;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{sleep_until, timeout};
+
+use super::flood::{Flood, Target};
 
 /// Who is flooded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -29,18 +29,6 @@ pub enum Victim {
     Ackclock,
     /// The kernel's TCP.
     Linux,
-}
-
-/// The kind of packet in the flood. All come from unused addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Flood {
-    /// SYNs to an open port.
-    Syn,
-    /// ACKs that belong to nothing.
-    Ack,
-    /// SYN-ACKs that nothing asked for.
-    SynAck,
 }
 
 /// One run.
@@ -84,11 +72,21 @@ const DEVICE: &str = "storm0";
 /// Packets that may wait in front of the victim's device.
 const QUEUE: u32 = 10_000;
 const SINK: u16 = 5001;
+const SOURCE: u16 = 5002;
 const CLOSER: u16 = 5004;
 /// Longer than this no user waits for a connection: three SYNs of the kernel's.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Spoofed addresses: RFC 2544 has them for such tests.
-const STRANGERS: u32 = 0xc612_0000;
+/// The bulk transfer's port of the client's.
+const BULK: u16 = 4001;
+/// Packets of a flood that are made before it begins; a longer one repeats them.
+const PACKETS_MAX: usize = 2_000_000;
+const TARGET: Target = Target {
+    addr: VICTIM,
+    closer: CLOSER,
+    sink: SINK,
+    source: SOURCE,
+    bulk: SocketAddrV4::new(OUTSIDE, BULK),
+};
 
 impl Load {
     /// Does it. Needs the rights to make network namespaces.
@@ -104,7 +102,7 @@ impl Load {
         };
         outside.ip(&format!("route change 10.77.0.0/24 dev {DEVICE} src {OUTSIDE} congctl cubic"));
         let over = Arc::new(AtomicBool::new(false));
-        let flood = self.start_flood(&outside, &over);
+        let flood = self.start_flood(&outside, &over)?;
         let (length, connects) = (self.length, self.connects);
         let dropped_before = dropped(&outside);
         let began = Instant::now();
@@ -135,39 +133,20 @@ impl Load {
         })
     }
 
-    /// A thread of `outside` that sends the flood at an even rate until `over`, and returns how many packets it sent.
-    fn start_flood(&self, outside: &Namespace, over: &Arc<AtomicBool>) -> JoinHandle<io::Result<u64>> {
+    /// A thread of `outside` that sends the flood at an even rate until `over`, and returns how many packets it sent. The
+    /// connections that it needs are open when this returns.
+    fn start_flood(
+        &self,
+        outside: &Namespace,
+        over: &Arc<AtomicBool>,
+    ) -> io::Result<JoinHandle<io::Result<u64>>> {
         let (load, over) = (*self, Arc::clone(over));
-        // A thread is born in the namespace of the one that makes it.
-        outside.run(async move { thread::spawn(move || load.flood(&over)) })
-    }
-
-    fn flood(&self, over: &AtomicBool) -> io::Result<u64> {
-        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))?;
-        let to = SockAddr::from(SocketAddrV4::new(VICTIM, 0));
-        let began = Instant::now();
-        let mut sent = 0_u64;
-        while !over.load(Relaxed) {
-            let due = (began.elapsed().as_secs_f64() * f64::from(self.rate)) as u64;
-            for n in sent..due {
-                socket.send_to(&self.packet(n as u32), &to)?;
-            }
-            sent = due;
-            thread::sleep(Duration::from_micros(200));
-        }
-        Ok(sent)
-    }
-
-    fn packet(&self, n: u32) -> Vec<u8> {
-        let stranger =
-            SocketAddr::from((Ipv4Addr::from(STRANGERS + n % 0x1_ffff), 1_024 + (n % 60_000) as u16));
-        let serial = n.wrapping_mul(2_654_435_761);
-        let hostile: Seg = match self.flood {
-            Flood::Syn => seg(SYN).seq(serial).window(65_535),
-            Flood::Ack => seg(ACK).seq(serial).ack(!serial),
-            Flood::SynAck => seg(SYN | ACK).seq(serial).ack(!serial),
-        };
-        Frame::new(stranger, SocketAddr::from((VICTIM, CLOSER)), hostile).to_bytes()
+        let count = f64::from(self.rate) * (self.length.as_secs_f64() + 1.0);
+        outside.run(async move {
+            let volley = load.flood.prepare(&TARGET, (count as usize).min(PACKETS_MAX))?;
+            // A thread is born in the namespace of the one that makes it.
+            Ok(thread::spawn(move || volley.send(load.rate, &over)))
+        })
     }
 }
 
@@ -189,14 +168,14 @@ impl Host {
         })?;
         let (over, until) = tokio::sync::oneshot::channel();
         let (ready, is_ready) = std::sync::mpsc::channel();
-        let serve = async move {
+        let serving = async move {
             let address = format!("{VICTIM}/24").parse().expect("an address");
             let stack = Stack::builder().device(device).address(address).spawn().expect("the stack starts");
-            for port in [SINK, CLOSER] {
+            for port in [SINK, SOURCE, CLOSER] {
                 let listener = stack.listen(SocketAddr::from((VICTIM, port))).expect("the port is free");
                 tokio::spawn(async move {
                     while let Ok((stream, _)) = listener.accept().await {
-                        tokio::spawn(sink(stream));
+                        tokio::spawn(serve(port, stream));
                     }
                 });
             }
@@ -204,7 +183,7 @@ impl Host {
             until.await.ok();
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread = thread::spawn(move || runtime.block_on(serve));
+        let thread = thread::spawn(move || runtime.block_on(serving));
         is_ready.recv().map_err(io::Error::other)?;
         Ok(Self { _namespace: None, thread: Some((over, thread)) })
     }
@@ -218,11 +197,11 @@ impl Host {
         inside.ip(&format!("route add default via {OUTSIDE}"));
         inside.sysctl("net/ipv4/conf/all/rp_filter", "0");
         inside.run(async {
-            for port in [SINK, CLOSER] {
+            for port in [SINK, SOURCE, CLOSER] {
                 let listener = TcpListener::bind((VICTIM, port)).await?;
                 tokio::spawn(async move {
                     while let Ok((stream, _)) = listener.accept().await {
-                        tokio::spawn(sink(stream));
+                        tokio::spawn(serve(port, stream));
                     }
                 });
             }
@@ -241,9 +220,14 @@ impl Drop for Host {
     }
 }
 
-/// Reads to the end, and closes.
-async fn sink(mut stream: impl AsyncRead + Unpin) -> io::Result<()> {
+/// Reads to the end, and closes; on one port it sends for as long as the peer takes it.
+async fn serve(port: u16, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
     let mut buffer = vec![0; 256 << 10];
+    if port == SOURCE {
+        loop {
+            stream.write_all(&buffer).await?;
+        }
+    }
     while stream.read(&mut buffer).await? > 0 {}
     Ok(())
 }
@@ -252,7 +236,9 @@ async fn sink(mut stream: impl AsyncRead + Unpin) -> io::Result<()> {
 /// a thousandth of them.
 async fn bulk(length: Duration) -> io::Result<u64> {
     let until = tokio::time::Instant::now() + length;
-    let mut stream = TcpStream::connect((VICTIM, SINK)).await?;
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from((OUTSIDE, BULK)))?;
+    let mut stream = socket.connect(SocketAddr::from((VICTIM, SINK))).await?;
     let sent = AtomicU64::new(0);
     let chunk = vec![0x5a; 256 << 10];
     let write = async {
