@@ -3,7 +3,6 @@
 
 #![deny(unsafe_code)]
 
-pub mod options;
 pub mod over_tun;
 pub mod pair;
 pub mod race;

@@ -1,61 +1,120 @@
-//! The core alone: two endpoints in memory, on one thread.
-//!
-//! `core-memory bulk [--secs S | --segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--zerocopy]`
-//! `core-memory rr [--secs S | --turns N]`
-//! `core-memory crr [--secs S | --connections N]`
-//! `core-memory idle [--connections N]`
+//! The core alone: two endpoints in memory, on one thread. `core-memory --help` lists what it measures.
 
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant as Clock};
 
-use ackclock_benches::options::{flag, number};
 use ackclock_benches::pair::{Bulk, Handshakes, Link, Pair};
 use ackclock_core::trace::TraceConfig;
 use ackclock_core::{Instant, TcpConfig};
+use clap::{Args, Parser, Subcommand};
 
-fn main() {
-    let mode = std::env::args().nth(1).unwrap_or_default();
-    let link = Link {
-        mtu: number("mtu").unwrap_or(1500),
-        offload: flag("offload"),
-        checksums: !flag("no-checksums"),
-        burst: number("burst").unwrap_or(64) as u64,
-    };
-    match mode.as_str() {
-        "bulk" => bulk(link),
-        "rr" => request_response(link),
-        "crr" => connect_close(link),
-        "idle" => idle(link),
-        _ => {
-            eprintln!(
-                "usage: core-memory bulk|rr|crr|idle [--secs S] [--segments N] [--turns N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--zerocopy] [--connections N]"
-            );
-            std::process::exit(2);
+/// Measures the core alone: two endpoints in memory, on one thread.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    mode: Mode,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Subcommand)]
+enum Mode {
+    /// One connection sends as fast as it can.
+    Bulk {
+        /// Data segments to send, however long that takes.
+        #[arg(long)]
+        segments: Option<u64>,
+        /// Bytes that the applications write and read at a time.
+        #[arg(long, default_value_t = 1 << 16)]
+        chunk: usize,
+        /// Send and receive by slices.
+        #[arg(long)]
+        zerocopy: bool,
+    },
+    /// A byte each way in turn, over one connection.
+    Rr {
+        /// Turns to take, however long that takes.
+        #[arg(long)]
+        turns: Option<u64>,
+    },
+    /// Connections opened and closed without data.
+    Crr {
+        /// Connections to open, however long that takes.
+        #[arg(long)]
+        connections: Option<u64>,
+    },
+    /// The memory of connections that do nothing.
+    Idle {
+        /// Connections to open.
+        #[arg(long, default_value_t = 100_000)]
+        connections: usize,
+    },
+}
+
+#[derive(Args)]
+struct Options {
+    /// Seconds to measure.
+    #[arg(long, global = true, default_value_t = 4)]
+    secs: u64,
+    /// MTU of the link, in bytes.
+    #[arg(long, global = true, default_value_t = 1500)]
+    mtu: usize,
+    /// Pass segments of up to 64 KB whole.
+    #[arg(long, global = true)]
+    offload: bool,
+    /// Neither compute nor verify checksums.
+    #[arg(long, global = true)]
+    no_checksums: bool,
+    /// Packets that the link carries at a time.
+    #[arg(long, global = true, default_value_t = 64)]
+    burst: u64,
+    /// Bytes of each buffer.
+    #[arg(long, global = true, default_value_t = 1 << 20)]
+    buffer: usize,
+    /// Trace both ends and discard the records.
+    #[arg(long, global = true)]
+    trace: bool,
+}
+
+impl Options {
+    fn link(&self) -> Link {
+        let &Self { mtu, offload, no_checksums, burst, .. } = self;
+        Link { mtu, offload, checksums: !no_checksums, burst }
+    }
+
+    fn tcp(&self) -> TcpConfig {
+        TcpConfig {
+            nodelay: true,
+            send_buffer_max: self.buffer,
+            receive_buffer_max: self.buffer,
+            trace: self.trace.then_some(TraceConfig::FULL),
+            ..TcpConfig::default()
         }
     }
-}
 
-fn tcp() -> TcpConfig {
-    let buffer = number("buffer").unwrap_or(1 << 20);
-    TcpConfig {
-        nodelay: true,
-        send_buffer_max: buffer,
-        receive_buffer_max: buffer,
-        trace: flag("trace").then_some(TraceConfig::FULL),
-        ..TcpConfig::default()
+    /// Until `count` is reached, if there is one, or else until the time is over.
+    fn goes_on(&self, done: u64, count: Option<u64>, start: Clock) -> bool {
+        count.map_or_else(|| start.elapsed() < Duration::from_secs(self.secs), |count| done < count)
     }
 }
 
-fn bulk(link: Link) {
-    let segments_max = number("segments").map_or(u64::MAX, |n| n as u64);
-    let limit = Duration::from_secs(number("secs").unwrap_or(4) as u64);
-    let mut bulk = Bulk::new(link, &tcp(), number("chunk").unwrap_or(1 << 16));
-    if flag("zerocopy") {
-        bulk = bulk.zerocopy();
+fn main() {
+    let Cli { mode, options } = Cli::parse();
+    match mode {
+        Mode::Bulk { segments, chunk, zerocopy } => {
+            let bulk_pair = Bulk::new(options.link(), &options.tcp(), chunk);
+            bulk(&options, if zerocopy { bulk_pair.zerocopy() } else { bulk_pair }, segments);
+        }
+        Mode::Rr { turns } => request_response(&options, turns),
+        Mode::Crr { connections } => connect_close(&options, connections),
+        Mode::Idle { connections } => idle(&options, connections),
     }
+}
+
+fn bulk(options: &Options, mut bulk: Bulk, segments: Option<u64>) {
     let start = Clock::now();
-    while bulk.totals.segments < segments_max && (segments_max != u64::MAX || start.elapsed() < limit) {
+    while options.goes_on(bulk.totals.segments, segments, start) {
         bulk.round(at(start));
     }
     let seconds = start.elapsed().as_secs_f64();
@@ -70,14 +129,12 @@ fn bulk(link: Link) {
     );
 }
 
-fn request_response(link: Link) {
-    let turns_max = number("turns").map_or(u64::MAX, |n| n as u64);
-    let limit = Duration::from_secs(number("secs").unwrap_or(4) as u64);
-    let mut pair = Pair::new(link, &tcp());
+fn request_response(options: &Options, turns_max: Option<u64>) {
+    let mut pair = Pair::new(options.link(), &options.tcp());
     let ids = pair.connect(Instant::from_millis(1));
     let start = Clock::now();
-    let mut turns = 0u64;
-    while turns < turns_max && (turns_max != u64::MAX || start.elapsed() < limit) {
+    let mut turns = 0;
+    while options.goes_on(turns, turns_max, start) {
         let now = at(start);
         for side in [0, 1] {
             pair.ends[side].endpoint.update(now, ids[side], |connection, now| connection.write(now, b"x"));
@@ -93,13 +150,10 @@ fn request_response(link: Link) {
     println!("rr tps={:.0} ns_per_txn={:.0}", turns as f64 / seconds, seconds * 1e9 / turns as f64);
 }
 
-fn connect_close(link: Link) {
-    let connections_max = number("connections").map_or(u64::MAX, |n| n as u64);
-    let limit = Duration::from_secs(number("secs").unwrap_or(4) as u64);
-    let mut handshakes = Handshakes::new(link, &tcp());
+fn connect_close(options: &Options, connections_max: Option<u64>) {
+    let mut handshakes = Handshakes::new(options.link(), &options.tcp());
     let start = Clock::now();
-    while handshakes.connections < connections_max && (connections_max != u64::MAX || start.elapsed() < limit)
-    {
+    while options.goes_on(handshakes.connections, connections_max, start) {
         handshakes.round();
     }
     let (connections, seconds) = (handshakes.connections, start.elapsed().as_secs_f64());
@@ -110,9 +164,8 @@ fn connect_close(link: Link) {
     );
 }
 
-fn idle(link: Link) {
-    let connections = number("connections").unwrap_or(100_000);
-    let mut pair = Pair::new(link, &TcpConfig::default());
+fn idle(options: &Options, connections: usize) {
+    let mut pair = Pair::new(options.link(), &TcpConfig::default());
     let before = resident();
     let start = Clock::now();
     for _ in 0..connections {

@@ -1,10 +1,9 @@
 //! What an idle connection costs in memory, sockets and all: two stacks joined in memory, in one process.
 //!
-//! `idle [--connections N] [--bytes B]` opens that many connections (100,000 unless told otherwise) and holds both ends'
-//! streams, then sends B bytes (64) and an answer of 64 over each and waits until their buffers have been given back. After
-//! both steps it prints, per end, what the allocator has handed out (its own overhead included) and what the process occupies,
-//! holes in the heap included; buffers that were given back leave such holes, and the next buffers fill them. Fails when more
-//! than 1,536 bytes per end are handed out.
+//! It opens connections and holds both ends' streams, then sends some bytes and an answer over each and waits until their
+//! buffers have been given back. After both steps it prints, per end, what the allocator has handed out (its own overhead
+//! included) and what the process occupies, holes in the heap included; buffers that were given back leave such holes, and the
+//! next buffers fill them. Fails when more than 1,536 bytes per end are handed out.
 
 use std::fmt;
 use std::fs;
@@ -14,17 +13,28 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ackclock::{Stack, TcpListener, TcpStream};
-use ackclock_benches::options::number;
 use ackclock_device::memory;
+use clap::Parser;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Measures what idle connections cost in memory, sockets and all.
+#[derive(Parser)]
+struct Options {
+    /// Connections to open.
+    #[arg(long, default_value_t = 100_000)]
+    connections: usize,
+    /// Bytes to send over each.
+    #[arg(long, default_value_t = ANSWER)]
+    bytes: usize,
+}
 
 /// Both ends of the connections opened.
 type Ends = Vec<(TcpStream, TcpStream)>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<ExitCode> {
-    let connections = number("connections").unwrap_or(CONNECTIONS);
-    let message = vec![0x5a; number("bytes").unwrap_or(ANSWER).max(1)];
+    let Options { connections, bytes } = Options::parse();
+    let message = vec![0x5a; bytes];
     let mut read = message.clone();
     let (left, right) = memory::pair(memory::Config::default());
     let client = Stack::builder().device(left).address(cidr("10.0.0.1/24")).spawn()?;
@@ -45,7 +55,6 @@ async fn main() -> io::Result<ExitCode> {
     tokio::time::sleep(SETTLE).await;
     let rested = Memory::now()?.since(before, connections);
     let held = client.info().memory_used + server.info().memory_used;
-    let bytes = message.len();
     println!(
         "{bytes} bytes over each in {used:.1} s, then idle for {SETTLE:?}: {rested}; buffers hold {held} bytes"
     );
@@ -130,9 +139,8 @@ impl fmt::Display for Memory {
     }
 }
 
-const CONNECTIONS: usize = 100_000;
 const PER_PORT: usize = 50_000;
-/// The bytes of an answer, and of a message unless told otherwise.
+/// Bytes of an answer, and of a message by default.
 const ANSWER: usize = 64;
 /// Longer than a buffer that nobody uses is kept.
 const SETTLE: Duration = Duration::from_secs(3);

@@ -1,11 +1,11 @@
 //! A stack on several queues, in memory: what a second queue on a second processor brings, and what threads that use one
 //! queue wait for each other.
 //!
-//! `shards queues [--secs S] [--rounds R] [--queues N] [--offload]`: one queue, then N, each with its peer on a thread of its
-//! own. Rounds of both are interleaved. On a machine with other work, compare the figures for a second of CPU time.
+//! `shards queues`: one queue, then several, each with its peer on a thread of its own. Rounds of both are interleaved. On a
+//! machine with other work, compare the figures for a second of CPU time.
 //!
-//! `shards threads [--secs S] [--rounds R] [--threads N]`: N threads with a connection each, all of one queue, ask and answer;
-//! before that one thread does so alone. The time waited for the queue's lock is that of all threads, drivers included.
+//! `shards threads`: threads with a connection each, all of one queue, ask and answer; before that one thread does so alone. The
+//! time waited for the queue's lock is that of all threads, drivers included.
 
 #![forbid(unsafe_code)]
 
@@ -16,20 +16,51 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ackclock::{Stack, TcpStream};
-use ackclock_benches::options::{flag, number};
 use ackclock_device::memory;
+use clap::{Parser, Subcommand};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
+/// Measures a stack on several queues, in memory.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    mode: Mode,
+    /// Seconds of each measurement.
+    #[arg(long, global = true, default_value_t = 2)]
+    secs: u64,
+    /// Rounds.
+    #[arg(long, global = true, default_value_t = 3)]
+    rounds: usize,
+}
+
+#[derive(Clone, Copy, Subcommand)]
+enum Mode {
+    /// One queue, then several, each with its peer on a thread of its own.
+    Queues {
+        /// Queues.
+        #[arg(long, default_value_t = 2)]
+        queues: usize,
+        /// Pass segments of up to 64 KB whole.
+        #[arg(long)]
+        offload: bool,
+    },
+    /// One thread, then several, each with a connection of the same queue, ask and answer.
+    Threads {
+        /// Threads.
+        #[arg(long, default_value_t = 8)]
+        threads: usize,
+    },
+}
+
 fn main() {
-    let secs = Duration::from_secs(number("secs").unwrap_or(2) as u64);
-    let rounds = number("rounds").unwrap_or(3);
-    match std::env::args().nth(1).unwrap_or_default().as_str() {
-        "queues" => {
-            let queues = number("queues").unwrap_or(2);
-            for _ in 0..rounds {
-                let (one, several) = (bulk(1, secs), bulk(queues, secs));
+    let Cli { mode, secs, rounds } = Cli::parse();
+    let secs = Duration::from_secs(secs);
+    for _ in 0..rounds {
+        match mode {
+            Mode::Queues { queues, offload } => {
+                let (one, several) = (bulk(1, offload, secs), bulk(queues, offload, secs));
                 println!("{one}\n{several}");
                 println!(
                     "ratio wall={:.2} for_each_cpu_second={:.2}",
@@ -37,18 +68,7 @@ fn main() {
                     several.gbit_per_cpu_second / one.gbit_per_cpu_second
                 );
             }
-        }
-        "threads" => {
-            let threads = number("threads").unwrap_or(8);
-            for _ in 0..rounds {
-                println!("{}\n{}", ask(1, secs), ask(threads, secs));
-            }
-        }
-        _ => {
-            eprintln!(
-                "usage: shards queues|threads [--secs S] [--rounds R] [--queues N] [--threads N] [--offload]"
-            );
-            std::process::exit(2);
+            Mode::Threads { threads } => println!("{}\n{}", ask(1, secs), ask(threads, secs)),
         }
     }
 }
@@ -102,10 +122,10 @@ impl std::fmt::Display for Bulk {
 
 /// A server with this many queues, a client at each, and a connection between them that sends as fast as it can; the two ends
 /// of a queue share a thread.
-fn bulk(queues: usize, secs: Duration) -> Bulk {
+fn bulk(queues: usize, offload: bool, secs: Duration) -> Bulk {
     let workers: Vec<Worker> = (0..queues).map(|_| Worker::start()).collect();
     let runtimes: Vec<Handle> = workers.iter().map(|worker| worker.handle.clone()).collect();
-    let config = memory::Config { gso: flag("offload"), ..memory::Config::default() };
+    let config = memory::Config { gso: offload, ..memory::Config::default() };
     let (near, far): (Vec<_>, Vec<_>) = (0..queues).map(|_| memory::pair(config)).unzip();
     let server = Stack::builder().queues(far).address(cidr(1)).spawn_on(&runtimes).expect("a stack");
     let listener = server.listen(SERVER.parse().expect("an address")).expect("it listens");

@@ -1,53 +1,39 @@
 //! What the simulator costs: packets carried over the bottleneck in either direction for each second of CPU time, and
 //! memory for each flow: scenario, network and report, with what the allocator needs for itself.
-//!
-//! `sim` runs all scenarios; `sim NAME..` those named: `gigabit` (1 Gbit/s, 20 ms, 4 flows, 10 s), `hundred` (100 Mbit/s,
-//! 100 flows on their own host pairs), `pairs-N` and `shared-N` (N flows over 1 Gbit/s on their own host pairs, or all
-//! between the same two hosts). `sim NAME --profile PROFILE` takes another profile than `modern`.
 
-use std::io;
-use std::process::ExitCode;
+use std::fmt;
+use std::str::FromStr;
 
 use ackclock_benches::scenarios::{carried, gigabit, hundred, pairs, shared};
 use ackclock_sim::units::{Rate, Span};
 use ackclock_sim::{Scenario, Simulation, TcpSettings};
+use clap::Parser;
 
-fn main() -> io::Result<ExitCode> {
-    let mut args: Vec<String> = std::env::args().skip(1).collect();
-    let mut profile = "modern".to_owned();
-    if let Some(at) = args.iter().position(|arg| arg == "--profile") {
-        profile = args.drain(at..).nth(1).expect("the name of a profile behind --profile");
-    }
-    if args.is_empty() {
-        args = ALL.map(str::to_owned).to_vec();
-    }
+/// Measures what the simulator costs.
+#[derive(Parser)]
+struct Options {
+    /// Scenarios: `gigabit` (1 Gbit/s, 20 ms, 4 flows, 10 s), `hundred` (100 Mbit/s, 100 flows on their own host pairs, 10 s),
+    /// `pairs-N` and `shared-N` (N flows over 1 Gbit/s for 5 s, on their own host pairs or all between the same two hosts).
+    #[arg(default_values_t = ALL)]
+    scenarios: Vec<Shape>,
+    /// Profile of the connections.
+    #[arg(long, default_value = "modern")]
+    profile: String,
+}
+
+fn main() -> anyhow::Result<()> {
+    let Options { scenarios, profile } = Options::parse();
     println!(
         "{:<14} {:>12} {:>10} {:>12} {:>12} {:>12}",
         "scenario", "packets", "CPU s", "packets/s", "ns/packet", "bytes/flow"
     );
-    for name in args {
-        let before = handed_out();
-        let Some(scenario) = scenario(&name) else {
-            eprintln!("no scenario is called `{name}`; choose of {}", ALL.join(", "));
-            return Ok(ExitCode::from(2));
-        };
-        run(&name, &scenario.tcp(TcpSettings::profile(&profile)), before)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    scenarios.into_iter().try_for_each(|shape| run(shape, &profile))
 }
 
-fn scenario(name: &str) -> Option<Scenario> {
-    Some(match name.split_once('-') {
-        None if name == "gigabit" => gigabit(),
-        None if name == "hundred" => hundred(),
-        Some(("pairs", flows)) => pairs(flows.parse().ok()?, Rate::mbit(1000), Span::seconds(5)),
-        Some(("shared", flows)) => shared(flows.parse().ok()?, Rate::mbit(1000), Span::seconds(5)),
-        _ => return None,
-    })
-}
-
-fn run(name: &str, scenario: &Scenario, before: usize) -> io::Result<()> {
-    let mut simulation = Simulation::new(scenario).expect("the scenario can be run");
+fn run(shape: Shape, profile: &str) -> anyhow::Result<()> {
+    let before = handed_out();
+    let scenario = shape.scenario().tcp(TcpSettings::profile(profile));
+    let mut simulation = Simulation::new(&scenario)?;
     let began = cpu_seconds();
     let report = simulation.run();
     let seconds = cpu_seconds() - began;
@@ -55,12 +41,60 @@ fn run(name: &str, scenario: &Scenario, before: usize) -> io::Result<()> {
     let packets = carried(&report);
     let rate = packets as f64 / seconds;
     println!(
-        "{name:<14} {packets:>12} {seconds:>10.3} {rate:>12.0} {:>12.0} {bytes:>12} {:>8.3} {} events",
+        "{:<14} {packets:>12} {seconds:>10.3} {rate:>12.0} {:>12.0} {bytes:>12} {:>8.3} {} events",
+        shape.to_string(),
         1e9 / rate,
         report.links[0].utilisation,
         simulation.events()
     );
     Ok(())
+}
+
+/// A scenario by its name. It is built when its turn comes, so that its memory is counted.
+#[derive(Clone, Copy)]
+enum Shape {
+    Gigabit,
+    Hundred,
+    Pairs(usize),
+    Shared(usize),
+}
+
+impl Shape {
+    fn scenario(self) -> Scenario {
+        match self {
+            Self::Gigabit => gigabit(),
+            Self::Hundred => hundred(),
+            Self::Pairs(flows) => pairs(flows, Rate::mbit(1000), Span::seconds(5)),
+            Self::Shared(flows) => shared(flows, Rate::mbit(1000), Span::seconds(5)),
+        }
+    }
+}
+
+impl FromStr for Shape {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let flows = |flows: &str| flows.parse().ok().filter(|&flows| flows > 0);
+        match name.split_once('-') {
+            None if name == "gigabit" => Some(Self::Gigabit),
+            None if name == "hundred" => Some(Self::Hundred),
+            Some(("pairs", count)) => flows(count).map(Self::Pairs),
+            Some(("shared", count)) => flows(count).map(Self::Shared),
+            _ => None,
+        }
+        .ok_or("not a scenario; choose gigabit, hundred, pairs-N or shared-N")
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gigabit => f.write_str("gigabit"),
+            Self::Hundred => f.write_str("hundred"),
+            Self::Pairs(flows) => write!(f, "pairs-{flows}"),
+            Self::Shared(flows) => write!(f, "shared-{flows}"),
+        }
+    }
 }
 
 /// Bytes that the allocator has handed out, its own overhead included.
@@ -78,14 +112,14 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-const ALL: [&str; 9] = [
-    "gigabit",
-    "hundred",
-    "pairs-10",
-    "pairs-100",
-    "pairs-1000",
-    "pairs-10000",
-    "shared-10",
-    "shared-1000",
-    "shared-10000",
+const ALL: [Shape; 9] = [
+    Shape::Gigabit,
+    Shape::Hundred,
+    Shape::Pairs(10),
+    Shape::Pairs(100),
+    Shape::Pairs(1_000),
+    Shape::Pairs(10_000),
+    Shape::Shared(10),
+    Shape::Shared(1_000),
+    Shape::Shared(10_000),
 ];

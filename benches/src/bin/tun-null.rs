@@ -1,18 +1,28 @@
 //! The ceiling of what a stack over TUN can reach: a responder that serves what `tun-peer` serves, without a TCP's work.
-//!
-//! `tun-null [--offload] [--until-eof]`
 
 #![forbid(unsafe_code)]
 
 use ackclock_benches::over_tun::{self, DEVICE, KERNEL, Null};
 use ackclock_device::configure::{Cidr, configure};
+use clap::Parser;
+
+/// Answers like a TCP over TUN device pft0 and does nothing else.
+#[derive(Parser)]
+struct Options {
+    /// With a virtio-net header, and packets of 64 KB whole.
+    #[arg(long)]
+    offload: bool,
+    /// End with the standard input.
+    #[arg(long)]
+    until_eof: bool,
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let flag = |name| std::env::args().any(|arg| arg == name);
-    if flag("--until-eof") {
+    let Options { offload, until_eof } = Options::parse();
+    if until_eof {
         over_tun::end_with_input();
     }
-    let null = Null::open(flag("--offload"))?;
+    let null = Null::open(offload)?;
     configure(DEVICE, Cidr::new(KERNEL, 24)?, None, None)?;
     Ok(null.serve()?)
 }
