@@ -29,9 +29,12 @@ CASES = {
     "null, offload": "--program null --offload",
     "ackclock, offload": "--program ackclock --offload",
     "ackclock, offload, 1 MiB buffers": "--program ackclock --offload --buffer 1048576",
+    "ackclock, offload, zero copy": "--program ackclock --offload --zerocopy",
     "ackclock, offload, busy polling": "--program ackclock --offload --busy-poll 200",
+    "ackclock, offload, two flows": "--program ackclock --offload --flows 2",
+    "the same, two queues": "--program ackclock --offload --flows 2 --queues 2",
 }
-CEILINGS = {case: "null, offload" if "offload" in case else "null, plain" for case in CASES}
+CEILINGS = {case: "null, plain" if "plain" in case else "null, offload" for case in CASES}
 # The heading, and how many of the unit one count is.
 SERVICES = {
     "sink": ("kernel → stack, Gbit/s", 8e-9),

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ackclock_benches::over_tun::{Client, Ground, Program, Running, Service};
+use ackclock_benches::over_tun::{Client, Ground, Program, Running, Service, Settings};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 
 fn main() {
@@ -36,14 +36,14 @@ fn bench(criterion: &mut Criterion, ground: &Ground, service: Service) {
     let mut group = criterion.benchmark_group(format!("tun/{name}"));
     group.throughput(throughput).sampling_mode(SamplingMode::Flat);
     for offload in [false, true] {
-        for program in [Program::Null, Program::Ackclock { buffer: None, busy_poll: None }] {
+        for program in [Program::Null, Program::Ackclock(Settings::default())] {
             // Started by the first call, since a filter may leave this one out.
             let mut started: Option<(Running, Client)> = None;
             let id = BenchmarkId::new(program.to_string(), if offload { "offload" } else { "plain" });
             group.bench_function(id, |bencher| {
                 let (_, client) = started.get_or_insert_with(|| {
                     let running = ground.start(program, offload).expect("the program starts");
-                    (running, Client::connect(service).expect("the program listens"))
+                    (running, Client::connect(service, 1).expect("the program listens"))
                 });
                 bencher.iter_custom(|count| {
                     let began = Instant::now();

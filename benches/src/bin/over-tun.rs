@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use ackclock_benches::over_tun::{Client, Ground, Measured, Program, Service};
+use ackclock_benches::over_tun::{Client, Ground, Measured, Program, Service, Settings};
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use serde::Serialize;
@@ -28,6 +28,15 @@ struct Args {
     /// Microseconds for which this stack polls busily.
     #[arg(long)]
     busy_poll: Option<u64>,
+    /// This stack sends and receives by slices.
+    #[arg(long)]
+    zerocopy: bool,
+    /// Queues of this stack's device, each with a thread of its own.
+    #[arg(long)]
+    queues: Option<usize>,
+    /// Connections at the same time, each with a thread of the client.
+    #[arg(long, default_value_t = 1)]
+    flows: usize,
     /// Seconds that are measured.
     #[arg(long, default_value_t = 4.0)]
     secs: f64,
@@ -53,11 +62,16 @@ fn main() -> anyhow::Result<()> {
     let folder = std::env::current_exe()?.parent().context("this program lies in a folder")?.to_owned();
     let program = match args.program {
         Which::Null => Program::Null,
-        Which::Ackclock => Program::Ackclock { buffer: args.buffer, busy_poll: args.busy_poll },
+        Which::Ackclock => Program::Ackclock(Settings {
+            buffer: args.buffer,
+            busy_poll: args.busy_poll,
+            queues: args.queues,
+            zerocopy: args.zerocopy,
+        }),
     };
     let ground = Ground::prepare(folder)?;
     let running = ground.start(program, args.offload)?;
-    let mut client = Client::connect(args.service)?;
+    let mut client = Client::connect(args.service, args.flows)?;
     let measured = client.measure(&running, Duration::from_secs_f64(args.secs))?;
     let line = Line { rate: measured.count as f64 / measured.seconds, measured };
     println!("{}", serde_json::to_string(&line)?);

@@ -12,8 +12,15 @@ use super::{CpuTime, OWN, Running, Service};
 #[derive(Debug)]
 pub struct Client {
     service: Service,
-    /// Of the services that go on with one connection.
-    stream: Option<TcpStream>,
+    /// Its connections; none if each is closed at once.
+    flows: Vec<Flow>,
+}
+
+/// A connection of a service that goes on with it.
+#[derive(Debug)]
+struct Flow {
+    service: Service,
+    stream: TcpStream,
     chunk: Box<[u8]>,
 }
 
@@ -33,51 +40,28 @@ pub struct Measured {
 }
 
 impl Client {
-    /// Connects, as soon as the program listens.
+    /// Connects as soon as the program listens, `flows` times if the service goes on with a connection.
     ///
     /// # Errors
     /// It does not listen in time.
-    pub fn connect(service: Service) -> io::Result<Self> {
-        let deadline = Instant::now() + PATIENCE;
-        let stream = loop {
-            match TcpStream::connect_timeout(&addr(service), STEP_MAX) {
-                Ok(stream) => break stream,
-                Err(error) if Instant::now() > deadline => return Err(error),
-                Err(_) => thread::sleep(Duration::from_millis(10)),
-            }
-        };
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(STEP_MAX))?;
-        stream.set_write_timeout(Some(STEP_MAX))?;
-        let stream = (service != Service::Close).then_some(stream);
-        Ok(Self { service, stream, chunk: vec![0x5a; CHUNK].into() })
+    pub fn connect(service: Service, flows: usize) -> io::Result<Self> {
+        let first = Flow::connect(service, Instant::now() + PATIENCE)?;
+        if service == Service::Close {
+            return Ok(Self { service, flows: Vec::new() });
+        }
+        let others = (1..flows).map(|_| Flow::connect(service, Instant::now()));
+        Ok(Self { service, flows: std::iter::once(Ok(first)).chain(others).collect::<io::Result<_>>()? })
     }
 
-    /// Has `count` bytes carried, makes as many round trips, or opens and closes as many connections.
+    /// Has each flow carry `count` bytes or make as many round trips, or opens and closes as many connections.
     ///
     /// # Errors
     /// The program does not do its part.
     pub fn run(&mut self, count: u64) -> io::Result<()> {
-        let Some(stream) = &mut self.stream else { return connections(count) };
-        let mut byte = [1];
-        let mut left = count;
-        while left > 0 {
-            left -= match self.service {
-                Service::Sink => stream.write(self.chunk.get(..up_to(left)).unwrap_or_default())? as u64,
-                Service::Source => {
-                    match stream.read(self.chunk.get_mut(..up_to(left)).unwrap_or_default())? {
-                        0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                        len => len as u64,
-                    }
-                }
-                Service::Echo | Service::Close => {
-                    stream.write_all(&byte)?;
-                    stream.read_exact(&mut byte)?;
-                    1
-                }
-            };
+        match &mut *self.flows {
+            [] => connections(count),
+            flows => each(flows, |flow| flow.run(count)).map(drop),
         }
-        Ok(())
     }
 
     /// Measures for `time`, after what windows need to find their size.
@@ -102,22 +86,76 @@ impl Client {
         })
     }
 
-    /// Goes on for `time`; how many.
+    /// Goes on for `time`; returns the count of all flows together.
     fn run_for(&mut self, time: Duration) -> io::Result<u64> {
-        let step = match self.service {
-            Service::Sink | Service::Source => 1 << 20,
-            Service::Echo => 64,
-            // Each time the clients are started.
-            Service::Close => 1024,
-        };
-        let began = Instant::now();
-        let mut count = 0;
-        while began.elapsed() < time {
-            self.run(step)?;
-            count += step;
+        match &mut *self.flows {
+            // Each step starts the clients.
+            [] => repeat(time, 1024, connections),
+            flows => {
+                let step = if self.service == Service::Echo { 64 } else { 1 << 20 };
+                Ok(each(flows, |flow| repeat(time, step, |count| flow.run(count)))?.into_iter().sum())
+            }
         }
-        Ok(count)
     }
+}
+
+impl Flow {
+    fn connect(service: Service, deadline: Instant) -> io::Result<Self> {
+        let stream = loop {
+            match TcpStream::connect_timeout(&addr(service), STEP_MAX) {
+                Ok(stream) => break stream,
+                Err(error) if Instant::now() > deadline => return Err(error),
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(STEP_MAX))?;
+        stream.set_write_timeout(Some(STEP_MAX))?;
+        Ok(Self { service, stream, chunk: vec![0x5a; CHUNK].into() })
+    }
+
+    fn run(&mut self, count: u64) -> io::Result<()> {
+        let Self { service, stream, chunk } = self;
+        let mut byte = [1];
+        let mut left = count;
+        while left > 0 {
+            left -= match service {
+                Service::Sink => stream.write(chunk.get(..up_to(left)).unwrap_or_default())? as u64,
+                Service::Source => match stream.read(chunk.get_mut(..up_to(left)).unwrap_or_default())? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    len => len as u64,
+                },
+                Service::Echo | Service::Close => {
+                    stream.write_all(&byte)?;
+                    stream.read_exact(&mut byte)?;
+                    1
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Does this with all flows at the same time, each but the first on a thread of its own.
+fn each<T: Send>(flows: &mut [Flow], run: impl Fn(&mut Flow) -> io::Result<T> + Sync) -> io::Result<Vec<T>> {
+    let Some((first, others)) = flows.split_first_mut() else { return Ok(Vec::new()) };
+    thread::scope(|scope| {
+        let others: Vec<_> = others.iter_mut().map(|flow| scope.spawn(|| run(flow))).collect();
+        let first = run(first);
+        let others = others.into_iter().map(|flow| flow.join().expect("a client does not panic"));
+        std::iter::once(first).chain(others).collect()
+    })
+}
+
+/// Goes on for `time` in steps; returns how far it came.
+fn repeat(time: Duration, step: u64, mut run: impl FnMut(u64) -> io::Result<()>) -> io::Result<u64> {
+    let began = Instant::now();
+    let mut count = 0;
+    while began.elapsed() < time {
+        run(step)?;
+        count += step;
+    }
+    Ok(count)
 }
 
 /// Opens connections, closes each, and awaits its end; several threads share them.

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 pub use client::{Client, Measured};
 pub use null::Null;
-pub use program::{CpuTime, Ground, Program, Running, resident};
+pub use program::{CpuTime, Ground, Program, Running, Settings, resident};
 
 /// The TUN device.
 pub const DEVICE: &str = "pft0";

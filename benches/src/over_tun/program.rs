@@ -27,12 +27,20 @@ pub enum Program {
     /// The responder that does nothing else.
     Null,
     /// This stack.
-    Ackclock {
-        /// Bytes of its buffers, if not those of `tun-peer`.
-        buffer: Option<usize>,
-        /// Microseconds for which it polls busily.
-        busy_poll: Option<u64>,
-    },
+    Ackclock(Settings),
+}
+
+/// Options of `tun-peer`; its defaults where there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of its buffers.
+    pub buffer: Option<usize>,
+    /// Microseconds for which it polls busily.
+    pub busy_poll: Option<u64>,
+    /// Queues of its device.
+    pub queues: Option<usize>,
+    /// Whether it sends and receives by slices.
+    pub zerocopy: bool,
 }
 
 /// A program that runs, and ends when this is dropped.
@@ -107,8 +115,18 @@ impl Program {
         if offload {
             arguments.push("--offload".to_owned());
         }
-        let Self::Ackclock { buffer, busy_poll } = self else { return ("tun-null", arguments) };
-        for (name, value) in [("--buffer", buffer.map(|bytes| bytes as u64)), ("--busy-poll", busy_poll)] {
+        let Self::Ackclock(Settings { buffer, busy_poll, queues, zerocopy }) = self else {
+            return ("tun-null", arguments);
+        };
+        if zerocopy {
+            arguments.push("--zerocopy".to_owned());
+        }
+        let numbers = [
+            ("--buffer", buffer.map(|bytes| bytes as u64)),
+            ("--busy-poll", busy_poll),
+            ("--queues", queues.map(|queues| queues as u64)),
+        ];
+        for (name, value) in numbers {
             arguments.extend(value.into_iter().flat_map(|value| [name.to_owned(), value.to_string()]));
         }
         ("tun-peer", arguments)
@@ -117,12 +135,20 @@ impl Program {
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Ackclock { buffer, busy_poll } = self else { return f.write_str("null") };
+        let Self::Ackclock(Settings { buffer, busy_poll, queues, zerocopy }) = self else {
+            return f.write_str("null");
+        };
         f.write_str("ackclock")?;
         if let Some(bytes) = buffer {
             write!(f, ", {} KiB", bytes >> 10)?;
         }
-        busy_poll.map_or(Ok(()), |micros| write!(f, ", busy-poll {micros}"))
+        if let Some(micros) = busy_poll {
+            write!(f, ", busy-poll {micros}")?;
+        }
+        if let Some(queues) = queues {
+            write!(f, ", {queues} queues")?;
+        }
+        f.write_str(if *zerocopy { ", zero copy" } else { "" })
     }
 }
 

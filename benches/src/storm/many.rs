@@ -17,7 +17,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::over_tun::{CpuTime, DEVICE, Ground, OWN, Program, Running, Service};
+use crate::over_tun::{CpuTime, DEVICE, Ground, OWN, Program, Running, Service, Settings};
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -84,11 +84,7 @@ impl Many {
         );
         let ground = Ground::prepare(programs)?;
         // The buffer of each connection's task is the program's own, not the stack's.
-        let running = ground.start_with(
-            Program::Ackclock { buffer: None, busy_poll: None },
-            true,
-            &["--chunk", "256"],
-        )?;
+        let running = ground.start_with(Program::Ackclock(Settings::default()), true, &["--chunk", "256"])?;
         for number in 0..self.sources() {
             ip(&format!("addr add {}/32 dev {DEVICE}", source(number)));
         }
