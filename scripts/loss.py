@@ -408,7 +408,7 @@ def details(rows: list[Row]) -> list[str]:
     text = [
         "# Senders beside each other, cell by cell",
         "",
-        "Made by `scripts/loss.py --write`; what it is stands in [docs/benchmarks.md](../../docs/benchmarks.md). Medians of the",
+        "Made by `scripts/loss.py --write`; it is explained in [docs/benchmarks.md](../../docs/benchmarks.md). Medians of the",
         "rounds; of silences and timeouts the sums. Ours first, then Linux's.",
         "",
         "| controller | receiver | rate | RTT | lost | Mbit/s | ratio | sent again | longest silence, ms | pauses | timeouts |",
