@@ -3,8 +3,9 @@
 
 Paths in backticks and relative links must exist; under a heading that names a crate, `src/..` is relative to that crate.
 ARCHITECTURE.md must have such a heading for each crate. `cargo run` and `cargo bench` commands must name existing programs,
-examples and benches; the README must have exactly one command that runs the demo and one that runs all tests. One row of
-docs/security.md must name each test of an attack (`sec_*`), and each row must name existing tests.
+examples and benches; the README must have exactly one command that runs the demo and one that runs all tests.
+CONTRIBUTING.md must name each step of .ci/run. One row of docs/security.md must name each test of an attack (`sec_*`), and
+each row must name existing tests.
 `--check` is the only mode.
 """
 
@@ -27,7 +28,7 @@ TARGET = re.compile(r"--(bin|example|bench)[ =]([\w-]+)")
 def main():
     if sys.argv[1:] not in ([], ["--check"]):
         sys.exit(__doc__)
-    breaches = [*missing_files(), *missing_crates(), *missing_targets(), *readme_commands(), *attacks()]
+    breaches = [*missing_files(), *missing_crates(), *missing_targets(), *readme_commands(), *steps(), *attacks()]
     for breach in breaches:
         print(breach, file=sys.stderr)
     if breaches:
@@ -84,6 +85,13 @@ def readme_commands():
     for what, commands in (("demo", demo), ("tests", tests)):
         if len(commands) != 1:
             yield f"README.md:1: has {len(commands)} commands for the {what}; it must have one"
+
+
+def steps():
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    for name in re.findall(r"^    step ([\w-]+) ", (ROOT / ".ci/run").read_text(), re.MULTILINE):
+        if f"`{name}`" not in contributing:
+            yield f"CONTRIBUTING.md: does not name the step `{name}` of .ci/run"
 
 
 def attacks():

@@ -225,7 +225,8 @@ queue of one bandwidth-delay product, mean share of the link (payload of ten see
 What it costs others: at 10 Mbit/s and 40 ms one flow takes 72 % of the link beside one of Reno and 68 % beside one of CUBIC,
 where the letter takes 58 % and 51 % (`docs/kit`, `tcplab kit bbr:loss=draft`).";
 const RECOVERY: &str = "How losses are found and repaired: `crates/ackclock-core/src/sending`.";
-const UNDO: &str = "Proofs that nothing was lost, which restore cwnd and ssthresh; any set of them, or `off`.";
+const UNDO: &str =
+    "Proofs that nothing was lost, which restore cwnd and ssthresh; any set of them, or `off`.";
 const TIMEOUTS: &str = "\
 One estimator with parameters: gains α1 and α2, the granularity G of its clock, bounds, and whether one segment a flight is
 timed or all. The rows of the tables of Allman and Paxson begin with `ap-`.";
