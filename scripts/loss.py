@@ -49,7 +49,7 @@ CLEAN_BYTES = 256_000_000
 # What the machine carries without a limit, where nothing was measured of that; BBR's rules say nothing of smaller paths.
 UNLIMITED_BPS = 2e9
 PREDICTED_FROM = 10
-# Of what is lost, how much may be sent again; and so many bytes besides, since a probe may be one too many.
+# Retransmissions allowed, relative to losses; and these bytes besides, since a probe may be superfluous.
 AGAIN_MAX = 1.3
 AGAIN_BYTES = 10 * 1500
 
