@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What draft-ietf-ccwg-bbr-05 predicts of its own goodput where packets are lost by chance, as a share of the bandwidth.
 
-    scripts/bbr_model.py PACKETS RTT_MS LOSS [SECONDS]     of a path that holds so many packets, as in 167 20 0.01 4
+    scripts/bbr_model.py PACKETS RTT_MS LOSS [SECONDS]     of a path that holds PACKETS, as in 167 20 0.01 4
 
 The draft's rules (§5.3.1.3, §5.3.3, §5.5.10) over a path that loses each packet with the same probability and has a
-queue of one product of bandwidth and delay, round trip by round trip. What takes part of a round trip takes a whole one,
+queue of one bandwidth-delay product, round trip by round trip. What takes part of a round trip takes a whole one,
 losses are seen a round trip later, and nothing but the sender and the dice is on the path.
 """
 

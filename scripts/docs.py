@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Holds what the documents say against the tree.
 
-Paths in backticks and relative links must exist; `cargo run` and `cargo bench` commands must name programs, examples and
-benches that there are; the README must have exactly one command that runs the demo and one that runs all tests. Each test
-of an attack (`sec_*`) must be named by one row of docs/security.md, and each row must name tests that there are.
+Paths in backticks and relative links must exist; under a heading that names a crate, `src/..` is relative to that crate.
+ARCHITECTURE.md must have such a heading for each crate. `cargo run` and `cargo bench` commands must name existing programs,
+examples and benches; the README must have exactly one command that runs the demo and one that runs all tests.
+CONTRIBUTING.md must name each step of .ci/run. One row of docs/security.md must name each test of an attack (`sec_*`), and
+each row must name existing tests.
 `--check` is the only mode.
 """
 
@@ -17,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
 FOLDERS = r"(?:crates|benches|tests|examples|docs|scripts|\.ci)"
 PATH = re.compile(rf"`({FOLDERS}/[\w./-]+)`")
+HEADING = re.compile(r"##+ (?:`(crates/[\w-]+)`)?")
+RELATIVE = re.compile(r"`(src/[\w./-]+)`")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 TARGET = re.compile(r"--(bin|example|bench)[ =]([\w-]+)")
 
@@ -24,7 +28,7 @@ TARGET = re.compile(r"--(bin|example|bench)[ =]([\w-]+)")
 def main():
     if sys.argv[1:] not in ([], ["--check"]):
         sys.exit(__doc__)
-    breaches = [*missing_files(), *missing_targets(), *readme_commands(), *attacks()]
+    breaches = [*missing_files(), *missing_crates(), *missing_targets(), *readme_commands(), *steps(), *attacks()]
     for breach in breaches:
         print(breach, file=sys.stderr)
     if breaches:
@@ -39,13 +43,24 @@ def lines():
 
 
 def missing_files():
+    crate = None
     for document, where, line in lines():
-        for path in PATH.findall(line):
+        if heading := HEADING.match(line):
+            crate = heading[1]
+        paths = PATH.findall(line) + [f"{crate}/{path}" for path in RELATIVE.findall(line) if crate]
+        for path in paths:
             if not (ROOT / path).exists():
                 yield f"{where}: `{path}` does not exist"
         for path in LINK.findall(line):
             if not (document.parent / path).exists():
                 yield f"{where}: the link to {path} leads nowhere"
+
+
+def missing_crates():
+    mapped = {heading[1] for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines() if (heading := HEADING.match(line))}
+    for crate in sorted(path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("crates/*/Cargo.toml")):
+        if crate not in mapped:
+            yield f"ARCHITECTURE.md: the code map has no heading for `{crate}`"
 
 
 def missing_targets():
@@ -70,6 +85,13 @@ def readme_commands():
     for what, commands in (("demo", demo), ("tests", tests)):
         if len(commands) != 1:
             yield f"README.md:1: has {len(commands)} commands for the {what}; it must have one"
+
+
+def steps():
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    for name in re.findall(r"^    step ([\w-]+) ", (ROOT / ".ci/run").read_text(), re.MULTILINE):
+        if f"`{name}`" not in contributing:
+            yield f"CONTRIBUTING.md: does not name the step `{name}` of .ci/run"
 
 
 def attacks():

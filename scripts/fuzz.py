@@ -56,7 +56,7 @@ def parse() -> argparse.Namespace:
 
 
 def with_libfuzzer(target: str, options: argparse.Namespace) -> int:
-    """Runs libFuzzer on a target, beginning at the corpus. What it finds on the way is thrown away, but for failures."""
+    """Runs libFuzzer on a target, beginning at the corpus. It keeps failures alone."""
     if not shutil.which("cargo-fuzz"):
         sys.exit("cargo-fuzz is not installed: cargo install cargo-fuzz; without --libfuzzer it is not needed")
     corpus = CORPUS / target

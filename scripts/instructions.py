@@ -64,7 +64,7 @@ def count() -> dict[str, float]:
 
 
 def totals(program: pathlib.Path, segments: int) -> dict[str, int]:
-    """Inclusive instructions of each phase in a transfer of so many segments."""
+    """Inclusive instructions of each phase in a transfer of this many segments."""
     with tempfile.TemporaryDirectory() as scratch:
         out = pathlib.Path(scratch) / "callgrind"
         transfer = [program, "bulk", "--segments", str(segments), "--no-checksums", "--burst", "2"]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Our crates that each may use, and in its tests beyond them; and whether it is sans-IO: such a crate may use no other
-# crates than those listed, but for those of a feature that nobody has unless they ask for it.
+# The crates of ours that each may use, and further ones that its tests may. A crate with `others` is sans-IO: it may use no other
+# crates than those, and those of `asked for` only behind a feature that is off by default.
 FLOORS = {
     "ackclock-wire": {"uses": set(), "others": {"etherparse", "thiserror"}},
     "ackclock-control": {"uses": set(), "others": {"thiserror"}, "asked for": {"serde"}},

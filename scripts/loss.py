@@ -49,7 +49,7 @@ CLEAN_BYTES = 256_000_000
 # What the machine carries without a limit, where nothing was measured of that; BBR's rules say nothing of smaller paths.
 UNLIMITED_BPS = 2e9
 PREDICTED_FROM = 10
-# Of what is lost, how much may be sent again; and so many bytes besides, since a probe may be one too many.
+# Retransmissions allowed, relative to losses; and these bytes besides, since a probe may be superfluous.
 AGAIN_MAX = 1.3
 AGAIN_BYTES = 10 * 1500
 
@@ -408,7 +408,7 @@ def details(rows: list[Row]) -> list[str]:
     text = [
         "# Senders beside each other, cell by cell",
         "",
-        "Made by `scripts/loss.py --write`; what it is stands in [docs/benchmarks.md](../../docs/benchmarks.md). Medians of the",
+        "Made by `scripts/loss.py --write`; it is explained in [docs/benchmarks.md](../../docs/benchmarks.md). Medians of the",
         "rounds; of silences and timeouts the sums. Ours first, then Linux's.",
         "",
         "| controller | receiver | rate | RTT | lost | Mbit/s | ratio | sent again | longest silence, ms | pauses | timeouts |",

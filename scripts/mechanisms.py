@@ -58,7 +58,7 @@ def marks():
 
 
 def test_at(lines, number: int):
-    """The test that a mark belongs to: the function around it, or the one below; None if that is no test."""
+    """The test that a mark belongs to: the function around it, or the one below; None if that is not a test."""
     indent = len(lines[number]) - len(lines[number].lstrip())
     for at in range(number, -1, -1):
         found = FUNCTION.match(lines[at])

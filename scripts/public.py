@@ -2,8 +2,8 @@
 """Holds the public signatures of the library crates against the list of crates whose types may stand there.
 
 What a signature names is part of a crate's own version: a dependency whose types show cannot be raised by itself. The
-list, with a reason for each, is `SHOWN` below and in ARCHITECTURE.md. The signatures are read from rustdoc's JSON, which
-stable toolchains write only if told that they may; nothing else is built that way.
+list, with a reason for each, is `SHOWN` below and in docs/decisions.md. The signatures are read from rustdoc's JSON, which
+stable toolchains write only with RUSTC_BOOTSTRAP; nothing else is built that way.
 `--check` is the only mode.
 """
 

@@ -3,7 +3,7 @@
 
 A requirement is met in code where a comment `// RFC 9293 MUST-n: ...` stands above the line that does it, and proved where
 a test carries `// Tests: RFC 9293 MUST-n`. The rows come from docs/rfc9293-rows.tsv, and what this stack does not do, or
-does on purpose otherwise, from docs/rfc9293-exceptions.toml with its reason. A deviation from a section that has no row
+does differently on purpose, from docs/rfc9293-exceptions.toml with its reason. A deviation from a section that has no row
 for it stands there under the section, and in code as `// Deviation from RFC 9293 §n: ...`.
 
     scripts/requirements.py            writes the table
@@ -137,7 +137,7 @@ def render(rows, exceptions, code, tests) -> str:
 
 
 def render_deviations(exceptions, departures) -> str:
-    out = ["", "## Deviations that belong to no row", "", "| § | What is done instead, and why | Code |", "|---|---|---|"]
+    out = ["", "## Deviations outside the rows", "", "| § | What is done instead, and why | Code |", "|---|---|---|"]
     for section in sorted(departures, key=lambda section: [int(part) for part in section[1:].split(".")]):
         places = "<br>".join(f"[{short(file)}](../{file})" for file in sorted(departures[section]))
         reason = exceptions.get(section, {}).get("reason", "").strip().replace("\n", " ")

@@ -196,22 +196,22 @@ fn page() -> String {
 const HEAD: &str = "\
 # What decides when to send
 
-Made from what the code says of itself, by `UPDATE_SNAPSHOTS=1 cargo test -p ackclock-control --test snapshots`; do not
-edit. Which test proves each mechanism of the papers is in `docs/mechanisms.md`, what an acknowledgement costs each
-controller in `benches/results/control.md`.
+Made from the code's descriptions, by `UPDATE_SNAPSHOTS=1 cargo test -p ackclock-control --test snapshots`; do not edit. The
+tests of each mechanism of the papers are in `docs/mechanisms.md`, the cost of an acknowledgement to each controller in
+`benches/results/control.md`.
 ";
 const CONTROLLERS: &str = "\
 By name, per connection; parameters follow a colon, as in `vegas:alpha=2,beta=4`. `none-1987` is for simulated networks
-alone. Every signal but `none` means losses too.";
+alone. Every signal except `none` includes losses.";
 const BBR: &str = "\
-Function by function, draft-ietf-ccwg-bbr-05. `resolved`: two of the draft's parts disagree. What the departures from its
-answer to loss bring is tested by `cargo test -p tcplab --test theory bbr`, and `bbr:loss=draft` runs without them.
+Function by function, draft-ietf-ccwg-bbr-05. `resolved`: two parts of the draft disagree. The gain of the departures from its
+answer to loss is tested by `cargo test -p tcplab --test theory bbr`; `bbr:loss=draft` runs without them.
 
 By the letter, each round trip with a loss leaves (1 - p) of the rate, and the pacing margin 0.99 of that, until the next
 probe: after n round trips of CRUISE the mean is (1 - q^n) / n(1 - q) with q = 0.99 (1 - p). On a path of 40 ms, where n is
-about 60, the draft so predicts for itself 0.59 of the link at 1 % of loss, 0.52 at 1.5 % and 0.38 at 3 %; the largest of a
-round trip's samples, which it goes by, does somewhat better where few packets are in flight. Simulated for 20 s with a
-queue of one bandwidth-delay product, mean share of the link (payload of ten seeds; 0.92 is all there is without loss):
+about 60, the draft thus predicts 0.59 of the link at 1 % of loss, 0.52 at 1.5 % and 0.38 at 3 %; it follows the largest
+sample of a round trip, which does somewhat better where few packets are in flight. Simulated for 20 s with a
+queue of one bandwidth-delay product, mean share of the link (payload of ten seeds; 0.92 is the maximum without loss):
 
 | packets that fill the path | 1 %, `loss=draft` | 1 % | 1.5 %, `loss=draft` | 1.5 % | 3 %, `loss=draft` | 3 % |
 |---|---|---|---|---|---|---|
@@ -225,14 +225,15 @@ queue of one bandwidth-delay product, mean share of the link (payload of ten see
 What it costs others: at 10 Mbit/s and 40 ms one flow takes 72 % of the link beside one of Reno and 68 % beside one of CUBIC,
 where the letter takes 58 % and 51 % (`docs/kit`, `tcplab kit bbr:loss=draft`).";
 const RECOVERY: &str = "How losses are found and repaired: `crates/ackclock-core/src/sending`.";
-const UNDO: &str = "Which proofs that nothing was lost restore cwnd and ssthresh; any set of them, or `off`.";
+const UNDO: &str =
+    "Proofs that nothing was lost, which restore cwnd and ssthresh; any set of them, or `off`.";
 const TIMEOUTS: &str = "\
 One estimator with parameters: gains α1 and α2, the granularity G of its clock, bounds, and whether one segment a flight is
 timed or all. The rows of the tables of Allman and Paxson begin with `ap-`.";
 const START_UP: &str = "\
-What sets the first ssthresh, if anything, from the times of acknowledgements (Allman and Paxson 1999, §3). At the receiver
-`Receiver` estimates from arrivals, and over traces `pbm` and `pbm_prime` do.";
-const PROFILES: &str = "Names for sets of the choices above.";
+Estimators that set the first ssthresh from the times of acknowledgements (Allman and Paxson 1999, §3). At the receiver
+`Receiver` estimates from arrivals; `pbm` and `pbm_prime` estimate from traces.";
+const PROFILES: &str = "Named sets of the choices above.";
 
 fn controllers() -> String {
     let mut table = String::from(

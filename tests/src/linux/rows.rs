@@ -48,31 +48,31 @@ pub const ROWS: [Row; 34] = [
     },
     Row {
         what: "an option with an illegal length",
-        linux: "what precedes it counts, and so does the segment",
+        linux: "the options before it count, and so does the segment",
         here: "the segment is dropped and counted",
-        why: "RFC 9293 §3.1 suggests a reset; what cannot be read is not guessed at",
+        why: "RFC 9293 §3.1 suggests a reset; this stack does not guess at what it cannot read",
         explains: |seen| {
             seen.had(|sent| matches!(sent.extra, Extra::LengthZero | Extra::LengthBeyond | Extra::ShortMss))
         },
     },
     Row {
-        what: "bytes that come twice and disagree",
-        linux: "those that came later may stand, if they fill a whole segment beyond a gap",
-        here: "those that came first stand",
-        why: "one rule on every path; no RFC has one",
+        what: "bytes that arrive twice and disagree",
+        linux: "later bytes may stand, if they fill a whole segment beyond a gap",
+        here: "the first bytes stand",
+        why: "one rule on every path; the RFCs state none",
         explains: |seen| seen.had(|sent| sent.alien),
     },
     Row {
         what: "text beyond a FIN, or two FINs at different places",
-        linux: "the FIN that is next in order first; what lies beyond it is forgotten",
-        here: "what came first: text beyond a gap makes a FIN before it void",
-        why: "as for bytes; no honest peer moves its end",
+        linux: "the FIN that is next in order; what lies beyond it is forgotten",
+        here: "the first to arrive: text beyond a gap makes a FIN before it void",
+        why: "as for bytes; an honest peer never moves its end",
         explains: |seen| seen.ends_disagree(),
     },
     Row {
         what: "a FIN that is next in order and repeats bytes, or after which bytes are repeated",
-        linux: "acknowledged without blocks, or with those of before",
-        here: "what came twice is reported (D-SACK)",
+        linux: "acknowledged without blocks, or with earlier ones",
+        here: "the repeated bytes are reported (D-SACK)",
         why: "RFC 2883 §4",
         explains: |seen| seen.fields() == ["sack"] && seen.ends_here(),
     },
@@ -117,14 +117,14 @@ pub const ROWS: [Row; 34] = [
         what: "an acknowledgement of the SYN's own number or of something before it",
         linux: "no answer, within a window of SND.UNA",
         here: "challenged",
-        why: "RFC 5961 §5 bounds what is taken by what the peer can have acknowledged, and no peer can have acknowledged that",
+        why: "RFC 5961 §5 bounds what is taken by what the peer can have acknowledged, and a peer cannot have acknowledged that",
         explains: |seen| seen.had_at(|sent, (_, ack), _| sent.has(ACK) && ack as i32 <= 0),
     },
     Row {
         what: "an echo, in SYN-SENT or of a SYN-ACK, of a timestamp that was not sent",
-        linux: "in SYN-SENT answered by a reset; else the handshake is not complete",
+        linux: "answered by a reset in SYN-SENT; otherwise the handshake stays incomplete",
         here: "only the measurement is left out",
-        why: "RFC 9293 §3.10.7.3 knows no such test, and a reset would serve an attacker",
+        why: "RFC 9293 §3.10.7.3 has no such test, and a reset would serve an attacker",
         explains: |seen| {
             let opens = matches!(seen.before(), None | Some(State::SynSent | State::SynReceived));
             let wrong = |sent: &Sent| matches!(sent.timestamps, Stamp::WrongEcho | Stamp::Forced);
@@ -174,7 +174,7 @@ pub const ROWS: [Row; 34] = [
     Row {
         what: "the SYN-ACK of a simultaneous open",
         linux: "the options of the SYN again",
-        here: "those of them that the peer's SYN has, too",
+        here: "only the options that the peer's SYN has too",
         why: "RFC 7323 §2.2, §3.2: a SYN-ACK has them if the SYN had",
         explains: |seen| {
             matches!(seen.before(), Some(State::SynSent | State::SynReceived))
@@ -189,7 +189,7 @@ pub const ROWS: [Row; 34] = [
         explains: |seen| seen.had(|sent| sent.seq.0 == SeqBase::Edge),
     },
     Row {
-        what: "a reset that begins before RCV.NXT and whose text reaches into the window",
+        what: "a reset that begins before RCV.NXT with text that reaches into the window",
         linux: "challenged",
         here: "dropped",
         why: "RFC 5961 §3: SEG.SEQ decides",
@@ -230,7 +230,7 @@ pub const ROWS: [Row; 34] = [
         what: "`close` with a linger time of zero in LAST-ACK or CLOSING, before all text is acknowledged",
         linux: "no reset",
         here: "a reset, in LAST-ACK",
-        why: "RFC 9293 §3.10.5 asks for none; without one the peer would wait for what never comes",
+        why: "RFC 9293 §3.10.5 requires none; without one the peer would wait for ever",
         explains: |seen| {
             matches!(seen.before(), Some(State::LastAck | State::Closing))
                 && matches!(seen.call(), Some(Call::Abort))
@@ -251,7 +251,7 @@ pub const ROWS: [Row; 34] = [
         what: "a SYN with a FIN for a handshake that is not complete",
         linux: "the SYN-ACK again",
         here: "dropped",
-        why: "no honest sender makes one; a listener drops it, too",
+        why: "honest senders never send one; a listener drops it too",
         explains: |seen| {
             matches!(seen.before(), None | Some(State::Closed | State::TimeWait))
                 && seen.sent().is_some_and(|sent| sent.has(SYN | FIN))
@@ -271,7 +271,7 @@ pub const ROWS: [Row; 34] = [
     },
     Row {
         what: "text or a FIN on a SYN-ACK",
-        linux: "not looked at",
+        linux: "ignored",
         here: "taken",
         why: "RFC 9293 §3.10.7.3, fourth: other controls and text are processed",
         explains: |seen| {
@@ -281,8 +281,8 @@ pub const ROWS: [Row; 34] = [
     },
     Row {
         what: "`close` with a linger time of zero in TIME-WAIT",
-        linux: "TIME-WAIT goes on",
-        here: "it ends, and what still comes is answered by a reset",
+        linux: "TIME-WAIT continues",
+        here: "TIME-WAIT ends, and later segments are answered by a reset",
         why: "RFC 9293 §3.10.5: ABORT in TIME-WAIT deletes the connection",
         explains: |seen| {
             let steps = seen.sequence.steps[..seen.at].iter().enumerate();
@@ -304,8 +304,8 @@ pub const ROWS: [Row; 34] = [
     Row {
         what: "a SYN in TIME-WAIT for a port on which nothing listens any more",
         linux: "acknowledged",
-        here: "answered by a reset; TIME-WAIT goes on",
-        why: "RFC 9293 §3.10.7.1: who connects there learns at once that nothing listens",
+        here: "answered by a reset; TIME-WAIT continues",
+        why: "RFC 9293 §3.10.7.1: a client learns at once that nothing listens",
         explains: |seen| {
             let listens = !seen.sequence.active
                 && !seen.sequence.steps[..seen.at].contains(&Step::Call(Call::Unlisten));
@@ -315,7 +315,7 @@ pub const ROWS: [Row; 34] = [
     },
     Row {
         what: "an MSS of 0",
-        linux: "as if there were no option: 536",
+        linux: "as without the option: 536",
         here: "216, the smallest that is believed",
         why: "RFC 9293 §3.7.1 does not say; CVE-2019-11479",
         explains: |seen| seen.fields().contains(&"sent") && seen.sequence.offer.mss == Some(0),
@@ -351,7 +351,7 @@ pub const ROWS: [Row; 34] = [
         what: "`shutdown` while connecting",
         linux: "the attempt is given up",
         here: "refused: not connected",
-        why: "to give up is `close` (RFC 9293 §3.10.4)",
+        why: "`close` gives an attempt up (RFC 9293 §3.10.4)",
         explains: |seen| {
             matches!(seen.before(), Some(State::SynSent)) && matches!(seen.call(), Some(Call::Shutdown))
         },

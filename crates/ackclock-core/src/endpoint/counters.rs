@@ -127,13 +127,13 @@ counters! {
         cookies_sent,
         /// SYN cookies that came back and were good.
         cookies_accepted,
-        /// Acknowledgements in LISTEN, while cookies were in use, that were none.
+        /// Acknowledgements in LISTEN, while cookies were in use, that carried none.
         cookies_refused,
         /// Resets sent for segments without a connection.
         resets_sent,
         /// Acknowledgements sent for half-open and TIME-WAIT records.
         challenges_sent,
-        /// Connections reset after their release, because there were too many such.
+        /// Connections reset after their release, because there were too many orphans.
         orphans_reset,
         /// TIME-WAIT records that expired.
         time_wait_expired,
@@ -145,7 +145,7 @@ counters! {
         icmp_delivered,
         /// Dropped: ICMP malformed.
         dropped_malformed_icmp,
-        /// Dropped: ICMP that is no error about TCP.
+        /// Dropped: ICMP that is not an error about TCP.
         dropped_icmp_other,
         /// Dropped: ICMP Source Quench.
         dropped_source_quench,
@@ -157,7 +157,7 @@ counters! {
 
     /// The counts of what few endpoints do.
     RareCounters {
-        /// Connections reset because the memory budget was spent, and they held some of it for long without getting on.
+        /// Connections reset because the memory budget was spent, and they held some of it for long without progress.
         memory_resets,
         /// SYNs with a good Fast Open cookie that made a connection.
         fast_open_accepted,
@@ -177,9 +177,9 @@ counters! {
         dropped_unknown_key,
         /// Those whose MAC is not the one of their key and connection (feature `tcp-ao`).
         dropped_wrong_mac,
-        /// Segments to peers with keys that left without a signature, for which this end lacks what it takes (TCP-AO).
+        /// Segments to peers with keys that left unsigned, because this end lacks a key (TCP-AO).
         sent_unauthenticated,
-        /// Packets that were another queue's, and were handed over to its endpoint.
+        /// Packets of another queue, handed over to its endpoint.
         strays_handed_over,
         /// Those taken from endpoints of other queues.
         strays_taken,
@@ -212,7 +212,7 @@ counters! {
         fragments_received,
         /// Packets put together.
         packets_reassembled,
-        /// Dropped: fragments of a packet of which some overlap or contradict one another.
+        /// Dropped: fragments that overlap or contradict one another.
         dropped_fragment_overlap,
         /// Dropped: unfinished packets that gave way to others, and fragments without room.
         dropped_reassembly_full,

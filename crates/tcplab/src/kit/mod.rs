@@ -48,7 +48,7 @@ pub fn examine(name: &str, registry: &Registry) -> Result<Examination, Problem> 
     examine_in(name, registry, SITUATIONS, SEEDS)
 }
 
-/// The same in these situations, with so many runs of each.
+/// The same in these situations, with `seeds` runs of each.
 ///
 /// # Errors
 /// As [`examine`].
@@ -93,7 +93,7 @@ impl Examination {
             &["", "what it is"],
             vec![
                 vec!["Source".to_owned(), format!("{source}{year}")],
-                vec!["Told of congestion by".to_owned(), format!("{:?}", self.about.signal).to_lowercase()],
+                vec!["Signal of congestion".to_owned(), format!("{:?}", self.about.signal).to_lowercase()],
                 vec!["Keeps in the queue".to_owned(), keeps_in_queue.to_owned()],
                 vec!["Departs from its source".to_owned(), deviations.to_owned()],
             ],
@@ -106,7 +106,7 @@ impl Examination {
              bandwidth-delay product (34 packets), one flow for 60 s with everything but the controller as in the \
              profile `modern` and a receive window that never limits. Each value is the mean of {SEEDS} runs with \
              their own seeds. *Of what is possible*: payload against what the path carries in full packets. *Share*: \
-             what this flow has of what both have, where it shares the path."
+             this flow's part of what both carry, where they share the path."
         ));
         let head = [
             "situation",
@@ -132,8 +132,8 @@ impl Examination {
 pub fn index(all: &[Examination]) -> Page {
     let mut page = Page::new("Controllers in the same situations");
     page.text(
-        "Made by `tcplab kit --all --out docs/kit`, with a page for each controller, on which the situations are \
-         described. A controller of one's own gets its page by `tcplab::kit::examine`, with a registry that has it.",
+        "Made by `tcplab kit --all --out docs/kit`, with a page for each controller that describes the situations. Your \
+         own controller gets its page from `tcplab::kit::examine`, with a registry that contains it.",
     );
     let Some(first) = all.first() else { return page };
     let mut table = |title: &str, cell: fn(&Situation, &Measures) -> String| {

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Holds what readers meet against the house's voice: native English, subject first, the RFCs' words (CONTRIBUTING.md).
+
+A list of phrases that read as if translated is refused: in documents, in the comments and strings of some sources, and in the
+strings of the programs. Words between backticks are names and are not read. Each breach is printed as
+`file:line: "phrase": what to say instead`.
+
+    scripts/voice.py            prints breaches, and fails if there are any
+    scripts/voice.py --check    the same
+    scripts/voice.py PATH..     reads these files instead
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Documents are read whole, sources for comments and strings, programs for strings alone. Widen these as more of the tree is clean:
+# `scripts/voice.py $(git ls-files '*.rs')` shows what is left.
+DOCUMENTS = [
+    "*.md",
+    "docs/*.md",
+    "docs/*.toml",
+    "docs/*.tsv",
+    "docs/kit/*.md",
+    "crates/*/*.md",
+    "crates/ackclock/src/*.md",
+    "benches/results/*.md",
+]
+SOURCES = []
+PROGRAMS = []
+
+# What is refused, and what to say instead. A pattern matches whole words, in any case.
+PHRASES = {
+    r"anew": "again, or a new ..",
+    r"how-?manieth": "the number of ..",
+    r"nobody|somebody": "name the actor: a peer, a user, another program; or never",
+    r"so many": "the number; that many",
+    r"who(so)?ever": "any user, any process",
+    r"one's own|of one's": "your own, its own",
+    r"(the|an) own": "its own, the stack's own",
+    r"as one likes": "as you like",
+    r"that there (is|are)( not)?": "existing; missing",
+    r"never (is|are) to": "never .., must not ..",
+    r"(is|are|was|were|be|been) (told|said)(?! (from|apart))": "learns, reports, states: with the actor as the subject",
+    r"(unless|if|as|what|who) told": "by default; if asked",
+    r"of (which|whom) (the|a|an|each|some|most|all)\b(?! of)": "whose .., or a sentence of its own",
+    r"(?<!there\s)(is|are) no (?!longer|other|more|less|fewer|later|earlier|larger|smaller|better|worse|higher|lower|slower|faster)[a-z]+": "is not a ..",
+    r"(to|by|of|with|from) who (?!is\b)[a-z]+": "for those that ..; name the actor",
+    r"who (asks|wants|takes|gives|reads|has)": "name the actor",
+    r"but for": "except for, except by",
+    r"mend(s|ed|ing)?": "fix, repair, restore",
+    r"makes? use of": "uses",
+    r"stands? in (the table|\[|docs)": "is in",
+    r"in earnest": "honest ones never ..",
+    r"for it (is|has|was|would|takes|says|may)": "because it ..",
+    r"whither|thereto|therein|wherein|whereof|wherefore": "to which, in which, why",
+    r"not yet more": "not yet ..",
+}
+# A phrase may be wrapped over two lines.
+REFUSED = [(re.compile(r"(?<![\w-])(?:" + phrase.replace(" ", r"\s+") + r")(?![\w-])", re.IGNORECASE), instead)
+           for phrase, instead in PHRASES.items()]
+# A name may be wrapped, too; what a fence encloses is read, without its marks.
+NAMES = re.compile(r"`[^`]*`|\{\w*(?::[^}]*)?\}")
+FENCE = re.compile(r"```\w*")
+# Comments, strings and characters of Rust.
+TOKEN = re.compile(
+    r"""
+      //[/!]?(?P<comment>[^\n]*)
+    | \bb?r(?P<hashes>\#*)"(?P<raw>.*?)"(?P=hashes)
+    | b?"(?P<string>(?:\\.|[^"\\])*)"
+    | b?'(?:\\(?:u\{[^}]*\}|x[0-9a-fA-F]{2}|.)|[^'\\\n])'
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def main():
+    words = [word for word in sys.argv[1:] if word != "--check"]
+    if any(word.startswith("-") for word in words):
+        sys.exit(__doc__)
+    whole = [Path(word).resolve() for word in words] or files(DOCUMENTS) + files(SOURCES)
+    strings = [] if words else [path for path in files(PROGRAMS) if path not in whole]
+    breaches = [breach for path in whole for breach in check(path)]
+    breaches += [breach for path in strings for breach in check(path, comments=False)]
+    for breach in breaches:
+        print(breach, file=sys.stderr)
+    if breaches:
+        sys.exit(f"voice: {len(breaches)} phrases to be said otherwise")
+    print(f"voice: {len(whole) + len(strings)} files speak plainly")
+
+
+def files(patterns):
+    return sorted({path for pattern in patterns for path in ROOT.glob(pattern) if not path.is_symlink()})
+
+
+def check(path, comments=True):
+    where = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+    text = path.read_text()
+    for first, block in blocks(text, comments) if path.suffix == ".rs" else [(1, text)]:
+        block = NAMES.sub(lambda name: "`" + "\n" * name[0].count("\n") + "`", FENCE.sub("", block))
+        found = [(match, instead) for pattern, instead in REFUSED for match in pattern.finditer(block)]
+        for match, instead in sorted(found, key=lambda one: one[0].start()):
+            phrase = " ".join(match[0].split())
+            yield f"{where}:{first + block.count(chr(10), 0, match.start())}: \"{phrase}\": {instead}"
+
+
+def blocks(text, comments):
+    """What of a source is read, each with the number of its first line: strings, and comments of consecutive lines as one."""
+    number, at, first, together = 1, 0, 0, []
+    for token in TOKEN.finditer(text):
+        number, at = number + text.count("\n", at, token.start()), token.start()
+        if token["comment"] is None:
+            # A string goes on behind a backslash at the end of a line.
+            yield number, re.sub(r"\\(?=\n)", " ", token["string"] or token["raw"] or "")
+            continue
+        if together and number != first + len(together):
+            yield first, "\n".join(together)
+            together = []
+        if not together:
+            first = number
+        if comments:
+            together.append(token["comment"])
+    yield first, "\n".join(together)
+
+
+if __name__ == "__main__":
+    main()
