@@ -1,9 +1,8 @@
 //! The core alone: two endpoints in memory, on one thread.
 //!
-//! `core-memory bulk [--secs S | --segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES] [--trace] [--zerocopy]`
-//! `core-memory rr [--secs S | --turns N]`
-//! `core-memory crr [--secs S | --connections N]`
-//! `core-memory idle [--connections N]`
+//! `core-memory bulk [--secs S | --segments N] [--mtu M] [--offload] [--no-checksums] [--buffer BYTES]
+//! [--trace] [--zerocopy]` `core-memory rr [--secs S | --turns N]` `core-memory crr [--secs S | --connections
+//! N]` `core-memory idle [--connections N]`
 
 #![forbid(unsafe_code)]
 
@@ -126,7 +125,7 @@ fn idle(link: Link) {
     );
 }
 
-/// The epoch lies a little before the start, so that no deadline falls on zero.
+/// The epoch lies a little before the start, so that no deadline is zero.
 fn at(start: Clock) -> Instant {
     Instant::from_millis(10) + start.elapsed()
 }

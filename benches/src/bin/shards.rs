@@ -1,11 +1,13 @@
-//! A stack on several queues, in memory: what a second queue on a second processor brings, and what threads that use one
-//! queue wait for each other.
+//! A stack with several queues, in memory: what a second queue on a second processor gains, and how long
+//! threads that share a queue wait for each other.
 //!
-//! `shards queues [--secs S] [--rounds R] [--queues N] [--offload]`: one queue, then N, each with its peer on a thread of its
-//! own. Rounds of both are interleaved. On a machine with other work, compare the figures for a second of CPU time.
+//! `shards queues [--secs S] [--rounds R] [--queues N] [--offload]`: one queue, then N, each with its peer on
+//! its own thread. Rounds of both alternate. On a machine with other work, compare the figures per second of
+//! CPU time.
 //!
-//! `shards threads [--secs S] [--rounds R] [--threads N]`: N threads with a connection each, all of one queue, ask and answer;
-//! before that one thread does so alone. The time waited for the queue's lock is that of all threads, drivers included.
+//! `shards threads [--secs S] [--rounds R] [--threads N]`: N threads, each with a connection of the same
+//! queue, ask and answer; before that, one thread does so alone. The time spent waiting for the queue's lock
+//! is that of all threads, drivers included.
 
 #![forbid(unsafe_code)]
 
@@ -72,14 +74,14 @@ impl Worker {
         Self { handle, stop: Some(stop), thread: Some(std::thread::spawn(run)) }
     }
 
-    /// Ends the thread; the nanoseconds that it has run.
+    /// Ends the thread and returns its CPU time in nanoseconds.
     fn stop(mut self) -> u64 {
         drop(self.stop.take());
         self.thread.take().map_or(0, |thread| thread.join().expect("the worker ends"))
     }
 }
 
-/// What a round of `queues` came to.
+/// The result of a round of `queues`.
 struct Bulk {
     queues: usize,
     gbps: f64,
@@ -100,8 +102,8 @@ impl std::fmt::Display for Bulk {
     }
 }
 
-/// A server with this many queues, a client at each, and a connection between them that sends as fast as it can; the two ends
-/// of a queue share a thread.
+/// A server with this many queues, a client for each, and a connection between them that sends as fast as it
+/// can. The two ends of a queue share a thread.
 fn bulk(queues: usize, secs: Duration) -> Bulk {
     let workers: Vec<Worker> = (0..queues).map(|_| Worker::start()).collect();
     let runtimes: Vec<Handle> = workers.iter().map(|worker| worker.handle.clone()).collect();
@@ -162,7 +164,7 @@ async fn read(mut stream: TcpStream, received: Arc<AtomicU64>, over: Arc<AtomicB
     }
 }
 
-/// What a round of `threads` came to.
+/// The result of a round of `threads`.
 struct Asked {
     threads: usize,
     turns: u64,
@@ -185,7 +187,7 @@ impl std::fmt::Display for Asked {
     }
 }
 
-/// A stack with one queue, and this many threads. Each sends a byte by its connection and waits for its echo.
+/// A stack with one queue and this many threads. Each sends a byte on its connection and waits for the echo.
 fn ask(threads: usize, secs: Duration) -> Asked {
     let (driver, peer) = (Worker::start(), Worker::start());
     let (near, far) = memory::pair(memory::Config::default());
@@ -248,7 +250,7 @@ fn cidr(host: usize) -> ackclock::Cidr {
     format!("10.0.0.{host}/24").parse().expect("an address")
 }
 
-/// For how long the calling thread has run.
+/// The CPU time of the calling thread.
 fn cpu_nanos() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("/proc is mounted");
     stat.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).expect("a number of nanoseconds")

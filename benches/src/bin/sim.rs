@@ -1,9 +1,10 @@
-//! What the simulator costs: packets carried over the bottleneck in either direction for each second of CPU time, and
-//! memory for each flow: scenario, network and report, with what the allocator needs for itself.
+//! What the simulator costs: packets carried over the bottleneck in either direction per second of CPU time,
+//! and memory per flow for scenario, network and report, with the overhead of the allocator.
 //!
-//! `sim` runs all scenarios; `sim NAME..` those named: `gigabit` (1 Gbit/s, 20 ms, 4 flows, 10 s), `hundred` (100 Mbit/s,
-//! 100 flows on their own host pairs), `pairs-N` and `shared-N` (N flows over 1 Gbit/s on their own host pairs, or all
-//! between the same two hosts). `sim NAME --profile PROFILE` takes another profile than `modern`.
+//! `sim` runs all scenarios; `sim NAME..` those named: `gigabit` (1 Gbit/s, 20 ms, 4 flows, 10 s), `hundred`
+//! (100 Mbit/s, 100 flows on their own host pairs), `pairs-N` and `shared-N` (N flows over 1 Gbit/s on their
+//! own host pairs, or all between the same two hosts). `sim NAME --profile PROFILE` uses another profile than
+//! `modern`.
 
 use std::io;
 use std::process::ExitCode;

@@ -1,13 +1,13 @@
-//! The stack on TUN device `pft0`, for measurements beside other stacks: it sets 10.77.0.1/24 on the kernel's side,
-//! owns 10.77.0.2 itself, and serves TCP 5001 (sink), 5002 (source), 5003 (echo), 5004 (close after the client's
-//! FIN).
+//! The stack on TUN device `pft0`, for comparison with other stacks: it sets 10.77.0.1/24 on the kernel's
+//! side, owns 10.77.0.2 itself, and serves TCP 5001 (sink), 5002 (source), 5003 (echo), 5004 (close after the
+//! client's FIN).
 //!
 //! Each queue has a thread; with `--threads N` all share a runtime of N instead.
 //!
-//! `tun-peer [--mtu M] [--offload] [--busy-poll MICROS] [--buffer BYTES] [--threads N] [--queues N] [--cc NAME] [--zerocopy]
-//! [--chunk BYTES] [--until-eof]`; with the last, it ends with its standard input. `--chunk` is what an echo reads at most at one
-//! time, and keeps for each connection. At its end it says how many packets came by each queue, and how
-//! many of them were another's.
+//! `tun-peer [--mtu M] [--offload] [--busy-poll MICROS] [--buffer BYTES] [--threads N] [--queues N] [--cc
+//! NAME] [--zerocopy] [--chunk BYTES] [--until-eof]`; with the last, it ends when its standard input ends.
+//! `--chunk` is the most that an echo reads at a time, and the buffer that it keeps for each connection. At
+//! the end it prints how many packets each queue received, and how many of them belonged to another queue.
 
 #![forbid(unsafe_code)]
 
@@ -106,7 +106,7 @@ fn stack(queues: usize, runtimes: &[Handle]) -> Result<Stack, Box<dyn std::error
     Ok(builder.spawn_on(runtimes)?)
 }
 
-/// Until a service fails, or an interrupt.
+/// Runs until a service fails or an interrupt arrives.
 async fn served(services: Vec<JoinHandle<io::Result<()>>>) -> Result<(), Box<dyn std::error::Error>> {
     let mut all = tokio::task::JoinSet::new();
     services.into_iter().for_each(|service| drop(all.spawn(service)));
@@ -117,11 +117,11 @@ async fn served(services: Vec<JoinHandle<io::Result<()>>>) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Serves what comes by a queue, on the thread of that queue.
+/// Serves the connections of a queue, on the thread of that queue.
 async fn accept(listener: Arc<TcpListener>, queue: usize, service: Service) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept_at(queue).await?;
-        // A client that goes away ends its own service only.
+        // A client that disappears ends only its own service.
         tokio::spawn(async move {
             let _ = match service {
                 Service::Sink if flag("zerocopy") => sink_slices(stream).await,

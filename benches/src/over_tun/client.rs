@@ -12,12 +12,12 @@ use super::{CpuTime, OWN, Running, Service};
 #[derive(Debug)]
 pub struct Client {
     service: Service,
-    /// Of the services that go on with one connection.
+    /// For the services that keep one connection.
     stream: Option<TcpStream>,
     chunk: Box<[u8]>,
 }
 
-/// What a service came to.
+/// The result of a measurement.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Measured {
     /// Seconds measured.
@@ -28,12 +28,12 @@ pub struct Measured {
     pub user: f64,
     /// The kernel's for the program.
     pub system: f64,
-    /// Of the client, both.
+    /// The client's, user and kernel time together.
     pub client: f64,
 }
 
 impl Client {
-    /// Connects, as soon as the program listens.
+    /// Connects as soon as the program listens.
     ///
     /// # Errors
     /// It does not listen in time.
@@ -80,7 +80,7 @@ impl Client {
         Ok(())
     }
 
-    /// Measures for `time`, after what windows need to find their size.
+    /// Measures for `time`, after a warm-up in which windows reach their size.
     ///
     /// # Errors
     /// The program does not do its part.
@@ -102,12 +102,12 @@ impl Client {
         })
     }
 
-    /// Goes on for `time`; how many.
+    /// Runs for `time` and returns the count.
     fn run_for(&mut self, time: Duration) -> io::Result<u64> {
         let step = match self.service {
             Service::Sink | Service::Source => 1 << 20,
             Service::Echo => 64,
-            // Each time the clients are started.
+            // For each start of the clients.
             Service::Close => 1024,
         };
         let began = Instant::now();
@@ -120,7 +120,7 @@ impl Client {
     }
 }
 
-/// Opens connections, closes each, and awaits its end; several threads share them.
+/// Opens connections, closes each, and waits for its end; several threads share them.
 fn connections(count: u64) -> io::Result<()> {
     let begun = AtomicU64::new(0);
     let open = || -> io::Result<()> {
