@@ -20,7 +20,7 @@ use std::time::Instant;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use tcplab::table;
 
-pub(crate) use self::experiment::{Band, Experiment, Findings, Table, Value, Verdict};
+pub(crate) use self::experiment::{Band, BandVerdict, Experiment, Findings, Table, Value};
 use self::results::{Counts, Outcome};
 use crate::exit::Exit;
 use crate::output;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         output::print(&table::columns(&["id", "source", "what it shows"], &rows))?;
         return Ok(Exit::Done);
     }
-    // What cannot be written later is better known before the work.
+    // Find out before the work whether the output can be written.
     if let Some(folder) = &args.out {
         output::make_folder(folder)?;
     }
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(if counts.passed() { Exit::Done } else { Exit::Failed })
 }
 
-/// Runs them on all cores; the outcomes are in the experiments' order.
+/// Runs them on all cores. The outcomes are in the experiments' order.
 fn run_all<'a>(chosen: &[&'a Experiment]) -> Vec<Outcome<'a>> {
     let bar = output::progress(chosen.len() as u64, "experiments");
     let outcomes = chosen

@@ -5,18 +5,18 @@ use std::path::Path;
 use serde::Serialize;
 use tcplab::table::{self, number};
 
-use super::{Experiment, Findings, Value, Verdict};
+use super::{BandVerdict, Experiment, Findings, Value};
 use crate::{output, picture};
 
-/// An experiment and what came of it.
+/// An experiment and its outcome.
 #[derive(Debug)]
 pub(super) struct Outcome<'a> {
     pub(super) experiment: &'a Experiment,
-    /// What it found, or why it could not be done.
+    /// Its findings, or why it could not be run.
     pub(super) findings: Result<Findings, String>,
 }
 
-/// The same for programs.
+/// A row for programs.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     id: &'a str,
@@ -35,10 +35,10 @@ struct Row<'a> {
 struct Judged<'a> {
     #[serde(flatten)]
     value: &'a Value,
-    verdict: Verdict,
+    verdict: BandVerdict,
 }
 
-/// How many values there are, by verdict, and how many experiments could not be done.
+/// The number of values by verdict, and of experiments that could not be run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counts {
     pub(super) ok: usize,
@@ -57,16 +57,16 @@ impl Counts {
             };
             for value in &findings.values {
                 match value.verdict() {
-                    Verdict::Ok => counts.ok += 1,
-                    Verdict::Explained => counts.explained += 1,
-                    Verdict::Outside => counts.outside += 1,
+                    BandVerdict::Ok => counts.ok += 1,
+                    BandVerdict::Explained => counts.explained += 1,
+                    BandVerdict::Outside => counts.outside += 1,
                 }
             }
         }
         counts
     }
 
-    /// Whether nothing is left that nobody has explained.
+    /// Whether every value outside its band has an explanation.
     pub(super) fn passed(self) -> bool {
         self.outside == 0 && self.failed == 0
     }
@@ -121,7 +121,7 @@ pub(super) fn write(folder: &Path, outcomes: &[Outcome<'_>], all: usize) -> anyh
     output::write_file(&folder.join("RESULTS.md"), page(outcomes, all).as_bytes())
 }
 
-/// `RESULTS.md`: the same bytes for the same code, so no times of day and no durations.
+/// `RESULTS.md`: the same bytes for the same code, so it contains no dates and no durations.
 fn page(outcomes: &[Outcome<'_>], all: usize) -> String {
     let command = match outcomes.len() {
         some if some < all => {
@@ -162,7 +162,7 @@ fn section(Outcome { experiment, findings }: &Outcome<'_>) -> String {
         text += &format!("\n{}", table::markdown(&head, &rows));
     }
     for value in &findings.values {
-        if let (Verdict::Explained, Some(reason)) = (value.verdict(), value.reason) {
+        if let (BandVerdict::Explained, Some(reason)) = (value.verdict(), value.reason) {
             text += &format!("\n**{}, outside its band:** {reason}\n", value.name);
         }
     }
@@ -193,13 +193,13 @@ fn cells(value: &Value) -> Vec<String> {
     ]
 }
 
-fn worst(findings: &Findings) -> Verdict {
+fn worst(findings: &Findings) -> BandVerdict {
     let verdicts = || findings.values.iter().map(Value::verdict);
     let first = |verdict| verdicts().find(|other| *other == verdict);
-    first(Verdict::Outside).or_else(|| first(Verdict::Explained)).unwrap_or(Verdict::Ok)
+    first(BandVerdict::Outside).or_else(|| first(BandVerdict::Explained)).unwrap_or(BandVerdict::Ok)
 }
 
-/// What a heading's link is called where Markdown is shown: small letters, hyphens for spaces, no other signs.
+/// The anchor of a heading in rendered Markdown: lower case, hyphens for spaces, no other punctuation.
 fn anchor(experiment: &Experiment) -> String {
     let heading = format!("{}: {}", experiment.id, experiment.title).to_lowercase();
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
