@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// Writes to stdout. A reader that has gone away is no failure; a full disk is one.
+/// Writes to stdout. A reader that has gone away is not a failure; a full disk is.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_bytes(text.as_bytes())
 }
@@ -25,7 +25,7 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a line to stderr; nobody is left to be told if that fails.
+/// Writes a line to stderr; a failure to do so cannot be reported.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
