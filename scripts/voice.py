@@ -28,8 +28,25 @@ DOCUMENTS = [
     "crates/ackclock/src/*.md",
     "benches/results/*.md",
 ]
-SOURCES = []
-PROGRAMS = []
+SOURCES = [
+    "crates/tcpcat/src/args/*.rs",
+    "crates/tcpcat/src/exit.rs",
+    "crates/tcpcat/src/units.rs",
+    "crates/tcplab/src/convert.rs",
+    "crates/tcplab/src/explain.rs",
+    "crates/tcplab/src/exit.rs",
+    "crates/tcplab/src/kit/*.rs",
+    "crates/tcplab/src/kit_command.rs",
+    "crates/tcplab/src/main.rs",
+    "crates/tcplab/src/papers/mod.rs",
+    "crates/tcplab/src/rto.rs",
+    "crates/tcplab/src/run/*.rs",
+    "crates/tcplab/src/ssthresh.rs",
+]
+PROGRAMS = [
+    "crates/tcpcat/src/**/*.rs",
+    "crates/tcplab/src/**/*.rs",
+]
 
 # What is refused, and what to say instead. A pattern matches whole words, in any case.
 PHRASES = {

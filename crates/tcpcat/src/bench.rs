@@ -86,7 +86,7 @@ pub(crate) async fn run_server(args: BenchServerArgs, target: Target) -> Exit {
 async fn serve(session: &'static Session, args: BenchServerArgs, target: Target) -> Result<Outcome, Failure> {
     let listener = session.listen(&target, &Place::default()).await?;
     let calls = Calls::new(args.zerocopy);
-    session.observer.say(&format!("serving measurements on port {}; ctrl-c ends", args.port));
+    session.observer.say(&format!("serving measurements on port {}; Ctrl-C ends", args.port));
     let mut serving = JoinSet::new();
     loop {
         let stream = tokio::select! {
@@ -153,8 +153,10 @@ async fn measure(
     }
     let (calls, started) = (Calls::new(args.zerocopy), Instant::now());
     if calls == Calls::Slices && !connections.iter().all(Stream::has_slices) {
-        let failure = Failure::usage("the kernel's sockets have no calls for slices here".to_owned());
-        return Err(failure.remedy("leave out --zerocopy, or --kernel"));
+        let failure = Failure::usage(
+            "--zerocopy needs the stack: the kernel's sockets have no calls for slices here".to_owned(),
+        );
+        return Err(failure.remedy("leave out --zerocopy or --kernel"));
     }
     let mut measuring = JoinSet::new();
     for stream in connections {
@@ -180,7 +182,7 @@ async fn measure_one(
     let moved = tokio::select! {
         moved = measured => moved.map_err(|broken| failure(session, broken))?,
         () = session.interrupt.first() => {
-            return Err(Failure::interrupted("the measurement was not complete"));
+            return Err(Failure::interrupted("the measurement is incomplete"));
         }
     };
     session.observer.ended(&stream);
@@ -195,7 +197,7 @@ fn failure(session: &Session, broken: Broken) -> Failure {
         }
         Broken::Read(error) => session.net.failure("receiving", &error),
         Broken::Write(error) => session.net.failure("sending", &error),
-        Broken::Interrupted => Failure::interrupted("the measurement was not complete"),
+        Broken::Interrupted => Failure::interrupted("the measurement is incomplete"),
     }
 }
 
@@ -298,7 +300,7 @@ impl Request {
         reader.read_exact(&mut head).await?;
         let [up, down, verify] = [head[8], head[9], head[10]].map(|flag| flag != 0);
         if !head.starts_with(MAGIC) {
-            return Err(io::Error::other("this client is no tcpcat bench of this version"));
+            return Err(io::Error::other("the client is not a tcpcat bench of this version"));
         }
         let time = Duration::from_millis(reader.read_u64().await?);
         let bytes = Some(reader.read_u64().await?).filter(|&bytes| bytes != u64::MAX);

@@ -99,9 +99,9 @@ pub(crate) fn tun_driver() -> Finding {
 pub(crate) fn capability(kind: &str) -> Finding {
     let what = "privilege";
     if has_net_admin() {
-        return ok(what, "CAP_NET_ADMIN is there: devices can be made and set up");
+        return ok(what, "CAP_NET_ADMIN is present: devices can be made and configured");
     }
-    let detail = "without CAP_NET_ADMIN only devices made for this user can be used, and --configure cannot";
+    let detail = "without CAP_NET_ADMIN only devices made for this user work, and --configure does not";
     note(
         what,
         detail,
@@ -175,7 +175,7 @@ pub(crate) fn stands_in_the_way(error: &str) -> Finding {
 /// What a transfer sets up at the kernel's end of the device `name`, and takes away again.
 pub(crate) fn kernel_end(args: &DeviceArgs, name: &str, existed: bool) -> Finding {
     let device = if existed {
-        format!("{name} is there and stays")
+        format!("{name} exists and stays")
     } else {
         format!("{name}, which ends with the process")
     };
@@ -241,7 +241,7 @@ pub(crate) fn forwarding() -> Finding {
         (true, false) => ok("forwarding", "IPv4"),
         (false, _) => note(
             "forwarding",
-            "off: two such devices do not reach each other, nor the world",
+            "off: two such devices reach neither each other nor other networks",
             "sudo sysctl -w net.ipv4.ip_forward=1 (and net.ipv6.conf.all.forwarding=1)",
         ),
     }
@@ -253,7 +253,7 @@ fn namespaces() -> Finding {
     let tried = std::env::current_exe()
         .and_then(|program| Command::new(program).args(["doctor", "--probe-namespaces"]).output());
     match tried {
-        Ok(output) if output.status.success() => ok(what, "tcpcat demo can have a network of its own"),
+        Ok(output) if output.status.success() => ok(what, "tcpcat demo can make its private network"),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
             let (detail, mend) =

@@ -1,4 +1,4 @@
-//! How a run ends: the exit codes, and failures that name their cause and the command that mends them.
+//! How a run ends: the exit codes, and failures that name their cause and the command that helps.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -84,7 +84,7 @@ impl Failure {
         Self { exit, message: message.into(), remedy: None }
     }
 
-    /// Adds what mends it: a command, or a sentence that names one.
+    /// Adds the remedy: a command, or a sentence that names one.
     pub(crate) fn remedy(self, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..self }
     }
@@ -93,17 +93,17 @@ impl Failure {
         self.exit
     }
 
-    /// What happened, without what mends it.
+    /// What happened, without the remedy.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// What mends it.
+    /// The remedy.
     pub(crate) fn mend(&self) -> Option<&str> {
         self.remedy.as_deref()
     }
 
-    /// Puts what had been done by then in front of the cause.
+    /// Puts what was done by then in front of the cause.
     pub(crate) fn after(self, done: &str) -> Self {
         Self { message: format!("{done}: {}", self.message), ..self }
     }
@@ -124,9 +124,9 @@ impl Failure {
             ErrorKind::ConnectionRefused => failure(Exit::Refused)
                 .remedy("start the listener first, on the peer: tcpcat -l PORT (or any other server)"),
             ErrorKind::TimedOut => failure(Exit::Unreachable)
-                .remedy(format!("see whether the way is open: {} --addr ADDR/PREFIX", device.diagnosis)),
+                .remedy(format!("check the path: {} --addr ADDR/PREFIX", device.diagnosis)),
             ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => failure(Exit::Unreachable)
-                .remedy("see whether the kernel forwards (sudo sysctl -w net.ipv4.ip_forward=1) and has a route (ip route get ADDR)"),
+                .remedy("let the kernel forward (sudo sysctl -w net.ipv4.ip_forward=1), and check its route (ip route get ADDR)"),
             ErrorKind::NetworkDown => failure(Exit::Device).remedy(&device.diagnosis),
             ErrorKind::AddrNotAvailable => failure(Exit::Usage)
                 .remedy("give the stack an address of that family: --addr 10.9.0.2/24 or --addr fd00::2/64"),
@@ -141,10 +141,10 @@ impl Failure {
         let failure = Self::new(Exit::File, format!("cannot {doing} {path}: {error}"));
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => failure
-                .remedy(format!("make room (df -h {path}) and start anew; what was there is untouched")),
-            ErrorKind::PermissionDenied => failure.remedy(format!("ls -ld {path} says who may")),
-            ErrorKind::NotFound => failure.remedy("check the name; directories are not made"),
-            ErrorKind::IsADirectory => failure.remedy("name a file in it"),
+                .remedy(format!("free space (df -h {path}) and run it again; the old file is untouched")),
+            ErrorKind::PermissionDenied => failure.remedy(format!("check its permissions: ls -ld {path}")),
+            ErrorKind::NotFound => failure.remedy("check the name; directories are not created"),
+            ErrorKind::IsADirectory => failure.remedy("name a file in that directory"),
             _ if is_out_of_descriptors(error) => failure.remedy(MORE_DESCRIPTORS),
             _ => failure,
         }
@@ -157,7 +157,7 @@ impl Failure {
 
     /// The program cannot begin.
     pub(crate) fn start(error: &io::Error) -> Self {
-        let failure = Self::new(Exit::Failed, format!("no threads can be started: {error}"));
+        let failure = Self::new(Exit::Failed, format!("cannot start threads: {error}"));
         if is_out_of_descriptors(error) { failure.remedy(MORE_DESCRIPTORS) } else { failure }
     }
 
@@ -196,7 +196,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         if let Some(remedy) = &self.remedy {
-            write!(f, "\n  to mend it: {remedy}")?;
+            write!(f, "\n  to fix it: {remedy}")?;
         }
         Ok(())
     }
@@ -213,7 +213,7 @@ fn stack_error(error: &io::Error) -> Option<&StackError> {
     error.get_ref()?.downcast_ref()
 }
 
-/// What mends a lack of descriptors.
+/// The remedy for a lack of descriptors.
 const MORE_DESCRIPTORS: &str = "raise the limit first: ulimit -n 4096";
 
 #[cfg(test)]

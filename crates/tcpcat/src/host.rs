@@ -112,7 +112,7 @@ impl Host {
 fn only(devices: &mut Vec<Box<dyn Device>>) -> Result<Box<dyn Device>, Failure> {
     let device = devices.pop().filter(|_| devices.is_empty());
     device.ok_or_else(|| {
-        Failure::usage("a capture or an impairment has one queue to stand in").remedy("leave --queues out")
+        Failure::usage("--pcap and impairments work with one queue only").remedy("leave --queues out")
     })
 }
 
@@ -141,7 +141,7 @@ fn tcp_config(args: &TcpArgs) -> Result<TcpConfig, Failure> {
 
 fn buffer(flag: &str, bytes: u64) -> Result<usize, Failure> {
     let size = usize::try_from(bytes).ok().filter(|size| BUFFER_SIZES.contains(size));
-    size.ok_or_else(|| Failure::usage(format!("{flag} takes 4K to 1G")))
+    size.ok_or_else(|| Failure::usage(format!("{flag} must be between 4K and 1G")))
 }
 
 fn impairment_settings(args: &ImpairArgs) -> Option<Settings> {
@@ -169,8 +169,8 @@ fn impairment_settings(args: &ImpairArgs) -> Option<Settings> {
 
 /// What `io::Error` a name that stands for no address gives, in words.
 pub(crate) fn unresolved(host: &str, error: &io::Error) -> Failure {
-    Failure::new(Exit::Unreachable, format!("{host:?} stands for no address: {error}"))
-        .remedy(format!("see what the name server says (getent hosts {host}), or give the address itself"))
+    Failure::new(Exit::Unreachable, format!("{host:?} has no address: {error}"))
+        .remedy(format!("ask the name server (getent hosts {host}), or give the address itself"))
 }
 
 /// The chances of an impairment without `--seed` are the same each time, too: a run can be repeated.

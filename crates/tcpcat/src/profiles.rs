@@ -63,7 +63,7 @@ pub(crate) fn run(args: &ProfilesArgs) -> Exit {
     match serde_json::to_string_pretty(&lists) {
         Ok(text) => show!("{text}"),
         Err(error) => {
-            say!("tcpcat: {}", Failure::new(Exit::Failed, format!("the lists cannot be written: {error}")));
+            say!("tcpcat: {}", Failure::new(Exit::Failed, format!("cannot write the lists: {error}")));
             return Exit::Failed;
         }
     }
@@ -88,7 +88,7 @@ impl Lists {
     }
 
     fn show(&self) {
-        show!("Profiles (--profile); the other options overrule what they choose");
+        show!("Profiles (--profile); the other options override their choices");
         for row in &self.profiles {
             line(row.name, &format!("{} [{}]", row.summary, row.source));
         }
@@ -102,7 +102,7 @@ impl Lists {
                 "Retransmission timeouts (--rto); min=, max=, initial=, g=, k= may follow a comma",
                 &self.rto_presets,
             ),
-            ("Estimators of the bandwidth at the start (--start-up)", &self.start_up_estimators),
+            ("Bandwidth estimators for the start (--start-up)", &self.start_up_estimators),
         ];
         for (head, rows) in sections {
             show!("\n{head}");

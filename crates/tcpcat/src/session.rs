@@ -119,7 +119,7 @@ impl Session {
 
     async fn prepare(kind: Kind, common: &Common) -> Result<(Host, Interrupt), Failure> {
         let interrupt = Interrupt::install(if kind.file { First::Aborts } else { First::Closes })
-            .map_err(|error| Failure::new(Exit::Failed, format!("signals cannot be taken: {error}")))?;
+            .map_err(|error| Failure::new(Exit::Failed, format!("cannot handle signals: {error}")))?;
         let host = tokio::select! {
             host = Host::start(common) => host?,
             () = interrupt.first() => {
@@ -140,12 +140,12 @@ impl Session {
     /// owes an answer is silent.
     pub(crate) async fn breaks_off(&self, wait: Option<Duration>) -> Failure {
         tokio::select! {
-            () = self.interrupt.first() => self.interrupted("the transfer was not complete"),
+            () = self.interrupt.first() => self.interrupted("the transfer is incomplete"),
             wait = self.idle(wait) => {
-                Failure::new(Exit::Unreachable, format!("nothing moved for {wait:?}, as -w asks"))
+                Failure::new(Exit::Unreachable, format!("nothing moved for {wait:?} (-w)"))
             }
-            () = self.silence() => Failure::new(Exit::Unreachable, "the peer has stopped answering")
-                .remedy("see whether it still runs and the way is open"),
+            () = self.silence() => Failure::new(Exit::Unreachable, "the peer stopped answering")
+                .remedy("check that it still runs, and the path to it"),
         }
     }
 
@@ -183,7 +183,7 @@ impl Session {
     /// Opens a connection, or fails as the user can understand.
     pub(crate) async fn connect(&self, target: &Target, place: &Place) -> Result<Stream, Failure> {
         let Target::Connect { host, port, local_port } = target else {
-            return Err(Failure::usage("a peer to connect to is missing"));
+            return Err(Failure::usage("HOST to connect to is missing"));
         };
         let remote = resolve(host, *port, place).await?;
         let source = place.source.unwrap_or_else(|| unspecified(remote));
@@ -192,7 +192,7 @@ impl Session {
         let connecting = self.net.connect(SocketAddr::new(source, *local_port), remote);
         let stream = tokio::select! {
             connected = connecting => connected.map_err(|error| self.net.failure(&doing, &error))?,
-            () = self.interrupt.first() => return Err(self.interrupted("no connection was made")),
+            () = self.interrupt.first() => return Err(self.interrupted("there was no connection yet")),
             () = patience(place.wait, remote) => {
                 return Err(self.net.failure(&doing, &std::io::ErrorKind::TimedOut.into()));
             }
@@ -205,7 +205,7 @@ impl Session {
     /// Starts to listen.
     pub(crate) async fn listen(&self, target: &Target, place: &Place) -> Result<Listener, Failure> {
         let Target::Listen { host, port } = target else {
-            return Err(Failure::usage("a port to listen on is missing"));
+            return Err(Failure::usage("PORT to listen on is missing"));
         };
         let local = match host {
             Some(host) => resolve(host, *port, place).await?,
@@ -247,11 +247,11 @@ impl Session {
         let accepting = self.accept(listener);
         let accepted = match wait {
             Some(wait) => tokio::time::timeout(wait, accepting).await.unwrap_or_else(|_| {
-                Err(Failure::new(Exit::Unreachable, format!("nobody connected within {wait:?}")))
+                Err(Failure::new(Exit::Unreachable, format!("no peer connected within {wait:?}")))
             }),
             None => accepting.await,
         };
-        accepted?.ok_or_else(|| self.interrupted("nobody had connected"))
+        accepted?.ok_or_else(|| self.interrupted("no peer had connected"))
     }
 
     /// Says something if the user wants to hear it.
@@ -291,7 +291,7 @@ impl Meter {
 /// The address that a name stands for, of the family asked for.
 async fn resolve(host: &str, port: u16, place: &Place) -> Result<SocketAddr, Failure> {
     if place.numeric && host.parse::<std::net::IpAddr>().is_err() {
-        return Err(Failure::usage(format!("{host:?} is no address, and -n forbids to ask for its name")));
+        return Err(Failure::usage(format!("{host:?} is not an address, and -n forbids a name lookup")));
     }
     let found =
         tokio::net::lookup_host((host, port)).await.map_err(|error| host::unresolved(host, &error))?;

@@ -145,16 +145,16 @@ impl TraceFile {
         let written = lock(&self.written);
         let Written { batches, records, missing, stopped, incomplete, .. } = &*written;
         match stopped {
-            _ if *incomplete => say!("tcpcat: the trace in {path} is incomplete: what wrote it has failed"),
+            _ if *incomplete => say!("tcpcat: the trace in {path} is incomplete: its writer failed"),
             Some(why) => say!(
                 "tcpcat: the trace in {path} ends after {records} records, {missing} are missing: {why}\n  \
-                 to mend it: make room (df -h {path}) and start anew"
+                 to fix it: free space (df -h {path}) and run it again"
             ),
             None if *missing > 0 && !flight => {
                 say!("tcpcat: the trace in {path} lacks {missing} records: writing it was too slow")
             }
             None if flight && *batches > 0 => {
-                say!("tcpcat: what connections did last is in {path}: {records} records")
+                say!("tcpcat: the newest {records} records of the connections are in {path}")
             }
             None if verbose => say!("tcpcat: {records} records are in {path}"),
             None => {}
@@ -243,12 +243,12 @@ impl FromStr for FlightRecorder {
                 (
                     path,
                     records
-                        .ok_or_else(|| format!("{number:?} records cannot be kept: from 64 to 1048576"))?,
+                        .ok_or_else(|| format!("{number:?} is not a number of records from 64 to 1048576"))?,
                 )
             }
         };
         if path.is_empty() {
-            return Err("the file is missing: write FILE or FILE,RECORDS".to_owned());
+            return Err("FILE is missing: write FILE or FILE,RECORDS".to_owned());
         }
         Ok(Self { path: path.into(), records })
     }

@@ -11,14 +11,14 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnitError {
     /// No such number, or no such unit.
-    #[error("{text:?} is no {what}: write {example}")]
+    #[error("{text:?} is not a {what}: write {example}")]
     Unknown { text: String, what: &'static str, example: &'static str },
     /// A number that could mean several things.
     #[error("`{text}` has no unit; write `{text}{}` or `{text}{}`", or[0], or[1])]
     Bare { text: String, or: [&'static str; 2] },
     /// What stands behind the rate of a bottleneck.
     #[error(
-        "{text:?} is nothing that a bottleneck has: write RATE,queue=SIZE as in 10Mbit/s,queue=64KiB, or 10Mbit/s,queue=100packets"
+        "{text:?} is not a property of a bottleneck: write RATE,queue=SIZE, for example 10Mbit/s,queue=64KiB or 10Mbit/s,queue=100packets"
     )]
     Bottleneck { text: String },
 }
@@ -266,7 +266,7 @@ mod tests {
     fn what_is_no_number_is_refused_with_an_example() {
         for text in ["", "G", "1X", "1.2.3K", "-5", "1 0", "99999T"] {
             let message = size(text).unwrap_err().to_string();
-            assert!(message.contains("is no size: write"), "{message}");
+            assert!(message.contains("is not a size: write"), "{message}");
         }
         assert!(rate("0").is_err());
         assert!(rate("fast").unwrap_err().to_string().contains("10MB/s"));

@@ -13,18 +13,18 @@ use crate::{explain, output};
 /// Options of `tcplab convert`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Trace, as --trace of tcpcat and of `tcplab run` writes it, or a capture (pcap, pcapng) of anyone's TCP
+    /// A trace, written by --trace of tcpcat or `tcplab run`, or a capture (pcap, pcapng) of any TCP
     trace: PathBuf,
-    /// What it is to become
+    /// The form to convert it to
     #[arg(long, value_enum)]
     to: Form,
-    /// Only the connections of these numbers in the list of `tcplab explain`, and the queues
+    /// Only the connections with these numbers in the list of `tcplab explain`, and the queues
     #[arg(long, value_name = "N", value_delimiter = ',')]
     connection: Vec<usize>,
-    /// Graphs of all connections, not only of the ten that lost most time
+    /// Draw all connections, not only the ten that lost most time
     #[arg(long, conflicts_with = "connection")]
     all: bool,
-    /// File to write, stdout if none is named; for svg and png, the folder of the pictures
+    /// Output file [default: stdout]; for svg and png, the folder of the pictures
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -41,7 +41,7 @@ enum Form {
     Jsonl,
     /// A packet capture whose comments say why each segment was sent; Wireshark opens it
     Pcapng,
-    /// One page with graphs that can be zoomed and tell their values; it needs nothing else
+    /// One self-contained page with graphs that zoom and show their values
     Html,
     /// A picture of each graph
     Svg,
@@ -112,7 +112,7 @@ fn pictures(
 ) -> anyhow::Result<Exit> {
     let Some(folder) = &args.output else {
         let failure = Failure::usage(format!("graphs as {ending} are several files"));
-        return Err(failure.remedy("name a folder for them: --output FOLDER").into());
+        return Err(failure.remedy("name a folder: --output FOLDER").into());
     };
     output::make_folder(folder)?;
     let graphs = graphs::all(trace, shown);

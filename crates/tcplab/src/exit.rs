@@ -1,4 +1,4 @@
-//! How a command ends: exit codes, and failures that name their cause and the fix.
+//! How a command ends: exit codes, and failures that name their cause and a remedy.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -12,7 +12,7 @@ pub(crate) enum Exit {
     Done = 0,
     /// Something failed, or a value is outside its band.
     Failed = 1,
-    /// The command line, or a file that it names, requests something impossible.
+    /// The command line, or a file that it names, is wrong.
     Usage = 2,
     /// A file cannot be read or written.
     File = 6,
@@ -37,7 +37,7 @@ impl Failure {
         Self { exit, message: message.into(), remedy: None }
     }
 
-    /// The request is impossible.
+    /// The command line asks for the impossible.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
@@ -48,9 +48,9 @@ impl Failure {
         let failure = Self::new(Exit::File, format!("cannot {doing} {path}: {error}"));
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                failure.remedy(format!("make room (df -h {path} says how much there is) and start anew"))
+                failure.remedy(format!("free space (df -h {path}) and run it again"))
             }
-            ErrorKind::PermissionDenied => failure.remedy(format!("ls -ld {path} says who may")),
+            ErrorKind::PermissionDenied => failure.remedy(format!("check its permissions: ls -ld {path}")),
             ErrorKind::NotFound => failure.remedy("check the name"),
             _ => failure,
         }
@@ -61,7 +61,7 @@ impl Failure {
         Self::new(Exit::Failed, format!("interrupted: {what}"))
     }
 
-    /// Adds what to do about it.
+    /// Adds the remedy.
     pub(crate) fn remedy(self, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..self }
     }
@@ -76,7 +76,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         if let Some(remedy) = &self.remedy {
-            write!(f, "\n  to mend it: {remedy}")?;
+            write!(f, "\n  to fix it: {remedy}")?;
         }
         Ok(())
     }

@@ -12,15 +12,15 @@ use crate::{assess, capture, output};
 /// Options of `tcplab explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Trace, as --trace of tcpcat and of `tcplab run` writes it, or a capture (pcap, pcapng) of anyone's TCP
+    /// A trace, written by --trace of tcpcat or `tcplab run`, or a capture (pcap, pcapng) of any TCP
     trace: PathBuf,
-    /// Only the connection of this number in the list; all of them if none is named
+    /// Only the connection with this number in the list [default: all]
     #[arg(long, value_name = "N")]
     connection: Option<usize>,
-    /// What happened to this byte of what was sent (the first is 1): when it left, which rule declared it lost, and why
+    /// What happened to this byte of the data sent (the first is 1): when it left, which rule declared it lost, and why
     #[arg(long, value_name = "SEQ")]
     byte: Option<u32>,
-    /// Numbers instead of sentences, as JSON
+    /// Print numbers as JSON instead of sentences
     #[arg(long, conflicts_with = "byte")]
     json: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         },
     };
     if chosen.is_empty() {
-        output::say("tcplab: the trace has no connection in it");
+        output::say("tcplab: the trace contains no connection");
     }
     if args.json {
         let accounts: Vec<_> = chosen
@@ -78,7 +78,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Trace> {
         read => read.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?,
     };
     if let Some(damage) = &trace.damage {
-        output::say(&format!("tcplab: {} is {damage}; what lies before is used", path.display()));
+        output::say(&format!("tcplab: {} is {damage}; the part before that is used", path.display()));
     }
     Ok(trace)
 }

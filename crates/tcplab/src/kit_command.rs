@@ -11,13 +11,13 @@ use crate::output;
 /// Options of `tcplab kit`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Controllers, as cubic, vegas or vegas:alpha=2,beta=4
+    /// Controllers: cubic, vegas, vegas:alpha=2,beta=4
     #[arg(required_unless_present = "all", value_name = "NAME")]
     names: Vec<String>,
     /// All built-in controllers
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// Folder for a page of each, as Markdown and HTML, and with --all a README.md that leads to them; it is made
+    /// Folder for a page of each, as Markdown and HTML, and with --all a README.md that links to them; created if missing
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

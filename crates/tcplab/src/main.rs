@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{Exit, Failure};
 
-/// TCP's experiments in virtual time, and assessments of traces.
+/// Experiments with TCP in virtual time, and assessments of traces and captures.
 ///
 /// Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed or a value outside its band, 2 usage,
 /// 6 local file.
@@ -40,26 +40,26 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a scenario, and say what came of its flows and links
+    /// Run a scenario, and report its flows and links
     Run(run::Args),
     /// Compare congestion controllers over a grid of rates, delays, buffers and losses
     Compare(compare::Args),
     /// Repeat the experiments of the four papers
     Papers(papers::Args),
-    /// Examine congestion controllers: the checks of the kit, and a fixed list of simulated situations
+    /// Examine congestion controllers: the checks of the kit, and fixed simulated situations
     Kit(kit_command::Args),
-    /// Say where the time of traced connections went, and why a byte was sent again
+    /// Explain where the time of traced connections went, and why a byte was sent again
     ///
-    /// For each connection: what it waited for, timeouts and tail probes apart; which rules declared losses, what held the
-    /// repair back, and which verdicts the peer refuted; round-trip samples far from the others and what they set; how many
-    /// segments an acknowledgement covers; and, for Reno, NewReno and CUBIC, what loss and round trip allow in theory beside
-    /// what was reached.
+    /// For each connection: what it waited for, with timeouts and tail probes apart; which rules declared losses, what delayed
+    /// the repair, and which verdicts the peer refuted; round-trip samples far from the others and what they set; how many
+    /// segments an acknowledgement covers; and, for Reno, NewReno and CUBIC, the rate that loss and round trip allow in theory
+    /// beside the rate reached.
     Explain(explain::Args),
     /// Turn a trace into graphs (a page, SVG, PNG), a packet capture, CSV or JSON lines
     Convert(convert::Args),
     /// Assess the retransmission timeouts of captured connections
     Rto(rto::Args),
-    /// Assess what estimates of the bandwidth would have done at the start of captured connections
+    /// Assess what bandwidth estimates would have done to the start of captured connections
     Ssthresh(ssthresh::Args),
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a line to stderr. A failure of that cannot be reported.
+/// Writes a line to stderr; a failure to do so cannot be reported.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -15,20 +15,19 @@ use crate::output;
 /// The captures, and the form of the results.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Inputs {
-    /// Captures in pcap or pcapng form; where two of them, or two interfaces of one, show both ends of a connection, they are
-    /// paired
+    /// Captures, pcap or pcapng; two that show both ends of a connection, or two interfaces of one that do, are paired
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// At which end of the transfers the captures were taken
+    /// The end of the transfers at which the captures were taken
     #[arg(long, value_enum, default_value_t)]
     pub(crate) side: Side,
     /// Show each connection
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Tables as comma-separated values
+    /// Print tables as comma-separated values
     #[arg(long)]
     pub(crate) csv: bool,
-    /// File for all of it, as JSON; - is stdout, in place of the tables
+    /// Write everything to this file as JSON; - is stdout, in place of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -64,10 +63,10 @@ impl Inputs {
     /// Reads the captures.
     ///
     /// # Errors
-    /// A file cannot be opened or is not a capture, or there are not two where each is an end.
+    /// A file cannot be opened or is not a capture, or `--side both` has other than two files.
     pub(crate) fn open(&self) -> anyhow::Result<Captures> {
         if self.side == Side::Both && self.files.len() != 2 {
-            let message = format!("--side both takes two files, and {} were given", self.files.len());
+            let message = format!("--side both takes two files; {} were given", self.files.len());
             let remedy = "name the sender's capture first, then the receiver's";
             return Err(Failure::usage(message).remedy(remedy).into());
         }
@@ -152,7 +151,7 @@ impl Remarks {
         }
         let segments: u64 = self.files.iter().map(|file| file.segments).sum();
         output::say(&format!(
-            "tcplab: connections assessed: {}, of them from both ends: {}; files: {}, segments: {segments}",
+            "tcplab: connections assessed: {}, from both ends: {}; files: {}, segments: {segments}",
             self.assessed,
             self.both_sides,
             self.files.len()

@@ -12,10 +12,10 @@ use crate::recorded::{self, Inputs, Remarks};
 pub(crate) struct Args {
     #[command(flatten)]
     inputs: Inputs,
-    /// Another estimator at the sender beside those of the paper, as `csa:5,0.2`, `tssf:5` or `packet-pair`; may be repeated
+    /// A further estimator at the sender, beside the paper's: `csa:5,0.2`, `tssf:5` or `packet-pair`; may be repeated
     #[arg(long, value_name = "WORDS")]
     estimator: Vec<String>,
-    /// How many samples the receiver takes (K)
+    /// Number of samples that the receiver takes (K)
     #[arg(long, value_name = "K", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=256))]
     samples: u16,
 }

@@ -17,7 +17,7 @@ pub(crate) struct Common {
     pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-    /// Use the kernel's TCP instead of a device, to compare
+    /// Use the kernel's TCP instead of the stack's, to compare
     #[arg(long, help_heading = "Device", conflicts_with_all = ["device", "tun", "addr", "queues", "peer", "mtu", "offload", "configure", "ports", "interface", "autoconf", "gateway", "mac", "promiscuous", "no_probe", "at_once", "pcap", "trace", "flight_recorder", "Impairment"])]
     pub(crate) kernel: bool,
     #[command(flatten)]
@@ -37,16 +37,16 @@ pub(crate) struct TcpArgs {
     /// Largest payload of a segment in bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(48..))]
     pub(crate) mss: Option<u16>,
-    /// Most bytes that wait to be sent or acknowledged
+    /// Send buffer: most bytes that wait to be sent or acknowledged
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub(crate) sndbuf: Option<u64>,
-    /// Most bytes that wait to be read; bounds the window
+    /// Receive buffer: most bytes that wait to be read; bounds the window
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub(crate) rcvbuf: Option<u64>,
-    /// Send small segments at once (switches Nagle's algorithm off)
+    /// Send small segments at once (turns Nagle's algorithm off)
     #[arg(long)]
     pub(crate) nodelay: bool,
-    /// Give up when the peer has acknowledged nothing for this long, as in 30s
+    /// Give up when the peer acknowledges nothing for this long, for example 30s
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub(crate) user_timeout: Option<Duration>,
 }
@@ -62,18 +62,18 @@ pub(crate) struct ObserveArgs {
     /// Print start, intervals and end as JSON (on stdout, or on stderr when stdout carries data)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write all packets to a pcapng file that Wireshark opens
+    /// Write all packets to a pcapng file, for Wireshark
     #[arg(long, value_name = "FILE", conflicts_with = "queues")]
     pub(crate) pcap: Option<PathBuf>,
-    /// Write all that every connection does, and why, to a trace file: each segment, loss, timer, change of the windows
+    /// Write a trace file: what each connection does and why; segments, losses, timers, changes of the windows
     #[arg(long, value_name = "FILE", conflicts_with = "flight_recorder")]
     pub(crate) trace: Option<PathBuf>,
-    /// Keep the newest records (1024) of each connection, and write them when it fails, stalls or on SIGUSR1
+    /// Keep each connection's newest records (1024); write them when it fails or stalls, or on SIGUSR1
     #[arg(long, value_name = "FILE[,RECORDS]")]
     pub(crate) flight_recorder: Option<FlightRecorder>,
 }
 
-/// A bad network, made up between the stack and the device, in each direction.
+/// An emulated bad network between the stack and the device, in each direction.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Impairment (each way)")]
 #[group(id = "Impairment", multiple = true, conflicts_with = "queues")]
@@ -81,29 +81,29 @@ pub(crate) struct ImpairArgs {
     /// Lose packets with this probability: 1% or 0.01
     #[arg(long, value_name = "P", value_parser = units::probability)]
     pub(crate) loss: Option<f64>,
-    /// Delay packets by this long, as in 1.5ms
+    /// Delay packets by this long, for example 1.5ms
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub(crate) delay: Option<Duration>,
-    /// A bottleneck of this rate, and how much may wait in front of it: 10Mbit/s,queue=64KiB or 10Mbit/s,queue=100packets
+    /// A bottleneck of this rate, and the size of its queue: 10Mbit/s,queue=64KiB or 10Mbit/s,queue=100packets
     /// [default queue: 1000packets]
     #[arg(long, value_name = "RATE[,queue=SIZE]", value_parser = units::bottleneck)]
     pub(crate) rate_limit: Option<units::Bottleneck>,
-    /// Mark packets with Congestion Experienced with this probability, if their transport takes marks (ECN)
+    /// Mark ECN-capable packets with Congestion Experienced, with this probability
     #[arg(long, value_name = "P", value_parser = units::probability)]
     pub(crate) mark: Option<f64>,
-    /// Mark packets that find so many waiting for the bottleneck of --rate-limit
+    /// Mark packets that find this many waiting for the bottleneck of --rate-limit
     #[arg(long, value_name = "PACKETS", requires = "rate_limit")]
     pub(crate) mark_above: Option<usize>,
-    /// Hold packets back until others have overtaken them
+    /// Hold packets back until others overtake them, with this probability
     #[arg(long, value_name = "P", value_parser = units::probability)]
     pub(crate) reorder: Option<f64>,
-    /// Duplicate packets
+    /// Duplicate packets, with this probability
     #[arg(long, value_name = "P", value_parser = units::probability)]
     pub(crate) dup: Option<f64>,
-    /// Flip a bit in packets
+    /// Flip a bit in packets, with this probability
     #[arg(long, value_name = "P", value_parser = units::probability)]
     pub(crate) corrupt: Option<f64>,
-    /// Seed of all these chances: the same seed, the same fates
+    /// Seed of these probabilities: the same seed gives the same impairment
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 }

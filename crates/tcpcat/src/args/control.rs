@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Congestion control and recovery (`tcpcat profiles` lists the names)")]
 pub(crate) struct ControlArgs {
-    /// A named set of the choices below, each of which overrules it
+    /// A named set of the choices below; each of them overrides it
     #[arg(long, value_name = "NAME", default_value = "modern", hide_possible_values = true, value_parser = profiles())]
     pub(crate) profile: Profile,
     /// Congestion controller: cubic, bbr, vegas, vegas:alpha=2,beta=4, ...
@@ -23,19 +23,19 @@ pub(crate) struct ControlArgs {
     /// How losses are found and repaired: rack-tlp, sack, newreno, ...
     #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = recoveries())]
     pub(crate) recovery: Option<Recovery>,
-    /// Retransmission timeout: a preset, and what differs from it, as rfc6298,min=1s,g=500ms
+    /// Retransmission timeout: a preset, with changes: rfc6298,min=1s,g=500ms
     #[arg(long, value_name = "NAME", value_parser = RtoConfig::find)]
     pub(crate) rto: Option<RtoConfig>,
-    /// Proofs that take a wrong reduction back: off, all, or of timestamps,dsack,frto,min-rtt:N
+    /// Proofs that revert a wrong reduction: off, all, or any of timestamps,dsack,frto,min-rtt:N
     #[arg(long, value_name = "PROOFS", value_parser = UndoChoice::find)]
     pub(crate) undo: Option<UndoChoice>,
-    /// What estimates the bandwidth to end the first slow start: off, csa, csa:5,0.2, ...
+    /// Bandwidth estimator that ends the first slow start: off, csa, csa:5,0.2, ...
     #[arg(long, value_name = "NAME", value_parser = start_up)]
     pub(crate) start_up: Option<StartUp>,
-    /// When received data is acknowledged: every-second, every-second:DELAY, every-second-tick:TIME, window-share or window-share:PERCENT,DELAY
+    /// When to acknowledge data: every-second, every-second:DELAY, every-second-tick:TIME, window-share or window-share:PERCENT,DELAY
     #[arg(long, value_name = "POLICY", value_parser = AckPolicy::find)]
     pub(crate) acks: Option<AckPolicy>,
-    /// Space segments by a rate
+    /// Pace segments
     #[arg(long, value_name = "on|off", hide_possible_values = true)]
     pub(crate) pacing: Option<Switch>,
     /// Explicit congestion notification: off, classic (RFC 3168) or accurate (RFC 9768)

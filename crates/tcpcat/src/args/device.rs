@@ -14,33 +14,33 @@ use crate::device::DeviceChoice;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {
-    /// What the stack stands on: tun; raw (addresses of this host, by raw and packet sockets); packet (a station of its own
-    /// on an Ethernet interface of this host); tap (an Ethernet whose other end is the kernel's); or a capture that is
-    /// played, the other side being the stack
+    /// What the stack stands on: tun; raw (addresses of this host, by raw and packet sockets); packet (one more station on
+    /// an Ethernet interface of this host); tap (an Ethernet whose other end is the kernel's); or a capture, which is
+    /// played with the stack as the other side
     #[arg(long, value_name = DEVICES, default_value = "tun", value_parser = DeviceChoice::parse)]
     pub(crate) device: DeviceChoice,
-    /// The TUN device; it is made if it does not exist and this user may [default: tun0]
+    /// The TUN device, created if it is missing and this user may [default: tun0]
     #[arg(long, value_name = "NAME")]
     tun: Option<String>,
-    /// With --device tun: open the device with this many queues, each driven on a task of its own, so that the stack takes as
-    /// many processors; a device that exists must have been made with multi_queue
+    /// With --device tun: open the device with this many queues, each with its own task, so that the stack uses as many
+    /// processors; an existing device must have been made with multi_queue
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=QUEUES_MAX))]
     queues: Option<u16>,
-    /// With --device packet: the Ethernet interface. With tap: the TAP device, which is made if it does not exist and this
-    /// user may [default: tap0]. With raw: the only interface to send and receive on [default: as the host's routes say]
+    /// With --device packet: the Ethernet interface. With tap: the TAP device, created if it is missing and this user may
+    /// [default: tap0]. With raw: the only interface to send and receive on [default: by the host's routes]
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
-    /// The stack's own address with its prefix; repeat it for IPv4 and IPv6
+    /// The stack's address with its prefix; repeat it for IPv4 and IPv6
     #[arg(long, value_name = "CIDR", value_parser = host)]
     pub(crate) addr: Vec<Cidr>,
-    /// With --device packet or tap: take IPv6 addresses and a default route from the link's routers; --addr may be left out
+    /// With --device packet or tap: take IPv6 addresses and a default route from the link's routers; --addr is then optional
     #[arg(long)]
     pub(crate) autoconf: bool,
-    /// With --device packet or tap: the router for all that is not in the networks of --addr; one for IPv4 and one for IPv6
-    /// [default: none; with tap and --configure the kernel's end]
+    /// With --device packet or tap: the router for destinations outside the networks of --addr, one for IPv4 and one for
+    /// IPv6 [default: none; with tap and --configure the kernel's end]
     #[arg(long, value_name = "ADDR")]
     pub(crate) gateway: Vec<IpAddr>,
-    /// With --device packet or tap: the stack's Ethernet address, as in 02:00:5e:10:00:01, or `interface` to share the
+    /// With --device packet or tap: the stack's Ethernet address, such as 02:00:5e:10:00:01, or `interface` to share the
     /// interface's, which Wi-Fi and most clouds need [default: one made for it]
     #[arg(long, value_name = "MAC|interface", value_parser = mac)]
     pub(crate) mac: Option<MacChoice>,
@@ -56,17 +56,17 @@ pub(crate) struct DeviceArgs {
     /// Give the kernel's end of the device its address and MTU, and bring it up
     #[arg(long)]
     pub(crate) configure: bool,
-    /// With --device packet: have the interface receive the frames of all stations
+    /// With --device packet: receive the frames of all stations
     #[arg(long)]
     pub(crate) promiscuous: bool,
-    /// With --device packet: use the addresses at once; do not ask for up to 7 s whether another station has them
+    /// With --device packet: use the addresses at once, without asking for up to 7 s whether another station has them
     #[arg(long)]
     pub(crate) no_probe: bool,
-    /// With --device raw: the TCP ports that are the stack's; all others of the address stay the host's [default: all are
-    /// the stack's]
+    /// With --device raw: the TCP ports that belong to the stack; all others stay the host's [default: all belong to the
+    /// stack]
     #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
     pub(crate) ports: Option<RangeInclusive<u16>>,
-    /// With a capture: play it as fast as the stack answers, not as recorded
+    /// With a capture: play it as fast as the stack answers, not at the recorded times
     #[arg(long)]
     pub(crate) at_once: bool,
 }
@@ -152,7 +152,7 @@ impl From<Offload> for OffloadMode {
     }
 }
 
-/// The address of a host with its network's prefix; a prefix is needed, for it says where the kernel is.
+/// The address of a host with its network's prefix, which says where the kernel is.
 fn host(word: &str) -> Result<Cidr, String> {
     let cidr: Cidr = word.parse().map_err(|error| format!("{error}"))?;
     if !word.contains('/') {
@@ -169,7 +169,9 @@ fn mac(word: &str) -> Result<MacChoice, String> {
     if mac.is_unicast() {
         Ok(MacChoice::Given(mac))
     } else {
-        Err(format!("{mac} is not one station's; an even first byte is, as in 02:00:5e:10:00:01"))
+        Err(format!(
+            "{mac} is not the address of one station; use an even first byte, as in 02:00:5e:10:00:01"
+        ))
     }
 }
 
@@ -178,7 +180,7 @@ fn ports(word: &str) -> Result<RangeInclusive<u16>, String> {
     let range = first.parse().ok().zip(last.parse().ok()).filter(|(first, last)| 0 < *first && first <= last);
     range
         .map(|(first, last)| first..=last)
-        .ok_or_else(|| "two port numbers, the lower first: 40000-40999".to_owned())
+        .ok_or_else(|| "write two port numbers, the lower first: 40000-40999".to_owned())
 }
 
 /// What the kernel allows an interface.

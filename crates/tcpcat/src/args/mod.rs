@@ -20,7 +20,7 @@ pub(crate) use self::control::{ControlArgs, is_simulated_only};
 pub(crate) use self::device::{DeviceArgs, DeviceFlag, MacChoice};
 use crate::units;
 
-/// Moves data over a TCP in user space: on a TUN or TAP device, an Ethernet interface, addresses of this host, or a
+/// Move data over TCP in user space: on a TUN or TAP device, an Ethernet interface, addresses of this host, or a
 /// recording.
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 reset or failed, 2 usage, 3 refused,
@@ -38,34 +38,34 @@ pub(crate) struct Cli {
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Send a file (`-` for stdin) to a peer; a transfer that is not complete ends in a reset, never as if it were
+    /// Send a file (`-` for stdin) to a peer; an incomplete transfer always ends in a reset
     #[command(
         override_usage = "tcpcat send [OPTIONS] FILE HOST PORT\n       tcpcat send [OPTIONS] FILE -l [HOST] PORT"
     )]
     Send(FileArgs),
-    /// Receive a file (`-` for stdout); it takes its name when it is complete, a part stays .NAME.PID.part
+    /// Receive a file (`-` for stdout); a complete file gets its name, a part stays .NAME.PID.part
     #[command(
         override_usage = "tcpcat recv [OPTIONS] FILE -l [HOST] PORT\n       tcpcat recv [OPTIONS] FILE HOST PORT"
     )]
     Recv(FileArgs),
-    /// Connect to a peer, and join the connection with stdin and stdout
+    /// Connect to a peer, and join the connection to stdin and stdout
     #[command(override_usage = "tcpcat connect [OPTIONS] HOST PORT")]
     Connect(PipeArgs),
-    /// Wait for a peer, and join the connection with stdin and stdout
+    /// Wait for a peer, and join the connection to stdin and stdout
     #[command(override_usage = "tcpcat listen [OPTIONS] [HOST] PORT")]
     Listen(PipeArgs),
-    /// Measure how fast data moves, as iperf3 does
+    /// Measure throughput, as iperf3 does
     #[command(subcommand)]
     Bench(BenchRole),
-    /// Show it all in a private network: two user-space hosts, the kernel's TCP, loss; needs no root
+    /// Show transfers in a private network: two user-space hosts, the kernel's TCP, loss; needs no root
     Demo(DemoArgs),
-    /// Say what is missing for a transfer, and the commands that mend it
+    /// Say what a transfer lacks here, and the commands that add it
     Doctor(DoctorArgs),
-    /// List profiles, congestion controllers, recovery policies and timeouts that can be chosen, with their sources
+    /// List the profiles, congestion controllers, recovery policies and timeouts, with their sources
     Profiles(ProfilesArgs),
     /// Print the manual page, or write one for each command: tcpcat man --out ~/.local/share/man/man1
     Man(ManArgs),
-    /// Print a shell's completions, as for: source <(tcpcat completions bash)
+    /// Print a shell's completions: source <(tcpcat completions bash)
     Completions(CompletionsArgs),
 }
 
@@ -79,18 +79,18 @@ struct BareArgs {
     pipe: PipeArgs,
 }
 
-/// A connection joined with stdin and stdout.
+/// A connection joined to stdin and stdout.
 #[derive(Args, Debug)]
 pub(crate) struct PipeArgs {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// Keep listening for the next connection when one has ended
+    /// Listen for the next connection when one ends
     #[arg(short = 'k', long)]
     pub(crate) keep_open: bool,
-    /// Close the sending side at the end of stdin (always done; accepted for nc's sake)
+    /// Close the sending side at the end of stdin (the default; accepted for nc's sake)
     #[arg(short = 'N', conflicts_with = "no_shutdown")]
     pub(crate) shutdown: bool,
-    /// Leave the sending side open at the end of stdin, until the peer closes
+    /// Keep the sending side open after the end of stdin, until the peer closes
     #[arg(long)]
     pub(crate) no_shutdown: bool,
     /// Quit this long after the end of stdin, whatever the peer does
@@ -99,7 +99,7 @@ pub(crate) struct PipeArgs {
     /// Do not read stdin
     #[arg(short = 'd')]
     pub(crate) no_stdin: bool,
-    /// Only see whether the port answers; move no data
+    /// Check whether the port answers; move no data
     #[arg(short = 'z')]
     pub(crate) zero_io: bool,
     #[command(flatten)]
@@ -118,7 +118,7 @@ pub(crate) struct FileArgs {
     listen: bool,
     #[command(flatten)]
     pub(crate) place: Place,
-    /// Cut the file in N parts that move over N connections at once; implies --verify
+    /// Split the file into N parts that move over N connections at once; implies --verify
     #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
     pub(crate) streams: u16,
     #[command(flatten)]
@@ -142,7 +142,7 @@ pub(crate) struct BenchServerArgs {
     /// Port to serve on
     #[arg(default_value = BENCH_PORT)]
     pub(crate) port: String,
-    /// End after the first client
+    /// Exit after the first client
     #[arg(short = '1', long)]
     pub(crate) one_off: bool,
     /// Send and receive without copying between this program and its stack
@@ -160,16 +160,16 @@ pub(crate) struct BenchClientArgs {
     /// Its port
     #[arg(default_value = BENCH_PORT)]
     pub(crate) port: String,
-    /// How long to run [default: 10, or as long as --bytes take]
+    /// How long to run [default: 10, or until --bytes have moved]
     #[arg(short = 't', long, value_name = "SECS", value_parser = units::seconds)]
     pub(crate) time: Option<Duration>,
     /// The server sends
     #[arg(short = 'R', long)]
     pub(crate) reverse: bool,
-    /// Both send at once
+    /// Both ends send at once
     #[arg(long, conflicts_with = "reverse")]
     pub(crate) bidir: bool,
-    /// This many connections at once
+    /// Number of connections at once
     #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
     pub(crate) streams: u16,
     /// Send and receive without copying between this program and its stack
@@ -184,19 +184,19 @@ pub(crate) struct BenchClientArgs {
 /// A demonstration.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// What the hosts stand on; without it TUN devices, or a cable of memory where they cannot be had
+    /// What the hosts stand on [default: TUN devices, or a cable of memory where TUN is unavailable]
     #[arg(long, value_enum)]
     pub(crate) device: Option<DemoDevice>,
     /// How much each transfer moves
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = units::size)]
     pub(crate) bytes: u64,
-    /// The loss rate of the second round, in each direction
+    /// Loss rate of the second round, in each direction
     #[arg(long, value_name = "P", default_value = "1%", value_parser = units::probability)]
     pub(crate) loss: f64,
-    /// Write all that the two hosts' connections do, and why, to a trace file
+    /// Write a trace file: what the two hosts' connections do, and why
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Use the in-memory cable even where TUN devices can be had
+    /// Use the cable of memory even where TUN devices are available
     #[arg(long, conflicts_with = "device")]
     pub(crate) memory: bool,
     /// Print the table as JSON on stdout
@@ -226,12 +226,12 @@ pub(crate) struct DoctorArgs {
     /// The same as --device raw
     #[arg(long, conflicts_with = "device")]
     pub(crate) raw: bool,
-    /// Used by doctor itself: tries to make the demo's namespaces in a process of their own
+    /// Used by doctor itself: tries to make the demo's namespaces in a separate process
     #[arg(long, hide = true)]
     pub(crate) probe_namespaces: bool,
 }
 
-/// A list of what can be chosen by name.
+/// A list of the choices by name.
 #[derive(Args, Debug)]
 pub(crate) struct ProfilesArgs {
     /// Print it as JSON
@@ -254,22 +254,22 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: Shell,
 }
 
-/// Whom to talk to.
+/// The peer.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Place {
-    /// The peer's name or address, and its port; when listening, the own address if not all, and the port
+    /// The peer's name or address and its port; when listening, the local address (default: all) and the port
     #[arg(value_names = ["HOST", "PORT"], num_args = 0..=2)]
     words: Vec<String>,
-    /// Own port
+    /// Local port
     #[arg(short = 'p', value_name = "PORT")]
     local_port: Option<String>,
-    /// Own address, if the stack has several
+    /// Local address, if the stack has several
     #[arg(short = 's', value_name = "ADDR")]
     pub(crate) source: Option<IpAddr>,
-    /// Give up after this long without a connection, or without data
+    /// Give up after this long without a connection or without data
     #[arg(short = 'w', value_name = "SECS", value_parser = units::seconds)]
     pub(crate) wait: Option<Duration>,
-    /// Take addresses only, ask no name server
+    /// Accept addresses only; do not resolve names
     #[arg(short = 'n')]
     pub(crate) numeric: bool,
     /// Use IPv4 only
@@ -284,16 +284,16 @@ pub(crate) struct Place {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Transfer")]
 pub(crate) struct MoveArgs {
-    /// Show a bar with rate and congestion window, on a terminal
+    /// Show a progress bar with rate and congestion window, on a terminal
     #[arg(long)]
     pub(crate) progress: bool,
-    /// Move no faster than this: 10M is 10 Mbit/s, 10MB/s is 80 Mbit/s
+    /// Limit the rate: 10M is 10 Mbit/s, 10MB/s is 80 Mbit/s
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub(crate) rate: Option<u64>,
-    /// Move this much and end; to receive, also: less is a failure
+    /// Stop after SIZE bytes; when receiving, fewer bytes is an error
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub(crate) bytes: Option<u64>,
-    /// Compare BLAKE3 hashes of what was sent and what arrived (with nc as the peer: print the own)
+    /// Compare BLAKE3 hashes of the data sent and received (with nc as the peer: print this end's)
     #[arg(long)]
     pub(crate) verify: bool,
 }
@@ -315,11 +315,9 @@ impl Place {
             ([host], true, Some(port)) => Ok(Target::Listen { host: Some(host.clone()), port }),
             ([host, word], true, None) => Ok(Target::Listen { host: Some(host.clone()), port: port(word)? }),
             ([_, _], true, Some(_)) => {
-                Err(usage(ErrorKind::ArgumentConflict, "PORT is given twice: as a word and by -p"))
+                Err(usage(ErrorKind::ArgumentConflict, "PORT is given twice: as an argument and with -p"))
             }
-            (_, true, _) => {
-                Err(usage(ErrorKind::MissingRequiredArgument, "which PORT to listen on is missing"))
-            }
+            (_, true, _) => Err(usage(ErrorKind::MissingRequiredArgument, "PORT to listen on is missing")),
             ([host, word], false, local_port) => Ok(Target::Connect {
                 host: host.clone(),
                 port: port(word)?,
@@ -374,7 +372,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Invocation, clap::Error> {
     let cli = Cli::try_parse_from(words)?;
     let Some(command) = cli.command else {
         let target = cli.bare.pipe.place.target(cli.bare.listen);
-        // A word that is no host may be a misspelt subcommand, which clap knows to suggest.
+        // A word that is not a host may be a misspelt subcommand; clap then suggests one.
         let target = target.map_err(|error| misspelt(words).unwrap_or(error))?;
         return Ok(Invocation::Pipe(cli.bare.pipe, target));
     };
@@ -434,13 +432,16 @@ fn misspelt(words: &[OsString]) -> Option<clap::Error> {
 fn port(word: &str) -> Result<u16, clap::Error> {
     let number = word.parse().ok().filter(|&port| port > 0);
     number.ok_or_else(|| {
-        usage(ErrorKind::ValueValidation, &format!("{word:?} is no port: a port is a number from 1 to 65535"))
+        usage(
+            ErrorKind::ValueValidation,
+            &format!("{word:?} is not a port: a port is a number from 1 to 65535"),
+        )
     })
 }
 
 fn streams(word: &str) -> Result<u16, String> {
     let number = word.parse().ok().filter(|streams| (1..=STREAMS_MAX).contains(streams));
-    number.ok_or_else(|| format!("from 1 to {STREAMS_MAX} connections can move data at once"))
+    number.ok_or_else(|| format!("the number of connections is from 1 to {STREAMS_MAX}"))
 }
 
 fn usage(kind: ErrorKind, message: &str) -> clap::Error {
@@ -450,7 +451,7 @@ fn usage(kind: ErrorKind, message: &str) -> clap::Error {
 /// The most connections of one transfer.
 pub(crate) const STREAMS_MAX: u16 = 128;
 
-/// iperf3 has it, too.
+/// iperf3's, too.
 const BENCH_PORT: &str = "5201";
 
 const USAGE: &str = "\

@@ -32,8 +32,8 @@ pub(crate) async fn run(args: DemoArgs, ground: Option<Ground>) -> Exit {
     let (table, bytes) = (Table::new(args.json), args.bytes);
     if let (Ground::Memory { why }, Some(_)) = (&ground, args.device) {
         let failure =
-            Failure::new(Exit::Device, format!("the demonstration has no network of its own: {why}"));
-        say!("tcpcat: {}", failure.remedy("run it as root, or without --device, over memory"));
+            Failure::new(Exit::Device, format!("the demonstration cannot make its private network: {why}"));
+        say!("tcpcat: {}", failure.remedy("run it as root, or without --device to use memory"));
         return Exit::Device;
     }
     say!("{ground}");
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: DemoArgs, ground: Option<Ground>) -> Exit {
             let failed = rows.iter().find_map(|row| row.failure.as_ref().map(Failure::exit));
             table.finish(&rows);
             if rows.iter().any(|row| row.moved_less_than(bytes)) {
-                say!("A transfer that moved less was ended after {} s.", transfer::TIME_MAX.as_secs());
+                say!("A transfer that moved less was stopped after {} s.", transfer::TIME_MAX.as_secs());
             }
             failed.unwrap_or(Exit::Done)
         }
@@ -88,7 +88,7 @@ async fn rounds(
             table.begin(route, loss);
             let moving = transfer::run(&hosts, route, args.bytes);
             let result = tokio::time::timeout(TRANSFER_TIME_MAX, moving).await.unwrap_or_else(|_| {
-                Err(Failure::new(Exit::Failed, format!("not done after {} s", TRANSFER_TIME_MAX.as_secs())))
+                Err(Failure::new(Exit::Failed, format!("incomplete after {} s", TRANSFER_TIME_MAX.as_secs())))
             });
             let row = Row::new(route, loss, args.bytes, result);
             table.show(&row);

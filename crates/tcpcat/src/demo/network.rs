@@ -73,14 +73,14 @@ impl fmt::Display for Ground {
                 let right = if *as_root { "" } else { ", without root" };
                 write!(
                     f,
-                    "Two hosts in user space ({ADDR_A} {}, {ADDR_B} {}) and this kernel's TCP between them,\nin a network namespace of this process's own{right}.",
+                    "Two hosts in user space ({ADDR_A} {}, {ADDR_B} {}) and this kernel's TCP between them,\nin this process's private network namespace{right}.",
                     wires::place(*device, End::A),
                     wires::place(*device, End::B)
                 )
             }
             Self::Memory { why } => write!(
                 f,
-                "Two hosts in user space on a cable of memory; the kernel has no part in it.\nNo devices: {why}"
+                "Two hosts in user space on a cable of memory; the kernel takes no part.\nNo devices: {why}"
             ),
         }
     }

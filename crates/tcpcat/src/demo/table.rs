@@ -114,7 +114,7 @@ impl Table {
         }
         match serde_json::to_string_pretty(rows) {
             Ok(text) => show!("{text}"),
-            Err(error) => say!("tcpcat: the table cannot be written: {error}"),
+            Err(error) => say!("tcpcat: cannot write the table: {error}"),
         }
     }
 }

@@ -86,7 +86,7 @@ pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done,
 async fn end(mut stream: Stream, request: Request) -> Result<(Stream, Moved), Failure> {
     let moved = exchange(&mut stream, request, |_| {}, |_| {}).await.map_err(|broken| match broken {
         Broken::Read(error) | Broken::Write(error) => Failure::network("moving data", &error, &label()),
-        Broken::Interrupted => Failure::interrupted("the demonstration was not complete"),
+        Broken::Interrupted => Failure::interrupted("the demonstration is incomplete"),
     })?;
     stream.shutdown().await.map_err(|error| Failure::network("closing", &error, &label()))?;
     Ok((stream, moved))
@@ -103,7 +103,7 @@ fn compare(sent: &Moved, received: &Moved) -> Result<u64, Failure> {
         (Some(sent), Some(received)) if sent.hash == received.hash && sent.bytes == received.bytes => {
             Ok(sent.bytes)
         }
-        _ => Err(Failure::verification("the hashes of what was sent and what arrived differ")),
+        _ => Err(Failure::verification("the hashes of the data sent and received differ")),
     }
 }
 

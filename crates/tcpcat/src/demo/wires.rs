@@ -123,7 +123,7 @@ fn choose_kernels_controller(interface: &str) {
 }
 
 fn tell_of_controller(error: &configure::ConfigureError) {
-    say!("The kernel's TCP sends with a controller of its own: {error}");
+    say!("The kernel's TCP uses its own controller: {error}");
 }
 
 /// Has the kernel forward between the devices of this namespace.
@@ -131,7 +131,7 @@ fn forward() -> Result<(), Failure> {
     std::fs::write(IP_FORWARD, "1").map_err(|error| {
         Failure::new(
             Exit::Device,
-            format!("the kernel cannot be told to forward between them: {IP_FORWARD}: {error}"),
+            format!("cannot make the kernel forward between them: {IP_FORWARD}: {error}"),
         )
     })
 }

@@ -47,7 +47,7 @@ impl Backend for Packet {
         Box::pin(async move {
             let Some(name) = &args.interface else {
                 return Err(Failure::usage("a packet device needs an Ethernet interface")
-                    .remedy("name it with --interface eth0 (ip link lists those there are)"));
+                    .remedy("name it with --interface eth0 (ip link lists them)"));
             };
             check(args)?;
             check_mtu(args, name)?;
@@ -89,10 +89,10 @@ impl Backend for Tap {
             check(args)?;
             let name = self.name(args);
             if args.mac == Some(MacChoice::Interface) {
-                return Err(Failure::usage(format!("the Ethernet address of {name} is the kernel's end's"))
-                    .remedy(
-                        "give the stack one of its own, as in --mac 02:00:5e:10:00:01, or leave --mac out",
-                    ));
+                return Err(Failure::usage(format!(
+                    "the Ethernet address of {name} belongs to the kernel's end"
+                ))
+                .remedy("give the stack another, such as --mac 02:00:5e:10:00:01, or leave --mac out"));
             }
             let (device, fell_back) = options(args)?.open_tap(&name)?;
             tell_of_offload(fell_back, verbose);
@@ -157,8 +157,8 @@ fn check(args: &DeviceArgs) -> Result<(), Failure> {
     let given = &args.gateway;
     for (index, gateway) in given.iter().enumerate() {
         if given.iter().take(index).any(|earlier| earlier.is_ipv4() == gateway.is_ipv4()) {
-            return Err(Failure::usage("--gateway was given twice for the same family")
-                .remedy("leave one for IPv4 and one for IPv6"));
+            return Err(Failure::usage("--gateway is given twice for the same family")
+                .remedy("give one for IPv4 and one for IPv6"));
         }
         check_gateway(*gateway, &args.addr)?;
     }
@@ -182,7 +182,7 @@ fn check_gateway(gateway: IpAddr, addresses: &[Cidr]) -> Result<(), Failure> {
         "the gateway {gateway} cannot be reached: it is not in {}",
         networks.join(" or ")
     ))
-    .remedy("give a router in the network of --addr, or --addr the prefix that holds it"))
+    .remedy("name a router in the network of --addr, or widen the prefix of --addr"))
 }
 
 /// The interface is the host's: a packet device takes no larger packets than it does.

@@ -122,7 +122,7 @@ impl DeviceChoice {
             "tap" => Ok(Self::Tap),
             _ if word.ends_with(".pcap") || word.ends_with(".pcapng") => Ok(Self::Recording(word.into())),
             _ => Err(format!(
-                "{word:?} is no device: tun, raw, packet, tap, or a capture FILE.pcap or FILE.pcapng"
+                "{word:?} is not a device: use tun, raw, packet, tap, or a capture FILE.pcap or FILE.pcapng"
             )),
         }
     }
@@ -144,7 +144,7 @@ pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(Label, Ope
     let backend = args.device.backend();
     refuse(args, &*backend)?;
     if args.addr.is_empty() && !args.autoconf {
-        return Err(Failure::usage("the stack needs an address of its own on the device").remedy(
+        return Err(Failure::usage("the stack needs an address on the device").remedy(
             "add --addr 10.9.0.2/24 (and --configure to give the kernel 10.9.0.1); or use --kernel; or run tcpcat demo",
         ));
     }
@@ -160,7 +160,7 @@ fn refuse(args: &DeviceArgs, backend: &dyn Backend) -> Result<(), Failure> {
     let idle = args.given().find(|(flag, _)| !backend.takes().contains(flag));
     match idle {
         Some((_, flag)) => {
-            Err(Failure::usage(format!("{flag} means nothing with --device {}", backend.word()))
+            Err(Failure::usage(format!("{flag} has no effect with --device {}", backend.word()))
                 .remedy("leave it out, or see the flags of each device: tcpcat --help"))
         }
         None => Ok(()),

@@ -71,7 +71,7 @@ fn failure(error: RawError) -> Failure {
     };
     let failure = Failure::new(exit, error.to_string());
     match error {
-        RawError::InUse { .. } => failure.remedy("leave the host its own: --ports 40000-40999"),
+        RawError::InUse { .. } => failure.remedy("leave the host its ports: --ports 40000-40999"),
         RawError::Resets { command, .. } => failure.remedy(command),
         _ => failure.remedy("tcpcat doctor --device raw with the same --addr"),
     }
@@ -109,7 +109,7 @@ fn works(args: &DeviceArgs, device: &RawDevice) -> Vec<Finding> {
             "raw and packet sockets, and a rule of nftables against the kernel's answers; all end with the process",
         ),
         ok("resets", "the kernel is kept from answering while a transfer runs; nothing is left behind"),
-        ok("checksums", "the kernel tells which are unfinished (veth, loopback) and which it has verified"),
+        ok("checksums", "the kernel says which are unfinished (veth, loopback) and which it has verified"),
         ok("coalescing", format!("packets above {mtu} bytes come in whole; what leaves is cut in software")),
     ]
 }
@@ -144,7 +144,7 @@ fn reserved(ports: &RangeInclusive<u16>) -> Option<Finding> {
     (overlaps && !is_reserved(&read("ip_local_reserved_ports"))).then(|| {
         note(
             "ports",
-            format!("the kernel may take {wanted} for its own connections, too"),
+            format!("the kernel may use {wanted} for its own connections, too"),
             format!("sudo sysctl -w net.ipv4.ip_local_reserved_ports={wanted}"),
         )
     })

@@ -85,7 +85,7 @@ pub(crate) fn kernel_address(args: &DeviceArgs, address: Cidr) -> Result<Cidr, F
     })?;
     if peer == address.addr() {
         return Err(Failure::usage(format!("--peer {peer} is the stack's own address"))
-            .remedy("the kernel's end of the device takes another address of the same network"));
+            .remedy("give the kernel's end another address of the same network"));
     }
     Cidr::new(peer, address.prefix_len()).map_err(|error| Failure::usage(error.to_string()))
 }

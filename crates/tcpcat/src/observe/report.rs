@@ -125,7 +125,7 @@ impl Report {
         match serde_json::to_string_pretty(self) {
             Ok(text) if data_on_stdout => say!("{text}"),
             Ok(text) => show!("{text}"),
-            Err(error) => say!("tcpcat: the report cannot be written: {error}"),
+            Err(error) => say!("tcpcat: cannot write the report: {error}"),
         }
     }
 }

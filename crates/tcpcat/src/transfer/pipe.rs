@@ -51,7 +51,7 @@ async fn keep_accepting(
     target: &Target,
 ) -> Result<Outcome, Failure> {
     if matches!(target, Target::Connect { .. }) {
-        return Err(Failure::usage("-k keeps listening: it takes -l"));
+        return Err(Failure::usage("-k needs -l: it listens again after each connection"));
     }
     let listener = session.listen(target, &args.place).await?;
     while let Some(stream) = session.accept(&listener).await? {
@@ -87,7 +87,7 @@ async fn join(session: &'static Session, args: &PipeArgs, stream: Stream) -> Res
         Ok(Ended::Both { sent, received }) => Ok(outcome(args, sent, received)),
         Ok(Ended::Quit) => Ok(Outcome::default()),
         Ok(Ended::Idle(wait)) => {
-            Err(Failure::new(Exit::Unreachable, format!("nothing moved for {wait:?}, as -w asks")))
+            Err(Failure::new(Exit::Unreachable, format!("nothing moved for {wait:?} (-w)")))
         }
         Err(None) => Ok(Outcome::default()),
         Err(Some(failure)) => Err(failure),

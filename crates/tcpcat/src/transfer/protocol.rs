@@ -285,7 +285,7 @@ mod tests {
                     seen.extend(rest);
                     assert_eq!(seen, data);
                 }
-                Opening::Header(_) => panic!("{data:?} is no header"),
+                Opening::Header(_) => panic!("{data:?} is not a header"),
             }
         }
     }

@@ -127,7 +127,7 @@ async fn commit(
     outcome.blake3 = received.copied.filter(|_| verify).map(|copied| copied.hash);
     if verify && received.verified.is_none() {
         outcome.notes.push(
-            "the sender does not verify (tcpcat send --verify does): compare the hash by hand".to_owned(),
+            "the sender does not verify (tcpcat send --verify does); compare the hashes yourself".to_owned(),
         );
     }
     Ok(outcome)
@@ -149,7 +149,7 @@ fn broken_off(session: &Session, store: Store, failure: Failure) -> Failure {
         .map_or_else(|| " of an unknown number of".to_owned(), |total| format!(" of {total}"));
     let kept = if bytes > 0 { Arc::into_inner(store.file).and_then(PartFile::keep) } else { None };
     let kept = match kept {
-        Some(path) if in_pieces => format!(", and are with gaps in {}", path.display()),
+        Some(path) if in_pieces => format!(", kept with gaps in {}", path.display()),
         Some(path) => format!(", and are in {}", path.display()),
         None => String::new(),
     };
@@ -158,7 +158,7 @@ fn broken_off(session: &Session, store: Store, failure: Failure) -> Failure {
         Exit::Unreachable | Exit::Refused if bytes > 0 => Exit::Failed,
         exit => exit,
     };
-    failure.after(&format!("{bytes}{of} bytes came{kept}")).with_exit(exit)
+    failure.after(&format!("{bytes}{of} bytes arrived{kept}")).with_exit(exit)
 }
 
 /// Where connections come from.
@@ -245,7 +245,7 @@ async fn parts(
         match next.opening {
             Opening::Header(other) if other.fits(&header) => opened.push((next.stream, other)),
             _ => {
-                return Err(Failure::new(Exit::Failed, "a connection came that carries no part of the file"));
+                return Err(Failure::new(Exit::Failed, "a connection carries no part of the file"));
             }
         }
     }
@@ -275,11 +275,17 @@ async fn all(receiving: &mut JoinSet<Result<(u64, Copied), Failure>>) -> Result<
 
 fn check_count(count: u16, store: &Store) -> Result<(), Failure> {
     if !(1..=STREAMS_MAX).contains(&count) {
-        return Err(Failure::new(Exit::Failed, format!("the sender speaks of {count} parts")));
+        return Err(Failure::new(
+            Exit::Failed,
+            format!("the sender announced {count} parts; from 1 to {STREAMS_MAX} are possible"),
+        ));
     }
     if count > 1 && !store.file.is_seekable() {
-        return Err(Failure::usage(format!("{} takes no file in {count} parts", store.path.display()))
-            .remedy("receive into a regular file, or send without -P"));
+        return Err(Failure::usage(format!(
+            "{} cannot receive a file in {count} parts",
+            store.path.display()
+        ))
+        .remedy("receive into a regular file, or send without -P"));
     }
     Ok(())
 }
@@ -295,7 +301,7 @@ fn check_whole(mut extents: Vec<(u64, u64)>, total: Option<u64>) -> Result<(), F
     );
     match end {
         Some(end) if total.is_none_or(|total| total == end) => Ok(()),
-        _ => Err(Failure::verification("the parts that came do not make up the file that was announced")),
+        _ => Err(Failure::verification("the parts received do not make up the announced file")),
     }
 }
 
@@ -323,7 +329,7 @@ impl Store {
         stream.shutdown().await.map_err(lost)?;
         if told != Some(copied.hash) {
             return Err(Failure::verification(format!(
-                "what arrived has hash {}, not that of what was sent; {} is not touched",
+                "the data received has hash {}, not the sender's; {} is untouched",
                 copied.hash,
                 self.path.display()
             )));
@@ -396,7 +402,7 @@ impl Store {
             copied = copy => copied.map_err(|broken| match broken {
                 Broken::Read(error) => session.net.failure("receiving", &error),
                 Broken::Write(error) => self.write_failed(&error),
-                Broken::Interrupted => session.interrupted("the transfer was not complete"),
+                Broken::Interrupted => session.interrupted("the transfer is incomplete"),
             }),
             failure = session.breaks_off(self.wait) => Err(failure),
         }

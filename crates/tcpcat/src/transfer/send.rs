@@ -105,7 +105,8 @@ fn outcome(args: &FileArgs, all: &[Sent], took: Duration) -> Outcome {
         outcome.verified = Some(true);
     } else {
         outcome.notes.push(
-            "the receiver does not verify (tcpcat recv --verify does): compare the hash by hand".to_owned(),
+            "the receiver does not verify (tcpcat recv --verify does); compare the hashes yourself"
+                .to_owned(),
         );
     }
     outcome
@@ -145,7 +146,7 @@ async fn plan(args: &FileArgs) -> io::Result<Vec<Part>> {
     if streams > 1 && total.is_none() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "what is no regular file cannot be cut in parts (-P)",
+            "only a regular file can be split into parts (-P)",
         ));
     }
     let each = total.unwrap_or(0).div_ceil(u64::from(streams));
@@ -206,7 +207,7 @@ async fn send_part(session: &Session, mut stream: Stream, file: &Path, part: Par
     };
     let Some(nonce) = nonce else {
         if part.header.part.1 > 1 {
-            return Err(Failure::new(Exit::Failed, "the receiver does not take a file in parts")
+            return Err(Failure::new(Exit::Failed, "the receiver does not accept a file in parts")
                 .remedy("receive with tcpcat recv --verify, or send without -P"));
         }
         let copied = copy(session, &mut source, &mut stream, file, &part, Framing::Plain).await?;
@@ -225,7 +226,7 @@ async fn send_part(session: &Session, mut stream: Stream, file: &Path, part: Par
     let expected = Verdict { bytes: copied.bytes, hash: copied.hash };
     if verdict != expected {
         return Err(Failure::verification(format!(
-            "the receiver got {} bytes with hash {}, sent were {} with {}",
+            "the receiver got {} bytes with hash {}; {} were sent with hash {}",
             verdict.bytes, verdict.hash, expected.bytes, expected.hash
         )));
     }
@@ -255,12 +256,12 @@ async fn copy(
     };
     match copied {
         Ok(copied) if part.header.total.is_some() && Some(copied.bytes) != part.len => {
-            Err(Failure::new(Exit::File, format!("{} was cut while it was read", file.display())))
+            Err(Failure::new(Exit::File, format!("{} was truncated while it was read", file.display())))
         }
         Ok(copied) => Ok(copied),
         Err(Broken::Read(error)) => Err(Failure::file("read", file, &error)),
         Err(Broken::Write(error)) => Err(session.net.failure("sending", &error)),
-        Err(Broken::Interrupted) => Err(session.interrupted("the transfer was not complete")),
+        Err(Broken::Interrupted) => Err(session.interrupted("the transfer is incomplete")),
     }
 }
 

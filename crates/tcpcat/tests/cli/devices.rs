@@ -106,7 +106,7 @@ fn flags_that_mean_nothing_to_a_device_are_refused() {
     ] {
         let line = format!("10.88.0.2 7000 --device raw --addr 10.88.0.1/24 {flags}");
         let output = Command::new(TCPCAT).args(line.split(' ')).output().unwrap();
-        assert!(said(&output, 2).contains(&format!("{word} means nothing with --device raw")), "{output:?}");
+        assert!(said(&output, 2).contains(&format!("{word} has no effect with --device raw")), "{output:?}");
     }
 }
 
@@ -173,7 +173,7 @@ fn an_address_that_another_station_has_is_refused_by_name() {
     let output = wire.near.tcpcat(&format!("-l 7000 {PACKET} --addr 10.87.0.1/24"));
     let words = said(&output, 5);
     assert!(words.contains(&format!("wire: 10.87.0.1 is in use by the station {}", mac.trim())), "{words}");
-    assert!(words.contains("to mend it: give the stack another address"), "{words}");
+    assert!(words.contains("to fix it: give the stack another address"), "{words}");
     let doctor = told(&wire.near.tcpcat(&format!("doctor {PACKET} --addr 10.87.0.1/24")), 5);
     assert!(doctor.contains("PROBLEM addresses"), "{doctor}");
 }
@@ -211,19 +211,19 @@ fn flags_of_an_ethernet_device_that_cannot_work_are_refused_with_what_mends_them
         (
             "--device packet --interface wire --addr 10.87.0.2/24 --mac 01:00:5e:00:00:01",
             2,
-            "not one station's",
+            "not the address of one station",
         ),
-        ("--device packet --interface wire --addr 10.87.0.2/24 --configure", 2, "--configure means nothing"),
+        ("--device packet --interface wire --addr 10.87.0.2/24 --configure", 2, "--configure has no effect"),
         ("--device packet --interface wire1 --addr 10.87.0.2/24", 5, "no interface wire1"),
         ("--device packet --interface lo --addr 10.87.0.2/24", 5, "carries no Ethernet frames"),
         ("--device packet --interface wire --addr 127.0.0.1/8", 5, "belongs to this machine's kernel"),
-        ("--device tap --addr 10.85.0.2/24 --promiscuous", 2, "--promiscuous means nothing"),
-        ("--device tap --addr 10.85.0.2/24 --mac interface", 2, "the kernel's end's"),
+        ("--device tap --addr 10.85.0.2/24 --promiscuous", 2, "--promiscuous has no effect"),
+        ("--device tap --addr 10.85.0.2/24 --mac interface", 2, "belongs to the kernel's end"),
         ("--device tap --interface wire --addr 10.85.0.2/24", 5, "is not a single-queue TAP device"),
         (
             "--device tun --interface wire --addr 10.85.0.2/24",
             2,
-            "--interface means nothing with --device tun",
+            "--interface has no effect with --device tun",
         ),
     ] {
         if flags.starts_with("--device tap") && !Needs::Tap.met() {

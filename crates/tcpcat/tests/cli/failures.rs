@@ -59,7 +59,7 @@ fn silence_is_4_for_who_does_not_want_to_wait() {
     let mut listener = netns.start(&format!("-l 7000 -w 1 -v {HOST1}"));
     let _stdin = listener.stdin();
     let words = said(&listener.finish(), 4);
-    assert!(words.contains("nobody connected within 1s"), "{words}");
+    assert!(words.contains("no peer connected within 1s"), "{words}");
 
     let mut listener = netns.start(&format!("-l 7000 -w 1 -v {HOST1}"));
     let _stdin = listener.stdin();
@@ -83,7 +83,7 @@ fn an_interrupted_receiver_is_143_and_leaves_what_was_there() {
     receiver.signal("TERM");
     let words = said(&receiver.finish(), 143);
     assert!(
-        words.contains("5 of an unknown number of bytes came") && words.contains("not complete"),
+        words.contains("5 of an unknown number of bytes arrived") && words.contains("incomplete"),
         "{words}"
     );
     assert_eq!(fs::read(&target).unwrap(), b"old");
@@ -233,7 +233,7 @@ print(s.recv(40, socket.MSG_WAITALL).hex())
 ";
     let sender = Process::start(netns.command("python3").args(["-c", script]));
     let words = said(&receiver.finish(), 7);
-    assert!(words.contains("not that of what was sent"), "{words}");
+    assert!(words.contains("not the sender's"), "{words}");
     assert_eq!(fs::read(&target).unwrap(), b"old");
     assert_eq!(scratch.names(), ["file"]);
     let verdict = String::from_utf8_lossy(&sender.finish().stdout).trim().to_owned();
@@ -256,7 +256,7 @@ s.sendall(b'tcpcat1>' + nonce + struct.pack('>HHQQ', 0, 1, 0, 1000) + struct.pac
     said(&Process::start(netns.command("python3").args(["-c", script])).finish(), 0);
     let words = said(&receiver.finish(), 1);
     assert!(
-        words.contains("4 of 1000 bytes came") && words.contains("before the end of the data"),
+        words.contains("4 of 1000 bytes arrived") && words.contains("before the end of the data"),
         "{words}"
     );
     assert_eq!(fs::read(&target).unwrap(), b"old");

@@ -78,7 +78,7 @@ impl Ended {
         let words = said(&self.receiver, code);
         let (part, whole_file) = (fs::read(&self.part).unwrap(), fs::read(&self.from).unwrap());
         assert!(part.len() as u64 >= SOME && part.len() < LEN);
-        assert!(words.contains(&format!("{} of {whole} bytes came", part.len())), "{words}");
+        assert!(words.contains(&format!("{} of {whole} bytes arrived", part.len())), "{words}");
         assert!(words.contains(&self.part.display().to_string()), "{words}");
         assert!(whole_file.starts_with(&part), "the part is the file's beginning");
         assert_eq!(fs::read(&self.to).unwrap(), b"old");
@@ -240,7 +240,7 @@ s.close()
 ";
     said(&Process::start(netns.command("python3").args(["-c", script])).finish(), 0);
     let words = said(&receiver.finish(), 1);
-    assert!(words.contains("1000000 of an unknown number of bytes came"), "{words}");
+    assert!(words.contains("1000000 of an unknown number of bytes arrived"), "{words}");
     let part = fs::read(scratch.await_part(1_000_000)).unwrap();
     assert!(part.iter().enumerate().all(|(at, &byte)| usize::from(byte) == at % 250));
     assert!(!Path::new(&target).exists());
@@ -251,9 +251,9 @@ fn a_file_that_is_cut_while_it_is_sent_is_not_passed_off_as_whole() {
     let Some(transfer) = Transfer::begin("", "") else { return };
     fs::File::options().write(true).open(&transfer.from).unwrap().set_len(1_000_000).unwrap();
     let words = said(&transfer.sender.finish(), 6);
-    assert!(words.contains("was cut while it was read"), "{words}");
+    assert!(words.contains("was truncated while it was read"), "{words}");
     let words = said(&transfer.receiver.finish(), 1);
-    assert!(words.contains(&format!("of {LEN} bytes came")) && words.contains("reset by peer"), "{words}");
+    assert!(words.contains(&format!("of {LEN} bytes arrived")) && words.contains("reset by peer"), "{words}");
     assert_eq!(fs::read(&transfer.to).unwrap(), b"old");
 }
 
@@ -305,7 +305,7 @@ fn the_length_is_told_by_a_sender_that_listens_too() {
     sender.signal("TERM");
     said(&sender.finish(), 143);
     let words = said(&receiver.finish(), 1);
-    assert!(words.contains(&format!("of {LEN} bytes came")), "{words}");
+    assert!(words.contains(&format!("of {LEN} bytes arrived")), "{words}");
 }
 
 #[test]
@@ -315,10 +315,10 @@ fn who_does_not_want_to_wait_gives_up_sending_and_receiving() {
     let from = random_file(&scratch, "from", LEN);
     // Without a connection.
     let words = said(&netns.tcpcat(&format!("send {} -l 7000 -w 1 {HOST1}", from.display())), 4);
-    assert!(words.contains("nobody connected within 1s"), "{words}");
+    assert!(words.contains("no peer connected within 1s"), "{words}");
     let to = scratch.path("to");
     let words = said(&netns.tcpcat(&format!("recv {} -l 7000 -w 1 {HOST1}", to.display())), 4);
-    assert!(words.contains("nobody connected within 1s"), "{words}");
+    assert!(words.contains("no peer connected within 1s"), "{words}");
 
     // Without data: a peer that neither reads nor sends.
     let script = "

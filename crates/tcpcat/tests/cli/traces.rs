@@ -105,7 +105,7 @@ fn a_flight_recorder_is_written_when_the_kernel_resets() {
     let mut stdin = client.stdin();
     stdin.write_all(b"x").unwrap();
     let words = said(&client.finish(), 1);
-    assert!(words.contains("what connections did last is in"), "{words}");
+    assert!(words.contains("records of the connections are in"), "{words}");
     server.finish();
     let trace = read(&file);
     let connection = only(&trace);

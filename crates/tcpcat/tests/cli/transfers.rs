@@ -57,7 +57,7 @@ fn a_file_goes_to_and_comes_from_nc() {
     await_listener(&netns, 7001);
     let sent = netns.tcpcat(&format!("send {} 10.9.1.1 7001 --verify {HOST1}", from.display()));
     let words = said(&sent, 0);
-    assert!(words.contains(&hash) && words.contains("compare the hash by hand"), "{words}");
+    assert!(words.contains(&hash) && words.contains("compare the hashes yourself"), "{words}");
     said(&nc.finish(), 0);
     assert_same(&from, &there);
 

@@ -275,12 +275,12 @@ impl LeftOut {
             Self::NoData => "carried no data",
             Self::NoAcknowledgements => "show no acknowledgements: capture both directions",
             Self::ReceiverOnly => {
-                "were captured at the receiver alone: give the sender's capture too, or say --side sender if it is this one"
+                "were captured at the receiver alone: give the sender's capture too, or --side sender if this is the sender's"
             }
             Self::Holes => "lack packets that were acknowledged: the capture dropped them",
             Self::ClockSetBack => "have times that go back by more than 10 ms",
             Self::NotPaired => {
-                "have packets at one end that the other never sent: the captures are not of the same time, or dropped some"
+                "have packets at one end that the other never sent: the captures differ in time, or dropped some"
             }
             Self::SeenTooOften => "were seen at more than two places: give one capture of each end",
         }
@@ -293,12 +293,12 @@ impl Doubt {
         match self {
             Self::NoHandshake => "without a handshake, taken as seen at the sender",
             Self::SideUnclear => {
-                "whose handshake does not tell at which end it was seen, taken as seen at the sender"
+                "whose handshake does not show the end of the capture, taken as seen at the sender"
             }
             Self::OutOfOrder => {
                 "with data out of order at the sender: the capture was taken elsewhere, or lacks packets"
             }
-            Self::Copies => "with packets captured twice, of which the second is left out",
+            Self::Copies => "with packets captured twice; the second copy is left out",
         }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Controllers: cubic,bbr,vegas:alpha=2,beta=4
     #[arg(long, value_name = "NAMES", required = true, value_parser = controllers)]
     cc: Vec<Controllers>,
-    /// Everything but the controller
+    /// Everything except the controller
     #[arg(long, value_name = "NAME", default_value = "modern", value_parser = profile)]
     profile: String,
     /// Rates of the bottleneck
@@ -27,38 +27,38 @@ pub(crate) struct Args {
     /// Delays of the bottleneck, one way; the empty path's round trip takes twice as long
     #[arg(long, value_name = "TIMES", value_delimiter = ',', default_value = "20ms")]
     delay: Vec<Span>,
-    /// What its queue holds: products of rate and round trip, or packets, as 0.5bdp,4bdp,20packets
+    /// Limits of its queue: bandwidth-delay products or packets, for example 0.5bdp,4bdp,20packets
     #[arg(long, value_name = "LIMITS", value_delimiter = ',', default_value = "1bdp")]
     buffer: Vec<Buffer>,
     /// Its random loss, towards the receivers
     #[arg(long, value_name = "SHARES", value_delimiter = ',', default_value = "0%")]
     loss: Vec<Share>,
-    /// How many flows share it, all with the same controller
+    /// Number of flows that share it, all with the same controller
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     flows: u16,
     /// Its queue discipline: drop-tail, red, codel or fq-codel
     #[arg(long, value_name = "NAME", default_value = "drop-tail")]
     queue: QueueKind,
-    /// Explicit congestion notification: off, classic or accurate; the queue marks then
+    /// Explicit congestion notification: off, classic or accurate; the queue then marks
     #[arg(long, value_name = "FORM", default_value = "off", value_parser = ecn)]
     ecn: EcnSetting,
-    /// How long each run lasts, in virtual time
+    /// Length of each run, in virtual time
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     duration: Span,
-    /// How many runs of each cell there are, of which the mean is shown
+    /// Number of runs of each cell; the table shows their mean
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
-    /// Folder for the report, its pictures, and each run's result as soon as it is there; the same command with the same
-    /// folder goes on where it was interrupted
+    /// Folder for the report, its pictures, and each run's result at once; the same command with the same folder continues
+    /// where it was interrupted
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
-    /// Run everything anew, whatever is in the folder
+    /// Run everything again, and ignore earlier results in the folder
     #[arg(long, requires = "out")]
     pub(super) fresh: bool,
     /// File for the results, as JSON
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
-    /// How many runs at a time; as many as there are processors unless told
+    /// Number of runs at a time [default: the number of processors]
     #[arg(long, value_name = "N")]
     pub(super) jobs: Option<NonZeroUsize>,
 }
@@ -66,10 +66,10 @@ pub(crate) struct Args {
 const NOTES: &str = "\
 Each run is a bottleneck with endless flows through it, measured from its beginning, slow start included. Receivers offer \
 a large window from the start (four times what path and queue hold): a window tuned to what arrives would hold senders \
-to two bandwidth-delay products, and no deep queue would fill. Access links are ten times as fast as the bottleneck; what \
-they add at random is up to one packet's time.\n\n\
-Power is throughput over delay (the empty round trip and the mean time in the queue). Jain's index is 1 where all flows \
-have the same, 1/N where one has all.";
+to two bandwidth-delay products, and a deep queue would never fill. Access links are ten times as fast as the bottleneck \
+and add a random delay of up to one packet's time.\n\n\
+Power is throughput over delay (the empty round trip and the mean time in the queue). Jain's index is 1 if all flows \
+have the same rate, 1/N if one has all of it.";
 
 /// Names of one `--cc`.
 #[derive(Clone, Debug)]

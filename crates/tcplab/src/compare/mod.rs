@@ -83,13 +83,13 @@ fn tell(store: &Store, cells: &[Cell]) {
     let path = store.path().display();
     let known = cells.iter().filter(|cell| store.find(cell).is_some()).count();
     if known > 0 {
-        say(&format!("{known} of {} runs are taken from {path}", cells.len()));
+        say(&format!("{known} of {} runs come from {path}", cells.len()));
     }
     if store.torn > 0 {
-        say(&format!("{} lines of {path} were torn or damaged, and are left out", store.torn));
+        say(&format!("{} damaged lines of {path} are left out", store.torn));
     }
     if store.foreign > 0 {
-        say(&format!("{} runs in {path} come from another build of tcplab, and are not used", store.foreign));
+        say(&format!("{} runs in {path} come from another build of tcplab and are not used", store.foreign));
     }
 }
 
@@ -106,10 +106,9 @@ fn interrupts() -> anyhow::Result<Arc<AtomicBool>> {
 
 fn stopped(store: Option<&Store>) -> Failure {
     match store {
-        Some(store) => Failure::interrupted(format!("what is done is in {}", store.path().display()))
-            .remedy("the same command goes on from there"),
-        None => {
-            Failure::interrupted("nothing is kept").remedy("with --out DIR the same command goes on later")
-        }
+        Some(store) => Failure::interrupted(format!("finished runs are in {}", store.path().display()))
+            .remedy("the same command continues from there"),
+        None => Failure::interrupted("nothing is kept")
+            .remedy("with --out DIR the same command can continue later"),
     }
 }

@@ -59,7 +59,7 @@ struct Mark {
 }
 
 impl Store {
-    /// Reads the results in `folder`, or starts over with `fresh`.
+    /// Reads what is in `folder`, or with `fresh` starts empty.
     pub(super) fn open(folder: &Path, fresh: bool) -> anyhow::Result<Self> {
         let held = hold(folder)?;
         let path = folder.join(NAME);

@@ -28,15 +28,15 @@ use crate::output;
 /// Options of `tcplab papers`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Experiments by their ids, as VE5/7, VE7 or all that begin with VE; all of them if none is named
+    /// Experiments by id: VE5/7, VE7, or VE for all that begin so [default: all]
     ids: Vec<String>,
     /// List the experiments and run none
     #[arg(long)]
     list: bool,
-    /// Folder for RESULTS.md and the pictures; it is made
+    /// Folder for RESULTS.md and the pictures; created if missing
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// File for the values, as JSON
+    /// Write the values to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -25,22 +25,22 @@ pub(crate) struct Args {
     /// The scenario, a TOML file; - reads stdin
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
-    /// Another seed than the scenario's
+    /// Use this seed instead of the scenario's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// File for all that was measured, as JSON; - is stdout, in place of the tables
+    /// Write all measurements to this file as JSON; - is stdout, in place of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// File for the packets of all hosts, as pcapng, which Wireshark and tcpdump open
+    /// Write the packets of all hosts to this file as pcapng, for Wireshark and tcpdump
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// File for queues, windows and progress over time, as CSV; a thousand samples unless the scenario says how often
+    /// Write queues, windows and progress over time to this file as CSV; a thousand samples unless the scenario sets the interval
     #[arg(long, value_name = "FILE.csv")]
     series: Option<PathBuf>,
-    /// File for tables and graphs in one HTML page
+    /// Write tables and graphs to this file as one HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// File for what all connections did and why, and what happened to the queues
+    /// Write a trace to this file: what all connections did and why, and what happened in the queues
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }

@@ -70,15 +70,15 @@ fn a_run_that_was_killed_goes_on_and_comes_to_the_same() {
     fs::write(&cells, text).unwrap();
 
     let again = run(&grid);
-    assert!(again.err.contains("1 lines of") && again.err.contains("torn"), "{}", again.err);
-    let reused = format!("{} of 16 runs are taken from", kept - 1);
+    assert!(again.err.contains("1 damaged lines of"), "{}", again.err);
+    let reused = format!("{} of 16 runs come from", kept - 1);
     assert!(again.err.contains(&reused), "{}", again.err);
     let table = again.done();
     assert_eq!(table, compare(&[]).done());
     assert_eq!(lines(), 16);
     // Everything is known: nothing runs, and nothing changes.
     let third = run(&grid);
-    assert!(third.err.contains("16 of 16 runs are taken from"), "{}", third.err);
+    assert!(third.err.contains("16 of 16 runs come from"), "{}", third.err);
     assert_eq!(third.done(), table);
     let fresh = run(&[&grid[..], &["--fresh"]].concat());
     assert!(!fresh.err.contains("taken from"), "{}", fresh.err);
@@ -119,7 +119,7 @@ fn an_interrupt_leaves_what_is_done() {
     let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
     let said = ended(child.wait_with_output().unwrap()).failed(1);
-    assert!(said.contains("interrupted") && said.contains("the same command goes on"), "{said}");
+    assert!(said.contains("interrupted") && said.contains("the same command continues"), "{said}");
     let text = fs::read_to_string(&cells).unwrap();
     assert!(text.ends_with('\n') && text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
 }

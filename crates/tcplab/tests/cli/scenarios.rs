@@ -219,7 +219,7 @@ fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
     let scenario = scenario.to_str().unwrap();
     for option in ["--json", "--pcap", "--series", "--trace", "--html"] {
         let said = run(&["run", scenario, option, "/dev/full"]).failed(6);
-        assert!(said.contains("cannot write /dev/full") && said.contains("make room"), "{option}: {said}");
+        assert!(said.contains("cannot write /dev/full") && said.contains("free space"), "{option}: {said}");
     }
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let said = ended(tcplab(&["run", scenario]).stdout(full).output().unwrap()).failed(6);

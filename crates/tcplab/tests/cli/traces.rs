@@ -130,7 +130,7 @@ fn csv_goes_to_stdout_or_into_a_file_alike() {
 fn graphs_are_pictures_in_a_folder_or_one_page() {
     let (scratch, trace) = traced();
     let said = run(&["convert", &trace, "--to", "svg"]).failed(2);
-    assert!(said.contains("name a folder for them"), "{said}");
+    assert!(said.contains("name a folder"), "{said}");
     for ending in ["svg", "png"] {
         run(&["convert", &trace, "--to", ending, "-o", &scratch.text(ending)]).done();
         let names: Vec<String> = fs::read_dir(scratch.path(ending))
@@ -153,7 +153,7 @@ fn a_trace_that_is_cut_off_is_used_as_far_as_it_goes() {
     fs::write(scratch.path("cut.trace"), &bytes[..bytes.len() / 2]).unwrap();
     let ended = run(&["explain", &scratch.text("cut.trace")]);
     assert!(
-        ended.err.contains("broken at byte") && ended.err.contains("what lies before is used"),
+        ended.err.contains("broken at byte") && ended.err.contains("the part before that is used"),
         "{}",
         ended.err
     );

@@ -23,11 +23,7 @@ pub(super) async fn packet(args: &DeviceArgs) -> Vec<Finding> {
         )
     }];
     let Some(name) = &args.interface else {
-        findings.push(problem(
-            "link",
-            "no interface is named",
-            "--interface eth0 (ip link lists those there are)",
-        ));
+        findings.push(problem("link", "no interface is named", "--interface eth0 (ip link lists them)"));
         return findings;
     };
     findings.extend(link(name));
@@ -49,9 +45,7 @@ pub(super) async fn packet(args: &DeviceArgs) -> Vec<Finding> {
     ));
     findings.push(note(
         "this host",
-        format!(
-            "does not reach the stack over {name}, nor the stack it: what the one sends leaves by the wire"
-        ),
+        format!("and the stack do not reach each other over {name}: what one sends leaves by the wire"),
         "to talk to this host use --device tun or tap, or a veth pair",
     ));
     findings
@@ -106,7 +100,7 @@ async fn opened_device<F: FrameDevice>(
     ];
     if (args.autoconf || !args.addr.is_empty()) && device.link_up() {
         findings.push(match ready(&mut device, &name).await {
-            Ok(()) if args.no_probe => ok("addresses", "not asked for on the link, as --no-probe says"),
+            Ok(()) if args.no_probe => ok("addresses", "not probed on the link, because of --no-probe"),
             Ok(()) => ok("addresses", format!("no other station on {name} has them")),
             Err(error) => of_failure("addresses", &conflict(&error, &name)),
         });
@@ -132,7 +126,7 @@ fn autoconfigured(link: &LinkHandle, args: &DeviceArgs, name: &str) -> Finding {
     let failure = no_router(name);
     match args.addr.is_empty() {
         true => of_failure("autoconf", &failure),
-        false => note("autoconf", failure.message(), "nothing to do: --addr gives one"),
+        false => note("autoconf", failure.message(), "nothing to do: --addr gives an address"),
     }
 }
 

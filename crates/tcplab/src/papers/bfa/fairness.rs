@@ -13,7 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "BE11/12",
     source: "Awadallah & Rai 1998, §4.3, figs. 11 and 12",
     title: "how evenly six sources share, and two whose delays differ by a quarter",
-    set_up: "As BE4-6: six sources of one kind, or two of which the second's path is 25 % longer; buffers of 5 to 100 packets. \
+    set_up: "As BE4-6: six sources of one kind, or two, the second with a path 25 % longer; buffers of 5 to 100 packets. \
              They start together, or 20 s apart, which the paper leaves open; throughput is taken from 200 s, when all have \
              started, to 1000 s. Three runs a point, whose starts fall differently on the 500 ms tick. The paper's indices \
              for two sources are held against the mean over all buffers, since it does not say for which they are.",

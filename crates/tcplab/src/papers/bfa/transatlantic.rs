@@ -290,8 +290,8 @@ const NOTES: [&str; 2] = [
      then has a round trip of 4.2 s to the end, where the paper's mean (throughput over power) is 1.95 s and 4 s the most. Its \
      window must have been smaller for much of the transfer. A first ssthresh remembered from earlier connections to the host \
      is not why: even with one of 4 KB the mean is 3.6 s (third table). Losses that no queue causes would do it: with 0.2 % of \
-     the packets Reno has the paper's round trip and power. The paper says of the Internet that there are such losses, and not \
-     how many its path had; here low congestion stays without.",
+     the packets Reno has the paper's round trip and power. The paper reports such losses on the Internet, but not \
+     their number on its path; here low congestion has none.",
     "BFA's gain lives on quiet round trips: each fall of 10 ms that is not its own lets the window grow, and nothing takes \
      that back without a loss. With 2 % of others' traffic, or 30 ms of jitter, half of the gain is gone (second table); the \
      decreasing variant of section 6 keeps it, and loses next to nothing of the throughput beside Reno's others.",

@@ -39,7 +39,7 @@ const WITHOUT: Kind = ("none-1987", without, true);
 const WITH: Kind = ("slow start, avoidance, timer alone", bsd_plus, false);
 /// Possible alternatives to 4.3+BSD.
 const OTHERS: [Kind; 3] = [
-    ("none-1987, but for a timer that is backed off", backed_off, true),
+    ("none-1987 with a timer that is backed off", backed_off, true),
     ("the same with fast retransmit (tahoe-1988)", tahoe, false),
     ("timer alone, a + 4v in the place of a + 2v", four_v, false),
 ];

@@ -29,12 +29,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const RUNS: u64 = 25;
-const NOTE: &str = "BaseRTT decides more than anything else here. With that of the SYN Vegas leaves slow start at 16 segments, for it \
+const NOTE: &str = "BaseRTT decides more than anything else here. With that of the SYN Vegas leaves slow start at 16 segments, since it \
                     takes the 10 ms that a full segment needs longer than a SYN for 1.7 queued segments; with that of data it \
                     sees 0.4, doubles to 32 and loses a dozen of them, which fig. 7 does not show. All experiments of this paper \
                     take the first reading, with which table III comes out to a few KB. It has a price: over several slow hops \
                     the same error keeps the window small (VT1/2, second table), so that BaseRTT of data is what the \
-                    controller `vegas` does unless it is told `base=any`.";
+                    controller `vegas` uses without `base=any`.";
 
 fn run() -> anyhow::Result<Findings> {
     let [reno, newreno, vegas] =

@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              Reno's slow start loses about the 20 KB that the paper's lost. tcplib's traffic over Reno crosses the slow link, \
              and a quarter as much goes over the whole path. 48 runs are hours of two days: conversations begin every 400 ms \
              at the busiest hour and every 1,200 ms at the quietest. Each run has the seven transfers of the paper, each \
-             into the same traffic anew instead of 45 s after the one before. The second table has half of the hours, Vegas whose \
+             into the same traffic again instead of 45 s after the one before. The second table has half of the hours, Vegas whose \
              BaseRTT is that of data alone, and a second slow link, the eleventh.",
     run,
 };

@@ -16,7 +16,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     set_up: "Sixteen endless connections for 120 s over 50 ms, 100 and 200 KB/s, 10 and 20 buffers, 4 seeds each. Then fig. \
              12, whose drawing is lost: 16 sites of two or three hosts, each with tcplib's traffic to the next sites and \
              four with three bulk transfers besides, at four routers in a ring of 45 Mbit/s and 10 ms, sites at 10 Mbit/s and \
-             3 ms, 50 buffers everywhere; 15 s, of which the last 10 count. Everything is Vegas, then Reno.",
+             3 ms, 50 buffers everywhere; 15 s; the last 10 count. Everything is Vegas, then Reno.",
     run,
 };
 
