@@ -1,14 +1,14 @@
 //! The algorithms that decide *when to send*: round-trip estimators, retransmission timeouts and congestion
-//! controllers. They see numbers and instants; no packet, no sequence number and no clock reaches this crate.
+//! controllers. They see numbers and instants. Packets, sequence numbers and clocks do not reach this crate.
 //!
-//! - [`congestion`]: the controllers, from Tahoe to BBR, with a table of them, and what a user's own needs;
+//! - [`congestion`]: the controllers, from Tahoe to BBR, with a table of them, and how to write one;
 //! - [`rtt`]: round trips and the retransmission timeout, with presets from the literature;
 //! - [`bandwidth`]: estimates of the bandwidth at the start of a connection;
 //! - [`assess`]: how good such estimates would have been on a recorded connection;
-//! - [`profile`]: names for sets of such choices;
+//! - [`profile`]: named sets of choices;
 //! - [`kit`]: checks for any controller, and a path in virtual time to try it on;
 //! - [`rate`]: congestion avoidance for datagrams;
-//! - [`quantity`]: numbers with units, read exactly.
+//! - [`quantity`]: exact parsing of numbers with units.
 //!
 //! ```
 //! use ackclock_control::congestion::Registry;
@@ -22,13 +22,14 @@
 //!
 //! # Features
 //!
-//! - `serde` (off): what says how a connection is doing can be serialised, the configuration of its timeout included.
+//! - `serde` (off): serialises the types that describe a connection's state, and the configuration of its
+//!   timeout.
 //!
 //! # Limits
 //!
-//! Windows and rates are 64-bit numbers of bytes and bytes a second, times nanoseconds since an epoch of the caller's. Nothing
-//! allocates after a controller was made but histories of bounded length.
-//!
+//! Windows and rates are 64-bit numbers of bytes and bytes a second. Times are nanoseconds since an epoch
+//! that the caller chooses. A controller allocates nothing after its creation except histories of bounded
+//! length.
 #![doc = include_str!("../control.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

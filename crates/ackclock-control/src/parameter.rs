@@ -1,12 +1,12 @@
-//! What is said when a parameter is impossible.
+//! The error for a parameter with an impossible value.
 
-/// A parameter with a value that it cannot have.
+/// A parameter with an impossible value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not possible: {valid}")]
 pub struct InvalidParameter {
-    /// What was given.
+    /// The value given.
     pub given: String,
-    /// What would do.
+    /// The valid values.
     pub valid: String,
 }
 

@@ -1,11 +1,11 @@
-//! Choices written as words: what the parsers of names with parameters share.
+//! What the parsers of choices with parameters share.
 
 use std::time::Duration;
 
 use crate::InvalidParameter;
 use crate::quantity::exact;
 
-/// Makes types that have `find(&str)` parse from strings, so that setters take a name or a value alike.
+/// Implements `FromStr` by `find(&str)`, so that setters take a name or a value alike.
 macro_rules! found_by_name {
     ($($type:ty, $error:ty;)*) => {$(
         impl std::str::FromStr for $type {

@@ -1,7 +1,7 @@
-//! Profiles: a name for each set of choices that makes a sender, and a receiver, of its time.
+//! Profiles: named sets of choices that reproduce a sender and a receiver of their time.
 //!
-//! A profile is data. What it names is made elsewhere: controllers by the [`Registry`], timeouts by
-//! [`RttEstimator`](crate::rtt::RttEstimator), recovery by the core.
+//! A profile is data. Others build what it names: the [`Registry`] the controllers,
+//! [`RttEstimator`](crate::rtt::RttEstimator) the timeouts, the core the recovery policies.
 
 mod choice;
 mod table;
@@ -34,11 +34,11 @@ pub struct Profile {
     pub rto: RtoConfig,
     /// What sets the first ssthresh, if anything.
     pub start_up: Option<SenderEstimatorKind>,
-    /// Which proofs take a wrong reduction back.
+    /// The proofs that take a wrong reduction back.
     pub undo: UndoChoice,
-    /// What becomes of the window after idleness.
+    /// What happens to the window after idleness.
     pub idle: IdlePolicy,
-    /// Whether segments are spaced by a rate.
+    /// Whether segments are paced.
     pub pacing: bool,
     /// Initial window in segments.
     pub initial_window_segments: u32,
@@ -55,10 +55,10 @@ impl Profile {
         table::MODERN
     }
 
-    /// The profile of this name.
+    /// Finds a profile by name.
     ///
     /// # Errors
-    /// [`UnknownProfile`], whose message lists the names that would do.
+    /// [`UnknownProfile`]; its message lists the valid names.
     ///
     /// ```
     /// use ackclock_control::profile::Profile;
@@ -77,10 +77,10 @@ impl Profile {
         table::ALL.iter().copied()
     }
 
-    /// What makes the profile's controllers, with its layers around them.
+    /// The factory of the profile's controllers, with their layers.
     ///
     /// # Errors
-    /// [`UnknownController`] if `registry` does not have the profile's controller.
+    /// [`UnknownController`] if `registry` lacks the profile's controller.
     pub fn controller_factory(
         &self,
         registry: &Registry,
@@ -141,10 +141,10 @@ impl Recovery {
         Self::ALL.iter().find(|(_, policy)| *policy == self).map_or("unknown", |(name, _)| name)
     }
 
-    /// The policy of this name.
+    /// Finds a policy by name.
     ///
     /// # Errors
-    /// [`UnknownRecovery`], whose message lists the names that would do.
+    /// [`UnknownRecovery`]; its message lists the valid names.
     pub fn find(name: &str) -> Result<Self, UnknownRecovery> {
         let found = Self::ALL.iter().find(|(valid, _)| *valid == name);
         found.map(|&(_, policy)| policy).ok_or_else(|| UnknownRecovery { name: name.to_owned() })
@@ -169,23 +169,23 @@ pub struct UndoChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum AckPolicy {
-    /// Every second full-sized segment, and what is left after a delay (RFC 9293 §3.8.6.3; Jacobson and
+    /// Every second full-sized segment at once, the rest after a delay (RFC 9293 §3.8.6.3; Jacobson and
     /// Karels 1988).
     EverySecondSegment {
         /// The longest delay.
         delay_max: Duration,
     },
-    /// Every second full-sized segment, and what is left at the next tick of a clock, whenever it came (4.4BSD: 200 ms;
-    /// Allman and Paxson §3.3.1).
+    /// Every second full-sized segment at once, the rest at the next tick of a free-running clock (4.4BSD:
+    /// 200 ms; Allman and Paxson §3.3.1).
     EverySecondByTick {
         /// The time from tick to tick.
         tick: Duration,
     },
-    /// When the window can be moved on by a share of it, or after a delay, gaps or not (4.3BSD: 35 % or 200 ms;
-    /// Jacobson and Karels 1988, fig. 9).
+    /// When the window can move on by a share of it, or after a delay, whether or not there are gaps (4.3BSD:
+    /// 35 % or 200 ms; Jacobson and Karels 1988, fig. 9).
     ///
-    /// Deviation: the delay runs from the first segment that waits; in 4.3BSD it ended with the next tick of a
-    /// clock of 200 ms.
+    /// Deviation: the delay runs from the first unacknowledged segment; in 4.3BSD it ended at the next tick
+    /// of a clock of 200 ms.
     WindowShare {
         /// The share in hundredths.
         percent: u8,
@@ -195,7 +195,7 @@ pub enum AckPolicy {
 }
 
 impl AckPolicy {
-    /// The longest that an acknowledgement is delayed.
+    /// The longest delay of an acknowledgement.
     #[must_use]
     pub fn delay_max(self) -> Duration {
         match self {
@@ -205,7 +205,7 @@ impl AckPolicy {
         }
     }
 
-    /// When what came `now` is acknowledged at the latest.
+    /// The latest time to acknowledge data that arrives `now`.
     #[must_use]
     #[inline]
     pub fn deadline(self, now: Instant) -> Instant {

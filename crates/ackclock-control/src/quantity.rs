@@ -1,7 +1,7 @@
-//! Quantities written as decimal numbers, read exactly.
+//! Exact reading of quantities written as decimal numbers.
 
-/// `number` times `unit`, if that is a whole number that fits: of 1.5 and 1024 it is 1536. A number is digits, and
-/// perhaps a point and more digits.
+/// `number` times `unit`, if the product is an integer that fits: 1.5 and 1024 give 1536. A number is digits,
+/// optionally followed by a point and more digits.
 ///
 /// ```
 /// use ackclock_control::quantity::exact;
@@ -20,12 +20,12 @@ pub fn exact(number: &str, unit: u64) -> Option<u64> {
     }
     let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
     let scaled = digits.checked_mul(u128::from(unit))?;
-    // A fraction of the smallest unit would be lost without a word.
+    // Do not drop a fraction of the smallest unit silently.
     let divisor = 10_u128.pow(places);
     if scaled % divisor == 0 { u64::try_from(scaled / divisor).ok() } else { None }
 }
 
-/// 10 to the power of this is less than 2^64.
+/// 10 to the power of this fits in 64 bits.
 const PLACES_MAX: u32 = 18;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! A sending rate for datagrams: congestion avoidance without a window.
 //!
 //! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, footnote 13: on success the
-//! interval I between packets becomes αI/(α+I), on loss 2I. The rate 1/I then grows by the same amount, 1/α,
-//! with each success, and is halved by a loss: the window's increase and decrease in terms of rate. Taking a
-//! constant from the interval instead would be a growth without bound.
+//! interval I between packets becomes αI/(α+I), on loss 2I. The rate 1/I grows by the same amount, 1/α, with
+//! each success, and a loss halves it: the window's increase and decrease in terms of rate. Subtracting a
+//! constant from the interval instead would let the rate grow without bound.
 //!
-//! For requests and answers over UDP, where no window is kept.
+//! It serves requests and answers over UDP, which have no window.
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,8 +32,8 @@ pub struct DatagramRate {
 }
 
 impl DatagramRate {
-    /// A sender that starts with one datagram each `interval`, and gains one datagram each `alpha` with every
-    /// success. Both are held between a microsecond and 40 hours.
+    /// A sender that starts with one datagram per `interval` and gains one datagram per `alpha` with each
+    /// success. Both are clamped to between a microsecond and 40 hours.
     #[must_use]
     pub fn new(interval: Duration, alpha: Duration) -> Self {
         Self { interval: fixed(interval), alpha: fixed(alpha) }
@@ -49,7 +49,7 @@ impl DatagramRate {
 
     /// A datagram was lost.
     pub fn on_loss(&mut self) {
-        // Footnote 13: the multiplicative decrease remains one: the interval doubles.
+        // Footnote 13: the decrease stays multiplicative: the interval doubles.
         self.interval = self.interval.saturating_mul(2).min(INTERVAL_MAX);
     }
 
@@ -71,7 +71,8 @@ fn fixed(duration: Duration) -> u64 {
     nanos(duration).min(INTERVAL_MAX >> FRACTION_BITS).saturating_mul(1 << FRACTION_BITS).max(INTERVAL_MIN)
 }
 
-/// Bits below the nanosecond: a success at a million datagrams a second changes the interval by little.
+/// Bits below the nanosecond, because a success at a million datagrams a second changes the interval only a
+/// little.
 const FRACTION_BITS: u32 = 16;
 /// A microsecond.
 const INTERVAL_MIN: u64 = 1000 << FRACTION_BITS;

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 /// A point in time: nanoseconds since the driver's epoch.
 ///
-/// Arithmetic saturates at both ends (584 years), so no clock that jumps can make it panic.
+/// Arithmetic saturates at both ends (584 years), so a clock that jumps cannot make it panic.
 ///
-/// Kept as one nanosecond more, so that an `Option` of it takes no more room.
+/// The stored value is one nanosecond more, so that `Option<Instant>` takes no extra room.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(NonZeroU64);
 
 impl Instant {
     /// The driver's epoch.
     pub const ZERO: Self = Self(NonZeroU64::MIN);
-    /// The last representable instant: never, for a deadline.
+    /// The last representable instant. As a deadline it means never.
     pub const FAR_FUTURE: Self = Self(NonZeroU64::MAX);
 
     /// The instant `nanos` nanoseconds after the epoch.
@@ -51,7 +51,7 @@ impl Instant {
         self.as_nanos() / 1_000_000
     }
 
-    /// The time from `earlier` to `self`, zero if `earlier` is in fact later.
+    /// The time from `earlier` to `self`; zero if `earlier` is later.
     #[must_use]
     #[inline]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
@@ -112,7 +112,7 @@ impl Sub<Duration> for Instant {
 #[must_use]
 #[inline]
 pub fn nanos(duration: Duration) -> u64 {
-    // In 64 bits: `as_nanos` has 128, for which each deadline would pay.
+    // In 64 bits: `as_nanos` has 128, and each deadline would pay for them.
     let whole = duration.as_secs().saturating_mul(1_000_000_000);
     whole.saturating_add(u64::from(duration.subsec_nanos()))
 }

@@ -1,7 +1,7 @@
-//! Tables made from the controllers: their windows by round trip, which a change of behaviour must change
-//! too, and what there is to choose, for the documentation.
+//! Snapshots of the controllers: tables of their windows by round trip, which a change of behaviour must
+//! update, and the page of choices for the documentation.
 //!
-//! `UPDATE_SNAPSHOTS=1 cargo test -p ackclock-control --test snapshots` writes both anew.
+//! `UPDATE_SNAPSHOTS=1 cargo test -p ackclock-control --test snapshots` rewrites both.
 
 use std::fmt::Write as _;
 use std::path::Path as FilePath;
@@ -44,8 +44,8 @@ fn windows_by_round() -> String {
     table
 }
 
-/// What each event does to a controller's window, in segments to the tenth: growth from ten segments, then a loss and three
-/// round trips, its undoing, a timeout and four round trips, its undoing, idleness, and a mark.
+/// What each event does to a controller's window, in tenths of a segment: growth from ten segments, then a
+/// loss and three round trips, its undo, a timeout and four round trips, its undo, idleness, and a mark.
 fn windows_by_event() -> String {
     let mut table = String::from(
         "Window in segments, ssthresh behind the slash (-: none yet), after what the column says; a round trip acknowledges the\n\
@@ -80,7 +80,7 @@ fn windows_by_event() -> String {
     table
 }
 
-/// A controller, and the connection that it believes in.
+/// A controller, and the simulated state of its connection.
 struct Driven {
     controller: Box<dyn Controller>,
     now: Instant,
@@ -175,7 +175,7 @@ impl Driven {
     }
 }
 
-/// The page on all that can be chosen, from what the code says of itself.
+/// The page of all choices, from the code's own descriptions.
 fn page() -> String {
     let sections = [
         ("Congestion controllers", CONTROLLERS, controllers()),
@@ -277,7 +277,7 @@ fn recoveries() -> String {
 }
 
 fn undo() -> String {
-    // A proof that is added must be described here.
+    // Add the description of a new proof here.
     let UndoChoice { timestamps: _, dsack: _, frto: _, min_rtt_quarters: _ } = UndoChoice::ALL;
     [
         "| name | proof | source |\n|---|---|---|",

@@ -1,8 +1,9 @@
 //! The assessment of ssthresh estimates: M. Allman and V. Paxson, SIGCOMM 1999, §3.1.
 //!
-//! An estimate E of the bandwidth is held against B, the bottleneck's bandwidth ([`pbm`](crate::bandwidth::pbm)), and
-//! against L, the rate at which the first lost segment was sent, or L′, the largest rate of a connection without loss.
-//! It falls into the first region that fits. All rates are in bytes a second, and the comparisons are exact.
+//! An estimate E of the bandwidth is held against B, the bottleneck's bandwidth
+//! ([`pbm`](crate::bandwidth::pbm)), and against L, the rate at which the first lost segment was sent, or L′,
+//! the largest rate of a connection without loss. It falls into the first region that fits. All rates are in
+//! bytes a second, and the comparisons are exact.
 //!
 //! ```
 //! use std::time::Duration;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use crate::time::nanos;
 
-/// What is known of a connection's path.
+/// What is known about a connection's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// B: the bandwidth of the bottleneck, in bytes a second.
@@ -27,15 +28,15 @@ pub struct Path {
     pub rtt: Duration,
     /// The segment size in bytes.
     pub segment: u32,
-    /// k: segments that the receiver acknowledges at once, by which slow start grows by γ = 1 + 1/k a round trip; 2 in
-    /// the paper.
+    /// k: the number of segments that the receiver acknowledges at once. Slow start grows by γ = 1 + 1/k a
+    /// round trip. The paper uses 2.
     pub segments_per_ack: u32,
 }
 
-/// What an estimate would have done to a connection that lost something (§3.1.1).
+/// What an estimate would have done to a connection that lost a segment (§3.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossRegion {
-    /// There was none before the first loss.
+    /// No estimate was made before the first loss.
     NoEstimate,
     /// E ≥ γL.
     NoImpact,
@@ -49,10 +50,10 @@ pub enum LossRegion {
     ReducedPerformance,
 }
 
-/// What an estimate would have done to a connection that lost nothing (§3.1.2).
+/// What an estimate would have done to a connection without loss (§3.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LosslessRegion {
-    /// There was none.
+    /// No estimate was made.
     NoEstimate,
     /// E ≥ L′.
     UnknownEffect,
@@ -62,7 +63,7 @@ pub enum LosslessRegion {
     ReducedPerformance,
 }
 
-/// The rate at which `window` bytes a round trip are sent: L = W/RTT.
+/// The rate of a sender that sends `window` bytes in each round trip: L = W/RTT.
 #[must_use]
 pub fn rate(window: u64, rtt: Duration) -> u64 {
     let rate = (u128::from(window) * NANOS).checked_div(u128::from(nanos(rtt)));
@@ -89,7 +90,8 @@ impl Path {
         }
     }
 
-    /// The region of `estimate` on a connection without loss whose largest flight was sent at `largest` (L′).
+    /// The region of `estimate` on a connection without loss. `largest` (L′) is the rate of its largest
+    /// flight.
     #[must_use]
     pub fn without_loss(&self, largest: u64, estimate: Option<u64>) -> LosslessRegion {
         let Some(estimate) = estimate else { return LosslessRegion::NoEstimate };
@@ -102,7 +104,8 @@ impl Path {
         }
     }
 
-    /// seg(γL - E): the most drops that an estimate in [`LossRegion::SomeLossPrevention`] prevents, in whole segments.
+    /// seg(γL - E): the largest number of drops that an estimate in [`LossRegion::SomeLossPrevention`]
+    /// prevents, in whole segments.
     #[must_use]
     pub fn drops_prevented(&self, loss_point: u64, estimate: u64) -> u64 {
         let k = u128::from(self.segments_per_ack.max(1));
@@ -119,7 +122,8 @@ impl Path {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Whether an estimate that reduces performance is less than half of min(L/2, B), or of min(L′, B) without loss.
+    /// Whether an estimate that reduces performance is below half of `bound`, which is min(L/2, B), or
+    /// min(L′, B) without loss.
     fn is_far_below(&self, bound: u64, estimate: Option<u64>) -> bool {
         estimate.is_some_and(|estimate| u128::from(estimate) * 2 < u128::from(bound.min(self.bottleneck)))
     }
@@ -131,17 +135,17 @@ impl Path {
     }
 }
 
-/// A row of table 5: an estimator over connections with loss.
+/// A row of table 5: one estimator on connections with loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossRow {
     /// Connections by region, in the order of [`LossRegion`].
     pub connections: [u32; 6],
-    /// Those with reduced performance of which the estimate was less than half of min(L/2, B).
+    /// Connections in [`LossRegion::ReducedPerformance`] whose estimate was less than half of min(L/2, B).
     pub far_below: u32,
 }
 
 impl LossRow {
-    /// Over these connections: path, loss point and estimate of each.
+    /// Makes the row from each connection's path, loss point and estimate.
     #[must_use]
     pub fn of(connections: impl IntoIterator<Item = (Path, u64, Option<u64>)>) -> Self {
         let mut row = Self::default();
@@ -163,14 +167,14 @@ impl LossRow {
         row
     }
 
-    /// "Tot.": the connections that the estimator helped, by prevented loss, steady state or optimally.
+    /// "Tot.": the connections that the estimator helped: some loss prevention, steady state, or optimal.
     #[must_use]
     pub fn helped(&self) -> u32 {
         let [_, _, prevention, steady, optimal, _] = self.connections;
         prevention + steady + optimal
     }
 
-    /// "*": whether half or more of the reduced ones are reduced by far.
+    /// "*": whether at least half of the connections with reduced performance are far below.
     #[must_use]
     pub fn is_especially_bad(&self) -> bool {
         let [.., reduced] = self.connections;
@@ -178,17 +182,17 @@ impl LossRow {
     }
 }
 
-/// A row of table 6: an estimator over connections without loss.
+/// A row of table 6: one estimator on connections without loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LosslessRow {
     /// Connections by region, in the order of [`LosslessRegion`].
     pub connections: [u32; 4],
-    /// Those with reduced performance of which the estimate was less than half of min(L′, B).
+    /// Connections in [`LosslessRegion::ReducedPerformance`] whose estimate was less than half of min(L′, B).
     pub far_below: u32,
 }
 
 impl LosslessRow {
-    /// Over these connections: path, largest rate and estimate of each.
+    /// Makes the row from each connection's path, largest rate and estimate.
     #[must_use]
     pub fn of(connections: impl IntoIterator<Item = (Path, u64, Option<u64>)>) -> Self {
         let mut row = Self::default();
@@ -208,7 +212,7 @@ impl LosslessRow {
         row
     }
 
-    /// "*": whether half or more of the reduced ones are reduced by far.
+    /// "*": whether at least half of the connections with reduced performance are far below.
     #[must_use]
     pub fn is_especially_bad(&self) -> bool {
         let [.., reduced] = self.connections;
@@ -247,7 +251,8 @@ mod tests {
     #[test]
     fn first_region_that_fits_counts() {
         // Tests: A5
-        // On a congested path L is below B: half of it is steady state, although far below the bottleneck.
+        // On a congested path L is below B. Half of L is steady state, although it is far below the
+        // bottleneck.
         assert_eq!(PATH.with_loss(60_000, Some(40_000)), LossRegion::SteadyState);
         assert_eq!(PATH.with_loss(60_000, Some(29_999)), LossRegion::ReducedPerformance);
     }

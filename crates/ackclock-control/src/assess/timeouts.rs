@@ -1,13 +1,15 @@
-//! The assessment of retransmission timeouts: M. Allman and V. Paxson, SIGCOMM 1999, §2.2, with the heuristic of §2.8.
+//! The assessment of retransmission timeouts: M. Allman and V. Paxson, SIGCOMM 1999, §2.2, with the heuristic
+//! of §2.8.
 //!
-//! A recorded connection is replayed to an estimator. Where the recorded sender timed out because it had to, the
-//! estimator is charged the timeout that it would have used (T, a good timeout); where an acknowledgement came after the
-//! estimator would have expired, it expired in vain (a bad one). Handshake and FIN segments are left out by who makes
-//! the [`Event`]s, as are the judgements that need the receiver's side of the trace ([`Why::Timeout`]).
+//! A recorded connection is replayed to an estimator. Where the recorded sender had to time out, the
+//! estimator is charged the timeout that it would have used (T, a good timeout). Where an acknowledgement
+//! came after the estimator would have expired, the estimator expired in vain (a bad timeout). The caller
+//! that makes the [`Event`]s leaves out handshake and FIN segments. It also makes the judgements that need
+//! the receiver's side of the trace ([`Why::Timeout`]).
 //!
-//! Deviations: an estimator that times every segment takes one sample from each acknowledgement, of the oldest segment
-//! that it newly acknowledges, as timestamps give it; a good timeout before any round trip is known counts in T and not
-//! in ψ, where it has no unit.
+//! Deviations: an estimator that times every segment takes one sample from each acknowledgement, for the
+//! oldest segment that it newly acknowledges, as timestamps do. A good timeout before the first round trip
+//! counts in T and not in ψ, because it has no unit there.
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,10 +38,10 @@ use crate::Instant;
 use crate::rtt::{RtoConfig, RttEstimator};
 use crate::time::nanos;
 
-/// What happened on a recorded connection, at its sender. Positions are bytes since the first.
+/// What happened on a recorded connection, at its sender. Positions count bytes from the start of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A data segment left.
+    /// A data segment was sent.
     Sent {
         /// When.
         at: Instant,
@@ -64,12 +66,12 @@ pub enum Event {
 pub enum Why {
     /// For the first time.
     New,
-    /// Again, for duplicate acknowledgements or as part of a sequence that began so.
+    /// Again, because of duplicate acknowledgements, or as part of a retransmission sequence that they began.
     FastRetransmit,
     /// Again, because the recorded sender's timer expired.
     Timeout {
-        /// Whether waiting would have helped: neither was the segment lost, nor every acknowledgement sent between its
-        /// arrival and that of the retransmission.
+        /// Whether waiting would have helped: the segment was not lost, and neither were all acknowledgements
+        /// sent between its arrival and the arrival of the retransmission.
         avoidable: bool,
     },
 }
@@ -81,18 +83,18 @@ pub struct Timeouts {
     pub waited: Duration,
     /// g: good timeouts, of segments not retransmitted before.
     pub good: u32,
-    /// Good timeouts of segments retransmitted before, which are counted and not charged.
+    /// Good timeouts of segments retransmitted before. They are counted but not charged.
     pub repeated: u32,
-    /// b: bad timeouts, those of a timer backed off in vain included.
+    /// b: bad timeouts, including those after a backoff in vain.
     pub bad: u32,
-    /// Bad timeouts that the heuristic of §2.8 takes back; not in `bad`.
+    /// Bad timeouts that the heuristic of §2.8 takes back. They are not in `bad`.
     pub undone: u32,
-    /// ψ: the mean of the good timeouts in units of the latest round trip; zero if there were none.
+    /// ψ: the mean of the good timeouts in units of the latest round trip; zero without good timeouts.
     pub cost: f64,
 }
 
 impl Timeouts {
-    /// ρ: the share of timeouts that were bad; zero if there were none.
+    /// ρ: the share of timeouts that were bad; zero without timeouts.
     #[must_use]
     pub fn bad_share(&self) -> f64 {
         if self.bad == 0 {
@@ -102,21 +104,21 @@ impl Timeouts {
     }
 }
 
-/// What an estimator did on many connections: a row of tables 1 to 4.
+/// What an estimator did on many connections: one row of tables 1 to 4.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// W: the time waited for good first timeouts, in all.
+    /// W: the total time waited for good first timeouts.
     pub w: Duration,
     /// W̃: the mean of ψ over the connections with a good timeout, in round trips.
     pub w_tilde: f64,
-    /// B: the mean of ρ over all connections, those without a timeout included.
+    /// B: the mean of ρ over all connections, including those without a timeout.
     pub b: f64,
-    /// Connections.
+    /// The number of connections.
     pub connections: u32,
 }
 
 impl Summary {
-    /// Over these connections.
+    /// Makes the row from the results of these connections.
     #[must_use]
     pub fn of(connections: impl IntoIterator<Item = Timeouts>) -> Self {
         let mut summary = Self::default();
@@ -136,19 +138,19 @@ impl Summary {
     }
 }
 
-/// An expiry of the estimator's timer, told when the next acknowledgement of new data has come.
+/// An expiry of the estimator's timer. It is reported at the next acknowledgement of new data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// Whether it was a good one of a segment not retransmitted before, rather than a bad one.
+    /// True for a good expiry of a segment not retransmitted before; false for a bad one.
     pub good: bool,
-    /// Whether the timer had been backed off for an expiry before it.
+    /// Whether the timer was backed off already because of an earlier expiry.
     pub again: bool,
-    /// Until that acknowledgement: since the recorded retransmission for a good one (ΔT in §2.8), since the expiry for a
-    /// bad one (A in §2.7).
+    /// The time until that acknowledgement: from the recorded retransmission for a good expiry (ΔT in §2.8),
+    /// from the expiry for a bad one (A in §2.7).
     pub until_ack: Duration,
-    /// The timeout, and RTTVAR, at the time.
+    /// The timeout at the time.
     pub rto: Duration,
-    /// See `rto`.
+    /// RTTVAR at the time.
     pub rttvar: Duration,
     /// The smallest round trip so far; `None` before the first.
     pub rtt_smallest: Option<Duration>,
@@ -156,8 +158,9 @@ pub struct Expiry {
     pub rtt_largest: Duration,
 }
 
-/// Replays a connection to the estimator of `config`. With `undo_quarters`, a bad timeout is taken back if the next
-/// acknowledgement comes sooner after it than so many quarters of the smallest round trip (§2.8: 2 or 3).
+/// Replays a connection to the estimator of `config`. With `undo_quarters`, a bad timeout is taken back if
+/// the next acknowledgement follows it by less than that number of quarters of the smallest round trip (§2.8:
+/// 2 or 3).
 #[must_use]
 pub fn assess(
     events: impl IntoIterator<Item = Event>,
@@ -167,7 +170,7 @@ pub fn assess(
     assess_each(events, config, undo_quarters, &mut |_| ())
 }
 
-/// As [`assess`], and tells each good first expiry and each bad one, the undone included.
+/// As [`assess`]; also reports each good first expiry and each bad one, including those taken back.
 pub fn assess_each(
     events: impl IntoIterator<Item = Event>,
     config: &RtoConfig,
@@ -197,11 +200,11 @@ struct Replay<'a> {
     acked: u64,
     /// Whether the last segment sent was a retransmission.
     retransmitting: bool,
-    /// The last round trip, of whatever segment.
+    /// The last round trip measured.
     latest: Duration,
     smallest: Duration,
     largest: Duration,
-    /// The sum of ξ, and over how many timeouts.
+    /// The sum of ξ, and the number of timeouts in it.
     cost_sum: f64,
     costs: f64,
     timeouts: Timeouts,
@@ -243,7 +246,7 @@ impl<'a> Replay<'a> {
             self.outstanding.push_back(Segment { from, to, sent_at: at, retransmissions: 0 });
         }
         match why {
-            // Step 3: charged, and backed off.
+            // Step 3: charge the timeout and back off.
             Why::Timeout { avoidable: false } => {
                 self.charge(at, repeated);
                 self.rtt.on_expiry();
@@ -252,13 +255,13 @@ impl<'a> Replay<'a> {
             Why::Timeout { avoidable: true } | Why::FastRetransmit => self.rtt.on_segment_retransmitted(),
             Why::New => {}
         }
-        // Step 1: started if it does not run, restarted where a retransmission sequence begins.
+        // Step 1: start the timer if it does not run; restart it where a retransmission sequence begins.
         if self.expires.is_none() || begins_retransmission || matches!(why, Why::Timeout { .. }) {
             self.expires = Some(self.rtt.expires_at(at));
         }
     }
 
-    /// Says whether any of these bytes had been sent again before.
+    /// Returns whether any of these bytes had been retransmitted before.
     fn note_retransmission(&mut self, from: u64, to: u64) -> bool {
         let mut repeated = false;
         for segment in self.outstanding.iter_mut().filter(|segment| segment.from < to && from < segment.to) {
@@ -304,7 +307,7 @@ impl<'a> Replay<'a> {
         self.expires = (!self.outstanding.is_empty()).then(|| self.rtt.expires_at(at));
     }
 
-    /// The expiries before this acknowledgement were in vain: how many.
+    /// Returns how many expiries before this acknowledgement were in vain.
     fn count_bad(&mut self, at: Instant) -> u32 {
         let mut timer = self.rtt.clone();
         let mut count = 0;
@@ -344,10 +347,10 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Samples the segments that are acknowledged now, if all of them were sent once. Says whether one was timed.
+    /// Samples the newly acknowledged segments if all of them were sent once. Returns whether one was timed.
     ///
-    /// An acknowledgement that covers something sent again says nothing of the others either (Karn's rule): they waited at
-    /// the receiver for what was missing.
+    /// Karn's rule: an acknowledgement that covers a retransmission gives no sample for the other segments
+    /// either, because they waited at the receiver for the missing one.
     fn measure(&mut self, at: Instant) -> bool {
         let covered = self.outstanding.iter().take_while(|segment| segment.to <= self.acked).count();
         let ambiguous = self.outstanding.iter().take(covered).any(|segment| segment.retransmissions > 0);
@@ -372,7 +375,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The most expiries counted before one acknowledgement: more than two hours of a timer backed off to a minute.
+/// The most expiries counted before one acknowledgement: more than two hours of a timer backed off to a
+/// minute.
 const EXPIRIES_MAX: u32 = 128;
 
 #[cfg(test)]
@@ -413,8 +417,8 @@ mod tests {
     #[test]
     fn what_waited_behind_a_retransmission_is_no_round_trip() {
         // Tests: A2
-        // Two segments arrive at 3300 ms together: the first had to be sent again, the second lay at the receiver. Were
-        // its three seconds a round trip, the timeout after it would be many seconds.
+        // Two segments arrive at 3300 ms together: the first had to be sent again, the second lay at the
+        // receiver. Were its three seconds a round trip, the timeout after it would be many seconds.
         let recovered =
             [sent(200, 1, Why::New), sent(200, 2, Why::New), sent(3200, 1, EXPIRED), acked(3300, 3)];
         let next = [
@@ -475,7 +479,8 @@ mod tests {
     #[test]
     fn retransmitted_segment_gives_no_sample() {
         // Tests: A2, J6
-        // A sample of 3.1 s would let the estimator wait long for the next segment; without it 600 ms, backed off.
+        // A sample of 3.1 s would let the estimator wait long for the next segment; without it 600 ms, backed
+        // off.
         let late = [sent(200, 1, Why::New), sent(3200, 1, EXPIRED), acked(3300, 2), sent(3400, 2, Why::New)];
         let timeouts = after_first_round_trip(&[&late[..], &[acked(4001, 3)]].concat(), None);
         assert_eq!(timeouts.bad, 1);

@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::{CsaConfig, SenderEstimator, bytes_per_second, within_tenth};
 use crate::Instant;
 
-/// CSA(n, ν): n acknowledgements, all but the first within ν·RTT of the one before.
+/// CSA(n, ν): n acknowledgements, each at most ν·RTT after the one before.
 #[derive(Clone, Debug)]
 pub struct Csa {
     n: u32,
     gap_max: Duration,
-    /// Of the present group: acknowledgements, when the first and the last came, bytes after the first.
+    /// The present group: acknowledgements, times of the first and the last, bytes after the first.
     count: u32,
     first: Instant,
     last: Instant,
@@ -19,7 +19,7 @@ pub struct Csa {
 }
 
 impl Csa {
-    /// Groups of this size and spacing, on a path whose round trip is `rtt`.
+    /// Looks for groups of the configured size and spacing on a path whose round trip is `rtt`.
     #[must_use]
     pub fn new(config: CsaConfig, rtt: Duration) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Csa {
         }
     }
 
-    /// Takes an acknowledgement; the estimate of the group that it completes.
+    /// Takes an acknowledgement. Returns the estimate of the group that it completes.
     fn sample(&mut self, at: Instant, bytes: u64) -> Option<u64> {
         if self.count == 0 || at.saturating_since(self.last) > self.gap_max {
             self.begin(at);
@@ -57,7 +57,7 @@ impl Csa {
 
 impl SenderEstimator for Csa {
     fn on_ack(&mut self, at: Instant, bytes: u64) {
-        // The estimate is made the first time that such a group arrives.
+        // The first such group makes the estimate.
         if self.estimate.is_none() {
             self.estimate = self.sample(at, bytes);
         }
@@ -82,7 +82,7 @@ pub struct Tcsa {
 }
 
 impl Tcsa {
-    /// Repeats `csa`; the paper's are n = 3, ν = 0.1.
+    /// Repeats `csa`. The paper uses n = 3, ν = 0.1.
     #[must_use]
     pub fn new(csa: Csa) -> Self {
         Self { csa, smallest: None, converged: false }
@@ -117,7 +117,7 @@ pub struct TcsaPrime {
 }
 
 impl TcsaPrime {
-    /// Repeats `csa`; the paper's are n = 3, ν = 0.1.
+    /// Repeats `csa`. The paper uses n = 3, ν = 0.1.
     #[must_use]
     pub fn new(csa: Csa) -> Self {
         Self { csa, previous: None, estimate: None }

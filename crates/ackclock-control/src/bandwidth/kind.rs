@@ -34,11 +34,11 @@ pub struct CsaConfig {
 }
 
 impl CsaConfig {
-    /// n = 3 and ν = 0.1, which the paper takes on from.
+    /// n = 3 and ν = 0.1, the values that the paper settles on.
     pub const PAPER: Self = Self { n: 3, nu_e4: 1000 };
 
-    /// `n` acknowledgements a group, 2 to 100 (2 to 5 in the paper), of which two may lie ν of a round trip apart,
-    /// in ten thousandths: 1 to 10,000 (125 to 2,000 in the paper).
+    /// Groups of `n` acknowledgements, 2 to 100 (2 to 5 in the paper). Two neighbours may lie ν round trips
+    /// apart, in ten thousandths: 1 to 10,000 (125 to 2,000 in the paper).
     ///
     /// # Errors
     /// [`InvalidParameter`] for any other.
@@ -63,7 +63,7 @@ impl CsaConfig {
 }
 
 impl SenderEstimatorKind {
-    /// All of them with their names and the paper's parameters.
+    /// All estimators by name, with the paper's parameters.
     pub const ALL: [(&'static str, Self); 5] = [
         ("tssf", Self::Tssf { n: 3 }),
         ("csa", Self::Csa(CsaConfig::PAPER)),
@@ -72,11 +72,11 @@ impl SenderEstimatorKind {
         ("packet-pair", Self::PacketPair),
     ];
 
-    /// The estimator that these words describe: a name, and after a colon its parameters if they are not the
-    /// paper's, as `tssf:5` or `csa:5,0.2`.
+    /// Parses an estimator: its name, then, after a colon, any parameters that differ from the paper's, as in
+    /// `tssf:5` or `csa:5,0.2`.
     ///
     /// # Errors
-    /// [`InvalidEstimator`], whose message lists what would do.
+    /// [`InvalidEstimator`]; its message lists the valid choices.
     ///
     /// ```
     /// use ackclock_control::bandwidth::{CsaConfig, SenderEstimatorKind};
@@ -126,7 +126,8 @@ impl SenderEstimatorKind {
         }
     }
 
-    /// An estimator for a connection whose round trip is `rtt`, which starts with `initial_window` bytes.
+    /// An estimator for a connection whose round trip is `rtt` and whose initial window is `initial_window`
+    /// bytes.
     #[must_use]
     pub fn create(self, rtt: Duration, initial_window: u64, smss: u64) -> Box<dyn SenderEstimator> {
         match self {
@@ -176,7 +177,7 @@ impl fmt::Display for SenderEstimatorKind {
     }
 }
 
-/// Words that stand for no estimator.
+/// A description that matches no estimator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidEstimator {
@@ -189,7 +190,7 @@ pub enum InvalidEstimator {
         /// The name asked for.
         name: String,
     },
-    /// The parameters are not the estimator's.
+    /// The estimator does not take these parameters.
     #[error(
         "`{words}` has parameters that the estimator does not take; there are tssf:N, csa:N,NU, tcsa:N,NU, \
          tcsa-prime:N,NU with N of 2 to 100 acknowledgements and NU of 0.0001 to 1 round trips, as csa:5,0.2"

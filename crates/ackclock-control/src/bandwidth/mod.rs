@@ -1,8 +1,8 @@
 //! Bandwidth at the start of a connection, estimated from the spacing of acknowledgements or arrivals.
 //!
 //! M. Allman and V. Paxson, "On Estimating End-to-End Network Path Properties", SIGCOMM 1999, §3. Each
-//! estimator is fed one event at a time, so that it runs live in a connection and over the events of a trace
-//! alike ([`run`]):
+//! estimator takes one event at a time, so it runs both in a live connection and over the events of a trace
+//! ([`run`]):
 //!
 //! | estimator | where | rule |
 //! |---|---|---|
@@ -33,18 +33,18 @@ use crate::time::nanos;
 
 /// An estimator at the sender.
 pub trait SenderEstimator: std::fmt::Debug + Send {
-    /// An acknowledgement of `bytes` new bytes arrived; zero bytes: a duplicate.
+    /// An acknowledgement of `bytes` new bytes arrived. Zero bytes means a duplicate.
     fn on_ack(&mut self, at: Instant, bytes: u64);
 
     /// The bandwidth in bytes a second, once there is an estimate.
     fn estimate(&self) -> Option<u64>;
 
-    /// Whether the estimate will not change any more, or none will be made.
+    /// Whether the estimate is final, or none will be made.
     fn is_done(&self) -> bool;
 }
 
-/// Runs an estimator over the acknowledgements of a trace: their times and the bytes that each acknowledged,
-/// up to the first loss. The bandwidth in bytes a second, if it can tell.
+/// Runs an estimator over the acknowledgements of a trace up to the first loss: when each came, and how many
+/// bytes it acknowledged. Returns the bandwidth in bytes a second, or `None` without an estimate.
 ///
 /// ```
 /// use std::time::Duration;

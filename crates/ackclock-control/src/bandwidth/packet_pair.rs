@@ -1,8 +1,7 @@
 //! Packet pair: S. Keshav, "A Control-Theoretic Approach to Flow Control", SIGCOMM 1991, from the
 //! acknowledgements alone.
 //!
-//! Deviation: Keshav smooths with a fuzzy predictor; here the spacing of each pair moves an average by an
-//! eighth.
+//! Deviation: Keshav smooths with a fuzzy predictor. Here each pair's spacing moves an average by an eighth.
 
 use super::SenderEstimator;
 use crate::Instant;

@@ -1,8 +1,8 @@
 //! Estimation at the receiver: M. Allman and V. Paxson, SIGCOMM 1999, §3.4.
 //!
-//! The receiver knows which segments the sender may send back to back on each of its acknowledgements: the
-//! window slides by what is acknowledged and slow start adds a segment. How far apart those segments arrive
-//! is the bottleneck's spacing.
+//! The receiver knows which segments each of its acknowledgements lets the sender send back to back: the
+//! window slides by what is acknowledged, and slow start adds a segment. The spacing of their arrivals is the
+//! bottleneck's.
 //!
 //! Deviation: bytes instead of segments.
 
@@ -19,12 +19,12 @@ pub struct Receiver {
     /// Bytes received in order, and acknowledged.
     received: u64,
     acked: u64,
-    /// D_j: the last byte that the sender may send after each acknowledgement. The front ends the burst now
-    /// arriving.
+    /// D_j: for each acknowledgement, the last byte that it lets the sender send. The front ends the present
+    /// burst.
     allowed: VecDeque<u64>,
-    /// The last of them.
+    /// The last of `allowed`.
     allowed_last: u64,
-    /// The first segment of the burst now arriving: its end and when it came.
+    /// The first segment of the present burst: its end and its arrival.
     first: Option<(u64, Instant)>,
     samples: Vec<u64>,
     ended: bool,
@@ -44,25 +44,26 @@ pub enum Combine {
     Max,
 }
 
-/// What a receiver makes of its samples, in bytes a second.
+/// The receiver's estimates, in bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ReceiverEstimates {
     /// The smallest sample.
     pub min: u64,
-    /// Their mean.
+    /// The mean.
     pub mean: u64,
-    /// Their median.
+    /// The median.
     pub median: u64,
     /// The largest, which hurts least as an ssthresh (Allman and Paxson 1999, tables 5 and 6).
     pub max: u64,
-    /// How many there are.
+    /// The number of samples.
     pub samples: usize,
 }
 
 impl Receiver {
-    /// Takes up to `samples_max` samples (K, held between 1 and 256; 50 in the paper). The sender's initial window is assumed.
+    /// Takes up to `samples_max` samples (K, clamped to 1 to 256; 50 in the paper). The sender's initial
+    /// window is assumed.
     #[must_use]
     pub fn new(samples_max: usize, initial_window: u64, smss: u64) -> Self {
         Self {
@@ -112,7 +113,7 @@ impl Receiver {
         // D_(j+1) = D_j + (A_(j+1) - A_j) + 1 segment.
         self.allowed_last = self.allowed_last.saturating_add(newly_acked).saturating_add(self.smss);
         self.allowed.push_back(self.allowed_last);
-        // A sender that sends nothing of what it may is no use as a clock.
+        // A sender that does not use its window gives no clock.
         if self.allowed.len() > BURSTS_MAX {
             self.end();
         }
@@ -123,7 +124,7 @@ impl Receiver {
         self.end();
     }
 
-    /// All four estimates from the samples so far, if there are any.
+    /// All four estimates from the samples so far; `None` without a sample.
     #[must_use]
     pub fn estimates(&self) -> Option<ReceiverEstimates> {
         Some(ReceiverEstimates {
@@ -135,7 +136,7 @@ impl Receiver {
         })
     }
 
-    /// No more samples: what was kept for them is given back.
+    /// Takes no more samples and frees the memory for them.
     fn end(&mut self) {
         self.ended = true;
         self.allowed = VecDeque::new();
@@ -170,5 +171,5 @@ impl Receiver {
 
 /// The most samples kept.
 const SAMPLES_MAX: usize = 256;
-/// The most bursts allowed and not yet arrived.
+/// The most bursts allowed but not yet arrived.
 const BURSTS_MAX: usize = 4096;

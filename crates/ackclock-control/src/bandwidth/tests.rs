@@ -62,9 +62,9 @@ fn tcsa_prime_is_the_mean_of_two_samples_in_a_row() {
 
 #[test]
 fn tssf_takes_three_acknowledgements_of_one_flight() {
-    // A flight of two segments has one acknowledgement; the flight of three after it two; the one of five has
-    // three, and the last is for a single segment, which does not count; the flight of eight has four, 4 ms
-    // apart.
+    // A flight of two segments has one acknowledgement, and the flight of three after it has two. The flight
+    // of five has three; the last covers a single segment and does not count. The flight of eight has four,
+    // 4 ms apart.
     let mut arrivals = acks(&[0], 2 * SMSS);
     arrivals.extend(acks(&[1000], 2 * SMSS));
     arrivals.extend(acks(&[1500], SMSS));
@@ -88,7 +88,7 @@ fn packet_pair_is_the_spacing_of_two() {
     assert_eq!(run(PacketPair::new(), acks(&[0], SMSS)), None);
 }
 
-/// A slow start of which the bursts arrive with `gaps` tenths of a millisecond between segments, each burst
+/// A slow start whose bursts arrive with `gaps` tenths of a millisecond between segments. Each burst is
 /// acknowledged at its end, which allows one segment more.
 fn receiver(gaps: &[u64], samples_max: usize) -> Receiver {
     let mut receiver = Receiver::new(samples_max, SMSS, SMSS);
@@ -159,8 +159,8 @@ fn pbm_prime_stops_at_the_first_loss() {
 
 #[test]
 fn pbm_tells_the_path_from_the_sender_where_both_ends_are_seen() {
-    // Slow start over 100 ms: flights of 1, 1, 1, 2 and 3 segments, of which those sent together arrive 1 ms apart. Most
-    // bunches show the round trip.
+    // Slow start over 100 ms: flights of 1, 1, 1, 2 and 3 segments. Segments sent together arrive 1 ms apart.
+    // Most bunches show the round trip.
     let flights = [1, 1, 1, 2, 3].into_iter().zip([0, 100, 200, 300, 400]);
     let packets: Vec<Passage> = flights
         .flat_map(|(segments, ms)| {
@@ -174,7 +174,7 @@ fn pbm_tells_the_path_from_the_sender_where_both_ends_are_seen() {
     assert_eq!(pbm_between(packets.iter().copied()), Some(1_000_000));
     let arrivals = packets.iter().map(|packet| (packet.arrived, packet.bytes));
     assert!(pbm(arrivals).is_some_and(|rate| rate < 100_000), "the receiver alone is fooled");
-    // Sent as far apart as they arrive, they say nothing of the path.
+    // Packets sent as far apart as they arrive say nothing about the path.
     let paced = packets.iter().map(|packet| Passage { sent: packet.arrived, ..*packet });
     assert_eq!(pbm_between(paced), None);
 }
@@ -182,7 +182,7 @@ fn pbm_tells_the_path_from_the_sender_where_both_ends_are_seen() {
 #[test]
 fn nothing_to_look_at_is_no_estimate() {
     assert_eq!(pbm([]), None);
-    assert_eq!(pbm(acks(&[0, 10], SMSS)), None, "one bunch is no mode");
+    assert_eq!(pbm(acks(&[0, 10], SMSS)), None, "one bunch is not a mode");
     for (_, kind) in SenderEstimatorKind::ALL {
         assert_eq!(kind.create(RTT, 10 * SMSS, SMSS).estimate(), None);
     }
@@ -214,7 +214,7 @@ fn parameters_follow_the_name() {
     }
 }
 
-/// Would take centuries if flights were skipped one by one.
+/// Takes centuries if flights are skipped one by one.
 #[test]
 fn acknowledgement_far_ahead_is_one_step() {
     let arrivals =

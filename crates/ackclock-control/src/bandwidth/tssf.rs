@@ -1,7 +1,6 @@
 //! Tracking slow-start flights: M. Allman and V. Paxson, SIGCOMM 1999, §3.3.1.
 //!
-//! Deviation: bytes instead of segments; a flight grows by one SMSS for each acknowledgement, as slow start
-//! does.
+//! Deviation: bytes instead of segments; each acknowledgement grows a flight by one SMSS, as slow start does.
 
 use super::{SenderEstimator, bytes_per_second};
 use crate::Instant;
@@ -11,13 +10,13 @@ use crate::Instant;
 pub struct Tssf {
     n: u32,
     smss: u64,
-    /// The flight: its first byte, its size, and how many acknowledgements came for it.
+    /// The flight: its first byte, its size, and the number of acknowledgements for it.
     start: u64,
     size: u64,
     flight_acks: u64,
     /// Bytes acknowledged so far.
     acked: u64,
-    /// Of the acknowledgements looked at: how many, when the first came, bytes after the first.
+    /// The acknowledgements considered: how many, when the first came, bytes after the first.
     looked_at: u32,
     first: Instant,
     bytes: u64,
@@ -32,7 +31,8 @@ enum Outcome {
 }
 
 impl Tssf {
-    /// Looks at `n` acknowledgements (at least 2; 3 in the paper) of a flight; the first flight is the initial window.
+    /// Considers `n` acknowledgements (at least 2; 3 in the paper) of a flight. The first flight is the
+    /// initial window.
     #[must_use]
     pub fn new(n: u32, initial_window: u64, smss: u64) -> Self {
         Self {
@@ -70,8 +70,8 @@ impl SenderEstimator for Tssf {
         self.acked = self.acked.saturating_add(bytes);
         if self.acked > self.start.saturating_add(self.size) {
             self.next_flight();
-            // Flights of which no acknowledgement was seen are all of the same size: skipped at once, not one
-            // by one, as the peer chooses how far an acknowledgement goes.
+            // Flights without an acknowledgement all have the same size. Skip them in one step: the peer
+            // chooses how far an acknowledgement advances.
             let ahead = self.acked.saturating_sub(self.start).saturating_sub(1) / self.size;
             self.start = self.start.saturating_add(ahead.saturating_mul(self.size));
         }
@@ -79,7 +79,7 @@ impl SenderEstimator for Tssf {
         if self.looked_at == 0 {
             (self.looked_at, self.first, self.bytes) = (1, at, 0);
         } else if bytes > self.smss {
-            // Acknowledgements for a single segment are ignored: they were presumably delayed.
+            // Acknowledgements of a single segment are ignored: they were presumably delayed.
             self.looked_at += 1;
             self.bytes = self.bytes.saturating_add(bytes);
             if self.looked_at == self.n {

@@ -8,18 +8,18 @@ pub struct About {
     pub year: u16,
     /// Author, title and place.
     pub source: &'static str,
-    /// What tells it of congestion.
+    /// What signals congestion to it.
     pub signal: Signal,
     /// What it keeps in the queue of an otherwise empty path.
     pub keeps_in_queue: &'static str,
     /// Where it departs from its source.
     pub deviations: &'static str,
-    /// Checks of the conformance kit that do not apply to it.
+    /// Conformance checks that do not apply to it.
     pub exceptions: &'static [Exception],
 }
 
 impl About {
-    /// Nothing is known.
+    /// An empty description.
     pub const UNKNOWN: Self = Self {
         year: 0,
         source: "unknown",
@@ -30,7 +30,7 @@ impl About {
     };
 }
 
-/// What tells a controller of congestion.
+/// What signals congestion to a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signal {
@@ -46,11 +46,11 @@ pub enum Signal {
     None,
 }
 
-/// A check of the conformance kit that a controller does not pass, by design.
+/// A conformance check that a controller fails by design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exception {
     /// Name of the check.
     pub check: &'static str,
-    /// Why it is meant so.
+    /// Why it fails.
     pub why: &'static str,
 }

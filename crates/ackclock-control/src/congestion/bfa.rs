@@ -2,13 +2,13 @@
 //!
 //! A. Awadallah and C. Rai, "TCP-BFA: Buffer Fill Avoidance", 1998, §3; the variants of its §6.
 //!
-//! The signed deviation of the round-trip time, averaged, says whether the path's queue fills. Above one
-//! threshold the window is frozen, below the other it grows again as Reno's does; a loss or a timeout
-//! unfreezes it. Round trips are measured in ticks of 10 ms; the coarse timeout of §3.1 is a preset of the
+//! The average of the round-trip time's signed deviation shows whether the path's queue fills. Above one
+//! threshold the window is frozen; below the other it grows again as Reno's does. A loss or a timeout
+//! unfreezes it. Round trips are measured in ticks of 10 ms. The coarse timeout of §3.1 is a preset of the
 //! estimator ([`rtt`](crate::rtt)).
 //!
-//! Deviations: one round trip is measured at a time, as in a BSD without timestamps, and the smallest. §6 only
-//! names the variants; what is chosen for them stands with [`BfaConfig`].
+//! Deviations: one round trip is measured at a time, as in a BSD without timestamps, and the smallest one
+//! counts. §6 only names the variants; [`BfaConfig`] documents what is chosen for them.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub struct BfaConfig {
 }
 
 impl BfaConfig {
-    /// Their names in the registry's words.
+    /// The parameters in the registry's words.
     pub(super) const PARAMETERS: &[Parameter] = &[
         Parameter { name: "gain", values: Values::Words(&["0", "1/4", "1/2", "3/4"]), default: 2 },
         Parameter { name: "on", values: Values::Millis(1, 10_000), default: 10 },
@@ -58,8 +58,8 @@ impl BfaConfig {
         Parameter { name: "decreasing", values: Values::Words(&["no", "yes"]), default: 0 },
     ];
 
-    /// These parameters with another gain: what stays of the signed deviation at each sample (α_srv), in quarters,
-    /// 0 to 3; 2 in the paper, or 3 for less reaction to noise.
+    /// These parameters with another gain: the share of the signed deviation that each sample keeps (α_srv),
+    /// in quarters, 0 to 3. The paper uses 2, or 3 for less reaction to noise.
     ///
     /// # Errors
     /// [`InvalidParameter`] for any other.
@@ -73,11 +73,11 @@ impl BfaConfig {
         Ok(Self { memory_quarters, ..self })
     }
 
-    /// These parameters with other thresholds: when the window is frozen, and when it grows again.
+    /// These parameters with other thresholds for freezing the window and for letting it grow again.
     ///
     /// # Errors
-    /// [`InvalidParameter`] if one is zero: §3.3, σ_on must be positive and σ_off negative, or a constant load would
-    /// set or clear the flag.
+    /// [`InvalidParameter`] if one is zero. §3.3: σ_on must be positive and σ_off negative, or a constant
+    /// load would set or clear the flag.
     pub fn with_thresholds(self, thresholds: BfaThresholds) -> Result<Self, InvalidParameter> {
         if let BfaThresholds::Fixed { on_ms, off_ms } = thresholds
             && (on_ms == 0 || off_ms == 0)
@@ -88,7 +88,7 @@ impl BfaConfig {
         Ok(Self { thresholds, ..self })
     }
 
-    /// These parameters with another tick in which round trips are measured, 1 ms to 1 s.
+    /// These parameters with another tick for measuring round trips, 1 ms to 1 s.
     ///
     /// # Errors
     /// [`InvalidParameter`] for any other.
@@ -99,9 +99,9 @@ impl BfaConfig {
         Ok(Self { tick, ..self })
     }
 
-    /// These parameters, decreasing or not (§6): above three times σ_on the window also shrinks, by an eighth once a
-    /// round trip. (The paper says "when the signed variance is very high"; three times and an eighth are this
-    /// project's choice.)
+    /// These parameters, decreasing or not (§6): above three times σ_on the window also shrinks, by an eighth
+    /// once a round trip. The paper says "when the signed variance is very high"; three times and an eighth
+    /// are this project's choice.
     #[must_use]
     pub fn with_decrease(self, decreasing: bool) -> Self {
         Self { decreasing, ..self }
@@ -127,13 +127,13 @@ impl BfaConfig {
 pub enum BfaThresholds {
     /// σ_on and -σ_off, in whole milliseconds: 10 and 10 in the paper.
     Fixed {
-        /// Above it the window is frozen.
+        /// Above this the window is frozen.
         on_ms: u16,
-        /// Below minus this it grows again.
+        /// Below minus this the window grows again.
         off_ms: u16,
     },
-    /// §6, from the path: both are a sixteenth of the smallest round trip, and at least a tick. (The fraction
-    /// is this project's choice.)
+    /// §6, from the path: both are a sixteenth of the smallest round trip, and at least a tick. The fraction
+    /// is this project's choice.
     Path,
 }
 
@@ -147,13 +147,13 @@ impl Bfa {
         deviations: "measures the smallest of each round trip; counts bytes in congestion avoidance",
         exceptions: &[],
     };
-    /// What the variants of §6 are.
+    /// The variants of §6.
     pub const ABOUT_VARIANT: About = About {
         keeps_in_queue: "less than what is there when growth is noticed",
         deviations: "measures the smallest of each round trip; a variant that the paper names in §6, its numbers chosen here",
         ..Self::ABOUT
     };
-    /// The algorithm as measured: α_srv = 1/2, thresholds of 10 ms.
+    /// The algorithm as the paper measures it: α_srv = 1/2, thresholds of 10 ms.
     pub const PAPER: BfaConfig = BfaConfig {
         name: "bfa",
         memory_quarters: 2,
@@ -235,8 +235,9 @@ impl Controller for Bfa {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        // One round trip is measured at a time, the smallest: within a burst each segment's is longer than
-        // the last, which says nothing of the queue that stays, and an acknowledgement may have been delayed.
+        // One round trip is measured at a time, and the smallest one counts. Within a burst each segment's
+        // round trip is longer than the last, which says nothing about the standing queue, and an
+        // acknowledgement may have been delayed.
         let round = self.rounds.on_ack(ack);
         if let Some(Some(rtt)) = round {
             self.measure(Duration::from_nanos(rtt));
@@ -284,7 +285,7 @@ impl Controller for Bfa {
 }
 
 const MS: i64 = 1_000_000;
-/// Longer round trips count as this: 78 hours.
+/// Longer round trips count as this value: 78 hours.
 const RTT_MAX: i64 = 1 << 48;
 
 #[cfg(test)]
@@ -308,7 +309,7 @@ mod tests {
     #[test]
     fn signed_deviation_is_half_the_error_and_half_the_past() {
         // Tests: B1
-        // Errors of 40 and, the mean having moved by an eighth, 115: srv = 20, then 67.5.
+        // Errors of 40 and, after the mean has moved by an eighth, 115: srv = 20, then 67.5.
         let bfa = with(Bfa::PAPER, &[100, 140, 220]);
         assert_eq!(bfa.srv, 67_500_000);
         // A quarter of the error: 10, then 36.25.
@@ -352,7 +353,7 @@ mod tests {
         // A round trip 60 ms longer: srv is 30 ms.
         assert!(with(fixed(29, 10).unwrap(), &[100, 160]).avoiding);
         assert!(!with(fixed(30, 10).unwrap(), &[100, 160]).avoiding);
-        // In ticks of 100 ms it is not longer at all, in those of 1 ms by 44 ms.
+        // In ticks of 100 ms it is no longer than before; in ticks of 1 ms it is 44 ms longer.
         assert_eq!(with(Bfa::PAPER.with_tick(Duration::from_millis(100)).unwrap(), &[100, 144]).srv, 0);
         assert_eq!(
             with(Bfa::PAPER.with_tick(Duration::from_millis(1)).unwrap(), &[100, 144]).srv,
@@ -368,7 +369,7 @@ mod tests {
         // A sixteenth of 800 ms is 50 ms; srv is 45 ms, then 55.
         assert!(!with(Bfa::PATH, &[800, 890]).avoiding);
         assert!(with(Bfa::PATH, &[800, 910]).avoiding);
-        // Of 80 ms it would be 5 ms; a tick is the least.
+        // For 80 ms it would be 5 ms, but a tick is the minimum.
         assert!(!with(Bfa::PATH, &[80, 100]).avoiding);
         assert!(with(Bfa::PATH, &[80, 110]).avoiding);
     }

@@ -1,11 +1,11 @@
 //! CARD: moves the window against the sign of the delay gradient, every other round trip.
 //!
 //! R. Jain, "A Delay-Based Approach for Congestion Avoidance in Interconnected Heterogeneous Computer
-//! Networks", ACM Computer Communication Review 19(5), 1989, as L. Brakmo and L. Peterson describe it (IEEE
+//! Networks", ACM Computer Communication Review 19(5), 1989, as described by L. Brakmo and L. Peterson (IEEE
 //! JSAC 13(8), 1995, §III-B).
 //!
-//! Deviations: that description leaves the start open: slow start, until the gradient is positive for the
-//! first time. A round trip is the smallest that was measured within it. On losses, Reno.
+//! Deviations: that description does not specify the start. Here slow start runs until the gradient is first
+//! positive. A round trip is the smallest measured within it. Losses are answered as in Reno.
 
 use super::round::RoundTimes;
 use super::snapshot::signed;

@@ -1,13 +1,14 @@
 //! CUBIC: the window is a cubic function of the time since the last reduction.
 //!
 //! L. Xu, S. Ha, I. Rhee, V. Goel and L. Eggert, "CUBIC for Fast and Long-Distance Networks", RFC 9438, 2023;
-//! section numbers below are its own. In integers: bytes for windows, 2^-20 s for the time on the curve.
+//! section numbers below are its own. The arithmetic is in integers: bytes for windows, 2^-20 s for the time
+//! on the curve.
 //!
-//! Slow start is HyStart++'s (RFC 9406), which §4.10 recommends; `cubic-plain` is without it.
+//! Slow start is HyStart++ (RFC 9406), as §4.10 recommends. `cubic-plain` does without it.
 //!
-//! Deviations: growth is counted by bytes acknowledged rather than by acknowledgements, so that delayed and
-//! stretched acknowledgements grow the window as prompt ones do and divided ones buy nothing; in slow start
-//! an acknowledgement adds all that it acknowledges (RFC 9406 §4.3 with L infinite).
+//! Deviations: growth counts acknowledged bytes, not acknowledgements, so delayed and stretched
+//! acknowledgements grow the window as prompt ones do, and divided ones gain nothing. In slow start an
+//! acknowledgement adds everything that it acknowledges (RFC 9406 §4.3 with L infinite).
 
 use super::hystart::HyStart;
 use super::snapshot::signed;
@@ -23,9 +24,9 @@ use crate::time::nanos;
 #[derive(Clone, Debug)]
 pub struct Cubic {
     window: Window,
-    /// From the end of the first slow start on. A pointer, for the row of an idle connection's bytes.
+    /// Used after the first slow start. It is boxed for the benchmark row "bytes of an idle connection".
     curves: Option<Box<Curves>>,
-    /// When the last acknowledgement came, for the time that does not count.
+    /// When the last acknowledgement came, to measure the time that does not count.
     last_ack: Instant,
     hystart: Option<HyStart>,
 }
@@ -62,11 +63,10 @@ impl Cubic {
 
     fn slow_start(&mut self, ack: &Ack) -> u64 {
         match &mut self.hystart {
-            // RFC 9406 §4.3: HyStart++ is for the initial slow start, where ssthresh is still arbitrarily
-            // high.
+            // RFC 9406 §4.3: HyStart++ is for the initial slow start, while ssthresh is arbitrarily high.
             Some(hystart) if self.window.ssthresh() == u64::MAX => hystart.slow_start(&mut self.window, ack),
-            // Deviation from RFC 3465 §2.3: no limit after a timeout either; what was delivered before it is counted when
-            // SACK reports it, so that the first cumulative acknowledgement buys no burst.
+            // Deviation from RFC 3465 §2.3: no limit after a timeout either. Bytes delivered before it are
+            // counted when SACK reports them, so the first cumulative acknowledgement causes no burst.
             _ => self.window.slow_start(ack.bytes_acked, SlowStart::Unlimited),
         }
     }
@@ -101,8 +101,8 @@ impl Cubic {
         *present = Curve { w_max, cwnd_prior: cwnd, ..Curve::default() };
     }
 
-    /// §4.6: ssthresh = flight_size * β_cubic; at least two segments, which the caller sees to. What is
-    /// outstanding beyond the window does not count (see [`Window::half_of`]).
+    /// §4.6: ssthresh = flight_size * β_cubic. The caller ensures at least two segments. Data outstanding
+    /// beyond the window does not count (see [`Window::half_of`]).
     fn reduced(&self, flight_size: u64) -> u64 {
         flight_size.min(self.window.cwnd()) * BETA_NUMERATOR / BETA_DENOMINATOR
     }
@@ -117,7 +117,8 @@ impl Controller for Cubic {
         let since_last = ack.now.saturating_since(self.last_ack);
         self.last_ack = self.last_ack.max(ack.now);
         if !Window::may_grow(ack) {
-            // §4.2: t leaves out the time in which cwnd was not the limit, or the curve would have run ahead.
+            // §4.2: t leaves out the time in which cwnd was not the limit; otherwise the curve would run
+            // ahead.
             if let Some(curves) = &mut self.curves {
                 curves.present.pause(since_last);
             }
@@ -137,7 +138,7 @@ impl Controller for Cubic {
         self.note_reduction();
         self.window.reduce(reduced.max(2 * self.window.smss()));
         if loss.cause == LossCause::EcnEcho {
-            // §4.6: on a mark cwnd may fall to one segment, which ssthresh does not.
+            // §4.6: on a mark cwnd may fall to one segment; ssthresh may not.
             self.window.set_cwnd(self.window.cwnd().min(reduced));
         }
     }
@@ -177,8 +178,8 @@ impl Controller for Cubic {
         self.window.limit_slow_start(bytes);
     }
 
-    /// §4.6 allows it: a peer's window that has yet to open, or an application that paused for a moment, leaves little
-    /// outstanding and says nothing about the path.
+    /// §4.6 allows it. A peer's window that has not opened yet, or an application that paused for a moment,
+    /// leaves little outstanding and says nothing about the path.
     fn reduces_window(&self) -> bool {
         true
     }
@@ -211,7 +212,7 @@ struct Curves {
 /// W_cubic(t) and W_est (§4.1).
 #[derive(Clone, Copy, Debug, Default)]
 struct Curve {
-    /// Window before the last reduction, lowered by fast convergence; where the curve is flat.
+    /// Window before the last reduction, lowered by fast convergence. The curve is flat there.
     w_max: u64,
     /// Window before the last reduction.
     cwnd_prior: u64,
@@ -219,20 +220,20 @@ struct Curve {
     k: u64,
     /// When congestion avoidance began; `None` before its first acknowledgement.
     epoch_start: Option<Instant>,
-    /// What Reno with the same average would have.
+    /// The window that Reno with the same average would have.
     w_est: u64,
     reno_growth: Remainder,
     cubic_growth: Remainder,
 }
 
 impl Curve {
-    /// The start of this congestion avoidance, which is now if there was none.
+    /// The start of this congestion avoidance phase; `now` if it has not started yet.
     fn epoch_at(&mut self, now: Instant, cwnd: u64, smss: u64) -> Instant {
         if let Some(epoch) = self.epoch_start {
             return epoch;
         }
         self.epoch_start = Some(now);
-        // §4.2, §4.10: without a larger window to return to, W_max is the window at the start and K zero.
+        // §4.2, §4.10: without a larger window to return to, W_max is the window at the start and K is zero.
         self.w_max = self.w_max.max(cwnd);
         // §4.2: K = cubic root of ((W_max - cwnd_epoch) / C).
         self.k = time_to_grow(self.w_max - cwnd, smss);

@@ -1,17 +1,17 @@
-//! DCTCP: the window shrinks by as much of it as was marked.
+//! DCTCP: the window shrinks in proportion to the share of marked bytes.
 //!
 //! S. Bensley, D. Thaler, P. Balasubramanian, L. Eggert and G. Judd, "Data Center TCP (DCTCP)", RFC 8257,
-//! 2017, §3.3 and §3.5; and as `prague` the sender's part of K. De Schepper, O. Tilmans, B. Briscoe and V.
-//! Goel, "Prague Congestion Control" (draft-briscoe-iccrg-prague-congestion-control), as far as a window
-//! alone can: DCTCP's response, a growth that does not favour short round trips, and pacing.
+//! 2017, §3.3 and §3.5. The name `prague` selects the sender's part of K. De Schepper, O. Tilmans, B. Briscoe
+//! and V. Goel, "Prague Congestion Control" (draft-briscoe-iccrg-prague-congestion-control), as far as a
+//! window alone can do it: DCTCP's response, growth that does not favour short round trips, and pacing.
 //!
-//! The marks come in [`Ack::ecn_marked`]; an episode whose cause is [`LossCause::EcnEcho`] says when to
-//! answer them, once a round trip. Feedback that tells only that something was marked (RFC 3168) makes it a
-//! slower Reno.
+//! Marks arrive in [`Ack::ecn_marked`]. An episode with the cause [`LossCause::EcnEcho`] says when to answer
+//! them, once a round trip. With feedback that only reports that a mark arrived (RFC 3168), it is a slower
+//! Reno.
 //!
 //! Deviations: growth counts bytes. Prague's fractional windows below two segments and its fall-back to a
-//! classic response at classic bottlenecks are left out, so it must stay off paths that it may share with
-//! other flows.
+//! classic response at classic bottlenecks are left out. Keep it off paths that it may share with other
+//! flows.
 
 use super::pacing::window_rate;
 use super::round::Rounds;
@@ -34,7 +34,7 @@ pub struct Dctcp {
     bytes_marked: u64,
     /// Smoothed round-trip time in nanoseconds.
     srtt: u64,
-    /// Bytes that Prague's slower growth has not counted yet, in 2^-16.
+    /// Bytes that Prague's slower growth has not counted yet, in units of 2^-16.
     uncounted: u64,
 }
 
@@ -58,7 +58,7 @@ impl Dctcp {
         deviations: "counts bytes; for networks under one administration",
         exceptions: &[],
     };
-    /// What the variant is.
+    /// The variant for L4S.
     pub const ABOUT_PRAGUE: About = About {
         year: 2021,
         source: "De Schepper, Tilmans, Briscoe and Goel, Prague Congestion Control (draft)",
@@ -94,7 +94,7 @@ impl Dctcp {
         }
     }
 
-    /// The end of an observation window, which is a round trip.
+    /// Ends an observation window, which is a round trip.
     fn update_alpha(&mut self) {
         if self.bytes_acked == 0 {
             return;
@@ -114,7 +114,7 @@ impl Dctcp {
         if self.kind == Kind::Dctcp || self.srtt >= VIRTUAL_RTT || self.srtt == 0 {
             return bytes;
         }
-        // A segment per (virtual) round trip in rate terms: both the time and the window are smaller by the
+        // One segment per (virtual) round trip in rate terms: the time and the window are both smaller by the
         // ratio.
         let ratio = (self.srtt << 16) / VIRTUAL_RTT;
         let scaled = bytes.min(1 << 32).saturating_mul((ratio * ratio) >> 16).saturating_add(self.uncounted);
@@ -203,7 +203,7 @@ mod tests {
     use crate::congestion::{Ack, Controller, Ect, LossCause, LossEpisode, Registry};
     use crate::kit::{Flow, Path};
 
-    /// Rounds of ten segments, of which `marked` are marked.
+    /// Runs rounds of ten segments, `marked` of them marked.
     fn rounds(dctcp: &mut Dctcp, rounds: u64, marked: u64) {
         for round in 0..rounds {
             for segment in 0..10 {

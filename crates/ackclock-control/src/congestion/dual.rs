@@ -1,12 +1,12 @@
-//! DUAL: Reno that gives up an eighth when the delay is above the middle of what it has been.
+//! DUAL: Reno that gives up an eighth when the delay is above the middle of its range so far.
 //!
 //! Z. Wang and J. Crowcroft, "Eliminating Periodic Packet Losses in 4.3-Tahoe BSD TCP Congestion Control
-//! Algorithm", ACM Computer Communication Review 22(2), 1992, as L. Brakmo and L. Peterson describe it (IEEE
+//! Algorithm", ACM Computer Communication Review 22(2), 1992, as described by L. Brakmo and L. Peterson (IEEE
 //! JSAC 13(8), 1995, §III-B).
 //!
-//! Deviations: the check applies in slow start too, and ends it; a round trip is the smallest that was
-//! measured within it. On losses, Reno. As in 4.3BSD, an acknowledgement counts for one segment,
-//! unless `count=bytes`.
+//! Deviations: the check also applies in slow start, and ends it. A round trip is the smallest measured
+//! within it. Losses are answered as in Reno. As in 4.3BSD, an acknowledgement counts for one segment, unless
+//! `count=bytes`.
 
 use super::round::RoundTimes;
 use super::snapshot::signed;
@@ -21,7 +21,7 @@ pub struct Dual {
     window: Window,
     counting: Counting,
     rounds: RoundTimes,
-    /// The smallest and the largest round trip so far (of the smallest of each), in nanoseconds.
+    /// The smallest and the largest round trip so far, in nanoseconds. Each round contributes its smallest.
     rtt_min: u64,
     rtt_max: u64,
 }
@@ -47,7 +47,7 @@ impl Dual {
         Self::with_counting(start, Counting::Acks)
     }
 
-    /// A controller to which an acknowledgement counts for this.
+    /// A controller that counts acknowledgements this way.
     #[must_use]
     pub fn with_counting(start: &Start, counting: Counting) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Controller for Dual {
     }
 
     fn snapshot(&self) -> Snapshot {
-        // None is measured as long as the largest is zero.
+        // Nothing has been measured while the largest is zero.
         let rtt_min = self.rtt_min.min(self.rtt_max);
         Snapshot::default()
             .with("rtt_min_us", signed(rtt_min / 1000))

@@ -20,7 +20,7 @@ pub struct Start {
 pub struct Ack {
     /// When the acknowledgement arrived.
     pub now: Instant,
-    /// Bytes newly acknowledged, by the cumulative acknowledgement or by SACK, each byte once.
+    /// Bytes newly acknowledged, cumulatively or by SACK. Each byte counts once.
     pub bytes_acked: u64,
     /// Bytes by which the cumulative acknowledgement advanced.
     pub bytes_cumulative: u64,
@@ -32,15 +32,15 @@ pub struct Ack {
     pub rtt_min: Duration,
     /// Bytes delivered since the connection began, this acknowledgement included.
     pub delivered: u64,
-    /// `delivered` at the moment when the newest segment acknowledged here was sent: a round trip ends when
-    /// it reaches the `delivered` noted at the round's start.
+    /// `delivered` when the newest segment acknowledged here was sent. A round trip ends when this reaches
+    /// the `delivered` noted at the round's start.
     pub prior_delivered: u64,
     /// When the newest segment acknowledged here was sent.
     pub sent_at: Instant,
-    /// Time over which the bytes `delivered - prior_delivered` were delivered, or over which they had been sent, if that
-    /// was longer; zero when unknown.
+    /// The time over which `delivered - prior_delivered` bytes were delivered or, if longer, had been sent;
+    /// zero if unknown.
     pub delivery_interval: Duration,
-    /// Whether the newest segment acknowledged here was sent while the application had too little to send.
+    /// Whether that segment was sent while the application had too little to send.
     pub app_limited: bool,
     /// Bytes in flight just after that segment was sent.
     pub tx_in_flight: u64,
@@ -50,24 +50,24 @@ pub struct Ack {
     pub prior_in_flight: u64,
     /// Bytes in flight after it.
     pub in_flight: u64,
-    /// Whether the congestion window was what limited sending when the acknowledged data was in flight
-    /// (RFC 7661 §4.1); a window that is not used must not grow. It is told with duplicate acknowledgements, too, by which
-    /// most windows do not grow either (RFC 5681 §3.2): those have no `bytes_cumulative`.
+    /// Whether the congestion window limited sending when the acknowledged data was in flight
+    /// (RFC 7661 §4.1); an unused window must not grow. Duplicate acknowledgements carry it too. Most windows
+    /// do not grow on them (RFC 5681 §3.2); their `bytes_cumulative` is zero.
     pub cwnd_limited: bool,
-    /// Whether a loss episode is under way: the window must not grow but by the controller's own rule.
+    /// Whether a loss episode is under way. During it the window grows only by the controller's own rule.
     pub in_recovery: bool,
     /// Bytes newly reported as marked with Congestion Experienced.
     pub ecn_marked: u64,
 }
 
-/// What ECN-capable data says of the response to its marks.
+/// The ECN codepoint of data, which says how its marks are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Ect {
-    /// ECT(0): a mark is answered as a loss would be (RFC 3168), or by the fraction of marks within one
-    /// administration (RFC 8257).
+    /// ECT(0): a mark is answered as a loss (RFC 3168), or by the fraction of marks within one administration
+    /// (RFC 8257).
     #[default]
     Ect0,
-    /// ECT(1): marks are frequent, and answered as L4S asks for (RFC 9331).
+    /// ECT(1): marks are frequent and are answered as L4S requires (RFC 9331).
     Ect1,
 }
 
@@ -77,7 +77,7 @@ pub enum Ect {
 pub enum LossCause {
     /// Duplicate acknowledgements or SACK evidence reached the threshold.
     DuplicateAcks,
-    /// A segment sent later was delivered, a reordering window earlier (RACK).
+    /// A segment sent at least a reordering window later was delivered (RACK).
     Reordering,
     /// The peer echoed a Congestion Experienced mark; nothing was lost.
     EcnEcho,
@@ -90,8 +90,8 @@ pub struct LossEpisode {
     pub now: Instant,
     /// What found it.
     pub cause: LossCause,
-    /// Bytes outstanding when the loss was found (RFC 5681's FlightSize), or what of the window was used, where use validates
-    /// it ([`Validation::as_used`](super::Validation::as_used)).
+    /// Bytes outstanding when the loss was found (RFC 5681's FlightSize), or the used part of the window if
+    /// use validates it ([`Validation::as_used`](super::Validation::as_used)).
     pub flight_size: u64,
     /// Bytes declared lost so far.
     pub bytes_lost: u64,
@@ -102,13 +102,13 @@ pub struct LossEpisode {
 /// Data was found to be lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Lost {
-    /// When it was found.
+    /// When the loss was found.
     pub now: Instant,
     /// Bytes newly found to be lost.
     pub bytes: u64,
     /// Bytes delivered since the connection began.
     pub delivered: u64,
-    /// `delivered` at the moment when the newest segment found lost here was sent.
+    /// `delivered` when the newest segment found lost here was sent.
     pub prior_delivered: u64,
     /// Whether that segment was sent while the application had too little to send.
     pub app_limited: bool,
@@ -125,14 +125,14 @@ pub struct Timeout {
     pub now: Instant,
     /// Bytes outstanding before the timeout (RFC 5681's FlightSize).
     pub flight_size: u64,
-    /// How many times in a row the timer has expired for the same segment; 1 for the first.
-    /// RFC 5681 §3.1 lowers ssthresh only for the first.
+    /// How many times in a row the timer has expired for the same segment; 1 the first time. RFC 5681 §3.1
+    /// lowers ssthresh only then.
     pub expiries: u32,
     /// Bytes delivered since the connection began.
     pub delivered: u64,
 }
 
-/// Data left for the network.
+/// Data was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// When.
@@ -161,7 +161,7 @@ pub struct RecoveryEnd {
 pub struct IdleRestart {
     /// When.
     pub now: Instant,
-    /// How long nothing was sent.
+    /// How long the sender was idle.
     pub idle: Duration,
     /// The retransmission timeout at that moment.
     pub rto: Duration,

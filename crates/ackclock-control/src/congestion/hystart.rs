@@ -1,25 +1,27 @@
-//! HyStart++: leaves slow start when round trips grow, before anything is lost.
+//! HyStart++: leaves slow start when round trips grow, before a loss.
 //!
 //! P. Balasubramanian, Y. Huang and M. Olson, "HyStart++: Modified Slow Start for TCP", RFC 9406, 2023, §4.
 //!
-//! A part that controllers hold. It says by how much slow start may grow; [`Cubic`](super::Cubic) uses it.
-//! As §4.3 recommends, it is for the first slow start of a connection alone.
+//! A controller holds this part, and it says by how much slow start may grow; [`Cubic`](super::Cubic) uses
+//! it. As §4.3 recommends, it serves only the first slow start of a connection.
 //!
-//! Deviations. The RFC asks whether the smallest of all samples of a round is late; here N_RTT_SAMPLE in a row that are
-//! late suffice. A queue grows within a round, whose first samples saw none of it, so that the RFC finds it a round later,
-//! with twice the window out. A sample of an acknowledgement that stands for more than two segments counts for each two:
-//! where segments are coalesced, a round of hundreds of them has fewer than eight acknowledgements.
+//! Deviations. The RFC asks whether the smallest sample of a round is late; here N_RTT_SAMPLE late samples in
+//! a row suffice. A queue grows within a round whose first samples saw none of it, so the RFC detects it a
+//! round later, with twice the window outstanding. A sample from an acknowledgement of more than two segments
+//! counts once for every two: where segments are coalesced, a round of hundreds of them has fewer than eight
+//! acknowledgements.
 //!
-//! The RFC resumes standard slow start when a later round has a smaller sample than the one in which the delay was found.
-//! Each round begins with such samples while the queue still drains between rounds, so that here slow start resumes
-//! when a sample is in time again behind three or more late ones of its round, or when a whole round has no eight late
-//! ones in a row.
+//! The RFC resumes standard slow start when a later round has a smaller sample than the round that found the
+//! delay. Each round begins with such samples while the queue still drains between rounds. Here slow start
+//! therefore resumes when a sample is in time after at least three late ones in its round, or when a whole
+//! round has no eight late ones in a row.
 //!
-//! What is left to lose is the growth of Conservative Slow Start itself. From the bandwidth-delay product up, five rounds
-//! of a quarter make three of it, which a queue of one cannot hold, and the loss shows itself a round trip later: 87 packets
-//! of the 334 that a path of 100 Mbit/s and 20 ms holds with its queue, where RFC 5681's slow start loses 614. To leave as
-//! soon as a further round begins with eight late samples would lose 25, but where jitter looks like a queue (20 ms of it in
-//! 60 ms) a transfer of 10 MB would take almost twice the time.
+//! The remaining loss is the growth of Conservative Slow Start itself. From the bandwidth-delay product up,
+//! five rounds of a quarter make three of it. A queue of one cannot hold that, and the loss shows a round
+//! trip later: 87 packets of the 334 that a path of 100 Mbit/s and 20 ms holds with its queue, where
+//! RFC 5681's slow start loses 614. Leaving as soon as a further round begins with eight late samples would
+//! lose 25, but where jitter looks like a queue (20 ms of it in 60 ms), a transfer of 10 MB would take almost
+//! twice as long.
 
 use super::Ack;
 use super::round::Rounds;
@@ -30,19 +32,19 @@ use crate::time::nanos;
 #[derive(Clone, Debug)]
 pub struct HyStart {
     rounds: Rounds,
-    /// The smallest of the last round of standard slow start, which lateness is measured against.
+    /// The smallest sample of the last round of standard slow start. Lateness is measured against it.
     last_round_min_rtt: u64,
     current_round_min_rtt: u64,
     rtt_sample_count: u32,
-    /// Samples in a row that were late, and whether there were enough of them in this round.
+    /// Late samples in a row, and whether this round has had enough of them.
     late_count: u32,
     delayed: bool,
-    /// Rounds of Conservative Slow Start that are over; `None` outside it.
+    /// Completed rounds of Conservative Slow Start; `None` outside it.
     css_rounds: Option<u32>,
 }
 
 impl HyStart {
-    /// Before the first acknowledgement.
+    /// The state before the first acknowledgement.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -56,8 +58,8 @@ impl HyStart {
         }
     }
 
-    /// One acknowledgement in slow start: grows the window, and ends slow start by setting ssthresh when
-    /// Conservative Slow Start has lasted its rounds. Returns what is left for congestion avoidance.
+    /// Takes an acknowledgement in slow start. Grows the window, and sets ssthresh to end slow start when
+    /// Conservative Slow Start has lasted its rounds. Returns the bytes left for congestion avoidance.
     pub fn slow_start(&mut self, window: &mut Window, ack: &Ack) -> u64 {
         if self.rounds.on_ack(ack) {
             self.begin_round();
@@ -88,12 +90,12 @@ impl HyStart {
     }
 
     fn begin_round(&mut self) {
-        // Deviation from RFC 9406 §4.2: a round without such a delay, not one smaller sample, is relief.
+        // Deviation from RFC 9406 §4.2: a round without such a delay ends it, not one smaller sample.
         if !self.delayed && self.rtt_sample_count >= N_RTT_SAMPLE {
             self.css_rounds = None;
         }
         match &mut self.css_rounds {
-            // RFC 9406 §4.2: a part of a round, in which Conservative Slow Start begins, counts.
+            // RFC 9406 §4.2: the partial round in which Conservative Slow Start begins counts.
             Some(rounds) => *rounds = rounds.saturating_add(1),
             None => self.last_round_min_rtt = self.current_round_min_rtt,
         }
@@ -101,7 +103,7 @@ impl HyStart {
         (self.late_count, self.delayed) = (0, false);
     }
 
-    /// A round trip that stands for `pairs` of segments.
+    /// Takes a round-trip sample that stands for this many pairs of segments.
     fn take_sample(&mut self, rtt: u64, pairs: u64) {
         let samples = u32::try_from(pairs).unwrap_or(u32::MAX).max(1);
         self.current_round_min_rtt = self.current_round_min_rtt.min(rtt);
@@ -111,12 +113,13 @@ impl HyStart {
         let threshold = (self.last_round_min_rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
         if rtt >= self.last_round_min_rtt.saturating_add(threshold) {
             self.late_count = self.late_count.saturating_add(samples);
-            // Deviation from RFC 9406 §4.2: eight samples in a row, not all of the round.
+            // Deviation from RFC 9406 §4.2: eight samples in a row, not the smallest of the round.
             self.delayed |= self.late_count >= N_RTT_SAMPLE;
         } else {
             let late = std::mem::take(&mut self.late_count);
             if late >= N_RTT_SPIKE || self.delayed {
-                // A queue would have kept all behind it late: the delay was a spike, and standard slow start goes on.
+                // A queue would have kept all later samples late. The delay was a spike, so standard slow
+                // start goes on.
                 (self.delayed, self.css_rounds) = (false, None);
             }
         }
@@ -136,7 +139,7 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
-/// Late samples in a row that are more than a queue's noise about the threshold.
+/// More late samples in a row than noise about the threshold explains.
 const N_RTT_SPIKE: u32 = 3;
 const INFINITE: u64 = u64::MAX;
 
@@ -159,7 +162,7 @@ mod tests {
             Self { hystart: HyStart::new(), window: Window::new(&START), delivered: 0 }
         }
 
-        /// A round trip of `rtt_ms`, in which every segment of the window is acknowledged on its own.
+        /// A round trip of `rtt_ms` in which each segment of the window is acknowledged separately.
         fn round(&mut self, rtt_ms: u64) -> u64 {
             self.round_of(|_| rtt_ms)
         }

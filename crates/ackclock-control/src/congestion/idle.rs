@@ -1,4 +1,4 @@
-//! What becomes of a window that was not used: after a pause, or by an application that sends little.
+//! What happens to an unused window: after a pause, or when the application sends little.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Start}
 use crate::Instant;
 use crate::time::nanos;
 
-/// What a connection does with its window when nothing was sent for longer than a retransmission timeout.
+/// What happens to the window after nothing was sent for longer than a retransmission timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IdlePolicy {
-    /// Nothing.
+    /// It stays.
     Keep,
     /// Slow start from one segment (Jacobson and Karels 1988, Appendix C).
     OneSegment,
     /// The restart window, min(IW, cwnd) (RFC 5681 §4.1).
     RestartWindow,
-    /// The window stays for five minutes and is then halved (RFC 7661 §4.4). Goes with [`validated`] and
-    /// pacing, as what is kept would leave in one burst.
+    /// The window stays for five minutes and is then halved (RFC 7661 §4.4). Use it with [`validated`] and
+    /// pacing, because a kept window would leave in one burst.
     Validated,
 }
 
 impl IdlePolicy {
-    /// The window to restart with, as [`IdleRestart::restart_window`]; no smaller than `cwnd`: the window
-    /// stays, and the controller only learns that time has passed, which CUBIC's curve must not count.
+    /// The window to restart with, as in [`IdleRestart::restart_window`]. If it is not below `cwnd`, the
+    /// window stays, and the controller only learns that time has passed, which CUBIC's curve must not count.
     #[must_use]
     pub fn restart_window(self, idle: Duration, cwnd: u64, initial_window: u64, smss: u64) -> u64 {
         match self {
@@ -40,22 +40,22 @@ impl IdlePolicy {
     }
 }
 
-/// The controllers of `inner`, with windows that are validated by use.
+/// The controllers of `inner`, with windows validated by use.
 ///
 /// G. Fairhurst, A. Sathiaseelan and R. Secchi, "Updating TCP to Support Rate-Limited Traffic", RFC 7661,
-/// 2015. A window of which less than half was used in the recent past is not validated: it does not grow (no
-/// controller here grows an unused window), a loss is answered by what was really in the pipe, and after five
-/// minutes it is halved.
+/// 2015. A window less than half used in the recent past is not validated. It does not grow (here an unused
+/// window never grows), a loss is answered by what was really in the pipe, and after five minutes the window
+/// is halved.
 ///
-/// Deviations: the samples of pipeACK are those of the present and the last period; what was retransmitted is not taken
-/// off the window when recovery ends (R of §4.4.1), as the recovery policy knows it; when a window is halved,
-/// ssthresh stays (§4.4.3 raises it to 3/4 of the window).
+/// Deviations: the samples of pipeACK come from the present and the last period. Retransmitted data is not
+/// taken off the window when recovery ends (R of §4.4.1), because the recovery policy knows it. When the
+/// window is halved, ssthresh stays (§4.4.3 raises it to 3/4 of the window).
 #[must_use]
 pub fn validated(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory> {
     layered(inner, Validation::new)
 }
 
-/// Validation at work in a connection: it is shown what the controller is told.
+/// Validates the window of one connection. It sees every event before the controller.
 #[derive(Debug)]
 pub struct Validation {
     initial_window: u64,
@@ -64,13 +64,13 @@ pub struct Validation {
     /// The largest pipeACK samples of this period and of the one before.
     pipe_ack: [Option<u64>; 2],
     period_start: Instant,
-    /// When the window was last validated, or reduced for not being so.
+    /// When the window was last validated, or reduced because it was not.
     validated_at: Instant,
 }
 
 impl Validation {
-    /// Validation of a window from here on. [`Start::initial_window`] is the one that the connection began with:
-    /// before a window has grown beyond it, there is nothing to validate.
+    /// Validates a window from now on. [`Start::initial_window`] is the window that the connection began
+    /// with; until the window exceeds it, there is nothing to validate.
     #[must_use]
     pub fn new(start: &Start) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Validation {
         }
     }
 
-    /// An acknowledgement, before `controller` sees it.
+    /// Takes an acknowledgement before `controller` does.
     pub fn before_ack(&mut self, controller: &mut dyn Controller, ack: &Ack) {
         self.measure(ack);
         let cwnd = controller.cwnd();
@@ -98,13 +98,12 @@ impl Validation {
         }
     }
 
-    /// A loss episode as `controller` is to see it.
+    /// The loss episode as `controller` should see it.
     #[must_use]
     pub fn as_used(&self, controller: &dyn Controller, loss: LossEpisode) -> LossEpisode {
         let cwnd = controller.cwnd();
         let used = if !self.is_validated(cwnd) {
-            // RFC 7661 §4.4.1: the reduction is of Max(pipeACK, LossFlightSize), not of a window that was not
-            // used.
+            // RFC 7661 §4.4.1: the reduction is from Max(pipeACK, LossFlightSize), not from an unused window.
             self.pipe_ack().unwrap_or(u64::MAX).max(loss.flight_size).min(cwnd)
         } else if controller.reduces_window() {
             cwnd
@@ -165,7 +164,8 @@ mod tests {
     use crate::congestion::{Ack, Controller, Registry};
     use crate::kit::examine;
 
-    /// A validated controller whose window was fully used, then by `segments` a round trip for this long.
+    /// A validated controller after its window was fully used, and then `segments` a round trip for this
+    /// long.
     fn after_little_use(name: &str, segments: u64, seconds: u64) -> (Box<dyn Controller>, u64) {
         let mut controller = validated(Registry::builtin().find(name).unwrap()).create(&START);
         let (mut delivered, mut now_ms) = (0, 0);
@@ -236,7 +236,8 @@ mod tests {
             assert_eq!(cwnd, 80 * SMSS);
             controller.cwnd()
         };
-        // RFC 9438 §4.6: cwnd in place of FlightSize while the window is validated; RFC 7661 §4.4.1: else pipeACK.
+        // RFC 9438 §4.6: cwnd in place of FlightSize while the window is validated; RFC 7661 §4.4.1: else
+        // pipeACK.
         assert_eq!([after_loss(41), after_loss(20)], [56 * SMSS, 14 * SMSS]);
     }
 

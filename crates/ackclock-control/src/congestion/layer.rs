@@ -1,4 +1,4 @@
-//! Layers: what can be put around any controller without being part of it.
+//! Layers around any controller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) trait Layer: fmt::Debug + Send + 'static {
     }
 }
 
-/// A factory of the controllers of `inner` with a layer around each, under the same name.
+/// A factory that puts a layer around each controller of `inner`, under the same name.
 pub(super) fn layered<L: Layer>(
     inner: Arc<dyn ControllerFactory>,
     layer: impl Fn(&Start) -> L + Send + Sync + 'static,

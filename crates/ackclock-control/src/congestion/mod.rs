@@ -1,15 +1,15 @@
-//! Congestion controllers: what a window does when acknowledgements, losses and timeouts happen.
+//! Congestion controllers: how a window responds to acknowledgements, losses and timeouts.
 //!
-//! A [`Controller`] sees events and owns its window. It knows no sequence number; round trips are counted by
-//! delivered bytes ([`Ack::delivered`] against [`Ack::prior_delivered`]). Which segment is lost, what is sent
-//! again and when belongs to the recovery policy in `ackclock-core`.
+//! A [`Controller`] sees events and owns its window. It does not see sequence numbers. It counts round trips
+//! by delivered bytes ([`Ack::delivered`] against [`Ack::prior_delivered`]). The recovery policy in
+//! `ackclock-core` decides which segment is lost, what is retransmitted and when.
 //!
 //! Controllers are chosen by name from a [`Registry`]. [`paced`], [`validated`] and [`with_start_up`] put a
 //! layer around any of them.
 //!
-//! # A controller of one's own
+//! # Writing a controller
 //!
-//! needs the trait and nothing else; [`Window`] has the common arithmetic. This one halves its window on a
+//! A controller only needs the trait; [`Window`] has the common arithmetic. This one halves its window on a
 //! loss and grows by two segments a round trip:
 //!
 //! ```
@@ -63,8 +63,9 @@
 //! # Ok::<(), ackclock_control::congestion::NameTaken>(())
 //! ```
 //!
-//! What each controller is, what it keeps in the queue and where it departs from its source: the table in the
-//! [crate's documentation](crate#congestion-controllers), made from their [`About`]s.
+//! The table in the [crate's documentation](crate#congestion-controllers), made from each controller's
+//! [`About`], says what the controllers are, what they keep in the queue, and where they depart from their
+//! sources.
 
 mod about;
 mod bbr;
@@ -128,8 +129,8 @@ pub use window::{Counting, SlowStart, Window};
 
 /// A congestion controller: one per connection.
 ///
-/// Byte counts are of payload. Every method must be deterministic in its arguments and must not panic for any
-/// sequence of events.
+/// Byte counts are of payload. Every method must be deterministic in its arguments and must not panic,
+/// whatever the sequence of events.
 pub trait Controller: fmt::Debug + Send {
     /// The name under which the controller is registered, as `cubic`.
     fn name(&self) -> &'static str;
@@ -137,20 +138,21 @@ pub trait Controller: fmt::Debug + Send {
     /// New data was acknowledged, cumulatively or selectively. Called at most once for each arriving segment.
     fn on_ack(&mut self, ack: &Ack);
 
-    /// A loss episode begins: the first loss found among segments sent after the last episode ended.
-    /// Called once an episode, before anything is retransmitted.
+    /// A loss episode begins: the first loss found among segments sent after the last episode ended. Called
+    /// once per episode, before any retransmission.
     fn on_loss_episode(&mut self, loss: &LossEpisode);
 
-    /// Data was found to be lost: each time that more is, before the episode that it may begin. Most
-    /// controllers answer episodes alone; those that answer the rate of loss count here.
+    /// More data was found to be lost. Called each time, before the episode that the loss may begin. Most
+    /// controllers answer only episodes; those that answer the loss rate count here.
     fn on_lost(&mut self, lost: &Lost) {
         let _ = lost;
     }
 
-    /// The retransmission timer expired. Called at every expiry, also of a segment retransmitted before.
+    /// The retransmission timer expired. Called at every expiry, including those of a segment already
+    /// retransmitted.
     fn on_timeout(&mut self, timeout: &Timeout);
 
-    /// Data left for the network: new or sent again.
+    /// Data was sent, new or retransmitted.
     fn on_sent(&mut self, sent: &Sent) {
         let _ = sent;
     }
@@ -165,7 +167,7 @@ pub trait Controller: fmt::Debug + Send {
         let _ = idle;
     }
 
-    /// The last reduction turned out to be wrong: nothing had been lost. Restores what was before it.
+    /// The last reduction was wrong: nothing had been lost. Restores the state before it.
     fn on_undo(&mut self, undo: &Undo) {
         let _ = undo;
     }
@@ -173,14 +175,15 @@ pub trait Controller: fmt::Debug + Send {
     /// The path's segment size changed (path-MTU discovery).
     fn on_mss_change(&mut self, smss: u32);
 
-    /// An estimate of the path says that slow start should go no further than this window. Only lowers the
-    /// threshold; controllers without one ignore it.
+    /// An estimate of the path says that slow start should end at this window. It only lowers the threshold;
+    /// controllers without a threshold ignore it.
     fn limit_slow_start(&mut self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// Whether a loss reduces the window itself where use has validated it, in place of FlightSize (RFC 9438 §4.6). A
-    /// connection that validates the window then gives it for [`LossEpisode::flight_size`].
+    /// Whether a loss reduces the window itself, where use has validated it, instead of FlightSize
+    /// (RFC 9438 §4.6). A connection that validates the window then passes it in
+    /// [`LossEpisode::flight_size`].
     fn reduces_window(&self) -> bool {
         false
     }
@@ -196,7 +199,7 @@ pub trait Controller: fmt::Debug + Send {
         None
     }
 
-    /// With which codepoint its data is to be sent where marks are taken.
+    /// The codepoint for its data on connections with ECN.
     fn ect(&self) -> Ect {
         Ect::Ect0
     }

@@ -1,11 +1,11 @@
-//! NewReno's window: Reno's, with no burst when an episode ends.
+//! NewReno's window: Reno's, without a burst at the end of an episode.
 //!
 //! T. Henderson, S. Floyd, A. Gurtov and Y. Nishida, "The NewReno Modification to TCP's Fast Recovery
-//! Algorithm", RFC 6582, 2012. What NewReno is known for, staying in recovery until everything outstanding at
-//! its start is acknowledged and sending a hole for each partial acknowledgement, is the recovery policy's
-//! part; so is the inflation and deflation of the window during it.
+//! Algorithm", RFC 6582, 2012. NewReno is known for staying in recovery until everything outstanding at its
+//! start is acknowledged, and for retransmitting a hole on each partial acknowledgement. The recovery policy
+//! does that, and also inflates and deflates the window.
 //!
-//! It grows by acknowledgements, as RFC 2581 did when NewReno was new, unless `count=bytes`.
+//! The window grows by acknowledgements, as in RFC 2581 when NewReno was new, unless `count=bytes`.
 
 use super::window::{Counting, Window, window_methods};
 use super::{
@@ -40,7 +40,7 @@ impl NewReno {
         Self::with_counting(start, Counting::Acks)
     }
 
-    /// A controller to which an acknowledgement counts for this.
+    /// A controller that counts acknowledgements this way.
     #[must_use]
     pub fn with_counting(start: &Start, counting: Counting) -> Self {
         Self { window: Window::new(start), counting }
@@ -64,8 +64,8 @@ impl Controller for NewReno {
     }
 
     fn on_recovery_end(&mut self, end: &RecoveryEnd) {
-        // RFC 6582 §3.2 (3), full acknowledgement: cwnd = min (ssthresh, max(FlightSize, SMSS) + SMSS), so
-        // that little in flight does not become a burst.
+        // RFC 6582 §3.2 (3), full acknowledgement: cwnd = min (ssthresh, max(FlightSize, SMSS) + SMSS), to
+        // prevent a burst when little is in flight.
         let smss = self.window.smss();
         let cwnd = end.in_flight.max(smss).saturating_add(smss);
         self.window.set_cwnd(self.window.cwnd().min(cwnd));

@@ -1,8 +1,8 @@
-//! Pacing for controllers that have a window alone.
+//! Pacing for controllers that only have a window.
 //!
-//! A. Aggarwal, S. Savage and T. Anderson, "Understanding the Performance of TCP Pacing", INFOCOM 2000: a
-//! window spread over its round trip. The factors, twice the window in slow start and 1.2 of it afterwards,
-//! leave room to grow; they are those in common use.
+//! A. Aggarwal, S. Savage and T. Anderson, "Understanding the Performance of TCP Pacing", INFOCOM 2000: the
+//! window is spread over its round trip. The factors, 2 in slow start and 1.2 afterwards, leave room to grow;
+//! they are the ones in common use.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::layer::{Layer, layered};
 use super::{Ack, Controller, ControllerFactory};
 use crate::time::nanos;
 
-/// The controllers of `inner`, with a pacing rate. A controller that has a rate of its own keeps it.
+/// The controllers of `inner`, with a pacing rate. A controller with its own rate keeps it.
 #[must_use]
 pub fn paced(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory> {
     layered(inner, |_| Pacing { srtt: 0 })
 }
 
-/// The rate, in bytes a second, at which `cwnd` bytes take a round trip of `srtt_ns` nanoseconds, and some more:
-/// twice that rate in slow start, 1.2 times afterwards; `None` without a round trip. At least 1.
+/// The pacing rate for `cwnd` bytes over a round trip of `srtt_ns` nanoseconds, in bytes a second: twice
+/// cwnd/SRTT in slow start, 1.2 times afterwards. `None` without a round trip, otherwise at least 1.
 #[must_use]
 #[inline]
 pub fn window_rate(cwnd: u64, srtt_ns: u64, in_slow_start: bool) -> Option<u64> {
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn window_of_any_size_has_a_rate() {
-        // 10 GB, beyond what 64 bits hold on the way, in 10 s is 1 GB/s.
+        // 10 GB in 10 s is 1 GB/s. The intermediate product exceeds 64 bits.
         assert_eq!(window_rate(10_000_000_000, 10_000_000_000, true), Some(2_000_000_000));
         assert_eq!(window_rate(u64::MAX, 1_000_000_000, false), Some(u64::MAX));
     }

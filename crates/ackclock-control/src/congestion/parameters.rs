@@ -9,21 +9,21 @@ use crate::InvalidParameter;
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
-    /// What it may be.
+    /// Its permitted values.
     pub values: Values,
-    /// What it is when nothing is said: a number, or the place of a word.
+    /// Its default: a number, or the index of a word.
     pub default: i64,
 }
 
-/// What a parameter may be.
+/// The permitted values of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Values {
-    /// A whole number from the first to the second.
+    /// A whole number, from the first to the second.
     Number(i64, i64),
-    /// Milliseconds from the first to the second, written as `10ms`.
+    /// Milliseconds, from the first to the second, written as `10ms`.
     Millis(i64, i64),
-    /// One of these words; its value is its place among them.
+    /// One of these words. Its value is its index.
     Words(&'static [&'static str]),
 }
 
@@ -70,10 +70,10 @@ impl Settings {
         Self { parameters, values: parameters.iter().map(|parameter| parameter.default).collect() }
     }
 
-    /// These settings with what `text` says, as in `alpha=2,beta=4`.
+    /// These settings, changed as `text` says, for example `alpha=2,beta=4`.
     ///
     /// # Errors
-    /// [`InvalidParameter`] for a name that there is not, or a value out of its range; its message lists what there is.
+    /// [`InvalidParameter`] for an unknown name or a value out of range; its message lists the valid ones.
     pub fn changed(&self, text: &str) -> Result<Self, InvalidParameter> {
         let mut changed = self.clone();
         for assignment in text.split(',') {
@@ -88,7 +88,7 @@ impl Settings {
         Ok(changed)
     }
 
-    /// The value of the parameter of this name; zero if there is none.
+    /// The value of this parameter; zero if there is none.
     #[must_use]
     pub fn value(&self, name: &str) -> i64 {
         let named = self.parameters.iter().zip(&self.values).find(|(parameter, _)| parameter.name == name);

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::InvalidParameter;
 
-/// The controllers that can be chosen by name, with parameters behind a colon: `vegas:alpha=2,beta=4`,
+/// Finds controllers by name, with parameters after a colon: `vegas:alpha=2,beta=4`,
 /// `bfa:gain=3/4,on=10ms,off=-10ms`.
 ///
 /// ```
@@ -41,7 +41,7 @@ impl Registry {
         registry
     }
 
-    /// The controllers of this crate with those that only a simulated network should meet.
+    /// The controllers of this crate, including those meant only for simulated networks.
     #[must_use]
     pub fn with_experiments() -> Self {
         let mut registry = Self::builtin();
@@ -51,10 +51,10 @@ impl Registry {
         registry
     }
 
-    /// Adds a controller of the user's own.
+    /// Adds a user's controller.
     ///
     /// # Errors
-    /// [`NameTaken`] when the name is in use; the one registered before stays.
+    /// [`NameTaken`] if the name is in use. The controller registered before stays.
     pub fn register(&mut self, factory: Arc<dyn ControllerFactory>) -> Result<(), NameTaken> {
         if self.position(factory.name()).is_ok() {
             return Err(NameTaken { name: factory.name() });
@@ -63,10 +63,10 @@ impl Registry {
         Ok(())
     }
 
-    /// The controller of this name, with the parameters behind it if there are any.
+    /// Finds a controller by name, with any parameters that follow it.
     ///
     /// # Errors
-    /// [`UnknownController`], which lists the names that would do, or the parameters with their ranges.
+    /// [`UnknownController`], which lists the valid names, or the parameters with their ranges.
     pub fn find(&self, words: &str) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
         let (name, parameters) =
             words.split_once(':').map_or((words, None), |(name, rest)| (name, Some(rest)));
@@ -112,7 +112,7 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
     /// A controller for one connection.
     fn create(&self, start: &Start) -> Box<dyn Controller>;
 
-    /// What the kind is.
+    /// Describes the kind.
     fn about(&self) -> About {
         About::UNKNOWN
     }
@@ -122,7 +122,7 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// The kind with other parameters, as in `alpha=2,beta=4`.
+    /// The kind with these parameters, for example `alpha=2,beta=4`.
     ///
     /// # Errors
     /// [`InvalidParameter`], which lists the parameters with their ranges.
@@ -149,8 +149,8 @@ where
     Arc::new(Named { name, about, create })
 }
 
-/// A factory of controllers that take parameters: `configure` makes a configuration of them, `create` a controller of
-/// a configuration. `default` is the configuration that the parameters' defaults stand for.
+/// A factory of controllers that take parameters. `configure` turns parameters into a configuration; `create`
+/// makes a controller from one. `default` is the configuration for the default parameters.
 ///
 /// ```
 /// use ackclock_control::congestion::{
@@ -196,29 +196,29 @@ pub fn default_factory() -> Arc<dyn ControllerFactory> {
     described(Cubic::NAME, Cubic::ABOUT, |start| Box::new(Cubic::new(start)))
 }
 
-/// There is no such controller.
+/// The controller does not exist, or does not take these parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownController {
-    /// None has this name.
+    /// No controller has this name.
     #[error("no congestion controller is called `{name}`; choose one of: {}", .valid.join(", "))]
     Name {
         /// The name asked for.
         name: String,
-        /// The names that exist.
+        /// The valid names.
         valid: Vec<&'static str>,
     },
-    /// It does not take these parameters.
+    /// The controller does not take these parameters.
     #[error("congestion controller `{controller}`: {invalid}")]
     Parameter {
         /// Its name.
         controller: &'static str,
-        /// What was wrong, and what would do.
+        /// What is wrong, and what is valid.
         invalid: InvalidParameter,
     },
 }
 
-/// A controller of this name is registered already.
+/// Another controller has this name already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a congestion controller called `{name}` is registered already; register yours under another name")]
 pub struct NameTaken {
@@ -347,7 +347,7 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
     bfa.into_iter().chain(counting_factories()).chain(others).collect()
 }
 
-/// Those that can be told what an acknowledgement counts for.
+/// The controllers that take `count=`.
 fn counting_factories() -> [Arc<dyn ControllerFactory>; 3] {
     [
         configurable(

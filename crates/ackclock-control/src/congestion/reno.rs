@@ -3,8 +3,8 @@
 //! V. Jacobson, "Modified TCP Congestion Avoidance Algorithm", 1990; M. Allman, V. Paxson and E. Blanton,
 //! "TCP Congestion Control", RFC 5681, 2009; bytes counted as in M. Allman, RFC 3465, 2003, with L = 2.
 //!
-//! The window alone is here. What is sent during an episode (inflation by duplicate acknowledgements,
-//! RFC 5681 §3.2, or RFC 6675's pipe) is the recovery policy's.
+//! This file only has the window. The recovery policy decides what is sent during an episode (inflation by
+//! duplicate acknowledgements, RFC 5681 §3.2, or RFC 6675's pipe).
 
 use super::window::{Counting, Window, window_methods};
 use super::{About, Ack, Controller, IdleRestart, LossEpisode, Parameter, Signal, Start, Timeout, Undo};
@@ -37,7 +37,7 @@ impl Reno {
         Self::with_counting(start, Counting::Bytes)
     }
 
-    /// A controller to which an acknowledgement counts for this.
+    /// A controller that counts acknowledgements this way.
     #[must_use]
     pub fn with_counting(start: &Start, counting: Counting) -> Self {
         Self { window: Window::new(start), counting }
@@ -56,7 +56,7 @@ impl Controller for Reno {
     }
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
-        // RFC 5681 §3.2 (2)-(3); a mark is answered as a loss is (RFC 3168 §6.1.2).
+        // RFC 5681 §3.2 (2)-(3); a mark is answered like a loss (RFC 3168 §6.1.2).
         self.window.reduce(self.window.half_of(loss.flight_size));
     }
 

@@ -3,9 +3,8 @@
 use super::Ack;
 use crate::time::nanos;
 
-/// Tells where round trips end: a round is over when a segment is acknowledged that was sent after the round
-/// began (N. Cardwell et al., "BBR Congestion Control", §5.5.1; the same device serves every algorithm that
-/// acts once a round trip).
+/// Finds where round trips end. A round is over when a segment sent after its start is acknowledged (N.
+/// Cardwell et al., "BBR Congestion Control", §5.5.1). Every algorithm that acts once a round trip uses it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rounds {
     /// `delivered` when the round began.
@@ -14,7 +13,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Takes an acknowledgement; says whether it begins a round, as the first one does.
+    /// Takes an acknowledgement. Returns whether it begins a round; the first one does.
     #[inline]
     pub fn on_ack(&mut self, ack: &Ack) -> bool {
         if ack.prior_delivered < self.until {
@@ -30,33 +29,33 @@ impl Rounds {
         self.count = self.count.saturating_add(1);
     }
 
-    /// Rounds begun.
+    /// The number of rounds begun.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 }
 
-/// Round trips with the smallest round-trip time of each.
+/// Round trips, with the smallest round-trip time of each.
 ///
-/// An acknowledgement that the peer delayed for want of a second segment says nothing of the path; the
-/// smallest of a round trip is one that was not delayed.
+/// An acknowledgement that the peer delayed while it waited for a second segment says nothing about the path.
+/// The smallest time of a round comes from an acknowledgement that was not delayed.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTimes {
     rounds: Rounds,
-    /// The smallest so far, in nanoseconds; `u64::MAX`: none.
+    /// The smallest so far, in nanoseconds; `u64::MAX` before the first.
     smallest: u64,
 }
 
 impl RoundTimes {
-    /// Before the first acknowledgement.
+    /// The state before the first acknowledgement.
     #[must_use]
     pub fn new() -> Self {
         Self { rounds: Rounds::default(), smallest: u64::MAX }
     }
 
-    /// Takes an acknowledgement. If it begins a round: the smallest round-trip time, in nanoseconds, of the
-    /// one that is over, this acknowledgement's included, or `None` if none was measured.
+    /// Takes an acknowledgement. If it begins a round, returns the smallest round-trip time of the round that
+    /// is over, in nanoseconds, this acknowledgement included; `None` inside if nothing was measured.
     #[inline]
     pub fn on_ack(&mut self, ack: &Ack) -> Option<Option<u64>> {
         self.smallest = self.smallest.min(ack.rtt.map_or(u64::MAX, nanos));
@@ -66,7 +65,7 @@ impl RoundTimes {
         })
     }
 
-    /// Rounds begun.
+    /// The number of rounds begun.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.rounds.count()
@@ -79,7 +78,7 @@ impl Default for RoundTimes {
     }
 }
 
-/// Bytes in a time, in bytes a second; zero if no time passed.
+/// Bytes over a time, in bytes a second; zero if no time passed.
 pub(super) fn per_second(bytes: u64, ns: u64) -> u64 {
     match bytes.checked_mul(1_000_000_000) {
         Some(product) => product.checked_div(ns).unwrap_or(0),

@@ -1,13 +1,13 @@
 //! A controller's own numbers.
 
-/// Named numbers of a controller, for traces and `info()`.
+/// A controller's named numbers, for traces and `info()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Snapshot {
     values: [(&'static str, i64); Self::MAX],
     len: usize,
 }
 
-/// A number that is never below zero, for a snapshot.
+/// An unsigned number as a snapshot value.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -16,7 +16,7 @@ impl Snapshot {
     /// The most values a snapshot holds.
     pub const MAX: usize = 10;
 
-    /// Adds a value; beyond [`Self::MAX`] it is left out.
+    /// Adds a value. Values beyond [`Self::MAX`] are left out.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: i64) -> Self {
         if let Some(slot) = self.values.get_mut(self.len) {
@@ -26,7 +26,7 @@ impl Snapshot {
         self
     }
 
-    /// The values in the order in which they were added.
+    /// The values in the order of their addition.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, i64)> + '_ {
         self.values.iter().copied().take(self.len)
     }

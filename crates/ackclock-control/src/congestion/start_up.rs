@@ -2,8 +2,8 @@
 //!
 //! J. Hoe, "Improving the Start-up Behavior of a Congestion Control Scheme for TCP", SIGCOMM 1996, with the
 //! estimators of M. Allman and V. Paxson, "On Estimating End-to-End Network Path Properties", SIGCOMM 1999,
-//! §3: ssthresh is the estimated bandwidth times the round trip. Only the first slow start is concerned, and
-//! the threshold is only lowered.
+//! §3: ssthresh is the estimated bandwidth times the round trip. It applies only to the first slow start, and
+//! it only lowers the threshold.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{Ack, Controller, ControllerFactory, LossEpisode, Start, Timeout};
 use crate::bandwidth::{SenderEstimator, SenderEstimatorKind};
 use crate::time::nanos;
 
-/// The controllers of `inner`, with an estimate of the bandwidth as their first ssthresh.
+/// The controllers of `inner`, with a bandwidth estimate as their first ssthresh.
 #[must_use]
 pub fn with_start_up(
     inner: Arc<dyn ControllerFactory>,
@@ -21,7 +21,7 @@ pub fn with_start_up(
     layered(inner, move |start| StartUp::new(kind, start))
 }
 
-/// An estimator at work in a connection: it is shown the acknowledgements of the first slow start, and limits
+/// Estimates the bandwidth of one connection: it sees the acknowledgements of the first slow start and limits
 /// the controller's.
 #[derive(Debug)]
 pub struct StartUp {
@@ -32,14 +32,14 @@ pub struct StartUp {
     estimate: Option<StartUpEstimate>,
 }
 
-/// What came of the estimation at the start of a connection.
+/// The result of the estimation at the start of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StartUpEstimate {
     /// The bandwidth in bytes a second.
     pub bandwidth: u64,
-    /// The window in bytes that this is worth over the smallest round trip.
+    /// The window in bytes: the bandwidth times the smallest round trip.
     pub window: u64,
     /// Whether it lowered ssthresh.
     pub set_ssthresh: bool,
@@ -53,7 +53,7 @@ enum Phase {
 }
 
 impl StartUp {
-    /// An estimation for a connection that starts so.
+    /// An estimation for a connection with this start.
     #[must_use]
     pub fn new(kind: SenderEstimatorKind, start: &Start) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl StartUp {
         }
     }
 
-    /// An acknowledgement, before `controller` sees it.
+    /// Takes an acknowledgement before `controller` does.
     pub fn before_ack(&mut self, controller: &mut dyn Controller, ack: &Ack) {
         let Some((bandwidth, window)) = self.estimated(ack) else { return };
         let before = controller.ssthresh();
@@ -80,20 +80,20 @@ impl StartUp {
         self.phase = Phase::Over;
     }
 
-    /// The last estimate, if there was one.
+    /// The last estimate, if any.
     #[must_use]
     pub fn estimate(&self) -> Option<StartUpEstimate> {
         self.estimate
     }
 
-    /// The bandwidth and the window that it stands for, if there is an estimate now.
+    /// The bandwidth and its window, if there is an estimate now.
     fn estimated(&mut self, ack: &Ack) -> Option<(u64, u64)> {
-        // Not of the smoothed round trip: a clock of coarse ticks may show none.
+        // rtt_min, not the smoothed round trip: a clock with coarse ticks may show zero for that.
         if matches!(self.phase, Phase::BeforeRoundTrip) && !ack.rtt_min.is_zero() {
             self.phase = Phase::Estimating(self.kind.create(ack.rtt_min, self.initial_window, self.smss));
         }
         let Phase::Estimating(estimator) = &mut self.phase else { return None };
-        // Acknowledged by SACK alone is a duplicate to these estimators.
+        // To these estimators an acknowledgement by SACK alone is a duplicate.
         estimator.on_ack(ack.now, ack.bytes_cumulative);
         let bandwidth = estimator.estimate();
         if estimator.is_done() {
@@ -132,7 +132,7 @@ mod tests {
 
     const PATH: Path = Path { buffer: 60_000, segments_per_ack: 2, ..Path::TYPICAL };
 
-    // The estimate prevents the losses that end slow start otherwise.
+    // The estimate prevents the losses that would otherwise end slow start.
     #[test]
     fn estimate_ends_slow_start_before_the_queue_overflows() {
         // Tests: A4

@@ -1,10 +1,12 @@
 //! Tahoe: after every loss one segment, slow start, congestion avoidance.
 //!
-//! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, §1, §3 and Appendix B; with
-//! the fast retransmit of 4.3BSD-Tahoe, which is the recovery policy's part and begins an episode here.
+//! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, §1, §3 and Appendix B, with
+//! the fast retransmit of 4.3BSD-Tahoe. The recovery policy does the retransmission; here it begins an
+//! episode.
 //!
-//! Deviations: the window grows by whole segments, after as many acknowledgements as make one (Appendix B's
-//! 1/cwnd each); an acknowledgement of less than a segment counts for what it acknowledges.
+//! Deviations: the window grows by whole segments, once enough acknowledgements have come to make one
+//! (Appendix B adds 1/cwnd for each). An acknowledgement of less than a segment counts for what it
+//! acknowledges.
 
 use super::window::{SlowStart, Window, window_methods};
 use super::{About, Ack, Controller, Exception, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};

@@ -10,7 +10,7 @@ pub(super) const SMSS: u64 = 1000;
 /// A connection that starts with ten segments of 1000 bytes.
 pub(super) const START: Start = Start { smss: 1000, initial_window: 10 * SMSS, now: Instant::ZERO };
 
-/// An acknowledgement of `bytes` at `now_ms` on a path of 100 ms, with the window in full use.
+/// An acknowledgement of `bytes` at `now_ms` on a path of 100 ms whose window is in full use.
 pub(super) fn ack(now_ms: u64, bytes: u64) -> Ack {
     Ack {
         now: Instant::from_millis(now_ms),

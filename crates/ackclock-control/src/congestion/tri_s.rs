@@ -1,12 +1,12 @@
-//! Tri-S: grows while another segment still buys throughput.
+//! Tri-S: grows while another segment still gains throughput.
 //!
 //! Z. Wang and J. Crowcroft, "A New Congestion Control Scheme: Slow Start and Search (Tri-S)", ACM Computer
-//! Communication Review 21(1), 1991, as L. Brakmo and L. Peterson describe it (IEEE JSAC 13(8), 1995,
+//! Communication Review 21(1), 1991, as described by L. Brakmo and L. Peterson (IEEE JSAC 13(8), 1995,
 //! §III-B).
 //!
-//! Deviations: a connection starts with more than one segment, so that "the throughput achieved when only one
-//! segment was in transit" is a segment per smallest round trip; slow start lasts while the same test, per
-//! segment added, succeeds. On losses, Reno.
+//! Deviations: a connection starts with more than one segment, so "the throughput achieved when only one
+//! segment was in transit" is one segment per smallest round trip. Slow start lasts while the same test, per
+//! segment added, succeeds. Losses are answered as in Reno.
 
 use super::round::{Rounds, per_second};
 use super::snapshot::signed;
@@ -20,7 +20,7 @@ pub struct TriS {
     window: Window,
     rounds: Rounds,
     rtt_min: u64,
-    /// Of the last two acknowledgements: what was outstanding when the segment was sent, and its round trip.
+    /// The last two acknowledgements: what was outstanding when the segment was sent, and its round trip.
     latest: [(u64, u64); 2],
     /// Bytes outstanding and throughput (bytes a second) a round trip ago.
     old: Option<(u64, u64)>,
@@ -51,7 +51,7 @@ impl TriS {
         }
     }
 
-    /// Every round trip: what did the segments added since the last buy?
+    /// Every round trip: tests what the segments added since the last one gained.
     fn decide(&mut self, outstanding: u64, rtt: u64) {
         // Throughput is the number of bytes outstanding divided by the round-trip time.
         let throughput = per_second(outstanding, rtt);
@@ -78,8 +78,8 @@ impl Controller for TriS {
     fn on_ack(&mut self, ack: &Ack) {
         let round_begins = self.rounds.on_ack(ack);
         if round_begins && Window::may_grow(ack) {
-            // The last segments of the round trip that ends were sent with the whole window outstanding. Of two,
-            // the acknowledgement of one was not delayed.
+            // The last segments of the round trip were sent with the whole window outstanding. Of two
+            // acknowledgements, one was not delayed.
             let whole_window =
                 self.latest.into_iter().filter(|&(_, rtt)| rtt > 0).min_by_key(|&(_, rtt)| rtt);
             if let Some((outstanding, rtt)) = whole_window {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn throughput_that_grows_adds_a_segment() {
-        // One segment alone: 10 KB/s. From 100 to 110 KB/s.
+        // One segment alone gives 10 KB/s. The throughput goes from 100 to 110 KB/s.
         assert_eq!(after_growth(100), 12 * SMSS);
     }
 

@@ -1,8 +1,8 @@
-//! No congestion control: the sender of 4.3BSD before 1988, held by the receiver's window alone.
+//! No congestion control: the sender of 4.3BSD before 1988, limited only by the receiver's window.
 //!
 //! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, figures 3 and 8, show what it
-//! does to a network. It is for simulated ones: [`Registry::builtin`](super::Registry::builtin) leaves it
-//! out.
+//! does to a network. Use it on simulated networks only: [`Registry::builtin`](super::Registry::builtin)
+//! leaves it out.
 
 use super::window::CWND_MAX;
 use super::{About, Ack, Controller, Exception, LossEpisode, Signal, Start, Timeout};

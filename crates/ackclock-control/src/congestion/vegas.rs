@@ -2,26 +2,30 @@
 //!
 //! L. Brakmo and L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE Journal
 //! on Selected Areas in Communications 13(8), 1995, §III-B and §III-C. The fine-grained retransmission check
-//! of §III-A is a recovery policy; that the window shrinks only for losses of segments sent after the last
-//! decrease is how episodes are defined ([`Controller::on_loss_episode`]).
+//! of §III-A is a recovery policy. The definition of an episode ([`Controller::on_loss_episode`]) ensures
+//! that the window shrinks only for losses of segments sent after the last decrease.
 //!
-//! Deviations: BaseRTT is the smallest round trip of data, where the paper's counts the handshake's too
-//! ([`Thresholds::with_handshake`] chooses that); the round trip compared is the smallest of those that ended since
-//! the last comparison, not the distinguished segment's alone, whose acknowledgement the peer may have delayed; what
-//! was sent in it is at least what is in transit at its end (below); the linear change of a round trip is made at its
-//! start, at once; on a loss the window is halved, as in the Reno that Vegas was made from (the paper does not say).
+//! Deviations:
+//! - BaseRTT is the smallest round trip of data. The paper also counts the handshake's;
+//!   [`Thresholds::with_handshake`] chooses that.
+//! - The round trip compared is the smallest of those that ended since the last comparison, not only the
+//!   distinguished segment's, whose acknowledgement the peer may have delayed.
+//! - The amount sent in that round trip is at least what is in transit at its end (see below).
+//! - The linear change of a round trip is made at once, at its start.
+//! - A loss halves the window, as in the Reno that Vegas was made from. The paper does not say.
 //!
-//! After slow start the window falls to what is not queued, and one segment, until no more than β is queued. The paper
-//! changes to linear decrease with the window as it is; on its paths of a dozen segments that is a few round trips.
-//! Where thousands of segments fill the path, a quarter as many stand in the queue then, and a segment a round trip
-//! takes minutes to drain them. Linux's Vegas falls once; but the smallest round trip of the round in which the queue
-//! began saw little of it.
+//! After slow start the window falls by what is queued, less one segment, until no more than β is queued. The
+//! paper changes to linear decrease with the window as it is; on its paths of a dozen segments that takes a
+//! few round trips. Where thousands of segments fill the path, the queue then holds a quarter of that number,
+//! and draining it by one segment a round trip takes minutes. Linux's Vegas falls once, but the smallest
+//! round trip of the round in which the queue began saw little of it.
 //!
-//! Where each segment is acknowledged, "how many bytes are transmitted between the time that segment is sent and its
-//! acknowledgment is received" is what is in transit when that acknowledgement comes, and both are the window. An
-//! acknowledgement of two segments may cover one that left before the distinguished one: of an odd window one segment
-//! less is transmitted in that time. Diff would be a segment although nothing is queued, and with α of 1 an odd window
-//! would never grow again, be it of 3 segments or of 15 on a path that holds 33.
+//! If each segment is acknowledged, "how many bytes are transmitted between the time that segment is sent and
+//! its acknowledgment is received" is what is in transit when that acknowledgement arrives, and both equal
+//! the window. An acknowledgement of two segments may cover one that left before the distinguished one: with
+//! an odd window, one segment less is transmitted in that time. Diff would be one segment without any queue,
+//! and with α of 1 an odd window would never grow again, whether of 3 segments or of 15 on a path that holds
+//! 33.
 
 use super::round::{RoundTimes, per_second};
 use super::snapshot::signed;
@@ -44,44 +48,44 @@ pub struct Vegas {
     base_rtt: u64,
     /// Bytes sent since the distinguished segment, which is the first of this round.
     sent_in_round: u64,
-    /// What was compared last.
+    /// The last comparison.
     compared: Comparison,
-    /// In slow start: whether the window doubles in this round or stands still to be measured.
+    /// In slow start: whether the window doubles in this round or stays fixed for a measurement.
     doubling: bool,
     overshoot: Overshoot,
 }
 
-/// What slow start has queued.
+/// The queue that slow start built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overshoot {
-    /// The window has just fallen by it.
+    /// The window has just been reduced by it.
     Shed,
-    /// The next comparison tells whether all of it has gone.
+    /// The next comparison shows whether all of it is gone.
     Judged,
-    /// There is none: linear increase and decrease.
+    /// It is gone: linear increase and decrease.
     Gone,
 }
 
 /// What §III-B compares at the end of a round trip.
 #[derive(Clone, Copy, Debug, Default)]
 struct Comparison {
-    /// The window over BaseRTT, and what was sent in the round trip over it, in bytes a second.
+    /// The window over BaseRTT, and the bytes sent in the round trip over its length, in bytes a second.
     expected: u64,
     actual: u64,
     /// Diff in hundredths of a segment: (Expected - Actual) * BaseRTT.
     extra: u64,
-    /// The how-manieth it is.
+    /// The number of this comparison, counted from the first.
     number: u64,
 }
 
-/// The thresholds of Vegas, in segments queued ("buffers"): below α the window grows, above β it shrinks, above
-/// γ slow start ends.
+/// The thresholds of Vegas, in segments queued ("buffers"): below α the window grows, above β it shrinks,
+/// above γ slow start ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     alpha: u16,
     beta: u16,
     gamma: u16,
-    /// Whether the handshake's round trip counts for BaseRTT.
+    /// Whether the handshake's round trip counts in BaseRTT.
     handshake: bool,
 }
 
@@ -90,7 +94,7 @@ impl Thresholds {
     pub const ONE_THREE: Self = Self { alpha: 1, beta: 3, gamma: 1, handshake: false };
     /// The alternative of tables I and IV, Vegas-2,4.
     pub const TWO_FOUR: Self = Self { alpha: 2, beta: 4, gamma: 1, handshake: false };
-    /// Their names in the registry's words.
+    /// The parameters in the registry's words.
     pub(super) const PARAMETERS: &[Parameter] = &[
         Parameter { name: "alpha", values: Self::RANGE, default: 1 },
         Parameter { name: "beta", values: Self::RANGE, default: 3 },
@@ -105,7 +109,8 @@ impl Thresholds {
     /// [`InvalidParameter`] for any other.
     pub fn new(alpha: u16, beta: u16, gamma: u16) -> Result<Self, InvalidParameter> {
         let range = 1..=1000;
-        // §III-B: α is above zero, so that some buffer is in use, and below β, or the window would oscillate.
+        // §III-B: α is above zero, so that at least one buffer is in use, and below β, or the window would
+        // oscillate.
         if alpha < beta && [alpha, beta, gamma].iter().all(|threshold| range.contains(threshold)) {
             return Ok(Self { alpha, beta, gamma, handshake: false });
         }
@@ -119,12 +124,13 @@ impl Thresholds {
         Ok(thresholds.with_handshake(settings.value("base") == 1))
     }
 
-    /// These thresholds, with BaseRTT the smallest of all round trips, that of the handshake included, or of those of
-    /// data alone.
+    /// These thresholds, with BaseRTT taken from all round trips including the handshake's, or from data
+    /// only.
     ///
-    /// §III-B has BaseRTT "the minimum of all measured round trip times; it is commonly the RTT of the first segment sent
-    /// by the connection", which is the SYN. That is shorter than any data segment's by the time that a full segment
-    /// takes to be sent at each hop, and up to so many segments' worth of it is held to be queued that is not.
+    /// §III-B has BaseRTT "the minimum of all measured round trip times; it is commonly the RTT of the first
+    /// segment sent by the connection", which is the SYN. A SYN's round trip is shorter than any data
+    /// segment's by the transmission time of a full segment at each hop. Up to that many segments then seem
+    /// to be queued that are not.
     #[must_use]
     pub fn with_handshake(self, handshake: bool) -> Self {
         Self { handshake, ..self }
@@ -134,7 +140,7 @@ impl Thresholds {
 impl Vegas {
     /// The name in the registry.
     pub const NAME: &'static str = "vegas";
-    /// The name in the registry with thresholds of 2 and 4.
+    /// The registry's name for thresholds of 2 and 4.
     pub const NAME_2_4: &'static str = "vegas-2-4";
     /// What it is.
     pub const ABOUT: About = About {
@@ -145,7 +151,7 @@ impl Vegas {
         deviations: "BaseRTT is that of data unless base=any; compares the smallest round trip and what is in transit at its end, as acknowledgements may be delayed; a round trip's linear change is made at its start; leaves slow start without what is queued; halves on loss, as Reno",
         exceptions: &[],
     };
-    /// What it is with thresholds of 2 and 4.
+    /// The variant with thresholds of 2 and 4.
     pub const ABOUT_2_4: About = About { keeps_in_queue: "two to four segments", ..Self::ABOUT };
 
     /// A controller for one connection, with thresholds of 1 and 3.
@@ -165,25 +171,25 @@ impl Vegas {
             base_rtt: u64::MAX,
             sent_in_round: 0,
             compared: Comparison::default(),
-            // The first window is a fixed one: what its acknowledgements tell is valid.
+            // The first window is fixed, so its acknowledgements give a valid comparison.
             doubling: false,
             overshoot: Overshoot::Gone,
         }
     }
 
-    /// Vegas-2,4 under a name of its own.
+    /// Vegas-2,4 under a separate name.
     #[must_use]
     pub fn two_four(start: &Start) -> Self {
         Self { name: Self::NAME_2_4, ..Self::with_thresholds(start, Thresholds::TWO_FOUR) }
     }
 
-    /// Sets the threshold window of slow start, at least as large as the window
+    /// Sets the threshold window of slow start, at least to the present window
     /// ([`VegasStar`](super::VegasStar)).
     pub(super) fn set_threshold_window(&mut self, bytes: u64) {
         self.window.set_ssthresh(bytes.max(self.window.cwnd()));
     }
 
-    /// The end of a round trip, with so many bytes in transit: Actual against Expected.
+    /// Ends a round trip with `in_transit` bytes in transit: compares Actual with Expected.
     fn decide(&mut self, rtt: Option<u64>, in_transit: u64) {
         let compared = rtt.and_then(|rtt| self.compare(rtt, in_transit));
         self.compared = compared.unwrap_or(self.compared);
@@ -202,7 +208,7 @@ impl Vegas {
         }
         let Some(extra) = extra else { return };
         match self.overshoot {
-            // What is acknowledged in this round trip left before the window fell.
+            // Segments acknowledged in this round trip left before the window fell.
             Overshoot::Shed => self.overshoot = Overshoot::Judged,
             Overshoot::Judged => {
                 self.overshoot = Overshoot::Gone;
@@ -217,12 +223,12 @@ impl Vegas {
         if extra < u64::from(alpha) * 100 {
             self.window.set_cwnd(cwnd + smss);
         } else if extra > u64::from(beta) * 100 {
-            // Two segments stay, so that a round trip always has something to measure.
+            // Two segments stay, so that each round trip has something to measure.
             self.window.ease(cwnd.saturating_sub(smss).max(2 * smss));
         }
     }
 
-    // Deviation from §III-C: what slow start has queued does not stay in the window, but for a segment.
+    // Deviation from §III-C: the queue that slow start built leaves the window, except for one segment.
     fn shed_beyond_beta(&mut self, extra: u64) {
         if extra <= u64::from(self.thresholds.beta) * 100 {
             return;
@@ -237,7 +243,7 @@ impl Vegas {
         if self.sent_in_round == 0 || rtt == 0 {
             return None;
         }
-        // What is acknowledged together with the distinguished segment may have left before it.
+        // Segments acknowledged together with the distinguished segment may have left before it.
         let sent = self.sent_in_round.max(in_transit);
         // §III-B: Expected = WindowSize / BaseRTT; Actual = bytes sent while the distinguished segment was on
         // its way, divided by its round trip.
@@ -294,7 +300,7 @@ impl Controller for Vegas {
         self.window.undo();
     }
 
-    /// What figure 8 shows; zero as long as it is not known.
+    /// The numbers of figure 8; zero while unknown.
     fn snapshot(&self) -> Snapshot {
         let base_rtt = if self.base_rtt == u64::MAX { 0 } else { self.base_rtt };
         let Comparison { expected, actual, extra, number } = self.compared;

@@ -1,15 +1,15 @@
-//! Vegas*: Vegas with a slow start that is spaced by the bottleneck and ends at its bandwidth.
+//! Vegas*: Vegas whose slow start is paced at the bottleneck's rate and ends at its bandwidth.
 //!
 //! L. Brakmo and L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE Journal
 //! on Selected Areas in Communications 13(8), 1995, §III-C (the experimental version) and fig. 11.
 //!
-//! The spacing of the acknowledgements of four segments gives the available bandwidth; times BaseRTT it is
-//! the threshold window. What an acknowledgement adds to the window in slow start is sent not at once but
-//! spaced by that bandwidth, behind the acknowledgements still to come.
+//! The spacing of the acknowledgements of four segments gives the available bandwidth. The bandwidth times
+//! BaseRTT is the threshold window. In slow start, what an acknowledgement adds to the window is not sent at
+//! once, but spaced by that bandwidth, behind the acknowledgements still to come.
 //!
-//! Deviations: the spacing is done by the pacing rate instead of by scheduled increments of the window, which
-//! puts the same segments on the wire at the same times; as the paper leaves open which estimate counts, the
-//! largest one of the slow start does.
+//! Deviations: the pacing rate spaces the segments, instead of scheduled increments of the window; the same
+//! segments leave at the same times. The paper does not say which estimate counts; here it is the largest of
+//! the slow start.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct VegasStar {
     train_start: Instant,
     train_bytes: u64,
     train_acks: u32,
-    /// The available bandwidth in bytes a second; zero: unknown.
+    /// The available bandwidth in bytes a second; zero if unknown.
     bandwidth: u64,
 }
 
@@ -178,8 +178,8 @@ mod tests {
     use crate::congestion::{Controller, described};
     use crate::kit::{Flow, Path};
 
-    /// Fig. 11: 300 KB/s, 16 buffers, packets of 1.4 KB. From a window of five segments doubling leads from
-    /// 20, which the path carries, to 40, which are more than path and buffers hold: the step of the figure.
+    /// Fig. 11: 300 KB/s, 16 buffers, packets of 1.4 KB. From a window of five segments, doubling leads from
+    /// 20, which the path carries, to 40, more than path and buffers hold: the step of the figure.
     const FIGURE_11: Path = Path {
         rate: 300_000,
         base_rtt: Duration::from_millis(100),

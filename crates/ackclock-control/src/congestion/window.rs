@@ -1,6 +1,6 @@
 //! The arithmetic that window-based controllers share: slow start, the Reno step, the reductions and their
-//! undoing, as M. Allman, V. Paxson and E. Blanton give them ("TCP Congestion Control", RFC 5681, 2009) with
-//! the byte counting of RFC 3465.
+//! undo, as in M. Allman, V. Paxson and E. Blanton ("TCP Congestion Control", RFC 5681, 2009), with the byte
+//! counting of RFC 3465.
 
 use super::{Ack, IdleRestart, Parameter, Settings, Start, Timeout, Values};
 use crate::InvalidParameter;
@@ -15,7 +15,7 @@ pub struct Window {
     bytes_acked: u64,
     /// Whether slow start follows a timeout.
     after_timeout: bool,
-    /// cwnd and ssthresh before the last reduction; a cwnd of zero: there is none to undo.
+    /// cwnd and ssthresh before the last reduction. A cwnd of zero means that there is nothing to undo.
     prior_cwnd: u64,
     prior_ssthresh: u64,
 }
@@ -36,18 +36,19 @@ pub enum SlowStart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Counting {
-    /// One segment, however many it acknowledges, as in 4.3BSD and RFC 2581: where every second segment is acknowledged the
-    /// window grows by half as much. One of less than a segment counts for what it acknowledges.
+    /// One segment, however many it acknowledges, as in 4.3BSD and RFC 2581. Where every second segment is
+    /// acknowledged, the window grows half as fast. An acknowledgement of less than a segment counts for what
+    /// it acknowledges.
     Acks,
-    /// The bytes that it acknowledges, in slow start up to two segments (RFC 3465, L = 2).
+    /// The bytes that it acknowledges; in slow start at most two segments (RFC 3465, L = 2).
     Bytes,
 }
 
 impl Counting {
-    /// Its names behind `count=`.
+    /// The values of `count=`.
     pub(super) const PARAMETER: Values = Values::Words(&["acks", "bytes"]);
 
-    /// The parameter with this default.
+    /// The parameter `count` with this default.
     pub(super) const fn parameter(self) -> Parameter {
         Parameter { name: "count", values: Self::PARAMETER, default: self as i64 }
     }
@@ -103,15 +104,15 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// Whether an acknowledgement may make the window grow at all: a window that was not full, or one in
-    /// recovery, must not, nor any by a duplicate, whatever that reports (RFC 5681 §3.2 (1)).
+    /// Whether this acknowledgement may make the window grow. A window that was not full or is in recovery
+    /// must not grow, and a duplicate never grows it, whatever it reports (RFC 5681 §3.2 (1)).
     #[must_use]
     #[inline]
     pub fn may_grow(ack: &Ack) -> bool {
         ack.cwnd_limited && !ack.in_recovery && ack.bytes_cumulative > 0
     }
 
-    /// Slow start or congestion avoidance, as RFC 5681 §3.1 has them.
+    /// Slow start or congestion avoidance, as in RFC 5681 §3.1.
     #[inline]
     pub fn grow(&mut self, bytes_acked: u64, counting: Counting) {
         match counting {
@@ -133,8 +134,8 @@ impl Window {
         }
     }
 
-    /// Slow start: grows by what is acknowledged, within `limit` and up to ssthresh. Returns the bytes that
-    /// are left for congestion avoidance.
+    /// Slow start: grows by what is acknowledged, within `limit` and up to ssthresh. Returns the bytes left
+    /// for congestion avoidance.
     // RFC 9293 MUST-19: a TCP endpoint implements slow start and congestion avoidance (RFC 5681).
     #[inline]
     pub fn slow_start(&mut self, bytes_acked: u64, limit: SlowStart) -> u64 {
@@ -160,8 +161,8 @@ impl Window {
     /// Congestion avoidance: grows by one segment once a whole window has been acknowledged.
     #[inline]
     pub fn reno_step(&mut self, bytes_acked: u64) {
-        // RFC 3465 §2.1: when bytes_acked reaches cwnd, subtract cwnd from it and add SMSS to cwnd; at most
-        // one SMSS a round trip (RFC 5681 §3.1 (3)), so that more is dropped.
+        // RFC 3465 §2.1: when bytes_acked reaches cwnd, subtract cwnd from it and add SMSS to cwnd. The limit
+        // is one SMSS a round trip (RFC 5681 §3.1 (3)); any excess is dropped.
         self.bytes_acked = self.bytes_acked.saturating_add(bytes_acked.min(self.cwnd));
         if self.bytes_acked >= self.cwnd {
             self.bytes_acked -= self.cwnd;
@@ -171,28 +172,28 @@ impl Window {
 
     /// Half of what is in flight, at least two segments: the threshold after a loss.
     ///
-    /// What is outstanding beyond the window does not count: it was sent for duplicate acknowledgements, or
-    /// is held by the peer already (RFC 5681 §3.2 (1) says so of limited transmit). It would raise the
-    /// threshold instead.
+    /// Data outstanding beyond the window does not count, because it would raise the threshold: duplicate
+    /// acknowledgements released it, or the peer holds it already (RFC 5681 §3.2 (1) says so of limited
+    /// transmit).
     #[must_use]
     pub fn half_of(&self, flight_size: u64) -> u64 {
         // RFC 5681 §3.1 (4): ssthresh = max (FlightSize / 2, 2*SMSS).
         (flight_size.min(self.cwnd) / 2).max(2 * self.smss())
     }
 
-    /// A loss episode begins: ssthresh is set, and the window is no larger than it.
+    /// A loss episode begins: sets ssthresh, and lowers the window to it.
     ///
-    /// Inflation by duplicate acknowledgements, or its modern form, is the recovery policy's.
+    /// The recovery policy inflates the window on duplicate acknowledgements, or does the modern equivalent.
     pub fn reduce(&mut self, ssthresh: u64) {
         self.remember();
         self.ssthresh = ssthresh;
         self.set_cwnd(self.cwnd.min(ssthresh));
     }
 
-    /// The timer expired: one segment, and for the first expiry a new ssthresh.
+    /// The timer expired: one segment, and a new ssthresh at the first expiry.
     pub fn collapse(&mut self, timeout: &Timeout, ssthresh: u64) {
-        // RFC 5681 §3.1: a segment that has been retransmitted by way of the timer before holds ssthresh
-        // constant.
+        // RFC 5681 §3.1: ssthresh is held constant when the segment has already been retransmitted by the
+        // timer.
         if timeout.expiries <= 1 {
             self.remember();
             self.ssthresh = ssthresh;
@@ -203,7 +204,7 @@ impl Window {
         self.after_timeout = true;
     }
 
-    /// Takes the last reduction back, once. Says whether there was one.
+    /// Takes the last reduction back, once. Returns whether there was one.
     pub fn undo(&mut self) -> bool {
         if self.prior_cwnd == 0 {
             return false;
@@ -215,7 +216,7 @@ impl Window {
         true
     }
 
-    /// Idle for longer than a retransmission timeout: the restart window, for slow start anew.
+    /// Idle for longer than a retransmission timeout: slow start begins again from the restart window.
     pub fn restart(&mut self, idle: &IdleRestart) {
         // RFC 5681 §4.1: cwnd SHOULD be reduced to no more than RW = min(IW, cwnd).
         self.set_cwnd(self.cwnd.min(idle.restart_window));
@@ -230,20 +231,20 @@ impl Window {
         self.cwnd = cwnd;
     }
 
-    /// A decrease without a loss: the threshold follows, or slow start would take the decrease back.
+    /// A decrease without a loss. The threshold follows, or slow start would undo the decrease.
     pub fn ease(&mut self, cwnd: u64) {
         self.set_cwnd(cwnd.min(self.cwnd));
         self.ssthresh = self.ssthresh.min(self.cwnd);
     }
 
-    /// Lets slow start end at this window, or here if it is past it; never later than before.
+    /// Ends slow start at this window, or here if the window is past it; never raises the threshold.
     pub fn limit_slow_start(&mut self, bytes: u64) {
         if self.in_slow_start() {
             self.ssthresh = self.ssthresh.min(bytes.max(self.cwnd));
         }
     }
 
-    /// Sets the threshold; `u64::MAX` for none.
+    /// Sets the threshold; `u64::MAX` means none.
     pub fn set_ssthresh(&mut self, ssthresh: u64) {
         self.ssthresh = ssthresh;
     }
@@ -260,7 +261,7 @@ impl Window {
     }
 }
 
-/// The methods of a [`Controller`](super::Controller) that its field `window` answers alone.
+/// The methods of a [`Controller`](super::Controller) that its field `window` implements alone.
 macro_rules! window_methods {
     () => {
         fn on_idle_restart(&mut self, idle: &IdleRestart) {
@@ -362,7 +363,7 @@ mod tests {
             assert_eq!(w.cwnd(), after_five * SMSS, "{counting:?}, slow start");
             let mut w = window(10, 10);
             (0..acks_for_one).for_each(|_| w.grow(2 * SMSS, counting));
-            // By shares of a growing window it is a little less than one.
+            // Growth by shares of a growing window adds a little less than one segment.
             assert!((10_950..=11 * SMSS).contains(&w.cwnd()), "{counting:?}, avoidance: {}", w.cwnd());
         }
     }

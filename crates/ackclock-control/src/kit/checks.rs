@@ -1,4 +1,4 @@
-//! The checks of the kit: each makes a controller, does something to it and says what is wrong, if anything.
+//! The checks of the kit. Each makes a controller, drives it, and reports any failure.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::congestion::{
     Undo,
 };
 
-/// A check: its name, and what it does.
+/// A check: its name and its function.
 pub(super) type Check = (&'static str, fn(&dyn ControllerFactory) -> Result<(), String>);
 
 /// All checks, in the order of the report.
@@ -80,7 +80,7 @@ fn ack(now_ms: u64, bytes: u64, delivered: u64, prior_delivered: u64) -> Ack {
     }
 }
 
-/// Acknowledges a few windows as `change` says, a segment at a time.
+/// Acknowledges a few windows, a segment at a time, each acknowledgement modified by `change`.
 fn acknowledge(controller: &mut dyn Controller, rounds: u64, change: impl Fn(&mut Ack)) {
     let mut delivered = 0;
     for round in 1..=rounds {
@@ -145,7 +145,7 @@ fn reduces_on_loss(factory: &dyn ControllerFactory) -> Result<(), String> {
     expect(after <= before - before / 8, || format!("from {before} to {after} bytes"))
 }
 
-/// Half, as RFC 5681 has it; what keeps more says why.
+/// Halves, as in RFC 5681. A controller that keeps more says why.
 fn halves_on_loss(factory: &dyn ControllerFactory) -> Result<(), String> {
     let mut controller = create(factory);
     acknowledge(controller.as_mut(), 4, |_| ());
@@ -155,7 +155,7 @@ fn halves_on_loss(factory: &dyn ControllerFactory) -> Result<(), String> {
     expect(after <= before / 2 + SEGMENT, || format!("from {before} to {after} bytes"))
 }
 
-/// With selective acknowledgements much more than a window may be outstanding, most of it at the peer
+/// With selective acknowledgements much more than a window may be outstanding; the peer holds most of it
 /// already.
 fn reduces_whatever_is_outstanding(factory: &dyn ControllerFactory) -> Result<(), String> {
     let mut controller = create(factory);
@@ -227,7 +227,7 @@ fn restores_the_window_on_undo(factory: &dyn ControllerFactory) -> Result<(), St
     expect(after_timeout == before, || {
         format!("{before:?} before the timeout, {after_timeout:?} after undoing it")
     })?;
-    // A timeout may be found spurious late: the timer has expired again, and slow start has begun.
+    // A timeout may be found spurious late, after the timer has expired again and slow start has begun.
     expire(controller.as_mut(), before.0, 1);
     expire(controller.as_mut(), SEGMENT, 2);
     controller.on_ack(&ack(2100, SEGMENT, 2 << 20, 1 << 20));
@@ -331,7 +331,7 @@ fn survives_wrap(factory: &dyn ControllerFactory) -> Result<(), String> {
     expect(cwnd >= INITIAL, || format!("{cwnd} bytes"))
 }
 
-/// Twenty thousand acknowledgements at once, most of them of nothing.
+/// Twenty thousand acknowledgements at once. Most of them acknowledge nothing.
 fn survives_a_storm(factory: &dyn ControllerFactory) -> Result<(), String> {
     let mut controller = create(factory);
     let (before, mut delivered) = (controller.cwnd(), 0);
@@ -358,7 +358,7 @@ fn survives_clock_steps(factory: &dyn ControllerFactory) -> Result<(), String> {
 fn survives_reordering(factory: &dyn ControllerFactory) -> Result<(), String> {
     let mut controller = create(factory);
     for segment in 0..200_u64 {
-        // Pairs arrive swapped, so that what was delivered when they were sent goes back and forth.
+        // Pairs arrive swapped, so `prior_delivered` goes back and forth.
         let delivered = (segment + 1) * SEGMENT;
         let prior = ((segment ^ 1) * SEGMENT).saturating_sub(10 * SEGMENT);
         controller.on_ack(&ack(100 + segment * 10, SEGMENT, delivered, prior));

@@ -1,4 +1,4 @@
-//! A conformance kit for congestion controllers: does a controller do what a connection may expect of it?
+//! A conformance kit: checks that a congestion controller behaves as a connection expects.
 //!
 //! [`examine`] runs every check on a factory's controllers and returns a [`Report`]. A controller that
 //! departs from a check by design says so in its [`About::exceptions`](crate::congestion::About), and the
@@ -25,7 +25,7 @@ pub use path::{Flow, Path, Totals};
 
 use crate::congestion::ControllerFactory;
 
-/// Runs all checks on the controllers that `factory` makes. A panic in a controller is a failed check.
+/// Runs all checks on the controllers that `factory` makes. A panic in a controller fails the check.
 #[must_use]
 pub fn examine(factory: &dyn ControllerFactory) -> Report {
     let exceptions = factory.about().exceptions;
@@ -63,9 +63,9 @@ pub struct Report {
 pub enum Outcome {
     /// As expected.
     Passed,
-    /// Not as expected, by design: why.
+    /// Not as expected, by design, for this reason.
     Excused(&'static str),
-    /// Not as expected: what was seen.
+    /// Not as expected; what was seen.
     Failed(String),
 }
 

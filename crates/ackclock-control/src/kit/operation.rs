@@ -1,4 +1,4 @@
-//! Events as data: sequences that no network would produce, for controllers that must survive them.
+//! Events as data: sequences that a network would not produce but controllers must survive.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The operation that these numbers stand for: any numbers give one.
+    /// The operation that these numbers encode. Any numbers give one.
     #[must_use]
     pub fn from_numbers(kind: u8, a: u64, b: u64, c: u64, d: u64) -> Self {
         let low = |value: u64| u8::try_from(value & 0xff).unwrap_or(0);
@@ -50,7 +50,7 @@ impl Operation {
         }
     }
 
-    /// Hands the event to `controller`. `state` carries what one event leaves for the next.
+    /// Hands the event to `controller`. `state` carries what one event passes to the next.
     pub fn apply(self, controller: &mut dyn Controller, state: &mut State) {
         let State { now, delivered, .. } = *state;
         match self {
@@ -114,7 +114,7 @@ pub struct State {
 }
 
 impl State {
-    /// The start of a sequence.
+    /// The state at the start of a sequence.
     #[must_use]
     pub fn new(smss: u16) -> Self {
         Self { now: Instant::ZERO, delivered: 0, smss }
@@ -156,7 +156,7 @@ fn hostile_ack(now: Instant, bytes: u64, rtt_ns: u64, delivered: u64, in_flight:
     }
 }
 
-/// G. Marsaglia, "Xorshift RNGs", 2003: enough to vary tests, and the same everywhere.
+/// G. Marsaglia, "Xorshift RNGs", 2003: random enough to vary tests, and the same on every machine.
 struct Xorshift(u64);
 
 impl Xorshift {
@@ -171,7 +171,7 @@ impl Xorshift {
         u8::try_from(self.next() >> 56).unwrap_or(0)
     }
 
-    /// A number of a random size, the largest and zero among them.
+    /// A number of random magnitude; zero and the largest are among them.
     fn size(&mut self) -> u64 {
         match self.byte() {
             0..=7 => 0,

@@ -1,9 +1,9 @@
-//! One sender on one bottleneck, segment by segment, in virtual time: what the conformance kit and the tables
-//! of windows by round drive controllers with.
+//! One sender on one bottleneck, segment by segment, in virtual time. It drives the controllers of the
+//! conformance kit and of the tables of windows by round.
 //!
-//! It is a model of a path, not of TCP: a segment is lost once three sent after it are acknowledged, lost
-//! bytes are sent again as new ones, and every acknowledgement arrives. Experiments with real connections are
-//! `ackclock-sim`'s.
+//! It models a path, not TCP: a segment is lost once three sent after it are acknowledged, lost bytes are
+//! sent again as new ones, and every acknowledgement arrives. `ackclock-sim` runs experiments with real
+//! connections.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::congestion::{
 use crate::rtt::{RtoConfig, RttEstimator};
 use crate::time::nanos;
 
-/// A bottleneck: everything arrives, in order, after its queue and the propagation delay.
+/// A bottleneck. Everything arrives in order, after the queue and the propagation delay.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
     /// Rate of the bottleneck in bytes a second.
@@ -24,9 +24,9 @@ pub struct Path {
     pub base_rtt: Duration,
     /// Bytes that the queue holds; a segment that does not fit is dropped.
     pub buffer: u64,
-    /// Queue above which a segment is marked instead of passed unmarked; `None`: never.
+    /// Queue above which a segment is marked; `None` means never.
     pub mark_above: Option<u64>,
-    /// Segments that the receiver acknowledges at once.
+    /// The number of segments that the receiver acknowledges at once.
     pub segments_per_ack: u32,
     /// The segment size in bytes.
     pub smss: u32,
@@ -43,14 +43,14 @@ impl Path {
         smss: 1000,
     };
 
-    /// Bytes in flight that fill the path and no queue.
+    /// Bytes in flight that fill the path without a queue.
     #[must_use]
     pub fn bandwidth_delay_product(&self) -> u64 {
         let product = u128::from(self.rate) * self.base_rtt.as_nanos() / 1_000_000_000;
         u64::try_from(product).unwrap_or(u64::MAX)
     }
 
-    /// What the receiver offers: enough never to be the limit of a controller that answers losses.
+    /// The receiver's window: large enough not to limit a controller that answers losses.
     fn receive_window(&self) -> u64 {
         self.bandwidth_delay_product().saturating_add(self.buffer).saturating_mul(4)
     }
@@ -60,7 +60,7 @@ impl Path {
     }
 }
 
-/// A sender with a controller on a [`Path`], always with data to send unless told otherwise.
+/// A sender with a controller on a [`Path`]. It always has data to send, unless its application is limited.
 #[derive(Debug)]
 pub struct Flow {
     path: Path,
@@ -74,17 +74,17 @@ pub struct Flow {
     first_sent_at: Instant,
     /// Bytes found to be lost.
     lost: u64,
-    /// When the bottleneck has sent all that it holds.
+    /// When the bottleneck will have sent all that it holds.
     bottleneck_free_at: Instant,
-    /// When pacing lets the next segment go.
+    /// When pacing releases the next segment.
     paced_until: Instant,
     next_number: u64,
     /// The segment whose acknowledgement ends the episode.
     recover: Option<u64>,
-    /// Only the loss of this segment or a later one begins an episode: those before were sent before the
-    /// last.
+    /// Only the loss of this segment or a later one begins an episode. Earlier segments were sent before the
+    /// last episode.
     episode_from: u64,
-    /// Whether the window, and not the application, held sending back.
+    /// Whether the window, and not the application, limited sending.
     cwnd_limited: bool,
     /// Bytes in flight beyond which the application has nothing to send.
     application_limit: u64,
@@ -146,7 +146,7 @@ impl Flow {
         }
     }
 
-    /// Runs until the segments now in flight, or the first of those to come, are acknowledged: a round trip.
+    /// Runs for a round trip: until the segments now in flight, or the first to come, are acknowledged.
     pub fn round(&mut self) {
         self.send();
         let last = self.next_number;
@@ -155,7 +155,7 @@ impl Flow {
         }
     }
 
-    /// Runs for `rounds` round trips; the windows after each, in whole segments.
+    /// Runs for `rounds` round trips. Returns the window after each, in whole segments.
     pub fn rounds(&mut self, rounds: usize) -> Vec<u64> {
         (0..rounds)
             .map(|_| {
@@ -173,13 +173,13 @@ impl Flow {
         }
     }
 
-    /// Lets the application have no more than this many bytes in flight; at first, four times what the path
+    /// Limits the application to this many bytes in flight. The initial limit is four times what the path
     /// holds.
     pub fn limit_application(&mut self, bytes: u64) {
         self.application_limit = bytes;
     }
 
-    /// Changes the path for what is sent from now on.
+    /// Changes the path for segments sent from now on.
     pub fn set_path(&mut self, path: Path) {
         self.path = path;
     }
@@ -196,14 +196,14 @@ impl Flow {
         self.controller.cwnd() / u64::from(self.path.smss)
     }
 
-    /// Bytes that wait at the bottleneck.
+    /// Bytes queued at the bottleneck.
     #[must_use]
     pub fn queue(&self) -> u64 {
         let waiting = nanos(self.bottleneck_free_at.saturating_since(self.now));
         u64::try_from(u128::from(waiting) * u128::from(self.path.rate) / 1_000_000_000).unwrap_or(u64::MAX)
     }
 
-    /// What happened so far.
+    /// The totals so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
@@ -361,7 +361,7 @@ impl Flow {
         sending.max(self.now.saturating_since(newest.delivered_at))
     }
 
-    /// Dropped segments of which three sent later have been delivered.
+    /// Returns the dropped segments that have three later ones delivered.
     fn declare_lost(&mut self, newest: u64) -> DeclaredLost {
         let mut lost = DeclaredLost::default();
         while let Some(front) = self.in_flight.front() {
@@ -396,7 +396,7 @@ impl Flow {
         self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
     }
 
-    /// Nothing that is in flight will arrive.
+    /// Nothing in flight will arrive.
     fn time_out(&mut self) {
         self.now += self.rtt.rto();
         if self.bytes_in_flight == 0 {
@@ -459,7 +459,8 @@ mod tests {
 
     #[test]
     fn losses_of_one_window_are_one_episode() {
-        // The window grows by a segment a round trip: each overflow drops one, and halves the window once.
+        // The window grows by a segment a round trip. Each overflow drops one segment and halves the window
+        // once.
         let mut flow = flow("reno", Path { rate: 250_000, buffer: 20_000, ..Path::TYPICAL });
         flow.run(Duration::from_secs(3));
         let mut smallest = u64::MAX;

@@ -9,7 +9,7 @@ use crate::congestion::{
     Start, Timeout, Undo, Window, described, factory,
 };
 
-/// Reno with one defect: what the check of this name looks for.
+/// Reno with one defect, which the check of this name detects.
 #[derive(Debug)]
 struct Flawed {
     flaw: &'static str,
@@ -31,7 +31,7 @@ impl Flawed {
         self.flaw == flaw
     }
 
-    /// The acknowledgement as a defective controller understands it.
+    /// The acknowledgement as a defective controller reads it.
     fn misread(&self, ack: &Ack) -> Ack {
         let mut ack = *ack;
         match self.flaw {
@@ -48,7 +48,7 @@ impl Flawed {
         ack
     }
 
-    /// What a defective controller trusts in.
+    /// What a defective controller trusts.
     fn trust(&mut self, ack: &Ack) {
         let (last_time, last_prior) = std::mem::replace(&mut self.last, (ack.now, ack.prior_delivered));
         match self.flaw {

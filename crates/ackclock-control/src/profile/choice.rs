@@ -1,4 +1,4 @@
-//! The single choices of a profile in words, and in one line each for lists.
+//! Parsing the choices of a profile, and a one-line summary of each for lists.
 
 use std::fmt;
 use std::time::Duration;
@@ -25,16 +25,16 @@ impl Recovery {
 }
 
 impl UndoChoice {
-    /// No proof is looked for.
+    /// No proof is used.
     pub const OFF: Self = Self { timestamps: false, dsack: false, frto: false, min_rtt_quarters: None };
     /// All proofs that need no threshold.
     pub const ALL: Self = Self { timestamps: true, dsack: true, frto: true, min_rtt_quarters: None };
 
-    /// The choice that these words describe: `off`, `all`, or any of `timestamps`, `dsack`, `frto` and
-    /// `min-rtt:N` (N quarters of the smallest round trip, 1 to 4), separated by commas.
+    /// Parses a choice: `off`, `all`, or any of `timestamps`, `dsack`, `frto` and `min-rtt:N` (N quarters of
+    /// the smallest round trip, 1 to 4), separated by commas.
     ///
     /// # Errors
-    /// [`InvalidParameter`], whose message lists what would do.
+    /// [`InvalidParameter`]; its message lists the valid choices.
     pub fn find(words: &str) -> Result<Self, InvalidParameter> {
         let wrong = |word| InvalidParameter::new(word, UNDO_VALID);
         match words {
@@ -74,16 +74,16 @@ impl fmt::Display for UndoChoice {
 }
 
 impl AckPolicy {
-    /// Every second full-sized segment at once, others within 40 ms.
+    /// Every second full-sized segment at once, the rest within 40 ms.
     pub const EVERY_SECOND: Self = Self::EverySecondSegment { delay_max: Duration::from_millis(40) };
     /// 4.3BSD: 35 % of the window or 200 ms.
     pub const BSD_4_3: Self = Self::WindowShare { percent: 35, delay_max: Duration::from_millis(200) };
 
-    /// The policy that these words describe: `every-second` or `every-second:DELAY`, `every-second-tick:TIME`,
-    /// `window-share` or `window-share:PERCENT,DELAY`. Delay and time are at most 500 ms (RFC 9293 MUST-40).
+    /// Parses a policy: `every-second` or `every-second:DELAY`, `every-second-tick:TIME`, `window-share` or
+    /// `window-share:PERCENT,DELAY`. Delay and time are at most 500 ms (RFC 9293 MUST-40).
     ///
     /// # Errors
-    /// [`InvalidParameter`], whose message lists what would do.
+    /// [`InvalidParameter`]; its message lists the valid choices.
     pub fn find(words: &str) -> Result<Self, InvalidParameter> {
         let wrong = || InvalidParameter::new(words, ACKS_VALID);
         let delay = |word: &str| duration(word.trim()).ok_or_else(wrong);
@@ -103,7 +103,7 @@ impl AckPolicy {
         Ok(policy)
     }
 
-    /// Whether a receiver can keep to it.
+    /// Checks that a receiver can apply this policy.
     ///
     /// # Errors
     /// [`InvalidParameter`] for a delay of more than 500 ms (RFC 9293 MUST-40) or a share outside 1 to 100 %.
@@ -130,10 +130,10 @@ impl fmt::Display for AckPolicy {
 }
 
 impl Ecn {
-    /// The form of this name: `off`, `classic` or `accurate`.
+    /// Finds a form by name: `off`, `classic` or `accurate`.
     ///
     /// # Errors
-    /// [`InvalidParameter`], whose message lists the names.
+    /// [`InvalidParameter`]; its message lists the names.
     pub fn find(name: &str) -> Result<Self, InvalidParameter> {
         match name {
             "off" => Ok(Self::Off),

@@ -204,7 +204,7 @@ const BSD: RtoConfig = RtoConfig {
     ..RtoConfig::RFC_6298
 };
 
-/// §3.1: the timeout keeps its tick of 500 ms; the controller measures round trips for itself.
+/// §3.1: the timeout keeps its tick of 500 ms; the controller measures round trips separately.
 const BFA: RtoConfig = RtoConfig { arithmetic: Arithmetic::Fine, sampling: Sampling::EverySegment, ..BSD };
 
 const EVERY_SECOND: AckPolicy = AckPolicy::EverySecondSegment { delay_max: Duration::from_millis(40) };

@@ -1,4 +1,4 @@
-//! A timeout estimator in words: a preset, and what differs from it.
+//! Parsing a timeout estimator: a preset, and what differs from it.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use super::{Arithmetic, Formula, Gain, RtoConfig, Sampling};
 use crate::parse::duration;
 use crate::quantity::exact;
 
-/// Words that stand for no estimator, or parameters that none can have.
+/// A description of an estimator that is unknown or impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidRto {
-    /// The name is no preset's.
+    /// No preset has this name.
     #[error(transparent)]
     Unknown(#[from] UnknownPreset),
     /// Not a parameter, or not a value that it takes.
     #[error(
-        "`{word}` is no parameter of a timeout estimator; after the preset's name there may be {PARAMETERS}"
+        "`{word}` is not a parameter of a timeout estimator; after the preset's name there may be {PARAMETERS}"
     )]
     Parameter {
         /// The word.
@@ -39,7 +39,7 @@ pub enum InvalidRto {
     /// A factor of zero.
     #[error("a factor of zero makes no timeout; k and beta are 1 to 255")]
     ZeroFactor,
-    /// A first or largest timeout of zero, or a longer one than is counted.
+    /// A first or largest timeout of zero, or one too long to count.
     #[error("{what} cannot be {value:?}: it is above zero and at most {DURATION_MAX:?}")]
     Timeout {
         /// Which timeout.
@@ -52,19 +52,19 @@ pub enum InvalidRto {
         "a clock's tick cannot be {0:?}: it is at most {GRANULARITY_MAX:?}, and zero stands for a nanosecond"
     )]
     Granularity(Duration),
-    /// The arithmetic of 1988 needs ticks to count.
+    /// The arithmetic of 1988 counts ticks and needs one.
     #[error("arithmetic in ticks needs a tick: give g=500ms, for instance")]
     NoTick,
 }
 
 impl RtoConfig {
-    /// The estimator that these words describe: a preset's name, `rfc6298` if there is none, and parameters
-    /// that differ from it, all separated by commas: `min`, `max`, `initial` and `g` (the clock's tick) take
-    /// times, `k` and `beta` factors, `a1` and `a2` the gains as `1/8` or `0`, `adapt` and `heartbeat` take
-    /// `on` or `off`, `sampling` takes `every` or `flight`, `arithmetic` `fine` or `ticks`.
+    /// Parses an estimator: a preset's name (`rfc6298` if left out) and the parameters that differ from it,
+    /// all separated by commas. `min`, `max`, `initial` and `g` (the clock's tick) take times, `k` and `beta`
+    /// factors, `a1` and `a2` gains such as `1/8` or `0`. `adapt` and `heartbeat` take `on` or `off`,
+    /// `sampling` takes `every` or `flight`, `arithmetic` takes `fine` or `ticks`.
     ///
     /// # Errors
-    /// [`InvalidRto`], whose message says what would do.
+    /// [`InvalidRto`]; its message lists the valid choices.
     ///
     /// ```
     /// use std::time::Duration;
@@ -94,11 +94,11 @@ impl RtoConfig {
         presets::all().find(|preset| preset.config == *self).map(|preset| preset.name)
     }
 
-    /// Whether an estimator can have these parameters.
+    /// Checks that an estimator can have these parameters.
     ///
     /// # Errors
-    /// [`InvalidRto`] if not. [`RttEstimator`](super::RttEstimator) takes them nevertheless, moved to where
-    /// they are possible.
+    /// [`InvalidRto`] if not. [`RttEstimator`](super::RttEstimator) accepts them anyway and moves them to
+    /// possible values.
     pub fn check(&self) -> Result<(), InvalidRto> {
         if self.rto_min > self.rto_max {
             return Err(InvalidRto::BoundsCrossed { min: self.rto_min, max: self.rto_max });
@@ -184,7 +184,7 @@ fn gain(word: &str) -> Option<Gain> {
 const PARAMETERS: &str = "min=TIME, max=TIME, initial=TIME, g=TIME (a time as 200ms or 1.5s), k=N, beta=N, \
     a1=1/N, a2=1/N, adapt=on|off, heartbeat=on|off, sampling=every|flight, arithmetic=fine|ticks";
 
-/// The estimator counts no longer times.
+/// The longest time that the estimator counts.
 const DURATION_MAX: Duration = Duration::from_secs(86_400);
 /// Ticks are counted in 32 bits of nanoseconds.
 const GRANULARITY_MAX: Duration = Duration::from_secs(4);

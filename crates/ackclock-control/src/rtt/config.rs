@@ -3,8 +3,8 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-/// The parameters of an [`RttEstimator`](super::RttEstimator): the family that Allman and Paxson measure
-/// ("On Estimating End-to-End Network Path Properties", SIGCOMM 1999, §2), RFC 6298 being one member.
+/// The parameters of an [`RttEstimator`](super::RttEstimator): the family that Allman and Paxson measure ("On
+/// Estimating End-to-End Network Path Properties", SIGCOMM 1999, §2). RFC 6298 is one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RtoConfig {
@@ -22,16 +22,16 @@ pub struct RtoConfig {
     pub rto_min: Duration,
     /// Upper bound of the timeout, backoff included.
     pub rto_max: Duration,
-    /// Tick of the clock that measures round trips and times out (G); zero: a nanosecond.
+    /// Tick of the clock that measures round trips and runs timeouts (G); zero means a nanosecond.
     pub granularity: Duration,
     /// What the granularity bounds from below.
     pub deviation_floor: DeviationFloor,
-    /// Whether timeouts happen only at the ticks of a clock that runs on its own, as in BSD.
+    /// Whether timeouts happen only at the ticks of a free-running clock, as in BSD.
     pub heartbeat: bool,
     /// Which segments are timed.
     pub sampling: Sampling,
-    /// Whether each expiry in a row doubles the timeout (RFC 6298 §5 (5.5)). Every TCP since 1988 does; there are no
-    /// words for one that does not, which is for simulated networks only.
+    /// Whether each expiry in a row doubles the timeout (RFC 6298 §5 (5.5)). Every TCP since 1988 does. No
+    /// parameter turns it off: `false` is for simulated networks only.
     pub backoff: bool,
 }
 
@@ -46,8 +46,8 @@ impl RtoConfig {
         // RFC 6298 §2 (2.1): the RTO is one second until a round trip has been measured.
         initial: Duration::from_secs(1),
         // Deviation from RFC 6298 §2 (2.4): 200 ms, not one second; the second was chosen for clocks that
-        // tick every 500 ms. 200 ms still covers a peer that delays its acknowledgements, and a timeout that
-        // turns out to be wrong is undone.
+        // tick every 500 ms. 200 ms still covers a peer that delays its acknowledgements, and a wrong timeout
+        // is undone.
         rto_min: Duration::from_millis(200),
         // RFC 6298 §2 (2.5): a maximum may be placed on the RTO provided it is at least 60 seconds.
         rto_max: Duration::from_secs(60),
@@ -65,7 +65,7 @@ impl Default for RtoConfig {
     }
 }
 
-/// The weight 1/n of a new value in a moving average, or zero: the first value stays for ever.
+/// The weight 1/n of a new value in a moving average. With zero, the first value stays for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Gain(Option<NonZeroU16>);
@@ -115,8 +115,8 @@ pub enum Formula {
         /// Whether k doubles with each timeout that turns out to be wrong (Allman and Paxson §2.6, `adapt`).
         adapt: bool,
     },
-    /// As `MeanDeviation`, the factor being smaller while round trips get shorter
-    /// (Awadallah and Rai 1998, §6).
+    /// As `MeanDeviation`, but with a smaller factor while round trips get shorter (Awadallah and Rai 1998,
+    /// §6).
     SignedDeviation {
         /// The factor while the signed deviation is zero or positive.
         k: u8,
@@ -128,7 +128,7 @@ pub enum Formula {
         /// The factor β.
         beta: u8,
     },
-    /// The initial timeout for ever.
+    /// Always the initial timeout.
     Static,
 }
 
@@ -139,7 +139,7 @@ pub enum Formula {
 pub enum Arithmetic {
     /// In 1/256 of a nanosecond, each step rounded to nearest.
     Fine,
-    /// In eighths and quarters of a tick, as in Jacobson 1988 (Appendix A) and BSD; the gains are 1/8 and 1/4
+    /// In eighths and quarters of a tick, as in Jacobson 1988 (Appendix A) and BSD. The gains are 1/8 and 1/4
     /// whatever the configuration says.
     Ticks,
 }
@@ -160,8 +160,8 @@ pub enum DeviationFloor {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum Sampling {
-    /// Every segment of which the round trip is unambiguous.
+    /// Every segment with an unambiguous round trip.
     EverySegment,
-    /// One segment at a time: the next is one sent after the last was acknowledged.
+    /// One segment at a time. The next one timed is sent after the last was acknowledged.
     OncePerFlight,
 }

@@ -1,12 +1,12 @@
-//! Round-trip time and the retransmission timeout made from it (RFC 6298).
+//! Round-trip time, and the retransmission timeout computed from it (RFC 6298).
 //!
 //! One estimator with parameters ([`RtoConfig`]) covers the recursion of V. Jacobson and M. Karels
 //! ("Congestion Avoidance and Control", SIGCOMM 1988, §2 and Appendix A), RFC 793's before it, RFC 6298's
 //! after it, and every variant that M. Allman and V. Paxson measured ("On Estimating End-to-End Network Path
 //! Properties", SIGCOMM 1999, §2).
 //!
-//! The recursion works on integers: nanoseconds with eight more bits. Each step rounds to the nearest 1/256
-//! ns, so with a gain of 1/n the mean stays within n/512 ns of the recursion with real numbers.
+//! The recursion works on integers: nanoseconds with eight fraction bits. Each step rounds to the nearest
+//! 1/256 ns, so with a gain of 1/n the mean stays within n/512 ns of the recursion with real numbers.
 //!
 //! ```
 //! use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct RttEstimator {
     srv_ns: i64,
     latest_ns: u64,
     rtt_min_ns: u64,
-    /// With one timed segment at a time: when it was sent; `FAR_FUTURE`: none is under way.
+    /// When the timed segment was sent, if only one is timed at a time; `FAR_FUTURE` if none is.
     timed: Instant,
     initial_ns: u64,
     rto_min_ns: u64,
@@ -59,10 +59,10 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// An estimator that has measured nothing.
+    /// An estimator without measurements.
     #[must_use]
     pub fn new(config: &RtoConfig) -> Self {
-        // A timeout of zero would expire before anything could arrive.
+        // A timeout of zero would expire before a segment could arrive.
         let rto_min_ns = nanos(config.rto_min).clamp(1, DURATION_NS_MAX);
         Self {
             averages: Averages::None,
@@ -83,7 +83,7 @@ impl RttEstimator {
         }
     }
 
-    /// Goes on with other parameters. What was measured stays, and how often the timer has expired.
+    /// Continues with other parameters. The measurements and the backoff stay.
     pub fn set_config(&mut self, config: &RtoConfig) {
         let (srtt, rttvar) = (self.srtt_nanos(), nanos(self.rttvar()));
         let measured = self.has_sample();
@@ -101,14 +101,14 @@ impl RttEstimator {
 
     /// Takes the round trip of a segment that was sent once, or that a timestamp identifies.
     ///
-    /// The caller keeps to Karn's rule (RFC 6298 §3): no sample from a segment sent again, unless a timestamp
-    /// tells which transmission was acknowledged.
+    /// The caller applies Karn's rule (RFC 6298 §3): no sample from a retransmitted segment, unless a
+    /// timestamp shows which transmission was acknowledged.
     pub fn on_sample(&mut self, rtt: Duration) {
         let measured = nanos(rtt).min(SAMPLE_NS_MAX);
         self.take(measured, self.ticks_of(measured));
     }
 
-    /// A segment with new data was sent. With one timed segment at a time, it is timed if none is.
+    /// A segment with new data was sent. If only one segment is timed at a time and none is, this one is.
     #[inline]
     pub fn on_segment_sent(&mut self, now: Instant) {
         if self.flags.has(Flags::ONCE_PER_FLIGHT) && self.timed == Instant::FAR_FUTURE {
@@ -116,17 +116,17 @@ impl RttEstimator {
         }
     }
 
-    /// Something was sent again, or an acknowledgement came for something that had been: the segment that is
-    /// timed is so no longer, as BSD clears `t_rtt` (Karn and Partridge 1987; Jacobson and Karels 1988, (vi)).
+    /// A segment was retransmitted, or a retransmitted one was acknowledged. The timed segment is no longer
+    /// timed, as BSD clears `t_rtt` (Karn and Partridge 1987; Jacobson and Karels 1988, (vi)).
     #[inline]
     pub fn on_segment_retransmitted(&mut self) {
         self.timed = Instant::FAR_FUTURE;
     }
 
-    /// Takes the round trip of a segment sent once, at `sent_at`, and acknowledged `now` with all before it, if
-    /// the sampling rule times that segment, or one before it. Says whether it did.
+    /// Takes the round trip of a segment sent once, at `sent_at`, and acknowledged `now` with everything
+    /// before it, if the sampling rule times that segment or an earlier one. Returns whether it did.
     ///
-    /// A clock of coarse ticks shows how often it ticked in between, which may be once for a moment and not at
+    /// A clock with coarse ticks shows how often it ticked in between: possibly once for a moment, or not at
     /// all for nearly a tick, as BSD's counter `t_rtt` did.
     // Always inlined, for the row "acknowledgement received" of the counted instructions of ackclock-core.
     #[inline(always)]
@@ -143,7 +143,7 @@ impl RttEstimator {
         true
     }
 
-    /// What a clock of this granularity shows to pass between two instants.
+    /// The time that a clock of this granularity shows between two instants.
     #[inline]
     fn shown_between(&self, from: Instant, to: Instant) -> u64 {
         let tick = self.tick_ns();
@@ -170,18 +170,19 @@ impl RttEstimator {
         self.on_segment_retransmitted();
     }
 
-    /// The last expiry turned out to be wrong: the acknowledgement was on its way.
+    /// The last expiry was wrong: the acknowledgement was on its way.
     pub fn on_spurious_expiry(&mut self) {
         if let Formula::MeanDeviation { k, adapt: true } = &mut self.formula {
             *k = k.saturating_mul(2);
         }
     }
 
-    /// Takes more of the last sample than its share: the first one of data sent after an expiry that turned out to be wrong.
-    /// `srtt` and `rttvar` are what was known before the expiry. This replaces what the samples since have made of them.
+    /// Gives extra weight to the last sample: the first one of data sent after a wrong expiry. `srtt` and
+    /// `rttvar` are the values before the expiry, and replace what the samples since have made of them.
     ///
-    /// This is the response of R. Ludwig and A. Gurtov, "The Eifel Response Algorithm for TCP", RFC 4015, 2005, step 11,
-    /// for a timer as in RFC 6298. Other formulas and the arithmetic of 1988 keep to their samples.
+    /// This is the response of R. Ludwig and A. Gurtov, "The Eifel Response Algorithm for TCP", RFC 4015,
+    /// 2005, step 11, for a timer as in RFC 6298. Other formulas and the arithmetic of 1988 keep their
+    /// samples.
     pub fn adapt_to_spurious_expiry(&mut self, srtt: Duration, rttvar: Duration) {
         let Formula::MeanDeviation { adapt: false, .. } = self.formula else { return };
         if let Averages::Fine { .. } = self.averages {
@@ -202,7 +203,7 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// The handshake was completed after its SYN had to be sent again, and gave no sample.
+    /// The handshake completed after a retransmitted SYN, and gave no sample.
     pub fn on_handshake_after_expiry(&mut self) {
         self.backoff = 0;
         // RFC 6298 §5 (5.7): if the timer expired for a SYN and the RTO was below 3 seconds, the RTO MUST be
@@ -277,7 +278,7 @@ impl RttEstimator {
         Duration::from_nanos(self.rto_ns())
     }
 
-    /// The least that [`Self::rto`] can be, in nanoseconds.
+    /// The smallest value that [`Self::rto`] can have, in nanoseconds.
     #[must_use]
     #[inline]
     pub fn rto_min_nanos(&self) -> u64 {
@@ -288,10 +289,10 @@ impl RttEstimator {
     fn rto_ns(&self) -> u64 {
         let base = self.rto_base_ns();
         if self.backoff == 0 {
-            // It lies within the bounds already.
+            // It is within the bounds already.
             return base;
         }
-        // Both factors are at most 2^64, so the product is exact; the bound is what fits again.
+        // Both factors are at most 2^64, so the product is exact; the bound makes the result fit again.
         let doublings = if self.flags.has(Flags::BACKOFF) { self.backoff.min(64) } else { 0 };
         let backed_off = u128::from(base) << doublings;
         u64::try_from(backed_off).unwrap_or(u64::MAX).min(self.rto_max_ns)
@@ -310,8 +311,8 @@ impl RttEstimator {
         self.deadline_after(now, self.rto_ns())
     }
 
-    /// When a timer of this clock that is set `now` to `time` expires: after that time, or with a heartbeat clock
-    /// at the tick that ends the last of its ticks, which is up to one tick early.
+    /// When a timer of this clock, set `now` to `time`, expires: after that time or, with a heartbeat clock,
+    /// at the tick that ends the last of its ticks, up to one tick early.
     #[must_use]
     pub fn deadline(&self, now: Instant, time: Duration) -> Instant {
         self.deadline_after(now, nanos(time))
@@ -324,7 +325,7 @@ impl RttEstimator {
         }
         let tick = self.tick_ns();
         let last_tick = now.as_nanos() - now.as_nanos() % tick;
-        // Bounds need not be whole ticks, what the clock counts is.
+        // Bounds need not be whole ticks, but the clock counts only whole ones.
         let ticks = time_ns.div_ceil(tick).saturating_mul(tick);
         Instant::from_nanos(last_tick.saturating_add(ticks))
     }
@@ -398,7 +399,7 @@ impl RttEstimator {
         whole_nanos(srtt).saturating_add(term)
     }
 
-    /// What a clock of granularity G shows for a round trip, phase apart: the nearest number of ticks.
+    /// What a clock of granularity G shows for a round trip, ignoring phase: the nearest number of ticks.
     fn ticks_of(&self, rtt_ns: u64) -> u64 {
         let tick = self.tick_ns();
         if tick == 1 { rtt_ns } else { (rtt_ns + tick / 2) / tick * tick }
@@ -419,7 +420,7 @@ impl RttEstimator {
     }
 }
 
-/// What is known of the round trip.
+/// What is known about the round trip.
 #[derive(Clone, Copy, Debug)]
 enum Averages {
     /// Nothing.
@@ -430,7 +431,7 @@ enum Averages {
     Ticks(TickEstimator),
 }
 
-/// What is on or off, in one byte.
+/// Flags, in one byte.
 #[derive(Clone, Copy, Debug)]
 struct Flags(u8);
 
@@ -468,13 +469,13 @@ fn signed(ns: u64) -> i64 {
 
 /// Bits below the nanosecond.
 const FRACTION_BITS: u32 = 8;
-/// Longer samples count as this: 78 hours.
+/// Longer samples count as this value: 78 hours.
 const SAMPLE_NS_MAX: u64 = 1 << 48;
-/// Longer timeouts count as this: 78 hours.
+/// Longer timeouts count as this value: 78 hours.
 const DURATION_NS_MAX: u64 = 1 << 48;
 /// RFC 6298 §5 (5.7).
 const RTO_AFTER_SYN_EXPIRY_NS: u64 = 3_000_000_000;
 
 const _: () = assert!(SAMPLE_NS_MAX.leading_zeros() > FRACTION_BITS);
-// One estimator per connection; idle connections are counted in KiB.
+// Each connection has an estimator; an idle connection's memory is counted in KiB.
 const _: () = assert!(size_of::<RttEstimator>() <= 96);

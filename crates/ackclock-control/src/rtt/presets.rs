@@ -1,12 +1,12 @@
 //! Estimators by name: RFC 6298, its ancestors, and every row of the tables that M. Allman and V. Paxson
 //! measured ("On Estimating End-to-End Network Path Properties", SIGCOMM 1999, tables 1 to 4).
 //!
-//! The tables' rows share what the paper states for all of them: 3 s before the first sample, no timeout
-//! above 64 s, RTTVAR not below one tick, the standard gains and k = 4, one timed segment a flight and a
-//! heartbeat clock, except where a row says otherwise.
+//! The rows share what the paper states for all of them, except where a row says otherwise: 3 s before the
+//! first sample, no timeout above 64 s, RTTVAR not below one tick, the standard gains and k = 4, one timed
+//! segment a flight, and a heartbeat clock.
 //!
-//! Deviation: the scanned table 3 gives `fast` as 1/2 and 1/4, its text as twice the standard parameters; the
-//! text's 1/4 and 1/2 are taken.
+//! Deviation: the scanned table 3 gives `fast` as 1/2 and 1/4, its text as twice the standard parameters. The
+//! text's 1/4 and 1/2 are used.
 
 use std::time::Duration;
 
@@ -31,10 +31,10 @@ pub struct UnknownPreset {
     pub name: String,
 }
 
-/// The preset of this name.
+/// Finds a preset by name.
 ///
 /// # Errors
-/// [`UnknownPreset`], whose message lists the names that would do.
+/// [`UnknownPreset`]; its message lists the valid names.
 pub fn find(name: &str) -> Result<Preset, UnknownPreset> {
     all().find(|preset| preset.name == name).ok_or_else(|| UnknownPreset { name: name.to_owned() })
 }
@@ -113,7 +113,7 @@ const TABLE_2: [Preset; 8] = [
     row("ap-g-1", TABLE_2_SOURCE, granularity(1)),
 ];
 
-/// Effect of varying the gains; the first row, WS95, stands in table 2 too.
+/// Effect of varying the gains. The first row, WS95, is also in table 2.
 const TABLE_3: [Preset; 12] = [
     row("ap-ws95-every", TABLE_3_SOURCE, every(BSD)),
     row("ap-take-first-1000", TABLE_3_SOURCE, RtoConfig { rto_min: ms(1000), ..gains(0, 0) }),
@@ -129,7 +129,7 @@ const TABLE_3: [Preset; 12] = [
     row("ap-take-last-1000", TABLE_3_SOURCE, RtoConfig { rto_min: ms(1000), ..gains(1, 1) }),
 ];
 
-/// Effect of varying k; the rows with k = 4 and another RTO_min stand in table 1 too.
+/// Effect of varying k. The rows with k = 4 and another RTO_min are also in table 1.
 const TABLE_4: [Preset; 12] = [
     row("ap-k-16", TABLE_4_SOURCE, factor(0, 16)),
     row("ap-k-12", TABLE_4_SOURCE, factor(0, 12)),
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Rows that are in two tables, under the name of each.
+    /// Rows in two tables, each under its name there.
     const DOUBLES: [&str; 5] = ["ap-ws95", "ap-g-1", "ap-std", "ap-k-4", "ap-min-1000"];
 
     #[test]

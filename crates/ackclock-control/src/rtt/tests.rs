@@ -233,7 +233,7 @@ fn first_sample_after_a_wrong_timeout_seeds_the_averages() {
     let rfc = RtoConfig::RFC_6298;
     // The path has become slow: 400 + 4*200.
     assert_eq!(after(&rfc, &[], 400), (400 * MS, 200 * MS, 1200 * MS));
-    // It was slow once, whatever the late round trips did to the averages: SRTT_prev + 2G, and 100/2.
+    // It was slow once. Whatever the late round trips did to the averages: SRTT_prev + 2G, and 100/2.
     let ns = Duration::from_nanos(2);
     assert_eq!(after(&rfc, &[400, 390, 380], 100), (100 * MS + ns, 50 * MS, 300 * MS + ns));
     // It has become fast: RTTVAR_prev, and the lower bound.
@@ -335,8 +335,8 @@ impl Reference {
     }
 }
 
-/// The timeout of a configuration with real numbers, in nanoseconds, before the bounds: the sample is the nearest tick,
-/// the timeout the next one.
+/// The timeout of a configuration with real numbers, in nanoseconds, before the bounds. The sample is the
+/// nearest tick, the timeout the next one.
 fn real_timeout(config: &RtoConfig, samples: &[u64]) -> f64 {
     let ticks = u64::try_from(config.granularity.as_nanos()).unwrap().max(1);
     let tick = ticks as f64;
@@ -393,8 +393,8 @@ fn any_config() -> impl Strategy<Value = RtoConfig> {
 }
 
 proptest! {
-    // The integers equal the floating recursion within the stated rounding (n/512 ns for the mean,
-    // that and its own for the deviation), for any samples and every gain that a preset uses.
+    // For any samples and every gain that a preset uses, the integers equal the floating recursion within the
+    // stated rounding (n/512 ns for the mean, that and its own for the deviation).
     #[test]
     fn equals_the_floating_recursion_within_a_nanosecond(
         samples in prop::collection::vec(0_u64..100_000_000_000, 1..200),
@@ -416,8 +416,9 @@ proptest! {
         }
     }
 
-    // Every estimator with a name: its timeout is the floating recursion's, up to the next tick, within its bounds. Those
-    // in whole ticks may be two ticks off for the mean and the deviation each (see `ticks.rs`), and k of the latter.
+    // Every named estimator's timeout is the floating recursion's, rounded up to the next tick, within its
+    // bounds. Those in whole ticks may be two ticks off for the mean and for the deviation (see `ticks.rs`),
+    // the latter times k.
     #[test]
     fn every_preset_equals_its_floating_recursion(samples in prop::collection::vec(0_u64..5_000_000_000, 1..60)) {
         // Tests: A1, J1, J2, B3
@@ -434,7 +435,7 @@ proptest! {
         }
     }
 
-    // No parameter and no sample makes it overflow, and the timeout is always within its bounds.
+    // No parameter or sample makes it overflow, and the timeout is always within its bounds.
     #[test]
     fn rto_is_within_its_bounds_for_any_input(
         config in any_config(),

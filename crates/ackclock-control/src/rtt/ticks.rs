@@ -1,11 +1,11 @@
-//! The estimator of 1988 in its own arithmetic: V. Jacobson and M. Karels, "Congestion Avoidance and
+//! The estimator of 1988 in its original arithmetic: V. Jacobson and M. Karels, "Congestion Avoidance and
 //! Control", SIGCOMM 1988 (revised November 1988), Appendix A.2.
 //!
 //! The mean is kept in eighths of a clock tick and the mean deviation in quarters, so that gains of 1/8 and
-//! 1/4 are shifts. Both are at most one tick away from the recursion with real numbers (a test says so).
+//! 1/4 are shifts. Both are at most one tick away from the recursion with real numbers (a test proves it).
 //!
 //! Deviation: the first sample sets the mean to itself and the deviation to half of it, as RFC 6298 (2.2) and
-//! 4.4BSD do; the paper leaves the start open.
+//! 4.4BSD do. The paper leaves the start open.
 
 /// Mean and mean deviation, scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ impl TickEstimator {
         Self { sa: m << 3, sv: m << 1 }
     }
 
-    /// An estimator that has come to this mean and mean deviation, in nanoseconds, on a clock of `tick`
-    /// nanoseconds; rounded to nearest.
+    /// An estimator with this mean and mean deviation, in nanoseconds, on a clock of `tick` nanoseconds,
+    /// rounded to nearest.
     #[must_use]
     pub fn from_averages(mean: u64, deviation: u64, tick: u64) -> Self {
         let tick = tick.max(1);
@@ -38,14 +38,14 @@ impl TickEstimator {
 
     /// Takes a round trip of `ticks`.
     pub fn update(&mut self, ticks: u32) {
-        // The error of the prediction, by which the mean moves an eighth: sa = 8a, so all of it.
+        // The error of the prediction moves the mean by an eighth. Since sa = 8a, all of it is added.
         let err = i64::from(ticks) - (self.sa >> 3);
         self.sa += err;
         self.sv += err.abs() - (self.sv >> 2);
     }
 
-    /// a + 2v in 1988 (`k` = 2), a + 4v in the revision, in ticks. The truncated quarters of 4v carry the
-    /// half tick of rounding and the tick of phase (Appendix A.2).
+    /// The timeout in ticks: a + 2v in 1988 (`k` = 2), a + 4v in the revision. The truncated quarters of 4v
+    /// carry the half tick of rounding and the tick of phase (Appendix A.2).
     #[must_use]
     pub fn rto_ticks(&self, k: u8) -> u64 {
         let rto = (self.sa >> 3) + ((self.sv * i64::from(k)) >> 2);

@@ -27,7 +27,7 @@ fn timeouts_of_the_traces() {
         let timeouts = assess(events(number(row[0])), &config, None);
         let counts = [timeouts.good, timeouts.repeated, timeouts.bad].map(u64::from);
         assert_eq!(counts, [3, 4, 5].map(|column| number(row[column])), "{row:?}");
-        // A millisecond of the clock for each timeout.
+        // Allows a millisecond of the clock for each timeout.
         let slack = Duration::from_millis(counts[0]);
         assert!(
             timeouts.waited.abs_diff(Duration::from_micros(number(row[2]))) <= slack,

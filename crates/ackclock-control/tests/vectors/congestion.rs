@@ -38,7 +38,7 @@ fn reno_window_by_round() {
 
 #[test]
 fn cubic_follows_its_curve() {
-    // Reno's estimate stays below the curve for windows of this size.
+    // Reno's estimate stays below the curve at this window size.
     let mut cubic = Cubic::plain(&start(10));
     let mut segments = 0;
     for row in rows(include_str!("cubic_curve.csv")).filter(|row| row[0] >= 1000 && row[0] < 100_000) {
@@ -49,7 +49,7 @@ fn cubic_follows_its_curve() {
             cubic.on_ack(&ack(Instant::ZERO, Duration::ZERO, 0, 0));
             continue;
         }
-        // Each window's acknowledgements take it to the curve but for 1/e of the distance; ten leave nothing.
+        // Each window's acknowledgements cover all but 1/e of the distance to the curve; ten leave nothing.
         let before = cubic.cwnd();
         for _ in 0..10 {
             round(&mut cubic, row[1].unsigned_abs());
@@ -66,7 +66,7 @@ fn vegas_decides_as_the_paper() {
         let (segments, rtt) = (row[0].unsigned_abs(), ms(row[1]));
         let mut vegas = Vegas::new(&start(segments));
         vegas.limit_slow_start(0);
-        // A round trip at BaseRTT, of which nothing was measured yet, then one at `rtt`.
+        // A round trip at BaseRTT without a measurement yet, then one at `rtt`.
         vegas.on_ack(&Ack { bytes_acked: 0, ..ack(Instant::ZERO, ms(100), SMSS, 0) });
         for _ in 0..segments {
             vegas.on_sent(&Sent { now: Instant::ZERO, bytes: SMSS, in_flight: SMSS, retransmission: false });
@@ -98,7 +98,7 @@ fn follows_signed_deviation(config: BfaConfig, csv: &str) {
 fn dctcp_alpha_by_round() {
     let mut dctcp = Dctcp::new(&start(10));
     let mut delivered = SMSS;
-    // The first acknowledgement begins a round trip; the one that begins the next closes its books.
+    // The first acknowledgement begins a round trip; the one that begins the next ends it.
     dctcp.on_ack(&Ack { bytes_acked: 0, ..ack(Instant::ZERO, ms(100), delivered, 0) });
     for row in rows(include_str!("dctcp_alpha.csv")) {
         let prior_delivered = delivered;
@@ -111,8 +111,7 @@ fn dctcp_alpha_by_round() {
             ..ack(Instant::ZERO, ms(100), delivered, prior_delivered)
         });
         let alpha = dctcp.snapshot().iter().next().unwrap().1;
-        // Alpha has 20 bits below the point and is truncated twice a round trip, which a gain of 1/16 sums
-        // up.
+        // Alpha has 20 fraction bits and is truncated twice a round trip; a gain of 1/16 accumulates that.
         assert!((alpha - row[1]).abs() <= 32, "alpha {alpha} is not {row:?}");
     }
 }
@@ -222,7 +221,8 @@ fn tri_s_window_by_round() {
     by_round(&mut TriS::new(&start(10)), include_str!("tri_s_rounds.csv"), 2);
 }
 
-/// A round trip for each row, in congestion avoidance, with so many acknowledgements; the first for the whole window.
+/// A round trip for each row, in congestion avoidance, with `acks` acknowledgements; the first covers the
+/// whole window.
 fn by_round(controller: &mut dyn Controller, csv: &str, acks: usize) {
     controller.limit_slow_start(0);
     let mut delivered = 0;
@@ -244,7 +244,7 @@ fn whole_window(controller: &dyn Controller, rtt: Duration, prior_delivered: u64
     Ack { bytes_acked, srtt: rtt, ..ack(Instant::ZERO, rtt, prior_delivered + bytes_acked, prior_delivered) }
 }
 
-/// Goal: traces of the delay-based controllers show what their papers' rules look at.
+/// Goal: traces of the delay-based controllers show the quantities in their papers' rules.
 #[test]
 fn controllers_show_the_numbers_of_their_papers() {
     fn after(mut controller: impl Controller) -> Vec<(&'static str, i64)> {
@@ -258,7 +258,7 @@ fn controllers_show_the_numbers_of_their_papers() {
         controller.snapshot().iter().collect()
     }
     assert_eq!(after(Dual::new(&start(10))), [("rtt_min_us", 100_000), ("rtt_max_us", 130_000)]);
-    // Of the fourth round trip, at whose end the window is moved for the first time.
+    // After the fourth round trip, at whose end the window first moves.
     assert_eq!(after(Card::new(&start(10))), [("window_old", 10_000), ("rtt_old_us", 130_000)]);
     // Ten segments outstanding, over the shorter of the last two round trips; one over the shortest of all.
     let rates = [
@@ -297,7 +297,7 @@ fn prague_grows_with_the_square_of_a_short_round_trip() {
             prague.cwnd() > 10 * SMSS
         });
         let (ours, theirs): (u64, _) = (windows.unwrap(), row[1].unsigned_abs());
-        // The ratio has sixteen bits below the point, and is rounded down.
+        // The ratio has sixteen fraction bits and is rounded down.
         assert!(ours.abs_diff(theirs) <= 1 + theirs / 50, "{ours} is not {row:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The vectors that `tests/reference` computes from the papers' formulas, against the code.
+//! Checks the code against the vectors that `tests/reference` computes from the papers' formulas.
 
 mod assess;
 mod congestion;
@@ -61,7 +61,7 @@ fn ack(now: Instant, rtt: Duration, delivered: u64, prior_delivered: u64) -> Ack
 /// A round trip in which the whole window is acknowledged, a segment at a time.
 fn round(controller: &mut dyn Controller, now_ms: u64) {
     for _ in 0..controller.cwnd() / SMSS {
-        // No smoothed round trip: W_cubic(t + RTT) is then the curve now.
+        // Without a smoothed round trip, W_cubic(t + RTT) is the curve now.
         controller.on_ack(&Ack { srtt: Duration::ZERO, ..ack(Instant::from_millis(now_ms), ms(100), 0, 0) });
     }
 }

@@ -47,7 +47,7 @@ fn every_row_of_tables_1_to_4_times_out_as_its_formula() {
         let (_, rtt) = estimator.as_mut().unwrap();
         rtt.on_sample(Duration::from_micros(number(row[1])));
         let ours = u64::try_from(rtt.rto().as_micros()).unwrap();
-        // A sum of roundings below a nanosecond may cost a tick of a millisecond.
+        // Accumulated roundings below a nanosecond may cost a tick of a millisecond.
         assert!(ours.abs_diff(number(row[2])) <= 1000, "{ours} is not {row:?}");
     }
     let missing: Vec<_> =

@@ -37,7 +37,7 @@ fn sender_side_estimates_of_the_traces() {
         };
         let (ours, theirs) = (estimate.unwrap_or(0), number(row[2]));
         found += u32::from(theirs > 0);
-        // Packet pair keeps sixteen bits below the nanosecond.
+        // Packet pair keeps sixteen fraction bits of a nanosecond.
         assert!(ours.abs_diff(theirs) <= 1, "{ours} is not {row:?}");
     }
     assert!(found > 100, "{found} estimates");

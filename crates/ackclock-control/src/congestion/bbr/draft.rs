@@ -4,7 +4,7 @@ use Standing::{Departs, Resolved, Same};
 
 use super::Bbr;
 
-/// A function of draft-ietf-ccwg-bbr-05, without the prefix BBR, and what became of it.
+/// A function of draft-ietf-ccwg-bbr-05, without the prefix BBR, and how this implementation treats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DraftRow {
     /// Where the draft describes it.
@@ -13,7 +13,7 @@ pub struct DraftRow {
     pub name: &'static str,
     /// How it stands.
     pub standing: Standing,
-    /// What is different and why; or what the draft leaves open.
+    /// The difference and its reason, or what the draft leaves open.
     pub note: &'static str,
 }
 
@@ -22,14 +22,14 @@ pub struct DraftRow {
 pub enum Standing {
     /// As written.
     Same,
-    /// The draft's text and its pseudocode, or two of its parts, disagree: which one is followed.
+    /// The draft's text and pseudocode, or two of its parts, disagree. The note says which one is followed.
     Resolved,
     /// Departs.
     Departs,
 }
 
 impl Bbr {
-    /// The draft, in its order.
+    /// The functions, in the draft's order.
     pub const DRAFT: &'static [DraftRow] = &[
         row(
             "4.1.2.2",

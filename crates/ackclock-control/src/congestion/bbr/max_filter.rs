@@ -1,12 +1,12 @@
-//! The largest of what was seen within a window of time, from three samples.
+//! The maximum over a sliding window of time, from three samples.
 //!
-//! K. Nichols's algorithm, which the draft names for its filters (§5.5.5): the best sample, the best of those after it,
-//! and the best of those after that. When the best is too old, the next takes its place.
+//! K. Nichols's algorithm, which the draft names for its filters (§5.5.5). It keeps the best sample, the best
+//! sample after it, and the best sample after that. When the best is too old, the next takes its place.
 
 /// A windowed maximum; time is any count that does not fall.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxFilter {
-    /// The best first, each later than the one before it, or the same.
+    /// The best first. Each is no earlier than the one before it.
     best: [Sample; 3],
 }
 

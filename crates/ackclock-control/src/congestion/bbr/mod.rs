@@ -1,11 +1,11 @@
 //! BBR, version 3: sends at the bandwidth that a model of the path gives, and probes for more.
 //!
 //! N. Cardwell, I. Swett and J. Beshay (editors), "BBR Congestion Control", draft-ietf-ccwg-bbr-05, March
-//! 2026; section numbers and names in small print are its own. `model.rs` is §5.5, `probe.rs` §5.3, this file
-//! §5.2 and §5.6.
+//! 2026. Section numbers and the names in comments are the draft's. `model.rs` is §5.5, `probe.rs` §5.3, this
+//! file §5.2 and §5.6.
 //!
-//! `draft.rs` lists the draft's functions and where this departs from each; `docs/control.md` prints it. The departure
-//! that matters most is [`BbrLoss`].
+//! `draft.rs` lists the draft's functions and where this implementation departs from each; `docs/control.md`
+//! prints the list. The departure that matters most is [`BbrLoss`].
 
 mod draft;
 mod max_filter;
@@ -54,7 +54,7 @@ pub struct Bbr {
     /// After a timeout: recovery ends when this much has been delivered.
     timeout_until: Option<u64>,
     app_limited: bool,
-    /// Samples of segments sent before this much was delivered are application-limited.
+    /// Samples of segments sent before this many bytes were delivered are application-limited.
     app_limited_until: u64,
     idle_restart: bool,
 
@@ -130,7 +130,7 @@ impl Bbr {
         Self::with_loss(start, BbrLoss::Certain)
     }
 
-    /// A controller that heeds losses by this rule.
+    /// A controller that answers losses by this rule.
     #[must_use]
     pub fn with_loss(start: &Start, loss: BbrLoss) -> Self {
         let smss = u64::from(start.smss.max(1));
@@ -141,7 +141,7 @@ impl Bbr {
             initial_window,
             cwnd: initial_window,
             prior_cwnd: 0,
-            // InitPacingRate(): without a round trip, the initial window in a millisecond.
+            // InitPacingRate(): without a round trip, the initial window in one millisecond.
             pacing_rate: scale(initial_window.saturating_mul(1000), STARTUP_PACING_GAIN).max(1),
             is_paced_by_measurement: false,
             state: State::Startup,
@@ -199,7 +199,7 @@ impl Bbr {
         is_inflight_too_high(lost, tx_in_flight, self.loss, self.smss)
     }
 
-    /// Whether the losses of the round trip that ends make the short-term model smaller.
+    /// Whether the losses of the round trip that ends shrink the short-term model.
     // Deviation from the draft's BBRAdaptLowerBoundsFromCongestion(): see `BbrLoss`.
     fn heeds_losses_of_round(&self, rs: &RateSample) -> bool {
         self.loss == BbrLoss::Draft
@@ -207,8 +207,9 @@ impl Bbr {
             || self.is_inflight_too_high(rs.lost, rs.tx_in_flight)
     }
 
-    /// What cwnd was before a timeout that is not repaired yet; 0 without one.
-    // Deviation from the draft's BBRInitLowerBounds(): after a timeout cwnd is one segment, which says nothing of the path.
+    /// cwnd before a timeout whose losses are not repaired yet; 0 otherwise.
+    // Deviation from the draft's BBRInitLowerBounds(): after a timeout cwnd is one segment, which says
+    // nothing about the path.
     fn prior_cwnd_of_timeout(&self) -> u64 {
         self.timeout_until.map_or(0, |_| self.prior_cwnd)
     }
@@ -319,7 +320,7 @@ impl Bbr {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }
 
-    /// All that was lost has been repaired, or had not been lost.
+    /// All losses are repaired, or were not losses.
     fn end_recovery(&mut self) {
         self.in_recovery = false;
         self.timeout_until = None;
@@ -388,7 +389,7 @@ impl Controller for Bbr {
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
-        // OnEnterRTO(): everything in flight counts as lost, so that one segment is left.
+        // OnEnterRTO(): everything in flight counts as lost, which leaves one segment.
         self.save_cwnd();
         if self.model.note_loss(timeout.delivered) {
             self.save_state_upon_loss();

@@ -1,4 +1,4 @@
-//! BBR's model of the path: bandwidth, round trip, aggregation, and what congestion says of them.
+//! BBR's model of the path: bandwidth, round trip, aggregation, and the bounds that congestion sets.
 
 use super::super::round::per_second;
 use super::super::{Ack, Lost};
@@ -7,15 +7,16 @@ use super::max_filter::MaxFilter;
 use crate::Instant;
 use crate::time::nanos;
 
-/// What one acknowledgement says (the draft's RS).
+/// What one acknowledgement reports (the draft's RS).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateSample {
     pub(super) now: Instant,
     /// Round-trip time in nanoseconds.
     pub(super) rtt: Option<u64>,
-    /// Bytes a second; zero: unknown.
+    /// Bytes a second; zero if unknown.
     pub(super) delivery_rate: u64,
-    /// Bytes delivered, and bytes lost, since the newest segment acknowledged was sent, and what was in flight then.
+    /// Bytes delivered, and bytes lost, since the newest acknowledged segment was sent, and the bytes in
+    /// flight at that time.
     pub(super) delivered: u64,
     pub(super) lost: u64,
     pub(super) tx_in_flight: u64,
@@ -31,7 +32,8 @@ pub(super) struct RateSample {
 impl RateSample {
     pub(super) fn new(ack: &Ack) -> Self {
         let delivered = ack.delivered.saturating_sub(ack.prior_delivered);
-        // GenerateRateSample(): an interval shorter than any round trip is of what was sent again needlessly.
+        // GenerateRateSample(): an interval shorter than the smallest round trip comes from a spurious
+        // retransmission.
         let interval = Some(ack.delivery_interval).filter(|&interval| interval >= ack.rtt_min);
         Self {
             now: ack.now,
@@ -70,7 +72,7 @@ pub(super) struct Model {
     loss_round_delivered: u64,
     pub(super) loss_round_start: bool,
     pub(super) is_loss_in_round: bool,
-    /// Times that losses were found in this round trip.
+    /// The number of times that losses were found in this round trip.
     pub(super) loss_events_in_round: u32,
     /// A mark of congestion arrived in this round trip.
     pub(super) is_mark_in_round: bool,
@@ -152,8 +154,8 @@ impl Model {
         }
     }
 
-    /// UpdateCongestionSignals(), after the bandwidth: AdaptLowerBoundsFromCongestion() once a round trip. `adapts`: the
-    /// flow is not probing, and the losses of the round trip count.
+    /// UpdateCongestionSignals(), after the bandwidth: AdaptLowerBoundsFromCongestion() once a round trip.
+    /// `adapts`: the flow is not probing, and the losses of the round trip count.
     pub(super) fn adapt_to_congestion(&mut self, adapts: bool, cwnd: u64) {
         if self.is_loss_in_round && adapts {
             // InitLowerBounds(), LossLowerBounds().
@@ -175,7 +177,7 @@ impl Model {
         self.bw = self.max_bw.min(self.bw_shortterm);
     }
 
-    /// NoteLoss(), without saving the state. Says whether it is the first loss of the round trip.
+    /// NoteLoss(), without saving the state. Returns whether this is the first loss of the round trip.
     pub(super) fn note_loss(&mut self, delivered: u64) -> bool {
         let first = !self.is_loss_in_round;
         if first {
@@ -226,10 +228,10 @@ impl Model {
     }
 }
 
-/// IsInflightTooHigh(): of what was in flight when a segment was sent, and of what has been lost since.
+/// IsInflightTooHigh(): compares the losses since a segment was sent with what was in flight then.
 pub(super) fn is_inflight_too_high(lost: u64, tx_in_flight: u64, rule: BbrLoss, smss: u64) -> bool {
     let allowed = scale(tx_in_flight, LOSS_THRESH_PERCENT);
-    // Of as many losses as are allowed, twice their square root more are mere chance.
+    // Chance explains twice the square root of the allowed number of losses.
     let chance = || CHANCE_DEVIATIONS * allowed.saturating_mul(smss).isqrt();
     lost > allowed && (rule == BbrLoss::Draft || lost - allowed > chance())
 }
@@ -266,7 +268,7 @@ pub(super) const BETA: u64 = 70;
 const LOSS_THRESH_PERCENT: u64 = 2;
 /// BBR.MinRTTFilterLen: 10 s.
 const MIN_RTT_FILTER_NS: u64 = 10_000_000_000;
-/// How many standard deviations above the threshold a count of losses must be to tell of the path.
+/// How many standard deviations above the threshold a loss count must lie to say something about the path.
 const CHANCE_DEVIATIONS: u64 = 2;
 /// BBR.ExtraAckedFilterLen.
 const EXTRA_ACKED_FILTER_ROUNDS: u64 = 10;

@@ -47,13 +47,13 @@ impl Bbr {
         }
     }
 
-    /// CheckStartupHighLoss(). A round of losses begins with the first, so that its end, still in recovery,
-    /// is a round trip spent in recovery.
+    /// CheckStartupHighLoss(). A loss round begins with the first loss, so its end, still in recovery, marks
+    /// one round trip spent in recovery.
     fn check_startup_high_loss(&mut self, rs: &RateSample) {
         let enough = self.model.loss_events_in_round >= STARTUP_FULL_LOSS_COUNT;
         let in_fast_recovery = self.in_recovery && self.timeout_until.is_none();
-        // Deviation from the draft's BBRCheckStartupHighLoss(): losses end Startup only where the bandwidth does not grow either,
-        // so that they are the bottleneck's; see `BbrLoss`.
+        // Deviation from the draft's BBRCheckStartupHighLoss(): losses end Startup only if the bandwidth has
+        // also stopped growing, so that they come from the bottleneck; see `BbrLoss`.
         let may_be_full = self.loss == BbrLoss::Draft || self.full_bw_count > 0;
         if self.model.loss_round_start
             && in_fast_recovery
@@ -83,7 +83,7 @@ impl Bbr {
                 self.is_time_to_probe_bw(rs);
             }
             State::ProbeBwRefill if self.round_start => {
-                // After one round of refilling, what is sent tells of more bandwidth.
+                // After one round of refilling, samples can show more bandwidth.
                 self.is_bw_probe_sample = true;
                 self.start_probe_bw_up(rs);
             }
@@ -170,7 +170,7 @@ impl Bbr {
     /// IsTimeToProbeBW().
     fn is_time_to_probe_bw(&mut self, rs: &RateSample) -> bool {
         let elapsed = rs.now > self.cycle_stamp + self.bw_probe_wait;
-        // IsRenoCoexistenceProbeTime(): as often as a Reno flow with this window would lose.
+        // IsRenoCoexistenceProbeTime(): as often as a Reno flow with this window would see a loss.
         let reno_rounds = (self.target_inflight() / self.smss).min(63);
         if elapsed || self.rounds_since_probe_up >= reno_rounds {
             self.start_probe_bw_refill(rs.total_delivered);
@@ -179,10 +179,10 @@ impl Bbr {
         false
     }
 
-    /// PickProbeWait(): two to three seconds, and up to a round less, by chance.
+    /// PickProbeWait(): two to three seconds, and up to one round less, at random.
     fn pick_probe_wait(&mut self, now: Instant) {
-        // Deviation from the draft: no random numbers here; the time and the model decide, which no two flows
-        // share.
+        // Deviation from the draft: this crate has no random numbers. The time and the model decide; no two
+        // flows share both.
         let mixed = (now.as_nanos() ^ self.model.min_rtt ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.rounds_since_probe_up = mixed >> 63;
         self.bw_probe_wait = Duration::from_millis(2000 + (mixed >> 32) % 1000);
@@ -253,7 +253,7 @@ impl Bbr {
 
     /// HandleProbeRTT().
     fn handle_probe_rtt(&mut self, rs: &RateSample) {
-        // MarkConnectionAppLimited(): the low rates of this state say nothing of the path.
+        // MarkConnectionAppLimited(): the low rates of this state say nothing about the path.
         self.app_limited_until = rs.total_delivered.saturating_add(rs.in_flight);
         if self.probe_rtt_done_stamp.is_none() {
             if rs.in_flight <= self.probe_rtt_cwnd() {

@@ -1,4 +1,4 @@
-//! What BBR can be at, what it does there, and what it may be told of losses.
+//! BBR's states, what it does in each, and how it answers losses.
 
 use super::super::Settings;
 use super::{PROBE_RTT_CWND_GAIN, STARTUP_PACING_GAIN};
@@ -6,18 +6,19 @@ use crate::InvalidParameter;
 
 /// When BBR takes losses as a sign that too much is in flight.
 ///
-/// The draft compares the losses of a round trip with 2 % of what was in flight, packet by packet, where it probes for
-/// bandwidth; where it does not, it heeds every loss, and sends less by the share that was lost in each round trip. It
-/// says of itself that 1 % of loss leaves `0.99^n` after n round trips (§5.3.3.5.3), and a few hundred packets in flight
-/// exceed 2 % by chance where 1 % is lost.
+/// Where it probes for bandwidth, the draft compares the losses of a round trip with 2 % of what was in
+/// flight, packet by packet. Elsewhere it answers every loss: each round trip it sends less by the share that
+/// was lost. The draft itself says that 1 % of loss leaves `0.99^n` after n round trips (§5.3.3.5.3). With a
+/// few hundred packets in flight, 1 % of loss exceeds 2 % by chance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BbrLoss {
-    /// In every state, losses count that are more than 2 % of what was in flight by more than chance explains: two
-    /// standard deviations of a count of independent losses. They end Startup only where the bandwidth has stopped to grow.
+    /// In every state, losses count only beyond 2 % of what was in flight plus what chance explains: two
+    /// standard deviations of a count of independent losses. They end Startup only if the bandwidth has
+    /// stopped growing.
     #[default]
     Certain,
-    /// To the letter.
+    /// As the draft has it.
     Draft,
 }
 

@@ -118,14 +118,14 @@ fn cruising(loss: BbrLoss) -> Bbr {
     bbr
 }
 
-/// Of 100 segments in flight, this many are found to be lost.
+/// Declares this many of 100 segments in flight lost.
 fn lose(bbr: &mut Bbr, segments: u64) {
     let (tx_in_flight, lost) = (100 * SMSS, segments * SMSS);
     let (now, bytes, delivered, prior_delivered, app_limited) = (Instant::ZERO, lost, 0, 0, false);
     bbr.on_lost(&Lost { now, bytes, delivered, prior_delivered, app_limited, tx_in_flight, lost });
 }
 
-/// A round trip ends in which this many of 100 segments were lost.
+/// Ends a round trip in which this many of 100 segments were lost.
 fn end_round(bbr: &mut Bbr, segments: u64) {
     let (tx_in_flight, lost) = (100 * SMSS, segments * SMSS);
     let rate = Ack { delivered: SMSS, delivery_interval: SECOND, app_limited: true, ..ack(100, SMSS) };
@@ -134,7 +134,7 @@ fn end_round(bbr: &mut Bbr, segments: u64) {
 
 #[test]
 fn losses_that_chance_explains_leave_the_model_as_it_is() {
-    // Two of 100 are allowed; two standard deviations of that count, 2.8, are chance.
+    // Two of 100 are allowed. Chance explains two standard deviations of that count, 2.8.
     for (lost, heeded) in [(1, false), (4, false), (5, true)] {
         let mut bbr = cruising(BbrLoss::Certain);
         lose(&mut bbr, lost);
@@ -175,8 +175,8 @@ fn threshold_of_loss_is_a_share_of_what_was_in_flight_when_the_segment_left() {
 
 #[test]
 fn inflight_at_loss_is_where_losses_crossed_the_threshold() {
-    // §5.5.10.2: 80 segments before this aggregate of 20, one of them lost; 0.02 * 80 - 1 = 0.6 more
-    // were allowed, which 0.6 / 0.98 of the aggregate's segments use up.
+    // §5.5.10.2: 80 segments precede this aggregate of 20, and one of them was lost. Another 0.02 * 80 - 1 =
+    // 0.6 were allowed; 0.6 / 0.98 of the aggregate's segments use them up.
     let lost = |bytes, lost| Lost {
         now: Instant::ZERO,
         bytes,
@@ -187,7 +187,7 @@ fn inflight_at_loss_is_where_losses_crossed_the_threshold() {
         lost,
     };
     assert_eq!(inflight_at_loss(&lost(20 * SMSS, 21 * SMSS)), 80 * SMSS + 612);
-    // Those before it had crossed it.
+    // The segments before it had crossed the threshold already.
     assert_eq!(inflight_at_loss(&lost(SMSS, 30 * SMSS)), 99 * SMSS);
 }
 

@@ -109,7 +109,7 @@ fn target_is_at_most_half_a_window_ahead() {
     let mut cubic = after_loss(100);
     cubic.on_ack(&ack(0, SMSS));
     let before = cubic.cwnd();
-    // A quarter of an hour later the curve is far above; one window's acknowledgements add half of it.
+    // A quarter of an hour later the curve is far above. One window's acknowledgements add half of it.
     (0..before / SMSS).for_each(|_| cubic.on_ack(&ack(900_000, SMSS)));
     assert!(cubic.cwnd() <= before * 166 / 100, "{} from {before}", cubic.cwnd());
 }

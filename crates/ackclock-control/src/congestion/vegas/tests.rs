@@ -73,7 +73,8 @@ fn what_slow_start_queued_leaves_the_window_at_once() {
     // 20 segments at 200 ms: half of them are queued, and one may stay.
     (0..2).for_each(|_| _ = round(&mut vegas, &mut delivered, 200));
     assert_eq!((vegas.cwnd(), vegas.ssthresh()), (11 * SMSS, 11 * SMSS));
-    // What is acknowledged next left before that; then the window grows by a segment a round trip.
+    // The next acknowledgements are for segments sent before the reduction. Then the window grows by a
+    // segment a round trip.
     let windows: Vec<u64> = [200, 100, 100, 100].map(|rtt| round(&mut vegas, &mut delivered, rtt)).into();
     assert_eq!(windows, [11, 12, 13, 14]);
 }
@@ -85,7 +86,7 @@ fn round_trip_of_the_handshake_counts_for_base_rtt_where_it_is_told_to() {
         |handshake| Vegas { thresholds: Thresholds::ONE_THREE.with_handshake(handshake), ..started() };
     let ssthresh = |mut vegas: Vegas| {
         let mut delivered = 0;
-        // No data segment took less than 106 ms; the acknowledgements tell of a round trip of 100 ms.
+        // No data segment took less than 106 ms; the acknowledgements report a smallest round trip of 100 ms.
         (0..3).for_each(|_| {
             round(&mut vegas, &mut delivered, 106);
         });
@@ -117,7 +118,7 @@ fn less_than_alpha_queued_grows_by_a_segment() {
 fn between_alpha_and_beta_the_window_stands() {
     // Tests: V3
     let (mut vegas, mut delivered) = in_congestion_avoidance(20);
-    // The round that ends with the first longer round trip had none. Then 21 * (1 - 100/111) = 2.1 segments
+    // The round before the first longer round trip had no queue. Then 21 * (1 - 100/111) = 2.1 segments are
     // queued.
     assert_eq!(round(&mut vegas, &mut delivered, 111), 21);
     let windows: Vec<u64> = (0..3).map(|_| round(&mut vegas, &mut delivered, 111)).collect();
@@ -134,13 +135,13 @@ fn more_than_beta_queued_shrinks_by_a_segment() {
     assert_eq!(windows, [20, 19, 18]);
 }
 
-/// Goal: acknowledgements of two segments tell of no queue where there is none, whatever the window.
+/// Goal: acknowledgements of two segments do not suggest a queue where there is none.
 #[test]
 fn window_that_is_acknowledged_by_twos_grows_as_any_other() {
     // Tests: V3
     let mut vegas = Vegas::new(&START);
     vegas.window.set_ssthresh(0);
-    // Of each segment in flight what had been delivered when it left.
+    // For each segment in flight, what had been delivered when it was sent.
     let mut in_flight: VecDeque<u64> = VecDeque::from([0; 10]);
     let (mut rounds, mut delivered) = (Rounds::default(), 0);
     for _ in 0..1000 {
