@@ -1,4 +1,4 @@
-//! A host's timer: it fires on time, or as late as the host's settings have it.
+//! A host's timer. It fires on time, or as late as the host's settings say.
 
 use ackclock_core::Instant;
 
@@ -7,11 +7,11 @@ use crate::rng::Rng;
 use crate::scenario::HostConfig;
 use crate::world::{Wake, World};
 
-/// The one timer of a host. The order is that of use.
+/// The only timer of a host. Fields are in order of use.
 ///
-/// A sender that is paced sets it to the next segment's time and back to the end of its retransmission timeout, again
-/// and again. That end is far away, so the event that is already there, for an earlier one, is left in the calendar and goes
-/// on to the later one when its turn comes.
+/// A paced sender alternates between the next segment's time and the end of its retransmission timeout. That
+/// end is far away. The event for an earlier end stays in the calendar and moves on to the later one when its
+/// turn comes.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Alarm {
@@ -19,9 +19,9 @@ pub(crate) struct Alarm {
     deadline: u64,
     /// When it fires, and in which order.
     fires: Key,
-    /// When the event comes that leads to that: then, or earlier.
+    /// When the event for it comes: then, or earlier.
     comes: u64,
-    /// When another event of this timer comes, later.
+    /// When another, later event of this timer comes.
     spare: u64,
     granularity: u64,
     lateness: u64,
@@ -41,8 +41,7 @@ impl Alarm {
         }
     }
 
-    /// An event of this timer has come, and is `wake`. Whether that is the one that it was set for: it has not been set
-    /// to another time since.
+    /// An event of this timer, `wake`, has come. Returns whether the timer is still set to that time.
     pub(crate) fn rings(&mut self, wake: Wake, world: &mut World) -> bool {
         let now = world.now.as_nanos();
         if self.spare == now {
@@ -62,7 +61,8 @@ impl Alarm {
         true
     }
 
-    /// Has `wake` happen at `deadline`, or as late as the host's settings have it, unless it will happen before anyway.
+    /// Schedules `wake` at `deadline`, or as late as the host's settings say, unless it will happen earlier
+    /// anyway.
     #[inline]
     pub(crate) fn set(&mut self, deadline: Instant, wake: Wake, world: &mut World) {
         let deadline = deadline.as_nanos();
@@ -70,7 +70,7 @@ impl Alarm {
             return;
         }
         self.deadline = deadline;
-        // What is due already waits for the next instant, so that time goes on.
+        // A deadline that is already due waits for the next instant, so that time advances.
         let mut fires = deadline.max(world.now.as_nanos() + 1);
         if self.granularity > 0 {
             fires = fires.next_multiple_of(self.granularity);
@@ -106,7 +106,7 @@ mod tests {
     use crate::units::Span;
     use crate::world::Net;
 
-    /// Runs to the next time at which the alarm rings; how many of its events came for that.
+    /// Runs to the next time at which the alarm rings. Returns that time, and how many of its events it took.
     fn next(alarm: &mut Alarm, world: &mut World) -> (u64, u32) {
         for events in 1.. {
             let key = world.timers.peek_until(u64::MAX).expect("an event is there");
@@ -145,7 +145,7 @@ mod tests {
             }
         }
         assert!(all < 1010, "{all} events for 1000 segments");
-        // The last is for the end of the timeout, where it rings if nothing else was asked for.
+        // The last event is for the end of the timeout. It rings there unless the timer is set again.
         alarm.set(Instant::from_nanos(5_000_000_000), Wake::Host(0), &mut world);
         assert_eq!(next(&mut alarm, &mut world).0, 5_000_000_000);
     }

@@ -1,5 +1,5 @@
-//! Applications: what they are told, and what they may do. They are sans-IO like everything else: an event comes, calls
-//! go out, nobody waits.
+//! Applications: the events that they receive and the calls that they can make. They are sans-IO: an event
+//! arrives, calls go out, nothing blocks.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -20,26 +20,26 @@ pub trait App: fmt::Debug {
     /// Something happened that concerns it.
     fn on_event(&mut self, event: AppEvent, cx: &mut AppContext<'_>);
 
-    /// An event may be coming soon: what it will need can be asked for ahead
-    /// ([`fetch`](ackclock_core::fetch)). Nothing need be done.
+    /// An event may be coming soon. The application may prefetch what it will need
+    /// ([`fetch`](ackclock_core::fetch)), or do nothing.
     fn warm(&self) {}
 }
 
-/// What an application is told.
+/// An event for an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AppEvent {
     /// The simulation begins, or its start time has come.
     Start,
-    /// A time that it asked for has come; with the number that it gave.
+    /// A timer of the application fired, with the number that it was set with.
     Timer(u64),
-    /// One of its listeners has accepted a connection, which is its own from now on.
+    /// One of the application's listeners accepted a connection. The application owns it from now on.
     Accepted(ConnectionId),
-    /// Something became possible on one of its connections, or happened to it.
+    /// A connection of the application became readable or writable, or its state changed.
     Ready(ConnectionId, Readiness),
 }
 
-/// What an application may do.
+/// The calls that an application can make.
 pub struct AppContext<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) world: &'a mut World,
@@ -56,7 +56,7 @@ impl AppContext<'_> {
         self.world.now
     }
 
-    /// The application's own generator.
+    /// The application's random number generator.
     pub fn rng(&mut self) -> &mut Rng {
         self.rng
     }
@@ -64,7 +64,7 @@ impl AppContext<'_> {
     /// Opens a connection with these settings, or the host's.
     ///
     /// # Errors
-    /// As of [`Endpoint::connect`](ackclock_core::Endpoint::connect).
+    /// As [`Endpoint::connect`](ackclock_core::Endpoint::connect).
     pub fn connect(
         &mut self,
         remote: SocketAddr,
@@ -79,7 +79,7 @@ impl AppContext<'_> {
     /// Listens on a port with these settings, or the host's.
     ///
     /// # Errors
-    /// As of [`Endpoint::listen`](ackclock_core::Endpoint::listen).
+    /// As [`Endpoint::listen`](ackclock_core::Endpoint::listen).
     pub fn listen(&mut self, port: u16, tcp: Option<TcpConfig>) -> Result<ListenerId, ListenError> {
         let mut options = ListenOptions::new(ListenAddr { addr: None, port: Some(port) });
         options.backlog = BACKLOG;
@@ -90,10 +90,10 @@ impl AppContext<'_> {
         Ok(id)
     }
 
-    /// Writes up to `len` bytes whose values do not matter; how many were taken.
+    /// Writes up to `len` bytes of arbitrary values. Returns how many were accepted.
     ///
     /// # Errors
-    /// As of [`Connection::write`].
+    /// As [`Connection::write`].
     pub fn write_any(&mut self, id: ConnectionId, len: u64) -> Result<u64, WriteError> {
         let zeros = &self.world.zeros;
         let written = self.core.endpoint.update(self.world.now, id, |connection, now| {
@@ -111,11 +111,11 @@ impl AppContext<'_> {
         written.unwrap_or(Err(WriteError::Shutdown))
     }
 
-    /// Takes all that has arrived, without looking at it: how many bytes, and whether that was the end. An error comes
-    /// only when nothing is left to take: bytes that came before it are told first.
+    /// Discards everything that has arrived. Returns how many bytes, and whether the stream ended. An error
+    /// comes only once nothing is left: bytes that arrived before it are reported first.
     ///
     /// # Errors
-    /// As of [`Connection::read`], but for there being nothing yet, which is 0 bytes.
+    /// As [`Connection::read`], except that having no data yet is 0 bytes.
     pub fn read_any(&mut self, id: ConnectionId) -> Result<(u64, bool), ReadError> {
         let read = self.core.endpoint.update(self.world.now, id, |connection, now| {
             let bytes = connection.readable();
@@ -132,10 +132,10 @@ impl AppContext<'_> {
         Ok((bytes, end))
     }
 
-    /// Reads into `into`; how many bytes, 0 at the end of the stream.
+    /// Reads into `into`. Returns the number of bytes, 0 at the end of the stream.
     ///
     /// # Errors
-    /// As of [`Connection::read`].
+    /// As [`Connection::read`].
     pub fn read(&mut self, id: ConnectionId, into: &mut [u8]) -> Result<usize, ReadError> {
         let read =
             self.core.endpoint.update(self.world.now, id, |connection, now| connection.read(now, into));
@@ -144,7 +144,7 @@ impl AppContext<'_> {
         Ok(bytes)
     }
 
-    /// Does something else with a connection.
+    /// Calls `f` on a connection, for anything else.
     pub fn update<R>(
         &mut self,
         id: ConnectionId,
@@ -161,11 +161,11 @@ impl AppContext<'_> {
 
     /// Closes the sending side after what was written.
     pub fn shutdown(&mut self, id: ConnectionId) {
-        // A connection that is over need not be closed.
+        // A connection that is over does not need to be closed.
         let _ = self.update(id, |connection, now| connection.shutdown(now));
     }
 
-    /// Gives a connection up; it finishes by itself. What it did is added to the traffic's counts.
+    /// Releases a connection, which finishes by itself. Its statistics are added to the traffic's.
     pub fn release(&mut self, id: ConnectionId) {
         self.core.harvest(id, self.world);
         self.core.endpoint.release(self.world.now, id);
@@ -178,7 +178,7 @@ impl AppContext<'_> {
         self.world.wake(at.as_nanos(), wake);
     }
 
-    /// A request was answered after this time.
+    /// Records that a request was answered after this time.
     pub fn note_latency(&mut self, time: Duration) {
         self.flow_mut().latency.record(ackclock_nanos(time));
     }
@@ -197,7 +197,7 @@ impl AppContext<'_> {
         }
     }
 
-    /// A connection is this application's from now on.
+    /// Makes a connection this application's.
     pub(crate) fn own(&mut self, id: ConnectionId) {
         if self.core.owned.len() <= id.index() {
             if self.core.owned.is_empty() {
@@ -224,5 +224,5 @@ fn ackclock_nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Simulated servers are not to be the bottleneck.
+/// Large enough that simulated servers are not the bottleneck.
 const BACKLOG: usize = 1 << 16;

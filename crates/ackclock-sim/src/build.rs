@@ -1,4 +1,4 @@
-//! From a scenario's data to the engine's parts.
+//! Turns a scenario's data into the engine's parts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ pub(crate) struct Builder<'a> {
     scenario: &'a Scenario,
     registry: &'a Registry,
     nodes: BTreeMap<&'a str, u32>,
-    /// How many traffics each node serves.
+    /// The number of traffics that each node serves.
     served: Vec<u16>,
-    /// The settings of the last host, which most others share.
+    /// The settings of the last host; most others share them.
     settings: Option<(TcpSettings, Arc<TcpConfig>)>,
-    /// [`Scenario::wants_full_packets`], which looks at every link.
+    /// [`Scenario::wants_full_packets`], cached because it scans every link.
     full: bool,
 }
 
 impl<'a> Builder<'a> {
-    /// The scenario has been checked; `names` are those of hosts and then routers.
+    /// The scenario must have been checked. `names` are those of hosts and then routers.
     pub(crate) fn new(scenario: &'a Scenario, registry: &'a Registry, names: &'a [String]) -> Self {
         let nodes = names.iter().map(String::as_str).zip(0..).collect();
         let (served, full) = (vec![0; names.len()], scenario.wants_full_packets());
@@ -48,7 +48,7 @@ impl<'a> Builder<'a> {
         self.scenario.links.iter().flat_map(both).collect()
     }
 
-    /// A port of its own for each traffic that a host serves.
+    /// A separate port for each traffic that a host serves.
     pub(crate) fn port(&mut self, traffic: &TrafficConfig) -> u16 {
         let node = self.node(&traffic.to) as usize;
         self.served[node] += 1;
@@ -108,7 +108,8 @@ impl<'a> Builder<'a> {
         Ok(Host::new(HostOptions { node, endpoint, full: self.full, alarm: Alarm::new(config, rng) }))
     }
 
-    /// What a host's connections take from these settings: the same for hosts of the same settings.
+    /// The configuration that a host's connections take from these settings, shared by hosts with the same
+    /// settings.
     fn shared(&mut self, settings: TcpSettings) -> Result<Arc<TcpConfig>, WrongSetting> {
         if let Some((_, config)) = self.settings.as_ref().filter(|(last, _)| *last == settings) {
             return Ok(config.clone());
@@ -121,5 +122,5 @@ impl<'a> Builder<'a> {
 
 /// The first port that a host serves traffic on.
 const FIRST_PORT: u16 = 20_000;
-/// What a host's buffers may take: a simulated host is not to be short of memory.
+/// The memory budget of a host: large enough that a simulated host never runs short.
 pub(crate) const MEMORY_BUDGET: usize = 8 << 30;

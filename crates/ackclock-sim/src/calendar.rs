@@ -1,13 +1,14 @@
-//! What is to happen, sorted only as far as is needed: a short list of what happens next, and wheels of slots behind it.
+//! Future events, sorted only as far as needed: a short list of the next ones, and wheels of slots behind it.
 //!
-//! A heap of all events costs a logarithm of their number for each, in comparisons that no processor foresees. Here an
-//! event waits unsorted in the slot of its time, and goes into the list when the slot's turn comes: George Varghese and
-//! Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 7, with wheels of 256 slots, 8.192 µs long on
-//! the lowest. The order is that of the list alone: by time and, at the same time, by number.
+//! A heap of all events costs each one a logarithm of their number in comparisons that the processor cannot
+//! predict. Here an event waits unsorted in the slot of its time, and enters the list when the slot's turn
+//! comes: George Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 7, with
+//! wheels of 256 slots, 8.192 µs long on the lowest. The list alone defines the order: by time and, at the
+//! same time, by number.
 
 use crate::near::{Entry, Key, Near};
 
-/// Events that are to happen.
+/// Future events.
 #[derive(Debug)]
 pub(crate) struct Calendar<E> {
     /// All events up to the tick `reached`, and none beyond it.
@@ -18,9 +19,9 @@ pub(crate) struct Calendar<E> {
     wheels: Box<[Wheel; WHEELS]>,
     /// Bit n: some slot of wheel n is in use.
     used: u8,
-    /// Time has gone on to another slot since this was last taken.
+    /// Whether time has moved to another slot since this was last taken.
     turned: bool,
-    /// The events in the slots, linked, and the places that are free.
+    /// The linked events of the slots, and the free nodes.
     nodes: Vec<Node<E>>,
     free: u32,
 }
@@ -52,26 +53,26 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// When the next event is, if that is not after `until`, in nanoseconds; what is later may also be told.
+    /// When the next event is due in nanoseconds, if not after `until`. It may also return a later one.
     #[inline]
     pub(crate) fn peek_until(&mut self, until: u64) -> Option<Key> {
         while self.near.is_empty() && self.soonest <= tick(until) && self.advance(tick(until)) {}
         self.near.peek()
     }
 
-    /// Whether time has gone on to another slot since this was last asked.
+    /// Whether time has moved to another slot since the last call.
     #[inline]
     pub(crate) fn take_turned(&mut self) -> bool {
         std::mem::take(&mut self.turned)
     }
 
-    /// What happens next, up to the end of the tick.
+    /// The next events, up to the end of the tick.
     #[inline]
     pub(crate) fn soon(&self) -> impl Iterator<Item = E> + '_ {
         self.near.events()
     }
 
-    /// What the next event is. To be asked behind [`Self::peek_until`].
+    /// The next event. Call [`Self::peek_until`] first.
     #[inline]
     pub(crate) fn peek_event(&self) -> Option<E> {
         self.near.peek_event()
@@ -83,13 +84,13 @@ impl<E: Copy> Calendar<E> {
         if tick(key.at) <= self.reached { self.near.push(entry) } else { self.hang(entry) }
     }
 
-    /// Takes the next event out. To be asked behind [`Self::peek_until`].
+    /// Removes the next event. Call [`Self::peek_until`] first.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Entry<E>> {
         self.near.pop()
     }
 
-    /// Takes the next event out and puts another one in.
+    /// Replaces the next event by another one.
     #[inline]
     pub(crate) fn replace_next(&mut self, key: Key, event: E) {
         self.near.pop();
@@ -121,10 +122,10 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// Goes on to the next slot in use, whose events go into the list, which is empty, or onto lower wheels. `false`: none
-    /// begins by the tick `until`, and nothing was done.
+    /// Moves to the next slot in use. Its events go into the list, which is empty, or onto lower wheels.
+    /// Returns `false`, and does nothing, if no slot begins by the tick `until`.
     fn advance(&mut self, until: u64) -> bool {
-        // Lower wheels come before higher ones: those differ from `reached` in a higher digit.
+        // Lower wheels come before higher ones, whose events differ from `reached` in a higher digit.
         if self.used == 0 {
             self.soonest = u64::MAX;
             return false;
@@ -167,16 +168,16 @@ impl Wheel {
     }
 }
 
-/// The tick in which a time in nanoseconds lies.
+/// The tick of a time in nanoseconds.
 #[inline]
 fn tick(at: u64) -> u64 {
     at >> TICK_SHIFT
 }
 
-/// A tick is 2^13 ns: at 1 Gbit/s some four events, which a short list sorts more cheaply than a wheel's slots, and an
-/// access link's delay of 1 ms is a matter of the lowest wheel.
+/// A tick is 2^13 ns. At 1 Gbit/s that is about four events, which a short list sorts more cheaply than a
+/// wheel's slots; an access link's delay of 1 ms fits the lowest wheel.
 const TICK_SHIFT: u32 = 13;
-/// Bits of a tick's number that one wheel tells apart.
+/// The bits of a tick number that one wheel resolves.
 const DIGIT: u32 = 8;
 const SLOTS: usize = 1 << DIGIT;
 const WHEELS: usize = 7;
@@ -193,8 +194,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a sorted set: time goes on, events are put at any distance, some at the same time, and some before
-        /// what was looked at already.
+        /// Compares with a sorted set: time advances, events are added at any distance, some at the same
+        /// time, some before events already peeked at.
         #[test]
         fn events_come_out_by_time_and_then_by_number(
             steps in prop::collection::vec((0u8..6, 0u32..60, any::<u64>()), 1..400),
@@ -210,7 +211,7 @@ mod tests {
                         calendar.push(key, number);
                     }
                     3 => {
-                        // No later than is asked for, or nothing at all.
+                        // No later than requested, or not at all.
                         let until = key.at;
                         let seen = calendar.peek_until(until).filter(|key| key.at <= until);
                         prop_assert_eq!(seen, model.first().copied().filter(|key| key.at <= until));

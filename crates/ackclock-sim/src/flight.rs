@@ -1,12 +1,12 @@
-//! What is on the wires: for each a queue of packets that arrive in order, linked through one table.
+//! The packets on the wires: for each wire a queue in order of arrival, linked through one table.
 //!
-//! A packet is on one wire at a time, so that its place in the table is its own number. The table is small and always in
-//! the caches; a queue of its own for each of thousands of links would be met cold by each packet.
+//! A packet is on one wire at a time, so its slot in the table is its number. The table is small and stays in
+//! the caches. With a separate queue for each of thousands of links, every packet would miss the cache.
 
 use crate::near::Key;
 use crate::packet::PacketId;
 
-/// All packets that are on wires, by their number.
+/// All packets on wires, by their number.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     legs: Vec<Leg>,
@@ -19,7 +19,7 @@ pub(crate) struct Flight {
     last: u32,
 }
 
-/// When a packet arrives, and what follows it.
+/// When a packet arrives, and the packet behind it.
 #[derive(Clone, Copy, Debug)]
 struct Leg {
     arrives: Key,
@@ -27,12 +27,12 @@ struct Leg {
 }
 
 impl Flight {
-    /// Nothing is on the wire.
+    /// An empty wire.
     pub(crate) const NONE: Self = Self { first: NIL, last: NIL };
 }
 
 impl Flights {
-    /// Puts a packet behind those that are on a wire. Returns whether there are none.
+    /// Appends a packet to a wire. Returns whether the wire was empty.
     #[inline]
     pub(crate) fn push(&mut self, flight: &mut Flight, packet: PacketId, arrives: Key) -> bool {
         let index = packet.0 as usize;
@@ -56,7 +56,7 @@ impl Flights {
         (flight.first != NIL).then_some(PacketId(flight.first))
     }
 
-    /// Takes the first packet from a wire, and says when the next arrives.
+    /// Removes the first packet from a wire. Returns it and the arrival time of the next.
     #[inline]
     pub(crate) fn pop(&mut self, flight: &mut Flight) -> (Option<PacketId>, Option<Key>) {
         let Some(leg) = self.legs.get(flight.first as usize) else { return (None, None) };
@@ -69,7 +69,7 @@ impl Leg {
     const NONE: Self = Self { arrives: Key { at: 0, number: 0 }, next: NIL };
 }
 
-/// No packet: their table never has so many.
+/// Marks the absence of a packet; the table never grows this large.
 const NIL: u32 = u32::MAX;
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
         }
         assert_eq!(flights.pop(&mut a), (Some(PacketId(5)), Some(key(3))));
         assert_eq!(flights.pop(&mut b), (Some(PacketId(6)), Some(key(4))));
-        // A packet that has arrived may go on another wire, behind what is there.
+        // A packet that has arrived may go onto another wire, behind the packets there.
         assert!(!flights.push(&mut b, PacketId(5), key(7)));
         assert_eq!(flights.pop(&mut a), (Some(PacketId(2)), Some(key(5))));
         assert_eq!(flights.pop(&mut a), (Some(PacketId(9)), None));

@@ -1,4 +1,4 @@
-//! What is measured of a traffic: bytes, times, losses, round trips.
+//! Measurements of a traffic: bytes, times, losses, round trips.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -16,7 +16,7 @@ pub enum Side {
     To,
 }
 
-/// What is measured of one traffic.
+/// The measurements of one traffic.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     /// When it begins.
@@ -37,7 +37,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Asks for it, ahead of need.
+    /// Prefetches it.
     #[inline]
     pub(crate) fn warm(&self) {
         fetch(self, size_of::<Self>());
@@ -66,11 +66,11 @@ impl Sent {
     }
 }
 
-/// Times one segment of each connection at a time, as seen at the host's own edge of the network.
+/// Times one segment of each connection at a time, at the host's edge of the network.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Stopwatches {
-    /// The name asked for last, and its watch.
+    /// The name last looked up, and its watch.
     last: Option<(u64, u32)>,
     watches: Vec<Stopwatch>,
     by_name: HashMap<u64, u32, BuildHasherDefault<NameHasher>>,
@@ -79,15 +79,15 @@ pub(crate) struct Stopwatches {
 
 #[derive(Clone, Copy, Debug)]
 struct Stopwatch {
-    /// The first number behind the timed segment, and when it was sent.
+    /// The sequence number after the timed segment, and when it was sent.
     timed: Option<(u32, u64)>,
-    /// The first number that has not been sent.
+    /// The next sequence number never sent.
     snd_max: Option<u32>,
     flow: u32,
     side: Side,
 }
 
-/// A connection's name at its host.
+/// Identifies a connection at its host.
 pub(crate) fn name(local_port: u16, remote_node: u32, remote_port: u16) -> u64 {
     u64::from(remote_node) << 32 | u64::from(local_port) << 16 | u64::from(remote_port)
 }
@@ -112,7 +112,7 @@ impl Stopwatches {
         self.last = None;
     }
 
-    /// Asks for the first watch, ahead of need: most hosts have one.
+    /// Prefetches the first watch; most hosts have one.
     #[inline]
     pub(crate) fn warm(&self) {
         if let Some(watch) = self.watches.first() {
@@ -125,13 +125,13 @@ impl Stopwatches {
         self.last = None;
     }
 
-    /// A segment with payload leaves.
+    /// A segment with payload is sent.
     #[inline]
     pub(crate) fn sent(&mut self, name: u64, seq: u32, len: u32, now: u64) {
         let Some(watch) = self.find(name) else { return };
         let end = seq.wrapping_add(len);
         let is_new = watch.snd_max.is_none_or(|max| after(end, max));
-        // Karn and Partridge 1987: what is sent again cannot be timed.
+        // Karn and Partridge 1987: a retransmission cannot be timed.
         if watch.timed.is_some_and(|(timed, _)| !is_new && !after(seq, timed.wrapping_sub(1))) {
             watch.timed = None;
         }
@@ -141,7 +141,8 @@ impl Stopwatches {
         }
     }
 
-    /// An acknowledgement arrives: a round trip, with its traffic and side, if it was the one waited for.
+    /// An acknowledgement arrives. Returns the round trip with its traffic and side if the timed segment is
+    /// acknowledged.
     #[inline]
     pub(crate) fn acked(&mut self, name: u64, ack: u32, now: u64) -> Option<(u32, Side, u64)> {
         let watch = self.find(name)?;
@@ -167,12 +168,12 @@ impl Stopwatches {
     }
 }
 
-/// Whether `a` lies behind `b` on the circle of sequence numbers.
+/// Whether `a` is after `b` on the circle of sequence numbers.
 fn after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// Names come from the simulation itself: one multiplication spreads them well enough.
+/// The simulation itself makes the names, so one multiplication spreads them well enough.
 #[derive(Clone, Copy, Debug, Default)]
 struct NameHasher(u64);
 

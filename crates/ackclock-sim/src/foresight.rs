@@ -1,19 +1,19 @@
-//! Foresight: what the events of the next microseconds will need is fetched ahead, all of it together.
+//! Foresight: prefetches what the events of the next microseconds will need, all of it together.
 //!
-//! With thousands of hosts each event finds its link, its packet, its host, the connection and the application in none of the
-//! nearer caches, and would wait for one cache line after the other. The calendar knows what comes: when it goes on to
-//! another slot, it knows the events of 8 µs. What they will touch is asked for by steps, each of all events, because a step
-//! follows the pointers that the last one fetched.
+//! With thousands of hosts, each event would miss the nearer caches on its link, packet, host, connection and
+//! application, one cache line after the other. The calendar knows the next events: when it moves to another
+//! slot, it knows those of 8 µs. Their data is prefetched step by step, each step for all events, because a
+//! step follows the pointers that the last one fetched.
 //!
-//! Nothing changes by it, and which events are looked at has no influence on any. A simulation that fits into the caches does
-//! without.
+//! Prefetching changes no result, nor does the choice of events. A simulation that fits into the caches does
+//! without it.
 
 use ackclock_core::WarmStep;
 
 use crate::host::Host;
 use crate::world::{NetEvent, Wake, World};
 
-/// The time has gone on to another slot of the calendars: asks for what the events there will need.
+/// Prefetches for the events of the slot that the calendars have just moved to.
 pub(crate) fn warm(world: &World, hosts: &[Option<Box<Host>>]) {
     let net = &world.net;
     let mut links = [NONE; AHEAD];
@@ -37,7 +37,7 @@ pub(crate) fn warm(world: &World, hosts: &[Option<Box<Host>>]) {
         }
     }
     for (node, link) in arrivals.iter().zip(links) {
-        // A router has the packet's next link, too.
+        // A router also needs the packet's next link.
         if let Some(None) = hosts.get(*node as usize)
             && let Some(packet) = net.flights.first(net.links[link as usize].flying)
             && let Some(next) = net.routes.next(*node, net.packets.get(packet).dst)
@@ -52,9 +52,10 @@ pub(crate) fn warm(world: &World, hosts: &[Option<Box<Host>>]) {
     }
 }
 
-/// From this many hosts on they no longer fit into the nearer caches: each has some 4 KB that its packets touch.
+/// From this many hosts on they no longer fit into the nearer caches: packets touch about 4 KB of each.
 pub(crate) const HOSTS_MIN: usize = 300;
-/// No more events of a slot are looked at: what they need is to be in the nearest cache still when their turn comes.
+/// The most events of a slot to prefetch for: their data must still be in the nearest cache when their turn
+/// comes.
 const AHEAD: usize = 8;
 const NONE: u32 = u32::MAX;
 
@@ -64,7 +65,7 @@ mod tests {
     use crate::units::{Bytes, Rate, Share, Span};
     use crate::{Direction, Scenario, Simulation, TrafficConfig};
 
-    /// Six hosts on two routers, with loss, so that all kinds of events happen.
+    /// Six hosts on two routers, with loss, which produces all kinds of events.
     fn scenario() -> Scenario {
         let access = Direction::new(Rate::mbit(100), Span::millis(1));
         let middle = Direction::new(Rate::mbit(20), Span::millis(8)).buffers(20);

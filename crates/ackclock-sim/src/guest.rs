@@ -1,8 +1,8 @@
-//! Guests: stacks of somebody else's making in the place of built-in hosts.
+//! Guests: other stacks in place of the built-in hosts.
 //!
-//! A guest has the methods of an endpoint and nothing more, so that whatever speaks IP can take part: the socket API of
-//! `ackclock` (see the feature `tokio`), a stack under test, a peer that misbehaves on purpose. Its timer is an event of
-//! the simulation like any other.
+//! A guest has the methods of an endpoint and no others, so any IP stack can take part: the socket API of
+//! `ackclock` (see the feature `tokio`), a stack under test, a peer that misbehaves on purpose. Its timer is
+//! an event of the simulation like any other.
 
 use std::fmt;
 
@@ -15,37 +15,38 @@ use crate::observe::What;
 use crate::packet::PacketId;
 use crate::world::{Wake, World};
 
-/// A stack that is driven by the simulation; the methods are those of [`Endpoint`](ackclock_core::Endpoint).
+/// A stack that the simulation drives. The methods are those of [`Endpoint`](ackclock_core::Endpoint).
 pub trait Guest: fmt::Debug {
     /// An IP packet arrived.
     fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta);
 
-    /// The time has come that [`Self::poll_timeout`] gave; a call too many must do nothing.
+    /// The time from [`Self::poll_timeout`] has come. A spurious call must do nothing.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// When `handle_timeout` is to be called next.
+    /// When to call `handle_timeout` next.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Hands the next packet to `send`, with real checksums and no longer than `limits` allow; `false` if there is none.
+    /// Hands the next packet to `send`, with real checksums and within `limits`. Returns `false` if there is
+    /// no packet.
     fn poll_transmit(&mut self, now: Instant, limits: Limits, send: &mut dyn FnMut(&TxPacket<'_>)) -> bool;
 }
 
-/// Why a guest cannot have a host's place.
+/// Why a guest cannot take a host's place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GuestError {
-    /// There is no such host.
+    /// No host has this name.
     #[error("the scenario has no host `{name}`; it has {}", list(hosts))]
     NoSuchHost {
-        /// The name that was asked for.
+        /// The name given.
         name: String,
-        /// Those that there are.
+        /// The hosts of the scenario.
         hosts: Vec<String>,
     },
-    /// A router has no transport layer.
+    /// Routers have no transport layer.
     #[error("`{0}` is a router, which has no stack: link a host to it")]
     Router(String),
-    /// The built-in endpoint is in use.
+    /// The host's built-in endpoint is in use.
     #[error(
         "host `{host}` runs the traffic `{traffic}` and has an endpoint already: give the stack a host of its own"
     )]
@@ -55,10 +56,10 @@ pub enum GuestError {
         /// Its first traffic or application.
         traffic: String,
     },
-    /// Another guest has the place.
+    /// Another guest has taken the host.
     #[error("host `{0}` has a stack already: a host takes one, whose handles can be cloned")]
     Taken(String),
-    /// Payloads are not carried.
+    /// The scenario does not carry payloads.
     #[error("a stack of one's own needs real bytes on the wire: set the scenario's `full_packets`")]
     NoPayloads,
 }
@@ -67,11 +68,11 @@ pub enum GuestError {
 #[derive(Debug, Default)]
 pub(crate) struct Guests {
     seats: Vec<Option<Box<Seat>>>,
-    /// Whether a guest has been called since this was last taken back.
+    /// Whether a guest has been called since this was last cleared.
     pub(crate) called: bool,
 }
 
-/// A guest in its place.
+/// A guest and its node.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) node: u32,
@@ -82,7 +83,7 @@ pub(crate) struct Seat {
     pub(crate) received: Count,
 }
 
-/// What went over the edge of the network.
+/// What passed the edge of the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) packets: u64,
@@ -115,7 +116,7 @@ impl Guests {
         self.seats.iter().flatten().map(Box::as_ref)
     }
 
-    /// The guest at this node, which is about to be called.
+    /// The guest at this node, for a call to it.
     #[inline]
     pub(crate) fn call(&mut self, node: u32) -> Option<&mut Seat> {
         let seat = self.seats.get_mut(node as usize)?.as_deref_mut()?;
@@ -140,7 +141,7 @@ impl Seat {
         self.pump(world);
     }
 
-    /// The timer that was set for now fires.
+    /// The guest's timer fires.
     pub(crate) fn timer(&mut self, world: &mut World) {
         if self.alarm.rings(Wake::Host(self.node), world) {
             self.guest.handle_timeout(world.now);
@@ -148,7 +149,7 @@ impl Seat {
         }
     }
 
-    /// Sends all there is to send, then sees to the timer.
+    /// Sends everything there is to send, then sets the timer.
     pub(crate) fn pump(&mut self, world: &mut World) {
         let now = world.now;
         let net = &mut world.net;

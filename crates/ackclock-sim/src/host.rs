@@ -16,7 +16,7 @@ use crate::world::{Wake, World};
 
 /// A host with its applications.
 ///
-/// Here, in [`Core`] and in the endpoint the order is that of use, as in [`Link`](crate::link::Link).
+/// Fields here, in [`Core`] and in the endpoint are in order of use, as in [`Link`](crate::link::Link).
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Host {
@@ -24,7 +24,7 @@ pub(crate) struct Host {
     pub(crate) core: Core,
 }
 
-/// An application in its place.
+/// An application on a host.
 #[derive(Debug)]
 pub(crate) struct Hosted {
     pub(crate) app: Box<dyn App>,
@@ -38,18 +38,18 @@ pub(crate) struct Hosted {
 #[repr(C)]
 pub(crate) struct Core {
     pub(crate) node: u32,
-    /// Whether payloads are carried and checksums real.
+    /// Whether packets carry payloads and real checksums.
     full: bool,
     pub(crate) stopwatches: Stopwatches,
     pub(crate) limits: Limits,
-    /// Whose each connection is, by its index.
+    /// The owner of each connection, by its index.
     pub(crate) owned: Vec<Owned>,
     pub(crate) alarm: Alarm,
     pub(crate) listeners: Vec<(ListenerId, u32)>,
     pub(crate) endpoint: Endpoint,
 }
 
-/// Whose a connection is.
+/// The owner of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owned {
     pub(crate) id: Option<ConnectionId>,
@@ -59,7 +59,7 @@ pub(crate) struct Owned {
     pub(crate) name: u64,
 }
 
-/// How a host is to be.
+/// The options of a host.
 #[derive(Debug)]
 pub(crate) struct HostOptions {
     pub(crate) node: u32,
@@ -84,7 +84,7 @@ impl Host {
         Self { core, apps: Vec::with_capacity(1) }
     }
 
-    /// Asks for what the next event here will need, ahead of need; see [`WarmStep`].
+    /// Prefetches what the next event here will need; see [`WarmStep`].
     #[inline]
     pub(crate) fn warm(&self, step: WarmStep, world: &World) {
         let core = &self.core;
@@ -131,7 +131,7 @@ impl Host {
         self.pump(world);
     }
 
-    /// The timer that was set for now fires, unless it has been set to an earlier time since.
+    /// The timer fires, unless it has been set to an earlier time since.
     pub(crate) fn timer(&mut self, world: &mut World) {
         if !self.core.alarm.rings(Wake::Host(self.core.node), world) {
             return;
@@ -140,13 +140,13 @@ impl Host {
         self.pump(world);
     }
 
-    /// Tells an application something.
+    /// Passes an event to an application.
     pub(crate) fn tell(&mut self, app: u32, event: AppEvent, world: &mut World) {
         self.dispatch(app, event, world);
         self.pump(world);
     }
 
-    /// Sees to events and packets until there are none, then to the timer.
+    /// Handles events and packets until none are left, then sets the timer.
     #[inline]
     pub(crate) fn pump(&mut self, world: &mut World) {
         let mut event = self.core.endpoint.poll_event();
@@ -158,7 +158,7 @@ impl Host {
             if !self.core.transmit(world) {
                 break;
             }
-            // All has left that there was; only an application can have more.
+            // Everything has been sent; only an application can have more.
             event = self.core.endpoint.poll_event();
             if event.is_none() {
                 break;
@@ -182,12 +182,12 @@ impl Host {
                 };
                 while let Some(id) = self.core.endpoint.accept(world.now, listener) {
                     self.dispatch(app, AppEvent::Accepted(id), world);
-                    // What happened to it before it was accepted.
+                    // Reports what happened to the connection before it was accepted.
                     let readiness = Readiness { readable: true, writable: true, ..Readiness::default() };
                     self.dispatch(app, AppEvent::Ready(id, readiness), world);
                 }
             }
-            // No listener here defers its decisions.
+            // Listeners here do not defer their decisions.
             _ => {}
         }
     }
@@ -205,7 +205,7 @@ impl Host {
 }
 
 impl Core {
-    /// Sends all there is to send; whether that was anything.
+    /// Sends everything there is to send. Returns whether there was anything.
     #[inline]
     fn transmit(&mut self, world: &mut World) -> bool {
         let now = world.now;
@@ -226,12 +226,12 @@ impl Core {
         any
     }
 
-    /// Whether packets carry what was written.
+    /// Whether packets carry the written bytes.
     pub(crate) fn carries_bytes(&self) -> bool {
         self.full
     }
 
-    /// What traced connections give out goes to those who look on.
+    /// Passes the output of traced connections to the observers.
     #[inline]
     pub(crate) fn give_traces(&mut self, world: &mut World) {
         while let Some(batch) = self.endpoint.poll_trace() {
@@ -239,7 +239,7 @@ impl Core {
         }
     }
 
-    /// Sets the timer to the endpoint's next deadline, unless it fires before that anyway.
+    /// Sets the timer to the endpoint's next deadline, unless it fires earlier anyway.
     #[inline]
     fn set_timer(&mut self, world: &mut World) {
         if let Some(deadline) = self.endpoint.poll_timeout() {
@@ -247,7 +247,7 @@ impl Core {
         }
     }
 
-    /// Adds what a connection did to its traffic's counts and forgets whose it was.
+    /// Adds a connection's statistics to its traffic's, and forgets its owner.
     pub(crate) fn harvest(&mut self, id: ConnectionId, world: &mut World) {
         let Some(owned) = self.owned.get_mut(id.index()).filter(|owned| owned.id == Some(id)) else { return };
         let Owned { flow, side, name, .. } = std::mem::replace(owned, Owned::NOBODY);
@@ -265,7 +265,7 @@ impl Core {
     }
 }
 
-/// What stands in front of the endpoint.
+/// The size of the fields in front of the endpoint.
 const IN_FRONT: usize = 320;
 
 impl Owned {

@@ -1,4 +1,4 @@
-//! The errors that routers send: packet too big, and time exceeded.
+//! The ICMP errors that routers send: packet too big, and time exceeded.
 
 use std::net::IpAddr;
 
@@ -6,17 +6,17 @@ use ackclock_wire::checksum::{pseudo_header, sum};
 
 use crate::packet::Packet;
 
-/// What a router says about a packet.
+/// The error that a router reports about a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Complaint {
-    /// It is larger than the next link takes (RFC 1191 §4, RFC 8201 §4).
+    /// The packet is larger than the next link's MTU (RFC 1191 §4, RFC 8201 §4).
     TooBig(u32),
     /// Its hop limit ran out.
     HopLimit,
 }
 
-/// An ICMP error from `router` about `packet`, or `None` for a packet that is itself no TCP segment: errors are not
-/// answered by errors (RFC 1122 §3.2.2).
+/// An ICMP error from `router` about `packet`. `None` if the packet is not a TCP segment: errors do not
+/// answer errors (RFC 1122 §3.2.2).
 pub(crate) fn error(complaint: Complaint, router: IpAddr, packet: &Packet) -> Option<Vec<u8>> {
     if !packet.is_tcp() {
         return None;
@@ -28,7 +28,7 @@ pub(crate) fn error(complaint: Complaint, router: IpAddr, packet: &Packet) -> Op
                 Complaint::TooBig(mtu) => (3, 4, mtu as u16),
                 Complaint::HopLimit => (11, 0, 0),
             };
-            // RFC 792: the IP header and 8 bytes more.
+            // RFC 792: the IP header and 8 bytes.
             let quote = &header[..28];
             let mut message = vec![kind, code, 0, 0, 0, 0, (mtu >> 8) as u8, mtu as u8];
             message.extend_from_slice(quote);

@@ -1,8 +1,9 @@
 //! A network in virtual time whose hosts run ackclock's TCP.
 //!
-//! A [`Scenario`] is the network and its traffic as data, from Rust or from a TOML file; a [`Simulation`] runs it, packet
-//! by packet, with the very [`Endpoint`](ackclock_core::Endpoint) that runs on a device; a [`Report`] says what came of
-//! it. The same scenario and seed give the same packets at the same nanoseconds, on every machine and in every build.
+//! A [`Scenario`] describes the network and its traffic as data, from Rust or from a TOML file. A
+//! [`Simulation`] runs it, packet by packet, with the same [`Endpoint`](ackclock_core::Endpoint) that runs on
+//! a device. A [`Report`] gives the results. The same scenario and seed give the same packets at the same
+//! nanoseconds, on every machine and in every build.
 //!
 //! ```
 //! use ackclock_sim::{Scenario, Simulation};
@@ -41,8 +42,7 @@
 //!
 //! # Limits
 //!
-//! One thread runs a simulation. Payloads are not carried unless somebody could tell; links have no Ethernet, so there are no
-//! ARP and no broadcasts.
+//! A simulation runs on one thread. Payloads are carried only where their values can be observed. Links have no Ethernet layer, and so no ARP and no broadcasts.
 //!
 //! # Which file answers which question
 //!
@@ -51,9 +51,9 @@
 //! | What can be described? | `scenario/` |
 //! | What happens next? | `simulation.rs` and, between the hosts, `world.rs` |
 //! | What does a link do? | `link.rs`, `transmitter.rs`, `wire.rs`, `queue/` |
-//! | What do hosts run? | `host.rs`, `app.rs`, `traffic/`; somebody else's stack, `guest.rs` |
+//! | What do hosts run? | `host.rs`, `app.rs`, `traffic/`; other stacks, `guest.rs` |
 //! | How does async code run here (feature `tokio`)? | `hosted/` |
-//! | What is measured, and who may look on? | `flow.rs`, `meter.rs`, `report.rs`, `observe/` |
+//! | What is measured and observed? | `flow.rs`, `meter.rs`, `report.rs`, `observe/` |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

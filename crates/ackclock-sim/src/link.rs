@@ -16,8 +16,8 @@ use crate::wire::Wire;
 
 /// One direction of a link.
 ///
-/// The order is that of use: a packet that passes an idle link touches the first two cache lines. A simulation has
-/// thousands of links, and each packet finds its own gone from the caches.
+/// Fields are in order of use: a packet that passes an idle link touches the first two cache lines. In a
+/// simulation of thousands of links, a packet finds its link's lines evicted.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Link {
@@ -25,7 +25,7 @@ pub(crate) struct Link {
     pub(crate) to: u32,
     pub(crate) mtu: u32,
     pub(crate) up: bool,
-    /// An event will come when the transmitter is free.
+    /// Whether an event will come when the transmitter is free.
     pub(crate) waits: bool,
     pub(crate) needs_flows: bool,
     /// See [`Queue::is_transparent`].
@@ -34,14 +34,14 @@ pub(crate) struct Link {
     pub(crate) delay: u64,
     pub(crate) last_arrival: u64,
     pub(crate) wire: Option<Box<Wire>>,
-    /// What is on the wire and arrives in order; an event stands for the first.
+    /// The packets on the wire that arrive in order. One event stands for the first.
     pub(crate) flying: Flight,
     pub(crate) stats: LinkStats,
     pub(crate) queue: Box<dyn Queue>,
     pub(crate) rng: Rng,
 }
 
-/// What a link did, in the order of use.
+/// A link's statistics, in order of use.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct LinkStats {
@@ -50,7 +50,7 @@ pub(crate) struct LinkStats {
     pub(crate) sent_bytes: u64,
     pub(crate) busy_ns: u64,
     pub(crate) length: LengthMeter,
-    /// How long those waited that waited at all; on most links none did.
+    /// The waiting times of packets that waited; on most links none did.
     waits: Option<Box<Histogram>>,
     pub(crate) marked: u64,
     pub(crate) duplicated: u64,
@@ -60,7 +60,7 @@ pub(crate) struct LinkStats {
 }
 
 impl LinkStats {
-    /// A packet that waited so long goes.
+    /// Counts a packet that leaves after waiting `nanos`.
     #[inline]
     pub(crate) fn note_wait(&mut self, nanos: u64) {
         if nanos > 0 {
@@ -68,7 +68,7 @@ impl LinkStats {
         }
     }
 
-    /// How long packets waited.
+    /// The distribution of waiting times.
     pub(crate) fn delays(&self) -> Histogram {
         let waits = self.waits.as_deref().cloned().unwrap_or_default();
         let at_once = self.sent - waits.count();
@@ -103,13 +103,13 @@ impl Link {
         }
     }
 
-    /// Asks for the cache lines that a packet on its way through needs, ahead of need.
+    /// Prefetches the cache lines that a passing packet needs.
     #[inline]
     pub(crate) fn warm(&self) {
         fetch(self, OFTEN_USED);
     }
 
-    /// Takes note of the queue's length.
+    /// Records the queue's length.
     #[inline]
     pub(crate) fn note_length(&mut self, now: Instant) {
         self.stats.length.set(now.as_nanos(), self.queue.len(), self.queue.bytes());
@@ -121,7 +121,7 @@ impl Link {
     }
 }
 
-/// The queue that a direction asks for.
+/// The queue for a direction's settings.
 fn queue(config: &Direction) -> Box<dyn Queue> {
     let queue: Box<dyn Queue> = match config.queue {
         QueueConfig::DropTail { limit, mark_above } => Box::new(DropTail::new(limit, mark_above)),
@@ -153,7 +153,7 @@ fn policed(queue: Box<dyn Queue>, rate: Rate, burst: Bytes, mark: bool) -> Polic
     Policer::new(rate, burst, mark, queue)
 }
 
-/// Fields that each packet uses come first.
+/// The size of the fields that each packet uses; they come first.
 const OFTEN_USED: usize = 192;
-/// Bytes of the packets that RED's idle time is counted in.
+/// The packet size in which RED counts idle time.
 const TYPICAL_PACKET: u32 = 1000;

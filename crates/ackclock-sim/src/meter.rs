@@ -1,16 +1,16 @@
-//! What is measured while packets pass: distributions in bounded memory, and queue lengths over time.
+//! Measurements of passing packets: distributions in bounded memory, and queue lengths over time.
 
-/// A distribution of times. Buckets are 1.024 µs wide below 32 µs and grow to 1/32 of their value above, so that a
-/// quantile is right to 3 %; mean, least and greatest are exact.
+/// A distribution of times. Buckets are 1.024 µs wide below 32 µs and grow to 1/32 of their value above, so a
+/// quantile is right to 3 %. Mean, minimum and maximum are exact.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// How many times were nothing at all: most, on a link without a queue.
+    /// How many times were zero: most, on a link without a queue.
     zeros: u64,
     /// The bucket of the first count.
     first: usize,
     /// From the first bucket in use to the last.
     counts: Vec<u32>,
-    /// How many times were not nothing.
+    /// How many times were not zero.
     count: u64,
     sum: u128,
     max: u64,
@@ -33,30 +33,30 @@ impl Histogram {
         self.max = self.max.max(nanos);
     }
 
-    /// The same times, and so many that were nothing at all.
+    /// These times, and `zeros` more that were zero.
     pub(crate) fn with_zeros(self, zeros: u64) -> Self {
         Self { zeros: self.zeros + zeros, ..self }
     }
 
-    /// How many times were taken.
+    /// The number of times recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.zeros + self.count
     }
 
-    /// The mean in nanoseconds, 0 of none.
+    /// The mean in nanoseconds; 0 without a record.
     #[must_use]
     pub fn mean(&self) -> u64 {
         self.sum.checked_div(self.count().into()).unwrap_or(0) as u64
     }
 
-    /// The greatest in nanoseconds.
+    /// The maximum in nanoseconds.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The time in nanoseconds that so many thousandths of all do not exceed.
+    /// The time in nanoseconds that this many thousandths of all times do not exceed.
     #[must_use]
     pub fn quantile(&self, thousandths: u64) -> u64 {
         let wanted = (self.count() * thousandths).div_ceil(1000).max(1);
@@ -73,7 +73,7 @@ impl Histogram {
         self.max
     }
 
-    /// Takes all of another one's times.
+    /// Adds all times of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if !other.counts.is_empty() {
             self.reach(other.first, other.first + other.counts.len() - 1);
@@ -88,7 +88,7 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Makes room for counts from bucket `from` to `to`.
+    /// Extends the counts to buckets `from` to `to`.
     #[inline]
     fn reach(&mut self, from: usize, to: usize) {
         if self.counts.is_empty() {
@@ -116,7 +116,7 @@ pub(crate) struct LengthMeter {
 }
 
 impl LengthMeter {
-    /// From `now` on the queue is so long.
+    /// From `now` on the queue has this length.
     #[inline]
     pub(crate) fn set(&mut self, now: u64, packets: usize, bytes: u64) {
         self.area += u128::from(self.packets) * u128::from(now - self.since);
@@ -126,7 +126,7 @@ impl LengthMeter {
         self.peak_bytes = self.peak_bytes.max(bytes);
     }
 
-    /// Thousandths of a packet, on average over the time from zero to `now`.
+    /// The average over the time from zero to `now`, in thousandths of a packet.
     pub(crate) fn mean_thousandths(&self, now: u64) -> u64 {
         let area = self.area + u128::from(self.packets) * u128::from(now - self.since);
         if now == 0 { 0 } else { (area * 1000 / u128::from(now)) as u64 }
@@ -143,7 +143,7 @@ fn bucket(nanos: u64) -> usize {
     ((u64::from(octave) << SUB_BITS) + (units >> octave)) as usize
 }
 
-/// The greatest time that falls into `bucket`.
+/// The largest time that falls into `bucket`.
 fn upper_end(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < SUB {

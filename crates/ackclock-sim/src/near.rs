@@ -1,25 +1,25 @@
-//! What happens next: the events of one short stretch of time, sorted by time and, at the same time, by number.
+//! The next events: those of one short stretch of time, sorted by time and, at the same time, by number.
 //!
-//! Numbers come from one counter, so that events at the same time happen in the order in which they were caused. There are
-//! few events here, four at 1 Gbit/s, and what is added while they happen mostly comes behind them: a sorted list takes it at
-//! its end, and gives the next from its front, with fewer steps than a heap.
+//! Numbers come from one counter, so events at the same time happen in the order in which they were caused.
+//! There are few events here, four at 1 Gbit/s, and those added meanwhile mostly come after them. A sorted
+//! list appends them at its end and yields the next from its front, in fewer steps than a heap.
 
-/// Events that are to happen.
+/// The events of a short stretch of time.
 #[derive(Debug)]
 pub(crate) struct Near<E> {
-    /// Sorted from `first` on; what lies before has happened.
+    /// Sorted from `first` on; events before it have happened.
     entries: Vec<Entry<E>>,
     first: usize,
 }
 
-/// An event with its place in the order.
+/// An event with its key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<E> {
     pub(crate) key: Key,
     pub(crate) event: E,
 }
 
-/// When, in nanoseconds, and after what.
+/// The order of an event: its time in nanoseconds, then its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) at: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// As one number: compared without a branch.
+    /// As one number, which compares without a branch.
     #[inline]
     fn order(self) -> u128 {
         u128::from(self.at) << 64 | u128::from(self.number)
@@ -50,7 +50,7 @@ impl<E: Copy> Near<E> {
         self.entries.get(self.first).map(|entry| entry.key)
     }
 
-    /// What the next event is.
+    /// The next event.
     #[inline]
     pub(crate) fn peek_event(&self) -> Option<E> {
         self.entries.get(self.first).map(|entry| entry.event)
@@ -62,7 +62,7 @@ impl<E: Copy> Near<E> {
         self.entries[self.first..].iter().map(|entry| entry.event)
     }
 
-    /// Puts an event into its place.
+    /// Inserts an event in order.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry<E>) {
         let order = entry.key.order();
@@ -75,13 +75,13 @@ impl<E: Copy> Near<E> {
         self.entries[hole] = entry;
     }
 
-    /// Puts many events at the end, the last of them first; [`Self::sort`] sees to their order.
+    /// Appends an event out of order; [`Self::sort`] restores the order.
     #[inline]
     pub(crate) fn append(&mut self, entry: Entry<E>) {
         self.entries.push(entry);
     }
 
-    /// Sorts what was appended. Events that were caused one after the other mostly happen so, too.
+    /// Sorts the appended events. Most are already in order, because they were caused in order.
     #[inline]
     pub(crate) fn sort(&mut self) {
         let entries = &mut self.entries[self.first..];
@@ -104,7 +104,7 @@ impl<E: Copy> Near<E> {
     }
 }
 
-/// The most events that keep their places after they have happened.
+/// The most past events that keep their entries.
 const HAPPENED_MAX: usize = 256;
 
 #[cfg(test)]

@@ -1,35 +1,36 @@
-//! Packets under way: they lie in one table and travel by their index, so that an event or a queue moves 4 bytes.
+//! Packets under way. They are stored in one table and identified by their index, so an event or a queue
+//! moves 4 bytes.
 //!
-//! A packet is its headers and, unless nobody will look at it, its payload. Simulated applications send bytes whose
-//! values do not matter; then only their number travels, and the receiving host is handed as many zeros. That keeps a
-//! packet in three cache lines; the endpoints see no difference.
+//! A packet is its headers and, only where it can be observed, its payload. Simulated applications send bytes
+//! of arbitrary values; then only the number of bytes travels, and the receiving host gets that many zeros. A
+//! packet then fits in three cache lines, and the endpoints see no difference.
 
 use ackclock_core::fetch;
 use ackclock_wire::checksum::sum;
 use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
 
-/// A packet's place in the table.
+/// A packet's index in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PacketId(pub(crate) u32);
 
-/// One packet, in the order of use: who forwards it looks at the first cache line only.
+/// One packet. Fields are in order of use: forwarding touches only the first cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Packet {
-    /// The node it goes to.
+    /// The destination node.
     pub(crate) dst: u32,
     /// Bytes of payload, whether or not they are carried.
     payload_len: u32,
     header_len: u8,
     transport_offset: u8,
-    /// The TCP checksum is right, or is taken for it.
+    /// Whether the TCP checksum is right, or assumed to be.
     pub(crate) verified: bool,
     /// How many nodes have forwarded it.
     pub(crate) hops: u8,
     header: [u8; HEADER_MAX],
-    /// The how-manieth packet of the simulation; a copy has its original's.
+    /// The packet's number in the simulation. A copy has its original's number.
     pub(crate) serial: u64,
-    /// Those bytes, or none where they are not carried.
+    /// The payload bytes, empty where they are not carried.
     #[expect(
         clippy::box_collection,
         reason = "a boxed slice takes 8 bytes more, and a packet two cache lines"
@@ -58,7 +59,7 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
-    /// Takes a packet in from a host. `carry`: with the values of its payload.
+    /// Inserts a packet from a host. `carry`: with the values of its payload.
     #[inline]
     pub(crate) fn insert(&mut self, packet: &TxPacket<'_>, carry: bool, dst: u32) -> PacketId {
         let (id, place) = self.vacant();
@@ -76,7 +77,7 @@ impl Packets {
         id
     }
 
-    /// Takes a packet in that a router made.
+    /// Inserts a packet that a router made.
     pub(crate) fn insert_bytes(&mut self, bytes: &[u8], dst: u32) -> PacketId {
         let (id, place) = self.vacant();
         let header_len = bytes.len().min(HEADER_MAX);
@@ -91,7 +92,7 @@ impl Packets {
         id
     }
 
-    /// A second packet like `id`.
+    /// A copy of `id`.
     pub(crate) fn duplicate(&mut self, id: PacketId) -> PacketId {
         let copy = match self.free.pop() {
             Some(index) => PacketId(index),
@@ -115,14 +116,14 @@ impl Packets {
         &mut self.packets[id.0 as usize]
     }
 
-    /// The packet is gone; its place is used again.
+    /// Frees the packet's index for reuse.
     #[inline]
     pub(crate) fn remove(&mut self, id: PacketId) {
         self.packets[id.0 as usize].payload = None;
         self.free.push(id.0);
     }
 
-    /// How many packets there are.
+    /// The number of packets.
     pub(crate) fn len(&self) -> usize {
         self.packets.len() - self.free.len()
     }
@@ -178,27 +179,28 @@ impl Packet {
         self.payload = Some(Box::new(payload.concat()));
     }
 
-    /// The packet as a receiver sees it, put together in `scratch`.
+    /// The packet as a receiver sees it, assembled in `scratch`.
     #[inline]
     pub(crate) fn assemble<'a>(&self, scratch: &'a mut Scratch) -> (&'a [u8], RxMeta) {
         let header = self.header();
         let start = HEADER_MAX - header.len();
         scratch.0[start..HEADER_MAX].copy_from_slice(header);
         let end = HEADER_MAX + self.payload_len() as usize;
-        // Whoever carries payloads carries all of them, so the zeros are never written over where they are needed.
+        // A simulation carries all payloads or none, so the zeros are never overwritten where they are
+        // needed.
         let payload = self.payload();
         scratch.0[HEADER_MAX..HEADER_MAX + payload.len()].copy_from_slice(payload);
         let checksum = if self.verified { ChecksumState::Verified } else { ChecksumState::Complete };
         (&scratch.0[start..end], RxMeta { checksum, segment_size: None })
     }
 
-    /// Asks for it, ahead of need.
+    /// Prefetches it.
     #[inline]
     pub(crate) fn warm(&self) {
         fetch(self, size_of::<Self>());
     }
 
-    /// The two ECN bits: 0 for a transport that is not capable.
+    /// The two ECN bits: 0 for Not-ECT.
     #[inline]
     pub(crate) fn ecn(&self) -> u8 {
         if self.is_v6() { self.header[1] >> 4 & 3 } else { self.header[1] & 3 }
@@ -215,7 +217,7 @@ impl Packet {
         }
     }
 
-    /// One hop less to live; `false` when there was none left.
+    /// Decrements the hop limit. Returns `false` if it had run out.
     #[inline]
     pub(crate) fn count_hop(&mut self) -> bool {
         let at = if self.is_v6() { 7 } else { 8 };
@@ -243,7 +245,7 @@ impl Packet {
         self.header[if self.is_v6() { 6 } else { 9 }] == 6
     }
 
-    /// The fields of a TCP segment that the simulator looks at.
+    /// The fields of a TCP segment that the simulator uses.
     #[inline]
     pub(crate) fn tcp(&self) -> Option<TcpFields> {
         let bytes = self.header.get(usize::from(self.transport_offset)..)?.first_chunk::<14>()?;
@@ -257,7 +259,7 @@ impl Packet {
         })
     }
 
-    /// A hash of the conversation that the packet belongs to, one for each direction.
+    /// A hash of the packet's flow; each direction has a different one.
     pub(crate) fn flow_hash(&self) -> u32 {
         let addresses = if self.is_v6() { 8..40 } else { 12..20 };
         let at = usize::from(self.transport_offset);
@@ -274,7 +276,7 @@ impl Packet {
         hash.wrapping_add(hash << 15)
     }
 
-    /// Turns over one bit behind the IP header: any checksum finds it.
+    /// Flips one bit after the IP header; any checksum detects it.
     pub(crate) fn flip_bit(&mut self, draw: u64) {
         let from = usize::from(self.transport_offset);
         let bits = (usize::from(self.header_len) - from + self.payload().len()) * 8;
@@ -290,8 +292,8 @@ impl Packet {
         }
     }
 
-    /// Exchanges two 16-bit words of the payload that differ, which no ones' complement sum finds. `false` if there
-    /// are none.
+    /// Swaps two different 16-bit words of the payload, which a ones' complement sum does not detect. Returns
+    /// `false` if there are none.
     pub(crate) fn swap_words(&mut self) -> bool {
         let Some(payload) = &mut self.payload else { return false };
         let first = payload.get(..2).map(<[u8]>::to_vec);
@@ -329,7 +331,7 @@ fn sum_of_header(header: &[u8]) -> u16 {
     sum(&header[..usize::from(header[0] & 15) * 4]).checksum()
 }
 
-/// Where packets are put together for a receiver: headers end where the payload begins, at [`HEADER_MAX`].
+/// The buffer for assembling packets: headers end where the payload begins, at [`HEADER_MAX`].
 #[derive(Debug)]
 pub(crate) struct Scratch(Box<[u8]>);
 

@@ -1,4 +1,4 @@
-//! What a run came to, for people and for programs.
+//! The results of a run, for people and for programs.
 
 use ackclock_core::Instant;
 use serde::Serialize;
@@ -10,23 +10,23 @@ use crate::meter::Histogram;
 use crate::queue::DropRule;
 use crate::simulation::Simulation;
 
-/// What a run came to. Times are in seconds, rates in bytes a second.
+/// The results of a run. Times are in seconds, rates in bytes a second.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The scenario's seed.
     pub seed: u64,
     /// Simulated time.
     pub time: f64,
-    /// One for each traffic and each application of one's own.
+    /// One for each traffic and each added application.
     pub flows: Vec<FlowReport>,
-    /// One for each stack of one's own, which alone knows its connections.
+    /// One for each guest stack. Only the guest knows its connections.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<GuestReport>,
     /// One for each direction of each link.
     pub links: Vec<LinkReport>,
     /// Packets handed to hosts.
     pub packets_delivered: u64,
-    /// Packets for which there was no way.
+    /// Packets without a route.
     pub packets_without_route: u64,
     /// Packets whose hop limit ran out.
     pub packets_out_of_hops: u64,
@@ -36,7 +36,7 @@ pub struct Report {
     pub jain_index: f64,
 }
 
-/// What a traffic came to.
+/// The results of a traffic.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowReport {
     /// Its name.
@@ -59,11 +59,11 @@ pub struct FlowReport {
     pub last_byte: Option<f64>,
     /// When the last of its connections had ended in order; `None` while some are open.
     pub completed: Option<f64>,
-    /// How long answers to requests took.
+    /// The response times of requests.
     pub latency: TimeReport,
 }
 
-/// What a stack of one's own came to: a [`crate::Guest`], or one of a virtual network.
+/// The results of a guest stack: a [`crate::Guest`], or one of a virtual network.
 #[derive(Clone, Debug, Serialize)]
 pub struct GuestReport {
     /// Its host.
@@ -81,19 +81,19 @@ pub struct GuestReport {
 /// What one side of a traffic sent.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct WayReport {
-    /// Payload that the other side has read.
+    /// Payload that the other side read.
     pub bytes: u64,
     /// Payload sent, retransmissions included.
     pub bytes_sent: u64,
-    /// Payload sent again.
+    /// Payload retransmitted.
     pub bytes_retransmitted: u64,
     /// Segments sent.
     pub segments: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
     /// Expiries of retransmission timers.
     pub timeouts: u64,
-    /// Loss episodes entered otherwise.
+    /// Loss episodes that did not begin with a timeout.
     pub loss_episodes: u64,
     /// Round trips of timed segments.
     pub rtt: TimeReport,
@@ -102,24 +102,24 @@ pub struct WayReport {
 /// A distribution of times.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct TimeReport {
-    /// How many.
+    /// The number of times.
     pub count: u64,
     /// Their mean.
     pub mean: f64,
-    /// What half of them do not exceed.
+    /// The median.
     pub median: f64,
-    /// What 99 % of them do not exceed.
+    /// The 99th percentile.
     pub p99: f64,
     /// The longest.
     pub max: f64,
 }
 
-/// What one direction of a link came to.
+/// The results of one direction of a link.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkReport {
     /// The link's name and its direction's: `r1-r2:there`.
     pub name: String,
-    /// Packets that came to it.
+    /// Packets that arrived at it.
     pub offered: u64,
     /// Packets that left its queue.
     pub sent: u64,
@@ -133,7 +133,7 @@ pub struct LinkReport {
     pub marked: u64,
     /// Packets that arrived twice.
     pub duplicated: u64,
-    /// Packets that were let out of their order.
+    /// Packets sent out of order.
     pub reordered: u64,
     /// Packets that arrived damaged.
     pub damaged: u64,
@@ -172,19 +172,19 @@ impl Report {
         }
     }
 
-    /// A traffic by its name.
+    /// Finds a traffic by name.
     #[must_use]
     pub fn flow(&self, name: &str) -> Option<&FlowReport> {
         self.flows.iter().find(|flow| flow.name == name)
     }
 
-    /// A stack of one's own by its host.
+    /// Finds a guest stack by its host.
     #[must_use]
     pub fn guest(&self, host: &str) -> Option<&GuestReport> {
         self.guests.iter().find(|guest| guest.host == host)
     }
 
-    /// One direction of a link by its name.
+    /// Finds one direction of a link by name.
     #[must_use]
     pub fn link(&self, name: &str) -> Option<&LinkReport> {
         self.links.iter().find(|link| link.name == name)
@@ -213,7 +213,7 @@ impl LinkReport {
         }
     }
 
-    /// Packets dropped, by whatever rule.
+    /// Packets dropped, by any rule.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.drops.iter().map(|(_, count)| count).sum()
@@ -238,7 +238,7 @@ impl From<&Histogram> for TimeReport {
     }
 }
 
-/// Jain, Chiu and Hawe's fairness index (1984): (Σx)² / (n Σx²), 1 for none or for all zero.
+/// Jain, Chiu and Hawe's fairness index (1984): (Σx)² / (n Σx²); 1 without shares or if all are zero.
 #[must_use]
 pub fn jain_index(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();

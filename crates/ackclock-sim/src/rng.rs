@@ -1,8 +1,9 @@
-//! Random numbers that are the same on every machine: one seeded generator for each link and each application.
+//! Random numbers that are the same on every machine, with a separate generator for each link and
+//! application.
 //!
-//! A generator's seed comes from the scenario's seed and the name of who draws, so that another link or application
-//! does not change what the others draw. The variates are computed in integers: a platform's `ln` and `exp` may differ
-//! in their last bit, and one bit is another simulation.
+//! A generator's seed comes from the scenario's seed and the user's name, so an added link or application
+//! does not change what the others draw. The variates are computed in integers: a platform's `ln` and `exp`
+//! may differ in their last bit, and one bit makes another simulation.
 
 use crate::units::{Share, Span};
 
@@ -11,7 +12,7 @@ use crate::units::{Share, Span};
 pub struct Rng(u64);
 
 impl Rng {
-    /// The generator of `name` in a scenario of this seed.
+    /// The generator named `name` in a scenario with this seed.
     #[must_use]
     pub fn derive(seed: u64, name: &str) -> Self {
         // FNV-1a (Fowler, Noll, Vo), then mixed with the seed by the generator itself.
@@ -21,7 +22,7 @@ impl Rng {
         Self(mixer.next_u64() ^ hash)
     }
 
-    /// The next of all 64-bit numbers.
+    /// The next 64-bit number.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -37,7 +38,7 @@ impl Rng {
         ((u128::from(self.next_u64()) * u128::from(end)) >> 64) as u64
     }
 
-    /// Whether something of this probability happens.
+    /// Whether an event of this probability happens.
     #[inline]
     pub fn happens(&mut self, share: Share) -> bool {
         share.holds(self.next_u64())
@@ -50,17 +51,18 @@ impl Rng {
         Span(narrow((nats * u128::from(mean.0)) >> 32))
     }
 
-    /// A Pareto-distributed number: at least `least`, with the shape in thousandths (1500: α = 1.5). It saturates.
+    /// A Pareto-distributed number of at least `least`, with the shape in thousandths (1500: α = 1.5). It
+    /// saturates.
     pub fn pareto(&mut self, least: u64, shape_thousandths: u32) -> u64 {
         // U^(-1/α) = 2^(-log2(U)/α).
         let exponent = u128::from(self.neg_log2()) * 1000 / u128::from(shape_thousandths.max(1));
         narrow(exp2_q32(narrow(exponent)).saturating_mul(u128::from(least)) >> 32)
     }
 
-    /// A log-normally distributed number with this median; its logarithm to base 2 has the given standard deviation
-    /// in thousandths.
+    /// A log-normally distributed number with this median. The standard deviation of its logarithm to base 2
+    /// is given in thousandths.
     ///
-    /// The normal variate is a sum of twelve uniform ones (Irwin and Hall), which is right to about 0.01 within three
+    /// The normal variate is a sum of twelve uniform ones (Irwin and Hall), right to about 0.01 within three
     /// standard deviations and never beyond six.
     pub fn log_normal(&mut self, median: u64, deviation_thousandths: u32) -> u64 {
         let sum: u64 = (0..12).map(|_| self.next_u64() >> 32).sum();

@@ -1,16 +1,17 @@
-//! Routes: the cheapest way to each node, computed once, and again when a link changes.
+//! Routes: the cheapest path to each node, computed at the start and whenever a link changes.
 //!
-//! A host never forwards, so only routers need tables; a host with one link sends everything there. The way to such a
-//! host is the way to its router and then its link, so that 20,000 hosts behind two routers cost two shortest-path
-//! searches. Of ways that cost the same, the one through the earlier link is taken, on every machine.
+//! A host never forwards, so only routers need tables; a host with one link sends everything there. The path
+//! to such a host is the path to its router and then its link, so 20,000 hosts behind two routers cost two
+//! shortest-path searches. Of paths with equal cost, the one through the earlier link is taken, on every
+//! machine.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Which link leads where.
+/// The next link towards each destination.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    /// For each node: the table of its next links by destination, or where everything goes.
+    /// For each node: its next link by destination, or the one for everything.
     ways: Vec<Ways>,
 }
 
@@ -18,7 +19,7 @@ pub(crate) struct Routes {
 enum Ways {
     /// A host with a single link.
     One(u32),
-    /// By destination; [`NOWHERE`]: no way.
+    /// By destination; [`NOWHERE`] without a route.
     Table(Box<[u32]>),
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct Edge {
 }
 
 impl Routes {
-    /// The routes between `nodes` nodes, of which `forwards` tells the routers. `edges[n]` is link `n`.
+    /// The routes between `nodes` nodes. `forwards` marks the routers. `edges[n]` is link `n`.
     pub(crate) fn new(forwards: &[bool], edges: &[Edge]) -> Self {
         let mut out: Vec<Vec<u32>> = vec![Vec::new(); forwards.len()];
         for (link, edge) in (0..).zip(edges) {
@@ -41,7 +42,7 @@ impl Routes {
         let is_leaf = |node: usize| !forwards[node] && out[node].len() == 1;
         let (leaves, others): (Vec<usize>, Vec<usize>) = (0..forwards.len()).partition(|node| is_leaf(*node));
         let mut tables: Vec<Box<[u32]>> = vec![vec![NOWHERE; forwards.len()].into(); others.len()];
-        // Links into each node, for the search from destinations backwards.
+        // The links into each node, for the search backwards from a destination.
         let mut into: Vec<Vec<u32>> = vec![Vec::new(); forwards.len()];
         for (link, edge) in (0..).zip(edges).filter(|(_, edge)| edge.up) {
             into[edge.to as usize].push(link);

@@ -1,4 +1,4 @@
-//! The simulation: a scenario that runs.
+//! Runs a scenario.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -80,18 +80,18 @@ pub struct Node {
 }
 
 impl Simulation {
-    /// Makes the network of a scenario, with the controllers that there are, experiments included.
+    /// Makes the network of a scenario with the known controllers, experiments included.
     ///
     /// # Errors
-    /// What of the scenario cannot be run; see [`Scenario::check`].
+    /// The scenario cannot be run; see [`Scenario::check`].
     pub fn new(scenario: &Scenario) -> Result<Self, Problem> {
         Self::with_registry(scenario, &Registry::with_experiments())
     }
 
-    /// Makes the network of a scenario whose controllers are looked up in `registry`, one's own among them.
+    /// Makes the network of a scenario, with controllers from `registry`, which may include the caller's.
     ///
     /// # Errors
-    /// What of the scenario cannot be run.
+    /// The scenario cannot be run.
     pub fn with_registry(scenario: &Scenario, registry: &Registry) -> Result<Self, Problem> {
         scenario.check_with(registry)?;
         let names: Vec<String> =
@@ -132,7 +132,7 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// A node by its name.
+    /// Finds a node by name.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<Node> {
         let number = *self.nodes.get(name)?;
@@ -147,15 +147,15 @@ impl Simulation {
         found.map(|index| index as u32)
     }
 
-    /// Somebody looks on from now on.
+    /// Adds an observer.
     pub fn observe(&mut self, observer: impl Observer + 'static) {
         self.world.net.observers.add(Box::new(observer));
     }
 
-    /// Puts an application of one's own on a host, to begin at `start`; `name` is that of its row in the report. The
-    /// scenario should have `full_packets`, or the values of its bytes are lost.
+    /// Puts an application on a host, to begin at `start`; `name` is its row in the report. Set
+    /// `full_packets` in the scenario, or the values of the application's bytes are lost.
     ///
-    /// Returns `false`, and does nothing, if there is no such host.
+    /// Returns `false`, and does nothing, if the host does not exist.
     pub fn add_app(&mut self, host: &str, name: &str, start: Instant, app: Box<dyn App>) -> bool {
         let Some(node) = self.node(host).filter(|node| self.hosts[node.number as usize].is_some()) else {
             return false;
@@ -165,11 +165,11 @@ impl Simulation {
         true
     }
 
-    /// Puts a stack of one's own in the place of a host's endpoint. The scenario must have `full_packets`, and the guest
-    /// the address that [`Self::node`] gives.
+    /// Replaces a host's endpoint by a guest stack. The scenario must have `full_packets`, and the guest the
+    /// address from [`Self::node`].
     ///
     /// # Errors
-    /// There is no such host, or somebody else is there.
+    /// The host does not exist or is taken.
     pub fn add_guest(&mut self, host: &str, guest: Box<dyn Guest>) -> Result<(), GuestError> {
         let node = self.vacancy(host)?;
         let Some(place) = self.hosts[node as usize].take() else {
@@ -183,14 +183,14 @@ impl Simulation {
         Ok(())
     }
 
-    /// Takes what a guest has to send by itself, without a packet or a timer having come to it.
+    /// Takes what a guest has to send without a packet or a timer event.
     ///
-    /// Returns `false` if there is no guest at this host.
+    /// Returns `false` if the host has no guest.
     pub fn poke(&mut self, host: &str) -> bool {
         self.node(host).is_some_and(|node| self.pump_guest(node.number))
     }
 
-    /// The number of a host that a guest could have.
+    /// The node number of a host that a guest can take.
     pub(crate) fn vacancy(&self, host: &str) -> Result<u32, GuestError> {
         let Some(node) = self.node(host) else {
             let hosts = self.node_names().into_iter().take(self.host_count).map(str::to_owned).collect();
@@ -231,13 +231,13 @@ impl Simulation {
         self.report()
     }
 
-    /// Runs until `until`; nothing that is due later has happened then.
+    /// Runs until `until`. Later events have not happened then.
     pub fn run_until(&mut self, until: Instant) {
         while self.step(until) {}
         self.world.now = self.world.now.max(until);
     }
 
-    /// Has all traced connections give out what they have written down; [`run`](Self::run) ends with it.
+    /// Makes all traced connections deliver their records; [`run`](Self::run) ends with it.
     pub fn request_traces(&mut self) {
         for host in self.hosts.iter_mut().flatten() {
             host.core.endpoint.request_traces();
@@ -261,25 +261,25 @@ impl Simulation {
         self.link_names.iter().flat_map(|name| ["there", "back"].map(|way| format!("{name}:{way}"))).collect()
     }
 
-    /// What has been measured so far.
+    /// The measurements so far.
     #[must_use]
     pub fn report(&self) -> Report {
         Report::new(self)
     }
 
-    /// How many events have happened: what a run costs.
+    /// The number of events so far: the cost of a run.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.world.net.events
     }
 
-    /// The next event happens, unless it is later than `until`.
+    /// Handles the next event, unless it is later than `until`.
     #[inline]
     pub(crate) fn step(&mut self, until: Instant) -> bool {
         let world = &mut self.world;
         let until = until.as_nanos();
         let packet = world.net.calendar.peek_until(until);
-        // Timers behind the next packet need not be sorted yet.
+        // Timers after the next packet need not be sorted yet.
         let timer = world.timers.peek_until(packet.map_or(until, |packet| packet.at.min(until)));
         if world.net.calendar.take_turned() | world.timers.take_turned() && self.foresees {
             foresight::warm(world, &self.hosts);
@@ -347,7 +347,7 @@ impl Simulation {
             let table = crate::traffic::table();
             let settings = |node: Node, own: &TcpSettings| match own == &TcpSettings::default() {
                 true => Ok(None),
-                // Laid over the host's.
+                // Laid over the host's settings.
                 false => own
                     .over(&scenario.hosts[node.number as usize].tcp.over(&scenario.tcp))
                     .config(registry)
@@ -358,7 +358,7 @@ impl Simulation {
             let server = SocketAddr::new(to.addr, ports[index]);
             let answerer =
                 Answerer::new(ports[index], peer, traffic.what.wants_answers().then(|| table.clone()));
-            // Listening begins before anything else can happen.
+            // Listening must begin first.
             self.place(to.number, Box::new(answerer), flow, Side::To, Instant::ZERO);
             let caller = Caller::new(&traffic.what, server, tcp, table);
             self.place(from.number, Box::new(caller), flow, Side::From, start);
@@ -454,12 +454,12 @@ impl Simulation {
     }
 }
 
-/// Which nodes forward: routers, which come behind the hosts.
+/// Which nodes forward: the routers, which follow the hosts.
 fn routers(nodes: usize, hosts: usize) -> Vec<bool> {
     (0..nodes).map(|node| node >= hosts).collect()
 }
 
-/// What may go wrong on a link, on which nothing did so far.
+/// The wire of a link, created if the link had none.
 fn wire(link: &mut Link) -> &mut Wire {
     link.wire.get_or_insert_with(|| Box::new(Wire::clean()))
 }
@@ -473,5 +473,5 @@ fn link_point(link: &Link) -> LinkPoint {
     }
 }
 
-/// How much is written at a time of bytes that do not matter.
+/// The size of one write of arbitrary bytes.
 const ZEROS: usize = 64 << 10;

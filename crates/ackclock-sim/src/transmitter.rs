@@ -1,8 +1,8 @@
-//! How long it takes to send: exactly.
+//! The exact transmission time of packets.
 //!
-//! A packet's bits times 10⁹ are rarely a multiple of the rate. What is left over is carried on to the next packet that
-//! follows without a pause, so that N packets in a row take N times their size over the rate, to within a nanosecond,
-//! however large N is.
+//! A packet's bits times 10⁹ are rarely a multiple of the rate. The remainder carries over to the next packet
+//! that follows without a pause, so N packets in a row take N times their size over the rate, to within a
+//! nanosecond, however large N is.
 
 use crate::units::Rate;
 
@@ -10,9 +10,9 @@ use crate::units::Rate;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transmitter {
     rate: Rate,
-    /// When what is being sent will have been, in nanoseconds, rounded down.
+    /// When the present transmission ends, in nanoseconds, rounded down.
     busy_until: u64,
-    /// What the rounding took away, in parts of a nanosecond that are 1/rate long.
+    /// What the rounding took away, in units of 1/rate nanoseconds.
     remainder: u64,
 }
 
@@ -21,7 +21,7 @@ impl Transmitter {
         Self { rate, busy_until: 0, remainder: 0 }
     }
 
-    /// What is sent next goes at this rate.
+    /// Sets the rate for later packets.
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
         self.remainder = 0;
@@ -32,7 +32,7 @@ impl Transmitter {
         self.busy_until
     }
 
-    /// Sends so many bytes from `now` on, which is not before `busy_until`; when that will be done.
+    /// Sends this many bytes from `now` on, which is not before `busy_until`. Returns when they are sent.
     #[inline]
     pub(crate) fn send(&mut self, now: u64, bytes: u32) -> u64 {
         if now > self.busy_until {
@@ -49,7 +49,7 @@ impl Transmitter {
         self.busy_until
     }
 
-    /// How long a packet of so many bytes takes, rounded up.
+    /// The transmission time of a packet of this many bytes, rounded up.
     pub(crate) fn time_for(rate: Rate, bytes: u32) -> u64 {
         if rate.is_unlimited() { 0 } else { (u64::from(bytes) * 8_000_000_000).div_ceil(rate.bits()) }
     }

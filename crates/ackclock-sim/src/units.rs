@@ -1,7 +1,8 @@
-//! Quantities with their units, as scenario files write them: `1.5Mbit/s`, `50ms`, `16KiB`, `10packets`, `1%`.
+//! Quantities with their units, as scenario files write them: `1.5Mbit/s`, `50ms`, `16KiB`, `10packets`,
+//! `1%`.
 //!
-//! Each is a whole number of its smallest unit, so that nothing is rounded on the way from the text to the engine and
-//! back. What is not such a number is refused.
+//! Each is an integer in its smallest unit, so conversion from text and back loses nothing. Other values are
+//! refused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,12 +24,12 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(pub u64);
 
-/// How much a queue holds.
+/// The capacity of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// So many packets, whatever their size.
+    /// This many packets, whatever their size.
     Packets(u64),
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
 }
 
@@ -36,23 +37,23 @@ pub enum Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Share(u32);
 
-/// Why a text is not a quantity of the kind that was wanted.
+/// The text is not a quantity of this kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found `{found}`; allowed is {allowed}")]
 pub struct UnitError {
     /// The text.
     pub found: String,
-    /// What would do.
+    /// What is allowed.
     pub allowed: &'static str,
 }
 
 impl Rate {
-    /// No limit: nothing takes time to send.
+    /// No limit: sending takes no time.
     pub const UNLIMITED: Self = Self(u64::MAX);
     /// The fastest rate that is not unlimited: 1 Tbit/s.
     pub const MAX: Self = Self(1_000_000_000_000);
 
-    /// A rate in bits a second; 0 becomes 1, and what is above [`Rate::MAX`] is that.
+    /// A rate in bits a second. 0 becomes 1, and rates above [`Rate::MAX`] become that.
     #[must_use]
     pub const fn bits_per_second(bits: u64) -> Self {
         Self(match bits {
@@ -88,19 +89,19 @@ impl Rate {
 }
 
 impl Span {
-    /// So many milliseconds.
+    /// This many milliseconds.
     #[must_use]
     pub const fn millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// So many seconds.
+    /// This many seconds.
     #[must_use]
     pub const fn seconds(seconds: u64) -> Self {
         Self(seconds * 1_000_000_000)
     }
 
-    /// The same as the standard library's type.
+    /// The same as a [`Duration`].
     #[must_use]
     pub const fn duration(self) -> Duration {
         Duration::from_nanos(self.0)
@@ -114,13 +115,13 @@ impl Share {
     pub const ZERO: Self = Self(0);
     const SCALE: u64 = 1_000_000_000;
 
-    /// So many parts of a million, at most all of them.
+    /// This many millionths, at most all of them.
     #[must_use]
     pub const fn per_million(parts: u32) -> Self {
         if parts > 1_000_000 { Self::ONE } else { Self(parts * 1000) }
     }
 
-    /// So many parts of a hundred, at most all of them.
+    /// This many hundredths, at most all of them.
     #[must_use]
     pub const fn percent(parts: u32) -> Self {
         if parts > 100 { Self::ONE } else { Self(parts * 10_000_000) }
@@ -132,7 +133,7 @@ impl Share {
         self.0
     }
 
-    /// Whether a draw from all 64-bit numbers falls into this share of them.
+    /// Whether a uniform draw of 64 bits falls into this share.
     #[must_use]
     #[inline]
     pub fn holds(self, draw: u64) -> bool {
@@ -249,7 +250,7 @@ fn refuse(found: &str, allowed: &'static str) -> UnitError {
     UnitError { found: found.to_owned(), allowed }
 }
 
-/// Writes `value` in the largest unit of which it is a whole number; units go from small to large.
+/// Writes `value` in the largest unit that divides it; `units` go from small to large.
 fn write(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
     let fits = |(_, scale): &&(&str, u64)| value != 0 && value.is_multiple_of(*scale);
     let (unit, scale) = units.iter().rev().find(fits).unwrap_or(&units[0]);
@@ -281,7 +282,7 @@ as_text! {
     Share: SHARE_ALLOWED;
 }
 
-/// Takes a text; a bare number is kept as text, to be refused for its missing unit.
+/// Reads a text. A bare number is kept as text, to be refused for its missing unit.
 struct Text(&'static str);
 
 impl Visitor<'_> for Text {

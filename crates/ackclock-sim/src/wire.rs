@@ -1,4 +1,4 @@
-//! What may happen to a packet on the wire, behind the queue: loss, damage, delay of its own, a second copy.
+//! What can happen to a packet on the wire, after the queue: loss, damage, extra delay, a second copy.
 
 use crate::packet::Packet;
 use crate::queue::DropRule;
@@ -6,7 +6,7 @@ use crate::rng::Rng;
 use crate::scenario::{Blackout, Corruption, Direction, Jitter, Loss, Reordering, Scripted, Variation};
 use crate::units::{Bytes, Share};
 
-/// All that may go wrong on one direction of a link.
+/// The impairments of one direction of a link.
 #[derive(Debug)]
 pub(crate) struct Wire {
     jitter: Option<Jitter>,
@@ -21,7 +21,7 @@ pub(crate) struct Wire {
     blackouts: Vec<Blackout>,
 }
 
-/// What becomes of a packet.
+/// What happens to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Lost(DropRule),
@@ -36,7 +36,7 @@ pub(crate) enum Fate {
     },
 }
 
-/// Packets that are lost by number, and how many have been counted.
+/// The packets to lose by number, and the count so far.
 #[derive(Debug)]
 pub(crate) struct Script {
     numbers: Vec<u64>,
@@ -54,7 +54,7 @@ pub(crate) struct Conversation {
 }
 
 impl Wire {
-    /// `None` if nothing ever happens there. `resolve` knows the conversations of a traffic's name.
+    /// `None` without impairments. `resolve` finds the conversations of a traffic by name.
     pub(crate) fn new(
         config: &Direction,
         resolve: impl Fn(&str) -> Option<Conversation>,
@@ -87,7 +87,7 @@ impl Wire {
         (!idle).then(|| Box::new(wire))
     }
 
-    /// A wire on which nothing happens yet.
+    /// A wire without impairments.
     pub(crate) fn clean() -> Self {
         Self {
             jitter: None,
@@ -110,8 +110,8 @@ impl Wire {
         self.loss = Some(Loss::Independent(share));
     }
 
-    /// What becomes of `packet`, which leaves at `now` (nanoseconds). Each rule is asked for each packet, so that one
-    /// rule's draws do not depend on another's verdict.
+    /// Decides what happens to `packet`, which leaves at `now` (nanoseconds). Every rule is evaluated for
+    /// each packet, so that one rule's draws do not depend on another's result.
     pub(crate) fn fate(&mut self, now: u64, packet: &mut Packet, rng: &mut Rng) -> Fate {
         let scripted = self.scripts.iter_mut().fold(false, |lost, script| script.takes(packet) | lost);
         let by_chance = self.lose(rng);
@@ -170,11 +170,11 @@ impl Wire {
     }
 }
 
-/// The largest IP packet there is.
+/// The largest possible IP packet.
 const MOST: Bytes = Bytes(65_535);
 
 impl Script {
-    /// Counts the packet, if it is one that counts; whether it is to be lost.
+    /// Counts the packet if it qualifies. Returns whether to lose it.
     fn takes(&mut self, packet: &Packet) -> bool {
         if self.data && packet.payload_len() == 0 || !self.of.is_none_or(|of| of.has(packet)) {
             return false;
@@ -244,9 +244,9 @@ mod tests {
             let lost = lost(&fates(&direction().loss(loss), seed));
             let count = lost.iter().filter(|lost| **lost).count() as f64;
             let bursts = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
-            // In equilibrium p/(p+r) = 0.005/0.255 = 1.96 % are lost, in bursts that are 1/r = 4 long on average. The
-            // number of bursts is about binomial around 490: five deviations are 111; a burst's length has a deviation
-            // of 3.5, the mean of 490 of them one of 0.16.
+            // In equilibrium p/(p+r) = 0.005/0.255 = 1.96 % are lost, in bursts with a mean length of 1/r =
+            // 4. The number of bursts is about binomial around 490: five deviations are 111. A burst's length
+            // has a deviation of 3.5, the mean of 490 of them one of 0.16.
             assert!((bursts - 490.0).abs() < 111.0, "{bursts} bursts");
             assert!((count / bursts - 4.0).abs() < 0.8, "{count} in {bursts} bursts");
         }

@@ -16,20 +16,20 @@ use crate::queue::{Context, DropRule, Queued};
 use crate::route::Routes;
 use crate::wire::Fate;
 
-/// What hosts work with.
+/// The shared state of all hosts.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) net: Net,
-    /// Timers: far more of them than of packets wait, and far fewer fire, so they have a calendar of their own.
+    /// Timers. Far more of them than packets wait and far fewer fire, so they have a separate calendar.
     pub(crate) timers: Calendar<Wake>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) scratch: Scratch,
-    /// What applications write whose bytes do not matter.
+    /// The arbitrary bytes that applications write.
     pub(crate) zeros: Box<[u8]>,
 }
 
-/// Whose time has come.
+/// The owner of a timer event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wake {
     Host(u32),
@@ -39,7 +39,7 @@ pub(crate) enum Wake {
     Sample,
 }
 
-/// The network: links, routes, what is under way.
+/// The network: links, routes, packets under way.
 #[derive(Debug)]
 pub(crate) struct Net {
     pub(crate) calendar: Calendar<NetEvent>,
@@ -49,7 +49,7 @@ pub(crate) struct Net {
     pub(crate) routes: Routes,
     pub(crate) observers: Observers,
     pub(crate) ipv6: bool,
-    /// Packets that found no way, and those whose hop limit ran out.
+    /// Packets without a route, and those whose hop limit ran out.
     pub(crate) lost_at_nodes: [u64; 2],
     /// Packets handed to hosts.
     pub(crate) delivered: u64,
@@ -59,14 +59,14 @@ pub(crate) struct Net {
     marked: Vec<PacketId>,
 }
 
-/// What happens in the network.
+/// An event of the network.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NetEvent {
     /// The first of the packets on a link's wire arrives.
     Arrival(u32),
     /// A packet arrives out of its link's order.
     Stray { link: u32, packet: PacketId },
-    /// A link's transmitter is free.
+    /// A link's transmitter becomes free.
     Free(u32),
 }
 
@@ -96,14 +96,14 @@ impl Net {
         }
     }
 
-    /// The next event's place in the order, at this time.
+    /// The key of the next event at this time.
     #[inline]
     pub(crate) fn key(&mut self, at: u64) -> Key {
         self.number += 1;
         Key { at, number: self.number }
     }
 
-    /// The next event happens. A packet that has come to a node, with that node.
+    /// Handles the next event. Returns a packet that has arrived at a node, with that node.
     #[inline]
     pub(crate) fn step(&mut self, now: Instant) -> Option<(u32, PacketId)> {
         self.events += 1;
@@ -130,7 +130,7 @@ impl Net {
         }
     }
 
-    /// A host sends a packet, which is still at the host. `carry`: with the values of its payload.
+    /// A host sends a packet. `carry`: with the values of its payload.
     #[inline]
     pub(crate) fn admit(
         &mut self,
@@ -145,7 +145,7 @@ impl Net {
         id
     }
 
-    /// A packet has come to a router.
+    /// A packet has arrived at a router.
     #[inline]
     pub(crate) fn route(&mut self, now: Instant, node: u32, id: PacketId) {
         if !self.packets.get_mut(id).count_hop() {
@@ -172,7 +172,7 @@ impl Net {
         self.offer(now, link, id);
     }
 
-    /// A packet comes to a link.
+    /// A packet arrives at a link.
     #[inline]
     fn offer(&mut self, now: Instant, index: u32, id: PacketId) {
         let link = &mut self.links[index as usize];
@@ -206,7 +206,7 @@ impl Net {
         }
     }
 
-    /// The transmitter is free: the next packet goes.
+    /// The transmitter is free: sends the next packet.
     #[inline]
     fn send_next(&mut self, now: Instant, index: u32) {
         let link = &mut self.links[index as usize];
@@ -221,7 +221,7 @@ impl Net {
         }
     }
 
-    /// The transmitter sends a packet. `is_last`: it is known that none waits behind it.
+    /// The transmitter sends a packet. `is_last`: no packet waits behind it.
     #[inline]
     fn send(&mut self, now: Instant, index: u32, next: &Queued, is_last: bool) {
         let link = &mut self.links[index as usize];
@@ -241,7 +241,7 @@ impl Net {
         self.launch(now, index, ends, next.packet);
     }
 
-    /// A packet that will have been sent at `ends` goes on the wire, and what may happen there happens.
+    /// A packet whose transmission ends at `ends` goes onto the wire, with its impairments.
     #[inline]
     fn launch(&mut self, now: Instant, index: u32, ends: u64, id: PacketId) {
         let link = &mut self.links[index as usize];
@@ -266,7 +266,7 @@ impl Net {
         }
     }
 
-    /// Puts a packet behind those that are on the wire.
+    /// Appends a packet to the wire.
     #[inline]
     fn fly(&mut self, index: u32, arrives: u64, packet: PacketId) {
         let link = &mut self.links[index as usize];
@@ -278,7 +278,7 @@ impl Net {
         }
     }
 
-    /// Does what a queue has decided.
+    /// Applies a queue's decisions.
     #[inline]
     fn settle(&mut self, now: Instant, index: u32) {
         if !self.dropped.is_empty() || !self.marked.is_empty() {
@@ -315,7 +315,7 @@ impl Net {
         self.packets.remove(id);
     }
 
-    /// A router tells the sender. Hosts know their own link's MTU.
+    /// A router reports an error to the sender. Hosts know their own link's MTU.
     #[cold]
     fn complain(&mut self, now: Instant, node: u32, id: PacketId, complaint: Complaint) {
         let packet = self.packets.get(id);

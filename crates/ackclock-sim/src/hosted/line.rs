@@ -1,7 +1,7 @@
-//! A line: what connects a stack of the program's to its node.
+//! A line connects one of the program's stacks to its node.
 //!
-//! What a call leaves to be sent is taken from the stack before the call returns, as a driver on a device would, and lies
-//! here until the program has come to rest; then the node sends it, at the same instant.
+//! A call leaves packets to send. They are taken from the stack before the call returns, as a driver on a
+//! device would, and wait here until the program is idle. Then the node sends them, at the same instant.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -34,7 +34,7 @@ struct Ends {
     bell: Waker,
 }
 
-/// Wakes nobody: takes what a call has left.
+/// The waker of the stack's port. It collects the packets that a call has left.
 #[derive(Debug)]
 struct Bell(Weak<Shared>);
 
@@ -70,7 +70,7 @@ impl Line {
 impl Guest for Line {
     fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
         let mut ends = self.0.ends();
-        // A stack that has closed is a host without TCP: nobody answers.
+        // A closed stack is a host without TCP and does not answer.
         if !ends.port.is_closed() {
             self.0.pulse.note_activity();
             ends.port.handle_packet(now, packet, meta);
@@ -96,17 +96,17 @@ impl Shared {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call of the program has left something to do.
+    /// A call of the program has left work to do.
     fn ring(&self) {
         let ends = match self.ends.try_lock() {
             Ok(ends) => Some(ends),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            // The network is at the port and takes what there is.
+            // The network holds the port and takes what there is.
             Err(TryLockError::WouldBlock) => None,
         };
         if let Some(mut ends) = ends {
             let Ends { port, outbox, bell } = &mut *ends;
-            // The next call is to ring again.
+            // Arms the bell for the next call.
             let _ = port.poll_work(&mut Context::from_waker(bell));
             while port.poll_transmit(self.pulse.now(), self.limits, |packet| outbox.push(packet)) {}
         }

@@ -1,12 +1,14 @@
-//! Async code on simulated hosts: the socket API of `ackclock`, and tokio's tasks and timers, in virtual time.
+//! Async code on simulated hosts: the socket API of `ackclock`, and tokio's tasks and timers, in virtual
+//! time.
 //!
-//! A [`VirtualNetwork`] is a simulation, some of whose hosts hold a real [`ackclock::Stack`], and a tokio runtime of one
-//! thread whose clock only the simulation moves. While any task can run, time stands. When none can, the next thing
-//! happens: an event of the network, at its nanosecond, or a timer of tokio's, at its millisecond, whichever comes first.
+//! A [`VirtualNetwork`] is a simulation in which some hosts hold a real [`ackclock::Stack`], together with a
+//! single-threaded tokio runtime whose clock only the simulation moves. Time stands still while any task can
+//! run. When none can, the next thing happens, whichever comes first: an event of the network, at its
+//! nanosecond, or a tokio timer, at its millisecond.
 //!
 //! | question | file |
 //! |---|---|
-//! | How does a stack hang on the network? | `line.rs` |
+//! | How does a stack connect to the network? | `line.rs` |
 //! | How is it known that no task can run, and what is the time? | `pulse.rs` |
 //! | What happens next, and how far may time go? | `turn.rs` |
 
@@ -36,8 +38,8 @@ use line::Line;
 use pulse::Pulse;
 use turn::Turn;
 
-/// A simulated network for unmodified async code: its hosts give out [`Stack`]s, whose listeners and streams are those
-/// that a program uses on a device, and [`Self::run`] runs the program.
+/// A simulated network for unmodified async code. Its hosts provide [`Stack`]s, with the same listeners and
+/// streams that a program uses on a device, and [`Self::run`] runs the program.
 ///
 /// ```
 /// use std::time::Duration;
@@ -75,35 +77,35 @@ use turn::Turn;
 ///
 /// # Time
 ///
-/// `tokio::time` is virtual within `run`: `sleep`, `timeout`, `interval` and `Instant::now` of tokio, not those of `std`.
-/// Tokio's timers end at whole milliseconds, as everywhere; packets and the timers of TCP have their nanosecond. At the same
-/// instant tokio's timers come first. What one task writes leaves at once, as from a real stack, so that small writes
-/// show what Nagle's algorithm and delayed acknowledgements make of them.
+/// `tokio::time` is virtual within `run`: tokio's `sleep`, `timeout`, `interval` and `Instant::now`, but not
+/// those of `std`. Tokio's timers end at whole milliseconds, as everywhere; packets and TCP's timers are
+/// exact to the nanosecond. At the same instant, tokio's timers come first. What a task writes leaves at
+/// once, as from a real stack, so small writes show the effects of Nagle's algorithm and delayed
+/// acknowledgements.
 ///
-/// # What is repeated exactly
+/// # What is reproducible
 ///
-/// The same scenario, seed and program give the same packets at the same nanoseconds, in every build, as long as the
-/// program itself takes nothing from outside:
+/// The same scenario, seed and program give the same packets at the same nanoseconds, in every build, as long
+/// as the program uses nothing from outside:
 ///
-/// - `tokio::select!` without `biased;` polls its branches in an order that tokio draws, and tokio lets nobody seed that
-///   unless the program is built with `--cfg tokio_unstable`, where it comes from the scenario's seed. It matters only if
-///   two branches become ready at the same instant.
-/// - Threads (`spawn_blocking`, `tokio::fs`, `block_in_place`) run in real time. Meanwhile virtual time does not jump, though
-///   events of the present millisecond happen.
-/// - The clock of `std`, random numbers, and the order of `std`'s hash tables are the program's own affair. An HTTP server's
-///   `Date` header, for one, holds the real date.
-/// - A program must not call `tokio::time::{pause, resume, advance}` itself.
+/// - `tokio::select!` without `biased;` polls its branches in an order that tokio draws at random. The seed
+///   can be set only if the program is built with `--cfg tokio_unstable`; it then comes from the scenario's
+///   seed. The order matters only if two branches become ready at the same instant.
+/// - Threads (`spawn_blocking`, `tokio::fs`, `block_in_place`) run in real time. Virtual time does not jump
+///   meanwhile, though events of the present millisecond happen.
+/// - The program itself must control the clock of `std`, random numbers, and the order of `std`'s hash
+///   tables. An HTTP server's `Date` header, for example, holds the real date.
+/// - A program must not call `tokio::time::{pause, resume, advance}`.
 ///
-/// There is no I/O driver: sockets of `tokio::net` and signals have no place in virtual time, and panic as in any runtime
-/// without one.
+/// There is no I/O driver: sockets of `tokio::net` and signals panic, as in any runtime without one.
 ///
-/// # Traffic beside it
+/// # Background traffic
 ///
-/// The scenario's traffic runs on other hosts, and all links, queues and changes are as in a [`Simulation`]. Packets
-/// are always carried whole (`full_packets`).
+/// The scenario's traffic runs on other hosts, and all links, queues and changes are as in a [`Simulation`].
+/// Packets are always carried whole (`full_packets`).
 #[derive(Debug)]
 pub struct VirtualNetwork {
-    // Dropped first: what its tasks drop still finds its stack.
+    // Dropped first, because dropping its tasks still uses their stacks.
     runtime: Runtime,
     simulation: Simulation,
     scenario: Scenario,
@@ -121,12 +123,12 @@ pub enum HostedError {
     /// The host cannot have a stack.
     #[error(transparent)]
     Guest(#[from] GuestError),
-    /// A setting that the stack refuses.
+    /// The stack refuses a setting.
     #[error("the settings of the stack on `{host}`: {error}")]
     Settings {
         /// The host.
         host: String,
-        /// What the builder said.
+        /// The builder's error.
         error: io::Error,
     },
     /// The stack could not be built.
@@ -135,7 +137,7 @@ pub enum HostedError {
     /// Tokio could not make a runtime.
     #[error("tokio could not make a runtime: {0}")]
     Runtime(io::Error),
-    /// A runtime cannot be made and dropped within another.
+    /// A runtime cannot be made or dropped within another.
     #[error(
         "a virtual network has a tokio runtime of its own: make it outside of any other, in a plain `#[test]` or `main` \
          without `#[tokio::test]` or `#[tokio::main]`"
@@ -147,7 +149,7 @@ pub enum HostedError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Nothing more could happen.
+    /// Nothing can happen any more.
     #[error(
         "the program waits for something that nobody will do: it was last woken, or one of its stacks last called or \
          reached, at {}; no packet is under way, no timer of a stack is set, and none of tokio's did anything before the \
@@ -181,21 +183,21 @@ pub enum RunError {
     ClockMoved {
         /// What tokio's clock says.
         clock: Instant,
-        /// What should have happened before.
+        /// The event that should have happened first.
         event: Instant,
     },
 }
 
 impl VirtualNetwork {
-    /// Makes the network of a scenario. Its packets are carried whole, whatever the scenario says.
+    /// Makes the network of a scenario. It carries packets whole, whatever the scenario says.
     ///
     /// # Errors
-    /// What of the scenario cannot be run; or there is a tokio runtime here already.
+    /// The scenario cannot be run, or a tokio runtime exists here already.
     pub fn new(scenario: &Scenario) -> Result<Self, HostedError> {
         Self::with_registry(scenario, &Registry::with_experiments())
     }
 
-    /// Makes the network of a scenario whose controllers are looked up in `registry`, one's own among them.
+    /// Makes the network of a scenario, with controllers from `registry`, which may include the caller's.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -210,16 +212,16 @@ impl VirtualNetwork {
         Ok(Self { runtime, simulation, scenario, registry: registry.clone(), pulse })
     }
 
-    /// The stack of a host, with the scenario's settings and the host's address. It closes when its last handle is
-    /// dropped, as any stack does.
+    /// The stack of a host, with the scenario's settings and the host's address. It closes when its last
+    /// handle is dropped, as any stack does.
     ///
     /// # Errors
-    /// There is no such host, it has its stack already, or it runs traffic of the scenario.
+    /// The host does not exist, has its stack already, or runs traffic of the scenario.
     pub fn stack(&mut self, host: &str) -> Result<Stack, HostedError> {
         self.stack_with(host, Ok)
     }
 
-    /// The stack of a host, with settings of one's own over the scenario's.
+    /// The stack of a host, with settings that `adjust` lays over the scenario's.
     ///
     /// # Errors
     /// As [`Self::stack`]; or `adjust` fails.
@@ -259,20 +261,20 @@ impl VirtualNetwork {
         Ok(stack)
     }
 
-    /// Runs a program, and whatever tasks it spawns, until it is done, and returns what it returned. Tasks that still run then go
-    /// on with the next call.
+    /// Runs a program, and the tasks that it spawns, until it completes. Returns its output. Tasks that still
+    /// run continue with the next call.
     ///
     /// # Errors
     /// The program was not done when the scenario ended, or nothing could happen any more.
     ///
     /// # Panics
-    /// If the program panics; and within another runtime.
+    /// If the program panics, or within another runtime.
     pub fn run<F: Future>(&mut self, program: F) -> Result<F::Output, RunError> {
         let turn = Turn::new(&mut self.simulation, &self.pulse);
         self.runtime.block_on(turn.run(program))
     }
 
-    /// A host's or a router's address; `None` if there is none of this name.
+    /// The address of a host or router; `None` if the name is unknown.
     #[must_use]
     pub fn addr(&self, node: &str) -> Option<IpAddr> {
         self.simulation.node(node).map(|node| node.addr)
@@ -284,32 +286,32 @@ impl VirtualNetwork {
         self.pulse.now()
     }
 
-    /// What has been measured so far: links, the scenario's own traffic, and what each stack sent and received. Of
-    /// connections a stack tells more (`Stack::connections`, `TcpStream::info`).
+    /// The measurements so far: links, the scenario's traffic, and what each stack sent and received. A stack
+    /// reports more about its connections (`Stack::connections`, `TcpStream::info`).
     #[must_use]
     pub fn report(&self) -> Report {
         self.simulation.report()
     }
 
-    /// The simulation beneath, to be looked at.
+    /// The underlying simulation, for inspection.
     #[must_use]
     pub fn simulation(&self) -> &Simulation {
         &self.simulation
     }
 
-    /// Somebody looks on from now on: a capture, a log, a hash over all packets.
+    /// Adds an observer: a capture, a log, a hash over all packets.
     pub fn observe(&mut self, observer: impl Observer + 'static) {
         self.simulation.observe(observer);
     }
 
-    /// Puts an application of the simulator's own kind on a host without a stack; see [`Simulation::add_app`].
+    /// Puts a simulator application on a host without a stack; see [`Simulation::add_app`].
     pub fn add_app(&mut self, host: &str, name: &str, start: Instant, app: Box<dyn App>) -> bool {
         self.simulation.add_app(host, name, start, app)
     }
 }
 
 impl Simulation {
-    /// When something happens next.
+    /// When the next event happens.
     fn next_event(&mut self) -> Option<Instant> {
         let packet = self.world.net.calendar.peek_until(u64::MAX);
         let timer = self.world.timers.peek_until(packet.map_or(u64::MAX, |packet| packet.at));
@@ -317,14 +319,14 @@ impl Simulation {
         next.map(|key| Instant::from_nanos(key.at))
     }
 
-    /// Runs until something has happened to a guest, but not beyond `until`; whether it has.
+    /// Runs until an event reaches a guest, but not beyond `until`. Returns whether one did.
     fn run_to_guest(&mut self, until: Instant) -> bool {
         self.guests.called = false;
         while !self.guests.called && self.step(until) {}
         self.guests.called
     }
 
-    /// It is `now`; nothing was due before.
+    /// Sets the time to `now`. Nothing may be due before.
     fn set_now(&mut self, now: Instant) {
         self.world.now = self.world.now.max(now);
     }

@@ -1,5 +1,4 @@
-//! What the runtime's hooks, the stacks and the turn have in common: the time, who wants to be told what, and the
-//! runtime itself.
+//! What the runtime's hooks, the stacks and the turn share: the time, the wakers, and the runtime itself.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -11,21 +10,21 @@ use ackclock::Clock;
 use ackclock_core::Instant;
 use tokio::runtime::{Builder, Runtime};
 
-/// Shared by all that belong to one virtual network. One thread moves it on; others may look at the time.
+/// The shared state of one virtual network. One thread advances it; others may read the time.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
     now: AtomicU64,
-    /// When tokio's clock stood at zero.
+    /// When tokio's clock was at zero.
     epoch: OnceLock<tokio::time::Instant>,
     /// When the program was last woken, or one of its stacks called or reached.
     active: AtomicU64,
-    /// The turn's task.
+    /// The waker of the turn's task.
     turn: Mutex<Option<Waker>>,
-    /// The turn asks to be told when no task can run.
+    /// Whether the turn wants to know when no task can run.
     asked: AtomicBool,
-    /// It has been told.
+    /// Whether no task could run since then.
     idle: AtomicBool,
-    /// Nodes whose stacks have been called by the program.
+    /// Nodes whose stacks the program has called.
     rung: Mutex<Vec<u32>>,
 }
 
@@ -36,7 +35,7 @@ pub(super) struct ProgramWaker {
     pub(super) pulse: Arc<Pulse>,
 }
 
-/// A runtime of one thread whose clock stands, and tells the pulse when it has nothing to do.
+/// A single-threaded runtime with a paused clock that notifies the pulse when it is idle.
 pub(super) fn runtime(pulse: &Arc<Pulse>, seed: u64) -> io::Result<Runtime> {
     let mut builder = Builder::new_current_thread();
     seed_select(&mut builder, seed);
@@ -58,23 +57,23 @@ fn seed_select(builder: &mut Builder, seed: u64) {
     builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
 }
 
-/// Only an unstable tokio can be told where the order of `select!` comes from.
+/// Only an unstable tokio can seed the order of `select!`.
 #[cfg(not(tokio_unstable))]
 fn seed_select(_: &mut Builder, _: u64) {}
 
 impl Pulse {
-    /// When tokio's clock says that it is `at`.
+    /// The instant `at` on tokio's clock.
     pub(super) fn tokio_instant(&self, at: Instant) -> tokio::time::Instant {
         let epoch = self.epoch.get().copied().unwrap_or_else(tokio::time::Instant::now);
         epoch + at.saturating_since(Instant::ZERO)
     }
 
-    /// Moves tokio's clock. Its timers of that time fire when the runtime next looks at them.
+    /// Moves tokio's clock. Its timers of that time fire when the runtime next polls them.
     pub(super) fn move_clock(&self, to: Instant) {
         let by = to.saturating_since(self.now());
         if by > Duration::ZERO {
             let mut advance = std::pin::pin!(tokio::time::advance(by));
-            // The first poll moves the clock; it then yields, for which nobody waits.
+            // The first poll moves the clock. It then yields, and nothing waits for it.
             let _ = advance.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
             self.look_at_clock();
         }
@@ -90,7 +89,7 @@ impl Pulse {
         self.active.store(self.now.load(Relaxed), Relaxed);
     }
 
-    /// Who the turn is.
+    /// Sets the turn's waker.
     pub(super) fn set_turn(&self, waker: &Waker) {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *turn {
@@ -99,17 +98,17 @@ impl Pulse {
         }
     }
 
-    /// The turn wants to be told when no task can run.
+    /// Asks to learn when no task can run.
     pub(super) fn ask(&self) {
         self.asked.store(true, Relaxed);
     }
 
-    /// Whether no task could run when this was last asked for.
+    /// Whether no task could run since the last request.
     pub(super) fn take_idle(&self) -> bool {
         self.idle.swap(false, Relaxed)
     }
 
-    /// A stack was called.
+    /// Notes that a stack was called.
     pub(super) fn ring(&self, node: u32) {
         self.note_activity();
         let mut rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +124,7 @@ impl Pulse {
         into.append(&mut self.rung.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The runtime has no task to run.
+    /// The runtime parks: no task can run.
     fn on_park(&self) {
         if self.asked.swap(false, Relaxed) {
             self.idle.store(true, Relaxed);
@@ -133,7 +132,7 @@ impl Pulse {
         }
     }
 
-    /// Tokio may have moved its clock.
+    /// Reads tokio's clock, which may have moved.
     fn look_at_clock(&self) {
         let Some(epoch) = self.epoch.get() else { return };
         let now = u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);

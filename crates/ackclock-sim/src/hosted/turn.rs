@@ -1,12 +1,15 @@
-//! The turn: the one future that the runtime blocks on. It runs the program and, when no task can run, the network.
+//! The turn: the one future that the runtime blocks on. It runs the program and, when no task can run, the
+//! network.
 //!
-//! Three things move time, and no other. An event of the network: the turn moves tokio's clock to the event's
-//! nanosecond. A timer of tokio's: the runtime jumps to it by itself, by whole milliseconds, when it parks; the turn
-//! lets it, but not beyond the millisecond in which the next event lies, where it has a timer of its own. And where the clock
-//! stands between two milliseconds, the turn moves it to the next whole one first, so that jumps begin and end at
-//! whole ones and timers fire when they are due.
+//! Only three things move time:
 //!
-//! It follows that whenever a task runs, tokio's clock, the stacks' and the network's agree to the nanosecond.
+//! - An event of the network: the turn moves tokio's clock to the event's nanosecond.
+//! - A tokio timer: the runtime jumps to it, by whole milliseconds, when it parks. The turn limits the jump
+//!   to the millisecond of the next event by a timer of its own.
+//! - A clock between two milliseconds: the turn moves it to the next whole one first, so that jumps begin and
+//!   end at whole milliseconds and timers fire when they are due.
+//!
+//! Whenever a task runs, the clocks of tokio, the stacks and the network therefore agree to the nanosecond.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -41,7 +44,7 @@ impl<'a> Turn<'a> {
         let waking = Arc::new(ProgramWaker { woken: AtomicBool::new(true), pulse: Arc::clone(self.pulse) });
         let waker = Waker::from(Arc::clone(&waking));
         let mut sleep = pin!(tokio::time::sleep_until(self.pulse.tokio_instant(Instant::ZERO)));
-        // Left over from a run before.
+        // Clears what a previous run left.
         self.pulse.take_idle();
         poll_fn(|cx| {
             self.pulse.set_turn(cx.waker());
@@ -61,7 +64,7 @@ impl<'a> Turn<'a> {
         .await
     }
 
-    /// No task can run: the next thing happens. Ready only with an error.
+    /// No task can run, so the next thing happens. Ready only with an error.
     fn happen<T>(&mut self, cx: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<Result<T, RunError>> {
         self.collect();
         let (now, end) = (self.pulse.now(), self.simulation.end);
@@ -94,13 +97,13 @@ impl<'a> Turn<'a> {
         Poll::Pending
     }
 
-    /// When the network goes on, if the scenario has not ended by then.
+    /// The time of the network's next event, unless the scenario ends before it.
     fn next_event(&mut self) -> Option<Instant> {
         let end = self.simulation.end;
         self.simulation.next_event().filter(|at| *at <= end)
     }
 
-    /// Takes what the program has sent, at this instant.
+    /// Takes the packets that the program has sent, at this instant.
     fn collect(&mut self) {
         self.simulation.set_now(self.pulse.now());
         self.pulse.take_rung(&mut self.rung);
@@ -124,7 +127,7 @@ fn millis(at: Instant) -> u64 {
     at.as_nanos() / MILLI
 }
 
-/// The last nanosecond of the millisecond in which `at` lies.
+/// The last nanosecond of the millisecond of `at`.
 fn last_of_milli(at: Instant) -> Instant {
     Instant::from_nanos((millis(at) + 1) * MILLI - 1)
 }

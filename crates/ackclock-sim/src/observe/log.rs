@@ -8,7 +8,7 @@ pub struct PacketLog {
     bytes: Vec<u8>,
 }
 
-/// Keeps a hash of the log alone: equal for equal runs, whatever the machine and the build.
+/// Keeps only a hash of the log. Equal runs give equal hashes, on every machine and in every build.
 #[derive(Clone, Copy, Debug)]
 pub struct LogHash {
     hash: u64,
@@ -33,7 +33,7 @@ impl LogHash {
         self.hash
     }
 
-    /// How many records there were.
+    /// The number of records.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
@@ -84,7 +84,7 @@ fn record(event: &PacketEvent<'_>) -> [u64; PacketLog::RECORD / 8] {
     ]
 }
 
-/// FNV-1a (Fowler, Noll, Vo) with words in the place of bytes, and a rotation for their upper halves.
+/// FNV-1a (Fowler, Noll, Vo) on words instead of bytes, with a rotation for their upper halves.
 fn mix(hash: u64, word: u64) -> u64 {
     ((hash ^ word).wrapping_mul(PRIME)).rotate_left(23)
 }

@@ -1,4 +1,4 @@
-//! Who looks on: packet by packet, and sample by sample. Unused, it costs one branch.
+//! Observers of packets and samples. Without one, they cost a branch.
 
 mod log;
 mod pcapng;
@@ -20,64 +20,65 @@ use crate::host::source_node;
 use crate::packet::Packet;
 use crate::queue::{DropRule, Queue};
 
-/// Somebody who is told what happens. Keep a handle on one by giving the simulation an `Rc<RefCell<..>>` of it.
+/// Receives the events of a simulation. To keep a handle on an observer, give the simulation an
+/// `Rc<RefCell<..>>` of it.
 pub trait Observer {
     /// Something happened to a packet.
     fn packet(&mut self, event: &PacketEvent<'_>);
 
-    /// A connection on `node` gave out what it had written down. Connections do where [`TcpSettings::trace`] says so.
+    /// A connection on `node` delivered its trace, if [`TcpSettings::trace`] asks for one.
     ///
     /// [`TcpSettings::trace`]: crate::TcpSettings::trace
     fn trace(&mut self, node: u32, batch: &Batch) {
         let _ = (node, batch);
     }
 
-    /// The queue of a link has another length.
+    /// The length of a link's queue has changed.
     fn queue(&mut self, queue: &QueueLength) {
         let _ = queue;
     }
 
-    /// The time for a sample has come ([`Scenario::sample_every`](crate::Scenario::sample_every)).
+    /// It is time for a sample ([`Scenario::sample_every`](crate::Scenario::sample_every)).
     fn sample(&mut self, sample: &Sample<'_>) {
         let _ = sample;
     }
 }
 
-/// How much waits in front of a link.
+/// The length of a link's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLength {
-    /// When.
+    /// The time.
     pub at: Instant,
     /// The number of the link's direction.
     pub link: u32,
-    /// Packets.
+    /// The number of packets.
     pub packets: u32,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// Something that happened to a packet.
+/// An event of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketEvent<'a> {
-    /// When.
+    /// The time.
     pub at: Instant,
-    /// What.
+    /// The event.
     pub what: What,
-    /// On which node.
+    /// The node.
     pub node: u32,
-    /// At which link, where one is concerned: the number of its direction, two for each link of the scenario.
+    /// The link, if one is involved: the number of its direction, two for each link of the scenario.
     pub link: Option<u32>,
-    /// To which packet.
+    /// The packet.
     pub packet: PacketView<'a>,
 }
 
-/// What happens to packets.
+/// The kinds of packet events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
-    /// A host, or a router that complains, sent it.
+    /// A host sent it, or a router that reports an error.
     Sent,
-    /// It came to the queue of a link.
+    /// It arrived at the queue of a link.
     Queued,
     /// It goes no further.
     Dropped(DropRule),
@@ -89,11 +90,11 @@ pub enum What {
     Delivered,
 }
 
-/// A packet, seen from outside.
+/// A read-only view of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketView<'a>(pub(crate) &'a Packet);
 
-/// What the header of a TCP segment says.
+/// The header fields of a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SegmentView {
@@ -107,10 +108,10 @@ pub struct SegmentView {
     pub ack: u32,
 }
 
-/// What is measured from time to time.
+/// A periodic sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
-    /// When.
+    /// The time.
     pub at: Instant,
     /// One point for each direction of each link.
     pub links: &'a [LinkPoint],
@@ -119,7 +120,7 @@ pub struct Sample<'a> {
 }
 
 impl<'a> PacketView<'a> {
-    /// The how-manieth packet of the simulation it is; a copy has its original's number.
+    /// The packet's number in the simulation, counted from the first. A copy has its original's number.
     #[must_use]
     pub fn serial(&self) -> u64 {
         self.0.serial
@@ -131,13 +132,13 @@ impl<'a> PacketView<'a> {
         self.0.len()
     }
 
-    /// Whether it has no bytes at all, which no IP packet has.
+    /// Whether its length is zero, which is never true of an IP packet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What its TCP header says, if it has one.
+    /// The fields of its TCP header, if it has one.
     #[must_use]
     pub fn segment(&self) -> Option<SegmentView> {
         let tcp = self.0.tcp()?;
@@ -151,7 +152,7 @@ impl<'a> PacketView<'a> {
         self.0.header()
     }
 
-    /// Its payload, as far as it is carried.
+    /// Its payload, where payloads are carried.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         self.0.payload()
@@ -182,7 +183,7 @@ impl<T: Observer> Observer for Rc<RefCell<T>> {
     }
 }
 
-/// Everybody who looks on.
+/// All observers.
 #[derive(Default)]
 pub(crate) struct Observers(Vec<Box<dyn Observer>>);
 

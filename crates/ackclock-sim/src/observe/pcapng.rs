@@ -1,7 +1,7 @@
-//! Captures at nodes, in the format that Wireshark and tcpdump open: one interface for each node.
+//! Captures at nodes, in the format of Wireshark and tcpdump, with one interface for each node.
 //!
-//! Times count from 1970-01-01 as simulated time zero. Where payloads are not carried a packet is cut behind its headers
-//! and says how long it was.
+//! Simulated time zero is 1970-01-01. Where payloads are not carried, a packet is cut after its headers and
+//! its original length is recorded.
 
 use std::io::{self, Write};
 
@@ -16,13 +16,14 @@ pub struct Pcapng<W> {
     buffer: Vec<u8>,
     /// The captured nodes: their numbers and names.
     nodes: Vec<(u32, String)>,
-    /// The interface of the first of them, of IPv4 and of IPv6; the others follow it.
+    /// The interface of the first of them, for IPv4 and for IPv6. The others follow it.
     interfaces: [Option<usize>; 2],
     failed: Option<io::Error>,
 }
 
 impl<W: Write> Pcapng<W> {
-    /// A capture into `out` at these nodes, given as (number, name); see [`Simulation::node`](crate::Simulation::node).
+    /// A capture into `out` at these nodes, given as (number, name); see
+    /// [`Simulation::node`](crate::Simulation::node).
     pub fn new<'a>(out: W, nodes: impl IntoIterator<Item = (u32, &'a str)>) -> Self {
         let mut buffer = Vec::new();
         pcapng::section_header(&mut buffer);
@@ -33,10 +34,10 @@ impl<W: Write> Pcapng<W> {
     /// Writes what is still in the buffer.
     ///
     /// # Errors
-    /// The first failure to write, of this call or an earlier one; what came after it is missing.
+    /// The first write error, of this call or an earlier one. The output after it is missing.
     pub fn finish(&mut self) -> io::Result<()> {
         if self.interfaces == [None; 2] {
-            // Without an interface tcpdump takes the file for a broken one.
+            // tcpdump takes a file without an interface for a broken one.
             self.first_interface(&[]);
         }
         self.flush();
@@ -46,13 +47,14 @@ impl<W: Write> Pcapng<W> {
         }
     }
 
-    /// What was written to.
+    /// Returns the writer.
     pub fn into_inner(self) -> W {
         self.out
     }
 
-    /// The interface of the first node, for packets with such a header. Interfaces are described before the first packet
-    /// of an IP version: tcpdump reads a file with several if their link type tells the version, and not if packets do.
+    /// The interface of the first node, for packets with this header. Interfaces are described before the
+    /// first packet of an IP version: tcpdump reads a file with several interfaces if their link type gives
+    /// the version, and not if the packets do.
     fn first_interface(&mut self, header: &[u8]) -> usize {
         let v6 = header.first().is_some_and(|byte| byte >> 4 == 6);
         let link_type = if v6 { LinkType::Ipv6 } else { LinkType::Ipv4 };
@@ -81,7 +83,7 @@ impl<W: Write> Observer for Pcapng<W> {
             What::Delivered => Direction::Received,
             _ => return,
         };
-        // A host's packet departs, too; it was captured when it was sent.
+        // A host's packet departs too, but it was captured when it was sent.
         let first_hop = event.what == What::Departed && event.packet.0.hops == 0;
         let Some(node) = self.nodes.iter().position(|(node, _)| *node == event.node) else { return };
         if first_hop {

@@ -18,9 +18,9 @@ pub struct Series {
 /// One direction of a link at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinkPoint {
-    /// Packets that wait.
+    /// Packets in the queue.
     pub queue_packets: u32,
-    /// Bytes that wait.
+    /// Bytes in the queue.
     pub queue_bytes: u64,
     /// Bytes sent since the beginning.
     pub sent_bytes: u64,
@@ -35,9 +35,9 @@ pub struct FlowPoint {
     pub bytes: u64,
     /// The same at `from`.
     pub bytes_back: u64,
-    /// Congestion windows of the open connections at `from`, together, in bytes.
+    /// The sum of the congestion windows of the open connections at `from`, in bytes.
     pub cwnd: u64,
-    /// Bytes in flight of the same.
+    /// The sum of their bytes in flight.
     pub in_flight: u64,
 }
 

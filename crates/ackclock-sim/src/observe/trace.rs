@@ -1,4 +1,4 @@
-//! Traces, collected: of connections, and of the queues before links.
+//! Collected traces of connections and of link queues.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use ackclock_core::trace::{Batch, Entry, Record};
 
 use super::{Observer, PacketEvent, QueueLength, What};
 
-/// Keeps all that traced connections and the chosen links wrote down.
+/// Keeps everything that traced connections and the chosen links record.
 #[derive(Debug, Default)]
 pub struct Traces {
     batches: Vec<(u32, Batch)>,
@@ -14,19 +14,19 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// With the queues of these links; see [`Simulation::link`](crate::Simulation::link).
+    /// Also records the queues of these links; see [`Simulation::link`](crate::Simulation::link).
     pub fn new(links: impl IntoIterator<Item = u32>) -> Self {
         Self { batches: Vec::new(), queues: links.into_iter().map(|link| (link, Vec::new())).collect() }
     }
 
-    /// What connections gave out so far, each with its node, in the order in which they did.
+    /// The batches of the connections so far, each with its node, in order of arrival.
     #[must_use]
     pub fn batches(&self) -> &[(u32, Batch)] {
         &self.batches
     }
 
-    /// What happened to the queues: links in the order of their numbers. A drop is by the rule of that place in
-    /// [`DropRule::ALL`](crate::queue::DropRule::ALL).
+    /// The records of the queues, in the order of the links' numbers. A drop is identified by the index of
+    /// its rule in [`DropRule::ALL`](crate::queue::DropRule::ALL).
     pub fn queues(&self) -> impl Iterator<Item = (u32, &[Record])> {
         self.queues.iter().map(|(link, records)| (*link, records.as_slice()))
     }

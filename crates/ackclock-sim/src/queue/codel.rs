@@ -1,8 +1,8 @@
-//! CoDel: Kathleen Nichols, Van Jacobson, Andrew McGregor and Janardhan Iyengar, "Controlled Delay Active Queue
-//! Management", RFC 8289, 2018, §5; with marking as in §6 and RFC 8290 §4.2.
+//! CoDel: Kathleen Nichols, Van Jacobson, Andrew McGregor and Janardhan Iyengar, "Controlled Delay Active
+//! Queue Management", RFC 8289, 2018, §5; with marking as in §6 and RFC 8290 §4.2.
 //!
-//! Deviations: the control law's square root is an integer's, right to one part in 2¹⁶; a packet is marked only where it
-//! would have been dropped.
+//! Deviations: the square root in the control law is an integer's, right to one part in 2¹⁶. A packet is
+//! marked only where it would have been dropped.
 
 use ackclock_core::Instant;
 
@@ -12,15 +12,15 @@ use crate::units::{Limit, Span};
 /// The parameters, in the RFC's words.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters {
-    /// What really fits.
+    /// The capacity.
     pub limit: Limit,
-    /// TARGET: a standing delay that is acceptable.
+    /// TARGET: an acceptable standing delay.
     pub target: Span,
-    /// INTERVAL: how long a delay may stand above it, about a round trip.
+    /// INTERVAL: how long the delay may exceed the target, about a round trip.
     pub interval: Span,
-    /// MAXPACKET: a queue of at most so many bytes is never too long.
+    /// MAXPACKET: a queue of at most this many bytes is never too long.
     pub max_packet: u32,
-    /// Whether capable packets are marked instead of dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub mark: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct CoDel {
     law: Law,
 }
 
-/// The state of the algorithm, beside its queue.
+/// The state of the algorithm, separate from its queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Law {
     /// When the delay will have stood above the target for an interval.
@@ -74,7 +74,7 @@ impl Queue for CoDel {
 }
 
 impl Law {
-    /// RFC 8289 §5.5: the next packet to send, after those that are to be dropped.
+    /// RFC 8289 §5.5: the next packet to send, after any drops.
     pub(super) fn dequeue(
         &mut self,
         parameters: &Parameters,
@@ -116,7 +116,8 @@ impl Law {
         Some(packet)
     }
 
-    /// RFC 8289 §5.6: the packet at the head, and whether the delay has stood above the target for an interval.
+    /// RFC 8289 §5.6: the packet at the head, and whether the delay has stood above the target for an
+    /// interval.
     fn head(&mut self, parameters: &Parameters, fifo: &mut Fifo, now: Instant) -> Option<(Queued, bool)> {
         let Some(packet) = fifo.pop() else {
             self.first_above = None;
@@ -132,7 +133,7 @@ impl Law {
         Some((packet, now >= first_above))
     }
 
-    /// Dropping begins; it goes on where it ended if that was not long ago.
+    /// Dropping begins. It resumes where it left off if it ended recently.
     fn begin(&mut self, parameters: &Parameters, now: Instant) {
         self.dropping = true;
         let delta = self.count - self.last_count;
@@ -171,7 +172,8 @@ mod tests {
         mark: false,
     };
 
-    /// 1 packet a millisecond comes and leaves, after a standing queue of `standing`; when each drop was.
+    /// One packet a millisecond arrives and leaves, after a standing queue of `standing`. Returns the times
+    /// of the drops.
     fn overload(parameters: Parameters, standing: u32, until_ms: u64) -> (Vec<u64>, Bench<CoDel>) {
         let mut bench = Bench::new(CoDel::new(parameters));
         (0..standing).for_each(|_| _ = bench.put(0, 1500, 0, true));
@@ -182,7 +184,7 @@ mod tests {
             bench.take(t * MS);
             let gone = bench.dropped.len() + bench.marked.len() - before;
             drops.extend(std::iter::repeat_n(t, gone));
-            // Another comes for each that was dropped, so that the delay stands.
+            // Replaces each dropped packet, so that the delay persists.
             let dropped = if parameters.mark { 0 } else { gone };
             (0..dropped).for_each(|_| _ = bench.put(t * MS, 1500, 0, true));
         }
@@ -192,7 +194,8 @@ mod tests {
     #[test]
     fn drops_come_an_interval_after_the_target_and_then_by_the_control_law() {
         let (drops, _) = overload(BASE, 50, 600);
-        // The delay passes 5 ms at 5 ms; the first drop is an interval later, each next one 100/sqrt(n) ms after.
+        // The delay passes 5 ms at 5 ms. The first drop is an interval later, and each next one 100/sqrt(n)
+        // ms after the last.
         let mut expected = vec![105.0f64];
         for count in 1..8 {
             expected.push(expected[count - 1] + 100.0 / (count as f64).sqrt());
@@ -207,7 +210,7 @@ mod tests {
     #[test]
     fn a_delay_below_the_target_or_a_single_packet_is_let_be() {
         assert!(overload(BASE, 3, 1000).0.is_empty());
-        // One packet of 1500 bytes that waits for long is no queue.
+        // One packet of 1500 bytes that waits for a long time is not a queue.
         let mut bench = Bench::new(CoDel::new(BASE));
         for t in 0..10 {
             bench.put(t * 400 * MS, 1500, 0, false);

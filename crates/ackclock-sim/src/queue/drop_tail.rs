@@ -1,7 +1,7 @@
-//! Drop-tail: what comes when the queue is full is dropped.
+//! Drop-tail: a packet that arrives at a full queue is dropped.
 //!
-//! The marking variant (RFC 3168 has no name for it; DCTCP's switches do it, Alizadeh et al., SIGCOMM 2010, §3.1)
-//! marks what comes while more than a threshold waits.
+//! The marking variant (RFC 3168 has no name for it; DCTCP's switches do it, Alizadeh et al., SIGCOMM 2010,
+//! §3.1) marks packets that arrive while more than a threshold waits.
 
 use super::{Context, DropRule, Fifo, Queue, Queued, fits};
 use crate::units::Limit;
@@ -15,7 +15,7 @@ pub struct DropTail {
 }
 
 impl DropTail {
-    /// A queue of this limit that marks, if told so, what comes while `mark_above` or more waits.
+    /// A queue with this limit. With `mark_above`, packets that arrive while that much waits are marked.
     #[must_use]
     pub fn new(limit: Limit, mark_above: Option<Limit>) -> Self {
         Self { limit, mark_above, fifo: Fifo::default() }
@@ -51,7 +51,7 @@ impl Queue for DropTail {
     }
 
     fn is_transparent(&self) -> bool {
-        // A packet larger than all that fits is dropped even by an empty queue.
+        // A packet larger than the whole capacity is dropped even by an empty queue.
         self.mark_above.is_none() && matches!(self.limit, Limit::Packets(_))
     }
 }

@@ -1,8 +1,9 @@
-//! FQ-CoDel: Toke Hoeiland-Joergensen, Paul McKenney, Dave Taht, Jim Gettys and Eric Dumazet, "The Flow Queue CoDel Packet
-//! Scheduler and Active Queue Management Algorithm", RFC 8290, 2018, §4.
+//! FQ-CoDel: Toke Hoeiland-Joergensen, Paul McKenney, Dave Taht, Jim Gettys and Eric Dumazet, "The Flow Queue
+//! CoDel Packet Scheduler and Active Queue Management Algorithm", RFC 8290, 2018, §4.
 //!
-//! Deviations: the hash of a conversation has no secret, since nobody attacks a simulation. When the limit is passed,
-//! half of the longest queue goes, at most 64 packets (the batch of Linux that §4.1 mentions as an optimisation).
+//! Deviations: the flow hash has no secret, because a simulation has no attacker. When the limit is exceeded,
+//! half of the longest queue is dropped, at most 64 packets (the batch of Linux that §4.1 mentions as an
+//! optimisation).
 
 use std::collections::VecDeque;
 
@@ -12,11 +13,11 @@ use super::{Context, DropRule, Fifo, Queue, Queued, fits};
 /// The parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters {
-    /// Those of each queue; the limit is that of all together.
+    /// The parameters of each queue. The limit applies to all queues together.
     pub codel: CoDelParameters,
-    /// How many queues there are (§5.2.3: 1024).
+    /// The number of queues (§5.2.3: 1024).
     pub queues: u16,
-    /// Bytes that a queue may send in its turn (§5.2.4: an MTU).
+    /// Bytes that a queue may send per turn (§5.2.4: an MTU).
     pub quantum: u32,
 }
 
@@ -25,7 +26,7 @@ pub struct Parameters {
 pub struct FqCoDel {
     parameters: Parameters,
     queues: Box<[SubQueue]>,
-    /// Queues that have just begun to send; they come first.
+    /// Queues that have just become active. They come first.
     new: VecDeque<u16>,
     old: VecDeque<u16>,
     packets: usize,
@@ -36,7 +37,7 @@ pub struct FqCoDel {
 struct SubQueue {
     fifo: Fifo,
     law: Law,
-    /// Bytes left of its turn.
+    /// Bytes left in its turn.
     credits: i64,
     listed: bool,
 }
@@ -51,7 +52,7 @@ impl FqCoDel {
 
     /// §4.1: the queue with the most bytes loses from its head.
     fn overflow(&mut self, cx: &mut Context<'_>) {
-        // The first of equals, so that the choice does not depend on anything else.
+        // The first of equals, which makes the choice deterministic.
         let longest = self.queues.iter_mut().reduce(|a, b| if b.fifo.bytes > a.fifo.bytes { b } else { a });
         let Some(longest) = longest else { return };
         let (enough, mut left) = (longest.fifo.bytes / 2, BATCH);
@@ -85,7 +86,7 @@ impl Queue for FqCoDel {
         }
     }
 
-    /// §4.2: new queues first, each for its quantum; who has spent it goes behind the old ones.
+    /// §4.2: new queues first, each for its quantum. A queue that has used it moves behind the old ones.
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Queued> {
         loop {
             let from_new = !self.new.is_empty();
@@ -108,7 +109,8 @@ impl Queue for FqCoDel {
             }
             list.pop_front();
             if from_new {
-                // Once through the old ones, so that a queue that is new again and again does not starve them.
+                // It must pass through the old list once, so that a queue that becomes new again and again
+                // does not starve the others.
                 self.old.push_back(index);
             } else {
                 queue.listed = false;
@@ -152,7 +154,7 @@ mod tests {
     #[test]
     fn queues_take_turns_by_bytes() {
         let mut bench = Bench::new(FqCoDel::new(BASE));
-        // Flow 1 sends packets of 1500 bytes, flow 2 of 500: three of the latter for one of the former.
+        // Flow 1 sends packets of 1500 bytes, flow 2 of 500: three of flow 2 for each of flow 1.
         (0..6).for_each(|_| _ = bench.put(0, 1500, 1, false));
         (0..12).for_each(|_| _ = bench.put(0, 500, 2, false));
         let sent: Vec<u32> = std::iter::from_fn(|| bench.take(0)).collect();

@@ -1,7 +1,7 @@
-//! Queues: what waits in front of a link, and what is dropped or marked there.
+//! Queues: what waits in front of a link, and which packets are dropped or marked there.
 //!
-//! A discipline sees lengths, times and whether a packet may be marked, never its bytes. The packet that is being
-//! sent is no longer in the queue: a limit of ten packets means ten that wait.
+//! A discipline sees lengths, times and whether a packet may be marked, never its bytes. The packet being
+//! sent has left the queue: a limit of ten packets means ten that wait.
 
 mod codel;
 mod drop_tail;
@@ -25,16 +25,16 @@ use crate::rng::Rng;
 
 /// A queue discipline.
 pub trait Queue: fmt::Debug {
-    /// A packet comes. It is kept, or it or others go into `cx.dropped`.
+    /// A packet arrives. It is kept, or it or others go into `cx.dropped`.
     fn enqueue(&mut self, packet: Queued, cx: &mut Context<'_>);
 
-    /// The next packet to send. Others may go into `cx.dropped` on the way.
+    /// The next packet to send. Others may be added to `cx.dropped` first.
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Queued>;
 
-    /// How many packets wait.
+    /// The number of packets that wait.
     fn len(&self) -> usize;
 
-    /// How many bytes wait.
+    /// The number of bytes that wait.
     fn bytes(&self) -> u64;
 
     /// Whether nothing waits.
@@ -42,12 +42,12 @@ pub trait Queue: fmt::Debug {
         self.len() == 0
     }
 
-    /// Whether a packet that finds nothing waiting and the link free passes as if there were no queue.
+    /// Whether a packet that finds the queue empty and the link free passes as if there were no queue.
     fn is_transparent(&self) -> bool {
         false
     }
 
-    /// Whether [`Queued::flow`] is to be filled in.
+    /// Whether to fill in [`Queued::flow`].
     fn needs_flows(&self) -> bool {
         false
     }
@@ -56,32 +56,32 @@ pub trait Queue: fmt::Debug {
 /// A packet in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queued {
-    /// Which one.
+    /// The packet.
     pub packet: PacketId,
     /// Length of the IP packet in bytes.
     pub bytes: u32,
-    /// When it came.
+    /// When it arrived.
     pub since: Instant,
-    /// A hash of its conversation, if the discipline needs it.
+    /// A hash of its flow, if the discipline needs it.
     pub flow: u32,
     /// Whether it may be marked instead of dropped (RFC 3168: ECT or CE).
     pub ecn_capable: bool,
 }
 
-/// What a discipline may use, and where it says what it did.
+/// What a discipline may use, and where it reports its decisions.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The time.
     pub now: Instant,
-    /// The link's generator.
+    /// The link's random number generator.
     pub rng: &'a mut Rng,
-    /// Packets that go no further, with the rule that said so.
+    /// Dropped packets, each with its rule.
     pub dropped: &'a mut Vec<(PacketId, DropRule)>,
-    /// Packets that are to be marked with Congestion Experienced.
+    /// Packets to mark with Congestion Experienced.
     pub marked: &'a mut Vec<PacketId>,
 }
 
-/// Why a packet went no further.
+/// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -94,17 +94,17 @@ pub enum DropRule {
     RedForced,
     /// CoDel, at the head of the queue.
     CoDel,
-    /// FQ-CoDel was full and took from the longest of its queues.
+    /// FQ-CoDel was full and dropped from its longest queue.
     FqOverflow,
-    /// Not within the policer's rate.
+    /// Above the policer's rate.
     Policer,
     /// Independent loss on the wire.
     RandomLoss,
     /// Gilbert's and Elliott's bursty loss on the wire.
     BurstLoss,
-    /// The scenario says that this very packet is lost.
+    /// The scenario names this packet.
     Scripted,
-    /// The wire was dead for a while.
+    /// A blackout of the wire.
     Blackout,
     /// The link is down.
     LinkDown,
@@ -112,9 +112,9 @@ pub enum DropRule {
     TooBig,
     /// The hop limit ran out.
     HopLimit,
-    /// There is no way to its destination.
+    /// No route to its destination.
     NoRoute,
-    /// Larger than what passes there, and no one is told.
+    /// Larger than the link's silent size limit.
     AboveSize,
 }
 
@@ -167,7 +167,7 @@ impl DropRule {
     }
 }
 
-/// A first-in, first-out store with its length in bytes: what the disciplines have in common.
+/// A first-in, first-out store with its length in bytes, shared by the disciplines.
 #[derive(Debug, Default)]
 struct Fifo {
     packets: std::collections::VecDeque<Queued>,

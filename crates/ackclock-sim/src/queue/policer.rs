@@ -1,8 +1,8 @@
-//! A token-bucket policer: what is above its rate is dropped (or marked) at once, nothing waits for tokens.
+//! A token-bucket policer: packets above its rate are dropped (or marked) at once; none waits for tokens.
 //!
-//! The bucket fills with the policer's rate up to its burst, and a packet that finds fewer tokens than its bytes does
-//! not conform (RFC 2697's single rate and committed burst, without colours). Tokens are counted in parts of 10⁻⁹
-//! bits, so that nothing is lost to rounding.
+//! The bucket fills at the policer's rate up to its burst. A packet does not conform if it finds fewer tokens
+//! than its bytes (RFC 2697's single rate and committed burst, without colours). Tokens are counted in units
+//! of 10⁻⁹ bits, so that rounding loses nothing.
 
 use ackclock_core::Instant;
 
@@ -21,8 +21,8 @@ pub struct Policer {
 }
 
 impl Policer {
-    /// A policer with a full bucket in front of `behind`. With `mark`, capable packets that do not conform are marked
-    /// and let through.
+    /// A policer with a full bucket in front of `behind`. With `mark`, ECN-capable packets that do not
+    /// conform are marked and passed.
     #[must_use]
     pub fn new(rate: Rate, burst: Bytes, mark: bool, behind: Box<dyn Queue>) -> Self {
         let burst = cost(burst.0);

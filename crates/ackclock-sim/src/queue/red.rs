@@ -1,10 +1,12 @@
-//! RED: Sally Floyd and Van Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM Transactions
-//! on Networking, 1993, fig. 2; with the gentle variant of Floyd (2000) and marking (RFC 3168 §7, RFC 2309).
+//! RED: Sally Floyd and Van Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
+//! Transactions on Networking, 1993, fig. 2; with the gentle variant of Floyd (2000) and marking
+//! (RFC 3168 §7, RFC 2309).
 //!
-//! Deviations: the average and the probabilities are fixed-point numbers of 32 fractional bits. While the queue is
-//! empty the average falls once for each packet of mean size that the link could have sent, as the paper says, with
-//! w_q a negative power of 2, as the paper recommends for fast gateways (§11). Above the upper threshold capable
-//! packets are dropped, too (RFC 3168 §7: the gateway may), unless RED is gentle, where marking goes on up to twice it.
+//! Deviations: the average and the probabilities are fixed-point numbers with 32 fraction bits. While the
+//! queue is empty, the average falls once for each packet of mean size that the link could have sent, as the
+//! paper says, with w_q a negative power of 2, as the paper recommends for fast gateways (§11). Above the
+//! upper threshold ECN-capable packets are also dropped (RFC 3168 §7: the gateway may), unless RED is gentle;
+//! then marking goes on up to twice the threshold.
 
 use ackclock_core::Instant;
 
@@ -14,7 +16,7 @@ use crate::units::{Limit, Share};
 /// The parameters, in the paper's words.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters {
-    /// What really fits.
+    /// The capacity.
     pub limit: Limit,
     /// min_th in packets.
     pub min_th: u32,
@@ -24,11 +26,11 @@ pub struct Parameters {
     pub max_p: Share,
     /// w_q is 2 to the power of minus this.
     pub weight_shift: u32,
-    /// Whether the probability goes on to 1 at twice max_th instead of jumping at max_th.
+    /// Whether the probability rises to 1 at twice max_th instead of jumping at max_th.
     pub gentle: bool,
-    /// Whether capable packets are marked instead of dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub mark: bool,
-    /// How long a packet of mean size takes on the link, in nanoseconds: the paper's s.
+    /// The time that a packet of mean size takes on the link, in nanoseconds: the paper's s.
     pub packet_time_ns: u64,
 }
 
@@ -39,9 +41,9 @@ pub struct Red {
     fifo: Fifo,
     /// avg, in packets of 2³² parts.
     average: u64,
-    /// Packets since the last drop or mark; `None`: the average is below min_th (the paper's -1).
+    /// Packets since the last drop or mark; `None` while the average is below min_th (the paper's -1).
     count: Option<u64>,
-    /// Since when the queue is empty.
+    /// When the queue became empty.
     idle_since: Option<Instant>,
 }
 
@@ -74,7 +76,7 @@ impl Red {
         }
     }
 
-    /// p_b in parts of 2³², or `None` where every packet goes.
+    /// p_b in parts of 2³²; `None` where every packet is dropped.
     fn probability(&self) -> Option<u64> {
         let Parameters { min_th, max_th, max_p, gentle, .. } = self.parameters;
         let (min, max) = (u64::from(min_th) << 32, u64::from(max_th) << 32);
@@ -91,7 +93,7 @@ impl Red {
         }
     }
 
-    /// What is to be done with an arriving packet: nothing, or the rule by which it goes.
+    /// The rule by which an arriving packet is dropped or marked, if any.
     fn judge(&mut self, cx: &mut Context<'_>) -> Option<DropRule> {
         if self.average < u64::from(self.parameters.min_th) << 32 {
             self.count = None;
@@ -203,7 +205,8 @@ mod tests {
         assert!((average(&bench.queue) - model).abs() < 1e-3, "{} {model}", average(&bench.queue));
     }
 
-    /// Holds the queue at `len` packets until the average has settled there; then how many of `n` arrivals went.
+    /// Holds the queue at `len` packets until the average has settled there. Returns the share of `n`
+    /// arrivals dropped, and the gaps.
     fn share_gone(parameters: Parameters, len: usize, n: u32) -> (f64, Vec<u64>) {
         let mut bench = Bench::new(Red::new(Parameters { weight_shift: 1, ..parameters }));
         bench.queue.parameters.min_th = u32::MAX;
@@ -215,7 +218,7 @@ mod tests {
             let before = bench.dropped.len() + bench.marked.len();
             bench.put(0, 1000, 0, parameters.mark);
             if bench.queue.len() > len {
-                // The newcomer goes again, so that the length stays.
+                // Removes the newcomer, so that the length stays.
                 bench.queue.fifo.packets.pop_back();
                 bench.queue.fifo.bytes -= 1000;
             }
@@ -230,8 +233,8 @@ mod tests {
 
     #[test]
     fn drops_are_spread_evenly_at_the_papers_rate() {
-        // Half-way between the thresholds p_b is 1 %. With p_a = p_b / (1 - count p_b), count 1 for the first packet
-        // after a drop (fig. 2), the gap is uniform on 1..99: a mean of 50 and none above.
+        // Half-way between the thresholds p_b is 1 %. With p_a = p_b / (1 - count p_b), count 1 for the first
+        // packet after a drop (fig. 2), the gap is uniform on 1..99: a mean of 50 and none above.
         let (share, gaps) = share_gone(BASE, 10, 200_000);
         assert!((share - 1.0 / 50.0).abs() < 0.0006, "{share}");
         assert!(gaps.iter().skip(1).all(|gap| *gap <= 100), "{:?}", gaps.iter().max());
@@ -246,8 +249,8 @@ mod tests {
     #[test]
     fn gentle_red_goes_on_from_max_p_to_one() {
         let gentle = Parameters { gentle: true, ..BASE };
-        // At 1.25 max_th: p_b = 0.02 + 0.98 / 4 = 0.265. A drop follows the last one at once with 0.265 / 0.735, after
-        // one packet with 0.265 / 0.47, after two for certain: a mean gap of 1.9185.
+        // At 1.25 max_th: p_b = 0.02 + 0.98 / 4 = 0.265. A drop follows the last one at once with probability
+        // 0.265 / 0.735, after one packet with 0.265 / 0.47, after two for certain: a mean gap of 1.9185.
         let (share, _) = share_gone(Parameters { max_th: 16, ..gentle }, 20, 100_000);
         assert!((share - 1.0 / 1.9185).abs() < 0.005, "{share}");
         assert_eq!(share_gone(gentle, 31, 100).0, 1.0);

@@ -19,7 +19,7 @@ impl<Q: Queue> Bench<Q> {
         Self { queue, rng: Rng::derive(1, "bench"), dropped: Vec::new(), marked: Vec::new(), next: 0 }
     }
 
-    /// Enqueues the next packet; its number.
+    /// Enqueues the next packet. Returns its number.
     pub(super) fn put(&mut self, at_ns: u64, bytes: u32, flow: u32, ecn_capable: bool) -> u32 {
         let now = Instant::from_nanos(at_ns);
         let packet = PacketId(self.next);
@@ -30,7 +30,7 @@ impl<Q: Queue> Bench<Q> {
         packet.0
     }
 
-    /// Dequeues; the packet's number.
+    /// Dequeues. Returns the packet's number.
     pub(super) fn take(&mut self, at_ns: u64) -> Option<u32> {
         let mut cx = Context {
             now: Instant::from_nanos(at_ns),

@@ -1,4 +1,4 @@
-//! What cannot be run, found before anything runs.
+//! Finds what cannot be run, before the run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,17 +8,17 @@ use ackclock_control::congestion::Registry;
 use super::{Change, Direction, LinkConfig, QueueConfig, Scenario, SizeOf, TcpSettings, TimeOf, TrafficKind};
 use crate::units::{Bytes, Limit, Span};
 
-/// Something in a scenario that cannot be run.
+/// What is wrong with a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", Path(path))]
 pub struct Problem {
-    /// Where: keys and places in lists, as in `link[0].there.rate`.
+    /// Where: keys and list indices, as in `link[0].there.rate`.
     pub path: Vec<Place>,
     /// What was found there and what is allowed.
     pub what: String,
 }
 
-/// One step of the way to a value.
+/// One step of the path to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The value of a key.
@@ -27,7 +27,7 @@ pub enum Place {
     Index(usize),
 }
 
-/// A path, written.
+/// A path, for display.
 pub(super) struct Path<'a>(pub(super) &'a [Place]);
 
 impl fmt::Display for Path<'_> {
@@ -44,7 +44,7 @@ impl fmt::Display for Path<'_> {
 }
 
 impl Problem {
-    /// `path` is written as it is shown.
+    /// `path` in its displayed form.
     pub(crate) fn new(path: &str, what: impl Into<String>) -> Self {
         let mut places = Vec::new();
         for part in path.split('.') {
@@ -56,7 +56,7 @@ impl Problem {
         Self { path: places, what: what.into() }
     }
 
-    /// A name of TCP settings at `path` that is not known.
+    /// An unknown name in the TCP settings at `path`.
     pub(crate) fn wrong_setting(path: &str, (key, what): (&str, String)) -> Self {
         Self::new(&format!("{path}.{key}"), what)
     }
@@ -68,7 +68,7 @@ impl Scenario {
         Checker::new(self, registry)?.check()
     }
 
-    /// Whether payloads and checksums are to be real.
+    /// Whether payloads and checksums must be real.
     pub(crate) fn wants_full_packets(&self) -> bool {
         let corrupts = |link: &LinkConfig| link.there.corrupt.is_some() || link.back().corrupt.is_some();
         self.full_packets || self.links.iter().any(corrupts)
@@ -357,7 +357,7 @@ fn taken<T>(before: Option<T>, path: &str, name: &str) -> Result<(), Problem> {
     }
 }
 
-/// A name that leads nowhere, with the nearest that leads somewhere.
+/// An unknown name, with the nearest known one.
 pub(super) fn unknown<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let nearest = names.iter().min_by_key(|name| distance(found, name));
@@ -382,7 +382,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// RFC 791 §3.2: every link carries as much.
+/// RFC 791 §3.2: every link carries at least this much.
 const IPV4_MTU_MIN: u64 = 68;
 /// Addresses have 24 bits for a node.
 const NODES_MAX: usize = 1 << 20;

@@ -9,17 +9,17 @@ use crate::units::{Bytes, Limit, Rate, Share, Span};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LinkConfig {
-    /// Its name; the two nodes' with a hyphen between them unless told.
+    /// Its name; by default the names of the two nodes with a hyphen between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The nodes that it joins.
     pub between: [String; 2],
-    /// What it costs routes to use it; 1 unless told.
+    /// Its routing cost; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<u32>,
     /// From the first node to the second.
     pub there: Direction,
-    /// From the second node to the first; as `there` unless told.
+    /// From the second node to the first; by default the same as `there`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<Direction>,
 }
@@ -28,26 +28,26 @@ pub struct LinkConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Direction {
-    /// How fast packets are sent; IP packets count, from header to end.
+    /// The rate at which packets are sent, counting IP packets from header to end.
     pub rate: Rate,
-    /// How long the wire is.
+    /// The propagation delay.
     pub delay: Span,
-    /// Largest IP packet that fits.
+    /// The largest IP packet.
     #[serde(default = "mtu", skip_serializing_if = "is_usual_mtu")]
     pub mtu: Bytes,
     /// Where packets wait.
     #[serde(default)]
     pub queue: QueueConfig,
-    /// What is above a rate and never gets to the queue.
+    /// A rate limit in front of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policer: Option<PolicerConfig>,
     /// Delay that varies from packet to packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Jitter>,
-    /// Packets that are lost by chance.
+    /// Random loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
-    /// Packets that are lost by number.
+    /// Loss of packets by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop: Vec<Scripted>,
     /// Packets that others overtake.
@@ -59,30 +59,30 @@ pub struct Direction {
     /// Packets that arrive damaged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<Corruption>,
-    /// Larger IP packets are lost, and no one is told: a black hole of path MTU discovery. None is unless told.
+    /// Larger IP packets are lost silently: a black hole of path MTU discovery. By default there is none.
     #[serde(default = "no_size", skip_serializing_if = "is_no_size")]
     pub drop_above: Bytes,
-    /// Times at which everything is lost.
+    /// Times at which every packet is lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blackout: Vec<Blackout>,
 }
 
-/// A queue discipline with its parameters. A limit does not count the packet that is being sent.
+/// A queue discipline with its parameters. A limit does not count the packet being sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum QueueConfig {
-    /// What comes when it is full is dropped.
+    /// Packets that arrive at a full queue are dropped.
     DropTail {
-        /// What fits.
+        /// The capacity.
         limit: Limit,
-        /// Capable packets that come while so much waits are marked.
+        /// ECN-capable packets that arrive while this much waits are marked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mark_above: Option<Limit>,
     },
     /// Random early detection (Floyd and Jacobson 1993).
     Red {
-        /// What fits.
+        /// The capacity.
         limit: Limit,
         /// min_th in packets.
         min: u32,
@@ -97,41 +97,41 @@ pub enum QueueConfig {
         /// Whether the probability rises to 1 at twice `max` instead of jumping.
         #[serde(default)]
         gentle: bool,
-        /// Whether capable packets are marked instead.
+        /// Whether ECN-capable packets are marked instead.
         #[serde(default)]
         mark: bool,
     },
     /// Controlled delay (RFC 8289).
     Codel {
-        /// What fits.
+        /// The capacity.
         limit: Limit,
-        /// A standing delay that is acceptable.
+        /// An acceptable standing delay.
         #[serde(default = "codel_target")]
         target: Span,
         /// How long it may be exceeded.
         #[serde(default = "codel_interval")]
         interval: Span,
-        /// Whether capable packets are marked instead.
+        /// Whether ECN-capable packets are marked instead.
         #[serde(default)]
         mark: bool,
     },
-    /// A CoDel queue for each conversation (RFC 8290).
+    /// A CoDel queue for each flow (RFC 8290).
     FqCodel {
-        /// What fits into all of them together.
+        /// The capacity of all queues together.
         limit: Limit,
-        /// A standing delay that is acceptable.
+        /// An acceptable standing delay.
         #[serde(default = "codel_target")]
         target: Span,
         /// How long it may be exceeded.
         #[serde(default = "codel_interval")]
         interval: Span,
-        /// How many queues there are.
+        /// The number of queues.
         #[serde(default = "fq_queues")]
         queues: u16,
-        /// What a queue may send in its turn.
+        /// What a queue may send per turn.
         #[serde(default = "fq_quantum")]
         quantum: Bytes,
-        /// Whether capable packets are marked instead.
+        /// Whether ECN-capable packets are marked instead.
         #[serde(default)]
         mark: bool,
     },
@@ -145,7 +145,7 @@ pub struct PolicerConfig {
     pub rate: Rate,
     /// What conforms at once after a pause.
     pub burst: Bytes,
-    /// Whether capable packets that do not conform are marked and let through.
+    /// Whether ECN-capable packets that do not conform are marked and passed.
     #[serde(default)]
     pub mark: bool,
 }
@@ -156,7 +156,7 @@ pub struct PolicerConfig {
 pub struct Jitter {
     /// How it is distributed; all of it is added to the delay.
     pub by: Variation,
-    /// Whether packets may overtake each other; otherwise one that would waits for the one before it.
+    /// Whether packets may overtake each other; otherwise a packet waits for the one before it.
     #[serde(default)]
     pub may_reorder: bool,
 }
@@ -172,14 +172,14 @@ pub enum Variation {
     Exponential(Span),
 }
 
-/// Loss by chance.
+/// Random loss.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Loss {
-    /// Each packet for itself.
+    /// Independent for each packet.
     Independent(Share),
-    /// Gilbert (1960) and Elliott (1963): a good and a bad state, changed at random before each packet.
+    /// Gilbert (1960) and Elliott (1963): a good and a bad state, which may change before each packet.
     GilbertElliott {
         /// From good to bad.
         to_bad: Share,
@@ -212,7 +212,7 @@ pub struct Scripted {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Reordering {
-    /// How many.
+    /// Their share.
     pub share: Share,
     /// How much later they arrive.
     pub by: Span,
@@ -222,15 +222,15 @@ pub struct Reordering {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Corruption {
-    /// How many have one bit turned over, which the checksum finds.
+    /// The share with one flipped bit, which the checksum detects.
     #[serde(default)]
     pub found: Share,
-    /// How many have two words of payload exchanged, which it does not find.
+    /// The share with two swapped words of payload, which the checksum does not detect.
     #[serde(default)]
     pub unseen: Share,
 }
 
-/// A time during which everything that is sent is lost.
+/// A period in which every packet is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Blackout {
@@ -247,7 +247,7 @@ impl LinkConfig {
         Self { name: None, between: [a.to_owned(), b.to_owned()], cost: None, there, back: None }
     }
 
-    /// The name that it goes by.
+    /// Its name in reports.
     #[must_use]
     pub fn label(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.between.join("-"))
@@ -261,7 +261,7 @@ impl LinkConfig {
 }
 
 impl Direction {
-    /// A wire with a drop-tail queue of 1,000 packets on which nothing goes wrong.
+    /// A wire with a drop-tail queue of 1,000 packets and without impairments.
     #[must_use]
     pub fn new(rate: Rate, delay: Span) -> Self {
         Self {
@@ -281,34 +281,34 @@ impl Direction {
         }
     }
 
-    /// The same with this queue.
+    /// With this queue.
     #[must_use]
     pub fn queue(mut self, queue: QueueConfig) -> Self {
         self.queue = queue;
         self
     }
 
-    /// The same with a drop-tail queue of so many packets.
+    /// With a drop-tail queue of this many packets.
     #[must_use]
     pub fn buffers(self, packets: u64) -> Self {
         self.queue(QueueConfig::drop_tail(Limit::Packets(packets)))
     }
 
-    /// The same with this largest packet.
+    /// With this largest packet.
     #[must_use]
     pub fn mtu(mut self, bytes: u64) -> Self {
         self.mtu = Bytes(bytes);
         self
     }
 
-    /// The same, and what is larger is lost silently.
+    /// With silent loss of larger packets.
     #[must_use]
     pub fn drop_above(mut self, bytes: u64) -> Self {
         self.drop_above = Bytes(bytes);
         self
     }
 
-    /// The same with this loss.
+    /// With this loss.
     #[must_use]
     pub fn loss(mut self, loss: Loss) -> Self {
         self.loss = Some(loss);

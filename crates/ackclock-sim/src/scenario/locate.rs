@@ -1,7 +1,7 @@
-//! From a TOML file to a scenario, and from what is wrong to its line.
+//! Reads a TOML file into a scenario, and finds the line of each error.
 //!
-//! The file is read twice: into a tree that knows where everything stands, and into the scenario. What the reader of the
-//! second or the check finds wrong is looked up in the first, so that the scenario's own types carry no positions.
+//! The file is parsed twice: into a tree with positions, and into the scenario. Errors of the second parse
+//! and of the check are looked up in the tree, so the scenario's types carry no positions.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::check::{Path, Place, unknown};
 use super::{Problem, Scenario};
 
-/// What is wrong in a scenario's file.
+/// An error in a scenario file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {key}{}{what}", if key.is_empty() { "" } else { ": " })]
 pub struct ScenarioError {
@@ -19,7 +19,7 @@ pub struct ScenarioError {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// The key, with the tables that it stands in; empty where the text is no TOML.
+    /// The key, with its enclosing tables; empty if the text is not TOML.
     pub key: String,
     /// What was found there, and what is allowed.
     pub what: String,
@@ -49,8 +49,8 @@ pub(super) fn read(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
     Ok(scenario)
 }
 
-/// The path to what stands at `span`: the deepest key or value that encloses it. Where that is a table, since the reader of
-/// an enum knows no better, it goes on to the text that `message` quotes.
+/// The path to the value at `span`: the deepest key or value that encloses it. If that is a table, because
+/// the reader of an enum knows no better, the path goes on to the text that `message` quotes.
 fn find(table: &DeTable<'_>, span: &Range<usize>, message: &str, path: &mut Vec<Place>) {
     for (key, value) in table.iter() {
         let is_key = encloses(&key.span(), span);
@@ -87,7 +87,7 @@ fn find_in(value: &DeValue<'_>, span: &Range<usize>, message: &str, path: &mut V
     }
 }
 
-/// Whether something within `value` encloses `span`. A table's own span is only its header, what belongs to it may stand
+/// Whether something within `value` encloses `span`. A table's span is only its header; its contents may be
 /// anywhere.
 fn holds(value: &DeValue<'_>, span: &Range<usize>) -> bool {
     let inside = |value: &Spanned<DeValue<'_>>| encloses(&value.span(), span) || holds(value.get_ref(), span);
@@ -104,7 +104,7 @@ fn encloses(outer: &Range<usize>, inner: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Where `path` leads, or as far as it leads.
+/// The position of `path`, or of its longest part that exists.
 fn position(tree: &DeTable<'_>, path: &[Place]) -> usize {
     let (mut table, mut array) = (Some(tree), None);
     let mut found = 0;
@@ -133,7 +133,7 @@ fn position(tree: &DeTable<'_>, path: &[Place]) -> usize {
     found
 }
 
-/// serde's sentences, with what was found first and what is nearest last.
+/// Rephrases serde's sentences: what was found first, what is nearest last.
 fn in_our_words(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.split_first() {

@@ -1,7 +1,8 @@
-//! Scenarios: a network, its traffic, what happens to it, and a seed, as plain data.
+//! Scenarios: a network, its traffic, its changes and a seed, as plain data.
 //!
-//! The same type is what a TOML file says ([`Scenario::from_toml`], [`Scenario::to_toml`]) and what Rust builds with the
-//! methods below; [`Simulation::new`](crate::Simulation::new) runs it. [`Scenario::check`] finds what cannot be run.
+//! The same type is read from TOML ([`Scenario::from_toml`], [`Scenario::to_toml`]) and built in Rust with
+//! the methods below. [`Simulation::new`](crate::Simulation::new) runs it. [`Scenario::check`] finds what
+//! cannot be run.
 
 mod check;
 mod link;
@@ -26,23 +27,23 @@ pub use written::WriteError;
 
 use crate::units::{Bytes, Rate, Share, Span};
 
-/// Everything that a simulation is made from.
+/// The complete description of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Scenario {
-    /// What all random numbers come from.
+    /// The seed of all random numbers.
     #[serde(default)]
     pub seed: u64,
     /// How long it runs.
     pub duration: Span,
-    /// Addresses of version 6 instead of 4.
+    /// IPv6 addresses instead of IPv4.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ipv6: bool,
-    /// Real bytes and real checksums all the way, at twice the cost. They are there without being asked for where a link
-    /// corrupts packets or an application of one's own runs.
+    /// Real payloads and checksums everywhere, at twice the cost. A link that corrupts packets and an added
+    /// application turn them on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub full_packets: bool,
-    /// How often queue lengths and flows are sampled for series; `None`: not at all.
+    /// The interval between samples of queue lengths and flows; `None` for no samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_every: Option<Span>,
     /// TCP settings of all hosts.
@@ -57,10 +58,10 @@ pub struct Scenario {
     /// The links between them.
     #[serde(default, rename = "link", skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkConfig>,
-    /// Who sends what to whom.
+    /// The traffic.
     #[serde(default, rename = "traffic", skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<TrafficConfig>,
-    /// What changes on the way.
+    /// Changes during the run.
     #[serde(default, rename = "change", skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
 }
@@ -71,44 +72,44 @@ pub struct Scenario {
 pub struct HostConfig {
     /// Its name.
     pub name: String,
-    /// TCP settings of its connections, over the scenario's.
+    /// TCP settings of its connections; they override the scenario's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tcp: TcpSettings,
-    /// Its timers fire at whole multiples of this (a tick of 500 ms, say).
+    /// Its timers fire at multiples of this (a tick of 500 ms, for example).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer_granularity: Option<Span>,
-    /// Its timers fire late by up to this, at random.
+    /// Its timers fire up to this late, at random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer_lateness: Option<Span>,
 }
 
-/// Something that changes during the run.
+/// A change during the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Change {
-    /// When.
+    /// The time.
     pub at: Span,
-    /// Which link, by its name.
+    /// The name of the link.
     pub link: String,
-    /// Which direction of it; both unless told.
+    /// The direction; by default both.
     #[serde(default, skip_serializing_if = "is_default")]
     pub way: Way,
-    /// Its rate from then on. What is being sent is finished at the old one.
+    /// The rate from then on. The packet being sent finishes at the old rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Its delay from then on. What is on the wire arrives as it would have.
+    /// The delay from then on. Packets on the wire arrive as before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
-    /// Its independent loss from then on.
+    /// The independent loss from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Share>,
-    /// Larger IP packets are lost silently from then on; `65535B`: none is.
+    /// Larger IP packets are lost silently from then on; `65535B` turns this off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop_above: Option<Bytes>,
-    /// Whether it is up; routes are computed anew.
+    /// Whether the link is up. Routes are computed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<bool>,
-    /// What it costs routes to use it; they are computed anew.
+    /// The link's routing cost. Routes are computed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<u32>,
 }
@@ -145,56 +146,56 @@ impl Scenario {
         }
     }
 
-    /// The same with another seed.
+    /// With another seed.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The same with these TCP settings for all hosts.
+    /// With these TCP settings for all hosts.
     #[must_use]
     pub fn tcp(mut self, tcp: TcpSettings) -> Self {
         self.tcp = tcp;
         self
     }
 
-    /// The same with a host more.
+    /// Adds a host.
     #[must_use]
     pub fn host(mut self, host: impl Into<HostConfig>) -> Self {
         self.hosts.push(host.into());
         self
     }
 
-    /// The same with a router more.
+    /// Adds a router.
     #[must_use]
     pub fn router(mut self, name: impl Into<String>) -> Self {
         self.routers.push(name.into());
         self
     }
 
-    /// The same with a link more, which is alike in both directions.
+    /// Adds a link that is the same in both directions.
     #[must_use]
     pub fn link(mut self, a: &str, b: &str, both: Direction) -> Self {
         self.links.push(LinkConfig::new(a, b, both));
         self
     }
 
-    /// The same with a link more, whose directions differ.
+    /// Adds a link whose directions differ.
     #[must_use]
     pub fn asymmetric(mut self, a: &str, b: &str, there: Direction, back: Direction) -> Self {
         self.links.push(LinkConfig { back: Some(back), ..LinkConfig::new(a, b, there) });
         self
     }
 
-    /// The same with more traffic.
+    /// Adds traffic.
     #[must_use]
     pub fn traffic(mut self, traffic: TrafficConfig) -> Self {
         self.traffic.push(traffic);
         self
     }
 
-    /// The same with a change more.
+    /// Adds a change.
     #[must_use]
     pub fn change(mut self, change: Change) -> Self {
         self.changes.push(change);
@@ -223,7 +224,7 @@ impl Scenario {
         locate::read(file, text)
     }
 
-    /// Finds the first thing that cannot be run: a name that leads nowhere, a value that is impossible.
+    /// Finds the first thing that cannot be run: an unknown name or an impossible value.
     ///
     /// # Errors
     /// What it is, and where.
@@ -253,7 +254,7 @@ impl From<String> for HostConfig {
 }
 
 impl Change {
-    /// Nothing yet, on `link` at `at`.
+    /// An empty change of `link` at `at`.
     #[must_use]
     pub fn new(at: Span, link: &str) -> Self {
         Self {
@@ -280,7 +281,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// For what need not be written because it is as it would be anyway.
+/// Whether a value can be left out because it is the default.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,4 +1,4 @@
-//! TCP settings as data, laid over each other: the scenario's, the host's, the traffic's.
+//! TCP settings as data. The traffic's override the host's, which override the scenario's.
 
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
@@ -10,38 +10,38 @@ use serde::{Deserialize, Serialize};
 use super::check::unknown;
 use crate::units::{Bytes, Span};
 
-/// Settings of connections; what is `None` stays as it is below.
+/// Settings of connections. `None` leaves the underlying setting.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct TcpSettings {
-    /// A named set of choices, `modern` where nobody names one.
+    /// A named set of choices; `modern` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Name of the congestion controller, over the profile's.
+    /// The congestion controller; overrides the profile's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// How losses are found and repaired, over the profile's, as `tcpcat profiles` names it.
+    /// How losses are found and repaired; overrides the profile's. `tcpcat profiles` lists the names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<String>,
-    /// The estimator of the retransmission timeout, over the profile's, in the words of
-    /// [`RtoConfig::find`](ackclock_control::rtt::RtoConfig::find).
+    /// The estimator of the retransmission timeout, as in
+    /// [`RtoConfig::find`](ackclock_control::rtt::RtoConfig::find); overrides the profile's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto: Option<String>,
-    /// Which proofs take a wrong reduction back, over the profile's, in the words of
-    /// [`UndoChoice::find`](ackclock_control::profile::UndoChoice::find).
+    /// The proofs that take a wrong reduction back, as in
+    /// [`UndoChoice::find`](ackclock_control::profile::UndoChoice::find); overrides the profile's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<String>,
-    /// The most bytes that wait in the send buffer.
+    /// The capacity of the send buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<Bytes>,
-    /// The most bytes that wait in the receive buffer, and so the largest window.
+    /// The capacity of the receive buffer, and so the largest window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Bytes>,
-    /// The window from the beginning, 64 KiB unless told; with that of `receive-buffer` it is never tuned, which would
-    /// keep it to twice what the path has carried in a smallest round trip.
+    /// The window at the start, 64 KiB by default. If it equals `receive-buffer`, the window is never tuned;
+    /// tuning would keep it to twice what the path has carried in a smallest round trip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer_initial: Option<Bytes>,
-    /// Whether window scaling is offered, without which no window is above 65,535 bytes.
+    /// Whether to offer window scaling; without it no window exceeds 65,535 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_scaling: Option<bool>,
     /// Upper bound of the MSS.
@@ -56,39 +56,39 @@ pub struct TcpSettings {
     /// Explicit congestion notification: `off`, `classic` or `accurate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<EcnSetting>,
-    /// Whether small segments are sent at once.
+    /// Whether to send small segments at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodelay: Option<bool>,
-    /// Whether and how the path's MTU is found without ICMP; unless told it is not.
+    /// Whether and how to find the path's MTU without ICMP; off by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu_probing: Option<Box<MtuProbingSetting>>,
-    /// What is written down of the connections, for [`Observer::trace`](crate::observe::Observer::trace).
+    /// What to record of the connections, for [`Observer::trace`](crate::observe::Observer::trace).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSetting>,
 }
 
-/// How the path's MTU is found without ICMP (RFC 4821); what is `None` is as in [`MtuProbing`].
+/// How to find the path's MTU without ICMP (RFC 4821). `None` leaves the default of [`MtuProbing`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct MtuProbingSetting {
-    /// The size of packets with which the search begins where full ones do not get through.
+    /// The packet size at which the search begins if full packets do not get through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<Bytes>,
-    /// How long a search that ended below what the device carries rests.
+    /// How long the search rests after it has ended below what the device carries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raise_after: Option<Span>,
 }
 
-/// What is written down of a connection.
+/// What to record of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum TraceSetting {
     /// Everything.
     All,
-    /// The newest, given out when the connection fails or stalls.
+    /// The newest records, delivered when the connection fails or stalls.
     Newest {
-        /// How many records are kept.
+        /// The number of records to keep.
         records: usize,
     },
 }
@@ -101,12 +101,12 @@ pub type WrongSetting = (&'static str, String);
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Acks {
-    /// Every second full segment, and what is left after a delay.
+    /// Every second full segment at once, the rest after a delay.
     EverySecond {
         /// The longest delay.
         delay: Span,
     },
-    /// Every second full segment, and what is left at the next tick of a clock.
+    /// Every second full segment at once, the rest at the next tick of a clock.
     EverySecondTick {
         /// The time from tick to tick.
         tick: Span,
@@ -140,13 +140,13 @@ impl TcpSettings {
         Self { profile: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// The same, with everything written down.
+    /// With everything recorded.
     #[must_use]
     pub fn traced(self) -> Self {
         Self { trace: Some(TraceSetting::All), ..self }
     }
 
-    /// The same with a receive window of so many bytes from the beginning to the end, scaled if it has to be.
+    /// With a constant receive window of this many bytes, scaled if necessary.
     #[must_use]
     pub fn fixed_window(self, bytes: u64) -> Self {
         let window = Some(Bytes(bytes));
@@ -154,10 +154,10 @@ impl TcpSettings {
         Self { receive_buffer: window, receive_buffer_initial: window, window_scaling, ..self }
     }
 
-    /// These settings over `below`.
+    /// Lays these settings over `below`.
     #[must_use]
     pub fn over(&self, below: &Self) -> Self {
-        // A profile names a controller, which is nearer than one that was named below it; so with its other choices.
+        // A profile sets a controller, and overrides one set below it. The same holds for its other choices.
         let below_profile = |own: &Option<String>, below: &Option<String>| {
             own.clone().or_else(|| below.clone().filter(|_| self.profile.is_none()))
         };
@@ -181,7 +181,7 @@ impl TcpSettings {
         }
     }
 
-    /// What a connection takes from these settings.
+    /// The configuration of a connection with these settings.
     ///
     /// # Errors
     /// The key, and what was found there and what is allowed.

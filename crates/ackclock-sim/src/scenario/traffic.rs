@@ -1,4 +1,4 @@
-//! Traffic as data: who sends what to whom, and when.
+//! Traffic as data.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,17 +11,17 @@ use crate::units::{Bytes, Rate, Share, Span};
 pub struct TrafficConfig {
     /// Its name.
     pub name: String,
-    /// Who opens connections.
+    /// The host that opens connections.
     pub from: String,
-    /// Who accepts them.
+    /// The host that accepts them.
     pub to: String,
     /// When it begins.
     #[serde(default, skip_serializing_if = "is_default")]
     pub start: Span,
-    /// Settings of the connections at `from`, over its host's.
+    /// Settings of the connections at `from`; they override its host's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tcp: TcpSettings,
-    /// Settings of the connections at `to`, over its host's.
+    /// Settings of the connections at `to`; they override its host's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub peer_tcp: TcpSettings,
     /// What is sent.
@@ -33,7 +33,7 @@ pub struct TrafficConfig {
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum TrafficKind {
-    /// As much as the network takes, until so many bytes are sent, or until a time, or to the end.
+    /// As much as the network takes, until this many bytes are sent, until a time, or to the end.
     Bulk {
         /// How many bytes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,10 +66,10 @@ pub enum TrafficKind {
         /// How long `to` takes to answer.
         #[serde(default = "no_time")]
         serve: TimeOf,
-        /// How many requests; `None`: without end.
+        /// The number of requests; `None` for no limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         requests: Option<u64>,
-        /// How many requests go over one connection before the next is opened; `None`: all.
+        /// The number of requests on one connection before the next is opened; `None` for all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         per_connection: Option<u64>,
     },
@@ -77,7 +77,7 @@ pub enum TrafficKind {
     Tcplib {
         /// Mean time between the beginnings of conversations.
         every: Span,
-        /// Until when conversations begin; `None`: to the end.
+        /// When to stop beginning conversations; `None` for never.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Span>,
         /// How many of each kind.
@@ -98,14 +98,14 @@ pub struct Arrivals {
     pub size: SizeOf,
 }
 
-/// How conversations divide into kinds. The shares need not make 1: they are weighed against each other.
+/// The mix of conversations. The shares are weights and need not add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TcplibMix {
     /// Interactive: single characters and their echoes.
     #[serde(default)]
     pub telnet: Share,
-    /// A control conversation and items on connections of their own.
+    /// A control conversation, and a separate connection for each item.
     #[serde(default)]
     pub ftp: Share,
     /// News articles.
@@ -167,20 +167,20 @@ impl TrafficConfig {
         }
     }
 
-    /// A bulk transfer of so many bytes, or to the end.
+    /// A bulk transfer of this many bytes, or to the end.
     #[must_use]
     pub fn bulk(name: &str, from: &str, to: &str, bytes: Option<Bytes>) -> Self {
         Self::new(name, from, to, TrafficKind::Bulk { bytes, until: None })
     }
 
-    /// The same, later.
+    /// With this start.
     #[must_use]
     pub fn start(mut self, start: Span) -> Self {
         self.start = start;
         self
     }
 
-    /// The same with these settings at `from`.
+    /// With these settings at `from`.
     #[must_use]
     pub fn tcp(mut self, tcp: TcpSettings) -> Self {
         self.tcp = tcp;
@@ -189,7 +189,7 @@ impl TrafficConfig {
 }
 
 impl TrafficKind {
-    /// Whether `to` ever sends anything.
+    /// Whether `to` ever sends data.
     pub(crate) fn wants_answers(&self) -> bool {
         matches!(self, Self::RequestResponse { .. } | Self::Tcplib { .. })
     }

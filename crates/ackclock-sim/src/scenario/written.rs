@@ -11,7 +11,7 @@ impl Scenario {
     /// The scenario as a TOML file.
     ///
     /// # Errors
-    /// None that a scenario of this type could cause; those of the TOML writer.
+    /// Those of the TOML writer. A scenario causes none.
     pub fn to_toml(&self) -> Result<String, WriteError> {
         toml::to_string(self).map_err(WriteError)
     }

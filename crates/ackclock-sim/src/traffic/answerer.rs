@@ -1,4 +1,4 @@
-//! The side that accepts: it takes what comes and gives the answers that are wanted.
+//! The accepting side: it reads what arrives and sends the answers requested.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::app::{App, AppContext, AppEvent};
 pub(crate) struct Answerer {
     port: u16,
     tcp: Option<Box<TcpConfig>>,
-    /// `None` where nothing is ever to be answered.
+    /// `None` if nothing is ever answered.
     table: Option<Table>,
     /// By the connection's index.
     served: ByConnection<Served>,
     next: u64,
-    /// Which connection a timer is for.
+    /// The connection of each timer.
     timers: BTreeMap<u64, ConnectionId>,
 }
 
@@ -58,7 +58,7 @@ impl Answerer {
         self.answer(id, cx);
     }
 
-    /// Gives the answers whose time has come.
+    /// Sends the answers that are due.
     fn answer(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
         let Some(served) = self.served.get_mut(id.index()).filter(|served| served.id == id) else { return };
         if let Some(table) = &self.table
@@ -108,7 +108,7 @@ impl App for Answerer {
     fn on_event(&mut self, event: AppEvent, cx: &mut AppContext<'_>) {
         match event {
             AppEvent::Start => {
-                // Ports are given out so that no two listeners of a host share one.
+                // Ports are assigned so that no two listeners of a host share one.
                 let _ = cx.listen(self.port, self.tcp.take().map(|tcp| *tcp));
             }
             AppEvent::Accepted(id) => {

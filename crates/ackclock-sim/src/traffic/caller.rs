@@ -1,4 +1,4 @@
-//! The side that opens connections and says what is to be said.
+//! The side that opens connections and drives the conversation.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use crate::app::{App, AppContext, AppEvent};
 use crate::scenario::TrafficKind;
 use crate::units::Span;
 
-/// Makes one traffic.
+/// Generates one traffic.
 #[derive(Debug)]
 pub(crate) struct Caller {
     kind: TrafficKind,
@@ -20,10 +20,10 @@ pub(crate) struct Caller {
     table: Table,
     /// By the connection's index.
     talks: ByConnection<Talk>,
-    /// Which connection a timer is for.
+    /// The connection of each timer.
     timers: BTreeMap<u64, ConnectionId>,
     next: u64,
-    /// Requests that are still to be made on connections to come.
+    /// Requests left for connections to come.
     requests_left: Option<u64>,
 }
 
@@ -33,14 +33,14 @@ struct Talk {
     id: ConnectionId,
     port: u16,
     source: Source,
-    /// The step that waits for its turn or its time, and whether its time runs.
+    /// The step that waits for its turn or its time, and whether its timer runs.
     waits: Option<(Step, bool)>,
     /// What is still to be written.
     pending: u64,
-    /// Bytes that the steps so far wanted to send.
+    /// Bytes in all steps so far.
     asked: u64,
     received: u64,
-    /// Up to where answers are to come, and since when each is waited for.
+    /// The stream positions at which answers end, and when each was requested.
     expected: VecDeque<(u64, Instant)>,
     promised: u64,
     is_closed: bool,
@@ -82,7 +82,7 @@ impl Caller {
         }
     }
 
-    /// A connection for the requests that are left, or as many as one connection carries.
+    /// Opens a connection for the remaining requests, or as many as one connection carries.
     fn open_requests(&mut self, cx: &mut AppContext<'_>) {
         let TrafficKind::RequestResponse { request, response, think, serve, per_connection, .. } = self.kind
         else {
@@ -128,7 +128,7 @@ impl Caller {
     }
 
     fn open(&mut self, source: Source, cx: &mut AppContext<'_>) {
-        // Out of ports: the conversation does not take place, which the report shows by what was not opened.
+        // Out of ports: the conversation does not take place. The report shows the missing connection.
         let Ok(id) = cx.connect(self.server, self.tcp.as_deref().cloned()) else { return };
         let Some(port) = cx.connection(id).map(|connection| connection.tuple().local_port) else { return };
         let talk = Talk {
@@ -160,12 +160,12 @@ impl Caller {
         self.go_on(id, cx);
     }
 
-    /// Writes what is to be written, and takes the next steps as far as they may be taken now.
+    /// Writes pending data, and takes every step that is ready.
     fn go_on(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {
         let Some(talk) = self.talks.get_mut(id.index()).filter(|talk| talk.id == id) else { return };
         loop {
             if talk.pending > 0 {
-                // Not connected yet, or no room: there will be an event.
+                // Not connected yet, or the buffer is full: an event will follow.
                 let Ok(written) = cx.write_any(id, talk.pending) else { return };
                 talk.pending -= written;
                 if talk.pending > 0 {
@@ -208,7 +208,7 @@ impl Caller {
         }
     }
 
-    /// Nothing more is written.
+    /// Stops writing.
     fn stop(&mut self, cx: &mut AppContext<'_>) {
         for talk in self.talks.values_mut() {
             talk.pending = 0;
@@ -219,7 +219,7 @@ impl Caller {
 }
 
 impl Talk {
-    /// Takes a step: its bytes are to be written, its reply is expected.
+    /// Takes a step: queues its bytes and expects its reply.
     fn take(&mut self, step: &Step, now: Instant, table: &Table) {
         self.pending = step.bytes;
         self.asked = self.asked.saturating_add(step.bytes);
@@ -265,5 +265,5 @@ impl App for Caller {
 
 const ARRIVAL: u64 = 0;
 const STOP: u64 = 1;
-/// Timers of connections have the numbers from here.
+/// Timers of connections are numbered from here.
 const FIRST_TALK: u64 = 2;

@@ -1,8 +1,9 @@
-//! The applications that make a scenario's traffic: one that calls, one that answers.
+//! The applications that make a scenario's traffic: a caller and an answerer.
 //!
-//! A conversation is a list of steps: wait, send so many bytes, expect so many in return. Bytes have no meaning here, so
-//! an answerer cannot read from them what is wanted; the two sides share a table in which the caller leaves, for each
-//! of its connections, what is to be answered when. Nothing else passes between them but packets.
+//! A conversation is a list of steps: wait, send a number of bytes, expect a number in return. The bytes have
+//! no meaning, so an answerer cannot read requests from them. Instead the two sides share a table, in which
+//! the caller notes for each of its connections what to answer and when. Otherwise only packets pass between
+//! them.
 
 mod answerer;
 mod caller;
@@ -18,13 +19,13 @@ use crate::units::Span;
 pub(crate) use answerer::Answerer;
 pub(crate) use caller::Caller;
 
-/// What is to be answered, by the caller's port.
+/// The answers to send, by the caller's port.
 pub(crate) type Table = Rc<RefCell<BTreeMap<u16, VecDeque<Answer>>>>;
 
 /// One answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// How many bytes must have come on the connection before.
+    /// How many bytes must have arrived on the connection before.
     needs: u64,
     /// How long to wait then.
     after: Span,
@@ -32,7 +33,8 @@ pub(crate) struct Answer {
     bytes: u64,
 }
 
-/// What an application keeps of each of its connections, by the connection's index: few, and looked at with each packet.
+/// An application's state for each of its connections, by the connection's index. There are few, and each
+/// packet looks one up.
 #[derive(Debug)]
 struct ByConnection<T>(Vec<(usize, Box<T>)>);
 
@@ -56,7 +58,7 @@ impl<T> ByConnection<T> {
             Ok(place) => *self.0[place].1 = value,
             Err(place) => {
                 if self.0.is_empty() {
-                    // Most have one connection; the vector's own first step is four.
+                    // Most have one connection; the vector's default first capacity is four.
                     self.0.reserve_exact(1);
                 }
                 self.0.insert(place, (index, Box::new(value)));
@@ -69,12 +71,12 @@ impl<T> ByConnection<T> {
         Some(self.0.remove(place).1)
     }
 
-    /// By their indices.
+    /// In the order of their indices.
     fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut().map(|(_, value)| &mut **value)
     }
 
-    /// Where a connection is, or would be.
+    /// The position of a connection, or where to insert it.
     #[inline]
     fn place(&self, index: usize) -> Result<usize, usize> {
         self.0.binary_search_by_key(&index, |(at, _)| *at)
@@ -86,7 +88,7 @@ pub(crate) fn table() -> Table {
     Rc::default()
 }
 
-/// Takes the first element if it is as wanted.
+/// Removes the first element if it satisfies `wanted`.
 fn pop_if<T>(queue: &mut VecDeque<T>, wanted: impl FnOnce(&T) -> bool) -> Option<T> {
     if queue.front().is_some_and(wanted) { queue.pop_front() } else { None }
 }

@@ -1,4 +1,4 @@
-//! What a caller says on one connection, step by step.
+//! The steps that a caller takes on one connection.
 
 use std::collections::VecDeque;
 
@@ -9,22 +9,22 @@ use crate::units::{Rate, Span};
 /// One step of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Step {
-    /// Whether all answers must have come before.
+    /// Whether all earlier answers must have arrived.
     pub(super) in_turn: bool,
     /// How long to wait then.
     pub(super) after: Span,
     /// How many bytes to send.
     pub(super) bytes: u64,
-    /// How many bytes are to come back.
+    /// How many bytes to expect back.
     pub(super) reply: u64,
     /// How long the answerer waits before it sends them.
     pub(super) serve: Span,
 }
 
-/// Where steps come from.
+/// The source of the steps.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
-    /// These, one after the other.
+    /// These steps, in order.
     Script(VecDeque<Step>),
     /// Bursts and silence.
     OnOff { rate: Rate, write: u64, on: TimeOf, off: TimeOf, left: u64, silence: Span },
@@ -40,12 +40,12 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Sends so many bytes.
+    /// A transfer of this many bytes.
     pub(super) fn bulk(bytes: u64) -> Self {
         Self::Script([Step { bytes, ..Step::default() }].into())
     }
 
-    /// The next step; `None`: the conversation is over.
+    /// The next step; `None` at the end of the conversation.
     pub(super) fn next(&mut self, rng: &mut Rng) -> Option<Step> {
         match self {
             Self::Script(steps) => steps.pop_front(),
@@ -73,7 +73,7 @@ impl Source {
 }
 
 impl TimeOf {
-    /// One of these times.
+    /// Draws a time.
     pub(super) fn draw(self, rng: &mut Rng) -> Span {
         match self {
             Self::Fixed(time) => time,
@@ -84,7 +84,7 @@ impl TimeOf {
 }
 
 impl SizeOf {
-    /// One of these sizes, at least one byte.
+    /// Draws a size of at least one byte.
     pub(super) fn draw(self, rng: &mut Rng) -> u64 {
         let bytes = match self {
             Self::Fixed(bytes) => bytes.0,
@@ -108,7 +108,7 @@ mod tests {
         let mut rng = Rng::derive(1, "on-off");
         let steps: Vec<Step> = (0..110).map_while(|_| source.next(&mut rng)).collect();
         let time: u64 = steps.iter().map(|step| step.after.0).sum();
-        // Eleven writes a burst: one at its beginning and one after each of ten milliseconds.
+        // Eleven writes a burst: one at its beginning, and one after each of ten milliseconds.
         assert_eq!(steps.iter().filter(|step| step.after == Span::millis(90)).count(), 9);
         assert_eq!(time, 9 * 90_000_000 + 100 * 1_000_000);
     }

@@ -1,27 +1,31 @@
-//! Conversations of 1991: Peter Danzig and Sugih Jamin, "tcplib: A Library of TCP Internetwork Traffic Characteristics",
-//! University of Southern California, report USC-CS-91-495, 1991; Danzig, Jamin, Cáceres, Mitzel and Estrin, "An
-//! Empirical Workload Model for Driving Wide-Area TCP/IP Network Simulations", Internetworking 3, 1992.
+//! Conversations of 1991: Peter Danzig and Sugih Jamin, "tcplib: A Library of TCP Internetwork Traffic
+//! Characteristics", University of Southern California, report USC-CS-91-495, 1991; Danzig, Jamin, Cáceres,
+//! Mitzel and Estrin, "An Empirical Workload Model for Driving Wide-Area TCP/IP Network Simulations",
+//! Internetworking 3, 1992.
 //!
-//! tcplib is code around tables of measured distributions, and those tables are not here. What stands in their place,
-//! number by number:
+//! tcplib is code around tables of measured distributions, and those tables are not here. What stands in
+//! their place, number by number:
 //!
-//! * Structure: TELNET sends small packets at random intervals and is echoed; FTP is a control conversation and a number
-//!   of items, each on a connection of its own; NNTP sends a number of articles, SMTP one letter, each with the dialogue
-//!   of its protocol. Conversations begin at exponential intervals. That is tcplib's.
-//! * TELNET, time between packets: a table of quantiles made from what Paxson and Floyd ("Wide-Area Traffic: The Failure
-//!   of Poisson Modeling", IEEE/ACM ToN 3(3), 1995, §IV) say of tcplib's table: less than 2 % are below 8 ms, more than
-//!   15 % above 1 s; the body is close to Pareto's distribution with shape 0.9, the upper 3 % to shape 0.95; the mean is
-//!   about 1.1 s, to which the table's upper end of 60 s was chosen.
-//! * TELNET, duration: log-normal with median 240 s and a standard deviation of log2 7.8 (Paxson, "Empirically Derived
-//!   Analytic Models of Wide-Area TCP Connections", IEEE/ACM ToN 2(4), 1994, which fits tcplib's sites too).
-//! * TELNET, sizes: one byte and its echo; one in sixteen ends a line and is answered by a log-normal output with
-//!   median 160 bytes, which makes the responder send about twenty times as much as the originator (Paxson 1994). The
-//!   median is an approximation.
-//! * FTP, NNTP and SMTP: log-normal sizes of items with medians of 3,000, 2,000 and 1,500 bytes and standard deviations
-//!   of 3, 1.5 and 1.6 powers of 2; a geometric number of items with mean 4 for FTP and 5 for NNTP. These are
-//!   approximations, of the order that Cáceres, Danzig, Jamin and Mitzel ("Characteristics of Wide-Area TCP/IP
-//!   Conversations", SIGCOMM 1991) report: most transfers are below 10 KB, few above 100 KB, and means of tens of KB come
-//!   from these few. An item is at most 10 MB, a TELNET conversation at most 2,000 packets.
+//! * Structure: TELNET sends small packets at random intervals and is echoed; FTP is a control conversation
+//!   and a number of items, each on a connection of its own; NNTP sends a number of articles, SMTP one
+//!   letter, each with the dialogue of its protocol. Conversations begin at exponential intervals. That is
+//!   tcplib's.
+//! * TELNET, time between packets: a table of quantiles made from what Paxson and Floyd ("Wide-Area Traffic:
+//!   The Failure of Poisson Modeling", IEEE/ACM ToN 3(3), 1995, §IV) say of tcplib's table: less than 2 % are
+//!   below 8 ms, more than 15 % above 1 s; the body is close to Pareto's distribution with shape 0.9, the
+//!   upper 3 % to shape 0.95; the mean is about 1.1 s, to which the table's upper end of 60 s was chosen.
+//! * TELNET, duration: log-normal with median 240 s and a standard deviation of log2 7.8 (Paxson,
+//!   "Empirically Derived Analytic Models of Wide-Area TCP Connections", IEEE/ACM ToN 2(4), 1994, which fits
+//!   tcplib's sites too).
+//! * TELNET, sizes: one byte and its echo; one in sixteen ends a line and is answered by a log-normal output
+//!   with median 160 bytes, which makes the responder send about twenty times as much as the originator
+//!   (Paxson 1994). The median is an approximation.
+//! * FTP, NNTP and SMTP: log-normal sizes of items with medians of 3,000, 2,000 and 1,500 bytes and standard
+//!   deviations of 3, 1.5 and 1.6 powers of 2; a geometric number of items with mean 4 for FTP and 5 for
+//!   NNTP. These are approximations, of the order that Cáceres, Danzig, Jamin and Mitzel ("Characteristics of
+//!   Wide-Area TCP/IP Conversations", SIGCOMM 1991) report: most transfers are below 10 KB, few above 100 KB,
+//!   and means of tens of KB come from these few. An item is at most 10 MB, a TELNET conversation at most
+//!   2,000 packets.
 
 use std::collections::VecDeque;
 
@@ -68,12 +72,12 @@ fn interarrival(rng: &mut Rng) -> Span {
     let upper =
         INTERARRIVALS.iter().position(|(quantile, _)| share < *quantile).unwrap_or(INTERARRIVALS.len() - 1);
     let ((from, low), (to, high)) = (INTERARRIVALS[upper.max(1) - 1], INTERARRIVALS[upper.max(1)]);
-    // Within a row the steps are short enough for a straight line.
+    // Within a row, steps are short enough for linear interpolation.
     Span((low + (high - low) * (share - from) / (to - from)) * 1_000)
 }
 
-/// The control conversation, and a connection for each item. Items follow each other; here each begins when the control
-/// conversation would have asked for it, with two commands a second.
+/// The control conversation, and a connection for each item. In FTP, items follow each other. Here each
+/// begins when the control conversation would have requested it, at two commands a second.
 fn ftp(rng: &mut Rng) -> Vec<VecDeque<Step>> {
     let items = geometric(4, rng);
     let dialogue = |n: u64| (0..n).map(|_| command(40, 60));

@@ -1,4 +1,4 @@
-//! Traffic, applications of one's own, and who looks on.
+//! Traffic, added applications, and observers.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ fn answers_to_requests_take_a_round_trip_and_the_serving() {
     let flow = &report.flows[0];
     assert_eq!((flow.connections, flow.closed, flow.failed), (1, 1, 0));
     assert_eq!((flow.there.bytes, flow.back.bytes, flow.latency.count), (2000, 10_000, 20));
-    // 44 ms there and back, 10 ms to serve, below 1.5 ms to send; the first one waits for the handshake.
+    // 44 ms there and back, 10 ms to serve, below 1.5 ms to send. The first one waits for the handshake.
     assert!(flow.latency.median > 0.054 && flow.latency.median < 0.057, "{:?}", flow.latency);
     assert!(flow.completed.is_some());
 }
@@ -58,7 +58,7 @@ fn on_off_traffic_has_its_mean_rate() {
     let scenario =
         dumbbell(Span::seconds(100), bottleneck()).traffic(TrafficConfig::new("calls", "a", "b", what));
     let report = Simulation::new(&scenario).unwrap().run();
-    // 40 % of 250 KB/s. Of 200 cycles the mean share has a deviation of 0.034.
+    // 40 % of 250 KB/s. The mean share of 200 cycles has a deviation of 0.034.
     let rate = report.flows[0].goodput_bytes_per_second;
     assert!((75_000.0..125_000.0).contains(&rate), "{rate}");
 }
@@ -94,7 +94,7 @@ fn a_thousand_short_connections_come_and_go() {
     assert!(flow.connections - flow.closed < 50, "{flow:?}");
 }
 
-/// Sends the numbers from 0 and hears whether they came.
+/// Sends the numbers from 0 and learns whether they arrived.
 #[derive(Debug)]
 struct Speaker {
     to: SocketAddr,
@@ -172,11 +172,11 @@ fn applications_of_ones_own_exchange_real_bytes() {
     assert_eq!(report.flow("listener").unwrap().back.bytes, SAID as u64);
 }
 
-/// Writes, and resets what it opened a tenth of a second later.
+/// Writes, and a tenth of a second later resets what it opened.
 #[derive(Debug)]
 struct Breaker(SocketAddr, Option<ConnectionId>);
 
-/// Looks at a connection only when it is over, and notes what it takes.
+/// Looks at a connection only when it is over, and records what it reads.
 #[derive(Debug)]
 struct Taker(Rc<RefCell<Vec<Taken>>>);
 

@@ -10,7 +10,7 @@ use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TrafficConfig, 
 
 use super::dumbbell;
 
-/// A bit of everything that draws random numbers.
+/// Some of everything that draws random numbers.
 fn busy(seed: u64) -> Scenario {
     let jitter = Jitter { by: Variation::Exponential(Span::millis(1)), may_reorder: true };
     let red = QueueConfig::Red {
@@ -92,7 +92,7 @@ fn payloads_that_are_not_carried_change_nothing() {
 #[test]
 fn a_link_more_does_not_shift_the_others_draws() {
     let with = busy(4).host("c").link("c", "left", Direction::new(Rate::mbit(1), Span::millis(1)));
-    // Numbers of nodes and links move, so the logs differ; what happened does not.
+    // The numbers of nodes and links move, so the logs differ, but the events are the same.
     let report = |scenario: &Scenario| {
         let report = Simulation::new(scenario).unwrap().run();
         serde_json::to_string(&(&report.flows, report.link("left-right:there"))).unwrap()
@@ -101,7 +101,8 @@ fn a_link_more_does_not_shift_the_others_draws() {
 }
 
 /// The hash is the same on every machine and in every build. It changes when the engine or the endpoint sends
-/// anything at another time or with other bytes: if that was meant, run this test and put the number that it shows here.
+/// at another time or with other bytes. If the change is intended, run this test and insert the number that
+/// it shows.
 #[test]
 fn the_packets_of_a_pinned_scenario_are_those_of_the_last_release() {
     assert_eq!(format!("{:#018x}", hash(&busy(5))), PINNED);

@@ -1,4 +1,4 @@
-//! Guests: stacks that are not the simulation's own.
+//! Guests: stacks other than the simulation's.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,8 @@ use super::{bottleneck, dumbbell};
 
 const BYTES: usize = 300_000;
 
-/// A bare endpoint that writes what it can on the connection it opened, and counts what it reads on one it accepted.
+/// A bare endpoint that writes what it can on the connection that it opened, and counts what it reads on the
+/// one that it accepted.
 #[derive(Debug)]
 struct Bare {
     endpoint: Endpoint,
@@ -102,7 +103,7 @@ fn two_guests_talk_over_the_network() {
     let dropped: u64 = report.links.iter().map(LinkReport::dropped).sum();
     assert_eq!(a.packets_received + b.packets_received, report.packets_delivered);
     assert_eq!(a.packets_sent + b.packets_sent, report.packets_delivered + dropped);
-    // Headers of 52 bytes, but for those of the handshake.
+    // Headers of 52 bytes, except in the handshake.
     let headers = b.packets_received * 52;
     assert!((BYTES as u64 + headers - 60..BYTES as u64 + headers + 60).contains(&b.bytes_received), "{b:?}");
 }

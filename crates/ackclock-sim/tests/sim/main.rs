@@ -1,4 +1,4 @@
-//! Whole networks: what hosts, links and traffic do together.
+//! Whole networks: hosts, links and traffic together.
 
 mod apps;
 mod determinism;

@@ -14,7 +14,7 @@ use super::{bottleneck, dumbbell};
 
 const MEGABYTE: Option<Bytes> = Some(Bytes(1_000_000));
 
-/// What happened to packets: when, what, on which node, which packet, how long.
+/// Packet events: time, kind, node, packet, length.
 #[derive(Debug, Default)]
 struct Events(Vec<(u64, What, u32, u64, u32)>);
 
@@ -37,7 +37,7 @@ fn delivered(scenario: &Scenario) -> ackclock_sim::Report {
 
 #[test]
 fn a_packet_arrives_after_its_bits_and_its_delays() {
-    // 7 Mbit/s, then 3 kbit/s: nothing divides.
+    // 7 Mbit/s, then 3 kbit/s: nothing divides evenly.
     let first = Direction::new(Rate::bits_per_second(7_000_000), Span(1_234_567));
     let second = Direction::new(Rate::bits_per_second(3_000), Span(7_654_321));
     let scenario = Scenario::new(Span::seconds(3)).host("a").host("b").router("r");

@@ -1,5 +1,5 @@
-//! Goal: a path that silently drops large packets is found and used as far as it goes (RFC 4821), with and without SACK, and
-//! used in full again when it takes more.
+//! Goal: a path that silently drops large packets is found and used as far as it goes (RFC 4821), with and
+//! without SACK, and used in full again when it carries more.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use ackclock_sim::{Report, Scenario, Simulation, TcpSettings, TrafficConfig};
 
 use super::{bottleneck, dumbbell};
 
-/// When the path begins to drop what is larger than 1,280 bytes, and when it takes everything again.
+/// When the path begins to drop packets larger than 1,280 bytes, and when it carries all again.
 const SHRINKS: Duration = Duration::from_secs(2);
 const HEALS: Duration = Duration::from_secs(30);
 const RAISE_AFTER: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ fn at(time: Duration, bytes: u64) -> Change {
     Change { way: Way::There, drop_above: Some(Bytes(bytes)), ..Change::new(span, "left-right") }
 }
 
-/// 60 MB over 8 Mbit/s, which takes a minute and more.
+/// 60 MB over 8 Mbit/s, which takes a minute or more.
 fn scenario(recovery: &str) -> Scenario {
     let probing = MtuProbingSetting {
         raise_after: Some(Span::seconds(RAISE_AFTER.as_secs())),
@@ -43,7 +43,7 @@ fn scenario(recovery: &str) -> Scenario {
     scenario
 }
 
-/// What a run came to, and when the sender decided what of the path's MTU.
+/// The report of a run, and the sender's decisions on the path MTU with their times.
 fn run(scenario: &Scenario) -> (Report, Vec<(Duration, Extension, u32)>) {
     let mut simulation = Simulation::new(scenario).expect("a scenario");
     let traces = Rc::new(RefCell::new(Traces::new([])));
@@ -71,7 +71,8 @@ fn a_path_that_shrinks_silently_is_found_and_used_in_full_once_it_heals() {
 
         let holes = when(Extension::MtuBlackHole);
         let &[(found, to)] = &holes[..] else { panic!("{recovery}: {holes:?}") };
-        // Two timeouts in a row: no less than 200 ms and 400 ms, and a queue of 75 ms with its variation at the most.
+        // Two timeouts in a row: at least 200 ms and 400 ms, and at most a queue of 75 ms with its variation
+        // on top.
         let took = found - SHRINKS;
         assert!(
             took >= Duration::from_millis(500) && took <= Duration::from_millis(2500),
@@ -82,13 +83,13 @@ fn a_path_that_shrinks_silently_is_found_and_used_in_full_once_it_heals() {
         let raised = when(Extension::MtuRaised);
         let (_, largest) = *raised.iter().rfind(|(at, _)| *at < HEALS).expect("a search");
         assert!((1265..=1280).contains(&largest), "{recovery}: {largest}, {raised:?}");
-        // The search then rests, and the first probe after it finds the path whole.
+        // The search then rests. The first probe after it finds the path whole.
         let (whole, size) = *raised.last().expect("a search");
         assert_eq!(size, 1500, "{recovery}: {raised:?}");
         let healed = whole - HEALS;
         assert!(healed <= RAISE_AFTER + Duration::from_secs(5), "{recovery}: {healed:?}");
 
-        // A timeout costs a probe nothing: those of the black hole are all there are.
+        // A lost probe causes no timeout: only those of the black hole occur.
         let lost = when(Extension::MtuTooLarge).len() as u64;
         assert!(lost >= 2, "{recovery}");
         assert!((2..=4).contains(&flow.there.timeouts), "{recovery}: {} timeouts", flow.there.timeouts);

@@ -26,9 +26,9 @@ fn the_modern_profile_fills_a_bottleneck() {
 #[test]
 fn two_renos_share_a_bottleneck() {
     let mut scenario = dumbbell(Span::seconds(120), bottleneck()).tcp(TcpSettings::profile("sack-2003"));
-    // Without noise the losses of a drop-tail queue fall on whoever's packets come just after another's: Floyd and
-    // Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992, whose remedy is a random delay of up to one
-    // packet's time at the bottleneck.
+    // Without noise, the losses of a drop-tail queue fall on the flow whose packets arrive just after
+    // another's: Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992. Their
+    // remedy is a random delay of up to one packet's time at the bottleneck.
     let jitter = Jitter { by: Variation::Uniform(Span(1_500_000)), may_reorder: false };
     let access = Direction { jitter: Some(jitter), ..Direction::new(Rate::mbit(100), Span::millis(1)) };
     scenario.links[0].there.jitter = Some(jitter);
@@ -95,7 +95,8 @@ fn codel_keeps_the_delay_low_where_drop_tail_fills() {
         (link.queue_delay.mean, link.queue_peak)
     };
     let (bloated, peak) = delay(QueueConfig::drop_tail(Limit::Packets(400)));
-    // The receiver's window is tuned to twice what arrives in the shortest round trip: one such product waits, 44 ms.
+    // The receiver's window is tuned to twice what arrives in the shortest round trip, so one such product
+    // waits: 44 ms.
     assert!((0.035..0.055).contains(&bloated) && peak <= 400, "{bloated}");
     for queue in
         [QueueConfig::codel(Limit::Packets(400), false), QueueConfig::fq_codel(Limit::Packets(400), false)]
@@ -122,7 +123,8 @@ fn red_drops_before_its_queue_is_full() {
     let report = Simulation::new(&scenario).unwrap().run();
     let link = report.link("left-right:there").unwrap();
     assert!(link.dropped() > 0 && link.dropped_by(ackclock_sim::queue::DropRule::QueueFull) == 0, "{link:?}");
-    // A window that is halved to no less than half the path's product, and grows back evenly, fills three quarters.
+    // A window that is halved to no less than half the path's product, and grows back evenly, fills three
+    // quarters of it.
     assert!(link.utilisation > 0.75 && link.queue_mean < 30.0, "{link:?}");
 }
 
@@ -186,7 +188,7 @@ fn marks_take_the_place_of_drops() {
     }
 }
 
-// RFC 4015 step 11. Each jump of the delay makes a timeout or none, and those that it makes are wrong.
+// RFC 4015 step 11. Each jump of the delay causes a timeout or none, and any timeout is wrong.
 #[test]
 fn wrong_timeouts_make_the_timer_more_patient() {
     let (mut jumps, mut timeouts, mut bytes) = (0, 0, 0);
@@ -207,7 +209,7 @@ fn wrong_timeouts_make_the_timer_more_patient() {
         timeouts += sent.timeouts;
         bytes += sent.bytes;
     }
-    // With averages that know of nothing but samples it is 0.97 a jump, and 2 % more is carried.
+    // With averages that only know samples, it is 0.97 a jump, and 2 % more is carried.
     let rate = timeouts as f64 / f64::from(jumps);
     assert!((0.6..0.9).contains(&rate), "{timeouts} timeouts in {jumps} jumps");
     assert!((33_000_000..35_000_000).contains(&bytes), "{bytes}");

@@ -1,4 +1,4 @@
-//! `docs/scenarios.md`: its scenarios run, and it names every key that there is.
+//! `docs/scenarios.md`: its scenarios run, and it names every key.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ fn it_names_every_key() {
     keys.extend(keys_of::<Acks>("").chain(keys_of::<Acks>("window-share")));
     keys.extend(keys_of::<TraceSetting>("").chain(keys_of::<TraceSetting>("newest")));
     assert!(keys.len() > 90, "{keys:?}");
-    // What stands between backticks, in lines and in blocks: a word of the prose names no key.
+    // The text between backticks, in lines and in blocks: a word of the prose does not name a key.
     let code = REFERENCE.split('`').skip(1).step_by(2);
     let words: BTreeSet<&str> =
         code.flat_map(|code| code.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))).collect();
@@ -62,7 +62,7 @@ fn it_names_every_key() {
     assert!(unnamed.is_empty(), "docs/scenarios.md does not name {unnamed:?}");
 }
 
-/// What would be allowed in a table of this kind, as its reader says when it finds something else.
+/// The keys allowed in a table of this kind, as its reader lists them in an error.
 fn keys_of<T: DeserializeOwned>(table: &str) -> impl Iterator<Item = String> + use<T> {
     let text = if table.is_empty() { "nothing = 0".into() } else { format!("[{table}]\nnothing = 0") };
     let error = toml::from_str::<T>(&text).err().expect("there is no such key").message().to_owned();

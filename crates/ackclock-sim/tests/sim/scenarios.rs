@@ -1,4 +1,4 @@
-//! Scenario files: what they say, what is wrong with them, and that they say it again.
+//! Scenario files: reading, errors, and writing them back.
 
 use ackclock_sim::scenario::{
     Acks, Arrivals, Blackout, Change, Corruption, EcnSetting, HostConfig, Jitter, Loss, MtuProbingSetting,
@@ -7,7 +7,7 @@ use ackclock_sim::scenario::{
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
 
-/// Two hosts and a router; each line of a table of its own, so that lines can be told apart.
+/// Two hosts and a router. Each line is in a separate table, so that lines can be told apart.
 const GOOD: &str = r#"seed = 3
 duration = "2s"
 routers = ["r"]
@@ -95,7 +95,7 @@ fn a_file_is_what_rust_builds() {
     assert!(Simulation::new(&read).unwrap().run().flows[0].there.bytes > 10_000);
 }
 
-/// Everything that there is.
+/// A scenario with every setting.
 fn full() -> Scenario {
     let codel = QueueConfig::Codel {
         limit: Limit::Bytes(1 << 20),
@@ -184,7 +184,7 @@ fn a_scenario_of_everything_runs() {
     Simulation::new(&full()).unwrap().run();
 }
 
-/// What is changed in the good file, and what is said then.
+/// A change to the good file, and the error that it causes.
 const WRONG: &[(&str, &str, &str)] = &[
     ("duration = \"2s\"", "duration = 2", "2: duration: found `2`; allowed is a time of whole nanoseconds"),
     (

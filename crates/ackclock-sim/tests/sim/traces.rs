@@ -1,5 +1,5 @@
-//! Goal: what connections and queues write down in a simulation is all there, agrees with the report, and is the same in
-//! each run.
+//! Goal: the traces of connections and queues in a simulation are complete, agree with the report, and are
+//! the same in every run.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ fn what_was_sent_again_and_dropped_is_what_the_report_counts() {
     let flow = report.flow("transfer").expect("the transfer");
     assert!(flow.there.bytes_retransmitted > 0, "ten buffers are too few for a window of Reno");
     assert_eq!(sent_again, flow.there.bytes_retransmitted);
-    // Both ends, each to its end.
+    // Both ends, each up to its end.
     assert_eq!(last.len(), 2);
     assert!(last.values().all(|&cause| cause == BatchCause::Ended), "{last:?}");
 
