@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A sawtooth with marks above and below, and a rate below it.
+/// A sawtooth with marks above and below it, and a rate in a second panel.
 fn windows() -> Figure {
     let saw = |index: u32| (f64::from(index) * 0.05, 4_000.0 + f64::from(index % 60) * 500.0);
     let edge = |y: f64, step: f64| {

@@ -1,5 +1,5 @@
-//! The papers' graphs of a simulated transfer of 1 MB over the network of Brakmo and Peterson's figure 6, as PNG, and as
-//! report: `cargo run -p ackclock-trace --example graphs -- FOLDER PROFILE`.
+//! The papers' graphs of a simulated transfer of 1 MB over the network of Brakmo and Peterson's figure 6, as
+//! PNG and as a report: `cargo run -p ackclock-trace --example graphs -- FOLDER PROFILE`.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! What becomes of a trace of a TCP connection: packet captures, tables, graphs, explanations.
+//! Traces of TCP connections: packet captures, tables, graphs, explanations.
 //!
-//! [`file`](mod@file) keeps the records that a stack or a simulation gives out, [`export`] makes tables and captures of them, [`graphs`]
-//! draws them, [`report`] makes pages of it all, and [`explain`] says why things happened.
+//! [`file`](mod@file) stores the records of a stack or a simulation, [`export`] converts them to tables and
+//! captures, [`graphs`] draws them, [`report`] makes pages of it all, and [`explain`] says why things
+//! happened.
 //!
 //! ```
 //! use ackclock_trace::export;
@@ -18,12 +19,12 @@
 //!
 //! # Features
 //!
-//! - `png` (on): pictures of pixels, which take a renderer of SVG and a font along.
+//! - `png` (on): PNG pictures, which bring an SVG renderer and a font as dependencies.
 //!
 //! # Limits
 //!
-//! A trace is read whole into memory, at some tens of bytes for each record. The records tell lengths and positions, never
-//! payload.
+//! A trace is read into memory as a whole, at some tens of bytes per record. Records have lengths and
+//! positions, never payload.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

@@ -1,25 +1,26 @@
-//! What the views of a stream have in common: sequence numbers without end, and the size of its segments.
+//! What the views of a stream share: extended sequence numbers, and the segment size.
 
 use std::collections::BTreeMap;
 
-/// The sequence number in 64 bits that is less than 2^31 from `near`.
+/// The 64-bit position of `seq`, less than 2^31 from `near`.
 pub(crate) fn extend(near: u64, seq: u32) -> u64 {
     let by = i64::from(seq.wrapping_sub(near as u32).cast_signed());
     near.saturating_add_signed(by)
 }
 
-/// What is acknowledged of a stream, in 64 bits; a trace that begins in the middle counts from where it begins.
+/// The acknowledged position of a stream, in 64 bits. A trace that begins in the middle counts from its
+/// beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Una(Option<u64>);
 
 impl Una {
-    /// A sequence number near what is acknowledged.
+    /// The position of a sequence number near what is acknowledged.
     pub(crate) fn place(&mut self, seq: u32) -> u64 {
         let near = *self.0.get_or_insert(seq.into());
         extend(near, seq)
     }
 
-    /// All before `place` is acknowledged. Returns what was before this.
+    /// Everything before `place` is acknowledged. Returns the previous position.
     pub(crate) fn advance(&mut self, place: u64) -> u64 {
         let before = self.0.unwrap_or(place);
         self.0 = Some(before.max(place));
@@ -27,7 +28,7 @@ impl Una {
     }
 }
 
-/// The most common of these lengths, the smallest of several; `None` if there are none.
+/// The most common of these lengths; the smallest of several; `None` without lengths.
 pub(crate) fn most_common(lengths: impl Iterator<Item = u32>) -> Option<u32> {
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     lengths.for_each(|len| *counts.entry(len).or_default() += 1);

@@ -9,8 +9,8 @@ use ackclock_sim::{Report, Scenario, Simulation};
 
 use crate::file::{Origin, Trace, Writer};
 
-/// Runs a scenario, and what its connections and the queue from one node to another wrote down, by way of a file. Hosts
-/// are named after their places.
+/// Runs a scenario. Returns the report, and the trace of its connections and of the queue from one node to
+/// another, read back from a file. Hosts are named after their nodes.
 pub(crate) fn traced(scenario: &Scenario, queue: Option<(&str, &str)>) -> (Report, Trace) {
     let mut simulation = Simulation::new(scenario).unwrap();
     let link = queue.map(|(from, to)| simulation.link(from, to).unwrap());

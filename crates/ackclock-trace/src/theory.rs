@@ -1,27 +1,27 @@
-//! What loss and round trip let a controller reach: the response functions of Reno and CUBIC.
+//! What loss and round trip allow a controller to reach: the response functions of Reno and CUBIC.
 //!
-//! Both give the mean window, in segments, of a sender that always has something to send and that loses one segment in
-//! 1/p at equal intervals. They know no timeouts, no first slow start and no limit but the window.
+//! Both give the mean window, in segments, of a sender that always has data and that loses one segment in 1/p
+//! at equal intervals. They assume no timeouts, no first slow start and no limit other than the window.
 
 /// RFC 9438 §5.1: C, in segments a second cubed.
 pub const CUBIC_C: f64 = 0.4;
-/// RFC 9438 §4.6: what a reduction leaves of CUBIC's window.
+/// RFC 9438 §4.6: the factor by which a reduction multiplies CUBIC's window.
 pub const CUBIC_BETA: f64 = 0.7;
 
-/// Reno's window where one segment in 1/p is lost, and an acknowledgement that it counts covers `per_ack` segments:
+/// Reno's window if one segment in 1/p is lost and a counted acknowledgement covers `per_ack` segments:
 /// sqrt(3/2) / sqrt(p * `per_ack`).
 ///
-/// M. Mathis, J. Semke, J. Mahdavi and T. Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", ACM CCR
-/// 27(3), 1997. A controller that counts bytes grows by a segment each round trip whatever the receiver acknowledges at
-/// once: `per_ack` is 1. One that counts acknowledgements grows half as fast where the receiver answers every second
-/// segment: it is 2.
+/// M. Mathis, J. Semke, J. Mahdavi and T. Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance
+/// Algorithm", ACM CCR 27(3), 1997. A controller that counts bytes grows by a segment each round trip,
+/// however many the receiver acknowledges at once: `per_ack` is 1. One that counts acknowledgements grows
+/// half as fast if the receiver answers every second segment: `per_ack` is 2.
 #[must_use]
 pub fn reno_window(p: f64, per_ack: f64) -> f64 {
     (1.5 / (p * per_ack)).sqrt()
 }
 
-/// CUBIC's window where one segment in 1/p is lost and a round trip takes `rtt` seconds: the larger of its own curve's
-/// mean (RFC 9438 §5) and Reno's (§4.3). It counts bytes.
+/// CUBIC's window if one segment in 1/p is lost and a round trip takes `rtt` seconds: the larger of its own
+/// curve's mean (RFC 9438 §5) and Reno's (§4.3). It counts bytes.
 #[must_use]
 pub fn cubic_window(p: f64, rtt: f64) -> f64 {
     let factor = (CUBIC_C * (3.0 + CUBIC_BETA) / (4.0 * (1.0 - CUBIC_BETA))).powf(0.25);
@@ -34,7 +34,8 @@ mod tests {
 
     #[test]
     fn windows_are_those_of_the_tables_of_rfc_9438() {
-        // §5.1, tables 1 and 2: loss, Reno, CUBIC at 100 ms, CUBIC at 10 ms. The tables round Reno's constant to 1.2.
+        // §5.1, tables 1 and 2: loss, Reno, CUBIC at 100 ms, CUBIC at 10 ms. The tables round Reno's constant
+        // to 1.2.
         let rows = [
             (1e-2, 12.0, 12.0, 12.0),
             (1e-3, 38.0, 38.0, 38.0),

@@ -1,4 +1,4 @@
-//! From values to distances: the ends of an axis, its ticks and what stands beside them.
+//! Axes: their ends, their ticks and labels, and the mapping from values to pixels.
 
 use super::{Axis, Scale};
 
@@ -12,23 +12,23 @@ pub(crate) struct Mapping {
     length: f64,
 }
 
-/// A value that is written beside the axis.
+/// A labelled value on the axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
     pub(crate) value: f64,
     pub(crate) label: String,
 }
 
-/// How much room the ends of an axis leave beyond the values.
+/// How much room an axis leaves beyond the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// None: lines begin and end at the frame.
     Tight,
-    /// So that a mark at the end is seen whole.
+    /// Enough to show a mark at the end whole.
     Marks,
-    /// Zero is an end if it is not far off, and something is free on the other side.
+    /// From zero, if it is not far off; some room on the other side.
     Quantity,
-    /// The same, with zero wherever it is: bars stand on it.
+    /// The same, always from zero: bars stand on it.
     FromZero,
 }
 
@@ -45,14 +45,15 @@ impl Mapping {
         self.length
     }
 
-    /// Pixels from the low end; none for a value that has no place, as NaN or 0 on a logarithmic axis.
+    /// Pixels from the low end; `None` for a value without a position, such as NaN, or 0 on a logarithmic
+    /// axis.
     pub(crate) fn position(&self, value: f64) -> Option<f64> {
         let share = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Log if value > 0.0 => (value / self.low).ln() / (self.high / self.low).ln(),
             Scale::Log => f64::NAN,
         };
-        // Far outside, a position only has to lie on the right side.
+        // Far outside, a position only needs to be on the right side.
         share.is_finite().then(|| (share * self.length).clamp(-1e6, 1e6))
     }
 
@@ -69,7 +70,7 @@ impl Mapping {
     }
 }
 
-/// The ends of `axis` if these are its values, of which NaN and infinities do not count.
+/// The ends of `axis` for these values, ignoring NaN and infinities.
 pub(crate) fn ends(axis: &Axis, values: impl Iterator<Item = f64>, room: Room) -> (f64, f64) {
     let usable = |value: f64| value.abs() < 1e300 && (axis.scale == Scale::Linear || value > 0.0);
     if let Some((low, high)) = axis.range
@@ -94,7 +95,7 @@ pub(crate) fn ends(axis: &Axis, values: impl Iterator<Item = f64>, room: Room) -
 }
 
 fn linear_ends((low, high): (f64, f64), room: Room) -> (f64, f64) {
-    // A quantity whose least value is near zero, compared with its range, is drawn from zero.
+    // A quantity whose minimum is near zero, compared with its range, is drawn from zero.
     let (low, high) = match room {
         Room::FromZero => (low.min(0.0), high.max(0.0)),
         Room::Quantity if low > 0.0 && low < 0.6 * high => (0.0, high),
@@ -127,9 +128,9 @@ fn log_ends((low, high): (f64, f64), room: Room) -> (f64, f64) {
 /// Multiples of 1, 2 or 5 times a power of ten.
 fn linear_ticks(low: f64, high: f64, wanted: f64) -> Vec<Tick> {
     let step = nice((high - low) / wanted);
-    // Against ends that are a tick but for rounding.
+    // Tolerate ends that miss a tick only by rounding.
     let (first, last) = ((low / step - 1e-6).ceil(), (high / step + 1e-6).floor());
-    // `wanted` is at most 20, and a nice step at least half the distance asked for; beyond that is rounding.
+    // `wanted` is at most 20, and a nice step at least half the distance wanted; anything beyond is rounding.
     let count = (last - first).clamp(0.0, 60.0) as u32;
     let values: Vec<f64> = (0..=count).map(|index| (first + f64::from(index)) * step).collect();
     let largest = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
@@ -142,7 +143,7 @@ fn linear_ticks(low: f64, high: f64, wanted: f64) -> Vec<Tick> {
     values.into_iter().map(|value| Tick { value, label: label(value) }).collect()
 }
 
-/// Powers of ten, or where they are few, 2 and 5 times them too.
+/// Powers of ten; where these are few, also 2 and 5 times them.
 fn log_ticks(low: f64, high: f64, wanted: f64) -> Vec<Tick> {
     let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let every = (f64::from(to - from) / wanted).ceil().max(1.0) as usize;
@@ -160,7 +161,7 @@ fn log_ticks(low: f64, high: f64, wanted: f64) -> Vec<Tick> {
     ticks
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not less than `raw`.
+/// The smallest of 1, 2, 5 times a power of ten that is at least `raw`.
 fn nice(raw: f64) -> f64 {
     let power = 10_f64.powf(raw.log10().floor());
     let multiple = raw / power;
@@ -168,7 +169,7 @@ fn nice(raw: f64) -> f64 {
     chosen.unwrap_or(10.0) * power
 }
 
-/// The unit of a number of this size and its prefix; thousands have one from `kilo` on.
+/// The unit and prefix for numbers of this size; thousands get one from `kilo` on.
 fn prefix(largest: f64, kilo: f64) -> (f64, &'static str) {
     let prefixes = [
         (1e15, 1e15, "P"),
@@ -180,12 +181,12 @@ fn prefix(largest: f64, kilo: f64) -> (f64, &'static str) {
         (1e-6, 1e-6, "µ"),
         (0.0, 1e-9, "n"),
     ];
-    // Against a power of ten that is one but for rounding.
+    // Tolerates a power of ten missed only by rounding.
     let found = prefixes.into_iter().find(|&(from, _, _)| largest * (1.0 + 1e-9) >= from);
     found.map_or((1.0, ""), |(_, unit, prefix)| (unit, prefix))
 }
 
-/// At most four significant digits, without zeros behind.
+/// At most four significant digits, without trailing zeros.
 fn trimmed(value: f64) -> String {
     let digits = (3.0 - value.abs().log10().floor()).clamp(0.0, 12.0) as usize;
     let text = format!("{value:.digits$}");

@@ -1,10 +1,10 @@
-//! Where everything of a figure stands, before anything is drawn; the same for pictures and for reports.
+//! The positions of a figure's parts, computed before drawing. Pictures and reports share them.
 
 use super::axis::{self, Mapping, Room, Tick};
 use super::text;
 use super::{Figure, Panel, Series, Style};
 
-/// Pixels of a picture from left to right.
+/// Width of a picture in pixels.
 pub(crate) const WIDTH: f64 = 900.0;
 pub(crate) const TITLE_SIZE: f64 = 16.0;
 pub(crate) const TEXT_SIZE: f64 = 12.0;
@@ -15,7 +15,7 @@ pub(crate) const SWATCH: f64 = 22.0;
 const LEGEND_ROW: f64 = 18.0;
 const TITLE_ROW: f64 = 22.0;
 
-/// A figure with places.
+/// A figure with positions.
 #[derive(Debug)]
 pub(crate) struct Layout<'a> {
     pub(crate) title: Vec<String>,
@@ -23,18 +23,18 @@ pub(crate) struct Layout<'a> {
     pub(crate) height: f64,
     pub(crate) x: Mapping,
     pub(crate) x_ticks: Vec<Tick>,
-    /// Whether the labels of the horizontal axis are too long to stand side by side.
+    /// Whether the labels of the horizontal axis are too long to be side by side.
     pub(crate) slanted: bool,
     pub(crate) panels: Vec<Placed<'a>>,
-    /// Below the last frame and its rows.
+    /// The lower end of the last frame and its rows.
     pub(crate) bottom: f64,
 }
 
-/// A panel with places.
+/// A panel with positions.
 #[derive(Debug)]
 pub(crate) struct Placed<'a> {
     pub(crate) panel: &'a Panel,
-    /// Where the header begins, and the frame with its rows of marks.
+    /// The top of the header, and of the frame with its rows of marks.
     pub(crate) header: f64,
     pub(crate) top: f64,
     pub(crate) legend: Vec<Entry<'a>>,
@@ -43,7 +43,7 @@ pub(crate) struct Placed<'a> {
     pub(crate) y_ticks: Vec<Tick>,
 }
 
-/// What a legend says about one series, and where.
+/// The legend entry of one series, with its position.
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) series: &'a Series,
@@ -51,14 +51,14 @@ pub(crate) struct Entry<'a> {
     pub(crate) y: f64,
 }
 
-/// How many rows of marks stand above and below a frame.
+/// The number of rows of marks above and below a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rows {
     pub(crate) above: usize,
     pub(crate) below: usize,
 }
 
-/// Where a series stands.
+/// The position of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Row {
     Frame,
@@ -125,7 +125,7 @@ impl Placed<'_> {
     }
 }
 
-/// The row of each series of a panel: series that are infinitely high or low have one each.
+/// The row of each series of a panel. Each series of infinite height has a separate row.
 pub(crate) fn places(panel: &Panel) -> Vec<Row> {
     let mut rows = Rows::default();
     let place = |series: &Series| {
@@ -174,7 +174,7 @@ pub(crate) fn y_ends(panel: &Panel) -> (f64, f64) {
     axis::ends(&panel.y, values, room)
 }
 
-/// A panel's height beside the others', whatever was asked for.
+/// A panel's height relative to the others, limited to a sensible range.
 pub(crate) fn share(height: f64) -> f64 {
     if height.is_finite() { height.clamp(0.2, 8.0) } else { 1.0 }
 }
@@ -196,12 +196,13 @@ fn widest(ticks: &[Tick]) -> f64 {
     ticks.iter().map(|tick| text::width(&tick.label, TEXT_SIZE)).fold(0.0, f64::max)
 }
 
-/// Where the label of a vertical axis begins: about above the axis, but not outside the picture.
+/// The start of a vertical axis's label: about above the axis, but not outside the picture.
 pub(crate) fn label_at(left: f64) -> f64 {
     (left - 30.0).max(12.0)
 }
 
-/// The legend of a panel beside its label, without what an earlier panel's says already; and its rows of text.
+/// A panel's legend beside its label, without entries that an earlier panel has already; and its number of
+/// text rows.
 fn legend<'a>(panel: &'a Panel, left: f64, shown: &mut Vec<(&'a str, Style, u8)>) -> (Vec<Entry<'a>>, usize) {
     let start = match panel.y.label.as_str() {
         "" => left,

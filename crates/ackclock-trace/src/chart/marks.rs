@@ -11,19 +11,19 @@ use super::{Panel, Series, Style, palette, text, thin};
 const HALF: f64 = 4.0;
 /// Length of a hash mark.
 const HASH: f64 = 9.0;
-/// Half the width of the ends of a bar of error.
+/// Half the width of the ends of an error bar.
 const SERIF: f64 = 3.0;
 
-/// Where a panel draws, and how much.
+/// The drawing area of a panel.
 #[derive(Debug)]
 pub(crate) struct Canvas<'a> {
     pub(crate) x: Mapping,
     pub(crate) placed: &'a Placed<'a>,
-    /// Bytes of a picture that each series may have.
+    /// Bytes that each series may take in a picture.
     pub(crate) bytes: usize,
 }
 
-/// Where bars stand: width in pixels, and which of how many at a place.
+/// The slot of a bar: its width in pixels, its index, and the number of bars at a place.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     width: f64,
@@ -67,7 +67,7 @@ impl Canvas<'_> {
         self.ranges(series, &drawn, colour, out);
     }
 
-    /// Where a point stands, from the top left of the panel's first row.
+    /// The position of a point, from the top left of the panel's first row.
     fn place(&self, x: f64, y: f64, row: Row) -> Option<(f64, f64)> {
         let frame = self.placed.frame();
         let y = match row {
@@ -96,7 +96,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// The bars of several series stand side by side around their place.
+    /// The bars of several series are side by side around their place.
     fn slot(&self, series: &Series) -> Slot {
         if series.style != Style::Bars {
             return Slot { width: 0.0, index: 0, count: 1 };
@@ -124,7 +124,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// The bars of error of those points that are drawn.
+    /// The error bars of the points that are drawn.
     fn ranges(&self, series: &Series, drawn: &[Option<usize>], colour: &str, out: &mut String) {
         if series.style == Style::Verticals {
             return;
@@ -195,7 +195,7 @@ fn line(path: &mut Path, drawn: &[Option<usize>], places: &[Option<(f64, f64)>],
             }
             (None, Some((x, y))) => {
                 path.move_to(x, y);
-                // A point without neighbours would be a line without length.
+                // A point without neighbours would be a line of zero length.
                 if drawn.get(nth + 1).copied().flatten().is_none() {
                     path.dot();
                 }
@@ -230,7 +230,7 @@ fn mark(path: &mut Path, style: Style, (x, y): (f64, f64)) {
     }
 }
 
-/// The notes beside their points, but those that would cover one before.
+/// The notes beside their points, except those that would cover an earlier one.
 fn labels(series: &Series, places: &[Option<(f64, f64)>], colour: &str, out: &mut String) {
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     for (point, place) in series.points.iter().zip(places) {
@@ -277,7 +277,7 @@ fn element(out: &mut String, style: Style, colour: &str, path: &Path) {
     let _ = writeln!(out, r#"<path {fill}{look} d="{}"/>"#, path.data());
 }
 
-/// About how many bytes a point takes.
+/// The approximate number of bytes that a point takes.
 fn cost(series: &Series) -> usize {
     let mark = match series.style {
         Style::Line | Style::Dashed | Style::Steps | Style::Strip => 10,

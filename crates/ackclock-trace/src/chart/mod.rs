@@ -1,4 +1,4 @@
-//! Graphs as data: a [`Figure`] is panels above each other that share their horizontal axis.
+//! Graphs as data: a [`Figure`] is a column of panels that share their horizontal axis.
 
 mod axis;
 mod layout;
@@ -24,9 +24,9 @@ pub(crate) use text::escape;
 /// A picture.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// What stands above it.
+    /// The title above it.
     pub title: String,
-    /// What it shows and how it was made, in a sentence or two, for those who cannot see it too.
+    /// What it shows and how it was made, in a sentence or two, also for readers who cannot see it.
     pub caption: String,
     /// The horizontal axis of all panels.
     pub x: Axis,
@@ -37,22 +37,22 @@ pub struct Figure {
 /// One coordinate system.
 #[derive(Clone, Debug, Serialize)]
 pub struct Panel {
-    /// Height as a share of the others' heights; 1.0 is usual.
+    /// Height relative to the other panels; 1.0 is usual.
     pub height: f64,
     /// The vertical axis.
     pub y: Axis,
-    /// Drawn in this order, later ones above earlier ones.
+    /// Drawn in this order, later ones on top.
     pub series: Vec<Series>,
 }
 
 /// An axis.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Axis {
-    /// Quantity and unit, as in `time (s)`.
+    /// Quantity and unit, for example `time (s)`.
     pub label: String,
     /// How values become distances.
     pub scale: Scale,
-    /// Ends that are given instead of found from the points.
+    /// Fixed ends, instead of ends found from the points.
     pub range: Option<(f64, f64)>,
     /// Names of the values 0, 1, 2, …, for an axis of categories.
     pub categories: Vec<String>,
@@ -72,27 +72,27 @@ pub enum Scale {
 /// Points that belong together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
-    /// What the legend calls it; an empty name keeps it out of the legend.
+    /// Its name in the legend; empty to leave it out of the legend.
     pub name: String,
-    /// How it is drawn.
+    /// The drawing style.
     pub style: Style,
-    /// Which colour of the palette; the same number is the same colour in every panel.
+    /// The colour's index in the palette. The same number is the same colour in every panel.
     pub colour: u8,
-    /// The points, by their horizontal position where they are joined.
+    /// The points, in order of their horizontal position where they are joined.
     pub points: Vec<Point>,
 }
 
-/// A point, or where it has an end too, a span.
+/// A point, or a span where it has an end.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Point {
     /// Horizontal position.
     pub x: f64,
-    /// Vertical position. A series whose every `y` is infinite stands in a row of its own, above the panel's frame or
-    /// below it: marks of when something happened, which have no height.
+    /// Vertical position. A series whose every `y` is infinite has a separate row above or below the panel's
+    /// frame: marks of when something happened, without a height.
     pub y: f64,
-    /// The other end of a bar of error, or of a span: the lowest and the highest value.
+    /// The ends of an error bar or a span: the lowest and the highest value.
     pub range: Option<(f64, f64)>,
-    /// What a reader who points at it is told, besides its values.
+    /// A text that a reader sees, besides the values, on pointing at it.
     pub note: String,
 }
 
@@ -106,22 +106,22 @@ pub enum Style {
     Dashed,
     /// Each value holds until the next.
     Steps,
-    /// Joined by broad lines: spans of time, with a point without a place between them.
+    /// Joined by broad lines: spans of time, separated by points without a position.
     Strip,
-    /// Bars from zero, side by side where panels have several such series.
+    /// Bars from zero, side by side if a panel has several such series.
     Bars,
     /// Dots.
     Dots,
-    /// Hash marks: short strokes upwards, as the papers draw segments and acknowledgements.
+    /// Hash marks: short upward strokes, as the papers draw segments and acknowledgements.
     Hashes,
     /// Hollow diamonds, as the papers draw checks of the timer.
     Diamonds,
     /// Hollow circles, as the papers draw timeouts.
     Circles,
-    /// Crosses, as lost segments.
+    /// Crosses, for lost segments.
     Crosses,
-    /// Vertical lines through the panel, or where a point has a range, over the range.
+    /// Vertical lines through the panel, or over a point's range if it has one.
     Verticals,
-    /// The points' notes, written out where they do not cover each other.
+    /// The points' notes as text, where they do not cover each other.
     Labels,
 }

@@ -1,13 +1,13 @@
-//! Colours that readers with any kind of colour vision tell apart.
+//! Colours that readers with any kind of colour vision can tell apart.
 
-/// Colours on white, in the order in which series take them.
+/// Colours on white, in the order in which series use them.
 ///
-/// The eight of Okabe and Ito, "Color Universal Design" (2008), but yellow, which is too pale for lines on white and
-/// became a dark one, and black, which became grey.
+/// These are the eight of Okabe and Ito, "Color Universal Design" (2008), except that yellow, too pale for
+/// lines on white, is replaced by a dark yellow, and black by grey.
 const ON_LIGHT: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5f6368", "#8c7a00"];
 
-/// The same hues, light enough for a dark ground.
+/// The same hues, light enough for a dark background.
 const ON_DARK: [&str; 8] =
     ["#4fa8e0", "#ff8a3d", "#2fc79a", "#e5a0c6", "#f2b633", "#8ed0f7", "#a8adb3", "#e8dc5a"];
 
@@ -16,13 +16,13 @@ pub(crate) fn on_light(colour: u8) -> &'static str {
     pick(&ON_LIGHT, colour)
 }
 
-/// The custom properties `--c0`, `--c1`, … of a style sheet, for a light or a dark ground.
+/// The custom properties `--c0`, `--c1`, … of a style sheet, for a light or a dark background.
 pub(crate) fn properties(dark: bool) -> String {
     let palette = if dark { &ON_DARK } else { &ON_LIGHT };
     palette.iter().enumerate().map(|(index, colour)| format!("--c{index}:{colour};")).collect()
 }
 
-/// How many there are before they repeat.
+/// The number of colours before they repeat.
 pub(crate) const fn colours() -> u8 {
     COLOURS
 }
@@ -55,8 +55,8 @@ mod tests {
         }
     }
 
-    /// WCAG 2.2, success criterion 1.4.11: graphical objects have a contrast of 3:1 to what they stand on; orange and
-    /// sky blue are the exceptions, which Okabe and Ito chose for their difference to the others.
+    /// WCAG 2.2, success criterion 1.4.11: graphical objects have a contrast of 3:1 to their background.
+    /// Orange and sky blue are the exceptions; Okabe and Ito chose them for their difference from the others.
     #[test]
     fn colours_stand_out_from_their_ground() {
         for (palette, ground) in [(&ON_LIGHT, "#ffffff"), (&ON_DARK, "#14171a")] {

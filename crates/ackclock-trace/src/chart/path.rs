@@ -1,18 +1,19 @@
-//! The data of SVG's `<path>`, short: relative, in tenths of a pixel, without needless spaces.
+//! The data of SVG's `<path>`, kept short: relative, in tenths of a pixel, without needless spaces.
 
 use std::fmt::Write;
 
-/// A path that grows.
+/// A path under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
     data: String,
-    /// Where the pen is, in tenths, as a reader of the data has it; so rounding does not add up.
+    /// The pen's position in tenths, as a reader of the data computes it, so that rounding does not
+    /// accumulate.
     pen: (i64, i64),
     command: char,
 }
 
 impl Path {
-    /// Lifts the pen to a place.
+    /// Moves the pen without drawing.
     pub(crate) fn move_to(&mut self, x: f64, y: f64) {
         let to = (tenths(x), tenths(y));
         if self.data.is_empty() {
@@ -23,7 +24,7 @@ impl Path {
         self.pen = to;
     }
 
-    /// Draws to a place; nothing if the pen is there already.
+    /// Draws a line to a position; nothing if the pen is there already.
     pub(crate) fn line_to(&mut self, x: f64, y: f64) {
         let to = (tenths(x), tenths(y));
         let by = (to.0 - self.pen.0, to.1 - self.pen.1);
@@ -36,7 +37,7 @@ impl Path {
         self.pen = to;
     }
 
-    /// Draws by these distances, one after the other.
+    /// Draws lines by these offsets, one after the other.
     pub(crate) fn lines_by(&mut self, steps: &[(f64, f64)]) {
         for (x, y) in steps {
             let to = (self.pen.0 + tenths(*x), self.pen.1 + tenths(*y));
@@ -44,12 +45,12 @@ impl Path {
         }
     }
 
-    /// A dot where the pen is, for a pen with round caps.
+    /// Draws a dot at the pen, for a pen with round caps.
     pub(crate) fn dot(&mut self) {
         self.write('h', &[0]);
     }
 
-    /// A circle around a place.
+    /// Draws a circle around a position.
     pub(crate) fn circle(&mut self, x: f64, y: f64, radius: f64) {
         self.move_to(x - radius, y);
         for way in [2, -2] {
@@ -67,7 +68,7 @@ impl Path {
     }
 
     fn write(&mut self, command: char, numbers: &[i64]) {
-        // Numbers behind the same command repeat it, but numbers behind `m` are lines.
+        // Further numbers repeat the last command, except that numbers after `m` are lines.
         let repeats = command == self.command && !matches!(command, 'm' | 'M');
         if !repeats {
             self.data.push(command);

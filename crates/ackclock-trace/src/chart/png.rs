@@ -1,4 +1,4 @@
-//! A figure as PNG, for places that show no SVG.
+//! A figure as PNG, for places that do not show SVG.
 
 use std::sync::{Arc, LazyLock};
 
@@ -6,25 +6,25 @@ use resvg::{tiny_skia, usvg};
 
 use super::{Figure, svg};
 
-/// Pixels of a PNG for each of the SVG, so that text stays sharp on screens of high density.
+/// Pixels of a PNG for each pixel of the SVG, so that text stays sharp on high-density screens.
 pub const PNG_SCALE: u32 = 2;
 
-/// Why a figure became no PNG.
+/// Why a PNG could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PngError {
-    /// The SVG could not be read back: a fault of this crate.
+    /// The SVG could not be parsed: a bug in this crate.
     #[error("the picture's SVG cannot be read back: {0}; please report it with the figure's data")]
     Svg(String),
-    /// There is not enough memory, or the picture is too high for it.
+    /// There is not enough memory, or the picture is too high.
     #[error("a picture of {width} by {height} pixels does not fit into memory: leave panels out")]
     Size {
-        /// Pixels from left to right.
+        /// Width in pixels.
         width: u32,
-        /// Pixels from top to bottom.
+        /// Height in pixels.
         height: u32,
     },
-    /// The pixels could not be packed.
+    /// The pixels could not be encoded.
     #[error("the picture cannot be packed as PNG: {0}")]
     Encoding(String),
 }
@@ -33,7 +33,7 @@ pub enum PngError {
 ///
 /// # Errors
 ///
-/// Figures of very many panels that need more memory than there is.
+/// Figures of very many panels that need more memory than is available.
 pub fn png(figure: &Figure) -> Result<Vec<u8>, PngError> {
     static FONTS: LazyLock<Arc<usvg::fontdb::Database>> = LazyLock::new(|| {
         let mut fonts = usvg::fontdb::Database::new();

@@ -1,4 +1,4 @@
-//! A figure as SVG: no script, no style sheet, nothing from elsewhere, and the same bytes each time.
+//! A figure as SVG: no scripts, style sheets or external resources, and the same bytes each time.
 
 use std::fmt::Write;
 
@@ -8,9 +8,9 @@ use super::marks::{self, Canvas};
 use super::path::pixels;
 use super::text::escape;
 
-/// Fonts that a reader's machine may have; the first is the one with which a PNG is made.
+/// Fonts that a reader's machine may have. PNGs are made with the first.
 pub(crate) const FONTS: &str = "DejaVu Sans, Verdana, Segoe UI, Helvetica, Arial, sans-serif";
-/// What the marks of a picture may take; labels and the grid take some KB more.
+/// The size limit for the marks of a picture; labels and the grid take some KB more.
 const BYTES: usize = 240_000;
 const INK: &str = "#24292f";
 const PALE: &str = "#57606a";
@@ -18,13 +18,13 @@ const GRID: &str = "#e4e7eb";
 
 /// Draws `figure`, 900 pixels wide.
 ///
-/// However many points there are, the text stays below 300 KB: where many share a column of pixels, the first, the
-/// last and the extremes are drawn. Points without a finite place are left out, and break a line; a series whose every
-/// `y` is infinite has a row of its own above or below the frame.
+/// The text stays below 300 KB however many points there are: if many share a column of pixels, only the
+/// first, the last and the extremes are drawn. Points without a finite position are left out, and break a
+/// line. A series whose every `y` is infinite has a separate row above or below the frame.
 pub fn svg(figure: &Figure) -> String {
     let layout = Layout::new(figure);
     let mut out = String::new();
-    // Writing to a String does not fail; so below too.
+    // Writing to a String does not fail, here and below.
     let _ = writeln!(
         out,
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img" font-family="{FONTS}" font-size="{TEXT_SIZE}">
@@ -47,7 +47,7 @@ pub fn svg(figure: &Figure) -> String {
     for placed in &layout.panels {
         header(&layout, placed, &mut out);
         grid(&layout, placed, &mut out);
-        // An inner <svg> clips what it holds.
+        // An inner <svg> clips its content.
         let _ = writeln!(
             out,
             r#"<svg x="{}" y="{}" width="{}" height="{}" overflow="hidden">"#,
@@ -82,7 +82,7 @@ fn header(layout: &Layout<'_>, placed: &Placed<'_>, out: &mut String) {
     }
 }
 
-/// The lines behind the marks, the frame, and the labels of the vertical axis.
+/// The grid lines, the frame, and the labels of the vertical axis.
 fn grid(layout: &Layout<'_>, placed: &Placed<'_>, out: &mut String) {
     let (left, right) = (layout.left, layout.left + layout.x.length());
     let (top, length) = (placed.top + placed.frame(), placed.y.length());

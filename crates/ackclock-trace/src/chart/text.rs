@@ -1,14 +1,15 @@
-//! Text in pictures: how wide it is, where it is broken, what XML does not take.
+//! Text in pictures: its width, its line breaks, and its escaping for XML.
 
 /// The width of `text` in pixels at a font size in pixels; a few per cent too much rather than too little.
 ///
-/// The reader's machine chooses the font, so this is the advance of DejaVu Sans, one of the widest that are usual.
+/// The reader's machine chooses the font, so this is the advance of DejaVu Sans, one of the widest usual
+/// fonts.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     let thousandths: u32 = text.chars().map(advance).sum();
     f64::from(thousandths) * size / 1000.0
 }
 
-/// The advance in thousandths of the font size, by kinds of characters.
+/// The advance in thousandths of the font size, by class of character.
 fn advance(character: char) -> u32 {
     match character {
         'i' | 'j' | 'l' | '\'' | '|' => 290,
@@ -22,7 +23,7 @@ fn advance(character: char) -> u32 {
     }
 }
 
-/// Breaks `text` between words into lines of at most `limit` pixels; a longer word has a line of its own.
+/// Breaks `text` between words into lines of at most `limit` pixels. A longer word has a separate line.
 pub(crate) fn wrap(text: &str, size: f64, limit: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -37,9 +38,9 @@ pub(crate) fn wrap(text: &str, size: f64, limit: f64) -> Vec<String> {
     lines
 }
 
-/// `text` as the content of an element or the value of an attribute of XML or HTML.
+/// `text` as XML or HTML element content or attribute value.
 ///
-/// Control characters, which XML cannot express at all, become spaces.
+/// Control characters, which XML cannot express, become spaces.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

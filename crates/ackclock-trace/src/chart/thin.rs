@@ -1,11 +1,11 @@
-//! Fewer points that look the same: what a pixel cannot show is left out, extremes never are.
+//! Thins points without a visible difference: it drops what a pixel cannot show, never an extreme.
 
 use std::collections::HashSet;
 
-/// Which points of a joined series are drawn, if they lie at these places and pixels are `column` wide.
+/// Which points of a joined series to draw, given their positions and a column width in pixels.
 ///
-/// Of neighbours in one column of pixels the first, the lowest, the highest and the last are kept, in their order, so
-/// the line covers the same pixels. Where a point has no place, the line is broken: `None`.
+/// Of neighbours in one column, the first, the lowest, the highest and the last are kept in order, so the
+/// line covers the same pixels. A point without a position breaks the line: `None`.
 pub(crate) fn joined(places: &[Option<(f64, f64)>], column: f64) -> Vec<Option<usize>> {
     let mut kept = Vec::new();
     let mut index = 0;
@@ -32,8 +32,8 @@ pub(crate) fn joined(places: &[Option<(f64, f64)>], column: f64) -> Vec<Option<u
     kept
 }
 
-/// Which of a series' single marks are drawn: one in each cell of `cell` by `cell` pixels, and of each column of cells
-/// the lowest and the highest.
+/// Which single marks of a series to draw: one in each cell of `cell` by `cell` pixels, and the lowest and
+/// the highest in each column of cells.
 pub(crate) fn scattered(places: &[Option<(f64, f64)>], cell: f64) -> Vec<usize> {
     let at = |place: (f64, f64)| ((place.0 / cell).floor() as i64, (place.1 / cell).floor() as i64);
     let known = || places.iter().enumerate().filter_map(|(index, place)| place.map(|place| (index, place)));
@@ -48,7 +48,7 @@ pub(crate) fn scattered(places: &[Option<(f64, f64)>], cell: f64) -> Vec<usize> 
         }
     }
     let chosen: HashSet<usize> = extremes.values().flat_map(|(low, high)| [low.0, high.0]).collect();
-    // An extreme stands for its cell.
+    // An extreme represents its cell.
     let mut taken: HashSet<(i64, i64)> = chosen.iter().filter_map(|&index| places[index]).map(at).collect();
     known()
         .filter(|&(index, place)| chosen.contains(&index) || taken.insert(at(place)))
@@ -56,7 +56,7 @@ pub(crate) fn scattered(places: &[Option<(f64, f64)>], cell: f64) -> Vec<usize> 
         .collect()
 }
 
-/// The finest of `thin`'s results that has at most `budget` entries, from steps of one pixel on.
+/// The finest result of `thin` with at most `budget` entries, from steps of one pixel on.
 pub(crate) fn within<T>(budget: usize, thin: impl Fn(f64) -> Vec<T>) -> Vec<T> {
     let mut step = 1.0;
     loop {

@@ -1,4 +1,4 @@
-//! What a connection did, gathered by question.
+//! What a connection did, collected by question.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,11 +20,11 @@ pub struct Account {
     pub duration: Duration,
     /// What it waited for.
     pub waits: Waits,
-    /// Bytes of payload that left for the first time.
+    /// Payload bytes sent for the first time.
     pub bytes_sent: u64,
-    /// Bytes of payload that arrived, as far as segments show.
+    /// Payload bytes received, as far as segments show.
     pub bytes_received: u64,
-    /// What was sent again.
+    /// What was retransmitted.
     pub again: Retransmissions,
     /// What was declared lost.
     pub verdicts: Verdicts,
@@ -34,9 +34,9 @@ pub struct Account {
     pub marks: u64,
     /// Round-trip samples.
     pub round_trips: RoundTrips,
-    /// Segments for each acknowledgement.
+    /// Segments per acknowledgement.
     pub acks: Acks,
-    /// What theory allows, where it says something.
+    /// What theory allows, where a theory applies.
     pub allowed: Option<Allowed>,
     /// How it failed.
     pub failed: Option<Failure>,
@@ -44,12 +44,12 @@ pub struct Account {
     pub span: Option<(Instant, Instant)>,
 }
 
-/// What was sent again.
+/// What was retransmitted.
 #[derive(Clone, Debug, Default)]
 pub struct Retransmissions {
     /// Bytes.
     pub bytes: u64,
-    /// Segments, or trains of them, by why they left.
+    /// Segments, or trains of them, by send reason.
     pub segments: BTreeMap<&'static str, u64>,
 }
 
@@ -74,7 +74,7 @@ pub fn account(source: &TracedSource) -> Account {
     walk.finish(congestion)
 }
 
-/// An account in the making.
+/// An account under construction.
 struct Walk {
     account: Account,
     waits: waits::Walk,

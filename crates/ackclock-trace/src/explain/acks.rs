@@ -1,4 +1,4 @@
-//! How many segments an acknowledgement stands for, in both directions.
+//! How many segments an acknowledgement covers, in both directions.
 
 use std::collections::VecDeque;
 
@@ -6,61 +6,62 @@ use ackclock_core::trace::{Entry, SendReason};
 
 use crate::stream::{Una, most_common};
 
-/// What the peer's acknowledgements covered of what was sent.
+/// What the peer's acknowledgements covered.
 ///
-/// Those that repair or follow a loss are left out: one that fills a gap covers what lay behind it as well.
+/// Those that repair or follow a loss are left out: one that fills a gap also covers what lies beyond it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerAcks {
-    /// How many covered new data.
+    /// Acknowledgements of new data.
     pub acks: u64,
     /// The segments they covered.
     pub segments: u64,
-    /// The most that one covered.
+    /// The most segments that one covered.
     pub most: u64,
-    /// How many covered more than [`STRETCHED`].
+    /// Acknowledgements that covered more than [`STRETCHED`].
     pub stretched: u64,
 }
 
-/// What this end acknowledged of what arrived.
+/// What this end acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnAcks {
-    /// How many times the acknowledgement moved on.
+    /// How many times the acknowledgement advanced.
     pub acks: u64,
-    /// Segments with data that arrived; what the device puts together counts as one.
+    /// Data segments that arrived; a packet coalesced by the device counts as one.
     pub arrivals: u64,
 }
 
-/// Segments for each acknowledgement.
+/// Segments per acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acks {
-    /// Of what was sent.
+    /// For sent data.
     pub peer: PeerAcks,
-    /// Of what arrived.
+    /// For received data.
     pub own: OwnAcks,
-    /// Bytes of a full segment as last seen; 0: no data was sent.
+    /// Bytes of a full segment as last seen; 0 if no data was sent.
     pub segment_bytes: u32,
 }
 
 /// RFC 5681 §4.2: a receiver acknowledges at least every second full segment.
 pub const STRETCHED: u64 = 2;
-/// A mean over fewer acknowledgements says nothing of the receiver.
+/// A mean over fewer acknowledgements says nothing about the receiver.
 pub(super) const ACKS_MIN: u64 = 20;
 
 #[derive(Default)]
 pub(super) struct Walk {
     acks: Acks,
     una: Una,
-    /// First transmissions that are not acknowledged.
+    /// First transmissions not acknowledged yet.
     out: VecDeque<(u64, u64)>,
-    /// The end of what was SACKed or sent again: acknowledgements up to there follow a loss.
+    /// The end of what was SACKed or retransmitted: acknowledgements up to there follow a loss.
     disordered: u64,
-    /// The acknowledgement that the peer was told last.
+    /// The last acknowledgement sent to the peer.
     told: Option<u32>,
 }
 
 impl Walk {
     pub(super) fn new<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
-        // Traces of before the entry SegmentSize: the size that is most common, which it says at once if it is there.
+        // Old traces lack the entry SegmentSize; then the most common length is used. Where the entry exists,
+        // it comes first.
         let lengths = entries.filter_map(|entry| match *entry {
             Entry::Sent { reason: SendReason::NewData, len: len @ 1.., .. } => Some(len),
             _ => None,
@@ -124,13 +125,15 @@ impl Walk {
 }
 
 impl Acks {
-    /// Segments that one of the peer's acknowledgements covered on average; `None` if there were too few.
+    /// The mean number of segments covered by one of the peer's acknowledgements; `None` if there were too
+    /// few.
     #[must_use]
     pub fn covered(&self) -> Option<f64> {
         mean(self.peer.segments, self.peer.acks)
     }
 
-    /// Segments that one of this end's acknowledgements answered on average; `None` if there were too few.
+    /// The mean number of segments answered by one of this end's acknowledgements; `None` if there were too
+    /// few.
     #[must_use]
     pub fn answered(&self) -> Option<f64> {
         mean(self.own.arrivals, self.own.acks)

@@ -1,9 +1,9 @@
-//! What theory allows at the losses and the round trip of a connection, beside what was reached.
+//! What theory allows at a connection's losses and round trip, beside what was reached.
 //!
-//! Only for controllers that are made to follow the formula: Reno and NewReno, Mathis's; CUBIC, its own response function
-//! and Mathis's beside it. Of others nothing is said: the rate of a controller that goes by delay, by bandwidth or by marks does
-//! not follow from losses, and a figure beside it would look like a target that it missed. What controls the peer's
-//! direction is not in the trace, and is not guessed.
+//! It covers only controllers made to follow a formula: Reno and NewReno, Mathis's; CUBIC, its response
+//! function with Mathis's beside it. The rate of a controller that goes by delay, bandwidth or marks does not
+//! follow from losses, and a figure beside it would look like a missed target. The trace does not show what
+//! controls the peer's direction, and it is not guessed.
 
 use std::time::Duration;
 
@@ -20,22 +20,22 @@ use crate::theory::{cubic_window, reno_window};
 /// What theory allows. Rates are bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allowed {
-    /// Reductions of the window that stood: by loss episodes, timeouts and marks.
+    /// Lasting reductions of the window: by loss episodes, timeouts and marks.
     pub reductions: u64,
-    /// Segments that were sent.
+    /// Segments sent.
     pub segments: u64,
     /// The mean round trip.
     pub round_trip: Duration,
-    /// What Mathis's formula gives a controller that counts bytes.
+    /// What Mathis's formula allows a controller that counts bytes.
     pub reno: f64,
-    /// What it gives one that counts acknowledgements, and how many segments each covered; for Reno and NewReno, of which
-    /// the trace does not tell what they count, where the receiver delayed acknowledgements.
+    /// What it allows one that counts acknowledgements, and how many segments each covered. Only for Reno and
+    /// NewReno, whose counting the trace does not record, where the receiver delayed acknowledgements.
     pub reno_by_acks: Option<(f64, f64)>,
-    /// What CUBIC's response function gives, for CUBIC.
+    /// What CUBIC's response function allows, for CUBIC.
     pub cubic: Option<f64>,
-    /// What was acknowledged, from the end of the handshake on.
+    /// The rate acknowledged, from the end of the handshake on.
     pub reached: f64,
-    /// Timeouts among the reductions, whose silences no formula counts.
+    /// Timeouts among the reductions; the formulas do not count their silences.
     pub timeouts: u64,
 }
 
@@ -47,13 +47,14 @@ impl Allowed {
     }
 }
 
-/// The window goes with the square root of the number of losses, or nearly: with ten, chance moves it by a sixth.
+/// The window goes with the square root of the number of losses, or nearly: with ten, chance moves it by a
+/// sixth.
 pub const REDUCTIONS_MIN: u64 = 10;
-/// The share of the time in which the window, recovery or a timer was what held sending back, in hundredths: a sender that
-/// waits for its application or for the peer's window does not reach what theory allows.
+/// The minimum share of the time, in hundredths, in which the window, recovery or a timer limited sending. A
+/// sender that waits for its application or for the peer's window does not reach what theory allows.
 pub const GOVERNED_MIN_PERCENT: u32 = 80;
 
-/// Fewer segments for each acknowledgement make less than a twentieth of difference.
+/// Fewer segments per acknowledgement make a difference of less than a twentieth.
 const DELAYED_MIN: f64 = 1.1;
 
 #[derive(Default)]
@@ -61,7 +62,7 @@ pub(super) struct Walk {
     established: Option<Instant>,
     /// The first acknowledgement in the trace.
     first: u64,
-    /// The last that moved on, and when.
+    /// The last one that advanced, and when.
     last: Option<(Instant, u64)>,
     episodes: u64,
     marks: u64,
@@ -97,7 +98,7 @@ impl Walk {
         self.marks
     }
 
-    /// `congestion`: the controller's name; `sent`: bytes of payload that left, repeated ones included.
+    /// `congestion`: the controller's name. `sent`: payload bytes sent, retransmissions included.
     pub(super) fn finish(
         mut self,
         congestion: &str,
@@ -111,7 +112,7 @@ impl Walk {
         if !is_cubic && ![Reno::NAME, NewReno::NAME].contains(&congestion) {
             return None;
         }
-        // Expiries in a row are one reduction.
+        // Consecutive expiries are one reduction.
         self.timeouts = waits.timeouts.iter().filter(|silence| silence.count <= 1).count() as u64;
         let undone: u64 = verdicts.undone.values().sum();
         let reductions = (self.episodes + self.marks + self.timeouts).saturating_sub(undone);

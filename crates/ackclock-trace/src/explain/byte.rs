@@ -5,7 +5,7 @@ use ackclock_core::trace::{Entry, LossRule, SendReason, UndoRule};
 
 use crate::file::TracedSource;
 
-/// Something that concerns a byte.
+/// An event of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// It was sent.
@@ -14,13 +14,14 @@ pub enum Event {
     Lost(LossRule),
     /// The peer holds it beyond a gap.
     Sacked,
-    /// A reduction that followed from its loss, or another's, was taken back.
+    /// A reduction caused by its loss, or another byte's, was taken back.
     Undone(UndoRule),
-    /// It was acknowledged: its history is over.
+    /// It was acknowledged, which ends its history.
     Acked,
 }
 
-/// All that happened to the byte with this sequence number, which counts from the initial one (the first byte is 1).
+/// Everything that happened to the byte with this sequence number, relative to the initial one (the first
+/// byte is 1).
 #[must_use]
 pub fn history(source: &TracedSource, seq: u32) -> Vec<(Instant, Event)> {
     let within = |start: u32, end: u32| seq.wrapping_sub(start) < end.wrapping_sub(start);
@@ -32,7 +33,7 @@ pub fn history(source: &TracedSource, seq: u32) -> Vec<(Instant, Event)> {
             Entry::Sent { reason, seq: start, len, .. } if within(start, start.wrapping_add(len)) => {
                 Event::Sent(reason)
             }
-            // What is sent is far less than 2^31 bytes ahead of what is acknowledged.
+            // Sent data is far less than 2^31 bytes ahead of acknowledged data.
             Entry::Acked { ack, .. }
                 if !events.is_empty() && !acked && (ack.wrapping_sub(seq) as i32) > 0 =>
             {

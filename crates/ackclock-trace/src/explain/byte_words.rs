@@ -9,7 +9,7 @@ use super::byte::{Event, history};
 use super::units::{clock, span};
 use crate::file::TracedSource;
 
-/// What happened to one byte, a sentence each; none if it was never sent.
+/// The history of one byte, a sentence per event; empty if it was never sent.
 #[must_use]
 pub fn byte_sentences(source: &TracedSource, seq: u32) -> Vec<String> {
     let events = history(source, seq);

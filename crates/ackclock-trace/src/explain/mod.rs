@@ -1,13 +1,13 @@
-//! Where the time of a connection went, and why single bytes were sent again, in sentences.
+//! Where the time of a connection went, and why single bytes were retransmitted, in sentences.
 //!
 //! | question | file |
 //! |---|---|
 //! | What did it wait for? | `waits` |
-//! | What was declared lost, what held the repair back, and which verdicts were wrong? | `verdicts` |
+//! | What was declared lost, what delayed the repair, and which declarations were wrong? | `verdicts` |
 //! | Which round-trip samples are far from the others, and what did they set? | `samples` |
-//! | How many segments does an acknowledgement stand for? | `acks` |
+//! | How many segments does an acknowledgement cover? | `acks` |
 //! | What do loss and round trip allow in theory? | `allowed`, with [`theory`](crate::theory) |
-//! | What became of one byte? | `byte` |
+//! | What happened to one byte? | `byte` |
 
 mod account;
 mod acks;

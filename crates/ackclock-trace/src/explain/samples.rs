@@ -1,8 +1,8 @@
 //! Round-trip samples: their range, and those far from the others.
 //!
-//! A sample is judged by those around it, because a round trip grows and shrinks with the queue: one that was usual in
-//! the first slow start is not usual an hour later. Quartiles hold still where single values go astray, up to a quarter
-//! of them.
+//! A sample is judged by its neighbours, because a round trip grows and shrinks with the queue: a value that
+//! was usual in the first slow start is not usual an hour later. Quartiles are robust as long as no more than
+//! a quarter of the values are outliers.
 
 use std::time::Duration;
 
@@ -12,56 +12,57 @@ use ackclock_core::trace::{Entry, Timer};
 
 use crate::file::Source;
 
-/// A sample far from those around it, and what followed from it.
+/// A sample far from its neighbours, and its consequences.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FarSample {
     /// When it was taken.
     pub at: Instant,
-    /// The acknowledgement that it came from: all before this number had arrived.
+    /// The acknowledgement that it came from: all data before this number had arrived.
     pub ack: u32,
     /// The sample.
     pub sample: Duration,
-    /// The median of the samples around it.
+    /// The median of its neighbours.
     pub usual: Duration,
-    /// The smoothed round trip after it, if the trace tells one.
+    /// The smoothed round trip after it, if the trace has one.
     pub srtt: Option<Duration>,
     /// The retransmission timeout after it.
     pub rto: Duration,
-    /// The rate after it; `None` if the connection sends without one.
+    /// The rate after it; `None` if the connection has no rate.
     pub rate: Option<SetRate>,
 }
 
-/// A rate that a round trip set, in bytes a second.
+/// A rate set by a round trip, in bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetRate {
-    /// The window spread over the smoothed round trip, at which a paced connection sends.
+    /// The pacing rate: the window spread over the smoothed round trip.
     Pacing(u64),
-    /// The controller's estimate of the bandwidth, from which it takes its rate.
+    /// The controller's bandwidth estimate, which sets its rate.
     Bandwidth(u64),
 }
 
 /// The samples of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct RoundTrips {
-    /// How many there are.
+    /// The number of samples.
     pub count: u64,
     /// The smallest, the mean and the largest.
     pub range: Option<(Duration, Duration, Duration)>,
-    /// Those far from the others, in the order of time.
+    /// Those far from the others, in order of time.
     pub far: Vec<FarSample>,
 }
 
-/// How many samples, itself included, judge one: enough that a quarter of them are several, few enough to follow a queue
-/// that fills. A connection with fewer samples has none that are far.
+/// How many samples, itself included, judge one: enough that a quarter of them are several, few enough to
+/// follow a queue that fills. A shorter connection has no far samples.
 pub const AROUND: usize = 31;
-/// A sample is far if it is this many times the median of those around it, or the median this many times the sample. A
-/// delayed acknowledgement on a path of a few milliseconds is; a queue that doubles the round trip is not.
+/// A sample is far if it is this many times the median of its neighbours, or the median this many times the
+/// sample. A delayed acknowledgement on a path of a few milliseconds is far; a queue that doubles the round
+/// trip is not.
 pub const FAR_TIMES: u32 = 3;
-/// And if it lies this many interquartile ranges beyond the nearer quartile: Tukey's outer fence. Where round trips vary
-/// by themselves, more is needed.
+/// It must also lie this many interquartile ranges beyond the nearer quartile: Tukey's outer fence. Where
+/// round trips vary anyway, this demands more.
 pub const FAR_RANGES: u32 = 3;
 
-/// A sample with what followed from it.
+/// A sample with its consequences.
 #[derive(Clone, Copy)]
 struct Sample {
     at: Instant,
@@ -75,13 +76,13 @@ struct Sample {
 #[derive(Default)]
 pub(super) struct Walk {
     samples: Vec<Sample>,
-    /// The last sample's consequences are still being noted.
+    /// Whether the last sample's consequences are still being recorded.
     fresh: bool,
     ack: u32,
     srtt_us: u32,
     window: (u32, u32),
     bandwidth: Option<i64>,
-    /// Which of the controller's numbers is its estimate of the bandwidth.
+    /// The index of the controller's bandwidth estimate.
     bandwidth_name: Option<u8>,
     paced: bool,
 }
@@ -120,7 +121,7 @@ impl Walk {
         }
     }
 
-    /// The turn of the last sample is over.
+    /// Ends the last sample's turn.
     fn settle(&mut self) {
         if !std::mem::take(&mut self.fresh) {
             return;
@@ -149,7 +150,7 @@ impl Walk {
         RoundTrips { count: self.samples.len() as u64, range: Some((least, mean, most)), far }
     }
 
-    /// The sample, if it is far from those around it.
+    /// The sample, if it is far from its neighbours.
     fn judge(&self, index: usize) -> Option<FarSample> {
         let first = index.saturating_sub(AROUND / 2).min(self.samples.len().checked_sub(AROUND)?);
         let mut around = [0_u32; AROUND];

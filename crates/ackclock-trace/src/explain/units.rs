@@ -1,17 +1,17 @@
-//! Numbers as people read them. None of them is shown as nothing when it is something.
+//! Numbers for people. A number that is not zero is never shown as zero.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ackclock_core::Instant;
 
-/// A share as percent, with one digit; `None` if that would read 0.0 %.
+/// A share in per cent, with one digit; `None` if that would be 0.0 %.
 pub(super) fn percent(part: f64, whole: f64) -> Option<String> {
     let share = part / whole.max(f64::MIN_POSITIVE) * 100.0;
     (share >= PERCENT_SHOWN_MIN).then(|| format!("{share:.1} %"))
 }
 
-/// Less than this is 0.0 when rounded.
+/// Smaller shares round to 0.0.
 const PERCENT_SHOWN_MIN: f64 = 0.05;
 
 pub(super) fn counted(counts: &BTreeMap<&'static str, u64>) -> String {
@@ -20,7 +20,7 @@ pub(super) fn counted(counts: &BTreeMap<&'static str, u64>) -> String {
     words.join(", ")
 }
 
-/// One, one and another, one, another and a third.
+/// A list in words: `a`, `a and b`, `a, b and c`.
 pub(super) fn listed(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -41,7 +41,7 @@ pub(super) fn clock(at: Instant) -> String {
     format!("{:.6} s", at.as_nanos() as f64 / 1e9)
 }
 
-/// A time with the unit that suits it.
+/// A time in a suitable unit.
 pub(super) fn span(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {

@@ -1,9 +1,9 @@
-//! What was declared lost: what held its repair back, and which verdicts the peer refuted.
+//! What was declared lost, what delayed its repair, and which declarations the peer refuted.
 //!
-//! A D-SACK (RFC 2883) reports that something arrived twice. If it had been sent again because a rule had declared it
-//! lost, the first transmission had arrived after all, or the one before the last: the verdict was wrong. Bytes that
-//! were declared lost more than once are charged to the last verdict, since a report does not say which copy it is
-//! about; reports of probes, and of what left once and the network doubled, refute none.
+//! A D-SACK (RFC 2883) reports that data arrived twice. If a rule had declared it lost and it was
+//! retransmitted for that reason, an earlier transmission had arrived after all: the declaration was wrong.
+//! Data declared lost more than once is charged to the last declaration, because a report does not say which
+//! copy it is about. Reports of probes, and of data sent once and duplicated by the network, refute nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -13,25 +13,26 @@ use ackclock_core::trace::{Entry, Limit, LossRule, SendReason, Timer};
 
 use crate::stream::Una;
 
-/// Verdicts of one rule that D-SACKs refuted.
+/// One rule's loss declarations that D-SACKs refuted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refuted {
-    /// Verdicts of which at least a byte was refuted.
+    /// Declarations refuted for at least one byte.
     pub verdicts: u64,
-    /// Bytes that had gone out again in vain.
+    /// Bytes retransmitted in vain.
     pub bytes: u64,
 }
 
-/// Losses that a timer found and that could not be repaired at once.
+/// Losses found by a timer that could not be repaired at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// How many waited, by what held them back: the [`Limit`]'s name.
+    /// The number held back, by cause: the [`Limit`]'s name.
     pub by: BTreeMap<&'static str, u64>,
-    /// How long they waited for their first retransmission, all together.
+    /// The total time until their first retransmission.
     pub time: Duration,
     /// The longest wait, and when the timer had expired.
     pub longest: Option<(Instant, Duration)>,
-    /// How many of them never went: the data was acknowledged, or the verdict taken back, before.
+    /// How many were never retransmitted, because the data was acknowledged or the declaration taken back
+    /// first.
     pub never: u64,
 }
 
@@ -42,20 +43,21 @@ pub struct Verdicts {
     pub declared: BTreeMap<&'static str, u64>,
     /// Those that D-SACKs refuted, by rule.
     pub refuted: BTreeMap<&'static str, Refuted>,
-    /// Tail probes that repeated what had arrived, as D-SACKs tell.
+    /// Tail probes that repeated data which had arrived, according to D-SACKs.
     pub needless_probes: u64,
-    /// Reductions that were taken back, by what told.
+    /// Reductions taken back, by proof.
     pub undone: BTreeMap<&'static str, u64>,
-    /// What a timer found and could not send again at once.
+    /// What a timer found and could not retransmit at once.
     pub held: Held,
 }
 
-/// Copies kept to match reports against. A report comes a round trip after its copy, and fewer leave in one.
+/// Copies kept to match reports against. A report comes a round trip after its copy, and fewer leave in that
+/// time.
 const COPIES_MAX: usize = 4096;
-/// Verdicts about data that is not acknowledged yet; more than a window holds.
+/// Declarations about data not acknowledged yet; more than a window holds.
 const OPEN_MAX: usize = 4096;
 
-/// Data that went out again.
+/// Retransmitted data.
 #[derive(Clone, Copy)]
 struct Copy {
     start: u64,
@@ -65,7 +67,7 @@ struct Copy {
 
 #[derive(Clone, Copy)]
 enum Cause {
-    /// A verdict, by its number and its rule.
+    /// A loss declaration, by its number and its rule.
     Verdict(u64, LossRule),
     /// A tail probe, by its number.
     TailProbe(u64),
@@ -73,7 +75,7 @@ enum Cause {
     Other,
 }
 
-/// A verdict about data that is not acknowledged yet.
+/// A loss declaration about data not acknowledged yet.
 struct Open {
     number: u64,
     rule: LossRule,
@@ -81,23 +83,23 @@ struct Open {
     end: u64,
 }
 
-/// What a timer found, until the first of it goes out again.
+/// A loss found by a timer, until its first retransmission.
 struct Found {
     at: Instant,
     start: u64,
     end: u64,
-    /// What kept it from leaving in the turn in which it was found.
+    /// What held it back in the turn in which it was found.
     held_by: Option<Limit>,
 }
 
-/// Where the blocks of an acknowledgement are being read.
+/// The state of reading an acknowledgement's blocks.
 #[derive(Clone, Copy, Default)]
 enum Blocks {
     #[default]
     None,
-    /// The first may report a duplicate.
+    /// The first block may report a duplicate.
     First(u64),
-    /// The first lies beyond the acknowledgement, and reports one if the second contains it.
+    /// The first block lies beyond the acknowledgement; it reports a duplicate if the second contains it.
     Second(u64, u64),
 }
 
@@ -108,10 +110,10 @@ pub(super) struct Walk {
     numbers: u64,
     open: VecDeque<Open>,
     copies: VecDeque<Copy>,
-    /// Verdicts and probes that were refuted.
+    /// Refuted declarations and probes.
     refuted: BTreeSet<u64>,
     blocks: Blocks,
-    /// The timer that expired in this turn.
+    /// The time of the timer that expired in this turn.
     fired: Option<Instant>,
     found: Vec<Found>,
     limit: Option<Limit>,
@@ -147,17 +149,17 @@ impl Walk {
         }
     }
 
-    /// Nothing more leaves in this turn: what a timer found waits.
+    /// Nothing more leaves in this turn, so what a timer found waits.
     fn hold_back(&mut self) {
-        // A connection that holds data to be lost and may not send it says one of these. Where another limit stands, it was
-        // not asked yet for what it has to send: packets were waiting that the driver took in first.
+        // A connection that holds data to be lost and may not send it reports one of these limits. Under any
+        // other limit it was not asked for data yet: the driver took in waiting packets first.
         let Some(by @ (Limit::Recovery | Limit::Pacing)) = self.limit else { return };
         for found in &mut self.found {
             found.held_by.get_or_insert(by);
         }
     }
 
-    /// Something happens: what a timer found in an earlier turn did not leave in it.
+    /// A new event: what a timer found in an earlier turn did not leave in it.
     fn begin_turn(&mut self, at: Instant) {
         self.fired = None;
         if self.found.iter().any(|found| found.at < at && found.held_by.is_none()) {
@@ -213,7 +215,7 @@ impl Walk {
         self.spare(|found| found.end <= ack);
     }
 
-    /// What a timer found needs no repair any more.
+    /// Drops the found losses that no longer need a repair.
     fn spare(&mut self, over: impl Fn(&Found) -> bool) {
         for found in self.found.extract_if(.., |found| over(found)) {
             if let Some(by) = found.held_by {
@@ -223,7 +225,8 @@ impl Walk {
         }
     }
 
-    /// RFC 2883 §4: the first block reports a duplicate if it lies below the acknowledgement or within the second.
+    /// RFC 2883 §4: the first block reports a duplicate if it lies below the acknowledgement or within the
+    /// second.
     fn block(&mut self, left: u32, right: u32) {
         let (left, right) = (self.una.place(left), self.una.place(right));
         match std::mem::take(&mut self.blocks) {
@@ -234,7 +237,7 @@ impl Walk {
         }
     }
 
-    /// `start..end` arrived twice: the last copies that cover it were needless.
+    /// `start..end` arrived twice: the last copies that cover it were unnecessary.
     fn reported(&mut self, start: u64, end: u64) {
         let mut sought = vec![(start, end)];
         let mut place = self.copies.len();
@@ -254,7 +257,7 @@ impl Walk {
                 })
                 .filter(|(from, until)| from < until)
                 .collect();
-            // Each copy is reported once: what is left of it may be, later.
+            // Each copy is reported once; the rest of it may be reported later.
             for (over, under) in found.into_iter().rev() {
                 self.refute(copy.cause, under - over);
                 self.cut(place, over, under);
@@ -262,7 +265,7 @@ impl Walk {
         }
     }
 
-    /// Takes `over..under` out of the copy at `place`; what lies behind it becomes one of its own.
+    /// Removes `over..under` from the copy at `place`. The part after it becomes a separate copy.
     fn cut(&mut self, place: usize, over: u64, under: u64) {
         let copy = self.copies[place];
         self.copies[place].end = over.min(copy.end);
@@ -292,7 +295,7 @@ impl Walk {
 }
 
 impl Held {
-    /// How many losses were held back.
+    /// The number of losses held back.
     #[must_use]
     pub fn losses(&self) -> u64 {
         self.by.values().sum()

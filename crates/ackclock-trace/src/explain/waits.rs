@@ -1,10 +1,10 @@
-//! What the time went to.
+//! Where the time went.
 //!
-//! From one [`Entry::Limited`] to the next a connection is kept from sending by one thing, and the time between counts to
-//! that. Three things override it. Before the handshake is complete all time is the handshake's. When a retransmission
-//! timer expires, the silence before it, since the last acknowledgement that said something new, was spent on waiting for
-//! that timer. When the timer of a tail probe expires, the silence before it, since the last acknowledgement or the last
-//! data that left, was spent on waiting for the probe.
+//! From one [`Entry::Limited`] to the next, one thing keeps a connection from sending, and the time between
+//! counts to it. Three things override this. Before the handshake is complete, all time counts to the
+//! handshake. When a retransmission timer expires, the silence before it, since the last acknowledgement with
+//! news, counts to that timer. When a tail probe's timer expires, the silence before it, since the last
+//! acknowledgement or the last data sent, counts to the probe.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use ackclock_core::{Instant, State};
 pub enum Waiting {
     /// The handshake.
     Handshake,
-    /// The application, to write something.
+    /// The application, to write data.
     Application,
     /// The peer's window, to open.
     PeerWindow,
@@ -25,15 +25,15 @@ pub enum Waiting {
     Cwnd,
     /// Acknowledgements, during loss recovery.
     Recovery,
-    /// A retransmission timer, to run out.
+    /// A retransmission timer, to expire.
     Timeout,
-    /// The timer of a tail probe, to run out.
+    /// A tail probe's timer, to expire.
     TailProbe,
-    /// Its turn at the pacing rate.
+    /// The pacing rate.
     Pacing,
-    /// Nagle's algorithm or a cork, to let a small segment go.
+    /// Nagle's algorithm or a cork, which holds a small segment.
     SmallSegment,
-    /// The end: all has been sent, and is to be acknowledged or closed by the peer.
+    /// The end: all data is sent, and the peer has yet to acknowledge it or to close.
     Closing,
     /// What a packet capture does not show: the congestion window, pacing, or the application.
     Unseen,
@@ -59,48 +59,48 @@ impl Waiting {
     }
 }
 
-/// A silence that a timer ended.
+/// A silence ended by a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Silence {
     /// When the timer expired.
     pub at: Instant,
-    /// How long nothing had been heard.
+    /// How long it lasted.
     pub lasted: Duration,
-    /// The number of the expiry in a row.
+    /// The number of this consecutive expiry.
     pub count: u32,
 }
 
 /// Where the time of a connection went.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// The time by what was waited for; what is absent took none.
+    /// The time by cause; absent causes took none.
     pub time: BTreeMap<Waiting, Duration>,
-    /// The same in the order of time, without gaps: from, until, and for what.
+    /// The same in order of time, without gaps: from, until, and the cause.
     pub spans: Vec<(Instant, Instant, Waiting)>,
     /// Expiries of the retransmission timer.
     pub timeouts: Vec<Silence>,
     /// Expiries of the tail probe's timer.
     pub probes: Vec<Silence>,
-    /// Timers that expired more than a millisecond late, and the latest.
+    /// How many timers expired more than a millisecond late, and the largest delay.
     pub late: (u64, Duration),
 }
 
-/// The waits of a connection in the making.
+/// A connection's waits, under construction.
 #[derive(Default)]
 pub(super) struct Walk {
     waits: Waits,
-    /// Since when the present wait lasts, and what for.
+    /// When the present wait began, and its cause.
     present: Option<(Instant, Waiting)>,
-    /// Waits that have ended, as they were before silences claimed their share.
+    /// Ended waits, before silences claim their share.
     ended: Vec<(Instant, Instant, Waiting)>,
-    /// When an acknowledgement last said something new, or something was sent into silence.
+    /// When an acknowledgement last brought news, or data was sent into silence.
     news: Option<Instant>,
-    /// When data left last.
+    /// When data was last sent.
     sent_at: Option<Instant>,
-    /// Silences and what they waited for, in the order of time.
+    /// Silences and their causes, in order of time.
     silences: Vec<(Instant, Instant, Waiting)>,
     open: bool,
-    /// Whether a packet capture is all that is known.
+    /// Whether the only source is a packet capture.
     captured: bool,
     acked: u32,
     sent_end: u32,
@@ -133,7 +133,7 @@ impl Walk {
     }
 
     fn limited(&mut self, at: Instant, by: Limit) {
-        // A trace that begins in the middle shows no handshake.
+        // A trace that begins in the middle has no handshake.
         self.open |= by != Limit::NotOpen;
         let waiting = match by {
             Limit::Application if self.captured => Waiting::Unseen,
@@ -149,7 +149,7 @@ impl Walk {
         self.turn(at, waiting);
     }
 
-    /// One wait ends, another begins.
+    /// Ends the present wait and begins another.
     fn turn(&mut self, at: Instant, waiting: Waiting) {
         if let Some((since, before)) = self.present.replace((at, waiting)) {
             self.ended.push((since, at, before));
@@ -182,7 +182,7 @@ impl Walk {
         self.news = Some(at);
     }
 
-    /// The silences take their share of the waits up to `last`, the time of the last entry.
+    /// Gives silences their share of the waits up to `last`, the time of the last entry.
     pub(super) fn finish(mut self, last: Instant) -> Waits {
         if let Some((since, waiting)) = self.present {
             self.ended.push((since, last, waiting));
@@ -212,7 +212,7 @@ impl Walk {
 }
 
 impl Waits {
-    /// One more wait, if it took any time; one that goes on is one span.
+    /// Adds a wait if it took any time. Adjacent spans of one cause are merged.
     fn add(&mut self, from: Instant, until: Instant, waiting: Waiting) {
         if until <= from {
             return;

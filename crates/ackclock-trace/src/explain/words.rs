@@ -11,7 +11,7 @@ use super::verdicts::{Held, Verdicts};
 use super::waits::{Silence, Waiting};
 use crate::file::{Source, TracedSource};
 
-/// Where the time of a connection went, a sentence each.
+/// Where the time of a connection went, in sentences.
 #[must_use]
 pub fn sentences(source: &TracedSource) -> Vec<String> {
     let account = account(source);
@@ -69,7 +69,7 @@ fn life(source: &TracedSource, account: &Account) -> String {
     )
 }
 
-/// The waits, longest first. Those that would read 0.0 % are one line together, or none.
+/// The waits, longest first. Those that would show as 0.0 % share one line, if any.
 fn waits(account: &Account) -> Vec<String> {
     let whole = account.duration.as_secs_f64();
     let mut waits: Vec<(Waiting, Duration)> =
@@ -110,7 +110,7 @@ fn wait_words(what: Waiting) -> &'static str {
     }
 }
 
-/// What retransmissions of a captured connection are taken for.
+/// How the retransmissions of a captured connection are classified.
 fn assessed(account: &Account) -> Option<String> {
     if account.verdicts.declared.is_empty() {
         return None;
@@ -210,7 +210,7 @@ fn probes(account: &Account) -> Option<String> {
     ))
 }
 
-/// How many there are, how long they lasted together, and the longest.
+/// Their number, their total time, and the longest.
 fn silences(silences: &[Silence]) -> Option<(u64, Duration, Silence)> {
     let longest = silences.iter().max_by_key(|silence| silence.lasted)?;
     Some((silences.len() as u64, silences.iter().map(|silence| silence.lasted).sum(), *longest))

@@ -14,8 +14,8 @@ pub enum Value {
     Text(String),
 }
 
-/// What kind an entry is of, and its values by name, in the order of [`COLUMNS`](super::COLUMNS). Sizes are bytes, times
-/// whose names end in `_us` microseconds.
+/// The kind of an entry, and its values by name, in the order of [`COLUMNS`](super::COLUMNS). Sizes are in
+/// bytes; names ending in `_us` are times in microseconds.
 #[must_use]
 pub fn fields(source: &Source, entry: &Entry) -> (&'static str, Vec<(&'static str, Value)>) {
     match *entry {

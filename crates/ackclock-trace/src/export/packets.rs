@@ -1,8 +1,9 @@
 //! A trace as a packet capture.
 //!
-//! The trace of a connection tells each segment's place, length and control bits, what was acknowledged and offered, and
-//! what the peer held beyond gaps. That is enough for the headers; sequence numbers begin at 0 in both directions, and
-//! payloads are not there. Each packet carries as its comment what the trace knows of it and a capture never shows.
+//! A connection's trace has each segment's position, length and control bits, the acknowledgements and
+//! windows, and what the peer held beyond gaps. That is enough for the headers. Sequence numbers begin at 0
+//! in both directions, and payloads are missing. Each packet's comment says what the trace knows of it and a
+//! capture never shows.
 
 use std::io::{self, Write};
 
@@ -13,12 +14,12 @@ use ackclock_wire::{Fields, Flags, HEADER_MAX, HeaderTemplate, SeqNum, TcpOption
 
 use crate::file::{Source, Trace, TracedSource};
 
-/// Writes the segments of all connections as a pcapng file, which Wireshark opens. They share one interface, since tcpdump
-/// refuses files with several whose packets begin at the IP header.
-/// Times count from 1970 where the origin of the trace says when that was, else from zero. How many packets it were.
+/// Writes the segments of all connections as a pcapng file, which Wireshark opens. They share one interface,
+/// because tcpdump refuses files with several whose packets begin at the IP header. Times count from 1970 if
+/// the trace's origin has the date, otherwise from zero. Returns the number of packets.
 ///
 /// # Errors
-/// As the writer.
+/// Those of the writer.
 pub fn pcapng(trace: &Trace, into: &mut impl Write) -> io::Result<u64> {
     let mut out = Vec::new();
     pcapng::section_header(&mut out);
@@ -54,19 +55,19 @@ struct Packet {
     comment: String,
 }
 
-/// A connection that is gone through from its beginning.
+/// A connection that is replayed from its beginning.
 struct Connection<'a> {
     source: &'a TracedSource,
-    /// Templates of what is sent and of what is received.
+    /// The header templates of sent and of received segments.
     templates: [HeaderTemplate; 2],
-    /// What the windows of the two directions are shifted by.
+    /// The window shifts of the two directions.
     scales: [u8; 2],
     told: (u32, u32),
     heard: (u32, u32),
     lost: Vec<(LossRule, u32, u32, Instant)>,
-    /// The congestion window and the threshold, since they are known.
+    /// The congestion window and the threshold, once known.
     window: Option<(u32, u32)>,
-    /// The timer that expired last, when, and how often in a row.
+    /// The timer that expired last, when, and its consecutive count.
     fired: Option<(Timer, Instant, u32)>,
 }
 
@@ -128,14 +129,15 @@ impl<'a> Connection<'a> {
         packets
     }
 
-    /// What was in force when a segment with data left.
+    /// The limits in force when a data segment left.
     fn allowed(&self, len: u32) -> String {
         let Some((cwnd, ssthresh)) = self.window.filter(|_| len > 0) else { return String::new() };
         let threshold = if ssthresh == u32::MAX { String::new() } else { format!(", ssthresh {ssthresh}") };
         format!("; cwnd {cwnd}{threshold}, the peer's window {}", self.heard.1)
     }
 
-    /// Why a segment was sent: for one that was sent again which rule had declared it lost, and which timer let it go.
+    /// Why a segment was sent. For a retransmission: which rule had declared it lost, and which timer
+    /// released it.
     fn why(&self, reason: SendReason, seq: u32, len: u32, at: Instant) -> String {
         let covers = |&&(_, start, end, _): &&(LossRule, u32, u32, Instant)| {
             seq.wrapping_sub(start) < end.wrapping_sub(start).max(1) || start.wrapping_sub(seq) < len
@@ -190,7 +192,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// What a received segment acknowledged: the entries right after it say so.
+/// What a received segment acknowledged, from the entries right after it.
 #[derive(Default)]
 struct Acknowledgement {
     ack: u32,
@@ -200,7 +202,7 @@ struct Acknowledgement {
 }
 
 impl Acknowledgement {
-    /// Where they say nothing, it is what was said before.
+    /// Where the entries are silent, the previous values hold.
     fn after(entries: &[(Instant, Entry)], at: Instant, (ack, window): (u32, u32)) -> Self {
         let mut said = Self { ack, window, ..Self::default() };
         for &(_, entry) in entries.iter().take_while(|(then, _)| *then == at) {

@@ -37,11 +37,11 @@ pub const COLUMNS: [&str; 24] = [
     "from_to",
 ];
 
-/// Writes all entries in the order of their times as CSV (RFC 4180): time in seconds, the source, the kind, and the
-/// columns of [`COLUMNS`]; what an entry does not have is empty.
+/// Writes all entries in order of time as CSV (RFC 4180): time in seconds, the source, the kind, and the
+/// columns of [`COLUMNS`]. Columns that an entry lacks are empty.
 ///
 /// # Errors
-/// As the writer.
+/// Those of the writer.
 pub fn csv(trace: &Trace, into: &mut impl Write) -> io::Result<()> {
     writeln!(into, "time,source,entry,{}", COLUMNS.join(","))?;
     for (place, at, entry) in in_order(trace) {
@@ -66,11 +66,11 @@ pub fn csv(trace: &Trace, into: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes all entries in the order of their times as JSON, one object a line: `time` in seconds, `source`, `entry`, and
-/// the values that the entry has. The first lines tell the file's origin and its sources.
+/// Writes all entries in order of time as JSON, one object a line: `time` in seconds, `source`, `entry`, and
+/// the entry's values. The first lines give the file's origin and its sources.
 ///
 /// # Errors
-/// As the writer.
+/// Those of the writer.
 pub fn json_lines(trace: &Trace, into: &mut impl Write) -> io::Result<()> {
     writeln!(into, "{}", json!({ "origin": trace.origin }))?;
     for (place, source) in trace.sources.iter().enumerate() {
@@ -102,7 +102,7 @@ pub fn json_lines(trace: &Trace, into: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Every entry with the place of its source, by time; entries of one source keep their order.
+/// Every entry with the index of its source, by time. Entries of one source keep their order.
 pub(crate) fn in_order(trace: &Trace) -> Vec<(usize, Instant, &Entry)> {
     let sources = trace.sources.iter().enumerate();
     let mut all: Vec<_> = sources

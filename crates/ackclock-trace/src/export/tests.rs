@@ -6,7 +6,7 @@ use ackclock_core::{FourTuple, Instant, State};
 use super::*;
 use crate::file::{Origin, Trace, Writer};
 
-/// A handshake, a segment that is lost and sent again, a SACK, and a queue that drops.
+/// A handshake, a segment that is lost and retransmitted, a SACK, and a queue that drops.
 fn trace() -> Trace {
     let at = Instant::from_millis;
     let entries = [
@@ -26,7 +26,7 @@ fn trace() -> Trace {
     traced(&entries)
 }
 
-/// The trace of a connection that wrote down `entries`, with a queue that dropped a packet.
+/// The trace of a connection with `entries`, and of a queue that dropped a packet.
 fn traced(entries: &[(Instant, Entry)]) -> Trace {
     let at = Instant::from_millis;
     let addr = |last: u8| SocketAddr::from(([10, 0, 0, last], 1000));
@@ -55,7 +55,7 @@ fn csv_has_a_row_for_each_entry_and_as_many_cells_in_each() {
     let text = String::from_utf8(text).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 1 + 13);
-    // The drop of the queue stands where its time has it.
+    // The drop of the queue is in order of time.
     assert!(lines[7].starts_with("0.011000000,queue r1-r2:there,dropped,queue-full,"), "{}", lines[7]);
     let quoted = lines.iter().find(|line| line.contains("controller")).unwrap();
     assert!(quoted.contains("\"srv, \"\"quoted\"\"\""), "{quoted}");
@@ -101,7 +101,7 @@ fn a_capture_has_each_segment_with_what_it_said_and_why_it_left() {
     let tcp = &last[20..];
     let number = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
     assert_eq!((number(4), number(8)), (1, 1), "sequence and acknowledgement number");
-    // 100,000 bytes do not fit 16 bits: the SYN says by how much windows are shifted.
+    // 100,000 bytes do not fit 16 bits: the SYN gives the window shift.
     assert_eq!(u16::from_be_bytes([tcp[14], tcp[15]]), 50_000);
     let syn = &packets[0].0[40..];
     assert!(syn.windows(3).any(|option| option == [3, 3, 1]), "{syn:?}");
@@ -137,7 +137,8 @@ fn comments_tell_the_windows_and_the_timer_that_let_a_segment_go() {
     );
 }
 
-/// Bytes kept and comment of each packet of a pcapng file, as little as this test needs.
+/// The captured bytes and the comment of each packet of a pcapng file; a parser just sufficient for this
+/// test.
 fn packets(mut file: &[u8]) -> Vec<(Vec<u8>, String)> {
     let mut packets = Vec::new();
     while !file.is_empty() {

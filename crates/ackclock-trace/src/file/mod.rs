@@ -1,6 +1,7 @@
 //! Trace files.
 //!
-//! A file begins with [`MAGIC`]; then come chunks, each with a head of 12 bytes, numbers least significant byte first:
+//! A file begins with [`MAGIC`]. Then come chunks, each with a head of 12 bytes, with numbers in
+//! little-endian order:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -9,10 +10,11 @@
 //! | 4-7 | number of the source, for kinds 2 and 3 |
 //! | 8-11 | bytes that follow |
 //!
-//! Origin and source are JSON ([`Origin`], [`Source`]); a source that is told again replaces what was told before. A
-//! chunk of records is: how many are missing before them (8 bytes), why they left (1 byte, the code of
-//! [`BatchCause`](ackclock_core::trace::BatchCause)), 7 zero bytes, then [`Record`](ackclock_core::trace::Record)s of 16
-//! bytes. Readers skip chunks of kinds that they do not know. A file whose end is missing is read as far as it goes.
+//! Origin and source are JSON ([`Origin`], [`Source`]). A later description of a source replaces an earlier
+//! one. A chunk of records holds: how many records are missing before it (8 bytes), why they were delivered
+//! (1 byte, the code of [`BatchCause`](ackclock_core::trace::BatchCause)), 7 zero bytes, then
+//! [`Record`](ackclock_core::trace::Record)s of 16 bytes. Readers skip chunks of unknown kinds. A truncated
+//! file is read up to where it ends.
 
 mod reader;
 mod writer;
@@ -28,25 +30,25 @@ pub const MAGIC: &[u8; 16] = b"ackclock trace\x01\n";
 /// Where a file comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// What wrote it.
+    /// The program that wrote it.
     pub program: String,
-    /// Nanoseconds since 1970 at time zero of the records; absent where time is virtual.
+    /// Nanoseconds since 1970 at time zero of the records; absent if time is virtual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_unix_nanos: Option<u64>,
 }
 
-/// Whose records they are.
+/// The source of records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Source {
     /// One end of a connection.
     Connection {
-        /// The host, where there are several in a file.
+        /// The host, if a file has several.
         #[serde(default)]
         host: String,
         /// Its number on that host.
         number: u64,
-        /// This end, as `10.0.0.1:40000`.
+        /// This end, for example `10.0.0.1:40000`.
         local: std::net::SocketAddr,
         /// The other end.
         remote: std::net::SocketAddr,
@@ -56,14 +58,14 @@ pub enum Source {
         congestion: String,
         /// Names of the controller's numbers.
         names: Vec<String>,
-        /// Whether it was seen from outside, by a packet capture: why it sent what it sent is then inferred, and what no packet
-        /// shows is not there.
+        /// Whether a packet capture saw it from outside. The reasons for sending are then inferred, and what
+        /// packets do not show is missing.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         captured: bool,
     },
     /// The queue before a simulated link.
     Queue {
-        /// The link and its direction, as `r1-r2:there`.
+        /// The link and its direction, for example `r1-r2:there`.
         link: String,
         /// Names of the rules that drop packets.
         names: Vec<String>,
@@ -77,13 +79,13 @@ impl Source {
         matches!(self, Self::Connection { .. })
     }
 
-    /// Whether it is a connection that a packet capture saw.
+    /// Whether it is a connection seen by a packet capture.
     #[must_use]
     pub fn is_captured(&self) -> bool {
         matches!(self, Self::Connection { captured: true, .. })
     }
 
-    /// What the first number of an entry's name or rule stands for.
+    /// The name for the index in an entry.
     #[must_use]
     pub fn name(&self, index: u8) -> &str {
         let (Self::Connection { names, .. } | Self::Queue { names, .. }) = self;
@@ -106,11 +108,11 @@ impl std::fmt::Display for Source {
 const ORIGIN: u8 = 1;
 const SOURCE: u8 = 2;
 const RECORDS: u8 = 3;
-/// Bytes before the content of a chunk.
+/// Bytes of a chunk before its content.
 const HEAD: usize = 12;
-/// Bytes before the records of a chunk.
+/// Bytes of a chunk's content before its records.
 const RECORDS_HEAD: usize = 16;
-/// The most content of a chunk: more is damage.
+/// The largest content of a chunk. More is damage.
 const CHUNK_MAX: usize = 1 << 26;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reading trace files, whole or not.
+//! Reading trace files, whole or damaged.
 
 use std::collections::BTreeMap;
 
@@ -7,65 +7,67 @@ use ackclock_core::trace::{BatchCause, Entry, Record, TraceClock};
 
 use super::{CHUNK_MAX, HEAD, MAGIC, ORIGIN, Origin, RECORDS, RECORDS_HEAD, SOURCE, Source};
 
-/// What a file held.
+/// The content of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Where it comes from.
     pub origin: Origin,
     /// Connections and queues, in the order in which they appeared.
     pub sources: Vec<TracedSource>,
-    /// Where the file is broken, if it is; what lay before is here.
+    /// The damage, if any. Everything before it is here.
     pub damage: Option<Damage>,
 }
 
 /// A source and all its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedSource {
-    /// Its place among the connections of the file, or among its queues, from 0. It stays when others are left out.
+    /// Its index among the connections of the file, or among its queues, from 0. It stays when others are
+    /// left out.
     pub number: usize,
-    /// Whose they are.
+    /// What it is.
     pub source: Source,
-    /// What was written down, and when, oldest first.
+    /// The entries with their times, oldest first.
     pub entries: Vec<(Instant, Entry)>,
-    /// How many are missing: overwritten, or dropped because nobody came for them.
+    /// The number of missing entries: overwritten, or dropped because they were not collected in time.
     pub missed: u64,
-    /// Records that this version does not know.
+    /// Records of a kind unknown to this version.
     pub unknown: u64,
-    /// Why the last of them left, if any did.
+    /// Why the last of them were delivered, if any were.
     pub cause: Option<BatchCause>,
 }
 
-/// Where a file is broken.
+/// Damage of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("broken at byte {offset}: {what}; {ignored} bytes are ignored")]
 pub struct Damage {
-    /// Where.
+    /// Its offset.
     pub offset: usize,
     /// What is wrong there.
     pub what: &'static str,
-    /// So many bytes from there on could not be read.
+    /// The number of bytes from there on that could not be read.
     pub ignored: usize,
 }
 
-/// Bytes that are no trace file.
+/// The bytes are not a readable trace file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// They begin otherwise.
+    /// The file does not begin with the magic bytes.
     #[error(
         "not a trace file: it does not begin with \"ackclock trace\"; --trace of tcpcat and tcplab writes one"
     )]
     Magic,
-    /// They are of another version.
+    /// The file has another version.
     #[error("a trace file of version {0}; this program reads version 1")]
     Version(u8),
 }
 
 impl Trace {
-    /// Reads a file. One that is cut off or broken is read as far as it goes; [`damage`](Self::damage) says so.
+    /// Reads a file. A truncated or damaged file is read up to the damage; [`damage`](Self::damage) describes
+    /// it.
     ///
     /// # Errors
-    /// It is not a trace file, or one of another version.
+    /// The file is not a trace file, or has another version.
     pub fn read(bytes: &[u8]) -> Result<Self, ReadError> {
         let (name, rest) = MAGIC.split_at(MAGIC.len() - 2);
         let Some(after) = bytes.strip_prefix(name) else { return Err(ReadError::Magic) };

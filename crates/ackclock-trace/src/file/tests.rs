@@ -24,7 +24,7 @@ fn batch(connection: u64, names: Vec<&'static str>, entries: &[(Instant, Entry)]
     }
 }
 
-/// A file with two batches of one connection, the second with a further name, and one of a queue.
+/// A file with two batches of one connection, the second with an additional name, and one of a queue.
 fn file() -> (Vec<u8>, Vec<(Instant, Entry)>) {
     let entries = vec![
         (at(1), Entry::Sent { reason: SendReason::NewData, flags: 0x10, seq: 1, len: 1000 }),
@@ -47,7 +47,7 @@ fn what_was_written_is_read() {
     assert_eq!((trace.origin.program.as_str(), trace.origin.epoch_unix_nanos), ("test", Some(5)));
     assert_eq!(trace.damage, None);
     let connection = trace.connections().next().unwrap();
-    // Time turns over in 78 hours: what lay further apart is seen as less.
+    // The clock of records wraps after 78 hours; a longer gap reads as a shorter one.
     entries[2].0 = Instant::from_nanos(entries[2].0.as_nanos() % (1 << 48));
     assert_eq!(connection.entries, entries);
     assert_eq!(

@@ -7,7 +7,8 @@ use ackclock_core::trace::{Batch, BatchCause, Record};
 
 use super::{CHUNK_MAX, HEAD, MAGIC, ORIGIN, Origin, RECORDS, RECORDS_HEAD, SOURCE, Source};
 
-/// Writes a trace file. Each batch is complete when the call returns, so a file that ends early is whole up to there.
+/// Writes a trace file. Each batch is complete when the call returns, so a file that ends early is intact up
+/// to there.
 ///
 /// ```
 /// use ackclock_trace::file::{Origin, Trace, Writer};
@@ -20,11 +21,11 @@ use super::{CHUNK_MAX, HEAD, MAGIC, ORIGIN, Origin, RECORDS, RECORDS_HEAD, SOURC
 #[derive(Debug)]
 pub struct Writer<W> {
     into: W,
-    /// Each source as it was told last, with its number.
+    /// Each source as last written, with its number.
     sources: HashMap<Key, (u32, Source)>,
 }
 
-/// What a source is known by.
+/// What identifies a source.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Key {
     Connection(String, u64),
@@ -35,7 +36,7 @@ impl<W: Write> Writer<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// As the writer beneath.
+    /// Those of the underlying writer.
     pub fn new(mut into: W, origin: &Origin) -> io::Result<Self> {
         into.write_all(MAGIC)?;
         let mut writer = Self { into, sources: HashMap::new() };
@@ -43,10 +44,10 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds what a connection of `host` gave out.
+    /// Adds a batch from a connection of `host`.
     ///
     /// # Errors
-    /// As the writer beneath.
+    /// Those of the underlying writer.
     pub fn batch(&mut self, host: &str, batch: &Batch) -> io::Result<()> {
         let source = Source::Connection {
             host: host.to_owned(),
@@ -62,10 +63,10 @@ impl<W: Write> Writer<W> {
         self.records(number, batch.missed, batch.cause, &batch.records)
     }
 
-    /// Adds what happened to the queue before a simulated link; `rules` names those that drop packets.
+    /// Adds the records of the queue before a simulated link. `rules` names the rules that drop packets.
     ///
     /// # Errors
-    /// As the writer beneath.
+    /// Those of the underlying writer.
     pub fn queue(&mut self, link: &str, rules: &[&str], records: &[Record]) -> io::Result<()> {
         let names = rules.iter().map(|&rule| rule.to_owned()).collect();
         let source = Source::Queue { link: link.to_owned(), names };
@@ -73,15 +74,15 @@ impl<W: Write> Writer<W> {
         self.records(number, 0, BatchCause::Full, records)
     }
 
-    /// Hands everything on to where it goes.
+    /// Flushes the underlying writer.
     ///
     /// # Errors
-    /// As the writer beneath.
+    /// Those of the underlying writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.into.flush()
     }
 
-    /// The number of a source, told anew if it is new or has changed.
+    /// The number of a source. Writes its description if it is new or has changed.
     fn source(&mut self, key: Key, source: Source) -> io::Result<u32> {
         let next = u32::try_from(self.sources.len()).map_err(io::Error::other)?;
         let number = match self.sources.get(&key) {
@@ -96,7 +97,7 @@ impl<W: Write> Writer<W> {
 
     fn records(&mut self, source: u32, missed: u64, cause: BatchCause, records: &[Record]) -> io::Result<()> {
         let mut missed = missed;
-        // An empty batch still says why it left, and what is missing.
+        // Even an empty batch records its cause, and what is missing.
         let most = (CHUNK_MAX - RECORDS_HEAD) / Record::LEN;
         let parts = records.chunks(most).chain(records.is_empty().then_some(&[][..]));
         for part in parts {

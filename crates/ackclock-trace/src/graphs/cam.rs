@@ -12,7 +12,7 @@ use crate::file::{Source, TracedSource};
 /// What the controller compared at the end of a round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Comparison {
-    /// When it was written down: up to an eighth of a round trip later.
+    /// When it was recorded: up to an eighth of a round trip later.
     pub(super) at: f64,
     /// Bytes a second.
     pub(super) expected: f64,
@@ -25,8 +25,8 @@ pub(super) struct Comparison {
     pub(super) base: f64,
 }
 
-/// Expected, Actual and the thresholds α and β, with a mark at each comparison: the controller's own numbers. None if it
-/// has no such numbers, or compared nothing.
+/// Expected, Actual and the thresholds α and β, with a mark at each comparison: the controller's own numbers.
+/// `None` if it has no such numbers, or never compared.
 #[must_use]
 pub fn congestion_avoidance(source: &TracedSource, zero: Instant) -> Option<Figure> {
     let all = comparisons(source, zero);
@@ -72,14 +72,14 @@ pub fn congestion_avoidance(source: &TracedSource, zero: Instant) -> Option<Figu
     })
 }
 
-/// What the three numbers of the largest Diff make a segment to be: a trace has the lengths of what left, which may be
-/// trains.
+/// The segment size, computed from the numbers of the largest Diff. The trace only has the lengths of
+/// transmissions, which may be trains.
 fn segment_bytes(all: &[Comparison]) -> Option<f64> {
     let largest = all.iter().max_by(|one, other| one.diff.total_cmp(&other.diff))?;
     (largest.diff > 0.0).then(|| (largest.expected - largest.actual) * largest.base / largest.diff)
 }
 
-/// The comparisons of a connection, by their time.
+/// The comparisons of a connection, in order of time.
 pub(super) fn comparisons(source: &TracedSource, zero: Instant) -> Vec<Comparison> {
     let Source::Connection { names, .. } = &source.source else { return Vec::new() };
     let places = NUMBERS.map(|number| names.iter().position(|name| name == number));
@@ -90,7 +90,7 @@ pub(super) fn comparisons(source: &TracedSource, zero: Instant) -> Vec<Compariso
         let Some(number) = places.iter().position(|place| *place == Some(name.into())) else { continue };
         values[number] = value as f64;
         let [expected, actual, diff, alpha, beta, base, _] = values;
-        // The count comes last of what changes with a comparison, and is zero as long as there was none.
+        // The count is the last number to change with a comparison, and is zero before the first.
         if number != COUNT || value == 0 {
             continue;
         }
@@ -117,5 +117,5 @@ const NUMBERS: [&str; 7] = [
     "base_rtt_us",
     "comparisons",
 ];
-/// The place of the last.
+/// The index of the last.
 const COUNT: usize = NUMBERS.len() - 1;

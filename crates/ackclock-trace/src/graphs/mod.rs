@@ -1,8 +1,8 @@
-//! The graphs of the papers, from a trace: Brakmo and Peterson 1995 (figs. 1 to 3, 8 and 13), Awadallah and Rai 1998
-//! (figs. 13 to 26), Jacobson and Karels 1988 (figs. 3 to 6).
+//! The papers' graphs, made from a trace: Brakmo and Peterson 1995 (figs. 1 to 3, 8 and 13), Awadallah and
+//! Rai 1998 (figs. 13 to 26), Jacobson and Karels 1988 (figs. 3 to 6).
 //!
-//! Time is in seconds since the first entry of a trace's earliest source, so that graphs of several sources fit together;
-//! a KB is 1000 bytes.
+//! Time is in seconds since the first entry of a trace's earliest source, so graphs of several sources fit
+//! together. A KB is 1000 bytes.
 
 mod cam;
 mod page;
@@ -29,15 +29,15 @@ pub use queue::queue;
 pub use windows::windows;
 pub use worst::worst;
 
-/// When the first entry of all sources was written: time zero of the graphs.
+/// The time of the first entry of all sources: time zero of the graphs.
 #[must_use]
 pub fn beginning(trace: &Trace) -> Instant {
     let firsts = trace.sources.iter().filter_map(|source| source.entries.first());
     firsts.map(|&(at, _)| at).min().unwrap_or(Instant::ZERO)
 }
 
-/// The graphs of a trace, each with a stem for its file: `N-windows` and so on of the connections whose numbers are `shown`
-/// and that sent data, and `queue-N` of all queues.
+/// The graphs of a trace, each with a stem for its file name: `N-windows` and so on for the connections that
+/// sent data and whose numbers are in `shown`, and `queue-N` for all queues.
 #[must_use]
 pub fn all(trace: &Trace, shown: &BTreeSet<usize>) -> Vec<(String, Figure)> {
     let zero = beginning(trace);
@@ -52,12 +52,12 @@ pub fn all(trace: &Trace, shown: &BTreeSet<usize>) -> Vec<(String, Figure)> {
     graphs.collect()
 }
 
-/// Queues, and of the connections those that are `shown`.
+/// All queues, and the connections in `shown`.
 fn chosen<'a>(trace: &'a Trace, shown: &BTreeSet<usize>) -> impl Iterator<Item = &'a TracedSource> {
     trace.sources.iter().filter(|source| !source.source.is_connection() || shown.contains(&source.number))
 }
 
-/// The graphs of one source: none of a connection that sent no data.
+/// The graphs of one source; none for a connection that sent no data.
 fn of(trace: &Trace, source: &TracedSource, zero: Instant) -> Vec<(&'static str, Figure)> {
     match &source.source {
         Source::Queue { .. } => vec![("queue", queue(source, zero))],
@@ -71,7 +71,7 @@ fn of(trace: &Trace, source: &TracedSource, zero: Instant) -> Vec<(&'static str,
                 ("rtt", round_trips(source)),
                 ("rtt-by-window", round_trips_by_window(source)),
             ]);
-            // What has no points says nothing.
+            // A graph without points says nothing.
             graphs.retain(|(_, graph)| graph.panels.iter().any(|panel| !panel.series.is_empty()));
             graphs
         }
@@ -96,7 +96,7 @@ fn series(name: &str, style: Style, colour: u8, points: Vec<Point>) -> Series {
 }
 
 fn panel(height: f64, y: Axis, mut series: Vec<Series>) -> Panel {
-    // What did not happen takes no room in the legend.
+    // A series without points takes no room in the legend.
     series.retain(|series| !series.points.is_empty());
     Panel { height, y, series }
 }

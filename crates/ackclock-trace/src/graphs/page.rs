@@ -7,8 +7,8 @@ use crate::explain::{self, Account};
 use crate::file::{Trace, TracedSource};
 use crate::report::Html;
 
-/// A page with, in sentences, where the time of each connection that is `shown` went, its graphs, and those of the queues; of
-/// several connections a table of all stands first.
+/// A page that says in sentences where the time of each connection in `shown` went, with its graphs and those
+/// of the queues. For several connections it begins with a table of all of them.
 #[must_use]
 pub fn report(trace: &Trace, title: &str, shown: &BTreeSet<usize>) -> String {
     let mut page = Html::new(title);
@@ -90,7 +90,7 @@ fn overview(trace: &Trace, shown: &BTreeSet<usize>, page: &mut Html) {
     page.listing(&head, &rows);
 }
 
-/// A connection in a line; what it waited for is named as in [`explain::Waiting`].
+/// A connection's row. What it waited for is named as in [`explain::Waiting`].
 fn row(source: &TracedSource) -> Vec<String> {
     let account = explain::account(source);
     let kilobytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e3);

@@ -1,5 +1,5 @@
-//! Sequence against time, and round trips: against the number of the packet with the timer (Jacobson and Karels 1988,
-//! figs. 3 to 6), and against the window (Awadallah and Rai 1998, figs. 14 to 26).
+//! Sequence numbers against time, and round trips: against the packet's number, with the timer (Jacobson and
+//! Karels 1988, figs. 3 to 6), and against the window (Awadallah and Rai 1998, figs. 14 to 26).
 
 use ackclock_core::Instant;
 
@@ -9,7 +9,7 @@ use super::{axis, noted, panel, point, series};
 use crate::chart::{Figure, Style};
 use crate::file::TracedSource;
 
-/// What was sent, sent again, declared lost and acknowledged, by its place in the stream.
+/// Data sent, retransmitted, declared lost and acknowledged, by its position in the stream.
 #[must_use]
 pub fn sequence(source: &TracedSource, zero: Instant) -> Figure {
     let line = Timeline::new(source, zero);
@@ -44,7 +44,7 @@ pub fn sequence(source: &TracedSource, zero: Instant) -> Figure {
     }
 }
 
-/// Each round trip that was timed, and the retransmission timeout after it, by the number of the packet that it timed.
+/// Each timed round trip, and the retransmission timeout after it, by the number of the timed packet.
 #[must_use]
 pub fn round_trips(source: &TracedSource) -> Figure {
     let line = Timeline::new(source, Instant::ZERO);
@@ -66,7 +66,7 @@ pub fn round_trips(source: &TracedSource) -> Figure {
     }
 }
 
-/// Each round trip that was timed, by the congestion window when it ended.
+/// Each timed round trip, by the congestion window at its end.
 #[must_use]
 pub fn round_trips_by_window(source: &TracedSource) -> Figure {
     let line = Timeline::new(source, Instant::ZERO);
@@ -87,7 +87,7 @@ pub fn round_trips_by_window(source: &TracedSource) -> Figure {
     }
 }
 
-/// The ends of data that was sent for the first time, in their order.
+/// The ends of data sent for the first time, in order.
 fn first_ends(sent: &[Sent]) -> Vec<u64> {
     let mut ends: Vec<u64> = sent.iter().filter(|sent| !sent.again).map(|sent| sent.end()).collect();
     ends.sort_unstable();

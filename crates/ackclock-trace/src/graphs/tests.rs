@@ -1,4 +1,5 @@
-//! Goal: the graphs show what happened: of a scripted connection point by point, of simulated ones against their report.
+//! Goal: the graphs show what happened: for a scripted connection point by point, for simulated ones against
+//! their report.
 
 use std::net::SocketAddr;
 
@@ -13,7 +14,8 @@ fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// 16 segments of 1000 bytes a millisecond apart, from 100 ms on; the third is lost and sent again at 300 ms.
+/// 16 segments of 1000 bytes, a millisecond apart, from 100 ms on. The third is lost and retransmitted at
+/// 300 ms.
 fn scripted() -> TracedSource {
     let sent = |reason, seq| Entry::Sent { reason, flags: 0x10, seq, len: 1000 };
     let window = |cause, cwnd, ssthresh| Entry::Window { cause, cwnd, ssthresh };
@@ -44,7 +46,7 @@ fn scripted() -> TracedSource {
     TracedSource { number: 0, source, entries, missed: 0, unknown: 0, cause: None }
 }
 
-/// The points of the series with this name: place and note.
+/// The points of the series with this name: position and note.
 fn points<'a>(figure: &'a Figure, name: &str) -> Vec<(f64, f64, &'a str)> {
     let mut series = figure.panels.iter().flat_map(|panel| &panel.series);
     let found = series.find(|series| series.name == name);
@@ -60,7 +62,7 @@ fn places(figure: &Figure, name: &str) -> Vec<(f64, f64)> {
 fn the_windows_graph_shows_the_script() {
     let figure = windows(&scripted(), at(50));
     assert_eq!(places(&figure, "cwnd"), [(0.0, 16.0), (0.25, 1.0), (0.3, 1.0)]);
-    // None is set at first; then a corner, as dashes are drawn straight.
+    // It is unset at first. Then comes a corner, because dashes are drawn straight.
     let ssthresh = places(&figure, "ssthresh");
     assert!(ssthresh[0].1.is_nan() && ssthresh.contains(&(0.25, 8.0)), "{ssthresh:?}");
     assert!(places(&figure, "send window").is_empty());
@@ -94,7 +96,7 @@ fn sequence_and_round_trips_show_the_script() {
     assert_eq!(points(&figure, "declared lost"), [(0.3, 2.0, "timeout, to byte 3000")]);
     assert_eq!(places(&figure, "acknowledged"), [(0.15, 2.0), (0.35, 16.0)]);
     assert_eq!(places(&figure, "sent").len(), 16);
-    // The acknowledgement of the second packet ended the round trip, though it is written down behind it.
+    // The acknowledgement of the second packet ended the round trip, though it is recorded after it.
     let figure = round_trips(&scripted());
     assert_eq!(places(&figure, "round trip"), [(2.0, 50.0)]);
     assert_eq!(places(&figure, "timeout (RTO)"), [(2.0, 200.0)]);
@@ -172,7 +174,7 @@ fn report_page(trace: &Trace) -> String {
     super::report(trace, "A transfer", &[0, 1].into())
 }
 
-/// What Vegas did to its window at each comparison is what the graph says about it.
+/// What Vegas did to its window at each comparison agrees with the graph.
 #[test]
 fn comparisons_of_vegas_lead_to_the_windows_that_followed() {
     let (_, trace) = brakmo("vegas-1995");
@@ -192,10 +194,10 @@ fn comparisons_of_vegas_lead_to_the_windows_that_followed() {
         assert_eq!((now.alpha, now.beta), (1.0, 3.0));
         let extra = (now.expected - now.actual) * now.base / segment;
         assert!((extra - now.diff).abs() < 0.02, "{now:?} is {extra} segments of {segment}");
-        // A comparison is written down up to an eighth of a round trip later, and the next is a round trip away.
+        // A comparison is recorded up to an eighth of a round trip later, and the next is a round trip away.
         let step = (cwnd(now.at) - cwnd(now.at - now.base / 2.0)) / segment;
         let expected = match now.diff {
-            // The first sheds what slow start has queued, but for a segment.
+            // The first removes what slow start has queued, except for one segment.
             diff if diff > 3.0 && number == 0 => 1.0 - diff,
             diff if diff < 1.0 => 1.0,
             diff if diff > 3.0 => -1.0,

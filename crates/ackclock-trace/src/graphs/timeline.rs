@@ -1,4 +1,4 @@
-//! What a connection's entries tell as series of values over time.
+//! A connection's entries as series of values over time.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use ackclock_core::trace::{Entry, LossRule, SendReason, Timer, WindowCause};
 use crate::file::TracedSource;
 use crate::stream::{extend, most_common};
 
-/// Data that left: a segment, or a train of them.
+/// A transmission of data: a segment, or a train of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) at: f64,
-    /// Bytes of the stream before it, and its own.
+    /// Stream bytes before it.
     pub(super) start: u64,
     pub(super) len: u32,
     pub(super) reason: SendReason,
-    /// Whether bytes of it had been sent before.
+    /// Whether any of its bytes had been sent before.
     pub(super) again: bool,
-    /// When bytes of it were sent again, if they were.
+    /// When any of its bytes were retransmitted, if they were.
     pub(super) repeated_at: Option<f64>,
 }
 
 impl Sent {
-    /// Bytes of the stream up to its end.
+    /// Stream bytes up to its end.
     pub(super) fn end(&self) -> u64 {
         self.start + u64::from(self.len)
     }
@@ -33,22 +33,22 @@ impl Sent {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acked {
     pub(super) at: f64,
-    /// Bytes of the stream that are acknowledged.
+    /// Stream bytes acknowledged.
     pub(super) bytes: u64,
     pub(super) duplicate: bool,
     /// The peer's window, in bytes.
     pub(super) window: u32,
 }
 
-/// A round trip that was timed.
+/// A timed round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) at: f64,
     pub(super) rtt: f64,
     pub(super) rto: f64,
-    /// The congestion window then, in bytes.
+    /// The congestion window at that time, in bytes.
     pub(super) cwnd: u32,
-    /// Bytes of the stream that were acknowledged then.
+    /// Stream bytes acknowledged at that time.
     pub(super) acked: u64,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Sample {
 pub(super) struct Windows {
     pub(super) at: f64,
     pub(super) cwnd: u32,
-    /// None as long as none is set.
+    /// `None` while unset.
     pub(super) ssthresh: Option<u32>,
     pub(super) cause: WindowCause,
 }
@@ -71,9 +71,9 @@ pub(super) struct Timeline {
     pub(super) windows: Vec<Windows>,
     /// Bytes sent and not acknowledged, at each change.
     pub(super) in_transit: Vec<(f64, u64)>,
-    /// Timers that ran out: how late in seconds, the how-manieth in a row.
+    /// Expired timers: how late in seconds, and the number of consecutive expiries.
     pub(super) fired: Vec<(f64, Timer, f64, u32)>,
-    /// Bytes of the stream that were declared lost, from and to.
+    /// Stream bytes declared lost, from and to.
     pub(super) lost: Vec<(f64, LossRule, u64, u64)>,
     pub(super) end: f64,
 }
@@ -94,7 +94,7 @@ impl Timeline {
         for &(at, entry) in &source.entries {
             walk.entry(seconds(zero, at), entry);
         }
-        // The RTT's entry may stand before that of the acknowledgement which ended it.
+        // The RTT's entry may precede that of the acknowledgement that ended it.
         let Walk { mut line, .. } = walk;
         for sample in &mut line.samples {
             let until = line.acked.partition_point(|acked| acked.at <= sample.at);
@@ -103,7 +103,7 @@ impl Timeline {
         line
     }
 
-    /// The most common length of what was sent first, in bytes: the segment size, unless trains left.
+    /// The most common length of first transmissions, in bytes: the segment size, unless trains were sent.
     pub(super) fn segment_bytes(&self) -> u32 {
         let lengths = self.sent.iter().filter(|sent| !sent.again).map(|sent| sent.len);
         most_common(lengths).map_or(1, |len| len.max(1))
@@ -114,11 +114,11 @@ impl Timeline {
 struct Walk {
     line: Timeline,
     begun: bool,
-    /// The end of what was sent and of what was acknowledged.
+    /// The end of sent data, and of acknowledged data.
     next: u64,
     una: u64,
     cwnd: u32,
-    /// What was sent last of each part of the stream: by its start, its end and its place in `sent`.
+    /// The last transmission of each part of the stream: its start, its end and its index in `sent`.
     latest: BTreeMap<u64, (u64, usize)>,
 }
 
@@ -133,7 +133,7 @@ impl Walk {
                 let bytes = self.una;
                 self.line.acked.push(Acked { at, bytes, duplicate, window });
                 self.line.in_transit.push((at, self.next - self.una));
-                // What is acknowledged is not sent again.
+                // Acknowledged data is not retransmitted.
                 while self.latest.first_key_value().is_some_and(|(_, &(end, _))| end <= bytes) {
                     self.latest.pop_first();
                 }
@@ -164,7 +164,7 @@ impl Walk {
         }
     }
 
-    /// A trace that begins in the middle knows no earlier data.
+    /// A trace that begins in the middle does not know earlier data.
     fn begin(&mut self, seq: u32) {
         if !self.begun {
             self.begun = true;
@@ -173,7 +173,8 @@ impl Walk {
         }
     }
 
-    /// Bytes of the stream before a sequence number: it is less than 2^31 from what is acknowledged. The SYN is 0.
+    /// Stream bytes before a sequence number, which must be less than 2^31 from what is acknowledged. The SYN
+    /// is 0.
     fn extend(&self, seq: u32) -> u64 {
         extend(self.una + 1, seq).saturating_sub(1)
     }

@@ -8,7 +8,8 @@ use crate::chart::{Axis, Panel, Point, Series, Style};
 use crate::explain::{Waiting, Waits, account};
 use crate::file::TracedSource;
 
-/// The most spans of a strip. A longer one is cut into this many slices of time; each has the colour of what took most of it.
+/// The most spans of a strip. A longer one is cut into this many time slices, each with the colour of its
+/// longest wait.
 const SLICES: usize = 4000;
 const ALL: [Waiting; 11] = [
     Waiting::Handshake,
@@ -26,8 +27,8 @@ const ALL: [Waiting; 11] = [
 
 type Span = (Instant, Instant, Waiting);
 
-/// The strip of a connection, with that of its other end below it where the trace has both, and the longest silence that a
-/// timer ended written above it.
+/// The strip of a connection, with that of its other end below it if the trace has both. The longest silence
+/// ended by a timer is labelled.
 pub(super) fn waiting(source: &TracedSource, peer: Option<&TracedSource>, zero: Instant) -> Panel {
     let ends: Vec<Waits> = [Some(source), peer].into_iter().flatten().map(|end| account(end).waits).collect();
     let strips: Vec<Vec<Span>> = ends.iter().map(|waits| sliced(&waits.spans)).collect();
@@ -40,7 +41,7 @@ pub(super) fn waiting(source: &TracedSource, peer: Option<&TracedSource>, zero: 
     panel(0.22 * ends.len() as f64, Axis { range, categories, ..axis("waited for") }, all)
 }
 
-/// The spans of one kind: of this end in the upper row.
+/// The spans of one kind; this end is in the upper row.
 fn strip(kind: Waiting, strips: &[Vec<Span>], zero: Instant) -> Series {
     let mut points = Vec::new();
     for (row, spans) in strips.iter().rev().enumerate() {
@@ -54,7 +55,7 @@ fn strip(kind: Waiting, strips: &[Vec<Span>], zero: Instant) -> Series {
     series(kind.name(), Style::Strip, colour(kind), points)
 }
 
-/// What never happens beside each other may share a colour: there are eight.
+/// Waits that never occur side by side may share a colour, because there are only eight.
 fn colour(kind: Waiting) -> u8 {
     match kind {
         Waiting::Cwnd => 0,
@@ -102,7 +103,7 @@ fn sliced(spans: &[Span]) -> Vec<Span> {
     slices
 }
 
-/// What took most of the time between two instants.
+/// The longest wait between two instants.
 fn most_of(spans: &[Span], from: Instant, until: Instant) -> Waiting {
     let mut shares = std::collections::BTreeMap::new();
     for &(begin, end, what) in spans.iter().take_while(|(begin, ..)| *begin < until) {
@@ -122,7 +123,8 @@ mod tests {
 
     #[test]
     fn many_short_waits_become_slices_of_what_took_most() {
-        // 10 s: in each millisecond 0.9 ms of one and 0.1 of another, and in the second half the other way round.
+        // 10 s: each millisecond has 0.9 ms of one wait and 0.1 of another; in the second half the other way
+        // round.
         let spans: Vec<Span> = (0..10_000)
             .flat_map(|millis| {
                 let (from, until) = (at(millis), at(millis + 1));

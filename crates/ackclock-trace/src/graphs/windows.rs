@@ -8,18 +8,19 @@ use super::{axis, noted, panel, point, series};
 use crate::chart::{Axis, Figure, Point, Series, Style};
 use crate::file::TracedSource;
 
-/// Segments over which the sending rate is taken (§II-B: "calculated from the last 12 segments").
+/// The number of segments over which the sending rate is taken (§II-B: "calculated from the last 12
+/// segments").
 const RATE_SEGMENTS: usize = 12;
 /// Bytes of a KB.
 pub(super) const KB: f64 = 1000.0;
 
-/// The windows graph over the sending rate.
+/// The windows graph, above the sending rate.
 ///
-/// Above the frame, from the top: how many KB were sent, checks of timers (diamonds), retransmission timeouts (circles),
-/// segments sent (hash marks); below it acknowledgements. In it: cwnd, ssthresh, the peer's window, bytes in transit; a
-/// vertical line where a segment left that was sent again later.
+/// Above the frame, from the top: KB sent, checks of timers (diamonds), retransmission timeouts (circles),
+/// segments sent (hash marks). Below the frame: acknowledgements. In it: cwnd, ssthresh, the peer's window,
+/// bytes in transit, and a vertical line where a segment left that was later retransmitted.
 ///
-/// The paper's diamonds are the checks of a periodic timer; here a diamond is a timer that ran out.
+/// The paper's diamonds are the checks of a periodic timer; here a diamond is an expired timer.
 #[must_use]
 pub fn windows(source: &TracedSource, zero: Instant) -> Figure {
     let line = Timeline::new(source, zero);
@@ -52,7 +53,8 @@ pub fn windows(source: &TracedSource, zero: Instant) -> Figure {
     }
 }
 
-/// The upper end of the axis: a peer's window or a threshold far above what is used would press all else flat.
+/// The upper end of the axis. A peer's window or a threshold far above what is used would flatten everything
+/// else.
 fn highest(line: &Timeline) -> f64 {
     let cwnd = line.windows.iter().map(|windows| windows.cwnd).max().unwrap_or(0);
     let transit = line.in_transit.iter().map(|&(_, bytes)| bytes).max().unwrap_or(0);
@@ -66,8 +68,8 @@ fn highest(line: &Timeline) -> f64 {
     near * 1.05 / KB
 }
 
-/// An axis up to the rate that 99 of 100 stay below, where single trains of segments are several times as fast: they would
-/// press all else flat. `None`: as high as the points.
+/// An axis up to the 99th percentile of the rate, if single trains of segments are several times as fast:
+/// they would flatten everything else. `None` otherwise.
 fn usual(rate: &[Point]) -> Option<(f64, f64)> {
     let mut heights: Vec<f64> = rate.iter().map(|point| point.y).collect();
     heights.sort_by(f64::total_cmp);
@@ -76,7 +78,7 @@ fn usual(rate: &[Point]) -> Option<(f64, f64)> {
     (top > 3.0 * high).then_some((0.0, high * 1.05))
 }
 
-/// What is said of a size that lies above the axis all the time.
+/// A note on a quantity that lies above the axis all the time.
 fn far_above(series: &Series) -> Option<String> {
     let least = series.points.iter().map(|point| point.y).fold(f64::NAN, f64::min);
     (!least.is_nan()).then(|| format!(" The {}, at least {least} KB, lies above the graph.", series.name))
@@ -104,12 +106,12 @@ fn sizes(line: &Timeline) -> Vec<Series> {
         series("send window", Style::Steps, 6, held(changes(window))),
         series("in transit", Style::Steps, 5, held(changes(transit))),
         series("cwnd", Style::Steps, 0, held(changes(cwnd))),
-        // Above cwnd, with which it is often equal.
+        // Drawn above cwnd, because the two are often equal.
         series("ssthresh", Style::Dashed, 1, corners(held(ssthresh))),
     ]
 }
 
-/// The points at which the height differs from the one before.
+/// The points at which the value differs from the previous one.
 pub(super) fn changes(points: impl Iterator<Item = Point>) -> Vec<Point> {
     let mut kept: Vec<Point> = Vec::new();
     for point in points {
@@ -155,7 +157,7 @@ fn marks(line: &Timeline) -> Vec<Series> {
     ]
 }
 
-/// Timers that watch over data that was sent.
+/// Whether a timer guards sent data.
 fn watches(timer: Timer) -> bool {
     matches!(timer, Timer::Retransmission | Timer::TailProbe | Timer::Reordering | Timer::Persist)
 }
@@ -173,7 +175,7 @@ fn repeated(line: &Timeline) -> Series {
     series("sent again later", Style::Verticals, 6, lost.collect())
 }
 
-/// Where the so-manieth KB was sent first: about 16 numbers.
+/// Labels at about 16 positions: when that many KB were first sent.
 fn kilobytes(sent: &[Sent]) -> Vec<Point> {
     let ends = || sent.iter().map(|sent| (sent.at, sent.end()));
     let total = ends().map(|(_, end)| end).max().unwrap_or(0) / KB as u64;

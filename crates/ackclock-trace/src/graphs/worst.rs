@@ -1,4 +1,4 @@
-//! Which connections of many are worth a look first.
+//! Which of many connections deserve a look first.
 
 use std::cmp::Reverse;
 
@@ -6,8 +6,8 @@ use super::timeline;
 use crate::explain::{Waiting, account};
 use crate::file::Trace;
 
-/// The numbers of the connections that sent data, the worst first: those that lost most time to timeouts, tail probes and
-/// recovery, then those that sent most bytes again.
+/// The numbers of the connections that sent data, the worst first: those that lost the most time to timeouts,
+/// tail probes and recovery, then those that retransmitted the most bytes.
 #[must_use]
 pub fn worst(trace: &Trace) -> Vec<usize> {
     let lost_time = [Waiting::Timeout, Waiting::TailProbe, Waiting::Recovery];

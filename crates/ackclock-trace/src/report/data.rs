@@ -1,4 +1,4 @@
-//! A figure as the data of a report's scripts: columns of numbers, and ends that are found already.
+//! A figure as data for a report's scripts: columns of numbers, with the ends of the axes already computed.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::chart::{Axis, Figure, Layout, Panel, Placed, Point, Row, Scale, Serie
 #[derive(Serialize)]
 struct GraphData<'a> {
     x: AxisData<'a>,
-    /// Pixels that the labels of the vertical axes need.
+    /// Pixels for the labels of the vertical axes.
     left: f64,
     panels: Vec<PanelData<'a>>,
 }
@@ -31,7 +31,7 @@ struct PanelData<'a> {
     series: Vec<SeriesData<'a>>,
 }
 
-/// Numbers that are none become `null`.
+/// NaN and infinities become `null`.
 #[derive(Serialize)]
 struct SeriesData<'a> {
     name: &'a str,
@@ -49,7 +49,7 @@ struct SeriesData<'a> {
     note: Option<Vec<&'a str>>,
 }
 
-/// The figure as JSON that may stand within a `<script>`.
+/// The figure as JSON that is safe within a `<script>`.
 pub(super) fn json(figure: &Figure) -> String {
     let layout = Layout::new(figure);
     let data = GraphData {
@@ -57,9 +57,9 @@ pub(super) fn json(figure: &Figure) -> String {
         left: layout.left,
         panels: layout.panels.iter().map(panel).collect(),
     };
-    // Nothing in it can fail: keys are names of fields, and numbers that are none have a form.
+    // This cannot fail: keys are field names, and non-finite numbers have a form.
     let json = serde_json::to_string(&data).unwrap_or_default();
-    // "</script>" and "<!--" would end the element or change how it is read.
+    // "</script>" and "<!--" would end the element or change its parsing.
     json.replace('<', "\\u003c")
 }
 

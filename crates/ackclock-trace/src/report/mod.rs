@@ -1,4 +1,4 @@
-//! Reports: one HTML file with words, tables and graphs that can be zoomed and asked, which loads nothing from elsewhere.
+//! Reports: one HTML file with text, tables and interactive graphs, which loads nothing from elsewhere.
 
 mod data;
 
@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use crate::chart::{Figure, escape, properties};
 
-/// A report that grows.
+/// A report under construction.
 ///
 /// ```
 /// use ackclock_trace::report::Html;
@@ -20,24 +20,25 @@ use crate::chart::{Figure, escape, properties};
 pub struct Html {
     title: String,
     body: String,
-    /// The headings and where they stand, for the list of contents.
+    /// The headings with their anchors, for the table of contents.
     sections: Vec<(String, String)>,
 }
 
 impl Html {
-    /// A report with nothing but a title.
+    /// A report that only has a title.
     pub fn new(title: &str) -> Self {
         Self { title: title.to_owned(), body: String::new(), sections: Vec::new() }
     }
 
-    /// Begins a section; with three or more of them the report begins with a list of contents.
+    /// Begins a section. With three or more sections, the report begins with a table of contents.
     pub fn heading(&mut self, text: &str) -> &mut Self {
         self.section(&format!("s{}", self.sections.len()), text)
     }
 
-    /// The same, with a name of letters, digits and hyphens that the rows of a [`listing`](Self::listing) lead to.
+    /// The same, with a name of letters, digits and hyphens that rows of a [`listing`](Self::listing) can
+    /// link to.
     pub fn section(&mut self, name: &str, text: &str) -> &mut Self {
-        // Writing to a String does not fail; so below too.
+        // Writing to a String does not fail, here and below.
         let _ = writeln!(self.body, "<h2 id=\"{}\">{}</h2>", escape(name), escape(text));
         self.sections.push((name.to_owned(), text.to_owned()));
         self
@@ -48,7 +49,7 @@ impl Html {
         self.element("p", text)
     }
 
-    /// Adds a table; cells that are numbers stand at the right of their column.
+    /// Adds a table. Numbers are right-aligned.
     pub fn table<S: AsRef<str>>(&mut self, caption: &str, head: &[S], rows: &[Vec<String>]) -> &mut Self {
         self.body.push_str("<div class=\"wide\"><table>");
         if !caption.is_empty() {
@@ -59,8 +60,8 @@ impl Html {
         self
     }
 
-    /// Adds a table that can be sorted by each column and searched. The first cell of a row leads to the section of the name
-    /// beside the row, if it has one.
+    /// Adds a table that can be searched and sorted by each column. A row's first cell links to the section
+    /// named beside the row, if any.
     pub fn listing<S: AsRef<str>>(
         &mut self,
         head: &[S],
@@ -105,8 +106,8 @@ impl Html {
         let _ = write!(self.body, "<td{class}><a href=\"#{}\">{}</a></td>", escape(section), escape(text));
     }
 
-    /// Adds a graph with all its points: dragging and the wheel zoom, pointing at a point shows its values and its note,
-    /// the legend switches series on and off.
+    /// Adds a graph with all its points. Dragging and the wheel zoom, pointing at a point shows its values
+    /// and note, the legend switches series on and off.
     pub fn figure(&mut self, figure: &Figure) -> &mut Self {
         let _ = write!(
             self.body,
@@ -176,15 +177,16 @@ impl Html {
     }
 }
 
-/// Numbers, also with a unit, a sign, a per cent or an interval behind: what begins with a digit or a sign and a digit.
+/// Whether a cell is a number, possibly with a unit, a sign, a per cent sign or an interval: it begins with a
+/// digit, or a sign and a digit.
 fn is_number(cell: &str) -> bool {
     cell.trim_start_matches(['-', '−', '+', '<', '>', '≤', '≥', ' '])
         .starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// So many sections need a list of contents.
+/// From this many sections on there is a table of contents.
 const SECTIONS_LISTED: usize = 3;
-/// Nothing may be loaded from anywhere.
+/// Nothing may be loaded.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 const STYLE: &str = include_str!("page.css");
 const SCRIPTS: [&str; 4] =

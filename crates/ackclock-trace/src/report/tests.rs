@@ -1,4 +1,4 @@
-//! What stands in a report; what it does is tested in a browser (`tests/browser`).
+//! The content of a report. Its behaviour is tested in a browser (`tests/browser`).
 
 use super::*;
 use crate::chart::{Axis, Panel, Point, Scale, Series, Style};

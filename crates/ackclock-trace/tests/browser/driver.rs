@@ -1,4 +1,4 @@
-//! A browser without a window, driven over WebDriver (W3C, 2018): JSON over HTTP on loopback.
+//! A headless browser driven over WebDriver (W3C, 2018): JSON over HTTP on loopback.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A browser with one page; it ends with the value.
+/// A browser with one page. It ends when the value is dropped.
 pub(crate) struct Browser {
     driver: Child,
     port: u16,
@@ -19,8 +19,8 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts chromium, whose pages prefer a light or a dark ground; `None`, said in a line, where there is none. In CI
-    /// there has to be one.
+    /// Starts chromium with a preference for a light or a dark background. Returns `None`, and prints a line,
+    /// if it is not installed. CI must have it.
     pub(crate) fn start(dark: bool) -> Option<Self> {
         let missing = ["chromium", "chromedriver"].into_iter().find(|program| !is_installed(program));
         match missing {
@@ -28,7 +28,7 @@ impl Browser {
                 panic!("{program} is not installed; on Debian: apt-get install chromium chromium-driver")
             }
             Some(program) => {
-                // Past what collects the words of tests that pass.
+                // Bypasses the test harness, which captures the output of passing tests.
                 writeln!(std::io::stderr(), "skipped: {program} is not installed")
                     .expect("standard error is open");
                 None
@@ -56,7 +56,7 @@ impl Browser {
                 said.split("successfully on port ").nth(1).map(|rest| rest.trim().trim_end_matches('.'));
             browser.port = port.map(str::parse).transpose()?.unwrap_or(0);
         }
-        // Nobody reads the rest, but a full pipe would stop it.
+        // The rest is not needed, but a full pipe would block the browser.
         std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
         let mut arguments =
             vec!["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1000,1200"];
@@ -78,7 +78,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Gives the page this many pixels, however wide a window must be.
+    /// Gives the page this many pixels, whatever the window's borders.
     pub(crate) fn resize(&self, width: u32, height: u32) {
         let params = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.post(
@@ -99,17 +99,17 @@ impl Browser {
         assert!(ready, "no graph was drawn in 10 s; the console: {:?}", self.console());
     }
 
-    /// Runs the body of a function in the page and gives what it returns.
+    /// Runs the body of a function in the page. Returns its result.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.post("/execute/sync", json!({"script": script, "args": []}))
     }
 
-    /// What the page wrote to its console, or would not do.
+    /// What the page wrote to its console, and what the browser refused.
     pub(crate) fn console(&self) -> Vec<Value> {
         self.post("/se/log", json!({"type": "browser"})).as_array().cloned().unwrap_or_default()
     }
 
-    /// Moves the pointer to a place in the window.
+    /// Moves the pointer to a position in the window.
     pub(crate) fn point_at(&self, (x, y): (f64, f64)) {
         self.pointer(vec![moved(x, y)]);
     }
@@ -186,7 +186,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Without a session the browser has not started; a failure leaves nothing that could be done.
+        // Without a session the browser has not started. A failure here cannot be handled.
         if !self.session.is_empty() {
             let _ = self.call("DELETE", &format!("/session/{}", self.session), &json!({}));
         }

@@ -1,5 +1,6 @@
-//! Goal: reports do in a real browser what they promise: nothing is loaded and no error occurs, pointing at a point tells
-//! its values, dragging, the wheel and keys zoom, resetting restores, the legend switches series, 200,000 points work.
+//! Goal: reports work in a real browser: nothing is loaded and no error occurs, pointing at a point shows its
+//! values, dragging, the wheel and keys zoom, resetting restores, the legend switches series, 200,000 points
+//! work.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +12,7 @@ use ackclock_trace::chart::{Axis, Figure, Panel, Point, Scale, Series, Style};
 use ackclock_trace::report::Html;
 use driver::Browser;
 
-/// A report as a file, which goes with the value.
+/// A report as a file, removed when the value is dropped.
 struct Page(PathBuf);
 
 impl Page {
@@ -44,7 +45,7 @@ fn series(name: &str, style: Style, colour: u8, points: impl IntoIterator<Item =
     Series { name: name.to_owned(), style, colour, points: points.into_iter().map(point).collect() }
 }
 
-/// Two panels over 0 to 100 s; the points of the upper one lie on a line, which makes their places known.
+/// Two panels over 0 to 100 s. The points of the upper one lie on a line, so their positions are known.
 fn figure() -> Figure {
     let numbers = || (0..=100).map(f64::from);
     Figure {
@@ -70,7 +71,7 @@ fn figure() -> Figure {
 }
 
 impl Browser {
-    /// Where the label of a tick stands in the window: the middle of the text, along the axis that it belongs to.
+    /// The position of a tick's label in the window: the middle of the text, along its axis.
     fn tick(&self, axis: &str, label: &str) -> f64 {
         let script = format!(
             "const labels = [...document.querySelectorAll('.stage text.{axis}')];
@@ -240,7 +241,7 @@ fn two_hundred_thousand_points_and_odd_ones_are_drawn_and_found() {
             series("s", style, colour, (0..50_000).map(|at| (f64::from(at) / 500.0, noise(at))))
         })
         .collect();
-    // Alone above all the others.
+    // One point above all the others.
     large.panels[0].series[0].points[20_000].y = 4000.0;
     let mut odd = figure();
     odd.panels[0].y.scale = Scale::Log;
@@ -260,7 +261,7 @@ fn two_hundred_thousand_points_and_odd_ones_are_drawn_and_found() {
     browser.assert_quiet();
 }
 
-/// Words and numbers of a listing of three rows, the first of which leads to a section.
+/// A listing of three rows with words and numbers. The first row links to a section.
 fn listed() -> Html {
     let row = |name: &str, number: &str| vec![name.to_owned(), number.to_owned()];
     let mut report = Html::new("Listing");
@@ -298,7 +299,7 @@ fn a_listing_is_sorted_and_searched() {
     browser.assert_quiet();
 }
 
-/// At 400 pixels a wide table scrolls within its box, and the page does not.
+/// At 400 pixels a wide table scrolls within its box, and the page does not scroll.
 #[test]
 fn a_narrow_window_keeps_the_page_in_its_width() {
     let Some(browser) = Browser::start(false) else { return };

@@ -1,10 +1,10 @@
-//! Goal: how many segments an acknowledgement stands for is counted in both directions.
+//! Goal: the segments that an acknowledgement covers are counted in both directions.
 
 use ackclock_sim::scenario::Acks as Policy;
 
 use super::*;
 
-/// Trains of these numbers of segments, each acknowledged at once.
+/// Trains of these numbers of segments, each acknowledged as a whole.
 fn trains(segment: Option<u32>, trains: &[u32]) -> TracedSource {
     let mut entries = vec![(at(0), acked(1))];
     entries.extend(segment.map(|bytes| (at(0), Entry::SegmentSize { bytes })));
@@ -28,7 +28,7 @@ fn acknowledgements_cover_segments_also_where_trains_left() {
         said.contains("covered 2.3 segments on average, 7 at most; 10.0 % covered more than 2."),
         "{said}"
     );
-    // Traces of before its entry: the size that is most common.
+    // Old traces lack its entry: the most common size counts.
     assert_eq!(account(&trains(None, &[1; 30])).acks.covered(), Some(1.0));
     assert_eq!(account(&trains(Some(1000), &[1; 19])).acks.covered(), None, "too few");
 }

@@ -1,11 +1,13 @@
-//! Goal: what theory allows stands beside what was reached, for controllers and connections that the theory is about.
+//! Goal: what theory allows is shown beside what was reached, for the controllers and connections that the
+//! theory covers.
 
 use ackclock_sim::scenario::{Loss, Reordering};
 use ackclock_sim::units::Share;
 
 use super::*;
 
-/// Ten megabytes at 100 Mbit/s and a round trip of 40 ms, one packet in a hundred lost, the window never in the way.
+/// Ten megabytes at 100 Mbit/s and a round trip of 40 ms, one packet in a hundred lost, the window never a
+/// limit.
 fn lossy(congestion: &str) -> TracedSource {
     through(congestion, 4_000_000, 100)
 }
@@ -28,11 +30,11 @@ fn reno_and_cubic_reach_about_what_theory_allows() {
         assert_eq!(allowed.cubic.is_some(), has_curve, "{congestion}");
         assert!((20..=120).contains(&allowed.reductions), "{allowed:?}");
         assert!((6900..=7200).contains(&allowed.segments), "{allowed:?}");
-        // NewReno counts acknowledgements unless it is told otherwise.
+        // NewReno counts acknowledgements by default.
         let by_acks = allowed.reno_by_acks.filter(|_| congestion == "newreno").map(|(rate, _)| rate);
         let ratio = allowed.reached / by_acks.unwrap_or(allowed.own());
         assert!((0.7..=1.3).contains(&ratio), "{congestion}: {allowed:?}");
-        // At 40 ms and this loss CUBIC is as Reno.
+        // At 40 ms and this loss CUBIC behaves as Reno.
         assert_eq!(allowed.own(), allowed.reno, "{congestion}");
         let said = sentence(&source, "In theory");
         assert_eq!(said.contains("counts acknowledgements of 2.0 segments"), !has_curve, "{said}");

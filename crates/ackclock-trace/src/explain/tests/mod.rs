@@ -1,4 +1,4 @@
-//! Goal: of connections whose fate is known, the account finds it.
+//! Goal: the account finds what is known to have happened to a connection.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,8 +23,8 @@ fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// A connection that waits 10 ms for its handshake, 20 for its application, 30 with a full window; is silent for 200
-/// until a timer runs out, recovers for 40, and ends.
+/// A connection that waits 10 ms for its handshake, 20 for its application, 30 with a full window, is silent
+/// for 200 until a timer expires, recovers for 40, and ends.
 fn scripted() -> TracedSource {
     let window = |cause, cwnd| Entry::Window { cause, cwnd, ssthresh: u32::MAX };
     let sent = |reason, seq| sent(reason, seq, 1000);
@@ -47,7 +47,7 @@ fn scripted() -> TracedSource {
     traced("cubic", &[], &entries)
 }
 
-/// What a connection with this controller, and these names of its numbers, wrote down.
+/// The records of a connection with this controller and these names of its numbers.
 fn traced(congestion: &'static str, names: &[&'static str], entries: &[(Instant, Entry)]) -> TracedSource {
     let addr = |last: u8| SocketAddr::from(([10, 0, 0, last], 1000));
     let batch = Batch {
@@ -81,7 +81,7 @@ fn limited(by: Limit) -> Entry {
     Entry::Limited { by, in_flight: 0, unsent: 0 }
 }
 
-/// The sentence that contains this.
+/// The sentence that contains `part`.
 fn sentence(source: &TracedSource, part: &str) -> String {
     let said = sentences(source);
     said.iter().find(|said| said.contains(part)).unwrap_or_else(|| panic!("no {part} in {said:#?}")).clone()
@@ -149,7 +149,7 @@ fn simulated(tcp: TcpSettings, peer: TcpSettings, buffers: u64, bytes_per_second
     source
 }
 
-/// Those ends that are traced of a transfer from `a` to `b`, and back over the second link.
+/// The traced ends of a transfer from `a` to `b`, and back over the second link.
 fn transfer(
     bytes: u64,
     tcp: TcpSettings,
@@ -170,7 +170,7 @@ fn path() -> Direction {
     Direction::new(Rate::mbit(10), Span::millis(20))
 }
 
-/// The sender's end of a megabyte over this link.
+/// The sender's end of a transfer of a megabyte over this link.
 fn megabyte(there: Direction) -> TracedSource {
     transfer(1_000_000, TcpSettings::default().traced(), TcpSettings::default(), [there, path()]).remove(0)
 }

@@ -1,4 +1,4 @@
-//! Goal: a round-trip sample far from those around it is named with what it set, and wide spreads are not.
+//! Goal: a round-trip sample far from its neighbours is reported with what it set; a wide spread is not.
 
 use ackclock_core::trace::Entry::RoundTrip;
 use ackclock_sim::scenario::Reordering;
@@ -6,7 +6,7 @@ use ackclock_sim::units::Share;
 
 use super::*;
 
-/// These samples in milliseconds, ten milliseconds apart, each from the acknowledgement of a thousand bytes.
+/// These samples in milliseconds, ten milliseconds apart, each from an acknowledgement of a thousand bytes.
 fn sampled(samples: &[u32]) -> TracedSource {
     let mut entries = vec![
         (at(0), Entry::Window { cause: WindowCause::Start, cwnd: 100_000, ssthresh: 50_000 }),
@@ -21,7 +21,7 @@ fn sampled(samples: &[u32]) -> TracedSource {
     traced("cubic", &[], &entries)
 }
 
-/// Forty samples of 40 ms but for one.
+/// Forty samples of 40 ms, except one.
 fn one_of(millis: u32) -> TracedSource {
     let mut samples = [40; 40];
     samples[25] = millis;
@@ -38,7 +38,7 @@ fn far_sample_is_named_with_its_acknowledgement_and_what_it_set() {
         usual: 40 * MS,
         srtt: Some(Duration::from_micros(40_001)),
         rto: Duration::from_micros(200_001),
-        // 1.2 windows in a smoothed round trip.
+        // 1.2 windows per smoothed round trip.
         rate: Some(SetRate::Pacing(2_999_925)),
     };
     assert_eq!(far, [expected]);
@@ -68,7 +68,8 @@ fn few_samples_or_wide_ones_have_none_that_are_far() {
     samples[3] = 1;
     assert_eq!(account(&sampled(&samples)).round_trips.far.len(), 1);
     assert!(account(&sampled(&samples[..AROUND - 1])).round_trips.far.is_empty());
-    // From 20 to 80 ms: quartiles 30 apart, so that three times the median, or a third of it, is within the fences.
+    // From 20 to 80 ms: the quartiles are 30 apart, so three times the median, or a third of it, is within
+    // the fences.
     let mut wide: Vec<u32> = (0..60).map(|place| 20 + place * 17 % 60).collect();
     for millis in [15, 160] {
         wide[30] = millis;
@@ -99,7 +100,7 @@ fn estimate_of_the_bandwidth_is_the_rate_of_a_controller_that_has_one() {
 
 #[test]
 fn packets_that_lag_behind_are_found_in_a_transfer() {
-    // A window of one segment: what lags delays its own acknowledgement, and no other takes its place.
+    // A window of one segment: a late segment delays its own acknowledgement, and no other takes its place.
     let reorder = Reordering { share: Share::percent(1), by: Span::millis(150) };
     let slow = Direction { reorder: Some(reorder), ..path() };
     let peer = TcpSettings::default().fixed_window(1448);

@@ -1,4 +1,5 @@
-//! Goal: losses that timers found and that had to wait, and verdicts that the peer refuted, are counted; others are not.
+//! Goal: losses found by a timer whose repair had to wait, and loss declarations that the peer refuted, are
+//! counted; others are not.
 
 use ackclock_sim::scenario::{Loss, Reordering};
 use ackclock_sim::units::Share;
@@ -11,7 +12,7 @@ fn sacked(left: u32, right: u32) -> Entry {
     Entry::Sacked { left, right }
 }
 
-/// A reordering timer finds a loss at 100 ms; what follows.
+/// A reordering timer finds a loss at 100 ms; `follows` is what happens next.
 fn found(follows: &[(u64, Entry)]) -> Held {
     let mut entries = vec![
         (at(0), acked(1)),
@@ -59,17 +60,18 @@ fn loss_that_goes_out_at_once_has_not_waited() {
     let again = sent(SendReason::Retransmission, 1, 1000);
     assert_eq!(found(&[(100, again), (100, limited(Limit::Recovery)), (140, acked(2001))]), Held::default());
     assert_eq!(found(&[(100, limited(Limit::Pacing)), (100, again)]), Held::default(), "no time has passed");
-    // The driver takes in what has arrived before it asks for what is to leave: the window's limit still stands.
+    // The driver takes in received packets before it asks for packets to send: the window's limit still
+    // stands.
     let received = Entry::Received { flags: 0x10, seq: 1, len: 0 };
     assert_eq!(found(&[(101, received), (101, again)]), Held::default());
-    // One that an acknowledgement finds is no timer's.
+    // A loss found by an acknowledgement does not count as a timer's.
     let entries = [(at(0), acked(1)), (at(0), sent(SendReason::NewData, 1, 1000)), (at(90), LOST)];
     let rest = [(at(90), limited(Limit::Pacing)), (at(99), again)];
     let account = account(&traced("cubic", &[], &[&entries[..], &rest[..]].concat()));
     assert_eq!(account.verdicts.held, Held::default());
 }
 
-/// 2,000 bytes declared lost and sent again, and these reports; the last byte acknowledged is 2000.
+/// 2,000 bytes declared lost and retransmitted, then these reports; the last byte acknowledged is 2000.
 fn reported(reports: &[&[Entry]]) -> Verdicts {
     let mut entries = vec![
         (at(0), acked(1)),
@@ -94,7 +96,7 @@ fn verdict_that_a_dsack_refutes_is_charged_to_its_rule_once() {
     let middle: &[Entry] = &[acked(2001), sacked(501, 1501)];
     assert_eq!(rule(&reported(&[first])), Some(Refuted { verdicts: 1, bytes: 1000 }));
     assert_eq!(rule(&reported(&[first, second])), Some(Refuted { verdicts: 1, bytes: 2000 }));
-    // What is reported a second time, the network doubled.
+    // A second report of the same data means that the network duplicated it.
     assert_eq!(rule(&reported(&[first, first])), Some(Refuted { verdicts: 1, bytes: 1000 }));
     assert_eq!(rule(&reported(&[middle, first, second])), Some(Refuted { verdicts: 1, bytes: 2000 }));
 }
@@ -128,11 +130,11 @@ fn bytes_declared_lost_twice_are_charged_to_the_last_verdict_first() {
 #[test]
 fn block_is_a_report_only_where_rfc_2883_says_so() {
     let rule = |verdicts: Verdicts| verdicts.refuted.contains_key("later-delivered");
-    // Below the acknowledgement, or within the second block; a third block never is one.
+    // Below the acknowledgement, or within the second block. A third block never reports a duplicate.
     assert!(rule(reported(&[&[acked(1), sacked(1, 1001), sacked(1, 2001)]])));
     assert!(!rule(reported(&[&[acked(1), sacked(1, 1001), sacked(2001, 3001)]])));
     assert!(!rule(reported(&[&[acked(1), sacked(2001, 3001), sacked(1, 1001)]])));
-    // What was sent once was doubled by the network.
+    // The network duplicated a segment that was sent once.
     assert!(!rule(reported(&[&[acked(3001), sacked(2001, 3001)]])));
 }
 
@@ -143,7 +145,7 @@ fn report_of_a_probe_refutes_no_verdict() {
     assert_eq!(reported(&[]).needless_probes, 0);
 }
 
-/// All verdicts and bytes that were refuted.
+/// The number of refuted declarations, and of their bytes.
 fn refuted(account: &Account) -> (u64, u64) {
     let all = account.verdicts.refuted.values();
     all.fold((0, 0), |(verdicts, bytes), one| (verdicts + one.verdicts, bytes + one.bytes))
@@ -162,7 +164,7 @@ fn where_packets_only_come_late_every_verdict_is_refuted() {
     let account = account(&source);
     let ((verdicts, bytes), declared) = (refuted(&account), declared(&account));
     assert!(declared >= 4, "{account:#?}");
-    // The trace may end before the report of the last.
+    // The trace may end before the last is reported.
     assert!((declared - 1..=declared).contains(&verdicts), "{account:#?}");
     assert!(bytes > 0 && bytes <= account.again.bytes, "{account:#?}");
     assert_eq!(account.to_json()["refuted_losses"]["later-delivered"]["verdicts"], verdicts);
@@ -192,8 +194,8 @@ fn repetitions_that_no_report_refutes_are_those_of_what_was_lost() {
     let lost = report.link("a-b:there").expect("the link").dropped();
     let (verdicts, bytes) = refuted(&account);
     assert!(lost >= 20 && verdicts >= 4, "{lost} lost, {verdicts} refuted");
-    // All of them are full segments. Where the repetition of an earlier one brought a newer timestamp, PAWS drops what comes
-    // late, and its repetition was needed after all.
+    // All of them are full segments. If the retransmission of an earlier one brought a newer timestamp, PAWS
+    // drops the late original, so its retransmission was needed after all.
     let needed = (account.again.bytes - bytes) / 1448;
     assert!((lost..=lost + lost / 8).contains(&needed), "{needed} segments for {lost} lost: {account:#?}");
 }
@@ -207,7 +209,7 @@ fn losses_of_a_paced_sender_wait_for_their_turn_after_a_timer() {
     let held = &account.verdicts.held;
     assert!(held.losses() > 0 && held.losses() < declared(&account), "{account:#?}");
     let (_, longest) = held.longest.expect("they went in the end");
-    // None waits for a round trip.
+    // None waits for as long as a round trip.
     assert!(longest <= held.time && longest < 50 * MS, "{held:?}");
     assert_eq!(account.to_json()["held_losses"]["count"], held.losses());
     assert!(sentence(&source, "could not be repaired at once").contains("held back by"));

@@ -1,11 +1,12 @@
-//! Goal: a silence that a tail probe ended is told from one that a timeout ended; no share reads 0.0 %.
+//! Goal: a silence ended by a tail probe is distinguished from one ended by a timeout, and no share is shown
+//! as 0.0 %.
 
 use ackclock_sim::scenario::Scripted;
 
 use super::*;
 
-/// 10 ms of handshake, 20 of application; two segments, one answered after 30; a probe after 80 more, a timeout after
-/// another 150, and the rest is recovery.
+/// 10 ms of handshake, 20 of application; two segments, one answered after 30; a probe after 80 more, a
+/// timeout after another 150; the rest is recovery.
 fn probed() -> TracedSource {
     traced(
         "cubic",
@@ -66,7 +67,7 @@ fn data_that_leaves_before_a_probe_shortens_the_silence() {
 
 #[test]
 fn lost_tail_costs_the_time_of_a_probe_and_no_timeout() {
-    // 1,000,000 bytes are 691 segments; the last is lost once.
+    // 1,000,000 bytes are 691 segments. The last is lost once.
     let last = Scripted { packets: vec![691], data: true, of: None };
     let account = account(&megabyte(Direction { drop: vec![last], ..path() }));
     assert_eq!((account.waits.timeouts.len(), account.waits.probes.len()), (0, 1), "{account:?}");
@@ -80,7 +81,7 @@ fn lost_tail_costs_the_time_of_a_probe_and_no_timeout() {
     );
 }
 
-/// 100 seconds of waiting for the application, interrupted by other waits; each is given in microseconds.
+/// 100 seconds of waiting for the application, interrupted by other waits, given in microseconds.
 fn patient(others: &[(Limit, u64)]) -> TracedSource {
     let mut entries = vec![(at(0), acked(1)), (at(0), limited(Limit::Application))];
     let mut micros = 1_000_000;
