@@ -1,10 +1,11 @@
 //! A reusable buffer that a device receives packets into.
 //!
-//! Packets lie in blocks that have room for the largest of them. The batch writes to a block only while it is the sole owner.
-//! [`ReceiveBatch::lend`] lends the block of a large packet; the batch uses another one until all slices of it are dropped.
-//! Free blocks are used last in, first out, and made only when needed: a batch is no larger than what arrives at once.
+//! Packets lie in blocks that have room for the largest packet. The batch writes to a block only while it is
+//! the sole owner. [`ReceiveBatch::lend`] lends the block of a large packet; the batch uses another one until
+//! all slices of it are dropped. Free blocks are used last in, first out, and made only when needed: a batch
+//! is no larger than what arrives at once.
 //!
-//! A packet that is kept pins its block, so only those are lent that fill at least half of one; and a small packet that was
+//! A kept packet pins its block, so only packets that fill at least half of one are lent. A small packet
 //! received into a slot for a large one is moved away, so that the next can be received there.
 
 use std::ops::Range;
@@ -13,32 +14,32 @@ use std::sync::Arc;
 use ackclock_wire::RxMeta;
 use bytes::Bytes;
 
-/// Received packets, in blocks of memory that are kept from batch to batch.
+/// Received packets, in blocks of memory that are reused from batch to batch.
 #[derive(Debug)]
 pub struct ReceiveBatch {
-    /// Those that packets lie in, in their order, then free ones.
+    /// The blocks with packets, in order, then the free ones.
     blocks: Vec<Block>,
     blocks_max: usize,
-    /// Those that were lent, the longest ago first.
+    /// The lent blocks, the oldest loan first.
     lent: Vec<Block>,
-    /// The block that is filled, and how far it is.
+    /// The block being filled, and how far it is filled.
     filling: usize,
     used: usize,
-    /// Small packets from slots for large ones.
+    /// Small packets moved out of slots for large ones.
     small: Vec<u8>,
     packets: Vec<Packet>,
     packets_max: usize,
     limit: usize,
-    /// Of the last slot.
+    /// The size of the last slot.
     slot_len: usize,
 }
 
 type Block = Arc<Box<[u8]>>;
 
-/// Where a packet lies.
+/// The position of a packet.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
-    /// In which block; `None`: among the small ones.
+    /// Its block; `None` for a small packet.
     block: Option<usize>,
     start: usize,
     end: usize,
@@ -46,10 +47,11 @@ struct Packet {
 }
 
 impl ReceiveBatch {
-    /// A batch that is full when it holds `packets_max` packets or has no room for another one in `bytes_max` bytes.
+    /// A batch that is full when it holds `packets_max` packets, or when `bytes_max` bytes have no room for
+    /// another.
     ///
-    /// Both are raised so far that the largest packet of any device fits: 1 and 65,600. Memory is taken in blocks of that size
-    /// when it is first needed.
+    /// Both are raised to fit the largest packet of any device: 1 and 65,600. Memory is allocated in blocks
+    /// of that size when it is first needed.
     #[must_use]
     pub fn new(packets_max: usize, bytes_max: usize) -> Self {
         let packets_max = packets_max.max(1);
@@ -78,7 +80,7 @@ impl ReceiveBatch {
         }
         if self.blocks.iter().any(is_lent) {
             self.lent.extend(self.blocks.extract_if(.., |block| is_lent(block)));
-            // Those that are kept for long are somebody else's for good.
+            // A loan this long is given up; the borrower keeps the block.
             let forgotten = self.lent.len().saturating_sub(LENT_MAX);
             self.lent.drain(..forgotten);
         }
@@ -86,12 +88,12 @@ impl ReceiveBatch {
         self.limit = self.packets_max;
     }
 
-    /// Until it is emptied the batch takes no more than `packets`, and one at least.
+    /// Until it is next cleared, the batch takes at most `packets`, but at least one.
     pub fn limit(&mut self, packets: usize) {
         self.limit = packets.clamp(1, self.packets_max);
     }
 
-    /// Room for one more packet of at most `len_max` bytes; `None` when the batch is full.
+    /// Room for one more packet of at most `len_max` bytes; `None` if the batch is full.
     pub fn slot(&mut self, len_max: usize) -> Option<&mut [u8]> {
         if self.packets.len() >= self.limit || len_max > BYTES_MIN {
             return None;
@@ -105,17 +107,17 @@ impl ReceiveBatch {
         if self.filling == self.blocks.len() {
             self.blocks.push(Arc::new(vec![0; BYTES_MIN].into_boxed_slice()));
         }
-        // None if it was lent, and not cleared since: packets of this batch lie in it.
+        // `None` if the block was lent since the last clear: packets of this batch lie in it.
         let block = Arc::get_mut(&mut self.blocks[self.filling])?;
         self.slot_len = len_max;
         block.get_mut(self.used..self.used + len_max)
     }
 
-    /// Makes the first `len` bytes of the last [`slot`](Self::slot) a packet, whose first `skip` bytes (a header of
-    /// the device's own) are not part of it.
+    /// Makes the first `len` bytes of the last [`slot`](Self::slot) a packet. The first `skip` of them, a
+    /// header of the device, are not part of it.
     ///
     /// # Panics
-    /// When `len` is more than the slot had.
+    /// If `len` exceeds the slot.
     pub fn commit(&mut self, skip: usize, len: usize, meta: RxMeta) {
         let (start, end) = (self.used + skip.min(len), self.used + len);
         assert!(end <= BYTES_MIN, "a packet longer than its slot");
@@ -129,7 +131,7 @@ impl ReceiveBatch {
         self.used = end;
     }
 
-    /// Copies a packet into the batch; `false` when it has no room for it.
+    /// Copies a packet into the batch. Returns `false` if it has no room.
     pub fn push(&mut self, packet: &[u8], meta: RxMeta) -> bool {
         let Some(slot) = self.slot(packet.len()) else { return false };
         slot.copy_from_slice(packet);
@@ -137,11 +139,11 @@ impl ReceiveBatch {
         true
     }
 
-    /// Looks at each packet from the `first`th on: keeps of it the bytes that `keep` names, or drops it. The room of
-    /// dropped packets at the end is free again.
+    /// Visits each packet from index `first` on, and keeps the bytes that `keep` returns, or drops the
+    /// packet. The room of dropped packets at the end is free again.
     ///
     /// # Panics
-    /// When `keep` names bytes that the packet does not have.
+    /// If `keep` returns bytes that the packet does not have.
     pub fn retain(&mut self, first: usize, mut keep: impl FnMut(&[u8], RxMeta) -> Option<Range<usize>>) {
         let mut kept = first;
         for at in first..self.packets.len() {
@@ -157,7 +159,7 @@ impl ReceiveBatch {
         (self.filling, self.used) = last.unwrap_or((0, 0));
     }
 
-    /// How many packets the batch holds.
+    /// The number of packets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.packets.len()
@@ -169,13 +171,13 @@ impl ReceiveBatch {
         self.packets.is_empty()
     }
 
-    /// The packets in the order in which they came.
+    /// The packets in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], RxMeta)> + '_ {
         self.packets.iter().map(|packet| (self.bytes(packet), packet.meta))
     }
 
-    /// The `at`th packet, to be kept for as long as one likes, if it fills at least half of the block that this pins (65,600
-    /// bytes).
+    /// Lends packet number `at` for any length of time, if it fills at least half of the block that this pins
+    /// (65,600 bytes).
     #[must_use]
     pub fn lend(&self, at: usize) -> Option<Bytes> {
         let Packet { block, start, end, .. } = *self.packets.get(at)?;
@@ -192,7 +194,7 @@ impl ReceiveBatch {
     }
 }
 
-/// Keeps a block from being written to.
+/// Keeps a block from being overwritten.
 struct Lent(Block);
 
 impl AsRef<[u8]> for Lent {
@@ -201,13 +203,13 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// Room for the largest packet that any device receives and its own header in front of it.
+/// Room for the largest packet of any device, with the device's header in front.
 pub(crate) const BYTES_MIN: usize = 65_600;
 
-/// The largest packet that is moved out of a slot for a larger one.
+/// The largest packet that is moved out of a slot for a large one.
 const SMALL_MAX: usize = 4096;
 
-/// How many lent blocks are looked after; the memory of others is freed when their last slice is dropped.
+/// How many lent blocks are reclaimed. Others are freed when their last slice is dropped.
 const LENT_MAX: usize = 64;
 
 #[cfg(test)]
@@ -254,7 +256,7 @@ mod tests {
         assert!(batch.push(&[3; 60_000], RxMeta::default()));
         assert!(address(&batch) != first && kept == vec![1; 60_000]);
         drop(kept);
-        // The block that is free again waits behind the one that was used last.
+        // The freed block waits behind the one used last.
         batch.clear();
         for byte in [4, 5] {
             assert!(batch.push(&[byte; 60_000], RxMeta::default()));

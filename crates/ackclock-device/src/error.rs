@@ -1,4 +1,4 @@
-//! What goes wrong with devices, in words that name the cause and the command that mends it.
+//! Device errors, in messages that name the cause and the command that fixes it.
 
 use std::io;
 
@@ -8,16 +8,16 @@ use crate::holder;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The name has no characters.
+    /// The name is empty.
     #[error("the device name is empty; give one such as tun0")]
     NameEmpty,
-    /// The name is longer than an interface name may be.
+    /// The name exceeds the limit for interface names.
     #[error("the device name {name:?} has {} bytes; an interface name has at most {NAME_MAX}", name.len())]
     NameTooLong {
         /// The name given.
         name: String,
     },
-    /// The name has a character that no interface name may have, or is `.` or `..`.
+    /// The name has a character that interface names must not have, or is `.` or `..`.
     #[error(
         "the device name {name:?} is not an interface name: no spaces, no '/', ':' or '%', not '.' or '..'"
     )]
@@ -25,19 +25,19 @@ pub enum OpenError {
         /// The name given.
         name: String,
     },
-    /// `/dev/net/tun` is not there.
+    /// `/dev/net/tun` does not exist.
     #[error(
         "there is no {TUN_PATH}: load the driver (modprobe tun) or, in a container, pass the device in \
          (docker run --device {TUN_PATH} --cap-add NET_ADMIN)"
     )]
     NoTun(#[source] io::Error),
-    /// `/dev/net/tun` may not be opened by this user.
+    /// This user may not open `/dev/net/tun`.
     #[error(
         "{TUN_PATH} may not be opened by this user: sudo chmod 0666 {TUN_PATH} (its usual mode; making a device \
          stays privileged)"
     )]
     TunForbidden(#[source] io::Error),
-    /// The interface is not this user's, or making one needs a privilege.
+    /// The interface belongs to another user, or creating one needs a privilege.
     #[error(
         "attaching to {name} is not permitted: it takes CAP_NET_ADMIN, or a device of your own: \
          sudo ip tuntap add dev {name} mode tun user $USER (if {name} exists already: sudo ip link del {name} first)"
@@ -53,12 +53,12 @@ pub enum OpenError {
     Busy {
         /// The interface.
         name: String,
-        /// The process that holds it, as far as can be seen.
+        /// The process that holds it, if visible.
         holder: String,
         /// The system's answer.
         source: io::Error,
     },
-    /// There is an interface with this name that is not a TUN device with one queue.
+    /// An interface with this name exists and is not a single-queue TUN device.
     #[error(
         "{name} exists and is not a single-queue TUN device (a TAP device, another kind of interface, or made with \
          multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add dev {name} mode tun user $USER"
@@ -69,7 +69,7 @@ pub enum OpenError {
         /// The system's answer.
         source: io::Error,
     },
-    /// The TAP interface is not this user's, or making one needs a privilege.
+    /// The TAP interface belongs to another user, or creating one needs a privilege.
     #[error(
         "attaching to {name} is not permitted: it takes CAP_NET_ADMIN, or a device of your own: \
          sudo ip tuntap add dev {name} mode tap user $USER (if {name} exists already: sudo ip link del {name} first)"
@@ -80,7 +80,7 @@ pub enum OpenError {
         /// The system's answer.
         source: io::Error,
     },
-    /// There is an interface with this name that is not a TAP device with one queue.
+    /// An interface with this name exists and is not a single-queue TAP device.
     #[error(
         "{name} exists and is not a single-queue TAP device (a TUN device, another kind of interface, or made with \
          multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add dev {name} mode tap user $USER"
@@ -91,7 +91,7 @@ pub enum OpenError {
         /// The system's answer.
         source: io::Error,
     },
-    /// There is an interface with this name that is not a TUN device with several queues.
+    /// An interface with this name exists and is not a multi-queue TUN device.
     #[error(
         "{name} exists and is not a TUN device with several queues (a TAP device, another kind of interface, or made \
          without multi_queue): use another name, or sudo ip link del {name} && \
@@ -108,7 +108,7 @@ pub enum OpenError {
     QueueCount {
         /// The interface.
         name: String,
-        /// How many were asked for.
+        /// The number requested.
         queues: usize,
     },
     /// There is no interface with this name.
@@ -117,7 +117,7 @@ pub enum OpenError {
         /// The name given.
         name: String,
     },
-    /// The interface carries no Ethernet frames.
+    /// The interface does not carry Ethernet frames.
     #[error(
         "{name} carries no Ethernet frames (hardware type {hardware} of <linux/if_arp.h>); a packet device needs an \
          Ethernet interface such as eth0, or one end of a veth pair"
@@ -128,7 +128,7 @@ pub enum OpenError {
         /// Its hardware type.
         hardware: u16,
     },
-    /// The Ethernet address asked for is not one station's.
+    /// The Ethernet address is not that of a single station.
     #[error(
         "{mac} is the address of a group or of no station; give one station's, such as 02:00:5e:10:00:01"
     )]
@@ -136,7 +136,7 @@ pub enum OpenError {
         /// The address given.
         mac: ackclock_link::MacAddr,
     },
-    /// Packet sockets are not for this user.
+    /// This user may not open packet sockets.
     #[error(
         "a packet socket on {name} takes CAP_NET_RAW: run as root, or once: sudo setcap cap_net_raw+ep PROGRAM"
     )]
@@ -146,7 +146,7 @@ pub enum OpenError {
         /// The system's answer.
         source: io::Error,
     },
-    /// Offload was demanded and cannot be had.
+    /// Offload is required and not available.
     #[error("{name} cannot do segmentation offload: {reason}; use --offload auto or off")]
     OffloadUnsupported {
         /// The interface.
@@ -154,7 +154,7 @@ pub enum OpenError {
         /// What is missing.
         reason: String,
     },
-    /// The process, or the system, may open no more files.
+    /// The limit of open files is reached, for the process or the system.
     #[error(
         "{name} cannot be opened: {source}; raise the limit before the program starts (ulimit -n 4096, or LimitNOFILE= of \
          its systemd unit)"
@@ -165,7 +165,7 @@ pub enum OpenError {
         /// The system's answer.
         source: io::Error,
     },
-    /// There is no tokio runtime to wait for the device with.
+    /// There is no tokio runtime for waiting on the device.
     #[error("a TUN device must be opened inside a tokio runtime whose I/O driver is enabled")]
     NoRuntime,
     /// Anything else.
@@ -179,7 +179,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// The error that opening `/dev/net/tun` or attaching it to the interface `name` gave.
+    /// The error for opening `/dev/net/tun` or attaching it to the interface `name`.
     pub(crate) fn from_io(name: &str, source: io::Error) -> Self {
         let name = name.to_owned();
         match source.raw_os_error() {
@@ -192,7 +192,7 @@ impl OpenError {
         }
     }
 
-    /// An error that says nothing about the interface.
+    /// An error that does not depend on the interface.
     pub(crate) fn other(name: &str, source: io::Error) -> Self {
         let name = name.to_owned();
         match source.raw_os_error() {
@@ -201,7 +201,7 @@ impl OpenError {
         }
     }
 
-    /// The same error, where the interface was to be a TAP device.
+    /// The same error for a TAP device.
     pub(crate) fn of_tap(self) -> Self {
         match self {
             Self::NotPermitted { name, source } => Self::TapNotPermitted { name, source },
@@ -210,7 +210,7 @@ impl OpenError {
         }
     }
 
-    /// The same error, where the interface was to have several queues.
+    /// The same error for several queues.
     pub(crate) fn of_queues(self) -> Self {
         match self {
             Self::WrongKind { name, source } => Self::NotMultiQueue { name, source },
@@ -218,7 +218,7 @@ impl OpenError {
         }
     }
 
-    /// The error that opening a packet socket on the interface `name` gave.
+    /// The error for opening a packet socket on the interface `name`.
     pub(crate) fn from_packet(name: &str, source: io::Error) -> Self {
         let name = name.to_owned();
         match source.raw_os_error() {
@@ -229,7 +229,7 @@ impl OpenError {
     }
 }
 
-/// Says what an error that the open device `name` gave means and what mends it.
+/// Explains an error of the open device `name`, and how to fix it.
 ///
 /// ```
 /// let error = std::io::Error::from_raw_os_error(5);
@@ -251,12 +251,12 @@ pub fn explain(error: &io::Error, name: &str) -> String {
     }
 }
 
-/// Whether the device is lost for good with this error, rather than one packet.
+/// Whether this error ends the device, instead of affecting one packet.
 pub(crate) fn is_fatal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBADFD | libc::EBADF | libc::ENODEV | libc::ENXIO))
 }
 
-/// Checks an interface name before the kernel sees it, which would cut a long one in silence.
+/// Checks an interface name first, because the kernel would truncate a long one silently.
 pub(crate) fn check_name(name: &str) -> Result<(), OpenError> {
     let forbidden = |c: char| matches!(c, '/' | ':' | '%') || c.is_whitespace() || c.is_control();
     if name.is_empty() {
@@ -270,10 +270,10 @@ pub(crate) fn check_name(name: &str) -> Result<(), OpenError> {
     }
 }
 
-/// The longest interface name in bytes: `IFNAMSIZ` less the closing zero.
+/// The longest interface name in bytes: `IFNAMSIZ` minus the trailing zero.
 pub const NAME_MAX: usize = 15;
 
-/// Where the kernel's TUN driver is reached.
+/// The path of the kernel's TUN driver.
 pub(crate) const TUN_PATH: &str = "/dev/net/tun";
 
 #[cfg(test)]

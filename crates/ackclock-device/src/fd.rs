@@ -1,5 +1,5 @@
-//! A descriptor that is attached to an interface, TUN, TAP or packet socket, under tokio: readiness, hang-up, link state
-//! and counters, shared by all backends.
+//! A descriptor attached to an interface (TUN, TAP or packet socket) under tokio: readiness, hang-up, link
+//! state and counters, shared by all backends.
 
 use std::cell::Cell;
 use std::fmt;
@@ -26,33 +26,34 @@ pub(crate) struct TunFd {
     hangup: Pin<Box<dyn Future<Output = ()> + Send>>,
     gone: bool,
     attachment: Attachment,
-    /// Opened with the device, so that it stays in the device's network namespace.
+    /// Opened with the device, and so in the device's network namespace.
     control: Arc<OwnedFd>,
     link: Cell<Link>,
-    /// The last read has found nothing and the runtime will say when there is more; nothing was sent since.
+    /// Whether the last read found nothing, the runtime will report readiness, and nothing has been sent
+    /// since.
     awaited: bool,
-    /// The runtime has said that the descriptor takes packets, and the last one found room.
+    /// Whether the runtime reported the descriptor as writable and the last packet found room.
     writable: bool,
     pub(crate) counters: Counters,
-    /// Where headers, and short packets whole, are put together for one `write`.
+    /// The buffer for headers, and for whole short packets, so that one `write` suffices.
     gathered: Vec<u8>,
-    /// A frame that a packet socket had no room for; the next to be sent.
+    /// A frame that a packet socket had no room for; it is sent next.
     held: Vec<u8>,
 }
 
-/// How the interface is found, whatever its name is by now.
+/// How to find the interface, whatever its present name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attachment {
-    /// A descriptor of the TUN driver knows it.
+    /// By a descriptor of the TUN driver.
     Tun,
-    /// A packet socket is bound to the interface of this number.
+    /// By the interface number to which a packet socket is bound.
     Socket(libc::c_int),
 }
 
-/// The longest payload that is copied behind its header; a longer one is written from where it lies.
+/// The longest payload that is copied behind its header. A longer one is written from where it lies.
 const COPIED_MAX: usize = 4096;
 
-/// What was last known of the interface.
+/// What was last known about the interface.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     mtu: usize,
@@ -60,23 +61,23 @@ struct Link {
     asked_at: Option<Instant>,
 }
 
-/// What came of reading one packet.
+/// The result of reading one packet.
 pub(crate) enum ReadStep {
     /// A packet was added to the batch.
     Added,
-    /// A packet was read and thrown away.
+    /// A packet was read and discarded.
     Dropped,
-    /// The batch has no room for another packet; nothing was read.
+    /// The batch is full; nothing was read.
     Full,
 }
 
 impl TunFd {
-    /// Registers the attached, non-blocking `file` with the runtime of the calling task.
+    /// Registers the attached, non-blocking `file` with the calling task's runtime.
     pub(crate) fn register(file: File, name: &str, attachment: Attachment) -> Result<Self, OpenError> {
         Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
         let other = |source| OpenError::other(name, source);
         let control = Arc::new(sys::control_socket().map_err(other)?);
-        // SAFETY: `File` owns its descriptor, returns the same one always and is dropped by the `AsyncFd` only.
+        // SAFETY: `File` owns its descriptor, always returns the same one, and only the `AsyncFd` drops it.
         let fd = unsafe { AsyncFd::register(file) }.map_err(|error| other(error.into()))?;
         let fd = Arc::new(fd);
         let hangup = Box::pin(hangup(Arc::clone(&fd), attachment, Arc::clone(&control)));
@@ -96,11 +97,11 @@ impl TunFd {
         })
     }
 
-    /// Calls `read` until it says that the batch is full or nothing is left.
+    /// Calls `read` until it reports a full batch or nothing is left.
     ///
-    /// It reads without waiting for the runtime's word that there is something: what was sent mostly has an answer at once,
-    /// long before the runtime looks at its descriptors again. Only a read that found nothing is not tried again before
-    /// something was sent, or the second call after it.
+    /// It reads without waiting for the runtime to report readiness: what was sent mostly has an answer at
+    /// once, long before the runtime polls its descriptors again. Only a read that found nothing is not
+    /// repeated before something was sent, or before the second call after it.
     pub(crate) fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -129,13 +130,13 @@ impl TunFd {
                             found_nothing = true;
                             break;
                         }
-                        // What arrived after the runtime was asked has woken the caller already.
+                        // Packets that arrived after the runtime was asked have woken the caller already.
                         None => return self.await_more(cx, received),
                     },
                     Err(error) if self.is_link_down(&error) => {}
-                    // What was received before the error counts; the error comes again with the next call.
+                    // Packets received before the error count. The error recurs on the next call.
                     Err(_) if received > 0 => return Poll::Ready(Ok(received)),
-                    // Of a packet socket this means by now that the interface was deleted.
+                    // On a packet socket this now means that the interface was deleted.
                     Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
                         self.gone = true;
                         return Poll::Ready(Err(gone()));
@@ -149,7 +150,7 @@ impl TunFd {
         }
     }
 
-    /// Nothing is left, and the caller will be woken when there is: what `received` packets come to.
+    /// Nothing is left, and the caller will be woken. Returns the result for `received` packets.
     fn await_more(&mut self, cx: &mut Context<'_>, received: usize) -> Poll<io::Result<usize>> {
         if received > 0 {
             self.awaited = true;
@@ -160,7 +161,7 @@ impl TunFd {
         Poll::Ready(Err(gone()))
     }
 
-    /// Ready when the kernel takes a packet; a TUN link that is down at first takes none until it is up.
+    /// Ready when the kernel takes a packet. A TUN link that starts down takes none until it is up.
     pub(crate) fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.gone {
             return Poll::Ready(Err(gone()));
@@ -187,7 +188,8 @@ impl TunFd {
         }
     }
 
-    /// Writes one packet, `prefix` in front of it, in one call; one that the kernel does not take is dropped and counted.
+    /// Writes one packet, with `prefix` in front, in one call. A packet that the kernel does not take is
+    /// dropped and counted.
     pub(crate) fn send(&mut self, prefix: &[u8], packet: &TxPacket<'_>) -> io::Result<()> {
         let len = prefix.len() + packet.len();
         self.awaited = false;
@@ -197,7 +199,7 @@ impl TunFd {
         let [first, second] = packet.payload;
         let whole = packet.payload_len() <= COPIED_MAX;
         if whole {
-            // The kernel takes a short packet from one place faster than from three.
+            // The kernel takes a short packet faster from one place than from three.
             self.gathered.extend_from_slice(first);
             self.gathered.extend_from_slice(second);
         }
@@ -210,7 +212,8 @@ impl TunFd {
                     file.write_vectored(&[IoSlice::new(gathered), IoSlice::new(first), IoSlice::new(second)])
                 }
             };
-            // Not by the runtime's word, which it has not given before it first looked at the descriptor.
+            // Without the runtime's readiness, which it does not report before its first poll of the
+            // descriptor.
             match write(self.fd.get_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -220,7 +223,7 @@ impl TunFd {
                 other => break other,
             }
         };
-        // A queue that is full for a moment is no reason to lose a frame that has been announced as ready.
+        // A queue that is full for a moment does not lose a frame that has been announced as ready.
         if matches!(&written, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
             && self.attachment != Attachment::Tun
             && self.held.is_empty()
@@ -235,7 +238,7 @@ impl TunFd {
         self.account(written, len)
     }
 
-    /// Counts what came of writing `len` bytes.
+    /// Counts the result of writing `len` bytes.
     fn account(&mut self, written: io::Result<usize>, len: usize) -> io::Result<()> {
         match written {
             Ok(n) if n == len => self.counters.sent += 1,
@@ -255,27 +258,27 @@ impl TunFd {
         Ok(())
     }
 
-    /// The interface's MTU, asked for at most once a second.
+    /// The interface's MTU, queried at most once a second.
     pub(crate) fn mtu(&self) -> usize {
         self.refreshed_link().mtu
     }
 
-    /// The MTU as last asked for, without a look at the clock.
+    /// The last known MTU, without reading the clock.
     pub(crate) fn mtu_known(&self) -> usize {
         self.link.get().mtu
     }
 
-    /// Whether the interface is up, asked for at most once a second.
+    /// Whether the interface is up, queried at most once a second.
     pub(crate) fn link_up(&self) -> bool {
         self.refreshed_link().up
     }
 
-    /// Asks for the link's state anew at the next opportunity.
+    /// Queries the link's state again at the next opportunity.
     pub(crate) fn forget_link(&self) {
         self.link.set(Link { asked_at: None, ..self.link.get() });
     }
 
-    /// The interface's name, which may have changed since it was opened.
+    /// The interface's name, which may have changed since opening.
     pub(crate) fn name(&self) -> io::Result<String> {
         match self.attachment {
             Attachment::Tun => sys::attached_name(self.fd.get_ref().as_fd()),
@@ -283,12 +286,12 @@ impl TunFd {
         }
     }
 
-    /// The descriptor, to set what concerns one kind of device.
+    /// The descriptor, for settings of one kind of device.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.fd.get_ref().as_fd()
     }
 
-    /// Whether `error` says that the interface of a packet socket is down, rather than gone.
+    /// Whether `error` means that a packet socket's interface is down, rather than gone.
     fn is_link_down(&self, error: &io::Error) -> bool {
         let is_socket = self.attachment != Attachment::Tun;
         is_socket && error.raw_os_error() == Some(libc::ENETDOWN) && self.name().is_ok()
@@ -305,13 +308,14 @@ impl TunFd {
         link
     }
 
-    /// Fails when the device is deleted or has been moved to another network namespace: then what was known stays.
+    /// Fails if the device is deleted or has moved to another network namespace. The last known state then
+    /// stays.
     fn ask_link(&self) -> io::Result<Link> {
         let name = self.name()?;
         let mtu = sys::interface_mtu(self.control.as_fd(), &name)?;
         let flags = sys::interface_flags(self.control.as_fd(), &name)?;
         let mtu = usize::try_from(mtu).map_err(io::Error::other)?;
-        // A TUN link carries as long as it is up; any other may have no cable.
+        // A TUN link has a carrier as long as it is up. Any other may lack a cable.
         let wanted = match self.attachment {
             Attachment::Tun => libc::IFF_UP,
             Attachment::Socket(_) => libc::IFF_UP | libc::IFF_RUNNING,
@@ -333,18 +337,18 @@ impl fmt::Debug for TunFd {
 
 /// Completes when the kernel has detached the descriptor.
 ///
-/// A deleted TUN interface shows as EPOLLERR alone, which wakes neither a task that waits to read nor one that
-/// waits to write; only a task that asks for errors.
+/// A deleted TUN interface only shows as EPOLLERR, which wakes only tasks that wait for errors, not those
+/// that wait to read or write.
 ///
-/// A packet socket shows an interface that is taken down the same way, and goes on once it is up again.
+/// A packet socket reports an interface that is taken down the same way, and works again once it is up.
 async fn hangup(fd: Arc<AsyncFd<File>>, attachment: Attachment, control: Arc<OwnedFd>) {
-    // An error here means that the runtime is shutting down: the device is of no use any more either.
+    // An error here means that the runtime is shutting down, so the device is useless too.
     while let Ok(mut guard) = fd.ready(Interest::ERROR).await {
         let Attachment::Socket(index) = attachment else { return };
         if sys::interface_name(control.as_fd(), index).is_err() {
             return;
         }
-        // The error is fetched, or it would show again at once.
+        // Fetch the error, or it would show again at once.
         if sys::packet::take_error(fd.get_ref().as_fd()).is_err() {
             return;
         }
@@ -352,15 +356,15 @@ async fn hangup(fd: Arc<AsyncFd<File>>, attachment: Attachment, control: Arc<Own
     }
 }
 
-/// What every call on a detached descriptor gives.
+/// The error of every call on a detached descriptor.
 fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::EBADFD)
 }
 
-/// How long an answer about the link is good for.
+/// How long the link's state is cached.
 const LINK_REFRESH: Duration = Duration::from_secs(1);
 
-/// The kernel's own default, until it was asked.
+/// The kernel's default, until it is queried.
 const MTU_DEFAULT: usize = 1500;
 
 #[cfg(test)]

@@ -9,14 +9,16 @@ use ackclock_wire::TxPacket;
 
 use crate::{Capabilities, Counters, ReceiveBatch};
 
-/// A device for Ethernet frames. [`EthernetDevice`](crate::EthernetDevice) makes a [`Device`](crate::Device) of it.
+/// A device for Ethernet frames. [`EthernetDevice`](crate::EthernetDevice) makes a [`Device`](crate::Device)
+/// of it.
 ///
 /// The rules are those of [`Device`](crate::Device): the same caller, the same fatal errors.
 pub trait FrameDevice: fmt::Debug + Send {
-    /// What the device can do: its medium is [`Medium::Link`](crate::Medium::Link), its sizes are those of IP packets.
+    /// What the device can do. Its medium is [`Medium::Link`](crate::Medium::Link); its sizes are those of IP
+    /// packets.
     fn capabilities(&self) -> Capabilities;
 
-    /// Receives frames into `batch`, with what is known of the packets inside them.
+    /// Receives frames into `batch`, with what is known about the packets inside.
     ///
     /// # Errors
     /// The device is gone or broken.
@@ -28,13 +30,13 @@ pub trait FrameDevice: fmt::Debug + Send {
     /// The device is gone or broken.
     fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Sends `packet` behind the Ethernet header `header`; without room for it, drops and counts it.
+    /// Sends `packet` behind the Ethernet header `header`. Without room for it, drops and counts it.
     ///
     /// # Errors
     /// The device is gone or broken.
     fn send(&mut self, header: &[u8; HEADER_LEN], packet: &TxPacket<'_>) -> io::Result<()>;
 
-    /// Has the device receive frames for the group `group`, or not any more. Devices that receive them all do nothing.
+    /// Starts or stops receiving frames for the group `group`. Devices that receive all frames do nothing.
     ///
     /// # Errors
     /// The device cannot.

@@ -1,4 +1,4 @@
-//! Frames as descriptors carry them: as they are, or behind a virtio-net header.
+//! Frames as descriptors carry them: plain, or behind a virtio-net header.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::offload::GSO_MAX;
 use crate::vnet::{self, VnetHeader};
 use crate::{Capabilities, Counters, Medium};
 
-/// What stands in front of the Ethernet header.
+/// What precedes the Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Nothing.
@@ -35,8 +35,8 @@ impl Framing {
         }
     }
 
-    /// Makes the `len` bytes that were just received into the last slot of `room` bytes a frame of the batch. A state of
-    /// the checksum that is known already goes before what a virtio-net header says.
+    /// Makes the `len` bytes just received into the last slot, of `room` bytes, a frame of the batch. A
+    /// checksum state that is known already overrides the virtio-net header's.
     pub(crate) fn take(
         self,
         len: usize,
@@ -46,7 +46,7 @@ impl Framing {
         counters: &mut Counters,
     ) -> ReadStep {
         let skip = if self == Self::Vnet { vnet::LEN } else { 0 };
-        // A slot that was filled to its end may have cut a longer frame.
+        // A completely filled slot may have truncated a longer frame.
         let Some(slot) = batch.slot(room).filter(|_| len > skip + HEADER_LEN && len < room) else {
             counters.receive_malformed += 1;
             return ReadStep::Dropped;
@@ -68,7 +68,7 @@ impl Framing {
         ReadStep::Added
     }
 
-    /// Sends `packet` behind the Ethernet header, cut in software where the descriptor does not do it.
+    /// Sends `packet` behind the Ethernet header, cut in software if the descriptor does not do it.
     pub(crate) fn send(
         self,
         fd: &mut TunFd,
@@ -101,7 +101,7 @@ fn prefix(described: VnetHeader, header: &[u8; HEADER_LEN]) -> [u8; vnet::LEN + 
     prefix
 }
 
-/// Both headers, the largest IPv6 packet without jumbo option, and one byte that shows what is larger.
+/// Both headers, the largest IPv6 packet without a jumbo option, and one byte that reveals anything larger.
 pub(crate) const ROOM: usize = vnet::LEN + HEADER_LEN + 40 + 65_535 + 1;
 
 const LINK_LEN: u16 = HEADER_LEN as u16; // 14
@@ -116,8 +116,8 @@ mod tests {
 
     use super::*;
 
-    /// Takes `len` bytes that begin with `bytes` out of a slot of `room`; what is in the batch then, and how many frames
-    /// were malformed.
+    /// Takes `len` bytes that begin with `bytes` out of a slot of `room`. Returns the batch's content, and
+    /// how many frames were malformed.
     fn taken(
         framing: Framing,
         bytes: &[u8],

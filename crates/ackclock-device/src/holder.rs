@@ -1,14 +1,14 @@
-//! Which process holds a TUN device, for the message that says so.
+//! Finds which process holds a TUN device, for error messages.
 
 use std::fs;
 use std::path::Path;
 
-/// The process that is attached to the interface `name`, in words.
+/// Describes the process attached to the interface `name`.
 pub(crate) fn describe(name: &str) -> String {
     find(name).unwrap_or_else(|| "another process".to_owned())
 }
 
-/// Looks through the descriptors of all processes that this user may see.
+/// Searches the descriptors of all processes visible to this user.
 fn find(name: &str) -> Option<String> {
     // Linux drivers/net/tun.c, tun_chr_show_fdinfo: a TUN descriptor's fdinfo has a line `iff:\tNAME`.
     let wanted = format!("iff:\t{name}\n");

@@ -1,10 +1,11 @@
-//! Network devices: where packets come from and go to.
+//! Network devices: the source and destination of packets.
 //!
 //! A [`Device`] is a TUN interface ([`open`]), a TAP interface or a packet socket under a link layer
-//! ([`EthernetOptions`]), an address of this host ([`RawDevice`]), a capture file ([`Replay`]), one end of an in-memory
-//! pair ([`memory::pair`]), one of these inside a wrapper ([`impair::Impaired`], [`capture::Captured`]), or a type of the
-//! user's own. A device for Ethernet frames is a [`FrameDevice`], and [`EthernetDevice`] makes a [`Device`] of it.
-//! [`configure`] gives the kernel's end of a TUN or TAP interface its addresses and routes.
+//! ([`EthernetOptions`]), an address of this host ([`RawDevice`]), a capture file ([`Replay`]), one end of an
+//! in-memory pair ([`memory::pair`]), one of these inside a wrapper ([`impair::Impaired`],
+//! [`capture::Captured`]), or a user's type. A device for Ethernet frames is a [`FrameDevice`], and
+//! [`EthernetDevice`] makes a [`Device`] of it. [`configure`] gives the kernel's end of a TUN or TAP
+//! interface its addresses and routes.
 //!
 //! ```
 //! use std::task::{Context, Poll, Waker};
@@ -25,12 +26,12 @@
 //!
 //! # Features and limits
 //!
-//! All of these but memory come with the feature `os`, which is on by default and takes Linux; without it this crate has the
-//! trait and devices of memory, and builds anywhere. Recordings (`Replay`, `recording`) come with the feature `recordings`,
-//! which is on, too.
+//! All of these except memory come with the feature `os`, which is on by default and needs Linux. Without it
+//! this crate has the trait and the memory devices, and builds anywhere. Recordings (`Replay`, `recording`)
+//! come with the feature `recordings`, which is also on by default.
 //!
-//! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors that
-//! change their owner.
+//! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors
+//! that change their owner.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
@@ -43,7 +44,7 @@ pub mod capture;
 pub mod configure;
 #[cfg(not(feature = "os"))]
 pub mod configure {
-    //! Networks in words. What gives the kernel's end its addresses comes with the feature `os`.
+    //! Parsing networks. Configuring the kernel's end comes with the feature `os`.
 
     mod cidr;
 
@@ -126,13 +127,13 @@ pub use tap::TapDevice;
 #[cfg(feature = "os")]
 pub use tun::TunDevice;
 
-/// What a device speaks at its lowest layer.
+/// What a device carries at its lowest layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Medium {
-    /// IP packets, as a TUN device carries.
+    /// IP packets, as on a TUN device.
     Ip,
-    /// Frames with a link-layer header in front of the IP packet, whose length in bytes is given.
+    /// Frames with a link-layer header in front of the IP packet.
     Link {
         /// Bytes in front of each IP packet.
         header_len: usize,
@@ -146,37 +147,39 @@ pub struct Capabilities {
     pub medium: Medium,
     /// Largest IP packet on the wire in bytes.
     pub mtu: usize,
-    /// Largest IPv4 packet in bytes that the device accepts with a segment size and cuts itself; equal to
-    /// `mtu` or less: it cuts nothing.
+    /// The largest IPv4 packet in bytes with a segment size that the device accepts and cuts itself. If it is
+    /// at most `mtu`, the device cuts nothing.
     pub gso_max_v4: usize,
     /// The same for IPv6.
     pub gso_max_v6: usize,
-    /// Whether the device finishes the checksums, TCP's or others, of packets sent as [`ackclock_wire::ChecksumState::Partial`].
+    /// Whether the device finishes the checksums, TCP's or others, of packets sent as
+    /// [`ackclock_wire::ChecksumState::Partial`].
     pub tx_checksum: bool,
-    /// How many queues the interface was opened with. Each is a device of its own and has its share of the flows.
+    /// The number of queues that the interface was opened with. Each is a separate device with its share of
+    /// the flows.
     pub queues: usize,
 }
 
 impl Capabilities {
-    /// A device for IP packets up to `mtu` bytes that cuts nothing, finishes no checksum and has one queue.
+    /// A device for IP packets up to `mtu` bytes without offload and with one queue.
     #[must_use]
     pub const fn ip(mtu: usize) -> Self {
         Self { medium: Medium::Ip, mtu, gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: false, queues: 1 }
     }
 }
 
-/// A route of a device that is several: which of them leads to a network, and what that carries.
+/// A route of a device that combines several: which of them leads to a network, and its MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceRoute {
     /// The network.
     pub destination: configure::Cidr,
-    /// Which of the devices it is, by a number that holds for one answer of [`Device::routes`].
+    /// Which of the devices it is. The number is valid within one result of [`Device::routes`].
     pub link: usize,
-    /// Largest IP packet in bytes that it carries.
+    /// The largest IP packet in bytes that it carries.
     pub mtu: usize,
 }
 
-/// What a device has done so far, in packets as they crossed it (a packet of 64 KB counts once).
+/// Counts of a device, in packets as they crossed it (a packet of 64 KB counts once).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counters {
@@ -186,41 +189,41 @@ pub struct Counters {
     pub send_link_down: u64,
     /// Not sent because there was no room.
     pub send_no_room: u64,
-    /// Not sent because the device refuses such a packet (too long for it, no IP packet).
+    /// Not sent because the device refuses the packet (too long for it, not an IP packet).
     pub send_refused: u64,
     /// Received.
     pub received: u64,
     /// Lost because they were not fetched in time.
     pub receive_no_room: u64,
-    /// Thrown away, or received without belief in its offload header, because it was malformed.
+    /// Discarded because it was malformed, or received with its offload header ignored.
     pub receive_malformed: u64,
 }
 
 /// A network device.
 ///
-/// A stack's driver calls `poll_receive` until it is pending, hands what came to the endpoint, then sends what the
-/// endpoint has: for each packet first `poll_send_ready`, then `send`, and `flush` behind the last. Errors are fatal for
-/// the device unless they are of kind [`io::ErrorKind::Interrupted`].
+/// A stack's driver calls `poll_receive` until it is pending, hands the packets to the endpoint, then sends
+/// what the endpoint has: `poll_send_ready`, then `send`, for each packet, and `flush` after the last. Errors
+/// are fatal for the device unless they are of kind [`io::ErrorKind::Interrupted`].
 pub trait Device: fmt::Debug + Send {
-    /// What the device can do. It may change while the device is up (its MTU is set anew), so a driver asks
-    /// from time to time.
+    /// What the device can do. It may change while the device is up (a new MTU, for example), so a driver
+    /// queries it from time to time.
     fn capabilities(&self) -> Capabilities;
 
-    /// The routes of a device that is several, from which a stack learns the MTU towards each destination and which of its
-    /// own addresses is at the same device. Of those that fit the one with the longest prefix counts, and of equals the
-    /// last. A device that is one has none.
+    /// The routes of a device that combines several. A stack learns from them the MTU towards each
+    /// destination, and which of its addresses is at the same device. Of matching routes the one with the
+    /// longest prefix counts, and of equals the last. A single device has no routes.
     fn routes(&self) -> Vec<DeviceRoute> {
         Vec::new()
     }
 
-    /// A number that is another one once capabilities or routes have changed by a call of the program's: a driver asks for
-    /// them at once then, and not only from time to time.
+    /// A number that changes whenever a call of the program changes capabilities or routes. A driver then
+    /// queries them at once, and not only from time to time.
     fn generation(&self) -> u64 {
         0
     }
 
-    /// Receives packets into `batch`, which has room, until it is full or nothing is left; ready with how many were
-    /// added (at least one).
+    /// Receives packets into `batch`, which has room, until it is full or nothing is left. Ready with the
+    /// number added (at least one).
     ///
     /// # Errors
     /// The device is gone or broken.
@@ -232,16 +235,17 @@ pub trait Device: fmt::Debug + Send {
     /// The device is gone or broken.
     fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Sends one packet; a packet that the device has no room for is dropped and counted, as a network
-    /// interface does. Every device of this crate also takes a packet with a segment size or an unfinished
-    /// checksum that its capabilities do not promise, and does the work in software.
+    /// Sends one packet. A packet for which the device has no room is dropped and counted, as by a network
+    /// interface. Every device of this crate also takes packets with a segment size or an unfinished checksum
+    /// beyond its capabilities, and does the work in software.
     ///
     /// # Errors
     /// The device is gone or broken.
     fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()>;
 
-    /// Sends what [`Device::send`] has taken and holds back, so that one system call serves many packets. A device that
-    /// holds nothing back needs none of it. A caller of `send` calls this before it waits for anything.
+    /// Sends what [`Device::send`] has accepted and holds back, so that one system call serves many packets.
+    /// A device that holds nothing back does nothing. A caller of `send` calls this before it waits for
+    /// anything.
     ///
     /// # Errors
     /// The device is gone or broken.
@@ -249,8 +253,8 @@ pub trait Device: fmt::Debug + Send {
         Ok(())
     }
 
-    /// Sends packets one behind the other and flushes: for a caller that has several at once. A stack's endpoint lends
-    /// them out one by one, so that its driver calls `send` for each and `flush` at the end.
+    /// Sends several packets in order, and flushes. A stack's endpoint lends its packets one by one, so its
+    /// driver calls `send` for each and `flush` at the end.
     ///
     /// # Errors
     /// The device is gone or broken.
@@ -259,16 +263,18 @@ pub trait Device: fmt::Debug + Send {
         self.flush()
     }
 
-    /// Packets to `addr` have been shown to arrive, by what came back. Told at most once for each packet sent, right behind
-    /// it; a device with a link layer spares itself questions to its neighbours (RFC 4861 §7.3.1). Others do nothing.
+    /// Packets to `addr` are known to arrive, because of an answer. Called at most once for each packet sent,
+    /// right after it. A device with a link layer needs fewer questions to its neighbours (RFC 4861 §7.3.1).
+    /// Others do nothing.
     fn reached(&mut self, _addr: IpAddr) {}
 
-    /// What the device has done so far; zeros for one that does not count.
+    /// What the device has done so far; zeros if it does not count.
     fn counters(&self) -> Counters {
         Counters::default()
     }
 
-    /// Whether the link is up. While it is down, packets sent are dropped and counted, and the device stays usable.
+    /// Whether the link is up. While it is down, packets sent are dropped and counted, and the device stays
+    /// usable.
     fn link_up(&self) -> bool {
         true
     }

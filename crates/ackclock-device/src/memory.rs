@@ -1,4 +1,4 @@
-//! Two devices joined by a cable of memory, for tests and for machines without TUN; needs no runtime.
+//! Two devices joined by a cable of memory, for tests and for machines without TUN. They need no runtime.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,16 +10,16 @@ use ackclock_wire::{RxMeta, TxPacket, gso};
 
 use crate::{Capabilities, Counters, Device, ReceiveBatch};
 
-/// What a pair is like, in both directions.
+/// The configuration of a pair, for both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Largest IP packet in bytes.
     pub mtu: usize,
     /// Whether packets of up to 64 KB cross whole, with unfinished checksums.
     pub gso: bool,
-    /// How many packets may be under way in each direction. A stack waits for room, so nothing is lost; a program that sends
-    /// without asking [`Device::poll_send_ready`] loses what comes beyond, and it is counted. A packet that has to be cut counts
-    /// as one, so its segments may go beyond the number.
+    /// How many packets may be in flight in each direction. A stack waits for room, so nothing is lost. A
+    /// program that sends without calling [`Device::poll_send_ready`] loses any further packets, and they are
+    /// counted. A packet that has to be cut counts as one, so its segments may exceed the number.
     pub queue_packets: usize,
 }
 
@@ -32,7 +32,7 @@ impl Default for Config {
 
 /// Makes two devices: what one sends, the other receives.
 ///
-/// When one is dropped, the other receives what is still under way and then fails with
+/// When one is dropped, the other receives what is still in flight and then fails with
 /// [`io::ErrorKind::NetworkDown`].
 ///
 /// ```
@@ -61,7 +61,7 @@ pub struct MemoryDevice {
     counters: Counters,
 }
 
-/// A handle on the cable between two devices, to change it while they are in use.
+/// A handle on the cable between two devices, for changing it while they are in use.
 #[derive(Clone, Debug)]
 pub struct Cable {
     mtu: Arc<AtomicUsize>,
@@ -76,17 +76,17 @@ impl MemoryDevice {
         self.cable.clone()
     }
 
-    /// Whether the queue takes a packet now; counts it as dropped if not.
+    /// Whether the queue takes a packet now. Counts a dropped packet if not.
     fn has_room(&mut self) -> bool {
         let queue = lock(&self.cable.sends);
-        // An error is for `push` to give.
+        // `push` reports the error.
         let room = queue.unplugged || queue.packets.len() < queue.packets_max;
         drop(queue);
         self.counters.send_no_room += u64::from(!room);
         room
     }
 
-    /// Puts a packet on the cable, room or not.
+    /// Puts a packet on the cable, whether or not there is room.
     fn push(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
         if packet.len() > self.len_max(packet) {
             self.counters.send_refused += 1;
@@ -172,7 +172,7 @@ impl Device for MemoryDevice {
         if as_it_stands || self.gso {
             return self.push(packet);
         }
-        // A sender that found room for a packet has room for all that it is cut into.
+        // A sender that found room for a packet has room for all its segments.
         let mut result = Ok(());
         gso::cut(packet, |segment| {
             if result.is_ok() {
@@ -199,7 +199,7 @@ impl Cable {
         self.mtu.store(mtu, Ordering::Relaxed);
     }
 
-    /// Takes both devices away, as a TUN interface that is deleted.
+    /// Removes both devices, like a TUN interface that is deleted.
     pub fn unplug(&self) {
         for queue in [&self.sends, &self.receives] {
             let mut queue = lock(queue);
@@ -216,7 +216,7 @@ impl Cable {
 struct Queue {
     packets: VecDeque<(Vec<u8>, RxMeta)>,
     packets_max: usize,
-    /// Emptied packets, kept so that a packet costs no allocation.
+    /// Empty packet buffers, kept so that a packet costs no allocation.
     spare: Vec<Vec<u8>>,
     receiver: Option<Waker>,
     sender: Option<Waker>,
@@ -238,7 +238,7 @@ impl Queue {
 }
 
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
-    // A queue is whole between any two statements that can panic.
+    // A queue is consistent between any two statements that can panic.
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -258,10 +258,10 @@ fn unplugged() -> io::Error {
     io::Error::new(io::ErrorKind::NetworkDown, "the other end of the in-memory device is gone")
 }
 
-/// As many bytes as an IPv4 length field can name.
+/// The largest length in an IPv4 length field.
 const GSO_MAX: usize = 65_535;
 
-/// 64 buffers of 64 KB: 4 MiB in each direction at most.
+/// 64 buffers of 64 KB: at most 4 MiB in each direction.
 const SPARE_MAX: usize = 64;
 
 #[cfg(test)]

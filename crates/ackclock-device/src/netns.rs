@@ -1,4 +1,4 @@
-//! Namespaces of one's own: a private network in which devices can be made without being root.
+//! Private network namespaces, in which devices can be made without root.
 //!
 //! Source: namespaces(7), user_namespaces(7), unshare(2).
 
@@ -7,13 +7,13 @@ use std::io;
 
 use crate::sys;
 
-/// By which right a private network was made.
+/// How a private network was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Right {
     /// The process has `CAP_SYS_ADMIN`.
     Privileged,
-    /// The process made a user namespace, too, in which it is root.
+    /// The process also made a user namespace, in which it is root.
     UserNamespace,
 }
 
@@ -21,7 +21,7 @@ pub enum Right {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetnsError {
-    /// The system allows neither way.
+    /// The system permits neither way.
     #[error(
         "no namespace can be made ({0}): run as root, or allow them to users \
          (sudo sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 \
@@ -33,13 +33,13 @@ pub enum NetnsError {
     Map(#[source] io::Error),
 }
 
-/// Moves the calling thread, and all that it will start, into a new network namespace, and its process into a new user
-/// namespace if that takes one. To be called while the process has one thread. The namespaces end with the last thread
-/// in them and take all devices with them.
+/// Moves the calling thread, and everything that it will start, into a new network namespace. If necessary,
+/// moves its process into a new user namespace. Call it while the process has one thread. The namespaces end
+/// with the last thread in them and take all devices with them.
 ///
 /// # Errors
-/// See [`NetnsError`]; also when the process has more than one thread and a user namespace is needed. If the user
-/// could not be mapped, the process is in the new namespaces nevertheless, without rights there.
+/// See [`NetnsError`]; also if the process has more than one thread and a user namespace is needed. If the
+/// user could not be mapped, the process is in the new namespaces nevertheless, without rights there.
 pub fn enter_private() -> Result<Right, NetnsError> {
     if sys::unshare(libc::CLONE_NEWNET).is_ok() {
         return Ok(Right::Privileged);
@@ -61,18 +61,18 @@ mod tests {
 
     #[test]
     fn a_private_network_has_a_loopback_only() {
-        // The namespace is the thread's and ends with it.
+        // The namespace belongs to the thread and ends with it.
         let thread = std::thread::spawn(|| {
             if let Err(why) = enter_private() {
                 assert!(std::env::var_os("CI").is_none(), "no test may be skipped here: {why}");
-                // Not `eprintln!`: the test harness would keep that to itself when a test passes.
+                // Not `eprintln!`: the test harness hides that when a test passes.
                 writeln!(std::io::stderr(), "skipped: {why}").unwrap();
                 return;
             }
             let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
             let names: Vec<&str> =
                 table.lines().skip(2).filter_map(|line| line.trim().split(':').next()).collect();
-            // Some kernels put tunnel devices of their own into every namespace; none of them is up.
+            // Some kernels put tunnel devices into every namespace; none of them is up.
             assert!(names.contains(&"lo"), "{names:?}");
             assert!(!crate::configure::link_state("lo").unwrap().up);
         });

@@ -1,4 +1,5 @@
-//! A TUN device with a virtio-net header: 64 KB packets whole in both directions, checksums left to the kernel.
+//! A TUN device with a virtio-net header: whole 64 KB packets in both directions, with checksums left to the
+//! kernel.
 //!
 //! Source: Linux `Documentation/networking/tuntap.rst` and `include/uapi/linux/if_tun.h`.
 
@@ -24,20 +25,20 @@ pub struct OffloadDevice {
 }
 
 impl OffloadDevice {
-    /// Attaches to the interface `name`, which is made if it does not exist and then lives as long as the device.
+    /// Attaches to the interface `name`. If it does not exist, it is created and lives as long as the device.
     ///
     /// # Errors
-    /// [`OpenError::OffloadUnsupported`] where a plain [`TunDevice`](crate::TunDevice) might still do; the others
-    /// concern both.
+    /// [`OpenError::OffloadUnsupported`] where a plain [`TunDevice`](crate::TunDevice) might still work. The
+    /// others apply to both.
     ///
     /// # Panics
-    /// When the tokio runtime of the caller has no I/O driver.
+    /// If the caller's tokio runtime has no I/O driver.
     pub fn open(name: &str) -> Result<Self, OpenError> {
         let file = attach(name, libc::IFF_TUN)?;
         Self::queue(file, name, 1)
     }
 
-    /// One of the queues of an interface, by its attached descriptor.
+    /// One of the queues of an interface, from its attached descriptor.
     pub(crate) fn queue(file: File, name: &str, queues: usize) -> Result<Self, OpenError> {
         Ok(Self { fd: TunFd::register(file, name, Attachment::Tun)?, queues })
     }
@@ -94,8 +95,8 @@ impl Device for OffloadDevice {
     }
 }
 
-/// Attaches a descriptor of the TUN driver to the interface `name` of this kind (`IFF_TUN` or `IFF_TAP`, with
-/// `IFF_MULTI_QUEUE` as one of several), with offload.
+/// Attaches a descriptor of the TUN driver with offload to the interface `name` of this kind (`IFF_TUN` or
+/// `IFF_TAP`, with `IFF_MULTI_QUEUE` for one of several).
 pub(crate) fn attach(name: &str, kind: libc::c_int) -> Result<File, OpenError> {
     check_name(name)?;
     let file = OpenOptions::new()
@@ -146,10 +147,11 @@ const FLAGS: c_short = (libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short;
 const OFFLOADS: libc::c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 const HEADER_LEN: libc::c_int = vnet::LEN as libc::c_int;
 
-/// The largest packet that an IPv4 length field can name; Linux takes no larger one by default (`gso_max_size`).
+/// The largest length in an IPv4 length field. Linux takes no larger packet by default (`gso_max_size`).
 pub(crate) const GSO_MAX: usize = 65_535;
 
-/// The virtio-net header, the largest IPv6 packet without jumbo option, and one byte that shows what is larger.
+/// The virtio-net header, the largest IPv6 packet without a jumbo option, and one byte that reveals anything
+/// larger.
 const ROOM: usize = vnet::LEN + 40 + 65_535 + 1;
 
 const _: () = assert!(ROOM <= crate::batch::BYTES_MIN);

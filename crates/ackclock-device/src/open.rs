@@ -2,29 +2,30 @@
 
 use crate::{Device, OffloadDevice, OpenError, TunDevice};
 
-/// Whether packets of 64 KB and unfinished checksums may be exchanged with the kernel.
+/// Whether to exchange packets of 64 KB and unfinished checksums with the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OffloadMode {
-    /// Where the kernel can.
+    /// If the kernel can.
     #[default]
     Auto,
-    /// Always; opening fails where the kernel cannot.
+    /// Always; opening fails if the kernel cannot.
     On,
     /// Never.
     Off,
 }
 
-/// Opens the TUN device `name`, which is made if it does not exist (that takes `CAP_NET_ADMIN`) and then lives as
-/// long as the device returned.
+/// Opens the TUN device `name`. If it does not exist, it is created, which takes `CAP_NET_ADMIN`, and lives
+/// as long as the device returned.
 ///
-/// With [`OffloadMode::Auto`], a kernel that cannot offload gets a plain device, and the second value says why.
+/// With [`OffloadMode::Auto`], a kernel that cannot offload gets a plain device, and the second value says
+/// why.
 ///
 /// # Errors
-/// See [`OpenError`], whose messages name the command that mends each.
+/// See [`OpenError`]; each message names the command that fixes it.
 ///
 /// # Panics
-/// When the tokio runtime of the caller has no I/O driver.
+/// If the caller's tokio runtime has no I/O driver.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]

@@ -1,19 +1,20 @@
-//! A packet socket: a station of its own on an Ethernet that the kernel uses too.
+//! A packet socket: a separate station on an Ethernet that the kernel uses too.
 //!
 //! Source: packet(7), Linux `include/uapi/linux/if_packet.h`, `net/packet/af_packet.c`.
 //!
-//! **The address.** The stack's IP address is one that the kernel does not have. The kernel sees the frames on its
-//! interface as well; for an address of its own it would answer each segment of a connection that it does not know with a
-//! reset. A packet for another address it drops in silence, unless it forwards (`net.ipv4.ip_forward`).
+//! **The address.** The stack's IP address must be one that the kernel does not have. The kernel also sees
+//! the frames on its interface. If the address were its own, it would reset every connection that it does not
+//! know. A packet for another address it drops silently, unless it forwards (`net.ipv4.ip_forward`).
 //!
-//! **The Ethernet address.** By default the stack has one of its own, locally administered, made from the interface's
-//! and the stack's addresses. Then the kernel does not take the stack's frames for its own, also where it forwards, and
-//! the interface is asked to receive frames for one more address (`PACKET_MR_UNICAST`), not to be promiscuous. Networks
-//! that allow one address on a port (Wi-Fi, most clouds) need the interface's own; both then share it, the stack's frames
-//! reach the kernel as well, and a kernel that forwards would send them back.
+//! **The Ethernet address.** By default the stack has a separate, locally administered address, made from the
+//! interface's and the stack's addresses. The kernel then does not take the stack's frames for its own, even
+//! if it forwards. The interface only needs to receive frames for one more address (`PACKET_MR_UNICAST`),
+//! without promiscuous mode. Networks that allow one address per port (Wi-Fi, most clouds) need the
+//! interface's address. Both then share it, the stack's frames also reach the kernel, and a kernel that
+//! forwards would send them back.
 //!
-//! **This host** and the stack do not reach each other over the same interface: what the one sends leaves by the wire.
-//! A veth pair or a TAP device is for that.
+//! **This host** and the stack do not reach each other over the same interface: what either sends leaves by
+//! the wire. Use a veth pair or a TAP device for that.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -40,24 +41,25 @@ pub struct PacketDevice {
 /// How a packet device shares its interface with the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketOptions {
-    /// The stack's Ethernet address; `None`: the interface's own.
+    /// The stack's Ethernet address; `None`: the interface's.
     pub mac: Option<MacAddr>,
-    /// Whether 64 KB packets and unfinished checksums are exchanged with the kernel.
+    /// Whether to exchange 64 KB packets and unfinished checksums with the kernel.
     pub offload: OffloadMode,
-    /// Whether the interface is to receive frames for all stations, and hand them on.
+    /// Whether the interface receives and passes on frames for all stations.
     pub promiscuous: bool,
 }
 
 impl PacketDevice {
-    /// Opens a packet socket on the interface `name`. What it sets there ends with it.
+    /// Opens a packet socket on the interface `name`. Its settings there end with it.
     ///
-    /// With [`OffloadMode::Auto`], a kernel that cannot offload gets a plain socket, and the second value says why.
+    /// With [`OffloadMode::Auto`], a kernel that cannot offload gets a plain socket, and the second value
+    /// says why.
     ///
     /// # Errors
     /// See [`OpenError`].
     ///
     /// # Panics
-    /// When the tokio runtime of the caller has no I/O driver.
+    /// If the caller's tokio runtime has no I/O driver.
     pub fn open(name: &str, options: PacketOptions) -> Result<(Self, Option<String>), OpenError> {
         check_name(name)?;
         let failed = |error| OpenError::from_packet(name, error);
@@ -79,7 +81,7 @@ impl PacketDevice {
             }
         }
         sys::packet::set_option(socket.as_fd(), libc::PACKET_AUXDATA, 1).map_err(failed)?;
-        // A kernel before 4.20 does not know it; such frames are told apart when they come.
+        // Kernels before 4.20 lack this option; such frames are then recognised on arrival.
         let _ = sys::packet::set_option(socket.as_fd(), libc::PACKET_IGNORE_OUTGOING, 1);
         sys::packet::set_buffers(socket.as_fd(), BUFFER_BYTES).map_err(failed)?;
         let (kind, filtered) = if options.promiscuous {
@@ -93,7 +95,7 @@ impl PacketDevice {
         if !filtered || mac != interface_mac {
             sys::packet::add_membership(socket.as_fd(), index, kind, mac.octets()).map_err(failed)?;
         }
-        // Last, so that nothing arrives before the socket is what it is to be.
+        // Last, so that nothing arrives before the socket is fully configured.
         sys::packet::bind(socket.as_fd(), index).map_err(failed)?;
         let fd = TunFd::register(socket, name, Attachment::Socket(index))?;
         Ok((Self { fd, framing, index, mac }, fell_back))
@@ -111,11 +113,12 @@ impl PacketDevice {
         Ok((index, MacAddr::new(mac)))
     }
 
-    /// An Ethernet address for a stack on the interface `name`: locally administered, not the interface's, and the same
-    /// each time for the same interface and the same `purpose` (the stack's addresses, say).
+    /// An Ethernet address for a stack on the interface `name`: locally administered, not the interface's,
+    /// and always the same for the same interface and the same `purpose` (the stack's addresses, for
+    /// example).
     ///
     /// # Errors
-    /// There is no such Ethernet interface.
+    /// The Ethernet interface does not exist.
     pub fn own_mac(name: &str, purpose: impl Hash) -> Result<MacAddr, OpenError> {
         let (_, interface) = Self::interface(name)?;
         let mut hasher = DefaultHasher::new();
@@ -124,7 +127,7 @@ impl PacketDevice {
         Ok(MacAddr::local(hasher.finish()))
     }
 
-    /// The Ethernet address that frames are received for.
+    /// The Ethernet address whose frames are received.
     #[must_use]
     pub fn mac(&self) -> MacAddr {
         self.mac
@@ -149,7 +152,8 @@ impl FrameDevice for PacketDevice {
         self.fd.poll_receive(cx, |file, counters| {
             let Some(slot) = batch.slot(framing::ROOM) else { return Ok(ReadStep::Full) };
             let arrived = match sys::packet::receive(file.as_fd(), slot) {
-                // af_packet.c: a packet of a kind that a virtio-net header cannot describe is thrown away with this error.
+                // af_packet.c: a packet that a virtio-net header cannot describe is discarded with this
+                // error.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     counters.receive_malformed += 1;
                     return Ok(ReadStep::Dropped);
@@ -159,13 +163,14 @@ impl FrameDevice for PacketDevice {
             if arrived.outgoing {
                 return Ok(ReadStep::Dropped);
             }
-            // The kernel takes tags off: what carries one is of another network. Number 0 is only a priority.
+            // The kernel removes VLAN tags. A tagged frame belongs to another network. Number 0 is only a
+            // priority.
             let tagged = arrived.status & libc::TP_STATUS_VLAN_VALID != 0 && arrived.vlan & VLAN_NUMBER != 0;
             if arrived.truncated || tagged {
                 counters.receive_malformed += 1;
                 return Ok(ReadStep::Dropped);
             }
-            // A virtio-net header says the same, and where an unfinished checksum stands.
+            // A virtio-net header says the same, and where an unfinished checksum is.
             let packet = slot.get(HEADER_LEN..arrived.len).filter(|_| framing == Framing::Plain);
             let known = packet.map(|packet| status::checksum(packet, arrived.status));
             Ok(framing.take(arrived.len, framing::ROOM, known, batch, counters))
@@ -197,5 +202,5 @@ impl FrameDevice for PacketDevice {
 /// Packets of 64 KB take more room than their bytes; the default of 208 KiB holds two or three.
 const BUFFER_BYTES: libc::c_int = 8 << 20;
 
-/// The bits of a VLAN tag that say which network.
+/// The bits of a VLAN tag with the VLAN's number.
 const VLAN_NUMBER: u16 = 0x0fff;

@@ -1,9 +1,9 @@
-//! One TUN interface with several queues, each a device of its own.
+//! One TUN interface with several queues, each a separate device.
 //!
-//! Each packet of the kernel's goes to one queue, chosen by a hash of its flow; a queue takes packets of any flow. The
-//! queue by which a flow was last sent is the one by which its packets come, as long as something was sent within three
-//! seconds; after that, and before, the hash alone decides (Linux `drivers/net/tun.c`, "tx follows rx"). So the owner of
-//! a queue also receives packets of flows that it did not begin.
+//! Each of the kernel's packets goes to one queue, chosen by a hash of its flow. A queue takes packets of any
+//! flow. A flow's packets arrive on the queue by which it was last sent, as long as something was sent within
+//! three seconds. Before and after that, only the hash decides (Linux `drivers/net/tun.c`, "tx follows rx").
+//! So the owner of a queue also receives packets of flows that it did not begin.
 //!
 //! Source: Linux `Documentation/networking/tuntap.rst` §3.3.
 
@@ -15,9 +15,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use crate::error::{TUN_PATH, check_name};
 use crate::{Device, OffloadDevice, OffloadMode, OpenError, TunDevice, offload, sys};
 
-/// Opens the TUN device `name` with this many queues, 1 to [`QUEUES_MAX`]. The interface is made if it does not exist (that
-/// takes `CAP_NET_ADMIN`) and then lives as long as the last of the devices returned; one that exists must have been made
-/// with `multi_queue`. Queues that another process has open there stay, and share the flows with these.
+/// Opens the TUN device `name` with this many queues, 1 to [`QUEUES_MAX`]. If the interface does not exist,
+/// it is created, which takes `CAP_NET_ADMIN`, and lives as long as the last of the devices returned. An
+/// existing one must have been made with `multi_queue`. Queues that another process has open there stay, and
+/// share the flows with these.
 ///
 /// With [`OffloadMode::Auto`], a kernel that cannot offload gets plain queues, and the second value says why.
 ///
@@ -25,7 +26,7 @@ use crate::{Device, OffloadDevice, OffloadMode, OpenError, TunDevice, offload, s
 /// See [`OpenError`]. No queue stays open then.
 ///
 /// # Panics
-/// When the tokio runtime of the caller has no I/O driver.
+/// If the caller's tokio runtime has no I/O driver.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -53,7 +54,7 @@ pub fn open_queues(name: &str, mode: OffloadMode, queues: usize) -> Result<Queue
     }
 }
 
-/// The queues, and why they are plain where offload was wanted.
+/// The queues, and why they are plain if offload was wanted.
 pub type Queues = (Vec<Box<dyn Device>>, Option<String>);
 
 fn all(
@@ -75,7 +76,7 @@ fn plain(name: &str, queues: usize) -> Result<Box<dyn Device>, OpenError> {
         // All fit the 16 bits of `ifr_flags`.
         let flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE) as libc::c_short;
         sys::attach_interface(file.as_fd(), name, flags)?;
-        // A persistent interface keeps the offload that an earlier process asked for.
+        // A persistent interface keeps the offload that an earlier process set.
         sys::set_offload(file.as_fd(), 0)?;
         Ok(file)
     };
@@ -83,5 +84,5 @@ fn plain(name: &str, queues: usize) -> Result<Box<dyn Device>, OpenError> {
     Ok(Box::new(TunDevice::queue(file, name, queues)?))
 }
 
-/// The most queues of one interface: what Linux allows (`MAX_TAP_QUEUES`).
+/// The most queues of one interface: Linux's limit (`MAX_TAP_QUEUES`).
 pub const QUEUES_MAX: usize = 256;

@@ -1,9 +1,10 @@
-//! Several devices as one: each packet leaves by the device to which the longest route to its destination leads.
+//! Several devices as one: each packet leaves by the device with the longest matching route.
 //!
-//! A stack asks for the routes, so that a connection has the MTU of the device that it goes by, and its address where the
-//! rules leave the choice. Each device has a queue of its own for what it cannot take at the moment, so that one that is stuck delays no other; what
-//! does not fit is dropped and counted, as a network interface does. A device that fails is taken out, and its routes stop
-//! leading anywhere until another one has its name; the last one's failure is that of all.
+//! A stack queries the routes, so a connection gets the MTU of its device and, where the rules leave the
+//! choice, its address. Each device has a separate queue for what it cannot take at the moment, so a stuck
+//! device delays no other. What does not fit is dropped and counted, as by a network interface. A device that
+//! fails is removed, and its routes lead nowhere until another device has its name. The failure of the last
+//! device is the failure of all.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +17,7 @@ use ackclock_wire::{ChecksumState, TxPacket};
 use crate::configure::Cidr;
 use crate::{Capabilities, Counters, Device, DeviceRoute, Medium, ReceiveBatch};
 
-/// Several devices, which a stack uses as one.
+/// Several devices that a stack uses as one.
 ///
 /// ```
 /// use ackclock_device::several::Several;
@@ -39,14 +40,14 @@ use crate::{Capabilities, Counters, Device, DeviceRoute, Medium, ReceiveBatch};
 pub struct Several {
     links: Vec<Link>,
     shared: Arc<Mutex<Table>>,
-    /// The routes as last seen, so that choosing a device takes no lock.
+    /// A copy of the routes, so that choosing a device takes no lock.
     routes: Vec<Route>,
     version: u64,
     /// How many devices have failed.
     lost: u64,
-    /// Who is asked first for packets, in turn.
+    /// The device to poll first for packets, in rotation.
     first: usize,
-    /// Whom a device wakes that has room again.
+    /// Woken when a device has room again.
     waker: Option<Waker>,
     counters: Counters,
 }
@@ -57,7 +58,7 @@ pub struct SeveralHandle {
     shared: Arc<Mutex<Table>>,
 }
 
-/// What is wanted.
+/// The wanted devices and routes.
 #[derive(Debug, Default)]
 struct Table {
     routes: Vec<Route>,
@@ -81,7 +82,7 @@ struct Link {
     waiting: VecDeque<Waiting>,
 }
 
-/// A packet that a device had no room for.
+/// A packet for which a device had no room.
 #[derive(Debug)]
 struct Waiting {
     bytes: Vec<u8>,
@@ -106,15 +107,15 @@ impl Several {
         self
     }
 
-    /// Sends what is for `destination` by the device of this name. Of several routes that fit a packet the one with the
-    /// longest prefix counts, and of equals the last.
+    /// Routes `destination` to the device of this name. Of matching routes the one with the longest prefix
+    /// counts, and of equals the last.
     #[must_use]
     pub fn route(self, device: &str, destination: Cidr) -> Self {
         self.handle().add_route(device, destination);
         self
     }
 
-    /// A handle to change devices and routes while they are in use.
+    /// A handle for changing devices and routes while they are in use.
     #[must_use]
     pub fn handle(&self) -> SeveralHandle {
         SeveralHandle { shared: Arc::clone(&self.shared) }
@@ -124,7 +125,7 @@ impl Several {
         lock(&self.shared)
     }
 
-    /// Takes over what handles have changed.
+    /// Applies the changes made by handles.
     fn refresh(&mut self, cx: &Context<'_>) {
         let same = |known: &Option<Waker>| known.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
         if !same(&self.waker) {
@@ -145,7 +146,7 @@ impl Several {
         self.routes.clone_from(&table.routes);
     }
 
-    /// A device has failed: the others go on without it.
+    /// Removes a failed device. The others go on.
     fn lose(&mut self, index: usize, error: io::Error) -> io::Result<()> {
         let link = self.links.remove(index);
         self.lost += 1;
@@ -154,9 +155,9 @@ impl Several {
         if self.links.is_empty() { Err(error) } else { Ok(()) }
     }
 
-    /// Sends what waits for devices that have room again; whether any device has room.
+    /// Sends what waits for devices that have room again. Returns whether any device has room.
     fn flush_waiting(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        // Without any device packets are dropped and counted, as by one whose link is down.
+        // Without a device, packets are dropped and counted, as with a link that is down.
         let (mut index, mut room) = (0, self.links.is_empty());
         while let Some(link) = self.links.get_mut(index) {
             match link.drain(cx) {
@@ -170,7 +171,7 @@ impl Several {
         Ok(room)
     }
 
-    /// The device for a packet: where the longest route leads; the only one, if there is no route at all.
+    /// The device for a packet: that of the longest matching route, or the only one if there are no routes.
     fn link_for(&mut self, destination: Option<IpAddr>) -> Option<usize> {
         if self.routes.is_empty() && self.links.len() == 1 {
             return Some(0);
@@ -195,7 +196,7 @@ impl SeveralHandle {
         });
     }
 
-    /// Removes a device; it is dropped. Its routes stay for another one of this name.
+    /// Removes and drops a device. Its routes stay for another one of this name.
     pub fn remove_device(&self, name: &str) {
         self.change(|table| {
             table.added.retain(|link| link.name != name);
@@ -213,7 +214,7 @@ impl SeveralHandle {
         });
     }
 
-    /// Removes a route; whether there was one.
+    /// Removes a route. Returns whether it existed.
     pub fn remove_route(&self, device: &str, destination: Cidr) -> bool {
         let route = Route { destination: destination.network(), device: device.to_owned() };
         self.change(|table| {
@@ -269,7 +270,7 @@ impl Device for Several {
         for step in 0..all {
             let index = (self.first + step) % all;
             if !batch.is_empty() && batch.slot(PACKET_MAX).is_none() {
-                // The others have their turn next time, which comes at once after a batch that is not empty.
+                // The others come next time, at once after a batch that is not empty.
                 break;
             }
             if let Poll::Ready(Err(error)) = self.links[index].device.poll_receive(cx, batch)
@@ -281,7 +282,7 @@ impl Device for Several {
         }
         if let Some((index, error)) = lost {
             self.lose(index, error)?;
-            // The others have not all been asked.
+            // The others have not all been polled.
             cx.waker().wake_by_ref();
         }
         let received = batch.len() - before;
@@ -340,11 +341,11 @@ impl Link {
         Self { name: name.to_owned(), device, waiting: VecDeque::new() }
     }
 
-    /// Sends what waits, as far as there is room; whether there is room for more in the queue.
+    /// Sends what waits, as far as there is room. Returns whether the queue has room for more.
     fn drain(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let before = self.waiting.len();
         let room = self.send_waiting(cx)?;
-        // It may happen between two batches of the caller, who then has nothing to flush.
+        // This may happen between two batches of the caller, which then has nothing to flush.
         if self.waiting.len() < before {
             self.device.flush()?;
         }
@@ -369,7 +370,7 @@ impl Link {
         }
     }
 
-    /// Sends a packet, or keeps it for later; `false` if there is no room for it.
+    /// Sends a packet, or keeps it for later. Returns `false` if there is no room.
     fn send(&mut self, packet: &TxPacket<'_>, cx: &mut Context<'_>) -> io::Result<bool> {
         if self.waiting.is_empty()
             && let Poll::Ready(ready) = self.device.poll_send_ready(cx)
@@ -391,7 +392,7 @@ impl Link {
     }
 }
 
-/// What both can do.
+/// The capabilities that both have.
 fn common(one: Capabilities, other: Capabilities) -> Capabilities {
     let mtu = one.mtu.min(other.mtu);
     let gso = |max: fn(&Capabilities) -> usize| {
@@ -418,15 +419,15 @@ fn destination(header: &[u8]) -> Option<IpAddr> {
 }
 
 fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    // A table is whole between any two statements that can panic.
+    // A table is consistent between any two statements that can panic.
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The longest packet of any device, its own header included.
+/// The longest packet of any device, with the device's header.
 const PACKET_MAX: usize = 65_600;
 /// The most packets that wait for one device.
 const WAITING_MAX: usize = 256;
-/// What a stack may send while there is no device.
+/// The MTU while there is no device.
 const MTU_WITHOUT_DEVICES: usize = 1500;
 
 #[cfg(test)]

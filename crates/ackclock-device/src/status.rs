@@ -1,12 +1,12 @@
-//! What a packet socket says of a packet beside its bytes (`PACKET_AUXDATA`, packet(7)).
+//! A packet socket's metadata about a packet (`PACKET_AUXDATA`, packet(7)).
 
 use ackclock_wire::{ChecksumAt, ChecksumState};
 
-/// The state of the checksum of an IP packet that came with `status`.
+/// The checksum state of an IP packet received with `status`.
 pub(crate) fn checksum(packet: &[u8], status: u32) -> ChecksumState {
     if status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-        // It comes from this machine and was never finished. Where another transport has its checksum is not known: it has
-        // to be right as it stands.
+        // The packet comes from this machine and was never finished. The checksum's position in other
+        // transports is unknown, so it must be right as it is.
         transport(packet).map_or(ChecksumState::Complete, |(at, _)| ChecksumState::Partial(at))
     } else if status & TP_STATUS_CSUM_VALID != 0 {
         ChecksumState::Verified
@@ -15,7 +15,7 @@ pub(crate) fn checksum(packet: &[u8], status: u32) -> ChecksumState {
     }
 }
 
-/// Where the checksum of a TCP or UDP packet stands, and how long its headers are.
+/// The position of the checksum in a TCP or UDP packet, and the length of its headers.
 pub(crate) fn transport(packet: &[u8]) -> Option<(ChecksumAt, usize)> {
     let first = *packet.first()?;
     let (protocol, start) = match first >> 4 {
@@ -41,7 +41,7 @@ const UDP: u8 = 17;
 
 #[cfg(test)]
 pub(crate) mod testing {
-    /// The headers of a packet of `len` bytes in all.
+    /// The headers of a packet with a total length of `len` bytes.
     pub(crate) fn packet(v6: bool, protocol: u8, len: usize) -> Vec<u8> {
         let mut packet = vec![0; len];
         let start = if v6 { 40 } else { 20 };

@@ -1,4 +1,4 @@
-//! The system calls that the standard library has no function for, each behind a safe function.
+//! The system calls that the standard library lacks, each behind a safe function.
 //!
 //! Source: Linux `Documentation/networking/tuntap.rst`, `include/uapi/linux/if_tun.h`, netdevice(7).
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use libc::{Ioctl, c_char, c_int, c_short, ifreq};
 
-/// Attaches an open `/dev/net/tun` to the interface `name`, which is made if it does not exist.
+/// Attaches an open `/dev/net/tun` to the interface `name`, which is created if it does not exist.
 pub(crate) fn attach_interface(fd: BorrowedFd<'_>, name: &str, flags: c_short) -> io::Result<()> {
     let mut request = interface_request(name);
     request.ifr_ifru.ifru_flags = flags;
@@ -34,7 +34,7 @@ pub(crate) fn tun_features(fd: BorrowedFd<'_>) -> io::Result<c_int> {
     Ok(features)
 }
 
-/// Tells the kernel which unfinished packets (`TUN_F_*`) it may hand to this device.
+/// Sets which unfinished packets (`TUN_F_*`) the kernel may hand to this device.
 pub(crate) fn set_offload(fd: BorrowedFd<'_>, features: libc::c_uint) -> io::Result<()> {
     // SAFETY: TUNSETOFFLOAD takes its argument by value and touches no memory of this process.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(features)) })
@@ -53,7 +53,7 @@ pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONBIO, &raw const on) })
 }
 
-/// A socket to ask about interfaces with, bound to the network namespace of the calling thread.
+/// A socket for queries about interfaces, bound to the network namespace of the calling thread.
 pub(crate) fn control_socket() -> io::Result<OwnedFd> {
     socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
 }
@@ -72,7 +72,7 @@ pub(crate) fn timer() -> io::Result<File> {
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Has a timer of [`timer`] expire after `delay`, which must not be zero; what it was set to before no longer counts.
+/// Makes a [`timer`] expire after `delay`, which must not be zero. Any earlier setting no longer counts.
 pub(crate) fn set_timer(timer: BorrowedFd<'_>, delay: Duration) -> io::Result<()> {
     let seconds = libc::time_t::try_from(delay.as_secs()).unwrap_or(libc::time_t::MAX);
     let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -124,7 +124,7 @@ pub(crate) fn interface_hardware(socket: BorrowedFd<'_>, name: &str) -> io::Resu
     Ok((hardware.sa_family, [a, b, c, d, e, f]))
 }
 
-/// Moves the process, or with namespaces of single threads the calling thread, into new namespaces (`CLONE_NEW*`).
+/// Moves the process, or for per-thread namespaces the calling thread, into new namespaces (`CLONE_NEW*`).
 pub(crate) fn unshare(flags: c_int) -> io::Result<()> {
     // SAFETY: unshare(2) takes an integer and touches no memory of this process.
     check(unsafe { libc::unshare(flags) })
@@ -136,7 +136,7 @@ pub(crate) fn effective_ids() -> (libc::uid_t, libc::gid_t) {
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// A request about the interface `name`; a name that is too long is cut, so that the kernel finds none.
+/// A request about the interface `name`. A name that is too long is truncated, and the kernel finds nothing.
 fn interface_request(name: &str) -> ifreq {
     // SAFETY: `ifreq` is plain integers and a union of such; all zeros are a valid value of each.
     let mut request: ifreq = unsafe { mem::zeroed() };

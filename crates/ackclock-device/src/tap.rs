@@ -1,5 +1,5 @@
-//! A TAP device: the Ethernet interface of the TUN driver, by the `tun-tap` crate or, with a virtio-net header, for
-//! 64 KB packets and unfinished checksums.
+//! A TAP device: the Ethernet interface of the TUN driver, through the `tun-tap` crate or, for 64 KB packets
+//! and unfinished checksums, with a virtio-net header.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,7 +16,7 @@ use crate::fd::{Attachment, ReadStep, TunFd};
 use crate::framing::{self, Framing};
 use crate::{Capabilities, Counters, FrameDevice, OffloadMode, OpenError, ReceiveBatch, offload, sys};
 
-/// A TAP device. The kernel has an Ethernet interface at its other end, with addresses of its own.
+/// A TAP device. The kernel has an Ethernet interface at its other end, with separate addresses.
 #[derive(Debug)]
 pub struct TapDevice {
     fd: TunFd,
@@ -25,15 +25,16 @@ pub struct TapDevice {
 }
 
 impl TapDevice {
-    /// Attaches to the interface `name`, which is made if it does not exist and then lives as long as the device.
+    /// Attaches to the interface `name`. If it does not exist, it is created and lives as long as the device.
     ///
-    /// With [`OffloadMode::Auto`], a kernel that cannot offload gets a plain device, and the second value says why.
+    /// With [`OffloadMode::Auto`], a kernel that cannot offload gets a plain device, and the second value
+    /// says why.
     ///
     /// # Errors
     /// See [`OpenError`].
     ///
     /// # Panics
-    /// When the tokio runtime of the caller has no I/O driver.
+    /// If the caller's tokio runtime has no I/O driver.
     pub fn open(name: &str, mode: OffloadMode) -> Result<(Self, Option<String>), OpenError> {
         check_name(name)?;
         if mode == OffloadMode::Off {
@@ -62,7 +63,7 @@ impl TapDevice {
         self.kernel_mac
     }
 
-    /// An address for this end, which is another than the kernel's, and the same each time for the same interface.
+    /// An address for this end: different from the kernel's, and always the same for the same interface.
     #[must_use]
     pub fn own_mac(&self) -> MacAddr {
         let mut hasher = DefaultHasher::new();
@@ -75,7 +76,7 @@ impl TapDevice {
             .map_err(|error| OpenError::from_io(name, error).of_tap())?;
         // SAFETY: `into_raw_fd` gives up the only ownership of an open descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(interface.into_raw_fd()) };
-        // As for a TUN device: a persistent interface keeps the offload of an earlier process.
+        // As for a TUN device: a persistent interface keeps an earlier process's offload.
         sys::set_offload(fd.as_fd(), 0)
             .and_then(|()| sys::set_nonblocking(fd.as_fd()))
             .map_err(|source| OpenError::other(name, source))?;

@@ -1,4 +1,4 @@
-//! A TUN device through the `tun-tap` crate: one IP packet per read and write, nothing left to the kernel.
+//! A TUN device through the `tun-tap` crate: one IP packet per read and write, without offload.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,20 +20,20 @@ pub struct TunDevice {
 }
 
 impl TunDevice {
-    /// Attaches to the interface `name`, which is made if it does not exist and then lives as long as the device.
+    /// Attaches to the interface `name`. If it does not exist, it is created and lives as long as the device.
     ///
     /// # Errors
     /// See [`OpenError`].
     ///
     /// # Panics
-    /// When the tokio runtime of the caller has no I/O driver.
+    /// If the caller's tokio runtime has no I/O driver.
     pub fn open(name: &str) -> Result<Self, OpenError> {
         check_name(name)?;
         let interface =
             Iface::without_packet_info(name, Mode::Tun).map_err(|error| OpenError::from_io(name, error))?;
         // SAFETY: `into_raw_fd` gives up the only ownership of an open descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(interface.into_raw_fd()) };
-        // A persistent interface keeps the offload that an earlier process asked for, and would hand us 64 KB
+        // A persistent interface keeps the offload that an earlier process set, and would deliver 64 KB
         // packets with unfinished checksums.
         sys::set_offload(fd.as_fd(), 0)
             .and_then(|()| sys::set_nonblocking(fd.as_fd()))
@@ -41,7 +41,7 @@ impl TunDevice {
         Self::queue(File::from(fd), name, 1)
     }
 
-    /// One of the queues of an interface, by its attached, non-blocking descriptor.
+    /// One of the queues of an interface, from its attached, non-blocking descriptor.
     pub(crate) fn queue(file: File, name: &str, queues: usize) -> Result<Self, OpenError> {
         Ok(Self { fd: TunFd::register(file, name, Attachment::Tun)?, queues })
     }
@@ -61,7 +61,8 @@ impl Device for TunDevice {
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
-        // One byte more than the MTU: a read that fills it shows a packet that was cut off because the MTU has grown.
+        // One byte more than the MTU: a read that fills it shows that a packet was truncated because the MTU
+        // has grown.
         let room = self.fd.mtu_known().max(ROOM_MIN) + 1;
         let mut cut_off = false;
         let received = self.fd.poll_receive(cx, |mut file, counters| {
@@ -109,5 +110,5 @@ impl Device for TunDevice {
     }
 }
 
-/// Room for a packet however small the MTU is said to be.
+/// Room for a packet, however small the reported MTU.
 const ROOM_MIN: usize = 2048;

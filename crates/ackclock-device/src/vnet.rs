@@ -1,7 +1,7 @@
 //! The virtio-net header in front of each packet of a TUN device with offload, or of a packet socket.
 //!
-//! Source: OASIS Virtual I/O Device Version 1.2 §5.1.6 (`struct virtio_net_hdr`), in the byte order of the host as
-//! `Documentation/networking/tuntap.rst` has it for TUN; `num_buffers` is left out.
+//! Source: OASIS Virtual I/O Device Version 1.2 §5.1.6 (`struct virtio_net_hdr`), in host byte order as
+//! `Documentation/networking/tuntap.rst` specifies for TUN; `num_buffers` is left out.
 
 use std::num::NonZeroU16;
 
@@ -15,18 +15,18 @@ pub(crate) const LEN: usize = 10;
 pub(crate) struct VnetHeader {
     pub(crate) flags: u8,
     pub(crate) gso_type: u8,
-    /// Length of all headers of a packet to be cut: a hint.
+    /// The length of all headers of a packet to cut: a hint.
     pub(crate) hdr_len: u16,
     /// Payload bytes of each segment.
     pub(crate) gso_size: u16,
-    /// Where the checksum starts, from the packet's first byte.
+    /// The start of the checksummed part, from the packet's first byte.
     pub(crate) csum_start: u16,
-    /// Where it is stored, from there.
+    /// The position of the checksum, from there.
     pub(crate) csum_offset: u16,
 }
 
 impl VnetHeader {
-    /// The header that describes `packet`; `None` for one that cannot be described.
+    /// The header that describes `packet`; `None` if it cannot be described.
     pub(crate) fn describe(packet: &TxPacket<'_>) -> Option<Self> {
         let ChecksumState::Partial(at) = packet.checksum else {
             return packet.segment_size.is_none().then(Self::default);
@@ -50,7 +50,7 @@ impl VnetHeader {
                 6 => GSO_TCPV6,
                 _ => return None,
             };
-            // The kernel repeats CWR in no segment but the first either way; the bit tells it that there is one.
+            // The kernel sets CWR only in the first segment in any case; the bit tells it that there is one.
             if packet.header.get(usize::from(packet.transport_offset) + 13)? & TCP_CWR != 0 {
                 header.gso_type |= GSO_ECN;
             }
@@ -58,12 +58,12 @@ impl VnetHeader {
         Some(header)
     }
 
-    /// What the header says of the packet behind it; `Err` with what can still be believed when it contradicts
-    /// the packet.
+    /// What the header says about the packet behind it. If it contradicts the packet: `Err` with what can
+    /// still be believed.
     pub(crate) fn meta(&self, packet: &[u8]) -> Result<RxMeta, RxMeta> {
         let checksum = if self.flags & FLAG_NEEDS_CSUM != 0 {
-            // An unfinished checksum that cannot be a transport checksum of this packet is taken for a whole one:
-            // verification then throws the packet away.
+            // An unfinished checksum that cannot be a transport checksum of this packet counts as complete:
+            // verification then discards the packet.
             let at = ChecksumAt { start: self.csum_start, offset: self.csum_offset };
             if !is_checksum_of(at, packet) {
                 return Err(RxMeta::default());
@@ -89,7 +89,7 @@ impl VnetHeader {
         }
     }
 
-    /// The header of a frame whose packet, `link_len` bytes further on, this one describes.
+    /// The header for a frame that contains the packet described here, `link_len` bytes further on.
     pub(crate) fn behind_link_header(self, link_len: u16) -> Self {
         if self.flags & FLAG_NEEDS_CSUM == 0 {
             return self;
@@ -98,9 +98,9 @@ impl VnetHeader {
         Self { hdr_len, csum_start, ..self }
     }
 
-    /// What a frame's header says of the packet inside, which begins behind `link_len` bytes: the other way round.
+    /// The reverse: what a frame's header says about the packet inside, which begins after `link_len` bytes.
     pub(crate) fn inside_frame(self, link_len: u16) -> Self {
-        // What would start inside the link header cannot be this packet's checksum.
+        // A start inside the link header cannot be this packet's checksum.
         Self { csum_start: self.csum_start.checked_sub(link_len).unwrap_or(u16::MAX), ..self }
     }
 
@@ -128,7 +128,7 @@ impl VnetHeader {
     }
 }
 
-/// Whether a checksum at `at` can be one inside `packet`, behind its IP header; if the packet carries TCP, TCP's.
+/// Whether `at` can be a checksum inside `packet`, after its IP header; if the packet is TCP, TCP's.
 fn is_checksum_of(at: ChecksumAt, packet: &[u8]) -> bool {
     let start = usize::from(at.start);
     let byte = |at: usize| packet.get(at).copied();
@@ -142,7 +142,7 @@ fn is_checksum_of(at: ChecksumAt, packet: &[u8]) -> bool {
     is_possible && at.field() + 2 <= packet.len()
 }
 
-/// The IP version that the first byte names.
+/// The IP version in the first byte.
 fn version(packet: &[u8]) -> Option<u8> {
     packet.first().map(|first| first >> 4)
 }
@@ -188,7 +188,7 @@ mod tests {
         packet[9] = 17;
         let header = VnetHeader { csum_offset: 6, ..received(FLAG_NEEDS_CSUM, GSO_NONE) };
         assert_eq!(header.meta(&packet).unwrap().checksum, ChecksumState::Partial(ChecksumAt::udp(20)));
-        // That of a packet which a tunnel carries.
+        // The checksum of a tunnelled packet.
         let inner = VnetHeader { csum_start: 48, ..header };
         assert_eq!(inner.meta(&packet).unwrap().checksum, ChecksumState::Partial(ChecksumAt::udp(48)));
     }

@@ -1,4 +1,4 @@
-//! Why a device does not open, against the kernel's own answers.
+//! Why a device does not open, against the kernel's answers.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn open_error(name: &str, mode: OffloadMode) -> OpenError {
 
 #[test]
 fn names_are_refused_before_the_kernel_sees_them() {
-    // No runtime and no privilege is needed to be told so.
+    // This error needs neither a runtime nor a privilege.
     assert!(matches!(open_error("", OffloadMode::Auto), OpenError::NameEmpty));
     let long = "sixteen-bytes-xx";
     assert_eq!(long.len(), 16);
@@ -69,11 +69,12 @@ fn making_a_device_without_the_privilege_is_not_permitted() {
 
 /// Takes every capability from the calling thread, which stays root to the file system.
 fn drop_capabilities() {
-    // capset(2): the header is the version 3 of the interface and 0 for the calling thread; then twice the three
+    // capset(2): the header is interface version 3 and 0 for the calling thread, followed by twice the three
     // sets of 32 capabilities.
     let header = [0x2008_0522u32, 0];
     let sets = [0u32; 6];
-    // SAFETY: capset reads 8 and 24 bytes from the two addresses, which are those of live arrays of this size.
+    // SAFETY: capset reads 8 and 24 bytes from the two addresses, which are those of live arrays of this
+    // size.
     let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) };
     assert_eq!(result, 0);
 }

@@ -1,4 +1,5 @@
-//! The virtio-net path against the kernel's TCP: 64 KB packets whole in both directions, unfinished checksums.
+//! The virtio-net path against the kernel's TCP: whole 64 KB packets in both directions, unfinished
+//! checksums.
 
 mod common;
 
@@ -40,7 +41,7 @@ impl Connection {
     }
 }
 
-/// The next segment for `port`; the kernel may still be busy with an earlier connection.
+/// The next segment for `port`. The kernel may still be busy with an earlier connection.
 async fn receive_tcp(device: &mut dyn Device, port: u16) -> (TcpReceived, RxMeta) {
     let wanted = |tcp: &TcpReceived| tcp.dst_port == port;
     receive(device, |bytes, meta| parse_tcp(bytes).filter(wanted).map(|tcp| (tcp, meta))).await
@@ -49,7 +50,7 @@ async fn receive_tcp(device: &mut dyn Device, port: u16) -> (TcpReceived, RxMeta
 /// The kernel's address, ours and our port, for each family.
 const ENDS: [(&str, &str, u16); 2] = [("10.9.0.1", "10.9.0.2", 4000), ("fd09::1", "fd09::2", 4001)];
 
-/// A TCP checksum that is not finished, in a packet from or to `own`.
+/// An unfinished TCP checksum, in a packet from or to `own`.
 fn unfinished(own: &str) -> ChecksumState {
     ChecksumState::Partial(ChecksumAt::tcp(if own.contains(':') { 40 } else { 20 }))
 }
@@ -149,9 +150,9 @@ fn unfinished_checksums_of_udp_cross_both_ways() {
             })
             .await;
             assert_eq!(datagram.1, RxMeta { checksum, segment_size: None });
-            // The kernel would throw away what it has to verify and finds wrong.
+            // The kernel verifies this one, and would discard a wrong one.
             gso::finish_checksum(&mut datagram.0, ChecksumAt::udp(start));
-            // The IP header has an identification of the kernel's choice.
+            // The kernel chooses the IP header's identification.
             let expected = udp(kernel, own, b"from the kernel");
             assert_eq!(datagram.0[start.into()..], expected[start.into()..]);
 

@@ -1,4 +1,5 @@
-//! Several queues of one TUN interface against the kernel: flows are spread, and follow the queue that answers them.
+//! Several queues of one TUN interface against the kernel: flows are spread, and follow the queue that
+//! answers them.
 
 mod common;
 
@@ -19,7 +20,8 @@ fn two_queues(mode: OffloadMode) -> [Box<dyn Device>; 2] {
     queues.try_into().expect("two queues")
 }
 
-/// The source ports of the datagrams to port 7000 that come by a queue within a moment, in order, each checked to be whole.
+/// The source ports of the datagrams to port 7000 that arrive on a queue within a moment, in order. Each is
+/// checked to be complete.
 async fn ports(device: &mut dyn Device) -> Vec<u16> {
     let mut batch = ReceiveBatch::new(64, 1 << 20);
     let mut ports = Vec::new();
@@ -44,7 +46,7 @@ async fn ports(device: &mut dyn Device) -> Vec<u16> {
     ports
 }
 
-/// Sockets of the kernel's, each a flow to 10.9.0.2:7000.
+/// The kernel's sockets, each a flow to 10.9.0.2:7000.
 fn flows(count: usize) -> Vec<UdpSocket> {
     let flow = || {
         let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
@@ -74,14 +76,14 @@ async fn spread(mode: OffloadMode) {
     expected.sort_unstable();
     assert_eq!(all, expected, "each datagram comes once, by one queue");
 
-    // Each flow is answered by the other queue than the one by which it came, and the kernel takes it.
+    // Each flow is answered on the other queue than the one on which it arrived, and the kernel accepts it.
     for flow in &flows {
         let other = if by_first.contains(&port_of(flow)) { &mut second } else { &mut first };
         send(&mut **other, &packets::udp_between("10.9.0.2", "10.9.0.1", (7000, port_of(flow)), b"back"))
             .await;
         assert_eq!(flow.recv(&mut [0; 9]).unwrap(), 4);
     }
-    // From then on it comes by that one.
+    // From then on it arrives on that one.
     for flow in &flows {
         flow.send(b"again").unwrap();
     }

@@ -1,9 +1,9 @@
-//! A device whose packets are written to a file that Wireshark and tcpdump open.
+//! A device whose packets are written to a file for Wireshark and tcpdump.
 //!
-//! The file is pcapng with nanosecond times, link type RAW and the direction of each packet. Packets stand in it as
-//! they cross the device: with offload up to 64 KB long, and with checksums that the kernel has not finished.
-//! Writing happens on the device's task through a buffer; a file that cannot be written any more (a full disk) ends
-//! the capture, never the transfer.
+//! The file is pcapng with nanosecond times, link type RAW and the direction of each packet. Packets appear
+//! as they cross the device: with offload up to 64 KB long, and with checksums that the kernel has not
+//! finished. The device's task writes through a buffer. A write error (a full disk) ends the capture, never
+//! the transfer.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
 
 use crate::{Capabilities, Counters, Device, DeviceRoute, ReceiveBatch};
 
-/// A device that is captured.
+/// A captured device.
 #[derive(Debug)]
 pub struct Captured<D> {
     device: D,
@@ -29,22 +29,22 @@ pub struct Captured<D> {
 #[derive(Clone, Debug)]
 pub struct Capture(Arc<Mutex<Writer>>);
 
-/// How a capture is doing.
+/// The state of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Report {
     /// Packets captured so far.
     pub packets: u64,
-    /// Bytes of the file, those still in the buffer included.
+    /// Bytes in the file and its buffer.
     pub bytes: u64,
-    /// Why the capture has ended early, in words.
+    /// Why the capture ended early.
     pub stopped: Option<String>,
 }
 
 impl<D: Device> Captured<D> {
-    /// Captures `device`, called `name` in the file, to a new file at `path`; one that is there is overwritten.
+    /// Captures `device`, called `name` in the file, to the file at `path`. An existing file is overwritten.
     ///
     /// # Errors
-    /// The file cannot be made or its header cannot be written.
+    /// The file cannot be created or its header cannot be written.
     ///
     /// ```no_run
     /// # use ackclock_device::{Device, capture::Captured, memory};
@@ -139,32 +139,32 @@ impl<D> Drop for Captured<D> {
 }
 
 impl Capture {
-    /// How the capture is doing.
+    /// The state of the capture.
     #[must_use]
     pub fn report(&self) -> Report {
         self.writer().report.clone()
     }
 
-    /// Writes what is still in the buffer to the file, which also happens by itself within a second while packets
-    /// come, and when the device is dropped. A failure shows in the report.
+    /// Writes the buffer to the file. This also happens within a second while packets come, and when the
+    /// device is dropped. A failure is in the report.
     pub fn flush(&self) {
         self.writer().flush_or_stop();
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
-        // The worst that a panic leaves behind is an unfinished last block.
+        // At worst, a panic leaves an unfinished last block.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whole blocks on their way to the file.
+/// Complete blocks on their way to the file.
 #[derive(Debug)]
 struct Writer {
     file: File,
     buffer: Vec<u8>,
     flushed_at: Instant,
     clock: Clock,
-    /// Bytes in the file, all in whole blocks.
+    /// Bytes in the file, all in complete blocks.
     written: u64,
     report: Report,
 }
@@ -202,8 +202,8 @@ impl Writer {
         {
             self.report.stopped = Some(format!("{error} after {} bytes", self.written));
             self.buffer = Vec::new();
-            // What is there ends with a whole block, so that it can be read; nothing more can be done if that
-            // fails too.
+            // Cut the file after the last complete block, so that it can be read. If that fails too, nothing
+            // more can be done.
             let _ = self.file.set_len(self.written);
         }
     }
@@ -218,8 +218,8 @@ impl Writer {
     }
 }
 
-/// The time of day when a capture began, and what has passed since by tokio's clock: that of a paused runtime is virtual, and
-/// no clock that is set meanwhile makes packets seem to come before others.
+/// The time of day when a capture began, plus the time since then on tokio's clock. The clock of a paused
+/// runtime is virtual, and setting the system's clock does not reorder packets.
 #[derive(Debug)]
 struct Clock {
     began: Duration,
@@ -228,7 +228,7 @@ struct Clock {
 
 impl Clock {
     fn new() -> Self {
-        // On a clock that stands before 1970: from there.
+        // A clock set before 1970 counts from there.
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { began, at: tokio::time::Instant::now() }
     }
@@ -242,10 +242,10 @@ impl Clock {
 /// The largest that tcpdump and Wireshark accept: every packet whole.
 const SNAP_LEN: u32 = 262_144;
 
-/// Written to the file when there is this much.
+/// The buffer is written at this size.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// While nothing comes, no packet stays in the buffer for longer than this.
+/// The longest that a packet stays in the buffer while no others come.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // It may never have been made.
+        // It may not exist.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -105,7 +105,7 @@ fn tcpdump_reads_the_file() {
         Ok(output) => output,
         Err(error) => {
             assert!(std::env::var_os("CI").is_none(), "no test may be skipped here: {error}");
-            // Not `eprintln!`: the test harness would keep that to itself when a test passes.
+            // Not `eprintln!`: the test harness hides that when a test passes.
             writeln!(std::io::stderr(), "skipped: tcpdump cannot be run: {error}").unwrap();
             return;
         }

@@ -1,10 +1,10 @@
-//! An address with the length of its network's prefix.
+//! An address with its prefix length.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// An address with the length of its network's prefix, as in `10.9.0.1/24`.
+/// An address with its prefix length, as in `10.9.0.1/24`.
 ///
 /// ```
 /// use ackclock_device::configure::Cidr;
@@ -20,7 +20,7 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// `addr` in a network whose prefix has `prefix` bits.
+    /// `addr` with a prefix of `prefix` bits.
     ///
     /// # Errors
     /// The prefix is longer than the address.
@@ -59,14 +59,14 @@ impl Cidr {
         Self { addr, ..*self }
     }
 
-    /// Whether `addr` lies in the network.
+    /// Whether `addr` is in the network.
     #[must_use]
     pub fn contains(&self, addr: IpAddr) -> bool {
         addr.is_ipv4() == self.addr.is_ipv4() && Self { addr, ..*self }.network() == self.network()
     }
 
-    /// The directed broadcast address of an IPv4 network; `None` for IPv6, and for prefixes of 31 and 32 bits,
-    /// which have none (RFC 3021).
+    /// The directed broadcast address of an IPv4 network; `None` for IPv6, and for prefixes of 31 and 32
+    /// bits, which have none (RFC 3021).
     #[must_use]
     pub fn broadcast(&self) -> Option<IpAddr> {
         match self.addr {
@@ -79,7 +79,7 @@ impl Cidr {
 }
 
 impl From<IpAddr> for Cidr {
-    /// A network of that one address.
+    /// The network of this single address.
     fn from(addr: IpAddr) -> Self {
         Self { addr, prefix: bits(addr) }
     }
@@ -88,7 +88,7 @@ impl From<IpAddr> for Cidr {
 impl FromStr for Cidr {
     type Err = CidrError;
 
-    /// `ADDRESS/PREFIX`, or `ADDRESS` alone for a network of that one address.
+    /// Parses `ADDRESS/PREFIX`, or `ADDRESS` for the network of that single address.
     fn from_str(text: &str) -> Result<Self, CidrError> {
         let (addr_text, prefix_text) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
         let addr: IpAddr = addr_text.parse().map_err(|_| CidrError::Address(addr_text.to_owned()))?;
@@ -104,7 +104,7 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// Why a text is no address with a prefix.
+/// Why a text is not an address with a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CidrError {

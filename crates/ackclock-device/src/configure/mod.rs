@@ -1,7 +1,7 @@
-//! The kernel's end of a TUN device: address, MTU, routes, up and down. No external program is needed.
+//! The kernel's end of a TUN device: address, MTU, routes, up and down. It needs no external program.
 //!
-//! All of it takes `CAP_NET_ADMIN` in the network namespace of the calling thread. What is there already is no error,
-//! so that a command can be repeated.
+//! Everything here takes `CAP_NET_ADMIN` in the network namespace of the calling thread. Something that
+//! exists already is not an error, so a command can be repeated.
 
 mod cidr;
 mod netlink;
@@ -17,11 +17,11 @@ pub use cidr::{Cidr, CidrError};
 
 /// Sets the MTU, gives the kernel's end the address `local`, and brings the interface `name` up.
 ///
-/// With `peer`, the address of the other end, the prefix of `local` is the prefix of the peer's network; without,
-/// the kernel routes the whole prefix of `local` through the interface.
+/// With `peer`, the address of the other end, the prefix of `local` is that of the peer's network. Without
+/// it, the kernel routes the whole prefix of `local` through the interface.
 ///
 /// # Errors
-/// See [`ConfigureError`], whose messages name the command to run instead.
+/// See [`ConfigureError`]; its messages name the command to run instead.
 ///
 /// ```no_run
 /// use ackclock_device::configure::configure;
@@ -43,7 +43,7 @@ pub fn configure(
 
 /// Gives the kernel's end of the interface `name` an address.
 ///
-/// An IPv6 address takes the kernel a few milliseconds more until it receives packets for it.
+/// The kernel takes a few milliseconds before it receives packets for a new IPv6 address.
 ///
 /// # Errors
 /// See [`ConfigureError`].
@@ -64,7 +64,7 @@ pub fn add_address(name: &str, local: Cidr, peer: Option<IpAddr>) -> Result<(), 
     finish(request, name, command)
 }
 
-/// Sets the MTU of the interface `name`; one below 1,280 bytes ends IPv6 on it.
+/// Sets the MTU of the interface `name`. Below 1,280 bytes, IPv6 stops on it.
 ///
 /// # Errors
 /// See [`ConfigureError`].
@@ -94,22 +94,23 @@ pub fn add_route(name: &str, destination: Cidr) -> Result<(), ConfigureError> {
     finish(route(name, destination)?, name, command)
 }
 
-/// Routes `destination` through the interface `name`, and has the kernel's TCP use the congestion controller `controller`
-/// on connections that it opens or accepts over this route. Sockets that choose one for themselves keep theirs.
+/// Routes `destination` through the interface `name`. The kernel's TCP uses the congestion controller
+/// `controller` on connections that it opens or accepts over this route, except on sockets that choose one
+/// themselves.
 ///
 /// # Errors
-/// See [`ConfigureError`]; also when the kernel has no such controller.
+/// See [`ConfigureError`]; also if the kernel lacks the controller.
 pub fn add_controlled_route(name: &str, destination: Cidr, controller: &str) -> Result<(), ConfigureError> {
     let command = format!("ip route add {} dev {name} congctl {controller}", destination.network());
     let text = controller_text(controller, &command)?;
     finish(route(name, destination)?.nested(libc::RTA_METRICS, &[(RTAX_CC_ALGO, &text)]), name, command)
 }
 
-/// Makes `addr` an address of this host without giving it to an interface: packets to it end here. The kernel's TCP uses
-/// the congestion controller `controller` on connections to it, if one is named.
+/// Makes `addr` an address of this host without giving it to an interface: packets to it end here. If
+/// `controller` is given, the kernel's TCP uses that congestion controller on connections to it.
 ///
 /// # Errors
-/// See [`ConfigureError`]; also when the kernel has no such controller.
+/// See [`ConfigureError`]; also if the kernel lacks the controller.
 pub fn add_local_route(addr: IpAddr, controller: Option<&str>) -> Result<(), ConfigureError> {
     let named = controller.map_or(String::new(), |name| format!(" congctl {name}"));
     let command = format!("ip route add local {addr} dev {LOOPBACK}{named}");
@@ -129,7 +130,7 @@ pub fn add_local_route(addr: IpAddr, controller: Option<&str>) -> Result<(), Con
 /// Makes a veth pair: two Ethernet interfaces joined by a cable, both down.
 ///
 /// # Errors
-/// See [`ConfigureError`]; also when the kernel has no driver for it (`modprobe veth`).
+/// See [`ConfigureError`]; also if the kernel lacks the driver (`modprobe veth`).
 pub fn add_veth(name: &str, peer: &str) -> Result<(), ConfigureError> {
     let command = format!("ip link add {name} type veth peer name {peer}");
     let text = |name: &str| -> Vec<u8> { name.bytes().chain([0]).collect() };
@@ -144,7 +145,7 @@ pub fn add_veth(name: &str, peer: &str) -> Result<(), ConfigureError> {
     finish(request, name, command)
 }
 
-/// The name of a congestion controller as the kernel wants it: with a zero at its end.
+/// The name of a congestion controller in the kernel's form, with a trailing zero.
 fn controller_text(controller: &str, command: &str) -> Result<Vec<u8>, ConfigureError> {
     if controller.len() > CONTROLLER_NAME_MAX {
         let command = command.to_owned();
@@ -174,18 +175,18 @@ fn route(name: &str, destination: Cidr) -> Result<Request, ConfigureError> {
         .attribute(libc::RTA_OIF, &link_index(name)?.to_ne_bytes()))
 }
 
-/// Whether packets to `addr` end at this host: it has the address, or a route of the type `local` says so.
+/// Whether packets to `addr` end at this host, because it has the address or a route of type `local`.
 pub(crate) fn is_local(addr: IpAddr) -> io::Result<bool> {
     let len = if addr.is_ipv4() { 32 } else { 128 };
     let fixed = [family(addr), len, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let answer = Request::new(libc::RTM_GETROUTE, 0, &fixed).attribute(libc::RTA_DST, &octets(addr)).ask();
     match answer {
-        // `struct rtmsg`: the type stands behind seven bytes.
+        // `struct rtmsg`: the type is after seven bytes.
         Ok(route) => Ok(route.get(7) == Some(&libc::RTN_LOCAL)),
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => {
             Ok(false)
         }
-        // A route of the type `unreachable`, `blackhole` or `prohibit`.
+        // A route of type `unreachable`, `blackhole` or `prohibit`.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EACCES)) => Ok(false),
         Err(error) => Err(error),
     }
@@ -200,19 +201,19 @@ pub fn delete(name: &str) -> Result<(), ConfigureError> {
     finish(Request::new(libc::RTM_DELLINK, 0, &header), name, format!("ip link del {name}"))
 }
 
-/// What the kernel says of an interface.
+/// The kernel's view of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkState {
     /// Its MTU in bytes.
     pub mtu: u32,
-    /// Whether it was brought up.
+    /// Whether it is up.
     pub up: bool,
 }
 
-/// Asks after the interface `name`.
+/// Queries the interface `name`.
 ///
 /// # Errors
-/// There is none, or the system has no socket left.
+/// It does not exist, or the system has no socket left.
 pub fn link_state(name: &str) -> Result<LinkState, ConfigureError> {
     let command = format!("ip link show {name}");
     let asked = || {
@@ -225,17 +226,17 @@ pub fn link_state(name: &str) -> Result<LinkState, ConfigureError> {
     asked().map_err(|error| ConfigureError::from_io(name, command, error))
 }
 
-/// Why the kernel's end of a device could not be set up.
+/// Why the kernel's end of a device could not be configured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigureError {
-    /// There is no such interface.
+    /// The interface does not exist.
     #[error("there is no interface {name} in this network namespace: sudo ip tuntap add dev {name} mode tun")]
     NoInterface {
         /// Its name.
         name: String,
     },
-    /// It takes a privilege that this process has not.
+    /// This process lacks the privilege.
     #[error("configuring {name} takes CAP_NET_ADMIN; run this instead: sudo {command}")]
     NotPermitted {
         /// The interface.
@@ -246,10 +247,10 @@ pub enum ConfigureError {
     /// The two addresses are not both IPv4 or both IPv6.
     #[error("an address and its peer must both be IPv4 or both be IPv6: {command}")]
     Families {
-        /// The command that would have done the same.
+        /// The equivalent command.
         command: String,
     },
-    /// The process, or the system, may open no more files.
+    /// The limit of open files is reached, for the process or the system.
     #[error(
         "`{command}` cannot be asked of the kernel: {source}; raise the limit before the program starts (ulimit -n 4096, or \
          LimitNOFILE= of its systemd unit)"
@@ -296,7 +297,7 @@ fn finish(request: Request, name: &str, command: String) -> Result<(), Configure
     }
 }
 
-/// `struct ifinfomsg`: family and type not told, the interface, flags and which of them to change.
+/// `struct ifinfomsg`: family and type unspecified, the interface, the flags, and which of them to change.
 fn link_header(index: i32, flags: u32, change: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -317,17 +318,17 @@ fn octets(addr: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The congestion controller among the metrics of a route: `include/uapi/linux/rtnetlink.h`.
+/// The congestion controller among a route's metrics: `include/uapi/linux/rtnetlink.h`.
 const RTAX_CC_ALGO: libc::c_ushort = 16;
 
-/// The other end among the data of a veth interface: `include/uapi/linux/veth.h`.
+/// The other end among a veth interface's data: `include/uapi/linux/veth.h`.
 const VETH_INFO_PEER: libc::c_ushort = 1;
 
 const LOOPBACK: &str = "lo";
 
-/// Of a controller, without the zero at its end: `TCP_CA_NAME_MAX` of `include/net/tcp.h`.
+/// The longest name of a controller without its trailing zero: `TCP_CA_NAME_MAX` of `include/net/tcp.h`.
 const CONTROLLER_NAME_MAX: usize = 15;
 
-/// No one else is on the link who could have a duplicate address; without this an IPv6 address is of no use for the
+/// A link to a single peer has no duplicate addresses. Without this flag an IPv6 address is unusable for the
 /// first second or two.
 const ADDRESS_FLAGS: u8 = libc::IFA_F_NODAD as u8;

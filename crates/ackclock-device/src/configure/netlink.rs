@@ -13,8 +13,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// A request of type `kind` (`RTM_*`) with `flags` (`NLM_F_*`, beyond those that every request has) and the
-    /// fixed part that belongs to its type.
+    /// A request of type `kind` (`RTM_*`) with `flags` (`NLM_F_*`, in addition to those of every request) and
+    /// the fixed part of its type.
     pub(super) fn new(kind: u16, flags: libc::c_int, fixed: &[u8]) -> Self {
         let flags = (flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16; // all are below 2^16
         let mut bytes = vec![0; 4]; // the length, when it is known
@@ -31,7 +31,7 @@ impl Request {
         self
     }
 
-    /// Appends an attribute that consists of attributes.
+    /// Appends a nested attribute.
     pub(super) fn nested(self, kind: libc::c_ushort, inner: &[(libc::c_ushort, &[u8])]) -> Self {
         let mut value = Vec::new();
         inner.iter().for_each(|(kind, of)| append(&mut value, *kind, of));
@@ -43,7 +43,8 @@ impl Request {
         acknowledged(&self.exchange()?)
     }
 
-    /// Sends a question and waits for its answer: the fixed part and the attributes of the first message.
+    /// Sends a query and waits for the answer. Returns the fixed part and the attributes of the first
+    /// message.
     pub(super) fn ask(self) -> io::Result<Vec<u8>> {
         let answer = self.exchange()?;
         let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
@@ -65,7 +66,7 @@ impl Request {
     }
 }
 
-/// Appends an attribute, up to a multiple of four bytes.
+/// Appends an attribute, padded to a multiple of four bytes.
 pub(super) fn append(bytes: &mut Vec<u8>, kind: libc::c_ushort, value: &[u8]) {
     let len = ATTRIBUTE_HEADER_LEN + value.len() as u16; // an address or a name at most
     bytes.extend(len.to_ne_bytes());
@@ -74,7 +75,7 @@ pub(super) fn append(bytes: &mut Vec<u8>, kind: libc::c_ushort, value: &[u8]) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
-/// Reads an acknowledgement: a netlink header of 16 bytes, then the negated error code or 0.
+/// Parses an acknowledgement: a netlink header of 16 bytes, then the negated error code or 0.
 fn acknowledged(answer: &[u8]) -> io::Result<()> {
     let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
     let code = answer.get(16..20).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes);

@@ -1,4 +1,4 @@
-//! What can be seen of a link while its device is in use.
+//! Inspecting a link while its device is in use.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ impl LinkHandle {
         lock(&self.0).link.mac()
     }
 
-    /// Its IP addresses, those made from routers' prefixes among them, and whether they may be used.
+    /// Its IP addresses, including those made from routers' prefixes, and whether they are usable.
     #[must_use]
     pub fn addresses(&self) -> Vec<AddressInfo> {
         let shared = lock(&self.0);
@@ -35,13 +35,13 @@ impl LinkHandle {
         lock(&self.0).link.neighbours().collect()
     }
 
-    /// What it has done and dropped.
+    /// Counts of what it has done and dropped.
     #[must_use]
     pub fn counters(&self) -> LinkCounters {
         lock(&self.0).link.counters()
     }
 
-    /// Says which configured address another station has.
+    /// Reports a configured address that another station has.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], with both addresses and what to do.

@@ -1,7 +1,7 @@
-//! A device for IP packets made of a device for frames and the link layer between them.
+//! A device for IP packets, made of a device for frames and the link layer between them.
 //!
-//! Packets cross without a copy: a frame that is received becomes a packet where it lies, a packet that is sent goes out
-//! behind an Ethernet header, both with what is known for offload. Only a packet that has to wait for its neighbour's
+//! Packets cross without a copy. A received frame becomes a packet where it lies, and a sent packet goes out
+//! behind an Ethernet header, both with their offload state. Only a packet that waits for its neighbour's
 //! address is copied.
 
 mod handle;
@@ -25,35 +25,37 @@ pub use options::EthernetOptions;
 
 /// A device for IP packets on an Ethernet.
 ///
-/// Made by [`EthernetOptions`], or by [`EthernetDevice::new`] of any [`FrameDevice`]. Nothing is sent until every
-/// configured address has been found to be free or another's, which [`EthernetDevice::ready`] waits for.
+/// Create it with [`EthernetOptions`], or with [`EthernetDevice::new`] from any [`FrameDevice`]. It sends
+/// nothing until every configured address has been found free or taken; [`EthernetDevice::ready`] waits for
+/// that.
 ///
-/// To be polled on a tokio runtime with its timer enabled.
+/// Poll it on a tokio runtime with its timer enabled.
 #[derive(Debug)]
 pub struct EthernetDevice<F> {
     device: F,
     shared: Arc<Mutex<Shared>>,
-    /// The most bytes of one packet, whatever the interface allows.
+    /// The largest packet in bytes, whatever the interface allows.
     mtu_max: Option<usize>,
-    /// Groups that the device receives, and the link's revision that they are of.
+    /// Groups that the device receives, and the link's revision when they were set.
     groups: Vec<MacAddr>,
     groups_revision: Option<u64>,
     timer: Option<Pin<Box<Sleep>>>,
     /// When `timer` ends.
     armed: Option<Instant>,
-    /// The task that receives, to be woken when a packet has brought about a timer, and who waits to send at first.
+    /// The receiving task, to wake when a packet starts a timer, and the task that waits for the first chance
+    /// to send.
     receiver: Waker,
     sender: Option<Waker>,
-    /// Every configured address was found to be free or another's, once.
+    /// Whether every configured address has been found free or taken.
     started: bool,
     was_up: bool,
     up_asked_at: Option<Instant>,
     refused: u64,
-    /// Who was last known to be reached, and since when.
+    /// The neighbour last known to be reached, and since when.
     reached: Option<(IpAddr, tokio::time::Instant)>,
 }
 
-/// What a device and its handles share.
+/// The state shared by a device and its handles.
 #[derive(Debug)]
 struct Shared {
     link: Link,
@@ -61,7 +63,7 @@ struct Shared {
 }
 
 impl<F: FrameDevice> EthernetDevice<F> {
-    /// Puts a link of this configuration on `device`, which is to receive frames for its Ethernet address.
+    /// Puts a link with this configuration on `device`, which must receive frames for its Ethernet address.
     #[must_use]
     pub fn new(device: F, config: LinkConfig) -> Self {
         let shared = Shared { link: Link::new(config, Instant::ZERO), epoch: tokio::time::Instant::now() };
@@ -83,22 +85,22 @@ impl<F: FrameDevice> EthernetDevice<F> {
         }
     }
 
-    /// A handle to look at the link with while the device is in use.
+    /// A handle for inspecting the link while the device is in use.
     #[must_use]
     pub fn handle(&self) -> LinkHandle {
         LinkHandle::new(Arc::clone(&self.shared))
     }
 
-    /// The device for frames.
+    /// The underlying device for frames.
     pub fn frame_device(&self) -> &F {
         &self.device
     }
 
-    /// Waits until every configured address is free to be used and, if routers are asked, until one has answered or all
-    /// questions are asked. IP packets that arrive meanwhile are dropped.
+    /// Waits until every configured address is usable and, if routers are asked, until one has answered or
+    /// all questions have been sent. IP packets that arrive meanwhile are dropped.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`] if another station has an address; the device is gone or broken.
+    /// [`io::ErrorKind::AddrInUse`] if another station has an address; or the device is gone or broken.
     pub async fn ready(&mut self) -> io::Result<()> {
         let mut batch = ReceiveBatch::new(64, 0);
         std::future::poll_fn(|cx| {
@@ -106,7 +108,7 @@ impl<F: FrameDevice> EthernetDevice<F> {
                 batch.clear();
                 let polled = self.poll_receive(cx, &mut batch);
                 let shared = lock(&self.shared);
-                // An address that a router's answer has brought is probed, too.
+                // An address from a router's answer is probed too.
                 if self.started && !shared.link.is_searching() && shared.link.is_settled() {
                     return Poll::Ready(Ok(()));
                 }
@@ -122,7 +124,7 @@ impl<F: FrameDevice> EthernetDevice<F> {
         self.handle().check_addresses()
     }
 
-    /// What the timer says: time-outs that are due, and whether the interface came back.
+    /// Handles the timer: timeouts that are due, and whether the interface is back.
     fn turn(&mut self, now: Instant, cx: &mut Context<'_>) -> io::Result<()> {
         let due = |link: &Link| link.poll_timeout().is_some_and(|due| due <= now);
         if self.up_asked_at.is_none_or(|at| now.saturating_since(at) >= UP_ASKED_EVERY) {
@@ -141,7 +143,7 @@ impl<F: FrameDevice> EthernetDevice<F> {
         self.flush(cx)
     }
 
-    /// Sends what the link has to send on its own account as far as the device takes it, and follows its groups.
+    /// Sends the link's own frames as far as the device takes them, and updates its groups.
     fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut shared = lock(&self.shared);
         let link = &mut shared.link;
@@ -169,7 +171,7 @@ impl<F: FrameDevice> EthernetDevice<F> {
         Ok(())
     }
 
-    /// Receives frames until some hold packets for the stack; `Pending` when nothing is left.
+    /// Receives frames until some contain packets for the stack; `Pending` if nothing is left.
     fn receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
         for _ in 0..ROUNDS {
             let first = batch.len();
@@ -188,12 +190,12 @@ impl<F: FrameDevice> EthernetDevice<F> {
                 return Poll::Ready(Ok(batch.len() - first));
             }
         }
-        // Frames of others without end: the tasks beside this one have their turn.
+        // Other stations' frames may come without end, so let other tasks run.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Sets the timer to the link's next time-out; whether that has come.
+    /// Sets the timer to the link's next timeout. Returns whether that has come.
     fn arm(&mut self, cx: &mut Context<'_>) -> bool {
         let shared = lock(&self.shared);
         let (due, epoch) = (shared.link.poll_timeout(), shared.epoch);
@@ -214,7 +216,7 @@ impl<F: FrameDevice> Device for EthernetDevice<F> {
         let of_frames = self.device.capabilities();
         let told = [self.mtu_max, lock(&self.shared).link.mtu()];
         let mtu = told.into_iter().flatten().fold(of_frames.mtu, usize::min);
-        // What is cut by the device may be larger than the MTU; what is not must fit it.
+        // A packet that the device cuts may exceed the MTU; any other must fit it.
         let gso = |max: usize| if max > of_frames.mtu { max } else { mtu };
         Capabilities {
             medium: Medium::Ip,
@@ -258,7 +260,8 @@ impl<F: FrameDevice> Device for EthernetDevice<F> {
             Sending::Waiting => {}
             Sending::Refused(_) => self.refused += 1,
         }
-        // The receiving task asks the neighbour, and sets its timer if the link wants to be woken earlier than that ends.
+        // The receiving task asks the neighbour, and sets its timer if the link wants to wake before the
+        // present one ends.
         let earlier = due.is_some_and(|due| self.armed.is_none_or(|armed| due < armed));
         if earlier || sending == Sending::Waiting {
             self.receiver.wake_by_ref();
@@ -296,14 +299,14 @@ impl Shared {
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    // A link is whole between any two statements that can panic.
+    // A link is consistent between any two statements that can panic.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Batches without a packet for the stack before other tasks have their turn.
+/// Batches without a packet for the stack before other tasks run.
 const ROUNDS: usize = 16;
 
-/// How often a link hears that one neighbour is still reached: well within the time for which it believes it.
+/// How often a link hears that a neighbour is still reached: well within the time for which it believes it.
 const REACHED_TOLD_EVERY: Duration = Duration::from_millis(100);
 
 /// How often the device is asked whether its link is up.

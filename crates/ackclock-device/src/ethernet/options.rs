@@ -1,4 +1,4 @@
-//! How an Ethernet device is opened.
+//! Options for opening an Ethernet device.
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
@@ -11,8 +11,8 @@ use crate::packet::{PacketDevice, PacketOptions};
 use crate::tap::TapDevice;
 use crate::{FrameDevice, OffloadMode, OpenError};
 
-/// What an Ethernet device is to be: addresses, gateway, MTU and the rest, then [`open_tap`](Self::open_tap) or
-/// [`open_packet`](Self::open_packet).
+/// The options of an Ethernet device: addresses, gateway, MTU and the rest. Then call
+/// [`open_tap`](Self::open_tap) or [`open_packet`](Self::open_packet).
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -44,10 +44,10 @@ pub struct EthernetOptions {
     offload: OffloadMode,
 }
 
-/// Whose Ethernet address it has.
+/// Which Ethernet address the device has.
 #[derive(Clone, Copy, Debug, Default)]
 enum MacChoice {
-    /// One made for it.
+    /// A generated one.
     #[default]
     Own,
     Interface,
@@ -55,86 +55,90 @@ enum MacChoice {
 }
 
 impl EthernetOptions {
-    /// No address yet, everything else at its default.
+    /// No address yet; everything else at its default.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more IP address, and the network that is reached without a router. The stack needs to be told it too.
+    /// Adds an IP address, with the network that is reached without a router. Give the address to the stack
+    /// as well.
     #[must_use]
     pub fn address(mut self, address: Cidr) -> Self {
         self.addresses.push(address);
         self
     }
 
-    /// The router of its family for everything else (default: none for IPv4, for IPv6 those that advertise themselves
-    /// if [`autoconfigure`](Self::autoconfigure) is on). One of each family.
+    /// The router of its address family for everything else, one per family. Default: none for IPv4; for IPv6
+    /// those that advertise themselves, if [`autoconfigure`](Self::autoconfigure) is on.
     #[must_use]
     pub fn gateway(mut self, gateway: IpAddr) -> Self {
         self.gateways.push(gateway);
         self
     }
 
-    /// The Ethernet address (default: a locally administered one, made from the interface's and the IP addresses).
+    /// The Ethernet address (default: a locally administered one, made from the interface and the IP
+    /// addresses).
     #[must_use]
     pub fn mac(mut self, mac: MacAddr) -> Self {
         self.mac = MacChoice::Given(mac);
         self
     }
 
-    /// The interface's own Ethernet address, for networks that allow one on a port (Wi-Fi, most clouds). Not for a TAP
-    /// device, whose kernel end has that address; there it is as if nothing had been said.
+    /// Uses the interface's Ethernet address, for networks that allow one per port (Wi-Fi, most clouds). It
+    /// has no effect on a TAP device, whose kernel end has that address.
     #[must_use]
     pub fn interface_mac(mut self) -> Self {
         self.mac = MacChoice::Interface;
         self
     }
 
-    /// Largest IP packet in bytes, if the interface's MTU is larger (default: the interface's).
+    /// The largest IP packet in bytes, if the interface's MTU is larger (default: the interface's).
     #[must_use]
     pub fn mtu(mut self, mtu: usize) -> Self {
         self.mtu = Some(mtu);
         self
     }
 
-    /// Whether the interface is to receive the frames of all stations, and the stack their packets (default: no).
+    /// Whether the interface receives the frames of all stations, and passes their packets to the stack
+    /// (default: no).
     #[must_use]
     pub fn promiscuous(mut self, on: bool) -> Self {
         self.promiscuous = on;
         self
     }
 
-    /// Whether IPv6 routers are asked for prefixes and a default route, and addresses are made from them (default: no).
+    /// Whether to ask IPv6 routers for prefixes and a default route, and make addresses from them (default:
+    /// no).
     #[must_use]
     pub fn autoconfigure(mut self, on: bool) -> Self {
         self.autoconfigure = on;
         self
     }
 
-    /// Whether addresses are probed before they are used (default: on a packet device yes, which takes up to 7 s; on a
-    /// TAP device no).
+    /// Whether to probe addresses before use (default: yes on a packet device, which takes up to 7 s; no on a
+    /// TAP device).
     #[must_use]
     pub fn detection(mut self, detection: Detection) -> Self {
         self.detection = Some(detection);
         self
     }
 
-    /// Whether 64 KB packets and unfinished checksums are exchanged with the kernel (default: where it can).
+    /// Whether to exchange 64 KB packets and unfinished checksums with the kernel (default: where it can).
     #[must_use]
     pub fn offload(mut self, mode: OffloadMode) -> Self {
         self.offload = mode;
         self
     }
 
-    /// Opens the TAP interface `name`, which is made if it does not exist (that takes `CAP_NET_ADMIN`) and then lives as
-    /// long as the device. The second value says why there is no offload, if there is none.
+    /// Opens the TAP interface `name`. If it does not exist, it is created, which takes `CAP_NET_ADMIN`, and
+    /// lives as long as the device. The second value says why there is no offload, if so.
     ///
     /// # Errors
     /// See [`OpenError`].
     ///
     /// # Panics
-    /// When the tokio runtime of the caller has no I/O driver.
+    /// If the caller's tokio runtime has no I/O driver.
     pub fn open_tap(self, name: &str) -> Result<(EthernetDevice<TapDevice>, Option<String>), OpenError> {
         self.check_mac()?;
         let (device, fell_back) = TapDevice::open(name, self.offload)?;
@@ -142,17 +146,17 @@ impl EthernetOptions {
         Ok((self.finish(device, mac, Detection::Announce), fell_back))
     }
 
-    /// Opens a packet socket on the Ethernet interface `name` (that takes `CAP_NET_RAW`). The second value says why there
-    /// is no offload, if there is none.
+    /// Opens a packet socket on the Ethernet interface `name`, which takes `CAP_NET_RAW`. The second value
+    /// says why there is no offload, if so.
     ///
-    /// The addresses must be ones that the kernel does not have, or it resets the stack's connections; [`crate::packet`]
-    /// says more.
+    /// Use addresses that the kernel does not have, or it resets the stack's connections; see
+    /// [`crate::packet`].
     ///
     /// # Errors
     /// See [`OpenError`].
     ///
     /// # Panics
-    /// When the tokio runtime of the caller has no I/O driver.
+    /// If the caller's tokio runtime has no I/O driver.
     pub fn open_packet(
         self,
         name: &str,
@@ -179,7 +183,7 @@ impl EthernetOptions {
     fn finish<F: FrameDevice>(self, device: F, mac: MacAddr, detection: Detection) -> EthernetDevice<F> {
         let mut config = LinkConfig::new(mac);
         if matches!(self.mac, MacChoice::Interface) {
-            // The kernel has the addresses that would be made from its own.
+            // The kernel has the addresses made from its own identifier.
             config.interface_id = MacAddr::local(stable_hash(&(mac, &self.addresses))).interface_id();
         }
         config.addresses =

@@ -1,4 +1,4 @@
-//! Two links on a cable of memory, on a clock that stands still but for timers.
+//! Two links on a cable of memory, on a clock that only timers advance.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
 use super::*;
 use crate::memory::{self, Cable, MemoryDevice};
 
-/// A cable of memory for frames: a custom device as short as it can be.
+/// A cable of memory for frames: the shortest possible custom device.
 #[derive(Debug)]
 struct FrameCable(MemoryDevice);
 
@@ -112,7 +112,7 @@ async fn a_packet_waits_for_a_neighbour_that_comes_later_and_the_receiver_s_time
     first.ready().await.unwrap();
     let link = first.handle();
     let (header, payload) = (header(), [7; 100]);
-    // The receiving task sleeps without a timer; the packet brings one about.
+    // The receiving task sleeps without a timer; the packet starts one.
     let (sender, mut packets) = tokio::sync::mpsc::channel::<()>(1);
     let background = tokio::spawn(async move {
         let mut batch = ReceiveBatch::new(8, 0);
@@ -134,7 +134,7 @@ async fn a_packet_waits_for_a_neighbour_that_comes_later_and_the_receiver_s_time
             Poll::Pending => 0,
         }
     };
-    // Two announcements, then the question, and once more after a second.
+    // Two announcements, then the question, repeated after a second.
     assert_eq!(questions(&mut second), 4);
     assert_eq!(link.neighbours()[0].waiting, 1);
     let mut batch = ReceiveBatch::new(8, 0);

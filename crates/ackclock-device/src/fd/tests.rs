@@ -1,4 +1,4 @@
-//! A descriptor without room: a pair of sockets stands for the interface.
+//! A descriptor without room. A pair of sockets replaces the interface.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -36,9 +36,9 @@ fn take(far: &UnixDatagram) -> Vec<u32> {
     std::iter::from_fn(|| far.recv(&mut buf).ok().map(|_| u32::from_be_bytes(buf))).collect()
 }
 
-/// Sends while the device is ready, no more than `most`; how many.
+/// Sends at most `most` packets while the device is ready. Returns how many.
 async fn fill(device: &mut TunFd, from: u32, most: u32) -> u32 {
-    // Whether there is room, the runtime says at its first look.
+    // The runtime reports room at its first poll.
     poll_until_ready(device).await;
     let mut sent = 0;
     while sent < most && is_ready(device) {

@@ -1,4 +1,4 @@
-//! One direction of an impaired device: decides what happens to each packet and when it comes out.
+//! One direction of an impaired device: what happens to each packet, and when it leaves.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,13 +15,13 @@ pub(super) struct Lane {
     settings: Settings,
     blackout: bool,
     rng: SplitMix64,
-    /// When each packet that waits for the bottleneck, or is on it, has left it, and its length.
+    /// When each packet that is on the bottleneck or waits for it has left it, and its length.
     departures: VecDeque<(Instant, usize)>,
-    /// Bytes of these.
+    /// The total bytes of `departures`.
     departing_bytes: usize,
-    /// When the last packet on the delay line comes out.
+    /// When the last packet on the delay line is released.
     last_release: Option<Instant>,
-    /// Packets on the delay line by release time, those of equal time in order of entry.
+    /// Packets on the delay line by release time; those with equal times in order of entry.
     line: BinaryHeap<Reverse<Entry>>,
     entries: u64,
     held: Vec<Held>,
@@ -35,7 +35,7 @@ struct Entry {
     bytes: Vec<u8>,
 }
 
-/// A packet held back for others to overtake it.
+/// A packet held back for others to overtake.
 #[derive(Debug)]
 struct Held {
     overtakers_left: u32,
@@ -44,8 +44,8 @@ struct Held {
     bytes: Vec<u8>,
 }
 
-/// The random numbers of one packet: always the same number of draws, so that the fate of a packet depends on the
-/// seed and its place in the order only, not on the settings or the fate of others.
+/// The random numbers of one packet. Their count never varies, so a packet's fate depends only on the seed
+/// and its position, not on the settings or on other packets.
 struct Draws {
     loss: u64,
     duplicate: u64,
@@ -98,7 +98,7 @@ impl Lane {
         self.statistics
     }
 
-    /// Takes in a packet at time `now`.
+    /// Takes a packet at time `now`.
     pub(super) fn offer(&mut self, now: Instant, mut bytes: Vec<u8>) {
         let draws = Draws::new(&mut self.rng);
         self.statistics.offered += 1;
@@ -110,7 +110,8 @@ impl Lane {
             self.statistics.lost += 1;
             return;
         }
-        // Which bit to flip is hardly ever asked; a number more would have changed the fates of every seed.
+        // Reuses the bit-flip draw, which is hardly ever needed. One more draw would have changed the fates
+        // for every seed.
         if happens(draws.corrupt_bit, self.settings.mark) {
             self.statistics.marked += u64::from(ackclock_wire::ecn::mark(&mut bytes));
         }
@@ -127,14 +128,14 @@ impl Lane {
         }
     }
 
-    /// When the next packet comes out.
+    /// When the next packet is released.
     pub(super) fn next_release(&self) -> Option<Instant> {
         let first = self.line.peek().map(|Reverse(entry)| entry.release);
         let held = self.held.iter().map(|held| held.until).min();
         first.into_iter().chain(held).min()
     }
 
-    /// Takes out the next packet whose time has come.
+    /// Removes the next packet that is due.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Vec<u8>> {
         while let Some(index) = self.held.iter().position(|held| held.until <= now) {
             let held = self.held.remove(index);
@@ -148,14 +149,14 @@ impl Lane {
         Some(entry.bytes)
     }
 
-    /// Through the bottleneck, then onto the delay line or into the hands that hold it back; `false` when there
-    /// is no room.
+    /// Passes a packet through the bottleneck, then onto the delay line or into the hold. Returns `false` if
+    /// there is no room.
     fn enter(&mut self, now: Instant, mut bytes: Vec<u8>, jitter_draw: u64, held_back: bool) -> bool {
         let Some(departure) = self.departure(now, bytes.len()) else {
             self.statistics.queue_full += 1;
             return false;
         };
-        // The packet itself is among them, and the one that is being transmitted does not wait.
+        // Subtract the packet itself and the one being transmitted, which does not wait.
         let waiting = self.departures.len().saturating_sub(2);
         if self.settings.mark_above.is_some_and(|most| waiting >= most) {
             self.statistics.marked += u64::from(ackclock_wire::ecn::mark(&mut bytes));
@@ -176,7 +177,7 @@ impl Lane {
         true
     }
 
-    /// When a packet of `len` bytes that comes now has left the bottleneck; `None` when its queue is full.
+    /// When a packet of `len` bytes that arrives now has left the bottleneck; `None` if its queue is full.
     fn departure(&mut self, now: Instant, len: usize) -> Option<Instant> {
         if self.line.len() + self.held.len() >= LINE_PACKETS_MAX {
             return None;
@@ -186,7 +187,7 @@ impl Lane {
             self.departing_bytes -= gone;
             self.departures.pop_front();
         }
-        // The one that is being transmitted does not wait any more.
+        // The one being transmitted no longer waits.
         if let Some((_, transmitted)) = self.departures.front() {
             let waiting_bytes = self.departing_bytes - transmitted + len;
             let full = self.departures.len() > self.settings.queue_packets;
@@ -203,7 +204,7 @@ impl Lane {
         Some(departure)
     }
 
-    /// Tells those held back that a packet that comes out at `release` has overtaken them.
+    /// Tells the held packets that a packet released at `release` has overtaken them.
     fn overtake(&mut self, release: Instant) {
         for held in &mut self.held {
             held.overtaken = true;
@@ -235,13 +236,13 @@ fn flip_bit(bytes: &mut [u8], draw: u64) -> bool {
     true
 }
 
-/// How long a packet waits for others to overtake it.
+/// The longest that a packet is held for others to overtake it.
 const REORDER_HOLD_MAX: Duration = Duration::from_millis(20);
 
-/// Bound of the delay line: 100 MB of full packets at MTU 1500.
+/// The limit of the delay line: 100 MB of full packets at MTU 1500.
 const LINE_PACKETS_MAX: usize = 65_536;
 
-/// The slowest bottleneck takes this long for one packet, so that sums of times cannot overflow.
+/// The longest transmission time of one packet, so that sums of times cannot overflow.
 const TRANSMISSION_MAX: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! A device behind a bad network: rate, delay, jitter, queue, loss, duplication, reordering, corruption.
 //!
-//! Each direction has its own settings and its own random numbers, drawn from one seed: the same packets in the
-//! same order meet the same fate, whenever they come. A packet of 64 KB never enters: what the stack sends and what
-//! the device receives is cut into segments first, as a network would see them. For that reason the wrapped device
-//! shows no offload capability.
+//! Each direction has its own settings and its own random numbers, drawn from one seed: the same packets in
+//! the same order meet the same fate, whenever they come. Packets of 64 KB never enter: everything sent and
+//! received is cut into segments first, as a network would see them. The wrapped device therefore shows no
+//! offload capability.
 //!
-//! Delays run on tokio's clock, so that a test may pause it, and are kept to a tenth of a millisecond, which tokio's timers
-//! are not.
+//! Delays run on tokio's clock, which a test may pause. Unlike tokio's timers, they are exact to a tenth of a
+//! millisecond.
 
 mod lane;
 mod rng;
@@ -44,17 +44,17 @@ pub use settings::{Settings, SettingsError, Statistics};
 pub struct Impaired<D> {
     device: D,
     network: Network,
-    /// Where the wrapped device receives into.
+    /// The batch that the wrapped device receives into.
     arrived: ReceiveBatch,
-    /// A packet that is due and found no room in the batch of the caller.
+    /// A packet that is due but found no room in the caller's batch.
     waiting: Option<Vec<u8>>,
-    /// Wakes at the next release; made when first needed, since it needs a runtime.
+    /// Wakes at the next release. It needs a runtime, so it is made when first needed.
     timer: Option<Timer>,
-    /// The task that receives: it is woken for releases that a send has brought about, too.
+    /// The receiving task. It is also woken for releases that a send has scheduled.
     receiver: Waker,
 }
 
-/// A handle on the network of an [`Impaired`] device, to look at it and to change it while it is in use.
+/// A handle on the network of an [`Impaired`] device, for inspecting and changing it while it is in use.
 #[derive(Clone, Debug)]
 pub struct Network(Arc<Mutex<Lanes>>);
 
@@ -65,12 +65,12 @@ struct Lanes {
 }
 
 impl<D: Device> Impaired<D> {
-    /// Puts `device` behind a network that does to packets sent and received what the two settings say.
+    /// Puts `device` behind a network with these settings for sent and received packets.
     ///
-    /// The first packet that is delayed needs a tokio runtime with its time and I/O drivers.
+    /// The first delayed packet needs a tokio runtime with its time and I/O drivers.
     ///
     /// # Errors
-    /// A probability that is none, or a rate of zero.
+    /// A value that is not a probability, or a rate of zero.
     pub fn new(device: D, seed: u64, sent: Settings, received: Settings) -> Result<Self, SettingsError> {
         sent.check()?;
         received.check()?;
@@ -93,7 +93,8 @@ impl<D: Device> Impaired<D> {
         self.network.clone()
     }
 
-    /// Hands packets whose time has come to the device, as far as it takes them; `false` when it takes no more now.
+    /// Hands packets that are due to the device, as far as it takes them. Returns `false` if it takes no more
+    /// now.
     fn release_sent(&mut self, now: Instant, cx: &mut Context<'_>) -> io::Result<bool> {
         loop {
             if self.network.lanes().sent.next_release().is_none_or(|at| at > now) {
@@ -109,7 +110,7 @@ impl<D: Device> Impaired<D> {
         }
     }
 
-    /// Moves received packets whose time has come into `batch`; how many, and whether all found room.
+    /// Moves received packets that are due into `batch`. Returns how many, and whether all found room.
     fn release_received(&mut self, now: Instant, batch: &mut ReceiveBatch) -> (usize, bool) {
         let mut released = 0;
         let mut lanes = self.network.lanes();
@@ -123,7 +124,7 @@ impl<D: Device> Impaired<D> {
         (released, true)
     }
 
-    /// Lets what the device has received enter the network.
+    /// Moves what the device has received into the network.
     fn take_in_arrived(&mut self, now: Instant) {
         let mut lanes = self.network.lanes();
         for (bytes, meta) in self.arrived.iter() {
@@ -135,7 +136,7 @@ impl<D: Device> Impaired<D> {
         }
     }
 
-    /// Sees to it that the receiving task is woken at the next release; ready when that is now.
+    /// Wakes the receiving task at the next release. Ready if that is now.
     fn poll_timer(&mut self, cx: &mut Context<'_>, with_sent: bool) -> Poll<io::Result<()>> {
         let lanes = self.network.lanes();
         let sent = if with_sent { lanes.sent.next_release() } else { None };
@@ -183,7 +184,7 @@ impl<D: Device> Device for Impaired<D> {
             match self.device.poll_receive(cx, &mut self.arrived) {
                 Poll::Ready(Ok(_)) => self.take_in_arrived(now),
                 Poll::Ready(Err(error)) if received == 0 => return Poll::Ready(Err(error)),
-                // The error comes again with the next call.
+                // The error recurs on the next call.
                 Poll::Ready(Err(_)) => return Poll::Ready(Ok(received)),
                 Poll::Pending if received > 0 => return Poll::Ready(Ok(received)),
                 Poll::Pending => ready!(self.poll_timer(cx, sends_flow))?,
@@ -232,47 +233,47 @@ impl<D: Device> Device for Impaired<D> {
 }
 
 impl Network {
-    /// Changes what happens to packets sent from now on.
+    /// Changes the impairment of packets sent from now on.
     ///
     /// # Errors
-    /// A probability that is none, or a rate of zero: nothing is changed.
+    /// A value that is not a probability, or a rate of zero. Nothing is changed then.
     pub fn set_sent(&self, settings: Settings) -> Result<(), SettingsError> {
         settings.check()?;
         self.lanes().sent.set(settings);
         Ok(())
     }
 
-    /// Changes what happens to packets received from now on.
+    /// Changes the impairment of packets received from now on.
     ///
     /// # Errors
-    /// A probability that is none, or a rate of zero: nothing is changed.
+    /// A value that is not a probability, or a rate of zero. Nothing is changed then.
     pub fn set_received(&self, settings: Settings) -> Result<(), SettingsError> {
         settings.check()?;
         self.lanes().received.set(settings);
         Ok(())
     }
 
-    /// From now on drops every packet that enters the network in either direction, or no longer does.
+    /// Starts or stops dropping every packet that enters the network in either direction.
     pub fn set_blackout(&self, blackout: bool) {
         let mut lanes = self.lanes();
         lanes.sent.set_blackout(blackout);
         lanes.received.set_blackout(blackout);
     }
 
-    /// What has happened to packets sent.
+    /// Statistics of sent packets.
     #[must_use]
     pub fn statistics_sent(&self) -> Statistics {
         self.lanes().sent.statistics()
     }
 
-    /// What has happened to packets received.
+    /// Statistics of received packets.
     #[must_use]
     pub fn statistics_received(&self) -> Statistics {
         self.lanes().received.statistics()
     }
 
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
-        // A lane that a panic has left in the middle of a packet has lost that packet and nothing else.
+        // A panic in the middle of a packet loses only that packet.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -281,8 +282,7 @@ fn flat(packet: &TxPacket<'_>) -> Vec<u8> {
     [packet.header, packet.payload[0], packet.payload[1]].concat()
 }
 
-/// A finished packet in one piece. Its transport offset is not looked at by any device, because there is nothing to
-/// finish.
+/// A finished packet in one piece. With nothing to finish, no device reads its transport offset.
 fn whole_packet(bytes: &[u8]) -> TxPacket<'_> {
     TxPacket {
         header: bytes,
@@ -293,7 +293,7 @@ fn whole_packet(bytes: &[u8]) -> TxPacket<'_> {
     }
 }
 
-/// What is received from the device at once.
+/// The most packets received from the device at once.
 const ARRIVED_PACKETS: usize = 64;
 const ARRIVED_BYTES: usize = 256 * 1024;
 

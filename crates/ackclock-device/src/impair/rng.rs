@@ -1,4 +1,4 @@
-//! A small seeded generator of random numbers: repeatable on every machine, of no use for secrets.
+//! A small seeded random number generator: repeatable on every machine, not for secrets.
 
 /// SplitMix64: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 17.
 #[derive(Clone, Copy, Debug)]
@@ -18,9 +18,9 @@ impl SplitMix64 {
     }
 }
 
-/// Whether a draw falls into `probability`: 1 always does, 0 never.
+/// Whether a draw falls into `probability`. It always does for 1, never for 0.
 pub(super) fn happens(draw: u64, probability: f64) -> bool {
-    // The upper 53 bits are as many as a float holds exactly.
+    // The upper 53 bits, as many as a float holds exactly.
     let unit = (draw >> 11) as f64 / (1u64 << 53) as f64;
     unit < probability
 }

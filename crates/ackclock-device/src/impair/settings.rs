@@ -1,27 +1,27 @@
-//! What an impaired direction does to packets, and what it has done.
+//! The settings of an impaired direction, and its statistics.
 
 use std::time::Duration;
 
 /// The impairment of one direction.
 ///
-/// A packet meets them in this order: blackout, loss, marks, duplication, corruption, the bottleneck's queue and rate,
+/// They apply in this order: blackout, loss, marks, duplication, corruption, the bottleneck's queue and rate,
 /// then delay, jitter and reordering. The default impairs nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Rate of the bottleneck in bits of IP packet per second; `None`: no bottleneck.
     pub rate_bps: Option<u64>,
-    /// How many packets may wait for the bottleneck; what comes on top is dropped.
+    /// How many packets may wait for the bottleneck. Further packets are dropped.
     pub queue_packets: usize,
-    /// How many bytes of packets may wait for the bottleneck; `None`: as many as those packets have.
+    /// How many bytes may wait for the bottleneck; `None`: no limit beyond that on packets.
     pub queue_bytes: Option<usize>,
-    /// A packet that finds at least so many waiting for the bottleneck is marked with Congestion Experienced, if its
-    /// transport takes marks (ECN); `None`: none is.
+    /// A packet that finds at least this many waiting for the bottleneck is marked with Congestion
+    /// Experienced, if it is ECN-capable; `None`: never.
     pub mark_above: Option<usize>,
-    /// Probability that a packet is marked so, whatever waits.
+    /// Probability of such a mark, whatever waits.
     pub mark: f64,
-    /// Added to the way of each packet.
+    /// Added to each packet's delay.
     pub delay: Duration,
-    /// Up to this much is added on top, evenly distributed. Packets do not overtake each other by it.
+    /// Up to this much is added on top, evenly distributed. It does not let packets overtake each other.
     pub jitter: Duration,
     /// Probability that a packet is lost, 0 to 1.
     pub loss: f64,
@@ -55,7 +55,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks that each value is one that can be.
+    /// Checks that each value is possible.
     pub(super) fn check(&self) -> Result<(), SettingsError> {
         let probabilities = [
             ("loss", self.loss),
@@ -73,24 +73,24 @@ impl Settings {
     }
 }
 
-/// Why settings are refused.
+/// Why settings are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// Not between 0 and 1.
     #[error("the probability `{name}` is {value}; it must lie between 0 and 1")]
     Probability {
-        /// Which.
+        /// The setting.
         name: &'static str,
         /// Its value.
         value: f64,
     },
-    /// Nothing would ever pass.
+    /// A rate at which nothing would ever pass.
     #[error("a rate of 0 bit/s lets nothing through; use a blackout for that")]
     RateZero,
 }
 
-/// What a direction has done so far, in packets.
+/// Statistics of a direction, in packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Statistics {

@@ -95,7 +95,7 @@ async fn large_packets_are_cut_before_they_are_impaired() {
     assert_eq!(near.handle().statistics_sent().delivered, 4);
 }
 
-/// Behind a network every checksum is whole, also of what is not TCP.
+/// Behind a network every checksum is complete, also for transports other than TCP.
 #[tokio::test(start_paused = true)]
 async fn unfinished_checksum_of_a_datagram_is_finished_on_either_way() {
     let (mut near, mut far) = impaired(Settings::default(), Settings::default());
@@ -109,7 +109,7 @@ async fn unfinished_checksum_of_a_datagram_is_finished_on_either_way() {
     far.send(&packet).unwrap();
     near.send(&packet).unwrap();
     for received in [receive(&mut near).await, receive(&mut far).await] {
-        // The field is taken for the sum of the pseudo-header: 0x0607.
+        // The field is read as the sum of the pseudo-header: 0x0607.
         let sum = 0x0607u32 + 1 + 2 + 13 + 0x6f64 + 0x6421 + 0x3f00;
         let expected = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
         assert_eq!(received[0][26..28], expected.to_be_bytes());
@@ -161,7 +161,7 @@ const TCP_HEADER: [u8; 40] = [
     0, 80, 4, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0, // TCP
 ];
 
-/// By how much packets come back later than `delay` each way says, at the median, the clock of the machine running.
+/// The median lateness of returning packets beyond `delay` each way, in real time.
 async fn lateness(delay: Duration) -> Duration {
     let each_way = Settings { delay, ..Settings::default() };
     let (mut near, mut far) = impaired(each_way, each_way);
@@ -185,7 +185,7 @@ async fn lateness(delay: Duration) -> Duration {
     median(late)
 }
 
-/// By how much a thread that sleeps is woken later than it asked for, at the median.
+/// The median lateness with which a sleeping thread wakes.
 fn lateness_of_sleep(delay: Duration) -> Duration {
     let late = |_| {
         let began = std::time::Instant::now();
@@ -202,11 +202,11 @@ fn median(mut values: Vec<Duration>) -> Duration {
 
 #[tokio::test]
 async fn a_delay_is_kept_to_a_tenth_of_a_millisecond() {
-    // Halves of milliseconds, which tokio's timers do not count.
+    // Half milliseconds, which tokio's timers do not count.
     for delay in [Duration::from_micros(1500), Duration::from_micros(50), Duration::from_micros(10_250)] {
         let mut measured = Vec::new();
         loop {
-            // A machine that does other things wakes whoever sleeps late: that is not the device's lateness.
+            // On a busy machine every sleep ends late. That is not the device's lateness.
             let machine = lateness_of_sleep(delay).saturating_sub(LATE_MAX);
             let late = lateness(delay).await;
             measured.push((late, machine));
@@ -218,7 +218,7 @@ async fn a_delay_is_kept_to_a_tenth_of_a_millisecond() {
     }
 }
 
-/// Each way.
+/// In each direction.
 const LATE_MAX: Duration = Duration::from_micros(100);
 const SERIES: usize = 31;
 const ATTEMPTS: usize = 10;

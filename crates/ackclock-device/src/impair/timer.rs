@@ -1,9 +1,9 @@
-//! When the next packet is due: a timer that is right to some microseconds, on tokio's clock.
+//! A timer for the next packet, right to some microseconds, on tokio's clock.
 //!
-//! tokio's own timers count milliseconds and end up to two of them late, which is more than the delay of many networks.
-//! A timer of the kernel's ends on time, but a processor that was halted takes its time to wake up: so it is set to end
-//! earlier by what that took lately, and for the rest the task asks again and again, others having their turns in between.
-//! A clock that a test has paused moves for tokio's timers alone, so one of these runs, too.
+//! Tokio's timers count milliseconds and end up to two of them late, which exceeds the delay of many
+//! networks. A kernel timer ends on time, but a halted processor takes time to wake up. So this timer is set
+//! earlier by the recent wake-up time, and for the rest the task polls repeatedly and lets others run in
+//! between. A clock that a test has paused moves only for tokio's timers, so one of these runs too.
 
 use std::fs::File;
 use std::future::Future;
@@ -19,23 +19,23 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::sys;
 
-/// A timer that can be set again and again.
+/// A timer that can be set repeatedly.
 #[derive(Debug)]
 pub(super) struct Timer {
     coarse: Pin<Box<Sleep>>,
     precise: AsyncFd<File>,
-    /// What both are set to, until it has come.
+    /// The setting of both timers, until it has come.
     set: Option<Setting>,
-    /// How late the task was woken lately.
+    /// How late the task has woken recently.
     lead: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     deadline: Instant,
-    /// When the precise timer ends for that.
+    /// When the precise timer ends because of that.
     end: Instant,
-    /// Since when the task asks again and again, by a clock that is never paused.
+    /// Since when the task polls repeatedly, on a clock that is never paused.
     asking_since: Option<std::time::Instant>,
 }
 
@@ -43,13 +43,13 @@ impl Timer {
     /// A timer of the present runtime.
     pub(super) fn new() -> io::Result<Self> {
         let timer = sys::timer()?;
-        // SAFETY: `File` owns its descriptor, returns the same one always and is dropped by the `AsyncFd` only.
+        // SAFETY: `File` owns its descriptor, always returns the same one, and only the `AsyncFd` drops it.
         let precise = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?;
         let coarse = Box::pin(sleep_until(Instant::now()));
         Ok(Self { coarse, precise, set: None, lead: Duration::ZERO })
     }
 
-    /// To be called when the task is woken, whatever it finds to do: the timer learns how late that is.
+    /// Call this whenever the task wakes, whatever the reason: the timer learns how late that is.
     pub(super) fn woken(&mut self, now: Instant) {
         let Some(set) = self.set.as_mut().filter(|set| now >= set.end) else { return };
         if set.asking_since.is_none() {
@@ -61,7 +61,7 @@ impl Timer {
         }
     }
 
-    /// Ready at `deadline` or after it; wakes the task then, or somewhat earlier, to be asked again.
+    /// Ready at `deadline` or later. Wakes the task then, or slightly earlier, to poll again.
     pub(super) fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let now = Instant::now();
         self.woken(now);
@@ -92,7 +92,7 @@ impl Timer {
         Ok(set)
     }
 
-    /// Has the task woken at the end of the precise timer; whether that has come in the meantime.
+    /// Arms the precise timer to wake the task. Returns whether it has expired meanwhile.
     fn wait(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let mut ended = false;
         while let Poll::Ready(guard) = self.precise.poll_read_ready(cx) {
@@ -108,5 +108,6 @@ impl Timer {
     }
 }
 
-/// A processor wakes up in less; what is more is other tasks at work, and no earlier end would help against them.
+/// A processor wakes up faster than this. More delay comes from other tasks, and an earlier end would not
+/// help.
 const LEAD_MAX: Duration = Duration::from_micros(250);

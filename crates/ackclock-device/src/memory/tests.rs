@@ -73,7 +73,7 @@ fn a_packet_that_found_room_is_cut_without_a_loss() {
     a.send(&packet(&[0x45; 20])).unwrap();
     assert!(a.poll_send_ready(&mut cx).is_ready());
     let payload = vec![7; 14_480];
-    // IPv4 and TCP without options, as far as cutting looks.
+    // IPv4 and TCP without options, as far as segmentation reads them.
     let mut header = [0; 40];
     (header[0], header[9], header[32]) = (0x45, 6, 0x50);
     let large = TxPacket {

@@ -1,4 +1,4 @@
-//! Why a raw device cannot be opened, in words that name the command that mends it.
+//! Why a raw device cannot be opened, in messages that name the command that fixes it.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,13 +12,13 @@ pub enum RawError {
     /// No address, or too many.
     #[error("a raw device takes 1 to {ADDRESSES_MAX} addresses of this host; {count} were given")]
     Addresses {
-        /// How many.
+        /// The number of addresses.
         count: usize,
     },
-    /// The range of ports is empty or has port 0.
+    /// The range of ports is empty or contains port 0.
     #[error("a raw device takes ports from 1 to 65535, the lowest first, as in 40000-40999")]
     Ports,
-    /// The host has no such address, so packets to it would not come in.
+    /// The host does not have the address, so packets to it would not arrive.
     #[error(
         "{addr} is not an address of this host: sudo ip route add local {addr} dev lo \
          (and the network has to route it here), or give one that the host has"
@@ -27,7 +27,7 @@ pub enum RawError {
         /// The address.
         addr: IpAddr,
     },
-    /// Sockets of the kernel's use what the device is to have.
+    /// The kernel's sockets use what the device would take over.
     #[error(
         "a socket of this host uses {addr} port {port}, which the device would cut off: \
          give it an address of its own, or other ports (ss -tuan shows who uses them)"
@@ -38,7 +38,7 @@ pub enum RawError {
         /// The port.
         port: u16,
     },
-    /// There is no such interface.
+    /// The interface does not exist.
     #[error("there is no interface {name} in this network namespace: ip link shows those that there are")]
     NoInterface {
         /// Its name.
@@ -54,18 +54,18 @@ pub enum RawError {
         "the kernel would reset every connection, and the rule against that is refused ({source}): {command}"
     )]
     Resets {
-        /// What sets the rule by hand.
+        /// The command that sets the rule.
         command: String,
         /// The system's answer.
         source: io::Error,
     },
-    /// There is no tokio runtime to wait for packets with.
+    /// There is no tokio runtime for waiting on packets.
     #[error("a raw device must be opened inside a tokio runtime whose I/O driver is enabled")]
     NoRuntime,
     /// Anything else.
     #[error("a raw device cannot be opened: {doing}: {source}")]
     Other {
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
         /// The system's answer.
         source: io::Error,

@@ -1,8 +1,8 @@
-//! Which packets a raw device hears of: a classic BPF program for each family.
+//! The filter of a raw device: a classic BPF program for each family.
 //!
-//! The program sees a packet from its IP header on. What it lets through is for one of the device's addresses, and of the
-//! host's own packets nothing: with ports, TCP to those ports and ICMP errors. The kernel goes on answering echo requests,
-//! so that these never come here.
+//! The program sees a packet from its IP header on. It passes only packets to the device's addresses and none
+//! that the host sends; with ports, only TCP to those ports and ICMP errors. The kernel still answers echo
+//! requests, so these never pass.
 //!
 //! Source: Linux `Documentation/networking/filter.rst`, `include/uapi/linux/{bpf_common,filter}.h`.
 
@@ -11,16 +11,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::Ports;
 use super::sys::Instruction;
 
-/// Where a comparison leads.
+/// The target of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum To {
-    /// To what follows it, some instructions on.
+    /// The instruction this many after the next.
     Skip(u8),
     Accept,
     Drop,
 }
 
-/// A program under construction: every way ends in `Accept` or `Drop`, which stand at its end.
+/// A program under construction. Every path ends in `Accept` or `Drop`, which are at its end.
 #[derive(Debug, Default)]
 struct Program(Vec<(u16, u32, [To; 2])>);
 
@@ -53,7 +53,7 @@ impl Program {
             let miss = if others == 0 { To::Drop } else { NEXT };
             self.compare(JEQ, addr.to_bits(), To::Skip(others), miss);
         }
-        // Of a fragment that is not the first, nothing behind the IP header is known.
+        // In a fragment other than the first, nothing after the IP header is known.
         self.load(LD_H, 6);
         let whole = if matches!(ports, Ports::All) { To::Accept } else { To::Drop };
         self.compare(JSET, 0x1fff, whole, NEXT);
@@ -87,7 +87,8 @@ impl Program {
             }
         }
         self.load(LD_B, 6);
-        // Extension headers come first in hardly a packet; whose port that is, a program without loops cannot tell.
+        // Extension headers precede the transport in hardly any packet. A program without loops cannot find
+        // the port behind them.
         self.transport(
             LD_B,
             LD_H,
@@ -131,7 +132,7 @@ impl Program {
         let len = self.0.len();
         let mut all: Vec<Instruction> = Vec::with_capacity(len + 2);
         for (at, (code, k, to)) in self.0.into_iter().enumerate() {
-            // A jump counts from the instruction behind it; `ADDRESSES_MAX` keeps the longest below 256.
+            // A jump counts from the next instruction; `ADDRESSES_MAX` keeps the longest below 256.
             let offset = |to| match to {
                 To::Skip(count) => count,
                 To::Accept => (len - at - 1) as u8,
@@ -145,7 +146,7 @@ impl Program {
     }
 }
 
-/// The numbers of a family's ICMP.
+/// The ICMP numbers of a family.
 #[derive(Clone, Copy)]
 struct Icmp {
     protocol: u32,
@@ -156,7 +157,7 @@ struct Icmp {
 
 const NEXT: To = To::Skip(0);
 
-/// With eight instructions for an IPv6 address, the program's jumps stay below 256.
+/// At eight instructions per IPv6 address, the program's jumps stay below 256.
 pub(super) const ADDRESSES_MAX: usize = 16;
 
 const LD_W: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -171,7 +172,7 @@ const JGT: u16 = (libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K) as u16;
 const JSET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RET: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// `SKF_AD_OFF + SKF_AD_PKTTYPE`: to whom the link layer brought the packet.
+/// `SKF_AD_OFF + SKF_AD_PKTTYPE`: the packet's link-layer type.
 const AD_PKTTYPE: u32 = (-0x1000_i32 + 4) as u32;
 const PACKET_HOST: u32 = 0;
 const ICMP4: u32 = 1;

@@ -1,11 +1,13 @@
-//! The kernel kept from answering in the stack's place.
+//! Keeps the kernel from answering in the stack's place.
 //!
-//! The host's own TCP knows nothing of the stack's connections and would reset each of them. A netfilter rule drops, on
-//! the way to it, exactly what is the device's: packet sockets have had their copy by then. The rule is in a table that
-//! belongs to a netlink socket (`NFT_TABLE_F_OWNER`, Linux 5.12): the kernel deletes both when the socket closes, also
-//! when the process is killed. So nothing can be left over, and nothing is to be looked for at the next start.
+//! The host's TCP does not know the stack's connections and would reset each of them. A netfilter rule drops
+//! exactly the device's packets on their way to it; packet sockets have had their copy by then. The rule is
+//! in a table that belongs to a netlink socket (`NFT_TABLE_F_OWNER`, Linux 5.12): the kernel deletes both
+//! when the socket closes, even if the process is killed. So nothing is left over, and the next start has
+//! nothing to clean up.
 //!
-//! Source: Linux `include/uapi/linux/netfilter/{nfnetlink,nf_tables}.h`. No program of nftables is needed.
+//! Source: Linux `include/uapi/linux/netfilter/{nfnetlink,nf_tables}.h`. It does not need the nftables
+//! programs.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,18 +17,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Ports, sys};
 
-/// The rules, for as long as this lives.
+/// The rules, which last as long as this value.
 #[derive(Debug)]
 pub(super) struct Guard {
     _socket: File,
 }
 
 impl Guard {
-    /// Drops, before the kernel's transports see them, packets to `addresses` that are for `ports`: with ports TCP, without
-    /// TCP and UDP.
+    /// Drops packets to `addresses` for `ports` before the kernel's transports see them: with ports only TCP,
+    /// without them TCP and UDP.
     ///
     /// # Errors
-    /// The process has no `CAP_NET_ADMIN`, or the kernel no nftables with owners.
+    /// The process lacks `CAP_NET_ADMIN`, or the kernel lacks nftables with owners.
     pub(super) fn set_up(addresses: &[IpAddr], ports: &Ports) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -67,7 +69,7 @@ impl Guard {
     }
 }
 
-/// What does the same by hand, for a process that may not.
+/// The command that does the same, for a process without the right.
 pub(super) fn command(addresses: &[IpAddr], ports: &Ports) -> String {
     let mut command = "sudo nft 'add table inet ackclock; add chain inet ackclock raw \
                        { type filter hook input priority -300; }"
@@ -83,7 +85,7 @@ pub(super) fn command(addresses: &[IpAddr], ports: &Ports) -> String {
     command + "' (and at the end: sudo nft delete table inet ackclock)"
 }
 
-/// The kernel has answered by the time that the request is sent: each part is acknowledged or refused.
+/// The kernel has answered by the time the request is sent: it acknowledges or refuses each part.
 fn refusal(socket: &mut File) -> io::Result<()> {
     let mut answer = [0; 8192];
     loop {
@@ -140,7 +142,7 @@ fn compare(how: u32, value: &[u8]) -> Attributes {
     Attributes::default().number(1, REGISTER).number(2, how).nested(3, Attributes::default().bytes(1, value))
 }
 
-/// Messages of one transaction.
+/// The messages of one transaction.
 #[derive(Debug, Default)]
 struct Batch {
     bytes: Vec<u8>,
@@ -202,7 +204,7 @@ const AF_UNSPEC: u8 = 0;
 const FAMILY_INET: u8 = 1;
 const TABLE_OWNER: u32 = 2;
 const HOOK_LOCAL_IN: u32 = 1;
-/// In front of connection tracking.
+/// Before connection tracking.
 const PRIORITY_RAW: i32 = -300;
 const ACCEPT: u32 = 1;
 const DROP: u32 = 0;

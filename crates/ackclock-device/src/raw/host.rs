@@ -1,4 +1,4 @@
-//! What the host says of the addresses that a raw device is to have.
+//! Checks of a raw device's addresses on the host.
 
 use std::fs;
 use std::io;
@@ -22,11 +22,11 @@ pub(super) fn check_unused(addresses: &[IpAddr], ports: &Ports) -> Result<(), Ra
     let tables: &[&str] =
         if matches!(ports, Ports::All) { &["tcp", "tcp6", "udp", "udp6"] } else { &["tcp", "tcp6"] };
     for name in tables {
-        // A kernel without IPv6 has not all of them.
+        // A kernel without IPv6 lacks some of them.
         let table = fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
         for (addr, port) in table.lines().skip(1).filter_map(|line| socket(line, name.starts_with("udp"))) {
             let taken = match ports {
-                // An address of its own: sockets that listen on all addresses go on with the others.
+                // For a whole address: sockets that listen on all addresses keep working on the others.
                 Ports::All => addresses.contains(&addr),
                 Ports::Range(range) => {
                     range.contains(&port) && (addr.is_unspecified() || addresses.contains(&addr))
@@ -40,8 +40,8 @@ pub(super) fn check_unused(addresses: &[IpAddr], ports: &Ports) -> Result<(), Ra
     Ok(())
 }
 
-/// Address and port of a line of `/proc/net/tcp`, `udp` or their like for IPv6, unless a TCP socket is in TIME-WAIT or
-/// closed: proc(5).
+/// Address and port in a line of `/proc/net/tcp`, `udp` or their IPv6 equivalents, unless a TCP socket is in
+/// TIME-WAIT or closed: proc(5).
 fn socket(line: &str, is_udp: bool) -> Option<(IpAddr, u16)> {
     let mut words = line.split_whitespace();
     let (addr, port) = words.nth(1)?.split_once(':')?;
@@ -49,7 +49,7 @@ fn socket(line: &str, is_udp: bool) -> Option<(IpAddr, u16)> {
         return None;
     }
     let port = u16::from_str_radix(port, 16).ok()?;
-    // Words of 32 bits, as the machine reads what is in network order.
+    // Words of 32 bits in host order of what is in network order.
     let words: Option<Vec<[u8; 4]>> = (0..addr.len() / 8)
         .map(|word| {
             let word = addr.get(word * 8..word * 8 + 8)?;
@@ -67,8 +67,8 @@ fn socket(line: &str, is_udp: bool) -> Option<(IpAddr, u16)> {
     Some((addr, port))
 }
 
-/// The interface whose MTU holds for the device: the one that has an address of it. Where that is none or the loopback
-/// interface, packets may leave by any other: then the one of the smallest MTU.
+/// The interface whose MTU applies to the device: the one with one of its addresses. If there is none, or
+/// only the loopback interface, packets may leave by any other: then the one with the smallest MTU.
 pub(super) fn interface(addresses: &[IpAddr]) -> io::Result<Option<String>> {
     let all = sys::interfaces()?;
     let is = |interface: &Interface, flag: libc::c_int| interface.flags & flag as u32 != 0; // a single bit
@@ -85,7 +85,7 @@ pub(super) fn interface(addresses: &[IpAddr]) -> io::Result<Option<String>> {
     Ok(smallest.or_else(loopback).map(|interface| interface.name.clone()))
 }
 
-/// The address of an IPv4 or IPv6 header at `at`, for as long as the family says.
+/// The address at `at` in an IPv4 or IPv6 header; the family gives its length.
 pub(super) fn destination(header: &[u8]) -> Option<IpAddr> {
     match header.first()? >> 4 {
         4 => header.get(16..)?.first_chunk().map(|octets: &[u8; 4]| Ipv4Addr::from(*octets).into()),

@@ -1,17 +1,19 @@
 //! Raw IP: a stack on an address that the host itself has, or that is routed to it.
 //!
-//! Nothing is made and no address moved: packets leave through raw sockets, which route them as the host's own, and come
-//! in through packet sockets, which get a copy of each. A raw socket would do to receive, but it cannot tell an
-//! unfinished checksum from a wrong one: what a host sends to itself, or over a veth pair, never gets one, and
-//! `PACKET_AUXDATA` says so of each packet (packet(7)). Coalesced packets above the MTU come in whole.
+//! Nothing is created and no address is moved. Packets leave through raw sockets, which route them like the
+//! host's own, and come in through packet sockets, which get a copy of each. A raw socket could receive, but
+//! it cannot tell an unfinished checksum from a wrong one: packets that a host sends to itself, or over a
+//! veth pair, never get a checksum, and `PACKET_AUXDATA` says so for each packet (packet(7)). Coalesced
+//! packets above the MTU arrive whole.
 //!
-//! The host must not answer in the stack's place: [`RawDevice::open`] sets a rule for exactly what is the device's,
-//! which ends with it (`guard`). With [`Ports::Range`] the address stays the host's and those TCP ports are the device's;
-//! with [`Ports::All`] all TCP and UDP of the address is.
+//! The host must not answer in the stack's place: [`RawDevice::open`] sets a rule for exactly the device's
+//! packets, which ends with it (`guard`). With [`Ports::Range`] the address stays the host's, and those TCP
+//! ports are the device's. With [`Ports::All`] all TCP and UDP of the address is the device's.
 //!
-//! What it is not: packets are seen before the host's firewall and address translation, and leave through the host's
-//! `OUTPUT` rules. With ports, extension headers of IPv6 and later fragments do not come in. The kernel goes on answering
-//! echo requests. What is sent is not cut by the kernel; many packets leave in one call of sendmmsg(2).
+//! Limits: packets are seen before the host's firewall and address translation, and leave through the host's
+//! `OUTPUT` rules. With ports, packets with IPv6 extension headers and later fragments do not arrive. The
+//! kernel still answers echo requests. The kernel does not cut sent packets; one call of sendmmsg(2) sends
+//! many.
 
 mod error;
 mod filter;
@@ -43,27 +45,28 @@ use send::Sender;
 
 pub use error::RawError;
 
-/// What a raw device is for.
+/// The configuration of a raw device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawConfig {
-    /// The addresses, which the host has or gets by `ip route add local`; 1 to 16.
+    /// The addresses, 1 to 16. The host has them, or gets them by `ip route add local`.
     pub addresses: Vec<IpAddr>,
-    /// What of them is the device's.
+    /// Which part of their traffic is the device's.
     pub ports: Ports,
     /// The only interface to send and receive on; `None`: the host's routes decide.
     pub interface: Option<String>,
-    /// Whether to keep the kernel from answering; `false` where a rule of your own does (see [`reset_command`]).
+    /// Whether to keep the kernel from answering; `false` if a rule of yours does (see [`reset_command`]).
     pub guard: bool,
 }
 
-/// What of its addresses is a raw device's.
+/// Which part of its addresses' traffic is a raw device's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ports {
-    /// All TCP and UDP: the host's own sockets hear nothing on these addresses any more.
+    /// All TCP and UDP: the host's sockets no longer receive on these addresses.
     All,
-    /// These TCP ports. The stack must take its own from them, too (`StackBuilder::ephemeral_ports`); the host's choice
-    /// should leave them out (`net.ipv4.ip_local_reserved_ports`).
+    /// These TCP ports. The stack must take its ephemeral ports from them too
+    /// (`StackBuilder::ephemeral_ports`); exclude them from the host's choice
+    /// (`net.ipv4.ip_local_reserved_ports`).
     Range(RangeInclusive<u16>),
 }
 
@@ -81,13 +84,13 @@ pub enum Ports {
 /// ```
 pub struct RawDevice {
     families: Vec<Family>,
-    /// The interface whose MTU and state hold.
+    /// The interface whose MTU and state apply.
     interface: Option<String>,
     control: OwnedFd,
     link: Cell<Link>,
     counters: Counters,
     lost: Cell<u64>,
-    /// ICMP messages for the stack that the kernel has said by an error code only.
+    /// ICMP messages for the stack, made from the kernel's error codes.
     own: VecDeque<Vec<u8>>,
     receiver: Waker,
     _guard: Option<Guard>,
@@ -109,7 +112,7 @@ struct Link {
 }
 
 impl RawConfig {
-    /// All ports of `addresses`, on all interfaces, the kernel kept from answering.
+    /// All ports of `addresses`, on all interfaces, with the kernel kept from answering.
     #[must_use]
     pub fn new(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         let addresses = addresses.into_iter().collect();
@@ -117,21 +120,22 @@ impl RawConfig {
     }
 }
 
-/// The command that keeps the kernel from resetting connections of such a device, for a process that may not do it itself.
+/// The command that keeps the kernel from resetting such a device's connections, for a process that may not
+/// do it itself.
 #[must_use]
 pub fn reset_command(config: &RawConfig) -> String {
     guard::command(&config.addresses, &config.ports)
 }
 
 impl RawDevice {
-    /// Opens the sockets, and sets the rule that keeps the kernel from answering. Both end with the device, also when the
-    /// process is killed.
+    /// Opens the sockets, and sets the rule that keeps the kernel from answering. Both end with the device,
+    /// even if the process is killed.
     ///
     /// # Errors
-    /// See [`RawError`], whose messages name the command that mends each.
+    /// See [`RawError`]; each message names the command that fixes it.
     ///
     /// # Panics
-    /// When the tokio runtime of the caller has no I/O driver.
+    /// If the caller's tokio runtime has no I/O driver.
     pub fn open(config: &RawConfig) -> Result<Self, RawError> {
         Handle::try_current().map_err(|_| RawError::NoRuntime)?;
         check(config)?;
@@ -160,7 +164,7 @@ impl RawDevice {
         })
     }
 
-    /// Sends what waits, as far as the sockets take it; the receiving task sees to the rest.
+    /// Sends what waits, as far as the sockets take it. The receiving task handles the rest.
     fn flush_all(&mut self) -> io::Result<()> {
         let mut drained = true;
         let told = self.own.len();
@@ -190,8 +194,8 @@ impl RawDevice {
         Ok(())
     }
 
-    /// The interface's state, asked for at most once a second. What cannot be asked any more stays as it was known, and
-    /// down.
+    /// The interface's state, queried at most once a second. If it can no longer be queried, the last known
+    /// state stays, with the link down.
     fn refreshed_link(&self) -> Link {
         let known = self.link.get();
         let now = Instant::now();
@@ -219,7 +223,7 @@ impl Device for RawDevice {
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
         self.receiver.clone_from(cx.waker());
         for family in &mut self.families {
-            // What a socket did not take when it was sent leaves as soon as it does.
+            // What a socket did not take when it was sent leaves as soon as the socket takes it.
             while !family.sender.flush(&mut self.counters, &mut self.own)? {
                 if family.sender.poll_ready(cx)?.is_pending() {
                     break;
@@ -239,12 +243,12 @@ impl Device for RawDevice {
             match family.receiver.poll(cx, batch, mtu, &mut self.counters, &mut received) {
                 Ok(Step::Drained) => {}
                 Ok(Step::Full) => return Poll::Ready(Ok(received)),
-                // What was received before the error counts; the error comes again with the next call.
+                // Packets received before the error count. The error recurs on the next call.
                 Err(_) if received > 0 => return Poll::Ready(Ok(received)),
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        // The next call begins with the other family, so that neither waits for the other's silence.
+        // The next call begins with the other family, so that neither waits while the other is silent.
         self.families.reverse();
         if received > 0 { Poll::Ready(Ok(received)) } else { Poll::Pending }
     }
@@ -290,7 +294,7 @@ impl Device for RawDevice {
 
 impl Drop for RawDevice {
     fn drop(&mut self) {
-        // Resets of a stack that closes; a socket that takes none of them is no matter any more.
+        // Resets of a stack that closes. If a socket does not take them, it no longer matters.
         let _ = self.flush_all();
     }
 }
@@ -305,7 +309,7 @@ impl fmt::Debug for RawDevice {
     }
 }
 
-/// Checks what needs no right.
+/// Checks what needs no privilege.
 fn check(config: &RawConfig) -> Result<(), RawError> {
     let count = config.addresses.len();
     if count == 0 || count > filter::ADDRESSES_MAX {
@@ -348,11 +352,11 @@ fn families(config: &RawConfig) -> Result<Vec<Family>, RawError> {
     Ok(families)
 }
 
-/// How long an answer about the link is good for.
+/// How long the link's state is cached.
 const LINK_REFRESH: Duration = Duration::from_secs(1);
 
-/// Until the interface was asked.
+/// Used until the interface is queried.
 const MTU_DEFAULT: usize = 1500;
 
-/// As many bytes as an IPv4 length field can name; the loopback interface has one more.
+/// The largest length in an IPv4 length field; the loopback interface has one more.
 const MTU_MAX: usize = 65_535;

@@ -1,4 +1,4 @@
-//! The packet socket of one family: whole IP packets, with what the kernel knows of their checksums.
+//! The packet socket of one family: whole IP packets, with what the kernel knows about their checksums.
 
 use std::io;
 use std::num::NonZeroU16;
@@ -19,7 +19,7 @@ pub(super) struct Receiver(AsyncFd<OwnedFd>);
 /// Why receiving stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing is left; the task is woken when something is.
+    /// Nothing is left. The task is woken when a packet arrives.
     Drained,
     /// The batch has no room.
     Full,
@@ -29,13 +29,14 @@ impl Receiver {
     pub(super) fn open(v6: bool, index: libc::c_int, program: &[Instruction]) -> io::Result<Self> {
         let fd = sys::packet_socket()?;
         sys::attach_filter(fd.as_fd(), program)?;
-        // With less a burst is lost while the stack does something else; a kernel that gives less is no matter.
+        // With less, a burst is lost while the stack does something else. A kernel that gives less is
+        // tolerated.
         let _ = sys::set_buffer(fd.as_fd(), true, BUFFER_BYTES);
         sys::bind_packets(fd.as_fd(), v6, index)?;
         sys::register(fd, Interest::READABLE).map(Self)
     }
 
-    /// Receives into `batch` until it is full or nothing is left; adds to `received`.
+    /// Receives into `batch` until it is full or nothing is left. Adds to `received`.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -60,7 +61,7 @@ impl Receiver {
                         *received += 1;
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    // The interface went down; the socket hears of it again once it is up.
+                    // The interface went down. The socket works again once it is up.
                     Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         guard.clear_ready();
@@ -72,16 +73,16 @@ impl Receiver {
         }
     }
 
-    /// How many packets were lost since the last question, because the socket's buffer was full.
+    /// How many packets were lost since the last call because the socket's buffer was full.
     pub(super) fn lost(&self) -> u64 {
         sys::lost_packets(self.0.get_ref().as_fd()).unwrap_or(0).into()
     }
 }
 
-/// What the kernel's status and the packet itself say.
+/// The metadata from the kernel's status and from the packet itself.
 fn meta(packet: &[u8], status: u32, mtu: usize) -> RxMeta {
     let checksum = status::checksum(packet, status);
-    // The kernel says that segments were coalesced, and not how long they were. No longer than the MTU lets them be.
+    // The kernel reports that segments were coalesced, but not their length. The MTU is the upper bound.
     let segment_size =
         status::transport(packet).filter(|_| packet.len() > mtu).and_then(|(_, header_len)| {
             let size = mtu.checked_sub(header_len)?;
@@ -90,7 +91,7 @@ fn meta(packet: &[u8], status: u32, mtu: usize) -> RxMeta {
     RxMeta { checksum, segment_size }
 }
 
-/// Room for the largest IP packet without jumbo option.
+/// Room for the largest IP packet without a jumbo option.
 const ROOM: usize = 40 + 65_535;
 const _: () = assert!(ROOM <= crate::batch::BYTES_MIN);
 

@@ -18,7 +18,7 @@ use crate::Counters;
 #[derive(Debug)]
 pub(super) struct Sender {
     fd: AsyncFd<OwnedFd>,
-    /// The bytes of what waits, one packet behind the other.
+    /// The bytes of the waiting packets, one after the other.
     bytes: Vec<u8>,
     waiting: Vec<Outgoing>,
     /// How many of these the kernel has taken.
@@ -31,18 +31,18 @@ impl Sender {
         if let Some(name) = interface {
             sys::bind_to_interface(fd.as_fd(), name)?;
         }
-        // A kernel that gives less lets less go at once.
+        // A kernel that gives less sends less at once.
         let _ = sys::set_buffer(fd.as_fd(), false, BUFFER_BYTES);
         let fd = sys::register(fd, Interest::WRITABLE)?;
         Ok(Self { fd, bytes: Vec::new(), waiting: Vec::new(), taken: 0 })
     }
 
-    /// Whether nothing more is taken before a flush.
+    /// Whether a flush is needed before more is taken.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= sys::BATCH || self.bytes.len() >= WAITING_BYTES_MAX
     }
 
-    /// Takes a finished packet; `false` when there is no room.
+    /// Takes a finished packet. Returns `false` if there is no room.
     pub(super) fn push(&mut self, packet: &TxPacket<'_>, dst: IpAddr) -> bool {
         if self.is_full() {
             return false;
@@ -55,8 +55,8 @@ impl Sender {
         true
     }
 
-    /// Sends what waits; `false` when the socket takes no more now. A packet that the kernel refuses is counted, and for
-    /// one that is too long `told` gets the ICMP message.
+    /// Sends what waits. Returns `false` if the socket takes no more now. A packet that the kernel refuses is
+    /// counted; for one that is too long, `told` gets the ICMP message.
     pub(super) fn flush(
         &mut self,
         counters: &mut Counters,
@@ -72,7 +72,7 @@ impl Sender {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => {
-                    // It is the first one's: had one been sent, its number would have come.
+                    // The error is the first packet's: if one had been sent, the call would return a count.
                     refused(&error, &self.bytes, rest[0], counters, told)?;
                     self.taken += 1;
                 }
@@ -93,7 +93,7 @@ impl Sender {
     }
 }
 
-/// Counts a packet that the kernel did not take; an error that is not the packet's ends the device.
+/// Counts a packet that the kernel did not take. An error not caused by the packet ends the device.
 fn refused(
     error: &io::Error,
     bytes: &[u8],
@@ -112,7 +112,7 @@ fn refused(
                 told.push_back(message);
             }
         }
-        // The link is down or gone, or no route leads there now.
+        // The link is down or gone, or there is no route now.
         Some(
             libc::ENETDOWN
             | libc::ENETUNREACH
@@ -125,17 +125,17 @@ fn refused(
         }
         Some(libc::ENOBUFS | libc::ENOMEM) => counters.send_no_room += 1,
         Some(libc::EBADF) => return Err(io::Error::from_raw_os_error(libc::EBADF)),
-        // A rule of the host's firewall, an address that is the host's no longer, a packet that is no IP.
+        // A rule of the host's firewall, an address that the host no longer has, a packet that is not IP.
         _ => counters.send_refused += 1,
     }
     Ok(())
 }
 
-/// What waits for one call: 64 packets, or fewer of the loopback interface's.
+/// What waits for one call: 64 packets, or fewer on the loopback interface.
 const WAITING_BYTES_MAX: usize = 256 << 10;
 
 /// What the kernel keeps for the interface.
 const BUFFER_BYTES: libc::c_int = 4 << 20;
 
-/// Messages to the stack that it has not fetched; each lowers a path's MTU, and a lost one comes again.
+/// Messages that the stack has not fetched. Each lowers a path's MTU, and a lost one is repeated.
 const TOLD_MAX: usize = 16;

@@ -1,6 +1,7 @@
 //! The system calls of raw and packet sockets, each behind a safe function.
 //!
-//! Source: packet(7), raw(7), ipv6(7), sendmmsg(2), getifaddrs(3), Linux `include/uapi/linux/{if_packet,filter}.h`.
+//! Source: packet(7), raw(7), ipv6(7), sendmmsg(2), getifaddrs(3), Linux
+//! `include/uapi/linux/{if_packet,filter}.h`.
 
 use std::ffi::CStr;
 use std::io;
@@ -13,9 +14,9 @@ use libc::{c_int, c_uint, c_void, sock_filter, socklen_t};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Registers a socket with the runtime of the calling task.
+/// Registers a socket with the calling task's runtime.
 pub(super) fn register(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: `OwnedFd` owns its descriptor, returns the same one always and is dropped by the `AsyncFd` only.
+    // SAFETY: `OwnedFd` owns its descriptor, always returns the same one, and only the `AsyncFd` drops it.
     unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(io::Error::from)
 }
 
@@ -25,13 +26,13 @@ pub(super) type Instruction = sock_filter;
 /// A packet that was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
-    /// Its length; longer than the buffer if it was cut off.
+    /// Its length, which exceeds the buffer if it was truncated.
     pub(super) len: usize,
     /// `TP_STATUS_*`.
     pub(super) status: u32,
 }
 
-/// A packet to send: where its bytes are in a buffer, and where it goes.
+/// A packet to send: its position in a buffer, and its destination.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
     pub(super) start: usize,
@@ -39,10 +40,10 @@ pub(super) struct Outgoing {
     pub(super) dst: IpAddr,
 }
 
-/// A socket for the IP packets of one family, which says of each whether its checksum is finished. It receives nothing
-/// before [`bind_packets`].
+/// A socket for the IP packets of one family, which reports whether each checksum is finished. It receives
+/// nothing before [`bind_packets`].
 pub(super) fn packet_socket() -> io::Result<OwnedFd> {
-    // Protocol 0: nothing is received until the filter is there.
+    // Protocol 0: nothing is received until the filter is attached.
     let fd = socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
     set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
     Ok(fd)
@@ -59,7 +60,7 @@ pub(super) fn netfilter_socket() -> io::Result<OwnedFd> {
     socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)
 }
 
-/// Lets only those packets through for which `program` returns more than 0.
+/// Passes only packets for which `program` returns more than 0.
 pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
     let len = libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?;
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
@@ -67,7 +68,7 @@ pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::
     set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Starts a packet socket: from now on it receives IPv4 or IPv6 packets, from all interfaces if `index` is 0.
+/// Starts a packet socket: it receives IPv4 or IPv6 packets from now on, from all interfaces if `index` is 0.
 pub(super) fn bind_packets(fd: BorrowedFd<'_>, v6: bool, index: c_int) -> io::Result<()> {
     // SAFETY: `sockaddr_ll` is plain integers; all zeros are a valid value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -75,7 +76,7 @@ pub(super) fn bind_packets(fd: BorrowedFd<'_>, v6: bool, index: c_int) -> io::Re
     address.sll_family = libc::AF_PACKET as u16; // 17
     address.sll_protocol = (protocol as u16).to_be(); // both fit
     address.sll_ifindex = index;
-    // SAFETY: bind(2) reads as many bytes as it is told, which are a live `sockaddr_ll`.
+    // SAFETY: bind(2) reads the given number of bytes, which are a live `sockaddr_ll`.
     check(unsafe {
         libc::bind(
             fd.as_raw_fd(),
@@ -85,9 +86,9 @@ pub(super) fn bind_packets(fd: BorrowedFd<'_>, v6: bool, index: c_int) -> io::Re
     })
 }
 
-/// Ties a socket to the interface `name`.
+/// Binds a socket to the interface `name`.
 pub(super) fn bind_to_interface(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    // SAFETY: setsockopt(2) reads as many bytes as it is told, which are those of the name.
+    // SAFETY: setsockopt(2) reads the given number of bytes, which are those of the name.
     check(unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -99,7 +100,7 @@ pub(super) fn bind_to_interface(fd: BorrowedFd<'_>, name: &str) -> io::Result<()
     })
 }
 
-/// Asks for room for received or sent packets, beyond what users may have if this process may.
+/// Sets the buffer for received or sent packets, beyond the limit for users if this process may.
 pub(super) fn set_buffer(fd: BorrowedFd<'_>, receive: bool, bytes: c_int) -> io::Result<()> {
     let (forced, plain) = if receive {
         (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)
@@ -110,7 +111,7 @@ pub(super) fn set_buffer(fd: BorrowedFd<'_>, receive: bool, bytes: c_int) -> io:
         .or_else(|_| set_option(fd, libc::SOL_SOCKET, plain, &bytes))
 }
 
-/// Reads one packet with what the kernel knows of it.
+/// Reads one packet with the kernel's metadata.
 pub(super) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = Control([0; CONTROL_LEN]);
@@ -120,16 +121,16 @@ pub(super) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Recei
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = CONTROL_LEN;
-    // SAFETY: recvmsg(2) writes into the buffers that the message names, no more than their lengths, and all are live.
+    // SAFETY: recvmsg(2) writes only into the message's buffers, within their lengths, and all are live.
     let len = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_TRUNC) };
     let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
     Ok(Received { len, status: status(&message) })
 }
 
-/// The status among a message's control data; 0 if there is none.
+/// The status in a message's control data; 0 without one.
 fn status(message: &libc::msghdr) -> u32 {
-    // SAFETY: the kernel has filled the control buffer and set its length; the macros stay within that, and the data of
-    // this type is a `tpacket_auxdata`, read without regard to alignment.
+    // SAFETY: the kernel has filled the control buffer and set its length. The macros stay within it, and the
+    // data of this type is a `tpacket_auxdata`, read without alignment.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         while let Some(found) = header.as_ref() {
@@ -142,7 +143,7 @@ fn status(message: &libc::msghdr) -> u32 {
     0
 }
 
-/// Sends packets in as few calls as the kernel allows; how many it took.
+/// Sends packets in as few calls as the kernel allows. Returns how many it took.
 pub(super) fn send(fd: BorrowedFd<'_>, bytes: &[u8], packets: &[Outgoing]) -> io::Result<usize> {
     let mut parts = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
     // SAFETY: both are plain integers and pointers; all zeros are a valid value.
@@ -157,14 +158,14 @@ pub(super) fn send(fd: BorrowedFd<'_>, bytes: &[u8], packets: &[Outgoing]) -> io
         message.msg_iov = &raw mut parts[index];
         message.msg_iovlen = 1;
     }
-    // SAFETY: sendmmsg(2) reads the messages, whose names and parts are live, and writes the lengths in them.
+    // SAFETY: sendmmsg(2) reads the messages, whose names and parts are live, and writes their lengths.
     let sent = unsafe {
         libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), packets.len() as c_uint, libc::MSG_DONTWAIT)
     };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// How many packets were lost since the last question, because they were not fetched in time.
+/// How many packets were lost since the last call because they were not fetched in time.
 pub(super) fn lost_packets(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     get_option(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)?;
@@ -198,8 +199,8 @@ pub(super) fn interfaces() -> io::Result<Vec<Interface>> {
     check(unsafe { libc::getifaddrs(&raw mut list) })?;
     let mut found = Vec::new();
     let mut next = list;
-    // SAFETY: the list is live until it is freed below; its names end with a zero, and an address is as long as its
-    // family says.
+    // SAFETY: the list is live until it is freed below. Its names end with a zero, and each address has its
+    // family's length.
     unsafe {
         while let Some(entry) = next.as_ref() {
             let name = CStr::from_ptr(entry.ifa_name).to_string_lossy().into_owned();
@@ -212,9 +213,9 @@ pub(super) fn interfaces() -> io::Result<Vec<Interface>> {
 }
 
 /// # Safety
-/// The pointer is null or to a live address that is as long as its family says.
+/// The pointer is null, or points to a live address with its family's length.
 unsafe fn address(of: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller guarantees it.
     unsafe {
         match c_int::from(of.as_ref()?.sa_family) {
             libc::AF_INET => {
@@ -236,7 +237,7 @@ union Address {
 }
 
 impl Address {
-    /// Stores an address without a port; how long it is.
+    /// Stores an address without a port. Returns its length.
     fn set(&mut self, addr: IpAddr) -> socklen_t {
         match addr {
             IpAddr::V4(addr) => {
@@ -259,12 +260,12 @@ impl Address {
     }
 }
 
-/// Room for control data, aligned as its headers are.
+/// Room for control data, aligned like its headers.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_LEN]);
 
 fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
-    // SAFETY: setsockopt(2) reads as many bytes as it is told, which are a live value of the option's type.
+    // SAFETY: setsockopt(2) reads the given number of bytes, which are a live value of the option's type.
     check(unsafe {
         let value = ptr::from_ref(value).cast::<c_void>();
         libc::setsockopt(fd.as_raw_fd(), level, name, value, size_of::<T>() as socklen_t)
@@ -273,7 +274,7 @@ fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io
 
 fn get_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &mut T) -> io::Result<()> {
     let mut len = size_of::<T>() as socklen_t;
-    // SAFETY: getsockopt(2) writes at most as many bytes as it is told, into a live value of plain integers.
+    // SAFETY: getsockopt(2) writes at most the given number of bytes, into a live value of plain integers.
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, ptr::from_mut(value).cast(), &raw mut len) })
 }
 
@@ -289,7 +290,7 @@ fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Packets of one call.
+/// Packets in one call.
 pub(super) const BATCH: usize = 64;
 
 /// The status and its header, and as much again.

@@ -1,12 +1,13 @@
-//! What a router would say of a packet that the kernel finds too long for its way.
+//! The ICMP message that a router would send about a packet that the kernel finds too long for its path.
 //!
-//! A raw socket refuses such a packet and says so only to its caller. The stack lowers its path MTU for an ICMP
-//! message that quotes the packet (RFC 1191 §4, RFC 4443 §3.2; not read), so it gets one. It bears the peer's address: from its own a
-//! stack believes nothing, and the kernel's own message, which has that, does not reach it.
+//! A raw socket refuses such a packet and tells only its caller. The stack lowers its path MTU on an ICMP
+//! message that quotes the packet (RFC 1191 §4, RFC 4443 §3.2; not read), so it gets one. The message's
+//! source is the peer's address: a stack believes nothing from its own address, and the kernel's message,
+//! which has that source, does not reach it.
 
 use ackclock_wire::checksum::{pseudo_header, sum};
 
-/// The ICMP message for `packet`, which must be no longer than `mtu` bytes; `None` for what is not IP.
+/// The ICMP message about `packet`, which must not exceed `mtu` bytes; `None` if it is not IP.
 pub(super) fn message(packet: &[u8], mtu: usize) -> Option<Vec<u8>> {
     match packet.first()? >> 4 {
         4 => v4(packet, mtu),
@@ -53,9 +54,9 @@ fn v6(packet: &[u8], mtu: usize) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// RFC 792: the IP header and as many bytes of what it carries.
+/// RFC 792: the IP header and this many bytes of its payload.
 const QUOTED: usize = 8;
-/// The IPv6 header and the TCP header without options: much less than the message may hold.
+/// The IPv6 header and the TCP header without options, much less than the message may hold.
 const QUOTED_V6: usize = 60;
 const ICMP4: u8 = 1;
 const ICMP6: u8 = 58;

@@ -1,7 +1,7 @@
 //! Capture files: pcap with micro- and nanoseconds, pcapng with several interfaces, in either byte order.
 //!
-//! A file is read block by block through a buffer that grows to the largest block and no further than
-//! [`BLOCK_BYTES_MAX`]. What follows a broken block is not read: nothing says where the next one begins.
+//! A file is read block by block through a buffer that grows to the largest block, at most
+//! [`BLOCK_BYTES_MAX`]. Nothing after a broken block is read, because the start of the next one is unknown.
 
 use std::io::{Cursor, Read};
 
@@ -11,15 +11,15 @@ use pcap_parser::{Block, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, P
 /// A captured frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// Which interface of the file it was seen on, from 0.
+    /// The interface of the file, from 0.
     pub interface: u32,
-    /// When, in nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub time_ns: u64,
-    /// What it begins with: a number of <https://www.tcpdump.org/linktypes.html>.
+    /// Its link type: a number of <https://www.tcpdump.org/linktypes.html>.
     pub link_type: u16,
-    /// Its bytes, as many as were kept.
+    /// The captured bytes.
     pub bytes: &'a [u8],
-    /// How long it was.
+    /// The original length.
     pub len: u32,
 }
 
@@ -28,12 +28,12 @@ pub struct Frame<'a> {
 pub enum Outcome {
     /// To its end.
     Whole,
-    /// To a frame that the end of the file cuts off.
+    /// To a frame that the end of the file truncates.
     CutOff {
         /// Bytes before it.
         at: u64,
     },
-    /// To bytes that are no block.
+    /// To bytes that are not a block.
     Broken {
         /// Bytes before them.
         at: u64,
@@ -45,32 +45,32 @@ pub enum Outcome {
     },
 }
 
-/// Bytes that are no capture.
+/// Why the input is not a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotCapture {
-    /// No byte.
+    /// It is empty.
     #[error("is empty: was the capture stopped before anything was written? (tcpdump -U writes at once)")]
     Empty,
-    /// gzip.
+    /// It is gzip.
     #[error("is compressed: unpack it first, as `gzip -dk FILE`")]
     Gzip,
-    /// Something else.
+    /// It is something else.
     #[error("is neither pcap nor pcapng: capture with `tcpdump -w FILE`, or convert with `editcap`")]
     Unknown,
-    /// Too short.
+    /// It is too short.
     #[error("ends within its first header: it holds no packet")]
     Header,
-    /// The system reads nothing of it.
+    /// It cannot be read.
     #[error("cannot be read: name a file, not a folder")]
     Unreadable,
 }
 
-/// Hands each frame of a capture to `each`, in the file's order, with how many frames lay on interfaces that the file
-/// does not describe.
+/// Passes each frame of a capture to `each`, in the file's order. Also returns how many frames were on
+/// interfaces that the file does not describe.
 ///
 /// # Errors
-/// The input is no capture at all. One that breaks off later is read as far as it goes: see [`Outcome`].
+/// The input is not a capture. One that breaks off later is read as far as it goes: see [`Outcome`].
 pub fn read(input: impl Read + Send, mut each: impl FnMut(&Frame<'_>)) -> Result<(Outcome, u64), NotCapture> {
     let mut input = Full(input);
     let mut magic = [0; 2];
@@ -119,7 +119,7 @@ pub fn read(input: impl Read + Send, mut each: impl FnMut(&Frame<'_>)) -> Result
     }
 }
 
-/// A reader that fills what it is given unless the end comes: a pipe may hand out the first header in pieces.
+/// A reader that fills its buffer unless the input ends: a pipe may deliver the first header in pieces.
 struct Full<R>(R);
 
 impl<R: Read> Read for Full<R> {
@@ -130,7 +130,7 @@ impl<R: Read> Read for Full<R> {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                // What was read counts; the error comes again.
+                // What was read counts. The error recurs.
                 Err(error) => return if filled > 0 { Ok(filled) } else { Err(error) },
             }
         }
@@ -138,14 +138,14 @@ impl<R: Read> Read for Full<R> {
     }
 }
 
-/// What the blocks so far have said.
+/// What is known from the blocks so far.
 #[derive(Default)]
 struct State {
-    /// Of pcap: nanoseconds in a unit of its fractions, and the link type.
+    /// For pcap: nanoseconds per unit of its fractions, and the link type.
     legacy: (u64, u16),
-    /// Of the present section of a pcapng file.
+    /// The interfaces of the present section of a pcapng file.
     interfaces: Vec<Interface>,
-    /// Interfaces of the sections before.
+    /// The number of interfaces in earlier sections.
     before: u32,
     undescribed: u64,
 }
@@ -192,7 +192,7 @@ impl State {
                     self.undescribed += 1;
                     return;
                 };
-                // Its padding is told by the snap length alone (draft-ietf-opsawg-pcapng §4.4). It has no time.
+                // Only the snap length tells its padding (draft-ietf-opsawg-pcapng §4.4). It has no time.
                 let snap_len = if interface.snap_len == 0 { u32::MAX } else { interface.snap_len };
                 let kept = packet.origlen.min(snap_len) as usize;
                 let bytes = packet.data.get(..kept).unwrap_or(packet.data);
@@ -237,7 +237,7 @@ fn legacy(header: &PcapHeader) -> (u64, u16) {
     (if header.is_nanosecond_precision() { 1 } else { 1000 }, link_type(header.network.0))
 }
 
-/// The upper half of pcap's field tells of frame check sequences.
+/// The upper half of pcap's field describes frame check sequences.
 fn link_type(field: i32) -> u16 {
     let [_, _, high, low] = field.to_be_bytes();
     u16::from_be_bytes([high, low])

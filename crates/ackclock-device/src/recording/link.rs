@@ -1,17 +1,17 @@
-//! What lies in front of an IP packet: <https://www.tcpdump.org/linktypes.html>.
+//! Link-layer headers in front of an IP packet: <https://www.tcpdump.org/linktypes.html>.
 
 /// The IP packet in a frame of this link type.
 ///
 /// # Errors
-/// There is none in it.
+/// The frame does not contain one.
 pub fn ip_packet(link_type: u16, frame: &[u8]) -> Result<&[u8], NoIp> {
     match link_type {
         RAW | RAW_OF_BSD | RAW_OF_OPENBSD | IPV4 | IPV6 => Ok(frame),
-        // The address family, in either byte order; the packet's own version tells as much.
+        // The address family, in either byte order. The packet's version gives the same information.
         NULL | LOOP => frame.get(4..).ok_or(NoIp::CutOff),
         ETHERNET => behind_ether_type(frame, 12),
         LINUX_SLL => behind_ether_type(frame, 14),
-        // The protocol stands first, the packet behind 20 bytes.
+        // The protocol is first, the packet after 20 bytes.
         LINUX_SLL2 => match ether_type(frame, 0)? {
             VLAN | QINQ => behind_ether_type(frame, 22),
             kind => by_type(kind, frame.get(20..)),
@@ -20,18 +20,18 @@ pub fn ip_packet(link_type: u16, frame: &[u8]) -> Result<&[u8], NoIp> {
     }
 }
 
-/// Why a frame holds no IP packet.
+/// Why a frame does not contain an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoIp {
-    /// It carries something else.
+    /// It contains something else.
     Other,
-    /// It ends before that can be told.
+    /// It ends too early to tell.
     CutOff,
-    /// Nothing is known of this link type.
+    /// Its link type is unknown.
     LinkType(u16),
 }
 
-/// Behind an EtherType at `at`, and behind VLAN tags (IEEE 802.1Q, 802.1ad) of which it may tell.
+/// Skips the EtherType at `at`, and any VLAN tags (IEEE 802.1Q, 802.1ad) that it announces.
 fn behind_ether_type(frame: &[u8], mut at: usize) -> Result<&[u8], NoIp> {
     for _ in 0..=TAGS_MAX {
         match ether_type(frame, at)? {

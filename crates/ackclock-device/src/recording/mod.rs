@@ -1,7 +1,7 @@
-//! Recorded packets: which capture files are read, and what of broken ones.
+//! Recorded packets: which capture files are read, and what is read of broken ones.
 //!
-//! [`read`] hands out the frames of a file one by one, [`ip_packet`] the IP packet in a frame; [`Recording`] keeps all IP
-//! packets of a file.
+//! [`read`] yields the frames of a file one by one, [`ip_packet`] the IP packet in a frame. [`Recording`]
+//! keeps all IP packets of a file.
 
 mod file;
 mod link;
@@ -22,12 +22,12 @@ pub struct Recording {
     broken: Option<Outcome>,
 }
 
-/// One of them.
+/// One packet of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// When it was seen, in nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub time_ns: u64,
-    /// Which frame of the file it is, from 1, as Wireshark counts.
+    /// Its frame number in the file, from 1, as in Wireshark.
     pub frame: u64,
     start: usize,
     end: usize,
@@ -37,13 +37,13 @@ pub struct Recorded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Skipped {
-    /// They carry no IP packet.
+    /// Frames without an IP packet.
     pub not_ip: u64,
-    /// Not all bytes of the packet were kept.
+    /// Frames that lack bytes of their packet.
     pub cut_off: u64,
-    /// Their link type is not read.
+    /// Frames with an unsupported link type.
     pub link_type: u64,
-    /// They are on an interface that the file does not describe.
+    /// Frames on an interface that the file does not describe.
     pub undescribed: u64,
 }
 
@@ -59,7 +59,7 @@ pub enum RecordingError {
         /// The system's answer.
         source: io::Error,
     },
-    /// It is no capture.
+    /// The file is not a capture.
     #[error("{} {why}", path.display())]
     NotCapture {
         /// The file.
@@ -67,12 +67,12 @@ pub enum RecordingError {
         /// What it is instead.
         why: NotCapture,
     },
-    /// There is no IP packet in it.
+    /// The file contains no IP packet.
     #[error("{} holds no whole IP packet: {remarks}", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
-        /// What it holds instead.
+        /// What it contains instead.
         remarks: String,
     },
     /// Its packets would take too much memory.
@@ -84,7 +84,7 @@ pub enum RecordingError {
 }
 
 impl Recording {
-    /// Reads a file, as far as it goes; [`remarks`](Self::remarks) says where that was.
+    /// Reads a file, as far as it goes; [`remarks`](Self::remarks) says how far.
     ///
     /// # Errors
     /// See [`RecordingError`].
@@ -118,7 +118,7 @@ impl Recording {
         &self.packets
     }
 
-    /// The bytes of a packet, from its IP header to the end that this states.
+    /// The bytes of a packet, from its IP header to the end of its stated length.
     #[must_use]
     pub fn bytes(&self, packet: &Recorded) -> &[u8] {
         self.bytes.get(packet.start..packet.end).unwrap_or_default()
@@ -130,7 +130,7 @@ impl Recording {
         self.skipped
     }
 
-    /// What of the file is not used, a sentence each.
+    /// What was not used of the file, one sentence each.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let broken = self.broken.as_ref().map(|outcome| match outcome {
@@ -150,7 +150,7 @@ impl Recording {
         broken.into_iter().chain(counts.map(|(count, what)| format!("{count} {what}"))).collect()
     }
 
-    /// Keeps a frame's packet; `false` if there is no room for it.
+    /// Keeps a frame's packet. Returns `false` if there is no room.
     fn push(&mut self, number: u64, frame: &Frame<'_>) -> bool {
         let packet = match ip_packet(frame.link_type, frame.bytes) {
             Ok(packet) => packet,
@@ -163,7 +163,7 @@ impl Recording {
                 return true;
             }
         };
-        // Behind the packet there may be padding of the link layer.
+        // Link-layer padding may follow the packet.
         let Some(packet) = stated_len(packet).and_then(|len| packet.get(..len)) else {
             self.skipped.cut_off += 1;
             return true;
@@ -179,7 +179,7 @@ impl Recording {
     }
 }
 
-/// How long the IP header says that its packet is.
+/// The packet length from the IP header.
 fn stated_len(packet: &[u8]) -> Option<usize> {
     let at = |at: usize| Some(usize::from(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?])));
     match packet.first()? >> 4 {
@@ -189,5 +189,5 @@ fn stated_len(packet: &[u8]) -> Option<usize> {
     }
 }
 
-/// The most that a recording takes.
+/// The most memory that a recording takes.
 const BYTES_MAX: usize = 1 << 30;

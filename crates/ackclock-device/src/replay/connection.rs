@@ -1,4 +1,4 @@
-//! The connections of a recording, and what a stack makes of them when they are played.
+//! The connections of a recording, and the stack's counterparts while it is played.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -12,23 +12,23 @@ use super::CHANGED;
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     all: Vec<Connection>,
-    /// The last one recorded between two sockets, the stack's first.
+    /// The last recorded connection between two sockets; the stack's comes first.
     recorded: HashMap<(SocketAddr, SocketAddr), usize>,
-    /// The one that the stack has now between two sockets.
+    /// The stack's present connection between two sockets.
     live: HashMap<(SocketAddr, SocketAddr), usize>,
 }
 
-/// What a packet that is played is.
+/// The role of a played packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Not TCP, or malformed: it comes in as it stands.
+    /// Not TCP, or malformed: it arrives unchanged.
     Plain,
     /// A segment of a connection.
     Segment {
         connection: usize,
         /// What it acknowledges.
         ack: Option<SeqNum>,
-        /// The number behind its last byte; `None` for a SYN, which no window holds back.
+        /// The number after its last byte; `None` for a SYN, which does not depend on a window.
         end: Option<SeqNum>,
     },
 }
@@ -36,11 +36,11 @@ pub(super) enum Role {
 /// What the next packet waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The stack has not sent this many bytes of what the packet acknowledges.
+    /// For the stack to send this many more bytes of what the packet acknowledges.
     Unsent(u32),
-    /// The stack has not sent a SYN to this peer.
+    /// For the stack to send a SYN to this peer.
     Unopened(SocketAddr),
-    /// The packet reaches this many bytes beyond the window that the stack offers.
+    /// For the window: the packet exceeds what the stack offers by this many bytes.
     Beyond(u32),
     /// There is no next packet.
     End,
@@ -50,34 +50,34 @@ pub(super) enum Wait {
 struct Connection {
     stack: SocketAddr,
     peer: SocketAddr,
-    /// The stack's initial sequence number, and whether it opened the connection, as recorded.
+    /// The stack's recorded initial sequence number, and whether the stack opened the connection.
     iss: Option<SeqNum>,
     stack_opened: bool,
-    /// The peer's initial sequence number, which tells two connections between the same sockets apart.
+    /// The peer's initial sequence number, which distinguishes two connections between the same sockets.
     peer_iss: Option<SeqNum>,
-    /// Whether the peer's SYN offered window scaling, without which the stack does not scale either.
+    /// Whether the peer's SYN offered window scaling; without it the stack does not scale either.
     peer_scales: bool,
     live: Option<Live>,
 }
 
-/// What the stack does now.
+/// The stack's present connection.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     port: u16,
     iss: SeqNum,
-    /// Beyond the last byte sent.
+    /// The number after the last byte sent.
     snd_nxt: SeqNum,
     tsval: u32,
-    /// By how many bits the windows of all segments but the SYN are shifted.
+    /// The window shift of all segments except the SYN.
     scale: u8,
-    /// The furthest end of a window that the stack has offered; `None` before it has acknowledged anything.
+    /// The furthest end of a window that the stack has offered; `None` before its first acknowledgement.
     edge: Option<SeqNum>,
-    /// The newest timestamp of the peer's that has come in.
+    /// The peer's newest timestamp that has come in.
     peer_tsval: Option<SeqNum>,
 }
 
 impl Role {
-    /// That of a segment that a packet was cut into.
+    /// The role of a segment cut from a packet.
     pub(super) fn of_part(self, part: &[u8]) -> Self {
         let Self::Segment { connection, ack, end } = self else { return self };
         let end = parse_received(part).map_or(end, |segment| Some(segment.seq + segment.seq_len()));
@@ -86,7 +86,7 @@ impl Role {
 }
 
 impl Connections {
-    /// Takes note of a recorded packet; its role if it is to be played.
+    /// Records a packet. Returns its role if it is to be played.
     pub(super) fn learn(&mut self, packet: &[u8], stack: &[IpAddr]) -> Option<Role> {
         let ip = IpPacket::parse(packet).ok()?;
         let (from_stack, to_stack) = (stack.contains(&ip.src), stack.contains(&ip.dst));
@@ -144,11 +144,11 @@ impl Connections {
         index
     }
 
-    /// Whether a packet could ever be played: of a connection whose beginning was not recorded nothing fits.
+    /// Whether a packet can be played. Nothing matches a connection whose beginning was not recorded.
     pub(super) fn can_play(&self, role: Role) -> bool {
         match role {
             Role::Plain => true,
-            // A SYN that the stack did not answer then, it may answer now.
+            // The stack may now answer a SYN that it did not answer then.
             Role::Segment { connection, ack, .. } => ack.is_none() || self.all[connection].iss.is_some(),
         }
     }
@@ -158,7 +158,7 @@ impl Connections {
         self.all.iter().filter(|connection| connection.iss.is_none() && connection.peer_iss.is_none()).count()
     }
 
-    /// How far a packet reaches beyond the window that the stack has offered; 0 if it fits.
+    /// How far a packet exceeds the window that the stack has offered; 0 if it fits.
     pub(super) fn beyond(&self, role: Role) -> u32 {
         let Role::Segment { connection, end: Some(end), .. } = role else { return 0 };
         let Some(edge) = self.all[connection].live.and_then(|live| live.edge) else { return 0 };
@@ -174,16 +174,16 @@ impl Connections {
             return Err(Wait::Unopened(connection.peer));
         };
         let (wanted, sent) = (ack.offset_from(iss), live.snd_nxt.offset_from(live.iss));
-        // What lies behind the first number is a stray of an older connection.
+        // Numbers before the first belong to a stray of an older connection.
         if wanted <= sent || wanted > u32::MAX / 2 { Ok(()) } else { Err(Wait::Unsent(wanted - sent)) }
     }
 
-    /// Takes note of what the stack sends.
+    /// Records what the stack sends.
     pub(super) fn sent(&mut self, packet: &TxPacket<'_>) {
         let Some((stack, peer, segment)) = parse(packet) else { return };
         let syn = segment.flags.contains(Flags::SYN);
         let index = match self.live.get(&(stack, peer)) {
-            // The same two sockets may be joined again.
+            // The same two sockets may be connected again.
             Some(&index) if !syn || self.all[index].live.is_some_and(|live| live.iss == segment.seq) => index,
             _ if !syn => return,
             _ => {
@@ -215,7 +215,7 @@ impl Connections {
         }
     }
 
-    /// Which recorded connection the stack now opens or accepts.
+    /// The recorded connection that the stack now opens or accepts.
     fn joins(&self, stack: SocketAddr, peer: SocketAddr, accepts: bool) -> Option<usize> {
         self.all.iter().position(|connection| {
             connection.live.is_none()
@@ -226,13 +226,13 @@ impl Connections {
         })
     }
 
-    /// Makes a recorded packet fit the connection that the stack has now; what is to be believed of its checksum. One that was
-    /// set aside is stamped as if it were sent now: behind newer stamps the stack would take it for a stray (RFC 7323 §5,
-    /// PAWS; not read).
+    /// Adapts a recorded packet to the stack's present connection. Returns its checksum state. A packet that
+    /// was set aside gets the timestamp of the present: after newer stamps the stack would drop it as a stray
+    /// (RFC 7323 §5, PAWS; not read).
     pub(super) fn translate(&mut self, role: Role, packet: &mut [u8], was_aside: bool) -> ChecksumState {
         let Role::Segment { connection, .. } = role else { return ChecksumState::Complete };
         let connection = &mut self.all[connection];
-        // A packet whose checksum was wrong then is wrong now.
+        // A packet with a wrong checksum keeps a wrong one.
         let Some(start) = tcp_start(packet).filter(|start| was_right(packet, *start)) else {
             return ChecksumState::Complete;
         };
@@ -291,7 +291,7 @@ fn parse<'a>(packet: &TxPacket<'a>) -> Option<(SocketAddr, SocketAddr, Segment<'
     Some((SocketAddr::new(src, segment.src_port), SocketAddr::new(dst, segment.dst_port), segment))
 }
 
-/// Source, destination, and the protocol that the IP header names.
+/// Source, destination, and the protocol in the IP header.
 fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8)> {
     let v4 = |at: usize| packet.get(at..at + 4)?.first_chunk::<4>().map(|octets| IpAddr::from(*octets));
     let v6 = |at: usize| packet.get(at..at + 16)?.first_chunk::<16>().map(|octets| IpAddr::from(*octets));
@@ -302,7 +302,7 @@ fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8)> {
     }
 }
 
-/// Where the TCP header starts, right behind the IP header.
+/// The start of the TCP header, directly after the IP header.
 fn tcp_start(packet: &[u8]) -> Option<usize> {
     let (_, _, protocol) = addresses(packet)?;
     let first = *packet.first()?;
@@ -315,20 +315,20 @@ pub(super) fn headers_len(packet: &[u8]) -> Option<usize> {
     Some(start + usize::from(packet.get(start + 12)? >> 4) * 4)
 }
 
-/// What is known of a recorded checksum: that it was right, or that it is still to be looked at.
+/// The state of a recorded checksum: known to be right, or to be verified.
 pub(super) fn checksum_of(packet: &[u8]) -> ChecksumState {
     let is_right = tcp_start(packet).is_some_and(|start| was_right(packet, start));
     if is_right { ChecksumState::Verified } else { ChecksumState::Complete }
 }
 
-/// Whether the checksum is right, or unfinished, as in captures taken where the packet was sent.
+/// Whether the checksum is right, or unfinished, as in captures taken at the sender.
 fn was_right(packet: &[u8], start: usize) -> bool {
     let Some(((src, dst, _), tcp)) = addresses(packet).zip(packet.get(start..)) else { return false };
     let pseudo = pseudo_header(src, dst, TCP, tcp.len());
     pseudo.plus_bytes(tcp).checksum() == 0 || tcp.get(16..18) == Some(&pseudo.fold().to_be_bytes())
 }
 
-/// Hands out the kind and the value of each option of a TCP header, as far as they are well-formed.
+/// Passes the kind and the value of each option of a TCP header to `each`, as far as they are well-formed.
 fn each_option(tcp: &mut [u8], mut each: impl FnMut(u8, &mut [u8])) {
     let end = tcp.get(12).map_or(0, |offset| usize::from(offset >> 4) * 4);
     let mut rest = tcp.get_mut(20..end).unwrap_or_default();

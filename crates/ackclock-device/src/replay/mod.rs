@@ -1,22 +1,24 @@
-//! A recording as a device: one side of it answers, the other is the stack.
+//! A recording as a device: it plays one side, and the stack is the other.
 //!
-//! What was recorded on its way *to* the stack's addresses comes in again; what was recorded from them is what the stack
-//! now does itself, and serves to understand the answers. A stack chooses its own sequence numbers, ports and timestamps, so
-//! in each TCP packet that comes in the acknowledgement number, SACK blocks, echoed timestamp and destination port are
-//! changed to fit (`connection`). Everything else is as recorded, faults included.
+//! Packets recorded on their way *to* the stack's addresses come in again. Packets recorded from them are
+//! what the stack now sends itself; they serve to understand the answers. A stack chooses its own sequence
+//! numbers, ports and timestamps, so the acknowledgement number, SACK blocks, echoed timestamp and
+//! destination port of each incoming TCP packet are changed to fit (`connection`). Everything else is as
+//! recorded, including faults.
 //!
-//! Packets come in the order of the file, each as long after the one before as it did then, or later ([`Pace::Recorded`], on
-//! tokio's clock, which a test may pause, to its millisecond), and never before the stack has sent what the packet acknowledges. A stack that
-//! does something else than the recorded one did is waited for [`ReplayConfig::patience`] long; then the device fails with
-//! what is missing. It fails, too, that long after the last packet: a recording has an end.
+//! Packets come in the order of the file, each as long after the previous one as recorded, or later
+//! ([`Pace::Recorded`], to the millisecond on tokio's clock, which a test may pause), and never before the
+//! stack has sent what the packet acknowledges. If the stack does something else than the recorded one, the
+//! device waits for [`ReplayConfig::patience`] and then fails with what is missing. It also fails that long
+//! after the last packet: a recording has an end.
 //!
-//! No packet goes beyond the window that the stack offers. One that would, because this stack's buffer is smaller or its
-//! application slower, is set aside and comes in once the window has room; what is behind it goes on, as a sender repeats
-//! what was lost while it waits to send more. A packet of many segments, as offload makes them, is set aside as these
-//! segments: a window may open by one of them and no further before more has come in.
+//! No packet exceeds the window that the stack offers. One that would, because this stack's buffer is smaller
+//! or its application slower, is set aside and comes in once the window has room. Later packets go on, as a
+//! sender retransmits while it waits to send more. A coalesced packet is set aside as its segments, because a
+//! window may open by one of them and no further before more has arrived.
 //!
-//! A stack that sends less at a time than the recorded one did, after other losses or with another controller, may wait
-//! for an acknowledgement that waits for it. Then, too, the device fails and says which frame it was.
+//! A stack that sends less at a time than the recorded one, because of other losses or another controller,
+//! may wait for an acknowledgement that waits for the stack. The device then also fails and names the frame.
 
 mod connection;
 
@@ -41,16 +43,16 @@ use connection::{Connections, Role, Wait};
 /// How a recording is played.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayConfig {
-    /// The stack's addresses: packets to these come in.
+    /// The stack's addresses. Packets to these come in.
     pub addresses: Vec<IpAddr>,
-    /// When.
+    /// When packets come in.
     pub pace: Pace,
-    /// Largest IP packet that the stack may send, in bytes.
+    /// The largest IP packet in bytes that the stack may send.
     pub mtu: usize,
-    /// How long after the device is first asked the first packet comes in: a listener has to be there by then, for a
+    /// The time from the device's first poll to the first packet. A listener must exist by then, because a
     /// recorded peer does not try again.
     pub lead: Duration,
-    /// How long to wait for a stack that does not send what it sent then, and after the last packet.
+    /// How long to wait for a stack that does not send what was recorded, and after the last packet.
     pub patience: Duration,
 }
 
@@ -58,7 +60,7 @@ pub struct ReplayConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Pace {
-    /// As long after each other as recorded.
+    /// With the recorded spacing.
     #[default]
     Recorded,
     /// As soon as the stack has sent what they answer.
@@ -70,14 +72,14 @@ pub struct Replay {
     recording: Recording,
     config: ReplayConfig,
     connections: Connections,
-    /// Packets to come in, as indices of the recording's, with what each is to the connections.
+    /// Packets to play, as indices into the recording, with their roles.
     played: Vec<(usize, Role)>,
     next: usize,
-    /// Those before `next` that wait for the stack's window.
+    /// Packets before `next` that wait for the stack's window.
     aside: VecDeque<Aside>,
-    /// Whether the stack has sent something since these were last looked through.
+    /// Whether the stack has sent something since these were last checked.
     window_may_have_moved: bool,
-    /// When the device was first asked.
+    /// When the device was first polled.
     asked_at: Option<Instant>,
     /// When the last packet came in, and when it was recorded.
     last: Option<(Instant, u64)>,
@@ -91,23 +93,23 @@ pub struct Replay {
 
 /// A packet that waits for the stack's window: a recorded one, or a segment of it.
 struct Aside {
-    /// Of the recorded one, in `played`.
+    /// The recorded packet's index in `played`.
     position: usize,
     role: Role,
     bytes: Vec<u8>,
 }
 
-/// What comes in next.
+/// The next packet to come in.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     /// The next of `played`.
     Next,
-    /// This one of those that were set aside, at once.
+    /// This one of those set aside, at once.
     Aside(usize),
 }
 
 impl ReplayConfig {
-    /// The stack at `addresses`, packets as far apart as recorded, an MTU of 1500 bytes, 100 ms of lead, 5 s of patience.
+    /// The stack at `addresses`, recorded spacing, an MTU of 1500 bytes, 100 ms of lead, 5 s of patience.
     #[must_use]
     pub fn new(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         Self {
@@ -158,13 +160,13 @@ impl Replay {
         }
     }
 
-    /// How many packets come in when all is played.
+    /// How many packets come in by the end.
     #[must_use]
     pub fn packets(&self) -> usize {
         self.played.len()
     }
 
-    /// What of the recording is not played, a sentence each.
+    /// What is not played of the recording, one sentence each.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = self.recording.remarks();
@@ -183,7 +185,7 @@ impl Replay {
         remarks
     }
 
-    /// The next packet that may come in, and when, or what it waits for.
+    /// The next packet that may come in and its time, or what it waits for.
     fn next_due(&mut self, now: Instant) -> Result<(Due, Instant), Wait> {
         if self.window_may_have_moved {
             let fits = |aside: &Aside| self.connections.beyond(aside.role) == 0;
@@ -206,7 +208,8 @@ impl Replay {
         Ok((Due::Next, due))
     }
 
-    /// Lets a packet in whose time has come; `None` if the batch has no room, `Some(false)` if the packet was set aside.
+    /// Plays a packet that is due. Returns `None` if the batch has no room, `Some(false)` if the packet was
+    /// set aside.
     fn play(&mut self, (what, due): (Due, Instant), now: Instant, batch: &mut ReceiveBatch) -> Option<bool> {
         let Due::Aside(place) = what else { return self.play_next(due, now, batch) };
         let aside = &self.aside[place];
@@ -232,15 +235,15 @@ impl Replay {
         } else {
             self.set_aside(role, index);
         }
-        // A packet that came late does not make all behind it late twice, nor early; and what the timer rounds up does not
-        // add up.
+        // A late packet makes those after it neither late twice nor early, and the timer's rounding does not
+        // accumulate.
         let at = if now.saturating_duration_since(due) <= TIMER_ROUNDS_UP { due } else { now };
         self.last = Some((at, packet.time_ns));
         self.next += 1;
         Some(fits)
     }
 
-    /// Puts the packet that lies in `bytes` into the batch; whether it had room.
+    /// Puts the packet in `bytes` into the batch. Returns whether it had room.
     fn let_in(&mut self, role: Role, was_aside: bool, now: Instant, batch: &mut ReceiveBatch) -> bool {
         let checksum = self.connections.translate(role, &mut self.bytes, was_aside);
         let meta = RxMeta { checksum, segment_size: segment_size(&self.bytes, self.config.mtu) };
@@ -252,7 +255,7 @@ impl Replay {
         has_room
     }
 
-    /// Sets the next packet aside, cut into the segments that it was on the wire.
+    /// Sets the next packet aside, cut into its segments on the wire.
     fn set_aside(&mut self, role: Role, index: usize) {
         let bytes = self.recording.bytes(&self.recording.packets()[index]);
         let meta = RxMeta {
@@ -267,7 +270,7 @@ impl Replay {
         self.window_may_have_moved = true;
     }
 
-    /// Why nothing came for so long.
+    /// Why nothing came for this long.
     fn failure(&self, wait: Wait) -> io::Error {
         let position = self.aside.front().filter(|_| matches!(wait, Wait::Beyond(_)));
         let first = self.played.get(position.map_or(self.next, |aside| aside.position));
@@ -360,16 +363,16 @@ impl fmt::Debug for Replay {
     }
 }
 
-/// Captures hold packets of many segments, as offload makes them: what is above the MTU was several.
+/// Captures contain coalesced packets: anything above the MTU was several.
 fn segment_size(packet: &[u8], mtu: usize) -> Option<NonZeroU16> {
     let headers = connection::headers_len(packet).filter(|_| packet.len() > mtu)?;
     NonZeroU16::new(u16::try_from(mtu.checked_sub(headers)?).ok()?)
 }
 
-/// Tokio's timers end at the next millisecond, and a busy machine takes its part of another.
+/// Tokio's timers end at the next millisecond, and a busy machine adds part of another.
 const TIMER_ROUNDS_UP: Duration = Duration::from_millis(2);
 
-/// What a packet that is changed says of its checksum: it was right, or unfinished, and would be again.
+/// The checksum state of a changed packet: it was right, or unfinished, and would be again.
 const CHANGED: ChecksumState = ChecksumState::Verified;
 
 #[cfg(test)]

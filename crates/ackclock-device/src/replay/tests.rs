@@ -8,7 +8,7 @@ use super::*;
 const STACK: &str = "10.0.0.1:7";
 const PEER: &str = "10.0.0.2:4000";
 
-/// A packet of either side, as it stood on the wire.
+/// A packet of either side, as on the wire.
 #[derive(Clone, Copy)]
 struct Tcp {
     from_stack: bool,
@@ -69,7 +69,7 @@ fn file(packets: &[Tcp]) -> Vec<u8> {
     file_at(packets, |_, at_ms| 1_000_000 * at_ms)
 }
 
-/// The same, the time of each packet in nanoseconds made from its number and its milliseconds.
+/// The same, with the time of each packet in nanoseconds computed from its index and its milliseconds.
 fn file_at(packets: &[Tcp], time_ns: impl Fn(usize, u64) -> u64) -> Vec<u8> {
     let mut file = Vec::new();
     pcapng::section_header(&mut file);
@@ -89,7 +89,7 @@ fn file_at(packets: &[Tcp], time_ns: impl Fn(usize, u64) -> u64) -> Vec<u8> {
     file
 }
 
-/// A file under a name of its own, which is gone at the end.
+/// A file with a unique name, deleted at the end.
 struct Saved(std::path::PathBuf);
 
 impl Saved {
@@ -222,11 +222,11 @@ async fn no_packet_goes_beyond_the_window_that_the_stack_offers() {
     let mut device = Replay::open(&saved.0, config()).unwrap();
     let began = Instant::now();
     receive(&mut device).await.unwrap();
-    // The recorded stack offered 1,000 bytes, this one five, and two further ones when it has got three.
+    // The recorded stack offered 1,000 bytes. This one offers five, and two more once it has three.
     let answer = Tcp { window: 5, ..recorded()[1] };
     send(&mut device, &answer);
     assert_eq!(payloads(&receive(&mut device).await.unwrap()), [b"abc"]);
-    // What is repeated fits, and does not wait for what does not.
+    // The repeated packet fits, and does not wait for one that does not.
     assert_eq!(payloads(&receive(&mut device).await.unwrap()), [b"abc"]);
     assert_eq!(began.elapsed(), Duration::from_millis(40));
     send(&mut device, &Tcp { window: 2, ack: 104, seq: 501, flags: FLAG_ACK, ..answer });
@@ -235,7 +235,7 @@ async fn no_packet_goes_beyond_the_window_that_the_stack_offers() {
     send(&mut device, &Tcp { window: 3, ack: 104, seq: 501, flags: FLAG_ACK, ..answer });
     let late = receive(&mut device).await.unwrap();
     assert_eq!(payloads(&late), [b"def"]);
-    // What comes now is stamped as of now, or the stack would take it for a stray.
+    // What comes now has a present timestamp, or the stack would drop it as a stray.
     assert_eq!(late[0].0[44..48], 9_u32.to_be_bytes());
 }
 

@@ -13,7 +13,7 @@ impl Wake for Alarm {
     }
 }
 
-/// An IP header with this destination, and nothing else in it.
+/// An IP header with only this destination.
 fn header(to: [u8; 4]) -> [u8; 20] {
     let mut header = [0; 20];
     header[0] = 0x45;
@@ -47,7 +47,7 @@ fn pairs(queue_packets: usize) -> [(MemoryDevice, MemoryDevice); 2] {
     [(); 2].map(|()| memory::pair(Config { queue_packets, ..Config::default() }))
 }
 
-/// Takes packets and sends them when it is flushed, and notes who was reached.
+/// Accepts packets, sends them when flushed, and records which addresses were reached.
 #[derive(Debug)]
 struct Holding(Arc<Mutex<(usize, usize, Vec<IpAddr>)>>);
 

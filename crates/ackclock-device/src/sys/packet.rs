@@ -11,27 +11,27 @@ use libc::{c_int, c_void, socklen_t};
 
 use super::check;
 
-/// What the kernel says of a frame besides its bytes.
+/// The kernel's metadata about a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrived {
-    /// Bytes written to the buffer, a virtio-net header among them.
+    /// Bytes written to the buffer, including any virtio-net header.
     pub(crate) len: usize,
     /// The buffer was too short for the frame.
     pub(crate) truncated: bool,
-    /// This host has sent it.
+    /// This host sent it.
     pub(crate) outgoing: bool,
     /// `TP_STATUS_*`
     pub(crate) status: u32,
-    /// The VLAN tag that was taken off the frame, if `status` says that there was one.
+    /// The VLAN tag removed from the frame, if `status` reports one.
     pub(crate) vlan: u16,
 }
 
-/// A packet socket for whole frames that receives nothing until it is bound, and does not wait.
+/// A non-blocking packet socket for whole frames, which receives nothing until it is bound.
 pub(crate) fn open() -> io::Result<File> {
     super::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0).map(File::from)
 }
 
-/// Has the socket receive all frames of the interface, and send to it.
+/// Binds the socket to the interface, to receive all its frames and to send.
 pub(crate) fn bind(socket: BorrowedFd<'_>, index: c_int) -> io::Result<()> {
     // SAFETY: `sockaddr_ll` is plain integers, for which all zeros are valid.
     let mut addr: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -39,7 +39,8 @@ pub(crate) fn bind(socket: BorrowedFd<'_>, index: c_int) -> io::Result<()> {
     addr.sll_protocol = (libc::ETH_P_ALL as u16).to_be(); // 3
     addr.sll_ifindex = index;
     let len = mem::size_of_val(&addr) as socklen_t; // 20
-    // SAFETY: bind(2) reads `len` bytes at the address given, which is that of a live structure of this length.
+    // SAFETY: bind(2) reads `len` bytes at the address given, which is that of a live structure of this
+    // length.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), len) })
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn set_option(socket: BorrowedFd<'_>, option: c_int, value: c_int) ->
     set(socket, libc::SOL_PACKET, option, &value)
 }
 
-/// How many bytes may wait in each direction: as many as asked for if the process may, else as many as it may.
+/// Sets how many bytes may wait in each direction, limited by what the process may have.
 pub(crate) fn set_buffers(socket: BorrowedFd<'_>, bytes: c_int) -> io::Result<()> {
     for (forced, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
     {
@@ -58,7 +59,8 @@ pub(crate) fn set_buffers(socket: BorrowedFd<'_>, bytes: c_int) -> io::Result<()
     Ok(())
 }
 
-/// Has the interface receive frames for `mac` too (`PACKET_MR_*` says in which way), for as long as the socket is open.
+/// Makes the interface also receive frames for `mac`, in the way that `PACKET_MR_*` says, as long as the
+/// socket is open.
 pub(crate) fn add_membership(
     socket: BorrowedFd<'_>,
     index: c_int,
@@ -68,7 +70,7 @@ pub(crate) fn add_membership(
     membership(socket, libc::PACKET_ADD_MEMBERSHIP, index, kind, mac)
 }
 
-/// Takes back what [`add_membership`] did.
+/// Reverses [`add_membership`].
 pub(crate) fn drop_membership(
     socket: BorrowedFd<'_>,
     index: c_int,
@@ -95,7 +97,7 @@ fn membership(
     set(socket, libc::SOL_PACKET, option, &request)
 }
 
-/// Has the socket drop all frames but IPv4, IPv6 and ARP to `mac` or to a group.
+/// Makes the socket drop all frames except IPv4, IPv6 and ARP to `mac` or to a group.
 pub(crate) fn filter_station(socket: BorrowedFd<'_>, mac: [u8; 6]) -> io::Result<()> {
     let [a, b, c, d, e, f] = mac;
     let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
@@ -118,7 +120,7 @@ pub(crate) fn filter_station(socket: BorrowedFd<'_>, mac: [u8; 6]) -> io::Result
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Fetches, and so takes away, the error that waits on the socket.
+/// Fetches and clears the pending error of the socket.
 pub(crate) fn take_error(socket: BorrowedFd<'_>) -> io::Result<c_int> {
     let mut error: c_int = 0;
     let mut len = mem::size_of_val(&error) as socklen_t; // 4
@@ -139,7 +141,7 @@ pub(crate) fn take_error(socket: BorrowedFd<'_>) -> io::Result<c_int> {
 pub(crate) fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Arrived> {
     // SAFETY: `sockaddr_ll` is plain integers, for which all zeros are valid.
     let mut from: libc::sockaddr_ll = unsafe { mem::zeroed() };
-    // Room for one `tpacket_auxdata` behind its header, aligned as that needs.
+    // Room for one `tpacket_auxdata` behind its header, with the alignment that it needs.
     let mut control = [0u64; 8];
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     // SAFETY: `msghdr` is integers and pointers, for which all zeros are valid.
@@ -150,7 +152,8 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Arr
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = mem::size_of_val(&control);
-    // SAFETY: every pointer in `message` is to live memory of the length beside it, which nothing else uses meanwhile.
+    // SAFETY: every pointer in `message` points to live memory of the length beside it, which nothing else
+    // uses meanwhile.
     let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) };
     let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
     let auxiliary = auxiliary_data(&message);
@@ -164,8 +167,9 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Arr
 }
 
 fn auxiliary_data(message: &libc::msghdr) -> Option<libc::tpacket_auxdata> {
-    // SAFETY: the kernel has filled in the control buffer that `message` points to, which is alive; the header and, as
-    // its length says, the data behind it lie within that buffer. The data need not be aligned and is copied.
+    // SAFETY: the kernel has filled in the control buffer that `message` points to, which is alive. The
+    // header and, as its length says, the data behind it are within that buffer. The data may be unaligned
+    // and is copied.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(message).as_ref()?;
         let wanted = libc::CMSG_LEN(mem::size_of::<libc::tpacket_auxdata>() as u32) as usize; // 36
@@ -178,6 +182,7 @@ fn auxiliary_data(message: &libc::msghdr) -> Option<libc::tpacket_auxdata> {
 fn set<T>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> io::Result<()> {
     let len = mem::size_of::<T>() as socklen_t; // some bytes
     let value = std::ptr::from_ref(value).cast::<c_void>();
-    // SAFETY: setsockopt(2) reads `len` bytes at the address given, which is that of a live value of this length.
+    // SAFETY: setsockopt(2) reads `len` bytes at the address given, which is that of a live value of this
+    // length.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, len) })
 }

@@ -13,11 +13,11 @@ use std::time::Duration;
 use ackclock_device::{Device, OffloadMode, ReceiveBatch, configure, open};
 use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
 
-/// Runs `body` on a thread with a network namespace of its own and a tokio runtime; the namespace and all that is in
-/// it end with the thread, however that ends.
+/// Runs `body` on a thread with a private network namespace and a tokio runtime. The namespace and everything
+/// in it end with the thread, however that ends.
 ///
-/// Where that takes a user namespace, which a thread cannot enter, the test program runs itself once more inside one,
-/// for the test `test` alone. Where neither is possible, or there is no TUN, says so.
+/// If that takes a user namespace, which a thread cannot enter, the test program runs itself again inside
+/// one, for the test `test` only. If neither is possible, or there is no TUN, prints so.
 pub fn in_namespace<F: Future<Output = ()>>(test: &str, body: impl FnOnce() -> F + Send + 'static) {
     if let Err(why) = tun_usable() {
         return skip(&why);
@@ -60,10 +60,10 @@ fn in_user_namespace(test: &str) {
     }
 }
 
-/// Says that a test does not run here and why, or fails where it must run.
+/// Prints that a test is skipped and why, or fails where it must run.
 fn skip(why: &str) {
     assert!(env::var_os("CI").is_none(), "no test may be skipped here: {why}");
-    // Not `eprintln!`: the test harness would keep that to itself when a test passes.
+    // Not `eprintln!`: the test harness hides that when a test passes.
     writeln!(io::stderr(), "skipped: {why}").expect("standard error is open");
 }
 
@@ -78,7 +78,8 @@ pub fn open_configured(mode: OffloadMode) -> Box<dyn Device> {
     assert_eq!(fell_back, None);
     configure::configure(NAME, "10.9.0.1/24".parse().unwrap(), None, None).expect("it is configured");
     configure::add_address(NAME, "fd09::1/64".parse().unwrap(), None).expect("it has an IPv6 address");
-    // The kernel inserts the local route of an IPv6 address from a work queue, after it has acknowledged the address.
+    // The kernel inserts the local route of an IPv6 address from a work queue, after it has acknowledged the
+    // address.
     let is_local = || {
         let output =
             Command::new("ip").args(["-6", "route", "get", "fd09::1"]).output().expect("ip can be run");
@@ -88,7 +89,7 @@ pub fn open_configured(mode: OffloadMode) -> Box<dyn Device> {
     device
 }
 
-/// Receives until a packet comes for which `wanted` gives something; others (the kernel's multicast) are passed over.
+/// Receives until `wanted` returns something for a packet. Others (the kernel's multicast) are skipped.
 pub async fn receive<T>(device: &mut dyn Device, mut wanted: impl FnMut(&[u8], RxMeta) -> Option<T>) -> T {
     let mut batch = ReceiveBatch::new(1, 0);
     loop {
@@ -120,11 +121,11 @@ pub fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
-/// The name of the device; each test has a namespace to itself.
+/// The name of the device. Each test has its own namespace.
 pub const NAME: &str = "tun0";
 
 /// Set inside the user namespace.
 const INSIDE: &str = "ACKCLOCK_TEST_INSIDE_NAMESPACE";
 
-/// No test needs more than a second or two.
+/// Every test takes at most a second or two.
 const TEST_TIME_MAX: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Packets made by hand, with checksums of their own, so that nothing under test takes part.
+//! Packets made by hand, with independent checksums, so that nothing under test takes part.
 
 use std::net::IpAddr;
 
@@ -43,7 +43,7 @@ pub fn udp_between(src: &str, dst: &str, ports: (u16, u16), payload: &[u8]) -> V
     ip_packet(src, dst, UDP, &datagram)
 }
 
-/// The sum of the pseudo-header of a UDP datagram, as it stands in an unfinished checksum.
+/// The sum of the pseudo-header of a UDP datagram, as in an unfinished checksum.
 pub fn datagram_sum(src: &str, dst: &str, datagram: &[u8]) -> [u8; 2] {
     checksum(&[&pseudo_header(src, dst, UDP, datagram.len())]).map(|byte| !byte)
 }
@@ -70,12 +70,12 @@ pub struct Tcp<'a> {
 }
 
 impl Tcp<'_> {
-    /// IP and TCP headers for `payload`, the TCP checksum whole.
+    /// IP and TCP headers for `payload`, with a complete TCP checksum.
     pub fn header(&self, options: &[u8], payload: &[u8]) -> Vec<u8> {
         self.with_checksum(options, payload, |segment| transport_checksum(self.src, self.dst, TCP, segment))
     }
 
-    /// The same with the sum of the pseudo-header alone in the checksum field.
+    /// The same with only the sum of the pseudo-header in the checksum field.
     pub fn header_partial(&self, payload: &[u8]) -> Vec<u8> {
         self.with_checksum(&[], payload, |segment| {
             let inverted = checksum(&[&pseudo_header(self.src, self.dst, TCP, segment.len())]);
@@ -103,7 +103,7 @@ impl Tcp<'_> {
     }
 }
 
-/// What a received TCP packet says.
+/// The fields of a received TCP packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpReceived {
     pub src_port: u16,
@@ -112,11 +112,11 @@ pub struct TcpReceived {
     pub ack: u32,
     pub flags: u8,
     pub payload: Vec<u8>,
-    /// Whether the checksum field holds the whole checksum, rather than that of the pseudo-header.
+    /// Whether the checksum field holds the complete checksum, instead of the pseudo-header's.
     pub checksum_whole: bool,
 }
 
-/// Reads an IPv4 or IPv6 packet that is TCP from its first header on.
+/// Parses an IPv4 or IPv6 packet whose first header is followed by TCP.
 pub fn parse_tcp(packet: &[u8]) -> Option<TcpReceived> {
     let (transport, pseudo) = match packet[0] >> 4 {
         4 if packet[9] == TCP => {
@@ -155,7 +155,7 @@ fn pseudo_header(src: &str, dst: &str, protocol: u8, len: usize) -> Vec<u8> {
     [&addresses[..], &[0, protocol], &len].concat()
 }
 
-/// RFC 1071 over parts, all but the last of even length.
+/// RFC 1071 over parts; all except the last have even lengths.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let mut sum = 0u64;
     for part in parts {

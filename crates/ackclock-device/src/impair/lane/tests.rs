@@ -8,12 +8,12 @@ fn number(n: u32) -> Vec<u8> {
     n.to_be_bytes().to_vec()
 }
 
-/// Everything that comes out up to `now`, as the numbers put in.
+/// Everything released up to `now`, as the numbers put in.
 fn drain(lane: &mut Lane, now: Instant) -> Vec<u32> {
     std::iter::from_fn(|| lane.pop_due(now)).map(|b| u32::from_be_bytes(b.try_into().unwrap())).collect()
 }
 
-/// The numbers 0 to `count` through a lane with these settings, all in one instant.
+/// Passes the numbers 0 to `count` through a lane with these settings, all at one instant.
 fn pass(settings: Settings, seed: u64, count: u32) -> (Vec<u32>, Statistics) {
     let now = Instant::now();
     let mut lane = Lane::new(settings, seed);
@@ -153,12 +153,12 @@ fn a_queue_of_bytes_holds_what_fits_and_no_more() {
         lens.iter().for_each(|len| lane.offer(at, vec![0; *len]));
         lane.statistics().queue_full
     };
-    // The first is on its way at once; two wait, and there is room for 50 bytes.
+    // The first is sent at once. Two wait, which leaves room for 50 bytes.
     assert_eq!(queue_full(now, &[100, 100, 100]), 0);
     assert_eq!(queue_full(now, &[51, 50, 1]), 2);
-    // When the second is on its way, 150 bytes wait.
+    // Once the second is being sent, 150 bytes wait.
     assert_eq!(queue_full(now + Duration::from_millis(1), &[101, 100, 1]), 4);
-    // An empty queue takes any packet, as it is on its way at once.
+    // An empty queue takes any packet, because it is sent at once.
     assert_eq!(queue_full(now + Duration::from_secs(1), &[1000]), 4);
 }
 
@@ -202,7 +202,7 @@ fn the_delay_line_is_bounded() {
     assert_eq!(lane.statistics().queue_full, 10);
 }
 
-/// An IPv4 header alone, with this ECN field and a payload that pads it.
+/// An IPv4 header with this ECN field, and a payload that pads it.
 fn ipv4(ecn: u8) -> Vec<u8> {
     let mut packet = vec![0; 100];
     packet[..2].copy_from_slice(&[0x45, ecn]);
@@ -216,7 +216,7 @@ fn a_packet_that_finds_a_queue_is_marked_if_it_takes_marks() {
     let settings = Settings { rate_bps: Some(800_000), mark_above: Some(2), ..settings() };
     for (ecn, marked) in [(0, 0), (1, 6), (2, 6)] {
         let mut lane = Lane::new(settings, 1);
-        // One is on its way at once and two wait; the others find these two at least.
+        // One is sent at once and two wait. The others find at least these two.
         (0..9).for_each(|_| lane.offer(now, ipv4(ecn)));
         let later = now + Duration::from_secs(1);
         let ends: Vec<u8> = std::iter::from_fn(|| lane.pop_due(later)).map(|packet| packet[1]).collect();

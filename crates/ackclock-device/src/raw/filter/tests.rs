@@ -1,6 +1,6 @@
 use super::*;
 
-/// What the kernel's interpreter does, for the instructions used.
+/// The kernel's interpreter, for the instructions used.
 fn runs(program: &[Instruction], packet: &[u8], packet_type: u32) -> bool {
     let load = |at: usize, len: usize| -> Option<u32> {
         Some(packet.get(at..at + len)?.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)))
@@ -34,7 +34,7 @@ fn runs(program: &[Instruction], packet: &[u8], packet_type: u32) -> bool {
             }
             other => panic!("unknown instruction {other:#x}"),
         };
-        // A load beyond the end ends the program, and the packet is dropped.
+        // A load beyond the end ends the program and drops the packet.
         let Some(value) = loaded else { return false };
         accumulator = value;
     }
@@ -48,7 +48,7 @@ fn packet(dst: &str, protocol: u8, port: u16) -> Vec<u8> {
     };
     let mut header = match dst.parse().unwrap() {
         IpAddr::V4(dst) => {
-            // With options, so that the transport header is not where it usually is.
+            // With options, so that the transport header is not at its usual position.
             let mut header = vec![0; 24];
             (header[0], header[9]) = (0x46, protocol);
             header[16..20].copy_from_slice(&dst.octets());
@@ -82,7 +82,7 @@ fn packets_to_each_address_pass_and_no_others() {
                 assert_eq!(runs(&v4, &packet(&format!("10.0.0.{last}"), 6, 7005), PACKET_HOST), wanted);
                 assert_eq!(runs(&v6, &packet(&format!("fd00::{last:x}"), 6, 7005), PACKET_HOST), wanted);
             }
-            // What a promiscuous interface sees of others, and what the host itself sends.
+            // What a promiscuous interface sees of other stations, and what the host itself sends.
             assert!(!runs(&v4, &packet("10.0.0.0", 6, 7005), 3));
             assert!(!runs(&v6, &packet("fd00::", 6, 7005), 4));
         }
