@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071): ones-complement sums of 16-bit words.
 //!
-//! A [`Sum`] is kept in the machine's own byte order and wider than its words, so that bytes are added as
-//! they lie in memory, 32 bits at a time, and carries are folded once at the end (RFC 1071 §2 (B) and (C)).
+//! A [`Sum`] is kept in the machine's byte order and is wider than its words. Bytes are added as they lie in
+//! memory, 32 bits at a time, and carries are folded once at the end (RFC 1071 §2 (B) and (C)).
 
 use std::net::IpAddr;
 
@@ -13,36 +13,36 @@ impl Sum {
     /// The sum of nothing.
     pub const ZERO: Self = Self(0);
 
-    /// This sum and another one, both of data that starts at an even offset.
+    /// The sum of two parts that both start at an even offset.
     #[must_use]
     #[inline]
     pub const fn plus(self, other: Self) -> Self {
-        // 2^32 words would be needed to wrap; a packet has 2^15.
+        // It would take 2^32 words to wrap; a packet has 2^15.
         Self(self.0.wrapping_add(other.0))
     }
 
-    /// This sum and a 16-bit word.
+    /// Adds a 16-bit word.
     #[must_use]
     #[inline]
     pub const fn plus_u16(self, word: u16) -> Self {
         Self(self.0.wrapping_add(word.to_be() as u64))
     }
 
-    /// This sum and two 16-bit words.
+    /// Adds two 16-bit words.
     #[must_use]
     #[inline]
     pub const fn plus_u32(self, words: u32) -> Self {
         Self(self.0.wrapping_add(words.to_be() as u64))
     }
 
-    /// This sum and that of `bytes`, which start at an even offset.
+    /// Adds `bytes`, which start at an even offset.
     #[must_use]
     #[inline]
     pub fn plus_bytes(self, bytes: &[u8]) -> Self {
         self.plus(sum(bytes))
     }
 
-    /// This sum and that of two slices, one behind the other, the first at an even offset.
+    /// Adds two slices, one after the other, the first at an even offset.
     #[must_use]
     #[inline]
     pub fn plus_parts(self, [first, second]: [&[u8]; 2]) -> Self {
@@ -50,13 +50,13 @@ impl Sum {
         match (second.is_empty(), first.len() % 2) {
             (true, _) => both,
             (false, 0) => both.plus_bytes(second),
-            // At an odd offset every byte stands in the other half of its word: RFC 1071 §2 (B), byte order
+            // At an odd offset every byte is in the other half of its word: RFC 1071 §2 (B), byte order
             // independence, read backwards.
             (false, _) => both.plus(Self(u64::from(sum(second).folded().swap_bytes()))),
         }
     }
 
-    /// This sum and that of an address.
+    /// Adds an address.
     #[must_use]
     #[inline]
     pub fn plus_addr(self, addr: IpAddr) -> Self {
@@ -66,8 +66,8 @@ impl Sum {
         }
     }
 
-    /// The sum folded to 16 bits, as the number that stands on the wire. A pseudo-header sum in this form is
-    /// what a device wants that finishes checksums.
+    /// The sum folded to 16 bits, as the number on the wire. A device that finishes checksums expects a
+    /// pseudo-header sum in this form.
     #[must_use]
     #[inline]
     pub const fn fold(self) -> u16 {
@@ -82,7 +82,7 @@ impl Sum {
     }
 
     /// The sum folded to 16 bits in the machine's byte order. Adding the two halves in both orders leaves
-    /// their sum in the upper half, the carry of the lower one included (end-around carry).
+    /// their sum in the upper half, with the carry of the lower one (end-around carry).
     #[inline]
     const fn folded(self) -> u16 {
         let sum = (self.0.wrapping_add(self.0.rotate_left(32)) >> 32) as u32;
@@ -90,15 +90,15 @@ impl Sum {
     }
 }
 
-/// The sum of `bytes`; a last odd byte counts as the first half of a word.
+/// The sum of `bytes`. An odd last byte counts as the first half of a word.
 #[must_use]
 #[inline]
 pub fn sum(bytes: &[u8]) -> Sum {
     if bytes.len() < LONG { sum_short(bytes) } else { sum_long(bytes) }
 }
 
-/// The sum of a payload: two accumulators that never carry into each other, a loop that the compiler turns
-/// into vector instructions.
+/// The sum of a payload. Two accumulators that never carry into each other give a loop that the compiler
+/// turns into vector instructions.
 fn sum_long(bytes: &[u8]) -> Sum {
     let (words, rest) = bytes.as_chunks::<8>();
     let (mut low, mut high) = (0u64, 0u64);
@@ -110,7 +110,7 @@ fn sum_long(bytes: &[u8]) -> Sum {
     Sum(low).plus(Sum(high)).plus(sum_short(rest))
 }
 
-/// The sum of a header, or of what is left of a payload: too few bytes to set up vectors for.
+/// The sum of a header, or of the rest of a payload: too few bytes for vectors.
 #[inline]
 fn sum_short(bytes: &[u8]) -> Sum {
     let (words, rest) = bytes.as_chunks::<4>();
@@ -125,7 +125,8 @@ fn sum_short(bytes: &[u8]) -> Sum {
 }
 
 /// The sum of the pseudo-header: addresses, protocol and length of the upper-layer packet (RFC 9293 §3.1 for
-/// IPv4, RFC 8200 §8.1 for IPv6; the two differ only in the width of their fields, which a sum does not see).
+/// IPv4, RFC 8200 §8.1 for IPv6). The two differ only in the width of their fields, which does not affect a
+/// sum.
 #[must_use]
 #[inline]
 pub fn pseudo_header(src: IpAddr, dst: IpAddr, protocol: u8, length: usize) -> Sum {
@@ -134,7 +135,7 @@ pub fn pseudo_header(src: IpAddr, dst: IpAddr, protocol: u8, length: usize) -> S
     Sum::ZERO.plus_addr(src).plus_addr(dst).plus_u16(protocol.into()).plus_u32(length)
 }
 
-/// From how many bytes on vectors pay.
+/// From this many bytes on vectors pay.
 const LONG: usize = 64;
 
 #[cfg(test)]

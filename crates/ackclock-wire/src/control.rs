@@ -1,7 +1,7 @@
-//! Segments without a connection: the SYN-ACK of a half-open record, resets, challenge ACKs, TIME-WAIT's last
-//! word.
+//! Segments without a connection: the SYN-ACK of a half-open record, resets, challenge ACKs, and TIME-WAIT's
+//! ACKs.
 //!
-//! They carry no payload and are rare, so etherparse builds them whole and nothing is prepared or kept.
+//! They have no payload and are rare, so etherparse builds them whole; nothing is prepared or kept.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,9 +22,9 @@ pub struct ControlSegment {
     pub dst: SocketAddr,
     /// Time to live, or hop limit.
     pub ttl: u8,
-    /// Type of service, or traffic class; its ECN field is left to `fields`.
+    /// Type of service, or traffic class. Its ECN field comes from `fields`.
     pub traffic_class: u8,
-    /// Flow label; IPv4 has none.
+    /// Flow label; unused in IPv4.
     pub flow_label: FlowLabel,
     /// The segment.
     pub fields: Fields,
@@ -104,7 +104,7 @@ mod tests {
     use crate::{HeaderTemplate, TxChecksum};
 
     proptest! {
-        /// The template itself is held against etherparse in its own tests; both writers must agree.
+        /// The template is compared with etherparse in its own tests. Both writers must agree.
         #[test]
         fn control_segment_is_what_the_template_writes(
             (src, dst) in sockets(), ttl: u8, traffic_class: u8, label: u32, fields in fields(),

@@ -1,5 +1,5 @@
-//! Explicit congestion notification as it stands on the wire: the IP header's codepoint (RFC 3168 §5) and the
-//! options that count what arrived with which (RFC 9768 §3.2.3).
+//! Explicit congestion notification on the wire: the IP header's codepoint (RFC 3168 §5) and the options that
+//! count the bytes received with each (RFC 9768 §3.2.3).
 
 use crate::bytes::put;
 use crate::checksum::sum;
@@ -8,14 +8,14 @@ use crate::options::{NOP, OPTIONS_MAX};
 /// The ECN field of an IP header, the lower two bits of the traffic class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Codepoint {
-    /// The transport does not take marks.
+    /// Not ECN-capable.
     #[default]
     NotEct,
-    /// ECN-capable, with the meaning that L4S gives it (RFC 9331).
+    /// ECN-capable, with L4S semantics (RFC 9331).
     Ect1,
     /// ECN-capable.
     Ect0,
-    /// Congestion was experienced on the way.
+    /// Congestion Experienced.
     Ce,
 }
 
@@ -45,12 +45,12 @@ impl Codepoint {
     }
 }
 
-/// Marks an IP packet with Congestion Experienced, as a congested router does; `false`, and nothing changed, if its
-/// transport does not take marks or it is no IP packet.
+/// Marks an IP packet with Congestion Experienced, as a congested router does. Returns `false`, and changes
+/// nothing, if the packet is Not-ECT or not an IP packet.
 pub fn mark(packet: &mut [u8]) -> bool {
     let (at, shift) = match packet.first().map(|byte| byte >> 4) {
         Some(4) if packet.len() >= V4_LEN => (1, 0),
-        // The traffic class lies across the first two bytes.
+        // The traffic class spans the first two bytes.
         Some(6) if packet.len() >= V6_LEN => (1, 4),
         _ => return false,
     };
@@ -70,16 +70,16 @@ pub fn mark(packet: &mut [u8]) -> bool {
 
 /// An Accurate ECN option: how many payload bytes arrived with each codepoint, modulo 2^24.
 ///
-/// Its counters come in one of two orders, and those at the end may be left out.
+/// Its counters come in one of two orders. Trailing counters may be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccEcn {
     order: AccEcnOrder,
-    /// In the order of the wire.
+    /// In wire order.
     counters: [u32; 3],
     len: u8,
 }
 
-/// Which counter of an Accurate ECN option comes first; that of CE is always the second.
+/// Which counter of an Accurate ECN option comes first. The second is always CE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccEcnOrder {
     /// Kind 172: ECT(0), CE, ECT(1).
@@ -89,7 +89,7 @@ pub enum AccEcnOrder {
 }
 
 impl AccEcn {
-    /// All three counters in this order; only their lower 24 bits go out.
+    /// All three counters in this order. Only their lower 24 bits are sent.
     #[must_use]
     pub fn new(order: AccEcnOrder, ect0: u32, ce: u32, ect1: u32) -> Self {
         let counters = match order {
@@ -114,7 +114,7 @@ impl AccEcn {
         self.order
     }
 
-    /// Bytes that arrived as ECT(0), modulo 2^24; `None` if the option does not tell.
+    /// Bytes that arrived as ECT(0), modulo 2^24; `None` if the option leaves them out.
     #[must_use]
     pub fn ect0(&self) -> Option<u32> {
         self.counter(if self.order == AccEcnOrder::Ect0First { 0 } else { 2 })
@@ -136,8 +136,8 @@ impl AccEcn {
         self.counters.get(index).copied().filter(|_| index < usize::from(self.len))
     }
 
-    /// The option of this kind with this data.
-    // RFC 9768 §3.2.3: of any length, the whole counters that fit are read and the rest is padding.
+    /// Parses an option of this kind.
+    // RFC 9768 §3.2.3: whatever the length, the whole counters that fit are read and the rest is padding.
     pub(crate) fn parse(kind: u8, data: &[u8]) -> Self {
         let order = if kind == KIND_ECT1_FIRST { AccEcnOrder::Ect1First } else { AccEcnOrder::Ect0First };
         let mut option = Self { order, counters: [0; 3], len: 0 };
@@ -149,12 +149,12 @@ impl AccEcn {
         option
     }
 
-    /// How many bytes it takes, padding included.
+    /// The length in bytes, padding included.
     pub(crate) fn written_len(&self) -> usize {
         (2 + 3 * usize::from(self.len)).next_multiple_of(4)
     }
 
-    /// Writes the option at `at`, padded in front, and returns [`Self::written_len`].
+    /// Writes the option at `at`, with padding in front. Returns [`Self::written_len`].
     pub(crate) fn write(&self, out: &mut [u8; OPTIONS_MAX], at: usize) -> usize {
         let padded = self.written_len();
         let len = 2 + 3 * self.len;

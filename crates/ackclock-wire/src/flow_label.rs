@@ -1,11 +1,11 @@
 //! The flow label of IPv6 (RFC 6437).
 
-/// A flow label: 20 bits, by which routers tell flows apart without looking beyond the IPv6 header.
+/// A flow label: 20 bits by which routers distinguish flows without looking beyond the IPv6 header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowLabel(u32);
 
 impl FlowLabel {
-    /// No label: the packet belongs to no flow that its sender tells apart (RFC 6437 §2).
+    /// No label: the packet does not belong to a labelled flow (RFC 6437 §2).
     pub const NONE: Self = Self(0);
 
     /// The largest label.

@@ -1,4 +1,5 @@
-//! Fragments of IPv4 (RFC 791 §3.2) and IPv6 (RFC 8200 §4.5): a view of one, and the packet that all of them make.
+//! Fragments of IPv4 (RFC 791 §3.2) and IPv6 (RFC 8200 §4.5): a view of one fragment, and the packet that all
+//! of them make.
 //!
 //! RFC 8200 §4.5 was read in its text; RFC 791 and RFC 7112 not read.
 
@@ -18,21 +19,23 @@ pub struct Fragment<'a> {
     pub src: IpAddr,
     /// Destination address.
     pub dst: IpAddr,
-    /// What the fragments of one packet have in common beside their addresses; with IPv4 also `protocol`.
+    /// The identification, which all fragments of a packet share, like their addresses and, in IPv4,
+    /// `protocol`.
     pub identification: u32,
-    /// IPv4: the protocol. IPv6: the header that follows the fragment header; the first fragment's alone counts.
+    /// IPv4: the protocol. IPv6: the header that follows the fragment header; only the first fragment's
+    /// counts.
     pub protocol: u8,
-    /// Where the payload belongs, in bytes.
+    /// The position of the payload, in bytes.
     pub offset: usize,
     /// Whether more fragments follow.
     pub more: bool,
     /// The ECN field.
     pub ecn: Codepoint,
-    /// What stands in front of the payload in the packet that is made: headers without the fragment header.
+    /// The headers in front of the payload in the reassembled packet, without the fragment header.
     pub head: &'a [u8],
-    /// Where in `head` the number of what follows it stands.
+    /// The position in `head` of the field with the number of the next header.
     next_at: usize,
-    /// The fragment's part of the packet.
+    /// This fragment's part of the payload.
     pub payload: &'a [u8],
 }
 
@@ -40,9 +43,10 @@ impl<'a> Fragment<'a> {
     /// Parses a packet that [`IpPacket::parse`](crate::IpPacket::parse) refused as a fragment.
     ///
     /// # Errors
-    /// The fragment cannot be a part of any packet: [`IpError::Length`] for one whose end is beyond the longest packet, whose
-    /// length is no multiple of 8 though more follow, or that is empty; [`IpError::ExtensionHeaders`] for a first fragment of
-    /// IPv6 without all headers (RFC 7112 §5); others as for a whole packet.
+    /// The fragment cannot be part of any packet: [`IpError::Length`] if it ends beyond the longest packet,
+    /// is empty, or has a length that is not a multiple of 8 although more follow;
+    /// [`IpError::ExtensionHeaders`] for a first IPv6 fragment without all headers (RFC 7112 §5); others as
+    /// for a whole packet.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, IpError> {
         let fragment = match bytes.first().map(|byte| byte >> 4) {
             Some(4) => parse_v4(bytes)?,
@@ -57,13 +61,14 @@ impl<'a> Fragment<'a> {
         Ok(fragment)
     }
 
-    /// Where the payload ends, in bytes.
+    /// The end of the payload, in bytes.
     #[must_use]
     pub fn end(&self) -> usize {
         self.offset + self.payload.len()
     }
 
-    /// The whole packet: the headers of this fragment, which is the first, and `payload`. `None` if it is too long.
+    /// The whole packet: this fragment's headers, if it is the first, and `payload`. `None` if it is too
+    /// long.
     #[must_use]
     pub fn assemble(&self, payload: &[u8], ecn: Codepoint) -> Option<Vec<u8>> {
         let mut packet = Vec::with_capacity(self.head.len() + payload.len());
@@ -75,7 +80,7 @@ impl<'a> Fragment<'a> {
             put(&mut packet, 2, length.to_be_bytes());
             let class = packet.get(1)? & !3 | ecn.bits();
             put(&mut packet, 1, [class]);
-            // RFC 791 §3.2: the more-fragments flag and the offset are gone from the whole.
+            // RFC 791 §3.2: the whole packet has neither the more-fragments flag nor an offset.
             let flags = packet.get(6)? & DONT_FRAGMENT;
             put(&mut packet, 6, [flags, 0]);
             put(&mut packet, 10, [0, 0]);
@@ -99,7 +104,7 @@ fn parse_v4(bytes: &[u8]) -> Result<Fragment<'_>, IpError> {
     }
     let payload = bytes.get(head.len()..usize::from(header.total_len())).ok_or(IpError::Length)?;
     let offset = usize::from(header.fragments_offset().value()) * 8;
-    // RFC 1858 §3.2.2, RFC 3128: a header of TCP that is cut into two fragments has a purpose.
+    // RFC 1858 §3.2.2, RFC 3128: a TCP header split across two fragments is an attempt to evade a filter.
     let is_tcp = header.protocol() == ip_number::TCP;
     if is_tcp && (offset == 8 || (offset == 0 && payload.len() < TCP_LEN)) {
         return Err(IpError::Length);
@@ -140,7 +145,7 @@ fn parse_v6(bytes: &[u8]) -> Result<Fragment<'_>, IpError> {
         let payload = rest.get(fragment.slice().len()..).ok_or(IpError::Length)?;
         let offset = usize::from(fragment.fragment_offset().value()) * 8;
         if offset == 0 {
-            // RFC 7112 §5: a first fragment includes all headers, the upper layer's among them.
+            // RFC 7112 §5: a first fragment contains all headers, including the upper layer's.
             let (protocol, upper) = skip_extensions(fragment.next_header(), payload)?;
             if upper.len() < if protocol == ip_number::TCP { TCP_LEN } else { 8 } {
                 return Err(IpError::ExtensionHeaders);

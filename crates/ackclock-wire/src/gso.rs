@@ -1,9 +1,10 @@
-//! Generic segmentation in software: what a device with offload does, for one without.
+//! Generic segmentation in software: what an offload device does, for a device without offload.
 //!
-//! A stack hands out packets of up to 64 KB with a segment size ([`TxPacket::segment_size`]) and checksums that are not
-//! finished ([`ChecksumState::Partial`]). Here such a packet is cut into what belongs on the wire. TCP segments: lengths,
-//! sequence numbers and checksums are made anew, PSH and FIN stay with the last segment, CWR with the first. UDP
-//! datagrams: lengths and checksums. An unfinished checksum of any other transport is finished where it stands.
+//! A stack produces packets of up to 64 KB with a segment size ([`TxPacket::segment_size`]) and unfinished
+//! checksums ([`ChecksumState::Partial`]). This module cuts such a packet into what belongs on the wire. TCP
+//! segments get new lengths, sequence numbers and checksums; PSH and FIN stay with the last segment, CWR with
+//! the first. UDP datagrams get new lengths and checksums. An unfinished checksum of any other transport is
+//! finished in place.
 
 use crate::bytes::{put, read, read_u16};
 use crate::checksum::{Sum, pseudo_header, sum};
@@ -11,8 +12,8 @@ use crate::packet::ChecksumAt;
 use crate::tcp::PROTOCOL as TCP;
 use crate::{ChecksumState, Flags, IpPacket, IpPayload, RxMeta, Segment, SeqNum, TxPacket};
 
-/// Cuts a packet into segments of its segment size and finishes their checksums; each goes to `emit`. A packet that is
-/// not to be cut, or neither TCP nor UDP, goes there whole, its checksum finished.
+/// Cuts a packet into segments of its segment size and finishes their checksums. Each goes to `emit`. A
+/// packet that needs no cut, or is neither TCP nor UDP, goes there whole with its checksum finished.
 pub fn cut(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
     if packet.segment_size.is_none() && packet.checksum == ChecksumState::Complete {
         return emit(packet);
@@ -31,7 +32,7 @@ pub fn cut(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
     });
 }
 
-/// For what is to be cut, and for TCP in any case.
+/// The cutter for a packet that needs a cut, and for any TCP packet.
 fn cutter(packet: &TxPacket<'_>) -> Option<Cutter> {
     let transport = match packet.checksum {
         ChecksumState::Partial(at) if at.is_udp() => packet.segment_size.and(Some(Transport::Udp))?,
@@ -41,7 +42,7 @@ fn cutter(packet: &TxPacket<'_>) -> Option<Cutter> {
     Cutter::new(packet.header, packet.transport_offset.into(), transport)
 }
 
-/// Sends a packet on whole, its checksum finished if its field is in the header slice.
+/// Emits a packet whole. Its checksum is finished if its field is in the header slice.
 fn finish(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
     let ChecksumState::Partial(at) = packet.checksum else { return emit(packet) };
     let mut header = packet.header.to_vec();
@@ -50,9 +51,9 @@ fn finish(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
         return emit(packet);
     };
     let [first, second] = packet.payload;
-    // The field takes part in the sum and so adds the pseudo-header's.
+    // The field is part of the sum and so adds the pseudo-header's sum.
     let behind = Sum::ZERO.plus_parts([summed, first]);
-    // One byte of zero puts what follows an odd length at an odd offset.
+    // A zero byte puts what follows an odd length at an odd offset.
     let odd = [0; 1];
     let shift = odd.get(..(summed.len() + first.len()) % 2).unwrap_or_default();
     let checksum = on_wire(at, behind.plus(Sum::ZERO.plus_parts([shift, second])));
@@ -60,18 +61,18 @@ fn finish(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
     emit(&TxPacket { header: &header, checksum: ChecksumState::Complete, segment_size: None, ..*packet });
 }
 
-/// The checksum of `sum` as the transport writes it.
+/// The checksum of `sum` in the transport's form.
 fn on_wire(at: ChecksumAt, sum: Sum) -> u16 {
     match sum.checksum() {
-        // RFC 768: zero says that there is no checksum; one that comes out as zero is sent as all ones.
+        // RFC 768: zero means that there is no checksum; a computed zero is sent as all ones.
         0 if at.is_udp() => u16::MAX,
         checksum => checksum,
     }
 }
 
-/// Cuts a received packet into the segments it was put together from and finishes their checksums; each goes
-/// to `emit` as one piece. A packet that is malformed goes there unchanged, to be refused by whoever parses it; one that is
-/// neither TCP nor UDP goes there whole, its checksum finished.
+/// Cuts a received packet into the segments from which it was coalesced and finishes their checksums. Each
+/// goes to `emit` in one piece. A malformed packet goes there unchanged, for the parser to refuse; one that
+/// is neither TCP nor UDP goes there whole with its checksum finished.
 pub fn cut_contiguous(packet: &[u8], meta: RxMeta, mut emit: impl FnMut(&[u8])) {
     if meta.segment_size.is_none() && meta.checksum == ChecksumState::Complete {
         return emit(packet);
@@ -95,9 +96,8 @@ pub fn cut_contiguous(packet: &[u8], meta: RxMeta, mut emit: impl FnMut(&[u8])) 
     });
 }
 
-/// Finishes the checksum at `at` of a packet whose field holds the sum of the pseudo-header: what was
-/// [`ChecksumState::Partial`] is [`ChecksumState::Complete`] afterwards. A packet without room for such a field is left as
-/// it is.
+/// Finishes the checksum at `at`, whose field holds the sum of the pseudo-header: [`ChecksumState::Partial`]
+/// becomes [`ChecksumState::Complete`]. A packet too short for the field stays as it is.
 pub fn finish_checksum(packet: &mut [u8], at: ChecksumAt) {
     if let Some(summed) = packet.get(at.start.into()..)
         && at.field() + 2 <= packet.len()
@@ -107,8 +107,9 @@ pub fn finish_checksum(packet: &mut [u8], at: ChecksumAt) {
     }
 }
 
-/// Splits a valid packet that is to be cut, or TCP, into its headers and its payload, and says where the transport header
-/// starts. A checksum that is still to be verified must be right: segments with new ones would hide that it was not.
+/// Splits a valid packet that needs a cut, or is TCP, into its headers and its payload. Also returns where
+/// the transport header starts. A checksum not verified yet must be right: new checksums on the segments
+/// would hide an error.
 fn split(packet: &[u8], meta: RxMeta) -> Option<(&[u8], usize, &[u8], Transport)> {
     let ip = IpPacket::parse(packet).ok()?;
     match (ip.payload, meta.segment_size) {
@@ -122,7 +123,7 @@ fn split(packet: &[u8], meta: RxMeta) -> Option<(&[u8], usize, &[u8], Transport)
             let start = udp_start(packet)?;
             let datagram = packet.get(start..packet_len(packet)?)?;
             let payload = datagram.get(UDP_LEN..)?;
-            // RFC 768: zero says that the sender made no checksum.
+            // RFC 768: zero means that the sender computed no checksum.
             let unverified =
                 meta.checksum == ChecksumState::Complete && read_u16(datagram, UDP_CHECKSUM) != Some(0);
             let right =
@@ -134,12 +135,12 @@ fn split(packet: &[u8], meta: RxMeta) -> Option<(&[u8], usize, &[u8], Transport)
     }
 }
 
-/// Whether the state of the checksum is possible for a transport whose field `is_own` knows.
+/// Whether the checksum state is possible for a transport whose field `is_own` recognises.
 fn fits(checksum: ChecksumState, is_own: impl Fn(ChecksumAt) -> bool) -> bool {
     !matches!(checksum, ChecksumState::Partial(at) if !is_own(at))
 }
 
-/// How long the IP header says that its packet is.
+/// The packet length from the IP header.
 fn packet_len(packet: &[u8]) -> Option<usize> {
     match packet.first()? >> 4 {
         4 => read_u16(packet, 2).map(usize::from),
@@ -147,7 +148,7 @@ fn packet_len(packet: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the UDP header stands right behind the IP header.
+/// The position of a UDP header directly after the IP header.
 fn udp_start(packet: &[u8]) -> Option<usize> {
     let first = *packet.first()?;
     match first >> 4 {
@@ -156,32 +157,33 @@ fn udp_start(packet: &[u8]) -> Option<usize> {
     }
 }
 
-/// What is cut.
+/// The transport of a packet to cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transport {
     Tcp,
     Udp,
 }
 
-/// A header to repeat, and what it was before any segment was cut.
+/// A header to repeat, with its original field values.
 struct Cutter {
     header: [u8; HEADER_MAX],
     len: usize,
     transport: usize,
     kind: Transport,
     is_v6: bool,
-    /// The sum of the pseudo-header without its length.
+    /// The pseudo-header sum without its length.
     pseudo: Sum,
-    /// The IPv4 identification, if it is to be counted up.
+    /// The IPv4 identification, if it counts up.
     identification: Option<u16>,
-    /// These three are TCP's.
+    /// These three are for TCP only.
     seq: SeqNum,
     flags: u8,
     urgent: u16,
 }
 
 impl Cutter {
-    /// `None` if `header` is not an IP header up to `transport` and a header of that kind from there to its end.
+    /// `None` if `header` is not an IP header up to `transport`, followed by a header of that kind up to its
+    /// end.
     fn new(header: &[u8], transport: usize, kind: Transport) -> Option<Self> {
         let mut own = [0; HEADER_MAX];
         own.get_mut(..header.len())?.copy_from_slice(header);
@@ -197,7 +199,7 @@ impl Cutter {
             _ => return None,
         };
         let addresses = if is_v6 { header.get(8..40)? } else { header.get(12..20)? };
-        // RFC 6864 §4.1: the identification has a meaning only where DF allows fragmentation.
+        // RFC 6864 §4.1: the identification only matters where DF allows fragmentation.
         let may_fragment = !is_v6 && header.get(6)? & 0x40 == 0;
         Some(Self {
             header: own,
@@ -213,8 +215,7 @@ impl Cutter {
         })
     }
 
-    /// Calls `emit` with the header and the payload of each segment; with one segment when there is no
-    /// payload.
+    /// Calls `emit` with the header and the payload of each segment; once if there is no payload.
     fn cut(&mut self, payload: [&[u8]; 2], size: usize, mut emit: impl FnMut(&[u8], [&[u8]; 2])) {
         let total: usize = payload.iter().map(|part| part.len()).sum();
         let size = size.max(1);
@@ -230,7 +231,7 @@ impl Cutter {
         }
     }
 
-    /// The header of the segment whose payload starts `start` bytes behind the first one's.
+    /// The header of the segment whose payload starts `start` bytes after that of the first.
     fn segment(&mut self, start: usize, index: usize, last: bool, payload: [&[u8]; 2]) -> &[u8] {
         let len = self.len - self.transport + payload.iter().map(|part| part.len()).sum::<usize>();
         match self.kind {
@@ -258,11 +259,11 @@ impl Cutter {
             flags = flags.without(Flags::FIN | Flags::PSH);
         }
         if start > 0 {
-            // RFC 3168 §6.1.2: CWR goes out with the first new data segment only. As a bit of the ACE field it would
-            // belong on all, so that whoever sends with Accurate ECN has such a segment leave alone.
+            // RFC 3168 §6.1.2: only the first new data segment has CWR. As a bit of the ACE field it would
+            // belong on all, so senders of Accurate ECN send such a segment alone.
             flags = flags.without(Flags::CWR);
         }
-        // The urgent pointer counts from the segment's own sequence number.
+        // The urgent pointer counts from its segment's sequence number.
         let urgent = u32::from(self.urgent).checked_sub(start).and_then(|left| u16::try_from(left).ok());
         if urgent.is_none_or(|left| left == 0) && start > 0 {
             flags = flags.without(Flags::URG);
@@ -289,7 +290,7 @@ impl Cutter {
     }
 }
 
-/// Sequence number, flags and urgent pointer of a TCP header of the length that it states.
+/// Sequence number, flags and urgent pointer of a TCP header whose length agrees with its data offset.
 fn tcp_fields(header: &[u8]) -> Option<(SeqNum, u8, u16)> {
     if header.len() < TCP_LEN || header.len() != usize::from(header.get(12)? >> 4) * 4 {
         return None;
@@ -298,12 +299,12 @@ fn tcp_fields(header: &[u8]) -> Option<(SeqNum, u8, u16)> {
     Some((seq, *header.get(13)?, read_u16(header, 18)?))
 }
 
-/// A length as IP and UDP headers have it.
+/// A length in the form of IP and UDP headers.
 fn length(len: usize) -> [u8; 2] {
     u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes()
 }
 
-/// The bytes from `start` to `end` of two slices, one behind the other.
+/// The bytes from `start` to `end` of two consecutive slices.
 fn range<'a>([first, second]: [&'a [u8]; 2], start: usize, end: usize) -> [&'a [u8]; 2] {
     let of = |part: &'a [u8], start: usize, end: usize| {
         part.get(start.min(part.len())..end.min(part.len())).unwrap_or_default()
@@ -312,13 +313,13 @@ fn range<'a>([first, second]: [&'a [u8]; 2], start: usize, end: usize) -> [&'a [
     [of(first, start, end), of(second, behind(start), behind(end))]
 }
 
-/// Longest header that is cut behind: any IPv4 one, and an IPv6 one with some extension headers.
+/// The longest header that can be repeated: any IPv4 one, or an IPv6 one with some extension headers.
 const HEADER_MAX: usize = 256;
 const V4_LEN: usize = 20;
 const V6_LEN: usize = 40;
 const TCP_LEN: usize = 20;
 const UDP_LEN: usize = 8;
-/// Where the checksum stands in a UDP header.
+/// The position of the checksum in a UDP header.
 const UDP_CHECKSUM: usize = 6;
 const UDP: u8 = 17;
 

@@ -1,7 +1,7 @@
-//! ICMP and ICMPv6 errors (RFC 792, RFC 4443) and the segment of ours that they quote.
+//! ICMP and ICMPv6 errors (RFC 792, RFC 4443), with the segment of ours that they quote.
 //!
-//! A report says what a message claims and about which segment; whether to believe it is the connection's
-//! business (RFC 5927: the quoted sequence number must be in flight). RFC 4443 was not read in its text.
+//! A report says what a message claims and about which segment. The connection decides whether to believe it
+//! (RFC 5927: the quoted sequence number must be in flight). RFC 4443 was not read in its text.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -39,11 +39,11 @@ pub struct UdpReport {
     pub src: SocketAddr,
     /// Destination of the quoted datagram: the peer.
     pub dst: SocketAddr,
-    /// Length of the packet quoted, as its IP header has it, in bytes.
+    /// Length of the quoted packet from its IP header, in bytes.
     pub packet_len: u32,
 }
 
-/// What an ICMP error says, in the words of both versions.
+/// The kinds of ICMP errors, common to both versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IcmpKind {
     /// No route to the network (v4 codes 0, 6, 11; v6 codes 0, 2).
@@ -58,9 +58,9 @@ pub enum IcmpKind {
     Prohibited,
     /// Source route failed (v4 code 5).
     SourceRouteFailed,
-    /// The packet is larger than the next link takes and may not be fragmented.
+    /// The packet is larger than the next link's MTU and may not be fragmented.
     PacketTooBig {
-        /// Largest packet that would pass, in bytes; 0: not told (RFC 1191 §5, old routers).
+        /// The largest packet that would pass, in bytes; 0 if unknown (RFC 1191 §5, old routers).
         mtu: u32,
     },
     /// The hop limit ran out, or reassembly took too long.
@@ -83,15 +83,15 @@ pub enum IcmpParseError {
     /// The checksum is wrong.
     #[error("the ICMP checksum is wrong")]
     Checksum,
-    /// The quoted packet is not an IP packet, or cut before its sequence number.
+    /// The quoted packet is not an IP packet, or is cut before its sequence number.
     #[error("the packet that the ICMP error quotes is malformed or cut before its sequence number")]
     Quote,
 }
 
-/// Parses an ICMP message. `None`: it is no error message, or not about a TCP segment.
+/// Parses an ICMP message. `None` if it is not an error, or not about a TCP segment.
 ///
 /// # Errors
-/// What is wrong with the message; it is to be dropped.
+/// What is wrong with the message. Drop it.
 pub fn parse_icmp4(bytes: &[u8]) -> Result<Option<IcmpReport>, IcmpParseError> {
     let message = Icmpv4Slice::from_slice(bytes).map_err(|_| IcmpParseError::Length)?;
     if sum(bytes).checksum() != 0 {
@@ -107,11 +107,10 @@ pub fn parse_icmp4(bytes: &[u8]) -> Result<Option<IcmpReport>, IcmpParseError> {
     report(kind, quote.source_addr().into(), quote.destination_addr().into(), quote.protocol(), segment)
 }
 
-/// Parses an ICMPv6 message that came from `src` to `dst`. `None`: it is no error message, or not about a TCP
-/// segment.
+/// Parses an ICMPv6 message from `src` to `dst`. `None` if it is not an error, or not about a TCP segment.
 ///
 /// # Errors
-/// What is wrong with the message; it is to be dropped.
+/// What is wrong with the message. Drop it.
 pub fn parse_icmp6(src: Ipv6Addr, dst: Ipv6Addr, bytes: &[u8]) -> Result<Option<IcmpReport>, IcmpParseError> {
     let message = Icmpv6Slice::from_slice(bytes).map_err(|_| IcmpParseError::Length)?;
     let pseudo = pseudo_header(src.into(), dst.into(), ip_number::IPV6_ICMP.0, bytes.len());
@@ -126,8 +125,8 @@ pub fn parse_icmp6(src: Ipv6Addr, dst: Ipv6Addr, bytes: &[u8]) -> Result<Option<
     report(kind, quote.source_addr().into(), quote.destination_addr().into(), protocol, segment)
 }
 
-/// What an ICMP message says of a UDP datagram, if it is an error about one. Its checksum has been verified, by
-/// [`parse_icmp4`] for instance.
+/// Parses an ICMP error about a UDP datagram; `None` for other messages. The checksum must have been
+/// verified, for example by [`parse_icmp4`].
 #[must_use]
 pub fn parse_udp_error4(bytes: &[u8]) -> Option<UdpReport> {
     let message = Icmpv4Slice::from_slice(bytes).ok()?;
@@ -139,7 +138,7 @@ pub fn parse_udp_error4(bytes: &[u8]) -> Option<UdpReport> {
     udp_report(kind, names, quote.total_len().into(), behind).filter(|_| is_udp)
 }
 
-/// The same of an ICMPv6 message, verified by [`parse_icmp6`].
+/// The same for an ICMPv6 message verified by [`parse_icmp6`].
 #[must_use]
 pub fn parse_udp_error6(bytes: &[u8]) -> Option<UdpReport> {
     let message = Icmpv6Slice::from_slice(bytes).ok()?;
@@ -163,7 +162,7 @@ fn udp_report(
     Some(UdpReport { kind, src: port(0, src)?, dst: port(2, dst)?, packet_len })
 }
 
-/// The first 8 bytes of the quoted segment: RFC 792 promises no more.
+/// Uses the first 8 bytes of the quoted segment; RFC 792 guarantees no more.
 fn report(
     kind: IcmpKind,
     src: IpAddr,
@@ -196,7 +195,7 @@ fn kind_v4(message: &Icmpv4Slice<'_>) -> Option<IcmpKind> {
             | V4Unreachable::TosHost => IcmpKind::HostUnreachable,
             V4Unreachable::Protocol => IcmpKind::ProtocolUnreachable,
             V4Unreachable::Port => IcmpKind::PortUnreachable,
-            // RFC 1191 §4: the next-hop MTU is in the lower half of what was unused.
+            // RFC 1191 §4: the next-hop MTU is in the lower half of the formerly unused field.
             V4Unreachable::FragmentationNeeded { next_hop_mtu } => {
                 IcmpKind::PacketTooBig { mtu: next_hop_mtu.into() }
             }
@@ -210,7 +209,7 @@ fn kind_v4(message: &Icmpv4Slice<'_>) -> Option<IcmpKind> {
         Icmpv4Type::TimeExceeded(_) => IcmpKind::TimeExceeded,
         Icmpv4Type::ParameterProblem(_) => IcmpKind::ParameterProblem,
         Icmpv4Type::Unknown { type_u8: V4_SOURCE_QUENCH, .. } => IcmpKind::SourceQuench,
-        // Known types with an unknown code are errors all the same.
+        // Known types with an unknown code are still errors.
         Icmpv4Type::Unknown { type_u8: V4_UNREACHABLE | V4_TIME_EXCEEDED | V4_PARAMETER_PROBLEM, .. } => {
             IcmpKind::Other
         }

@@ -1,5 +1,6 @@
-//! ICMP that this stack sends: echo replies, and errors that quote what they are about (RFC 792, RFC 1122 §3.2.2,
-//! RFC 4443). RFC 1122 §3.2.2 was read in its text; RFC 792, RFC 1812 and RFC 4443 not read.
+//! The ICMP messages that this stack sends: echo replies, and errors that quote the offending packet
+//! (RFC 792, RFC 1122 §3.2.2, RFC 4443). RFC 1122 §3.2.2 was read in its text; RFC 792, RFC 1812 and RFC 4443
+//! not read.
 
 use std::net::IpAddr;
 
@@ -15,9 +16,9 @@ use crate::{FlowLabel, IpPacket, IpPayload};
 pub enum IcmpError {
     /// Nothing is bound to the port (IPv4 type 3 code 3, IPv6 type 1 code 4).
     PortUnreachable,
-    /// The rest of a fragmented packet did not come in time (IPv4 type 11, IPv6 type 3, code 1).
+    /// The rest of a fragmented packet did not arrive in time (IPv4 type 11, IPv6 type 3, code 1).
     ReassemblyTime,
-    /// No way leads to the destination's network (IPv4 type 3 code 0, IPv6 type 1 code 0).
+    /// No route to the destination's network (IPv4 type 3 code 0, IPv6 type 1 code 0).
     NetworkUnreachable,
     /// The destination does not answer (IPv4 type 3 code 1, IPv6 type 1 code 3).
     HostUnreachable,
@@ -25,7 +26,7 @@ pub enum IcmpError {
     Prohibited,
 }
 
-/// Whether an ICMP message asks for an echo. Its checksum is not looked at.
+/// Whether this is an ICMP echo request. Does not check the checksum.
 #[must_use]
 pub fn is_echo_request(ip: &IpPacket<'_>) -> bool {
     match ip.payload {
@@ -35,11 +36,11 @@ pub fn is_echo_request(ip: &IpPacket<'_>) -> bool {
     }
 }
 
-/// The whole packet of at most `packet_max` bytes that answers `request`, a packet that parsed as `ip`; `None` if it asks for
-/// no echo.
-// RFC 1122 §3.2.2.6: the data of a request is returned whole, and the reply's source is the request's destination.
-// A reply that would have to be fragmented is cut. RFC 4443 §4.2: the data is returned entire, or not at all;
-// identifier and sequence number are part of it.
+/// The reply to `request`, a packet that parsed as `ip`, of at most `packet_max` bytes. `None` if it is not
+/// an echo request.
+// RFC 1122 §3.2.2.6: the data of a request is returned whole, and the reply's source is the request's
+// destination. A reply that would need fragmentation is cut. RFC 4443 §4.2: the data is returned entire, or
+// not at all; identifier and sequence number are part of it.
 #[must_use]
 pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8, packet_max: usize) -> Option<Vec<u8>> {
     let (IpPayload::Icmp4(message) | IpPayload::Icmp6(message)) = ip.payload else { return None };
@@ -47,8 +48,8 @@ pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8, packet_max: 
         return None;
     }
     let kind = if ip.dst.is_ipv4() { V4_ECHO_REPLY } else { V6_ECHO_REPLY };
-    // What may be fragmented on its way here may be on its way back: the identification is the request's, which its
-    // sender does not use twice (RFC 6864 §4.3).
+    // What may be fragmented on its way here may be fragmented on its way back. The identification is the
+    // request's, which its sender does not use twice (RFC 6864 §4.3).
     let may_fragment = ip.dst.is_ipv4() && request.get(6)? & DONT_FRAGMENT == 0;
     let identification = if may_fragment { crate::bytes::read_u16(request, 4) } else { None };
     let (rest, body) = (message.get(2..ICMP_LEN)?, message.get(ICMP_LEN..)?);
@@ -58,10 +59,10 @@ pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8, packet_max: 
     write_message(ip.dst, ip.src, ttl, identification, [kind, 0], rest, body)
 }
 
-/// The whole packet of an error about `about`, which came from `to`.
+/// The whole packet of an error about `about`, sent to its source `to`.
 ///
-/// As much is quoted as fits the smallest MTU: 576 bytes for IPv4 (RFC 1812 §4.3.2.3), 1280 for IPv6 (RFC 4443 §2.4 (c)).
-/// Whether an error may be sent at all is for the caller to know (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)).
+/// It quotes what fits the smallest MTU: 576 bytes for IPv4 (RFC 1812 §4.3.2.3), 1280 for IPv6 (RFC 4443 §2.4
+/// (c)). The caller must check whether an error may be sent at all (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)).
 #[must_use]
 pub fn write_error(error: IcmpError, about: &[u8], from: IpAddr, to: IpAddr, ttl: u8) -> Option<Vec<u8>> {
     let packet_max = if from.is_ipv4() { V4_ERROR_MAX - V4_LEN } else { V6_ERROR_MAX - V6_LEN };
@@ -81,10 +82,9 @@ pub fn write_error(error: IcmpError, about: &[u8], from: IpAddr, to: IpAddr, ttl
     write_message(from, to, ttl, None, kind, &[0; 6], quote)
 }
 
-/// Whether an error about this packet is forbidden for what it is: an ICMP error, or a packet that is not for one host from
-/// one host.
-// RFC 1122 §3.2.2, RFC 4443 §2.4 (e): no error is sent about an ICMP error, nor about what came from or went to other than
-// one host.
+/// Whether no error may be sent about this packet: it is an ICMP error, or not from one host to one host.
+// RFC 1122 §3.2.2, RFC 4443 §2.4 (e): no error is sent about an ICMP error, nor about a packet from or to
+// other than one host.
 #[must_use]
 pub fn is_icmp_error(ip: &IpPacket<'_>) -> bool {
     match ip.payload {
@@ -114,7 +114,7 @@ fn write_message(
     packet.extend_from_slice(body);
     let message = packet.get_mut(start..)?;
     put(message, CHECKSUM, [0, 0]);
-    // RFC 4443 §2.3: ICMPv6 has a pseudo-header in its checksum, ICMP has none.
+    // RFC 4443 §2.3: the ICMPv6 checksum covers a pseudo-header, the ICMP checksum does not.
     let pseudo = if src.is_ipv4() { Sum::ZERO } else { pseudo_header(src, dst, protocol, len) };
     let checksum = pseudo.plus(sum(message)).checksum();
     put(message, CHECKSUM, checksum.to_be_bytes());

@@ -1,9 +1,8 @@
 //! IP packets: IPv4 (RFC 791, not read) and IPv6 with its extension headers (RFC 8200 §4, read in its text).
 //!
-//! etherparse validates the headers; what to do with a valid packet is decided here. Fragments are refused,
-//! because this stack does not reassemble: it sends with DF set and its peers learn the MSS. So are source
-//! routes (RFC 7126 §4.3 and §4.4, RFC 5095). Other IPv4 options are skipped; IPv6 options say themselves
-//! whether they may be.
+//! etherparse validates the headers; this module decides which valid packets to take. It refuses fragments,
+//! because this stack sends with DF set and its peers learn the MSS, and source routes (RFC 7126 §4.3 and
+//! §4.4, RFC 5095). It skips other IPv4 options. IPv6 options themselves say whether they may be skipped.
 
 use std::net::IpAddr;
 
@@ -16,7 +15,7 @@ use etherparse::{
 use crate::checksum::sum;
 use crate::{Codepoint, FlowLabel};
 
-/// An IP packet, checked.
+/// A validated IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpPacket<'a> {
     /// Source address.
@@ -42,18 +41,18 @@ pub enum IpPayload<'a> {
     Icmp6(&'a [u8]),
     /// A UDP datagram.
     Udp(&'a [u8]),
-    /// Anything else: the protocol number.
+    /// Anything else, with its protocol number.
     Other(u8),
 }
 
-/// Why bytes are not an IP packet that this stack takes.
+/// Why this stack refuses a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum IpError {
     /// The version is neither 4 nor 6.
     #[error("the IP version is neither 4 nor 6")]
     Version,
-    /// Lengths that contradict one another or the bytes there are.
+    /// Lengths that contradict one another or the number of bytes.
     #[error("the packet is shorter than its IP header or its length fields say")]
     Length,
     /// The IPv4 header checksum is wrong.
@@ -62,10 +61,10 @@ pub enum IpError {
     /// A fragment.
     #[error("the packet is a fragment, which are not reassembled; lower the MSS or mend path MTU discovery")]
     Fragment,
-    /// A packet that was, or is to be, routed by its source.
+    /// A source-routed packet.
     #[error("the packet carries a source route")]
     SourceRoute,
-    /// IPv4 options with an impossible length, or IPv6 options that forbid to be skipped.
+    /// IPv4 options with an impossible length, or IPv6 options that must not be skipped.
     #[error("the packet carries IP options that are malformed or must not be skipped")]
     Options,
     /// More IPv6 extension headers than [`EXTENSIONS_MAX`], or in a forbidden order.
@@ -76,10 +75,10 @@ pub enum IpError {
 }
 
 impl<'a> IpPacket<'a> {
-    /// Parses one IP packet. Bytes behind the length that its header states (link-layer padding) are cut off.
+    /// Parses one IP packet. Bytes beyond the length in its header (link-layer padding) are cut off.
     ///
     /// # Errors
-    /// Why the packet is refused; it is to be dropped without an answer.
+    /// Why the packet is refused. Drop it without an answer.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, IpError> {
         match bytes.first().map(|byte| byte >> 4) {
@@ -118,7 +117,7 @@ fn parse_v4(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
             ip_number::TCP => IpPayload::Tcp(payload),
             ip_number::ICMP => IpPayload::Icmp4(payload),
             ip_number::UDP => IpPayload::Udp(payload),
-            // An authentication header too: nobody here could verify it (RFC 4302 §3.4).
+            // Also an authentication header, which this stack cannot verify (RFC 4302 §3.4).
             other => IpPayload::Other(other.0),
         },
     })
@@ -126,7 +125,7 @@ fn parse_v4(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
 
 fn parse_v6(bytes: &[u8]) -> Result<IpPacket<'_>, IpError> {
     let header = Ipv6HeaderSlice::from_slice(bytes).map_err(refusal_v6)?;
-    // A payload length of 0 is taken at its word, so that a jumbogram lacks its first extension header.
+    // A payload length of 0 is taken literally, so a jumbogram lacks its first extension header.
     let payload = bytes
         .get(Ipv6Header::LEN..)
         .and_then(|rest| rest.get(..usize::from(header.payload_length())))
@@ -164,8 +163,7 @@ fn check_v4_options(mut options: &[u8]) -> Result<(), IpError> {
     Ok(())
 }
 
-/// Walks the extension headers in front of the upper-layer header, which is returned with its protocol
-/// number.
+/// Skips the extension headers. Returns the upper-layer header with its protocol number.
 pub(crate) fn skip_extensions(first: IpNumber, bytes: &[u8]) -> Result<(IpNumber, &[u8]), IpError> {
     let (mut next, mut rest) = (first, bytes);
     for position in 0..=EXTENSIONS_MAX {
@@ -179,7 +177,7 @@ pub(crate) fn skip_extensions(first: IpNumber, bytes: &[u8]) -> Result<(IpNumber
             }
             ip_number::IPV6_ROUTE => {
                 let header = Ipv6RawExtHeaderSlice::from_slice(rest).map_err(|_| IpError::Length)?;
-                // RFC 8200 §4.4, RFC 5095 §3: an unknown or deprecated type is skipped once no segment is
+                // RFC 8200 §4.4, RFC 5095 §3: an unknown or deprecated type is skipped if no segments are
                 // left.
                 if header.payload().get(1) != Some(&0) {
                     return Err(IpError::SourceRoute);
@@ -189,7 +187,7 @@ pub(crate) fn skip_extensions(first: IpNumber, bytes: &[u8]) -> Result<(IpNumber
             }
             ip_number::IPV6_FRAG => {
                 let header = Ipv6FragmentHeaderSlice::from_slice(rest).map_err(|_| IpError::Length)?;
-                // RFC 6946 §4: a fragment that is the whole packet is none.
+                // RFC 6946 §4: a fragment that contains the whole packet is not a fragment.
                 if header.is_fragmenting_payload() {
                     return Err(IpError::Fragment);
                 }
@@ -220,7 +218,7 @@ fn check_v6_options(mut options: &[u8]) -> Result<(), IpError> {
     Ok(())
 }
 
-/// What stands in the IP header of a packet that is written whole.
+/// The fields for the IP header of a complete packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IpHeader {
     pub(crate) src: IpAddr,
@@ -229,12 +227,12 @@ pub(crate) struct IpHeader {
     pub(crate) ttl: u8,
     pub(crate) traffic_class: u8,
     pub(crate) flow_label: FlowLabel,
-    /// `Some`: an IPv4 packet that may be fragmented, under this identification.
+    /// `Some`: an IPv4 packet that may be fragmented, with this identification.
     pub(crate) identification: Option<u16>,
 }
 
-/// Appends an IP header without options in front of `payload_len` bytes, and returns its length. `None`, and nothing
-/// written, if the families of the addresses differ or the packet would be too long.
+/// Appends an IP header without options for `payload_len` bytes. Returns its length. Returns `None`, and
+/// writes nothing, if the address families differ or the packet would be too long.
 pub(crate) fn write_ip(packet: &mut Vec<u8>, header: &IpHeader, payload_len: usize) -> Option<usize> {
     match (header.src, header.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -271,7 +269,7 @@ pub(crate) fn write_ip(packet: &mut Vec<u8>, header: &IpHeader, payload_len: usi
     }
 }
 
-// Functions and no `From`, which would show etherparse's types to users.
+// Functions instead of `From`, which would expose etherparse's types to users.
 fn refusal_v4(error: ipv4::SliceError) -> IpError {
     match error {
         ipv4::SliceError::Header(ipv4::HeaderError::UnexpectedVersion { .. }) => IpError::Version,
@@ -286,7 +284,7 @@ fn refusal_v6(error: ipv6::HeaderSliceError) -> IpError {
     }
 }
 
-/// Most IPv6 extension headers that a packet may carry.
+/// The most IPv6 extension headers that a packet may have.
 pub const EXTENSIONS_MAX: usize = 8;
 
 const V4_END: u8 = 0;

@@ -1,12 +1,12 @@
-//! IPv4, IPv6, TCP and ICMP as they stand on the wire: views, builders, checksums and sequence numbers.
+//! IPv4, IPv6, TCP and ICMP on the wire: views, builders, checksums and sequence numbers.
 //!
 //! Nothing here keeps state or knows a connection. Bytes from the network are checked once and become types
-//! that cannot be wrong; what cannot be understood is an error that says why, never a panic.
+//! that cannot be wrong. Malformed input gives an error that says why, never a panic.
 //!
 //! Inward, a packet passes [`IpPacket::parse`], then [`Segment::parse`] or [`parse_icmp4`] / [`parse_icmp6`].
-//! Outward, a connection patches its [`HeaderTemplate`] and leaves the payload where it lies ([`TxPacket`]);
-//! segments without a connection are built by [`write_control`], datagrams by [`write_udp`]; [`gso`] does in software what a device
-//! cannot.
+//! Outward, a connection patches its [`HeaderTemplate`] and leaves the payload where it is ([`TxPacket`]).
+//! [`write_control`] builds segments without a connection, [`write_udp`] datagrams. [`gso`] does in software
+//! what a device cannot.
 //!
 //! ```
 //! use ackclock_wire::{FlowLabel, IpPacket, IpPayload, UdpHeader, write_udp};
@@ -22,8 +22,8 @@
 //!
 //! # Limits
 //!
-//! There are no features. Jumbograms, IPsec and routing headers that are not at their end are refused, and so are IPv4's source
-//! routes; fragments are recognised ([`fragment`]) and put together by the core.
+//! There are no features. Jumbograms, IPsec, unfinished routing headers and IPv4 source routes are refused.
+//! Fragments are recognised ([`fragment`]); the core reassembles them.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

@@ -1,8 +1,9 @@
-//! TCP options: parsed and written (RFC 9293 §3.1 and §3.2, RFC 7323, RFC 2018, RFC 9768, RFC 6994, RFC 5482, RFC 7413).
+//! TCP options: parsed and written (RFC 9293 §3.1 and §3.2, RFC 7323, RFC 2018, RFC 9768, RFC 6994, RFC 5482,
+//! RFC 7413).
 //!
-//! The first option of a kind counts, later ones are skipped. An option of a known kind whose length is not
-//! that kind's is skipped like an unknown one. A length that cannot be (below 2, or beyond the header) makes
-//! the whole segment illegal: nothing behind it can be trusted to be what it seems.
+//! The first option of a kind counts; later ones are skipped. An option of a known kind with another kind's
+//! length is skipped like an unknown one. An impossible length (below 2, or beyond the header) makes the
+//! whole segment illegal, because nothing after it can be trusted.
 
 mod rare;
 
@@ -27,7 +28,7 @@ pub struct TcpOptions {
     pub sack: SackBlocks,
     /// Counters of Accurate ECN, in either order.
     pub accecn: Option<AccEcn>,
-    /// An experimental option of the application's.
+    /// An experimental option from the application.
     pub experiment: Option<Experiment>,
     /// The sender's user timeout.
     pub user_timeout: Option<UserTimeout>,
@@ -35,13 +36,13 @@ pub struct TcpOptions {
     pub fast_open: Option<FastOpenCookie>,
 }
 
-/// An experimental option with a 32-bit experiment identifier and eight bytes (RFC 6994). A peer that does not know
-/// experiments, or not this one, skips it like any option that it does not know.
+/// An experimental option with a 32-bit experiment identifier and eight bytes (RFC 6994). A peer that does
+/// not know experiments, or this one, skips it like any unknown option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Experiment {
     /// The experiment identifier (ExID).
     pub id: u32,
-    /// What the option says.
+    /// The option's value.
     pub value: [u8; 8],
 }
 
@@ -59,7 +60,7 @@ impl TcpOptions {
     /// [`TcpError::OptionLength`] when an option's length is below 2 or reaches beyond `bytes`.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Self, TcpError> {
-        // RFC 7323 appendix A: the recommended layout of a segment that carries nothing but timestamps.
+        // RFC 7323 appendix A: the recommended layout of a segment whose only option is the timestamps.
         if let [NOP, NOP, TIMESTAMPS, 10, v0, v1, v2, v3, e0, e1, e2, e3] = *bytes {
             let timestamps = (u32::from_be_bytes([v0, v1, v2, v3]), u32::from_be_bytes([e0, e1, e2, e3]));
             return Ok(Self { timestamps: Some(timestamps), ..Self::default() });
@@ -67,7 +68,7 @@ impl TcpOptions {
         Self::walk(bytes)
     }
 
-    /// Out of line, so that the layout above costs a segment little.
+    /// Out of line, so that the layout above stays cheap.
     #[inline(never)]
     fn walk(mut bytes: &[u8]) -> Result<Self, TcpError> {
         let mut options = Self::default();
@@ -77,13 +78,12 @@ impl TcpOptions {
                 // RFC 9293 MUST-4: end of option list, no-operation and maximum segment size are understood.
                 END => break,
                 NOP => bytes = rest,
-                // RFC 9293 MUST-68: every option but END and NOP has a length, also the unknown ones.
+                // RFC 9293 MUST-68: every option except END and NOP has a length, including unknown ones.
                 _ => {
                     let len = rest.first().map_or(0, |len| usize::from(*len));
-                    // RFC 9293 MUST-7: an illegal length, 0 for instance, is dealt with: the segment is
-                    // refused.
-                    // Deviation from RFC 9293 §3.1: the suggested reset is not sent; an off-path attacker would
-                    // make use of it.
+                    // RFC 9293 MUST-7: an illegal length, such as 0, is handled: the segment is refused.
+                    // Deviation from RFC 9293 §3.1: the suggested reset is not sent, because an off-path
+                    // attacker would exploit it.
                     let (option, behind) = bytes.split_at_checked(len).ok_or(TcpError::OptionLength)?;
                     let [_, _, data @ ..] = option else { return Err(TcpError::OptionLength) };
                     options.set(kind, data);
@@ -94,7 +94,7 @@ impl TcpOptions {
         Ok(options)
     }
 
-    /// Takes one option in, unless its length is not its kind's, or one of its kind came before.
+    /// Records one option, unless its length does not match its kind, or an option of its kind came before.
     fn set(&mut self, kind: u8, data: &[u8]) {
         match (kind, data) {
             (MSS, &[a, b]) => self.mss = self.mss.or(Some(u16::from_be_bytes([a, b]))),
@@ -116,12 +116,12 @@ impl TcpOptions {
                 self.user_timeout = self.user_timeout.or(Some(UserTimeout::parse([a, b])));
             }
             (FAST_OPEN, cookie) => self.fast_open = self.fast_open.or(FastOpenCookie::new(cookie)),
-            // RFC 9293 MUST-6: options that are not understood are ignored; they have a length.
+            // RFC 9293 MUST-6: unknown options are ignored; they have a length.
             _ => {}
         }
     }
 
-    /// Whether timestamps are all there is, or not even these: the options of nearly every segment.
+    /// Whether the only option is the timestamps, or there are none: true of nearly every segment.
     #[inline]
     pub(crate) fn only_timestamps(&self) -> bool {
         self.mss.is_none()
@@ -129,13 +129,13 @@ impl TcpOptions {
             && !self.sack_permitted
             && self.sack.is_empty()
             && self.accecn.is_none()
-            // One test for all that few connections use.
+            // One test for all rare options.
             && (self.experiment.is_none() & self.user_timeout.is_none() & self.fast_open.is_none())
     }
 
-    /// Writes the options over zeroes and returns their length.
+    /// Writes the options over zeros. Returns their length.
     pub(crate) fn write(&self, out: &mut [u8; OPTIONS_MAX]) -> usize {
-        // RFC 9293 MUST-69: padding is zero; none is needed, as each group is aligned by NOPs in front of it.
+        // RFC 9293 MUST-69: padding is zero; none is needed, because NOPs in front align each group.
         let mut at = 0;
         if let Some(mss) = self.mss {
             let [high, low] = mss.to_be_bytes();
@@ -169,7 +169,7 @@ impl TcpOptions {
 }
 
 impl TcpOptions {
-    /// The bytes that the experiment takes behind `used` of the others: none if it does not fit.
+    /// The length of the experiment after `used` bytes of other options; 0 if it does not fit.
     fn experiment_len(&self, used: usize) -> usize {
         let fits = self.experiment.is_some() && used + EXPERIMENT_LEN <= OPTIONS_MAX;
         if fits { EXPERIMENT_LEN } else { 0 }
@@ -190,7 +190,7 @@ impl SackBlocks {
     /// The most blocks that fit into a segment's options (RFC 2018 §3).
     pub const MAX: usize = 4;
 
-    /// Adds a block; beyond four it is left out.
+    /// Adds a block. A fifth one is left out.
     pub fn push(&mut self, left: SeqNum, right: SeqNum) {
         if let Some(slot) = self.blocks.get_mut(usize::from(self.len)) {
             *slot = (left, right);
@@ -198,21 +198,21 @@ impl SackBlocks {
         }
     }
 
-    /// The blocks in their order.
+    /// The blocks in order.
     #[must_use]
     #[inline]
     pub fn as_slice(&self) -> &[(SeqNum, SeqNum)] {
         self.blocks.get(..usize::from(self.len)).unwrap_or(&[])
     }
 
-    /// Whether there is none.
+    /// Whether there are no blocks.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The blocks of a SACK option's data; none if it is not made of one to four whole blocks.
+    /// Parses a SACK option's data; empty unless it is one to four whole blocks.
     fn parse(data: &[u8]) -> Self {
         let mut blocks = Self::default();
         if let (pairs @ [_, ..], []) = data.as_chunks::<8>() {
@@ -224,7 +224,7 @@ impl SackBlocks {
         blocks
     }
 
-    /// How many blocks fit behind `used` bytes of other options (RFC 2018 §3).
+    /// How many blocks fit after `used` bytes of other options (RFC 2018 §3).
     fn fitting(&self, used: usize) -> usize {
         let room = OPTIONS_MAX.saturating_sub(used + 4) / 8;
         room.min(self.len.into())
@@ -246,8 +246,8 @@ impl SackBlocks {
     }
 }
 
-/// The length of the options as they are written, a multiple of 4; rare ones and SACK blocks for which there is no room do
-/// not count.
+/// The length of the options as written, a multiple of 4, without the rare options and SACK blocks that do
+/// not fit.
 #[must_use]
 #[inline]
 pub fn options_len(options: &TcpOptions) -> usize {
@@ -255,13 +255,13 @@ pub fn options_len(options: &TcpOptions) -> usize {
     if options.only_timestamps() {
         return timestamps;
     }
-    // SACK-permitted takes the place of the two NOPs in front of the timestamps.
+    // SACK-permitted replaces the two NOPs in front of the timestamps.
     let permitted = if options.sack_permitted && timestamps == 0 { 4 } else { 0 };
     let fixed = timestamps
         + permitted
         + if options.mss.is_some() { 4 } else { 0 }
         + if options.window_scale.is_some() { 4 } else { 0 };
-    // Without SACK blocks the others take 20 bytes at most, so this one always fits.
+    // Without SACK blocks the other options take at most 20 bytes, so this one always fits.
     let fixed = fixed + options.accecn.map_or(0, |accecn| accecn.written_len());
     let fixed = fixed + options.rare_len(fixed);
     match options.sack.fitting(fixed) {
@@ -270,7 +270,7 @@ pub fn options_len(options: &TcpOptions) -> usize {
     }
 }
 
-/// Room for options in a TCP header, in bytes: a data offset of 15 words less the fixed 20 bytes.
+/// Room for options in a TCP header, in bytes: a data offset of 15 words minus the fixed 20 bytes.
 pub const OPTIONS_MAX: usize = 40;
 
 const END: u8 = 0;
@@ -282,7 +282,7 @@ const SACK: u8 = 5;
 pub(crate) const TIMESTAMPS: u8 = 8;
 /// RFC 6994: one of the two kinds for experiments.
 const EXPERIMENT: u8 = 254;
-/// An experiment with the two NOPs in front of it.
+/// An experiment with two NOPs in front.
 const EXPERIMENT_LEN: usize = 16;
 
 #[cfg(test)]

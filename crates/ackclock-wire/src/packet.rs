@@ -1,28 +1,29 @@
-//! How packets travel between a stack and a device: borrowed, possibly 64 KB long, with their offload state.
+//! How packets pass between a stack and a device: borrowed, up to 64 KB long, with their offload state.
 
 use std::num::NonZeroU16;
 
-/// What is known of the checksum of a packet's transport, which need not be TCP.
+/// The state of a packet's transport checksum; the transport need not be TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ChecksumState {
-    /// The checksum field holds the whole checksum. Received: it is to be verified.
+    /// The checksum field holds the whole checksum. On reception it must be verified.
     #[default]
     Complete,
-    /// The checksum field named holds the sum of the pseudo-header only. Sent: the device finishes it, one checksum
-    /// per segment where the packet is cut. Received: the packet never crossed a wire and nothing is to be verified.
+    /// The given checksum field holds only the sum of the pseudo-header. On transmission the device finishes
+    /// it, one checksum per segment if it cuts the packet. On reception the packet never crossed a wire and
+    /// needs no verification.
     Partial(ChecksumAt),
     /// Received only: the device has verified the checksum.
     Verified,
 }
 
-/// Where an unfinished Internet checksum stands in its packet, in bytes: `csum_start` and `csum_offset` of a
-/// virtio-net header (OASIS Virtual I/O Device Version 1.2 §5.1.6). In a packet that a tunnel carries it may be the inner
-/// transport's.
+/// The position of an unfinished Internet checksum in its packet, in bytes: `csum_start` and `csum_offset` of
+/// a virtio-net header (OASIS Virtual I/O Device Version 1.2 §5.1.6). In a tunnelled packet it may be the
+/// inner transport's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChecksumAt {
-    /// The first byte that is summed, from the start of the packet; all to the packet's end are.
+    /// The first byte of the sum, from the start of the packet. The sum extends to the packet's end.
     pub start: u16,
-    /// Where the checksum is stored, from `start`.
+    /// Where the checksum is stored, relative to `start`.
     pub offset: u16,
 }
 
@@ -36,35 +37,35 @@ impl ChecksumState {
 }
 
 impl ChecksumAt {
-    /// Of a TCP header that starts at `start` (RFC 9293 §3.1).
+    /// The checksum of a TCP header that starts at `start` (RFC 9293 §3.1).
     #[must_use]
     #[inline]
     pub const fn tcp(start: u16) -> Self {
         Self { start, offset: TCP_OFFSET }
     }
 
-    /// Of a UDP header that starts at `start` (RFC 768).
+    /// The checksum of a UDP header that starts at `start` (RFC 768).
     #[must_use]
     #[inline]
     pub const fn udp(start: u16) -> Self {
         Self { start, offset: UDP_OFFSET }
     }
 
-    /// Whether the field stands where TCP has it.
+    /// Whether the field is where TCP has it.
     #[must_use]
     #[inline]
     pub const fn is_tcp(self) -> bool {
         self.offset == TCP_OFFSET
     }
 
-    /// Whether the field stands where UDP has it.
+    /// Whether the field is where UDP has it.
     #[must_use]
     #[inline]
     pub const fn is_udp(self) -> bool {
         self.offset == UDP_OFFSET
     }
 
-    /// Where the field stands, from the start of the packet.
+    /// The position of the field, from the start of the packet.
     #[must_use]
     #[inline]
     pub fn field(self) -> usize {
@@ -72,17 +73,18 @@ impl ChecksumAt {
     }
 }
 
-/// A packet to send: its IP and transport header in one slice, then its payload where it lies in the send buffer.
+/// A packet to send: its IP and transport headers in one slice, then its payload where it lies in the send
+/// buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct TxPacket<'a> {
-    /// The IP header and all that follows it up to the payload.
+    /// The IP header and everything after it up to the payload.
     pub header: &'a [u8],
-    /// Where in `header` the transport header starts, in bytes.
+    /// The offset of the transport header in `header`, in bytes.
     pub transport_offset: u16,
     /// The payload, in order; either slice may be empty.
     pub payload: [&'a [u8]; 2],
-    /// `Some(size)`: the payload is to be cut into segments of `size` bytes (the last may be shorter), each
-    /// with the header repeated and adjusted. `None`: one packet as it stands.
+    /// `Some(size)`: cut the payload into segments of `size` bytes (the last may be shorter), each with the
+    /// header repeated and adjusted. `None`: one packet as it is.
     pub segment_size: Option<NonZeroU16>,
     /// State of the transport's checksum field, which is in `header`. Always [`ChecksumState::Partial`] when
     /// `segment_size` is set.
@@ -96,7 +98,7 @@ impl TxPacket<'_> {
         self.header.len() + self.payload_len()
     }
 
-    /// Whether the packet has no bytes at all.
+    /// Whether the length is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -109,12 +111,13 @@ impl TxPacket<'_> {
     }
 }
 
-/// What a device knows of a received packet besides its bytes.
+/// What a device knows about a received packet besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RxMeta {
     /// State of the transport's checksum.
     pub checksum: ChecksumState,
-    /// `Some(size)`: the packet was put together from segments of `size` payload bytes (the last may be shorter).
+    /// `Some(size)`: the packet was coalesced from segments of `size` payload bytes (the last may be
+    /// shorter).
     pub segment_size: Option<NonZeroU16>,
 }
 

@@ -1,38 +1,38 @@
-//! The pcapng file format, as far as interfaces that carry IP packets need it.
+//! The pcapng file format, as far as interfaces with IP packets need it.
 //!
-//! Source: draft-ietf-opsawg-pcapng, "PCAP Now Generic (pcapng) Capture File Format" §3.1, §4.1-4.3. Blocks are appended
-//! to a buffer; writing it to a file is the caller's business.
+//! Source: draft-ietf-opsawg-pcapng, "PCAP Now Generic (pcapng) Capture File Format" §3.1, §4.1-4.3. Blocks
+//! are appended to a buffer, which the caller writes to a file.
 
-/// Which way a captured packet went.
+/// The direction of a captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// It came in.
+    /// Received.
     Received,
-    /// It went out.
+    /// Sent.
     Sent,
 }
 
-/// A packet to be written.
+/// A packet to write.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// On which interface, counted from 0 in the order of their descriptions.
+    /// The interface, counted from 0 in the order of their descriptions.
     pub interface: u32,
-    /// When, in nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub time_ns: u64,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// Its bytes, or as many as are kept, in parts.
+    /// The captured bytes, in parts.
     pub parts: &'a [&'a [u8]],
-    /// How long it was, in bytes.
+    /// The original length in bytes.
     pub len: usize,
-    /// What is said of it; nothing, if empty.
+    /// A comment; none if empty.
     pub comment: &'a str,
 }
 
-/// What the packets of an interface begin with: <https://www.tcpdump.org/linktypes.html>.
+/// What an interface's packets begin with: <https://www.tcpdump.org/linktypes.html>.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkType {
-    /// An IP header, whose version tells IPv4 from IPv6. libpcap (1.10) reads no file with several such interfaces.
+    /// An IP header of either version. libpcap (1.10) does not read a file with several such interfaces.
     Raw,
     /// An IPv4 header.
     Ipv4,
@@ -40,19 +40,19 @@ pub enum LinkType {
     Ipv6,
 }
 
-/// Appends what a file starts with.
+/// Appends the section header, which starts a file.
 pub fn section_header(out: &mut Vec<u8>) {
     block(out, SECTION_HEADER, |body| {
         body.extend(BYTE_ORDER_MAGIC.to_le_bytes());
         body.extend(1u16.to_le_bytes());
         body.extend(0u16.to_le_bytes());
-        body.extend((-1i64).to_le_bytes()); // the section's length: not told
+        body.extend((-1i64).to_le_bytes()); // the section's length: unspecified
         option(body, SHB_USERAPPL, concat!("ackclock ", env!("CARGO_PKG_VERSION")).as_bytes());
         option(body, END_OF_OPTIONS, &[]);
     });
 }
 
-/// Appends the description of the interface `name`, whose packets start at their IP header and have times in
+/// Appends the description of interface `name`, whose packets start at their IP header and have times in
 /// nanoseconds.
 pub fn interface(out: &mut Vec<u8>, name: &str, link_type: LinkType, snap_len: u32) {
     let link_type: u16 = match link_type {
@@ -92,7 +92,7 @@ pub fn packet(out: &mut Vec<u8>, record: &Record<'_>, snap_len: u32) {
     });
 }
 
-/// Appends a block: its type, its length, what `fill` appends, and the length once more.
+/// Appends a block: its type, its length, the content from `fill`, and the length again.
 fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend(kind.to_le_bytes());
@@ -113,7 +113,7 @@ fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(body, len.into());
 }
 
-/// Fills up to a multiple of four bytes.
+/// Pads to a multiple of four bytes.
 fn pad(body: &mut Vec<u8>, len: usize) {
     body.extend(std::iter::repeat_n(0, len.next_multiple_of(4) - len));
 }

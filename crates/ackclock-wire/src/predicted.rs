@@ -1,16 +1,16 @@
-//! Header prediction: the one form that nearly all segments of a transfer have, recognised by comparing words.
+//! Header prediction: the one form of nearly all segments of a transfer, recognised by comparing words.
 //!
-//! V. Jacobson gave 4.3BSD a short way for the segment that is the next of a connection and changes nothing else
-//! ("4BSD TCP Header Prediction", Computer Communication Review 20(2), 1990; not read, cited by its title). A packet has
-//! the predicted form if
+//! V. Jacobson gave 4.3BSD a fast path for the segment that is the next of a connection and changes nothing
+//! else ("4BSD TCP Header Prediction", Computer Communication Review 20(2), 1990; not read, cited by its
+//! title). A packet has the predicted form if
 //!
-//! - its IPv4 header has no options and is no fragment's, or its IPv6 header is followed by TCP at once;
+//! - its IPv4 header has no options and is not a fragment's, or its IPv6 header is directly followed by TCP;
 //! - it goes between the two sockets of one connection;
 //! - its flags are ACK, with or without PSH;
-//! - its options are two NOPs and the timestamps (RFC 7323 appendix A), or none where the connection has none;
+//! - its options are two NOPs and the timestamps (RFC 7323 appendix A), or none if the connection has none;
 //! - it ends where its length field says, and its checksums are right.
 //!
-//! [`Segment::parse`](crate::Segment::parse) makes the same of such a packet, and takes all others.
+//! [`Segment::parse`](crate::Segment::parse) gives the same result for such a packet, and handles all others.
 
 use crate::options::{NOP, TIMESTAMPS};
 use crate::tcp::{self, PROTOCOL};
@@ -32,18 +32,18 @@ pub struct Predicted<'a> {
     pub payload: &'a [u8],
 }
 
-/// The two NOPs and the kind and length of the timestamps option.
+/// The two NOPs, and the kind and length of the timestamps option.
 const ALIGNED_TIMESTAMPS: u32 = u32::from_be_bytes([NOP, NOP, TIMESTAMPS, 10]);
 /// The data offset and flags of a header without options whose only flag is ACK.
 const ACK_WITHOUT_OPTIONS: u32 = 0x5010;
 /// The three words that timestamps add to the data offset.
 const TIMESTAMPS_WORDS: u32 = 0x3000;
-/// The PSH bit, which changes nothing for a receiver that holds no data back.
+/// The PSH bit. It makes no difference to a receiver that does not hold data back.
 const PSH: u32 = 0x0008;
 
 impl<'a> Predicted<'a> {
-    /// Reads `packet` if it has the predicted form, with or without timestamps, and goes the other way than the segments that
-    /// `template` is for. `None` says nothing of the packet.
+    /// Reads `packet` if it has the predicted form, with or without timestamps, in the opposite direction to
+    /// the segments of `template`. `None` says nothing about the packet.
     #[must_use]
     #[inline]
     pub fn parse(
@@ -91,8 +91,8 @@ impl<'a> Predicted<'a> {
     }
 }
 
-/// What an IPv4 packet carries whose addresses are those of `ip`, the header of the other direction, if its own is 20 bytes
-/// long, right, and of a whole packet of TCP.
+/// The TCP segment of an IPv4 packet whose addresses are those of `ip`, the header of the other direction, if
+/// its header is 20 bytes long, right, and that of a whole packet.
 #[inline]
 fn tcp_of_v4<'a>(packet: &'a [u8], ip: &[u8; V6_LEN]) -> Option<&'a [u8]> {
     let (header, segment) = packet.split_first_chunk::<20>()?;
@@ -100,7 +100,7 @@ fn tcp_of_v4<'a>(packet: &'a [u8], ip: &[u8; V6_LEN]) -> Option<&'a [u8]> {
     let (addresses, others) = (header.last_chunk::<8>()?, ip.first_chunk::<20>()?.last_chunk::<8>()?);
     // Version 4, five words, any type of service, and the length.
     let has_length = u32::from_be_bytes(*length) & 0xff00_ffff == 0x4500_0000 | length_of(packet)?;
-    // Of the flags DF alone may be set.
+    // Of the flags, only DF may be set.
     let is_whole = u32::from_be_bytes(*fragment) & 0xbfff == 0;
     let is_tcp = protocol[1] == PROTOCOL;
     let is_between = u64::from_be_bytes(*addresses) == u64::from_be_bytes(*others).rotate_left(32);
@@ -110,7 +110,7 @@ fn tcp_of_v4<'a>(packet: &'a [u8], ip: &[u8; V6_LEN]) -> Option<&'a [u8]> {
     Some(segment)
 }
 
-/// The same of an IPv6 packet without extension headers.
+/// The same for an IPv6 packet without extension headers.
 #[inline]
 fn tcp_of_v6<'a>(packet: &'a [u8], ip: &[u8; V6_LEN]) -> Option<&'a [u8]> {
     let (header, segment) = packet.split_first_chunk::<8>()?;
@@ -123,7 +123,7 @@ fn tcp_of_v6<'a>(packet: &'a [u8], ip: &[u8; V6_LEN]) -> Option<&'a [u8]> {
     if is_v6 && has_length && from == dst && to == src { Some(segment) } else { None }
 }
 
-/// The length as it stands in a length field.
+/// The length in the form of a length field.
 #[inline]
 fn length_of(bytes: &[u8]) -> Option<u32> {
     u16::try_from(bytes.len()).ok().map(u32::from)

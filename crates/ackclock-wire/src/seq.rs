@@ -5,9 +5,9 @@ use std::ops::{Add, AddAssign, Sub};
 
 /// A TCP sequence number.
 ///
-/// Sequence numbers lie on a circle, so they have no total order and this type has no `Ord`: two numbers
-/// compare only through [`before`](Self::before) and its kin, which are meaningful while the two are less
-/// than 2^31 apart.
+/// Sequence numbers lie on a circle and have no total order, so this type has no `Ord`. Compare two numbers
+/// through [`before`](Self::before) and its siblings, which are meaningful while the two are less than 2^31
+/// apart.
 ///
 /// ```
 /// use ackclock_wire::SeqNum;
@@ -61,7 +61,7 @@ impl SeqNum {
         other.before_eq(self)
     }
 
-    /// Whether `self` lies in the `len` numbers that start at `start`.
+    /// Whether `self` is one of the `len` numbers from `start` on.
     #[must_use]
     #[inline]
     pub const fn in_window(self, start: Self, len: u32) -> bool {
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// Less than half the circle: where two numbers have an order.
+    /// Less than half the circle, where two numbers have an order.
     const HALF: u32 = 1 << 31;
 
     proptest! {

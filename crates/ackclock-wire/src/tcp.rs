@@ -31,8 +31,8 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
 }
 
-/// The control bits of a segment (RFC 9293 §3.1, RFC 3168), as they stand in byte 13 of the header; AE of
-/// RFC 9768 is bit 8.
+/// The control bits of a segment (RFC 9293 §3.1, RFC 3168), as in byte 13 of the header. AE of RFC 9768 is
+/// bit 8.
 #[derive(Clone, Copy, Default)]
 pub struct Flags(u16);
 
@@ -46,7 +46,7 @@ pub enum TcpError {
     /// A data offset below 5.
     #[error("the data offset is below 5 words and so within the fixed TCP header")]
     DataOffset,
-    /// The checksum does not fit the segment and its addresses.
+    /// The checksum does not match the segment and its addresses.
     #[error("the TCP checksum is wrong")]
     Checksum,
     /// An option with a length below 2 or beyond the header.
@@ -55,12 +55,12 @@ pub enum TcpError {
 }
 
 impl<'a> Segment<'a> {
-    /// Parses and verifies the TCP segment that an IP packet between `src` and `dst` carries.
+    /// Parses and verifies the TCP segment in an IP packet between `src` and `dst`.
     ///
     /// MSS, window scale and SACK-permitted are left out of the options unless the segment is a SYN.
     ///
     /// # Errors
-    /// What is wrong with the segment; it is to be dropped without an answer.
+    /// What is wrong with the segment. Drop it without an answer.
     pub fn parse(
         src: IpAddr,
         dst: IpAddr,
@@ -80,8 +80,8 @@ impl<'a> Segment<'a> {
         // Without a branch: hardly any segment has one.
         let flags = Flags(flags.0 | u16::from(options.user_timeout.is_some()) << Flags::RARE.0.ilog2());
         if !flags.contains(Flags::SYN) {
-            // RFC 9293 MUST-65: MSS belongs to SYN segments alone; so do the other two (RFC 7323 §2.2, RFC
-            // 2018 §2).
+            // RFC 9293 MUST-65: only SYN segments have an MSS; the same holds for the other two
+            // (RFC 7323 §2.2, RFC 2018 §2).
             options.mss = None;
             options.window_scale = None;
             options.sack_permitted = false;
@@ -99,7 +99,7 @@ impl<'a> Segment<'a> {
         })
     }
 
-    /// SEG.LEN: the payload and one each for SYN and FIN.
+    /// SEG.LEN: the payload, plus one each for SYN and FIN.
     #[must_use]
     #[inline]
     pub fn seq_len(&self) -> u32 {
@@ -110,9 +110,9 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Whether the checksum of a segment is right, or need not be looked at.
-// RFC 9293 MUST-3: the checksum is checked, except where the packet never crossed a wire or the device did so. An unfinished
-// checksum of another transport says nothing of this one.
+/// Whether a segment's checksum is right or needs no check.
+// RFC 9293 MUST-3: the checksum is checked, unless the packet never crossed a wire or the device did so. An
+// unfinished checksum of another transport says nothing about this one.
 #[inline]
 pub(crate) fn is_intact(segment: &[u8], checksum: ChecksumState, pseudo_sum: impl FnOnce() -> Sum) -> bool {
     let is_settled = match checksum {
@@ -123,7 +123,7 @@ pub(crate) fn is_intact(segment: &[u8], checksum: ChecksumState, pseudo_sum: imp
     is_settled || pseudo_sum().plus_bytes(segment).checksum() == 0
 }
 
-// A function and no `From`, which would show etherparse's type to users.
+// A function instead of `From`, which would expose etherparse's type to users.
 fn refusal(error: HeaderSliceError) -> TcpError {
     match error {
         HeaderSliceError::Len(_) => TcpError::Length,
@@ -153,14 +153,15 @@ impl Flags {
     /// Accurate ECN (RFC 9768), the low bit of byte 12.
     pub const AE: Self = Self(0x100);
 
-    /// Not on the wire: the segment has an option that concerns an open connection and that hardly any segment has
-    /// ([`TcpOptions::user_timeout`]). Who looks for SYN finds it by the same test. It is never written.
+    /// Not on the wire: the segment has an option for an open connection that hardly any segment has
+    /// ([`TcpOptions::user_timeout`]). Code that tests for SYN finds it by the same test. It is never
+    /// written.
     pub const RARE: Self = Self(0x8000);
 
     /// The three bits that make the ACE field (RFC 9768 §3.2.2).
     pub const ACE: Self = Self(0x1c0);
 
-    /// The ACE field of this value, of which three bits count: AE is the highest, ECE the lowest.
+    /// The ACE field with this value. Three bits count: AE is the highest, ECE the lowest.
     #[must_use]
     pub const fn from_ace(ace: u8) -> Self {
         Self(((ace & 7) as u16) << 6)
@@ -211,7 +212,7 @@ impl Flags {
     }
 }
 
-// What is not on the wire makes no difference between two.
+// A flag that is not on the wire does not affect equality.
 impl PartialEq for Flags {
     fn eq(&self, other: &Self) -> bool {
         self.bits() == other.bits()

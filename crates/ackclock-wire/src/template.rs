@@ -1,8 +1,8 @@
 //! The prepared header of a connection.
 //!
-//! Addresses, ports, TTL and traffic class of a connection rarely change, and the checksums of what does not
-//! change need not be summed anew. So a segment's header is the template copied and patched; the properties
-//! below hold it against etherparse's own builder, byte for byte.
+//! A connection's addresses, ports, TTL and traffic class rarely change, and neither does their part of the
+//! checksums. A segment's header is therefore the template, copied and patched. The properties below compare
+//! it with etherparse's builder, byte for byte.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,21 +12,21 @@ use crate::options::{NOP, OPTIONS_MAX, TIMESTAMPS, TcpOptions};
 use crate::tcp::PROTOCOL;
 use crate::{Codepoint, Flags, FlowLabel, SeqNum};
 
-/// The header of one connection's segments, but for what differs from one segment to the next.
+/// The header of one connection's segments, except the fields that change from segment to segment.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderTemplate {
-    /// The IP header, its length and checksum fields 0; an IPv4 one takes the first half.
+    /// The IP header, with zero length and checksum fields. An IPv4 header takes the first half.
     pub(crate) ip: [u8; V6_LEN],
     /// Source and destination port.
     pub(crate) ports: u32,
     pub(crate) version: Version,
-    /// Sum of `ip`, kept for IPv4 only.
+    /// Sum of `ip`, for IPv4 only.
     ip_sum: Sum,
-    /// Sum of the pseudo-header without its length: the same in both directions.
+    /// Sum of the pseudo-header without its length, which is the same in both directions.
     pub(crate) pseudo_sum: Sum,
 }
 
-/// What differs from one segment to the next.
+/// The fields that change from segment to segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     /// SEG.SEQ.
@@ -35,20 +35,21 @@ pub struct Fields {
     pub ack: SeqNum,
     /// Control bits.
     pub flags: Flags,
-    /// SEG.WND as it stands on the wire.
+    /// SEG.WND as on the wire.
     pub window: u16,
     /// SEG.UP.
     pub urgent: u16,
     /// The ECN field of the IP header, set on top of the template's traffic class.
     pub ecn: Codepoint,
-    /// Options; with timestamps three SACK blocks fit, the others are left out.
+    /// Options. Three SACK blocks fit beside timestamps; further ones are left out.
     pub options: TcpOptions,
 }
 
-/// What differs from one plain segment to the next: five fields.
+/// The five fields that change from one plain segment to the next.
 ///
-/// A plain segment is what nearly all segments of a transfer are. Its flags are ACK, with or without PSH, and its only
-/// option is the timestamps, if it has any. It is what [`Predicted`](crate::Predicted) recognises at the other end.
+/// Nearly all segments of a transfer are plain. Their flags are ACK, with or without PSH, and their only
+/// option is the timestamps, if they have any. [`Predicted`](crate::Predicted) recognises them at the other
+/// end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plain {
     /// SEG.SEQ.
@@ -57,16 +58,16 @@ pub struct Plain {
     pub ack: SeqNum,
     /// Whether it has PSH.
     pub push: bool,
-    /// SEG.WND as it stands on the wire.
+    /// SEG.WND as on the wire.
     pub window: u16,
     /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
 }
 
-/// Who computes the TCP checksum of a segment.
+/// What computes a segment's TCP checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxChecksum {
-    /// It is written, computed over header and payload.
+    /// The full checksum over header and payload is written.
     Full,
     /// The sum of the pseudo-header is written; the device finishes the checksum.
     Partial,
@@ -79,8 +80,8 @@ pub(crate) enum Version {
 }
 
 impl HeaderTemplate {
-    /// The template of segments from `src` to `dst`. Addresses of different families go out as IPv6, the IPv4
-    /// one mapped (`::ffff:a.b.c.d`).
+    /// The template of segments from `src` to `dst`. For addresses of different families the packets are
+    /// IPv6, with the IPv4 address mapped (`::ffff:a.b.c.d`).
     #[must_use]
     pub fn new(src: SocketAddr, dst: SocketAddr, ttl: u8, traffic_class: u8) -> Self {
         let ports = u32::from(src.port()) << 16 | u32::from(dst.port());
@@ -89,7 +90,7 @@ impl HeaderTemplate {
         let version = match (src.ip(), dst.ip()) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 // RFC 6864 §4.1: with DF set (0x4000) the identification has no meaning. It stays 0, so that
-                // it tells nothing about other traffic.
+                // it reveals nothing about other traffic.
                 put(&mut ip, 0, [0x45, 0, 0, 0, 0, 0, 0x40, 0, 0, PROTOCOL]);
                 put(&mut ip, 12, src.octets());
                 put(&mut ip, 16, dst.octets());
@@ -118,9 +119,10 @@ impl HeaderTemplate {
         self.sum_ip();
     }
 
-    /// Sets type of service, or traffic class: its upper six bits, DSCP. ECN is [`Fields::ecn`]'s.
+    /// Sets the type of service, or traffic class: its upper six bits, DSCP. [`Fields::ecn`] sets the ECN
+    /// field.
     // RFC 9293 MUST-48: the Diffserv field can be set for a connection.
-    // RFC 9293 SHLD-22: it goes out unchanged.
+    // RFC 9293 SHLD-22: it is sent unchanged.
     pub fn set_traffic_class(&mut self, traffic_class: u8) {
         let traffic_class = traffic_class & !3;
         match self.version {
@@ -133,7 +135,7 @@ impl HeaderTemplate {
         self.sum_ip();
     }
 
-    /// Sets the flow label; IPv4 has none.
+    /// Sets the flow label; unused in IPv4.
     pub fn set_flow_label(&mut self, label: FlowLabel) {
         if self.version == Version::V6 {
             let [_, high, middle, low] = label.bits().to_be_bytes();
@@ -152,8 +154,8 @@ impl HeaderTemplate {
         }
     }
 
-    /// Writes the header of a segment with this payload and returns its length. The whole packet, which is
-    /// the header and the payload, must not be longer than 65,535 bytes.
+    /// Writes the header of a segment with this payload. Returns its length. The whole packet, header and
+    /// payload, must not exceed 65,535 bytes.
     #[inline]
     pub fn write(
         &self,
@@ -170,8 +172,9 @@ impl HeaderTemplate {
         self.write_with(out, &fixed, (payload_len, || payload), checksum, options)
     }
 
-    /// Writes the header of a plain segment: what [`Self::write`] makes of the same fields, without looking for others. The
-    /// `payload` has `payload_len` bytes, and is asked for only if they are to be summed.
+    /// Writes the header of a plain segment, with the same result as [`Self::write`] for the same fields, but
+    /// without looking for others. The `payload` has `payload_len` bytes, and is only called if they need
+    /// summing.
     #[inline]
     pub fn write_plain<'a>(
         &self,
@@ -185,8 +188,8 @@ impl HeaderTemplate {
         self.write_with(out, &plain.fixed(), (payload_len, payload), checksum, options)
     }
 
-    /// Writes the header with the options that `options` writes at an offset; inlined, as is what it calls, so that all
-    /// offsets and what a plain segment never has are constants.
+    /// Writes the header, with the options written by `options` at an offset. It is inlined, as is what it
+    /// calls, so that all offsets, and what a plain segment never has, are constants.
     #[inline(always)]
     fn write_with<'a>(
         &self,
@@ -219,8 +222,8 @@ impl HeaderTemplate {
         }
     }
 
-    /// Writes the TCP header at `at`, in front of options that were written there, and returns its length without and with
-    /// the payload.
+    /// Writes the TCP header at `at`, in front of options already written. Returns its length without and
+    /// with the payload.
     #[inline(always)]
     fn write_tcp<'a>(
         &self,
@@ -273,7 +276,7 @@ impl Plain {
     }
 }
 
-/// What differs between the headers of two segments, their options aside.
+/// The fields that differ between two segments' headers, except options.
 struct Fixed {
     seq: SeqNum,
     ack: SeqNum,
@@ -283,7 +286,7 @@ struct Fixed {
     ecn: Codepoint,
 }
 
-/// Writes the options at `at` and returns their length and sum.
+/// Writes the options at `at`. Returns their length and sum.
 #[inline(always)]
 fn write_options(out: &mut [u8; HEADER_MAX], at: usize, options: &TcpOptions) -> (usize, Sum) {
     if options.only_timestamps() {
@@ -293,7 +296,7 @@ fn write_options(out: &mut [u8; HEADER_MAX], at: usize, options: &TcpOptions) ->
     }
 }
 
-/// Writes the timestamps, if there are any.
+/// Writes the timestamps, if any.
 #[inline(always)]
 fn write_timestamps(out: &mut [u8; HEADER_MAX], at: usize, timestamps: Option<(u32, u32)>) -> (usize, Sum) {
     let Some((value, echo)) = timestamps else { return (0, Sum::ZERO) };
@@ -305,7 +308,7 @@ fn write_timestamps(out: &mut [u8; HEADER_MAX], at: usize, timestamps: Option<(u
     (12, Sum::ZERO.plus_u32(kind).plus_u32(value).plus_u32(echo))
 }
 
-/// Kept out of line: SYN segments and SACK blocks are rare.
+/// Out of line: SYN segments and SACK blocks are rare.
 #[cold]
 fn write_any_options(out: &mut [u8; HEADER_MAX], at: usize, options: &TcpOptions) -> (usize, Sum) {
     let mut bytes = [0; OPTIONS_MAX];
@@ -321,21 +324,21 @@ fn v6_octets(addr: IpAddr) -> [u8; 16] {
     }
 }
 
-/// A length as it stands in a 16-bit field.
+/// A length in the form of a 16-bit field.
 #[inline]
 fn length_field(len: usize) -> u16 {
     debug_assert!(len <= usize::from(u16::MAX), "a packet of {len} bytes");
     u16::try_from(len).unwrap_or(u16::MAX)
 }
 
-/// Longest header that is written: IPv6 and TCP with all its options.
+/// The longest header written: IPv6 and TCP with all its options.
 pub const HEADER_MAX: usize = V6_LEN + TCP_LEN + OPTIONS_MAX;
 
 const V4_LEN: usize = 20;
 pub(crate) const V6_LEN: usize = 40;
 const TCP_LEN: usize = 20;
 
-// An idle connection keeps one.
+// Every idle connection keeps one.
 const _: () = assert!(size_of::<HeaderTemplate>() <= 104);
 
 #[cfg(test)]

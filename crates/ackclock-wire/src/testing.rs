@@ -1,4 +1,4 @@
-//! Strategies and packets that several test modules share.
+//! Strategies and packets shared by several test modules.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) fn sockets() -> impl Strategy<Value = (SocketAddr, SocketAddr)> {
         .prop_map(|((src, dst), ports)| (SocketAddr::new(src, ports.0), SocketAddr::new(dst, ports.1)))
 }
 
-/// Any options; half of the time the fast shapes, none or timestamps alone.
+/// Any options. Half of the time the fast shapes: none, or only timestamps.
 pub(crate) fn options() -> impl Strategy<Value = TcpOptions> {
     let sack = prop::collection::vec(any::<(u32, u32)>(), 0..=4).prop_map(|pairs| sack_blocks(&pairs));
     let any_options = (
@@ -119,7 +119,7 @@ pub(crate) fn data_fields() -> Fields {
     }
 }
 
-/// Makes the checksum of an IPv4 header right again after its fields were changed.
+/// Corrects the checksum of an IPv4 header after a change of its fields.
 pub(crate) fn fix_v4_checksum(packet: &mut [u8]) {
     let Some(ihl) = packet.first().map(|byte| usize::from(byte & 15) * 4) else { return };
     if packet.len() < 20 || packet.len() < ihl {

@@ -7,10 +7,10 @@ use crate::checksum::pseudo_header;
 use crate::ip::{IpHeader, write_ip};
 use crate::{ChecksumState, FlowLabel};
 
-/// A UDP datagram, checked.
+/// A validated UDP datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpDatagram<'a> {
-    /// Source port; 0 where the sender expects no answer (RFC 768, "Fields").
+    /// Source port; 0 if the sender expects no answer (RFC 768, "Fields").
     pub src_port: u16,
     /// Destination port.
     pub dst_port: u16,
@@ -31,10 +31,10 @@ pub enum UdpError {
 }
 
 impl<'a> UdpDatagram<'a> {
-    /// Parses a datagram that came from `src` to `dst`.
+    /// Parses a datagram from `src` to `dst`.
     ///
     /// # Errors
-    /// Why the datagram is refused; it is to be dropped without an answer.
+    /// Why the datagram is refused. Drop it without an answer.
     pub fn parse(
         src: IpAddr,
         dst: IpAddr,
@@ -46,8 +46,8 @@ impl<'a> UdpDatagram<'a> {
         let whole = bytes.get(..length.into()).ok_or(UdpError::Length)?;
         let payload = whole.get(UDP_LEN..).ok_or(UdpError::Length)?;
         if checksum == ChecksumState::Complete {
-            // RFC 768: an all zero checksum means that the sender made none. RFC 8200 §8.1: over IPv6 such a datagram
-            // is discarded.
+            // RFC 768: an all zero checksum means that the sender computed none. RFC 8200 §8.1: over IPv6
+            // such a datagram is discarded.
             let right = match sent {
                 0 => src.is_ipv4(),
                 _ => pseudo_header(src, dst, PROTOCOL, whole.len()).plus_bytes(whole).checksum() == 0,
@@ -60,7 +60,7 @@ impl<'a> UdpDatagram<'a> {
     }
 }
 
-/// What stands in the headers of a datagram to send.
+/// The fields for the headers of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpHeader {
     /// This end.
@@ -71,11 +71,12 @@ pub struct UdpHeader {
     pub ttl: u8,
     /// Type of service, or traffic class.
     pub traffic_class: u8,
-    /// Flow label; IPv4 has none.
+    /// Flow label; unused in IPv4.
     pub flow_label: FlowLabel,
 }
 
-/// The whole packet, all checksums finished. `None` if the payload is longer than UDP can carry, or the families differ.
+/// The whole packet, with all checksums finished. `None` if the payload is longer than UDP can carry, or the
+/// families differ.
 #[must_use]
 pub fn write_udp(header: &UdpHeader, payload: &[u8]) -> Option<Vec<u8>> {
     let udp_len = UDP_LEN + payload.len();
@@ -97,7 +98,7 @@ pub fn write_udp(header: &UdpHeader, payload: &[u8]) -> Option<Vec<u8>> {
     }
     packet.extend_from_slice(payload);
     let datagram = packet.get_mut(transport..)?;
-    // RFC 768: a checksum that comes out as zero is sent as all ones, its equal in ones-complement arithmetic.
+    // RFC 768: a computed zero checksum is sent as all ones, its equal in ones-complement arithmetic.
     let checksum = match pseudo_header(src, dst, PROTOCOL, udp_len).plus_bytes(datagram).checksum() {
         0 => u16::MAX,
         checksum => checksum,
@@ -112,7 +113,7 @@ pub const PROTOCOL: u8 = 17;
 /// The length of a UDP header in bytes.
 pub const UDP_LEN: usize = 8;
 
-/// Where the checksum stands in a UDP header.
+/// The position of the checksum in a UDP header.
 pub(crate) const CHECKSUM: usize = 6;
 const IPV6_LEN: usize = 40;
 
@@ -166,7 +167,8 @@ mod tests {
             let mut packet = write_udp(&header(sockets), &payload).unwrap();
             let transport = packet.len() - UDP_LEN - payload.len();
             packet[transport + bit / 8] ^= 1 << (bit % 8);
-            // A checksum turned into none is the one flip that IPv4 cannot notice, and no single bit does that here.
+            // Turning the checksum into zero is the one change that IPv4 cannot notice, and no single flipped
+            // bit does that here.
             prop_assert!(parsed(&packet).is_err() || packet[transport + 6..transport + 8] == [0, 0]);
         }
     }

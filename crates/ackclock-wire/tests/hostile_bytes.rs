@@ -1,5 +1,5 @@
-//! No bytes from the wire make a parser panic (docs/security.md, D): arbitrary ones, and valid
-//! packets that were damaged so slightly that every check before the last one passes.
+//! No bytes from the wire make a parser panic (docs/security.md, D): arbitrary bytes, and valid packets
+//! damaged so slightly that every check before the last one passes.
 
 use std::net::{Ipv6Addr, SocketAddr};
 
@@ -10,7 +10,7 @@ use ackclock_wire::{
 };
 use proptest::prelude::*;
 
-/// Everything that is done to a received packet.
+/// Does everything that is done to a received packet.
 fn receive(packet: &[u8]) {
     let segment_size = std::num::NonZeroU16::new(7);
     gso::cut_contiguous(packet, RxMeta { checksum: ChecksumState::Verified, segment_size }, |_| {});
@@ -46,7 +46,7 @@ fn receive(packet: &[u8]) {
     }
 }
 
-/// An ICMP message whose checksum is made right, so that what lies behind that check is reached.
+/// An ICMP message with a right checksum, to reach what lies behind that check.
 fn with_checksum(message: &[u8], pseudo: checksum::Sum) -> Vec<u8> {
     let mut message = message.to_vec();
     if message.len() >= 4 {
@@ -86,7 +86,7 @@ fn valid(v6: bool, syn: bool, payload: &[u8]) -> Vec<u8> {
     [&header[..len], payload].concat()
 }
 
-/// Makes the IPv4 header checksum right.
+/// Corrects the IPv4 header checksum.
 fn repair(packet: &mut [u8]) {
     let ihl = packet.first().map_or(0, |byte| usize::from(byte & 15) * 4);
     if packet.first().is_some_and(|byte| byte >> 4 == 4) && ihl >= 20 && packet.len() >= ihl {
@@ -129,7 +129,7 @@ proptest! {
         receive(&packet);
     }
 
-    /// An error message that quotes a damaged packet, its own length and checksum right.
+    /// Error messages that quote a damaged packet, with right lengths and checksums of their own.
     #[test]
     fn errors_with_damaged_quotes_never_panic(
         v6: bool, kind: u8, code: u8, damage in prop::collection::vec((0usize..80, any::<u8>()), 0..6), len in 0usize..120,

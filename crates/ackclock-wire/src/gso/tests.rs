@@ -10,7 +10,7 @@ use crate::testing::{
 };
 use crate::{Fields, HeaderTemplate, TxChecksum};
 
-/// What `cut` emits, each segment in one piece.
+/// The output of `cut`, each segment in one piece.
 fn cut_all(packet: &TxPacket<'_>) -> Vec<Vec<u8>> {
     let mut segments = Vec::new();
     cut(packet, |segment| {
@@ -27,7 +27,7 @@ fn cut_received(packet: &[u8], checksum: ChecksumState, size: Option<u16>) -> Ve
     segments
 }
 
-/// Whether the segments, each verified, are `payload` in its order with the flags where they belong.
+/// Checks that the segments, each verified, carry `payload` in order, with the flags where they belong.
 fn check(segments: &[Vec<u8>], fields: &Fields, payload: &[u8], size: usize) -> Result<(), TestCaseError> {
     prop_assert_eq!(segments.len(), payload.len().div_ceil(size).max(1));
     let (mut at, last) = (0, segments.len() - 1);
@@ -88,7 +88,7 @@ proptest! {
         prop_assert_eq!(cut_received(&full, ChecksumState::Complete, None), vec![full]);
     }
 
-    /// Catalogue D7: whatever the metadata claims.
+    /// docs/security.md D7: whatever the metadata claims.
     #[test]
     fn arbitrary_bytes_and_metadata_never_panic(
         bytes in bytes(200), valid: bool, size: u16, checksum in 0..5, offset: u16, field: u16, at in 0usize..200,
@@ -127,7 +127,7 @@ fn unfinished_checksum_of_udp_is_finished_where_it_stands() {
         let (mut partial, right) = (udp_packet(v6, &[7; 101]), udp_packet(v6, &[7; 101]));
         let at = unfinish_udp(&mut partial);
         assert_eq!(cut_received(&partial, ChecksumState::Partial(at), None), std::slice::from_ref(&right));
-        // As a stack hands it out: header and payload apart, also at odd lengths.
+        // As a stack sends it: header and payload separate, also at odd lengths.
         let (header, payload) = partial.split_at(usize::from(at.start) + 8);
         let (first, second) = payload.split_at(33);
         let packet = TxPacket {
@@ -174,7 +174,7 @@ fn coalesced_datagrams_with_a_wrong_checksum_stay_wrong() {
 #[test]
 fn udp_checksum_that_comes_out_as_zero_is_sent_as_all_ones() {
     let mut packet = udp_packet(false, &[0, 0]);
-    // The payload takes the place of the checksum, so that the checksum of the whole is zero.
+    // The payload replaces the checksum, so that the checksum of the whole is zero.
     let checksum = [packet[26], packet[27]];
     packet[28..].copy_from_slice(&checksum);
     packet[26..28].fill(0);
@@ -183,7 +183,7 @@ fn udp_checksum_that_comes_out_as_zero_is_sent_as_all_ones() {
     assert_eq!(packet[26..28], [0xff, 0xff]);
 }
 
-/// A tunnel's packet: the outer checksum is whole, the inner one unfinished.
+/// A tunnel's packet: the outer checksum is complete, the inner one unfinished.
 #[test]
 fn unfinished_checksum_of_an_inner_packet_is_found() {
     let mut inner = udp_packet(false, b"inner");
@@ -244,7 +244,7 @@ fn udp_packet(v6: bool, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Leaves the sum of the pseudo-header in the checksum field, as a stack does for a device that finishes it.
+/// Leaves the pseudo-header sum in the checksum field, as a stack does for a device that finishes it.
 fn unfinish_udp(packet: &mut [u8]) -> ChecksumAt {
     let ip = IpPacket::parse(packet).unwrap();
     let at = ChecksumAt::udp(if packet[0] >> 4 == 4 { 20 } else { 40 });

@@ -15,7 +15,7 @@ fn v4_with_options(options: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A data segment behind IPv6 extension headers; `first` is the first one's number, the last must say TCP
+/// A data segment behind IPv6 extension headers. `first` is the number of the first; the last must name TCP
 /// (6).
 fn v6_with_extensions(first: u8, extensions: &[u8]) -> Vec<u8> {
     let plain = data_packet(true, b"data");
@@ -49,7 +49,7 @@ proptest! {
         header.ecn = etherparse::IpEcn::try_new(tos & 3).unwrap();
         header.header_checksum = header.calc_header_checksum();
         let packet = [&header.to_bytes()[..], b"load"].concat();
-        // etherparse parses authentication headers, whose four bytes here are no such thing.
+        // etherparse parses authentication headers, but these four bytes are not one.
         if protocol != ip_number::AUTH.0 {
             let payload = match protocol {
                 6 => IpPayload::Tcp(b"load"),
@@ -72,7 +72,7 @@ proptest! {
     }
 }
 
-/// Catalogue D1: header length, total length and the bytes there are, in all their contradictions.
+/// docs/security.md D1: header length, total length and the number of bytes, in all their contradictions.
 #[test]
 fn v4_length_lies_are_refused() {
     for (ihl, len) in (0..16u8).flat_map(|ihl| (1..=80usize).map(move |len| (ihl, len))) {
@@ -122,7 +122,7 @@ fn other_versions_are_refused() {
     }
 }
 
-/// Catalogue D6. The bit that makes the version a 6 makes another packet of it, which says nothing here.
+/// docs/security.md D6. Flipping the bit that makes the version a 6 gives a different, valid kind of packet.
 #[test]
 fn every_flipped_bit_of_a_v4_header_is_refused() {
     let packet = data_packet(false, b"data");
@@ -133,7 +133,7 @@ fn every_flipped_bit_of_a_v4_header_is_refused() {
     }
 }
 
-/// Catalogue D3: every kind and length; only the two source routes and impossible lengths are refused.
+/// docs/security.md D3: every kind and length. Only the two source routes and impossible lengths are refused.
 // Tests: RFC 9293 MUST-50
 #[test]
 fn v4_options_are_skipped_but_source_routes_refused() {
@@ -153,7 +153,7 @@ fn v4_options_are_skipped_but_source_routes_refused() {
     }
 }
 
-/// Catalogue D5.
+/// docs/security.md D5.
 #[test]
 fn fragments_are_refused() {
     for (flags, expected) in [
@@ -176,7 +176,7 @@ fn fragments_are_refused() {
     }
 }
 
-/// Catalogue D4: eight headers are walked, a ninth is one too many.
+/// docs/security.md D4: eight headers are skipped, a ninth is too many.
 #[test]
 fn extension_headers_are_walked_up_to_their_bound() {
     for count in 1..=12 {

@@ -1,17 +1,19 @@
-//! Options that few connections use: the user timeout (RFC 5482) and Fast Open (RFC 7413). An experiment (RFC 6994) is
-//! the third of them. Each goes out only where there is room behind the others.
+//! Options that few connections use: the user timeout (RFC 5482) and Fast Open (RFC 7413). The experiment
+//! (RFC 6994) is the third. Each is sent only where it fits after the others.
 
 use std::time::Duration;
 
 use super::{NOP, OPTIONS_MAX, TcpOptions};
 use crate::bytes::put;
 
-/// A user timeout as the option tells it: in whole seconds up to 32,767 of them, in whole minutes beyond.
-// RFC 5482 §3.4: a bit for the unit, 1 for minutes, and 15 bits of value, of which 0 is reserved. (Read in excerpts only.)
+/// A user timeout in the option's form: whole seconds up to 32,767 of them, whole minutes beyond.
+// RFC 5482 §3.4: one bit for the unit, 1 for minutes, and 15 bits of value; 0 is reserved. (Read in excerpts
+// only.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserTimeout(u16);
 
-/// A Fast Open cookie, or the request for one: 0 or 4 to 16 bytes, an even number of them (RFC 7413 §4.1.1, erratum 4238).
+/// A Fast Open cookie, or the request for one: 0 or 4 to 16 bytes, an even number (RFC 7413 §4.1.1, erratum
+/// 4238).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastOpenCookie {
     bytes: [u8; COOKIE_MAX],
@@ -21,8 +23,8 @@ pub struct FastOpenCookie {
 impl UserTimeout {
     const MINUTES: u16 = 1 << 15;
 
-    /// The shortest timeout that can be told and is not below `timeout`; the longest there is, 22.7 days, for what is above
-    /// it.
+    /// The shortest timeout that the option can express and that is not below `timeout`; at most the longest,
+    /// 22.7 days.
     #[must_use]
     pub fn at_least(timeout: Duration) -> Self {
         let seconds = timeout.as_secs().saturating_add(u64::from(timeout.subsec_nanos() > 0));
@@ -35,7 +37,7 @@ impl UserTimeout {
         Self(unit | u16::try_from(value).unwrap_or(Self::MINUTES - 1))
     }
 
-    /// What a received option says; `None`: the reserved value 0.
+    /// The timeout in a received option; `None` for the reserved value 0.
     #[must_use]
     pub fn duration(self) -> Option<Duration> {
         let value = u64::from(self.0 & !Self::MINUTES);
@@ -52,7 +54,7 @@ impl FastOpenCookie {
     /// Asks the server for a cookie.
     pub const REQUEST: Self = Self { bytes: [0; COOKIE_MAX], len: 0 };
 
-    /// A cookie of these bytes; `None`: their number cannot be a cookie's.
+    /// A cookie of these bytes; `None` if their number is not valid.
     #[must_use]
     pub fn new(cookie: &[u8]) -> Option<Self> {
         let len = u8::try_from(cookie.len()).ok()?;
@@ -68,7 +70,7 @@ impl FastOpenCookie {
         self.bytes.get(..usize::from(self.len)).unwrap_or(&[])
     }
 
-    /// Whether it asks for a cookie and is none itself.
+    /// Whether it requests a cookie, instead of being one.
     #[must_use]
     pub fn is_request(&self) -> bool {
         self.len == 0
@@ -81,7 +83,7 @@ impl FastOpenCookie {
 }
 
 impl TcpOptions {
-    /// The bytes that the rare options take behind `used` of the others: those of which there is no room do not count.
+    /// The length of the rare options that fit after `used` bytes of others.
     pub(super) fn rare_len(&self, used: usize) -> usize {
         let mut at = used;
         at += self.fast_open_len(at);
@@ -89,7 +91,7 @@ impl TcpOptions {
         at + self.experiment_len(at) - used
     }
 
-    /// Writes the rare options that fit, and returns their length.
+    /// Writes the rare options that fit. Returns their length.
     pub(super) fn write_rare(&self, out: &mut [u8; OPTIONS_MAX], from: usize) -> usize {
         let mut at = from;
         let len = self.fast_open_len(at);

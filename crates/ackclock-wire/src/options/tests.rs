@@ -10,7 +10,7 @@ fn written(options: &TcpOptions) -> Vec<u8> {
     out[..len].to_vec()
 }
 
-/// What of `options` fits into 40 bytes.
+/// The part of `options` that fits into 40 bytes.
 fn fitting(options: &TcpOptions) -> TcpOptions {
     let mut fixed = *options;
     fixed.sack = SackBlocks::default();
@@ -59,7 +59,7 @@ proptest! {
     #[test]
     fn etherparse_reads_what_is_written(mut options in options()) {
         use etherparse::TcpOptionElement as E;
-        // It knows none of Accurate ECN's, and none of the rare ones.
+        // It knows neither Accurate ECN's options nor the rare ones.
         (options.accecn, options.experiment) = (None, None);
         (options.user_timeout, options.fast_open) = (None, None);
         let theirs = etherparse::TcpOptions::try_from_slice(&written(&options)).unwrap();
@@ -104,7 +104,7 @@ fn syn_options_take_twenty_bytes() {
     );
 }
 
-/// Catalogue D2: every kind with every length at every offset of a full header, the rest NOPs.
+/// docs/security.md D2: every kind with every length at every offset of a full header, the rest NOPs.
 // Tests: RFC 9293 MUST-6
 // Tests: RFC 9293 MUST-7
 #[test]
@@ -116,7 +116,7 @@ fn every_kind_and_length_at_every_offset_is_skipped_or_refused() {
             bytes[(at + 1).min(OPTIONS_MAX - 1)] = if at + 1 < OPTIONS_MAX { len } else { kind };
             let legal = match kind {
                 END => true,
-                // The next byte is a kind of its own, and a NOP its length.
+                // The next byte is a separate kind, and a NOP its length.
                 NOP => at + 1 == OPTIONS_MAX || len == END || len == NOP,
                 _ => at + 1 < OPTIONS_MAX && len >= 2 && at + usize::from(len) <= OPTIONS_MAX,
             };
@@ -236,7 +236,7 @@ fn accurate_ecn_counters_come_in_both_orders() {
     assert_eq!((option.ect0(), option.ce(), option.ect1()), (Some(3), Some(2), Some(1)));
 }
 
-/// RFC 9768 §3.2.3: of an unusual length the whole counters count; the first option of a segment stands.
+/// RFC 9768 §3.2.3: of an unusual length the whole counters count; a segment's first option counts.
 #[test]
 fn accurate_ecn_option_of_any_length_is_read_as_far_as_it_goes() {
     for len in 0..=20u8 {

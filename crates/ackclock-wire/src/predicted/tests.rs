@@ -31,12 +31,12 @@ fn packet(
     [&header[..len], payload].concat()
 }
 
-/// The template of the connection that takes what comes from `src`.
+/// The template of the connection that receives from `src`.
 fn answered_by(src: SocketAddr, dst: SocketAddr) -> HeaderTemplate {
     HeaderTemplate::new(dst, src, 64, 0)
 }
 
-/// The long way's reading of a packet.
+/// The packet as the slow path reads it.
 fn parsed(packet: &[u8], checksum: ChecksumState) -> Option<(IpPacket<'_>, Segment<'_>)> {
     let ip = IpPacket::parse(packet).ok()?;
     let IpPayload::Tcp(bytes) = ip.payload else { return None };
@@ -62,7 +62,7 @@ proptest! {
         prop_assert!(stamps.is_none() || other.is_none(), "timestamps that were not agreed on");
     }
 
-    /// What is recognised in a packet with bytes changed, cut off or added is what the long way reads.
+    /// A packet recognised after bytes were changed, cut off or added reads as on the slow path.
     #[test]
     fn what_is_recognised_is_what_the_long_way_reads(
         (src, dst) in sockets(), numbers: (u32, u32, u16), stamps: Option<(u32, u32)>, payload in bytes(40),

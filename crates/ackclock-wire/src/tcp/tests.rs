@@ -37,7 +37,7 @@ proptest! {
         let sent = options.sack.as_slice();
         prop_assert!(sent.starts_with(segment.options.sack.as_slice()));
         prop_assert_eq!(segment.options.accecn, options.accecn);
-        // Options that belong on SYNs alone and these counters leave no room for a block.
+        // Options that belong only on SYNs, together with these counters, leave no room for a block.
         let others = options_len(&TcpOptions { sack: Default::default(), ..options });
         prop_assert_eq!(segment.options.sack.is_empty(), sent.is_empty() || others + 12 > 40);
     }
@@ -56,7 +56,7 @@ proptest! {
     }
 }
 
-/// Catalogue D6: a single bit never goes unnoticed, an odd length or not.
+/// docs/security.md D6: a flipped bit never goes unnoticed, at odd lengths either.
 // Tests: RFC 9293 MUST-3
 #[test]
 fn every_flipped_bit_is_refused() {
@@ -98,7 +98,7 @@ fn checksum_is_not_looked_at_where_the_device_vouches_for_it() {
     }
 }
 
-/// Catalogue D1: every data offset over every segment length.
+/// docs/security.md D1: every data offset over every segment length.
 #[test]
 fn data_offset_lies_are_refused() {
     let (src, dst) = data_sockets(false);
@@ -119,7 +119,7 @@ fn data_offset_lies_are_refused() {
     }
 }
 
-/// Catalogue C15: the nine control bits do not disturb one another.
+/// docs/security.md C15: the nine control bits do not disturb one another.
 #[test]
 fn every_flag_set_is_read() {
     for bits in 0..0x200 {

@@ -5,7 +5,7 @@ use super::*;
 use crate::options::{OPTIONS_MAX, options_len};
 use crate::testing::{bytes, data_fields, data_sockets, fields, sockets};
 
-/// The packet as etherparse builds it from the same figures.
+/// The packet as etherparse builds it from the same fields.
 fn built_by_etherparse(
     (src, dst): (SocketAddr, SocketAddr),
     ttl: u8,
@@ -66,7 +66,7 @@ fn plain() -> impl Strategy<Value = Plain> {
     )
 }
 
-/// The same fields, among all that a segment may have.
+/// The same fields as a general segment's.
 fn fields_of(plain: &Plain) -> Fields {
     let Plain { seq, ack, push, window, timestamps } = *plain;
     let flags = if push { Flags::ACK | Flags::PSH } else { Flags::ACK };
@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// Catalogue A9: no counter is shared between connections, or seen by one.
+/// docs/security.md A9: connections share no counter, and reveal none.
 #[test]
 fn v4_identification_is_always_zero_with_df_set() {
     let (src, dst) = data_sockets(false);
