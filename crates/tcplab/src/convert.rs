@@ -29,7 +29,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-/// Connections whose graphs are made unless more are asked for.
+/// The number of connections whose graphs are made by default.
 const UNASKED: usize = 10;
 
 /// What a trace can become.
@@ -79,13 +79,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 impl Form {
-    /// Entries one after the other, not graphs.
+    /// Whether it is a list of entries instead of graphs.
     fn is_list(self) -> bool {
         matches!(self, Self::Csv | Self::Jsonl | Self::Pcapng)
     }
 }
 
-/// The connections whose graphs are made: those that are named, or those that lost most time.
+/// The connections whose graphs are made: the ones named, or those that lost the most time.
 fn shown(trace: &Trace, args: &Args) -> BTreeSet<usize> {
     if !args.connection.is_empty() {
         return args.connection.iter().copied().collect();
@@ -102,7 +102,7 @@ fn shown(trace: &Trace, args: &Args) -> BTreeSet<usize> {
     worst.into_iter().collect()
 }
 
-/// Each graph as a file of its own, in the folder that is named.
+/// Writes each graph to a separate file in the named folder.
 fn pictures(
     trace: &Trace,
     args: &Args,

@@ -1,18 +1,18 @@
-//! How a command ends: exit codes, and failures that name their cause and what mends them.
+//! How a command ends: exit codes, and failures that name their cause and the fix.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The exit codes, where they mean the same as tcpcat's. They are part of the command's interface: scripts rely on them.
+/// The exit codes. They mean the same as tcpcat's and are part of the interface: scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All was done.
+    /// Everything was done.
     Done = 0,
-    /// Something failed, or a value lies outside its band.
+    /// Something failed, or a value is outside its band.
     Failed = 1,
-    /// The command line, or a file that it names, asks for something that cannot be.
+    /// The command line, or a file that it names, requests something impossible.
     Usage = 2,
     /// A file cannot be read or written.
     File = 6,
@@ -37,7 +37,7 @@ impl Failure {
         Self { exit, message: message.into(), remedy: None }
     }
 
-    /// What was asked for cannot be.
+    /// The request is impossible.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
@@ -56,12 +56,12 @@ impl Failure {
         }
     }
 
-    /// The user's interrupt came before all was done.
+    /// The user interrupted the command before it was done.
     pub(crate) fn interrupted(what: impl fmt::Display) -> Self {
         Self::new(Exit::Failed, format!("interrupted: {what}"))
     }
 
-    /// Adds what mends it.
+    /// Adds what to do about it.
     pub(crate) fn remedy(self, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..self }
     }

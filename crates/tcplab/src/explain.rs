@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// Reads a trace, or a capture as a trace, and says what of it is missing.
+/// Reads a trace, or a capture as a trace, and reports what is missing from it.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Trace> {
     let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
     let trace = match Trace::read(&bytes) {
@@ -100,7 +100,7 @@ fn paragraph(number: usize, source: &TracedSource, said: &[String], byte: Option
     format!("{title}\n{}\n", lines.concat())
 }
 
-/// There is no connection of this number.
+/// The error for an unknown connection number.
 pub(crate) fn no_such(number: usize, trace: &Trace) -> Failure {
     let names: Vec<String> = trace
         .connections()

@@ -14,30 +14,30 @@ use serde::{Deserialize, Serialize};
 use crate::measure::Measures;
 use crate::net::shared;
 
-/// What is varied, and what is the same in all cells.
+/// The varied parameters, and those that all cells share.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Grid {
-    /// Controllers by name, with parameters behind a colon if they take any.
+    /// Controllers by name, with any parameters after a colon.
     pub cc: Vec<String>,
     /// Rates of the bottleneck.
     pub rates: Vec<Rate>,
     /// Delays of the bottleneck, one way.
     pub delays: Vec<Span>,
-    /// What its queue holds.
+    /// Sizes of its queue.
     pub buffers: Vec<Buffer>,
     /// Its independent loss, towards the receivers.
     pub losses: Vec<Share>,
-    /// Everything but the controller; `modern` unless told.
+    /// Everything except the controller; `modern` by default.
     pub profile: String,
     /// Its queue discipline.
     pub queue: QueueKind,
-    /// Explicit congestion notification; unless it is off the queue marks instead of dropping.
+    /// Explicit congestion notification. Unless it is off, the queue marks instead of dropping.
     pub ecn: EcnSetting,
-    /// How many flows, all with the same controller.
+    /// The number of flows, all with the same controller.
     pub flows: usize,
     /// How long each run lasts.
     pub duration: Span,
-    /// How many runs there are of each cell; their seeds count from 1.
+    /// The number of runs of each cell. Their seeds count from 1.
     pub seeds: u64,
 }
 
@@ -65,17 +65,17 @@ pub struct Cell {
     pub flows: usize,
     /// As in [`Grid`].
     pub duration: Span,
-    /// What its random numbers come from.
+    /// The seed of its random numbers.
     pub seed: u64,
 }
 
-/// What a queue holds.
+/// The size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Buffer {
-    /// So many thousandths of the bandwidth-delay product: the rate times the empty path's round trip.
+    /// This many thousandths of the bandwidth-delay product: the rate times the empty path's round trip.
     Bdp(u64),
-    /// So many packets.
+    /// This many packets.
     Packets(u64),
 }
 
@@ -83,7 +83,7 @@ pub enum Buffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueKind {
-    /// What comes when it is full is dropped; with marks, at a sixth of its limit.
+    /// Packets that arrive at a full queue are dropped; marking starts at a sixth of the limit.
     DropTail,
     /// Random early detection between a sixth and a half of its limit, gentle.
     Red,
@@ -113,7 +113,7 @@ impl Default for Grid {
 }
 
 impl Grid {
-    /// All runs: by rate, delay, buffer, loss, controller and seed, the last changing fastest.
+    /// All runs, in order of rate, delay, buffer, loss, controller and seed; the last changes fastest.
     #[must_use]
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
@@ -139,8 +139,9 @@ impl Grid {
 }
 
 impl Cell {
-    /// The network and its flows. Sender and receiver have room for all that the path and the queue hold, and offer it from
-    /// the start: a window tuned to what arrives would keep a deep queue from ever filling.
+    /// The network and its flows. Sender and receiver have buffers for everything that the path and the queue
+    /// hold, and offer it from the start: a window tuned to what arrives would keep a deep queue from
+    /// filling.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         let packets = self.buffer.packets(self.rate, self.delay);
@@ -178,7 +179,7 @@ impl Cell {
     /// Runs it with the controllers of `registry`.
     ///
     /// # Errors
-    /// What cannot be run: a name that is not known, a time that is too long.
+    /// It cannot be run: an unknown name, or a time that is too long.
     pub fn run(&self, registry: &Registry) -> Result<Measures, Problem> {
         let report = Simulation::with_registry(&self.scenario(), registry)?.run();
         Ok(Measures::of(&report, self.base_rtt()))
@@ -186,7 +187,7 @@ impl Cell {
 }
 
 impl Buffer {
-    /// In packets of 1500 bytes, at least one.
+    /// The size in packets of 1500 bytes, at least one.
     #[must_use]
     pub fn packets(self, rate: Rate, delay: Span) -> u64 {
         match self {
@@ -207,7 +208,7 @@ impl QueueKind {
         ("fq-codel", Self::FqCodel),
     ];
 
-    /// The discipline with this limit; with `mark`, capable packets are marked instead of dropped early.
+    /// The discipline with this limit. With `mark`, ECN-capable packets are marked instead of dropped early.
     fn config(self, limit: Limit, mark: bool) -> QueueConfig {
         let packets = match limit {
             Limit::Packets(packets) => packets,
@@ -299,13 +300,13 @@ fn bdp_bytes(rate: Rate, delay: Span) -> u64 {
     u64::try_from(bits / 8).unwrap_or(u64::MAX)
 }
 
-/// The most packets that a queue may be given.
+/// The largest queue in packets.
 const PACKETS_MAX: u64 = 10_000_000;
 /// A full packet.
 const PACKET_BYTES: u64 = 1500;
-/// What sender and receiver have room for at least.
+/// The smallest buffer of sender and receiver.
 const ROOM_MIN: u64 = 256 << 10;
-/// And at most: the budget of a host has room for two of these.
+/// The largest; a host's budget has room for two of these.
 const ROOM_MAX: u64 = 256 << 20;
 /// Flows start at random within this.
 const START_WITHIN: Span = Span::millis(100);

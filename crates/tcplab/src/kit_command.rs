@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         let page = one.page();
         match &args.out {
             Some(folder) => {
-                // Parameters have signs that file names should not have.
+                // Parameters contain characters that file names should not.
                 let stem = one.name.replace([':', '=', ',', '/', '.'], "-");
                 output::write_file(&folder.join(format!("{stem}.md")), page.markdown().as_bytes())?;
                 output::write_file(&folder.join(format!("{stem}.html")), page.html().as_bytes())?;

@@ -1,8 +1,10 @@
-//! What `tcplab` is made of, for programs of one's own: grids of simulated situations, the conformance pages of
-//! controllers, and pages and tables to show what came of them.
+//! The parts of `tcplab`, for use in other programs: grids of simulated situations, the conformance pages of
+//! controllers, and pages and tables for the results.
 //!
-//! A controller of one's own is a [`ControllerFactory`](ackclock_control::congestion::ControllerFactory) in a
-//! [`Registry`](ackclock_control::congestion::Registry); [`kit::examine`] and [`grid::Cell::run`] take the registry:
+//! To test a controller of yours, put its
+//! [`ControllerFactory`](ackclock_control::congestion::ControllerFactory) into a
+//! [`Registry`](ackclock_control::congestion::Registry); [`kit::examine`] and [`grid::Cell::run`] take the
+//! registry:
 //!
 //! ```
 //! use ackclock_control::congestion::{Registry, Reno, Start, factory};
@@ -23,8 +25,8 @@
 //!
 //! # Limits
 //!
-//! A cell runs on one thread and is kept whole in memory until its row is made. Virtual time knows no operating system: what a
-//! kernel, a device or a busy processor adds is not in its figures.
+//! A cell runs on one thread and is kept in memory as a whole until its row is made. Virtual time has no
+//! operating system: its figures do not contain what a kernel, a device or a busy processor adds.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

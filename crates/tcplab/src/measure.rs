@@ -1,4 +1,4 @@
-//! What is measured of flows through one bottleneck.
+//! Measurements of flows through one bottleneck.
 
 use ackclock_sim::Report;
 use ackclock_sim::report::{jain_index, power};
@@ -7,34 +7,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::net::BOTTLENECK;
 
-/// What the flows through a [`shared`](crate::net::shared) bottleneck came to, over the whole run from its first packet on.
+/// The results of the flows through a [`shared`](crate::net::shared) bottleneck, over the whole run from its
+/// first packet on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
-    /// Payload that the b's have read, in bytes a second.
+    /// Payload read by the b's, in bytes a second.
     pub throughput: f64,
     /// Share of the time in which the bottleneck was sending.
     pub utilisation: f64,
-    /// Share of the payload sent that was sent again.
+    /// Share of the payload sent that was a retransmission.
     pub retransmitted: f64,
     /// Expiries of retransmission timers.
     pub timeouts: f64,
     /// Mean time in the bottleneck's queue, in seconds.
     pub queue_mean: f64,
-    /// What 99 % of the packets do not exceed there, in seconds.
+    /// The 99th percentile of that time, in seconds.
     pub queue_p99: f64,
-    /// Throughput over delay, in bytes a second and second; the delay is the empty path's round trip and the mean time
-    /// in the queue.
+    /// Throughput over delay, in bytes per second squared. The delay is the empty path's round trip plus the
+    /// mean time in the queue.
     pub power: f64,
-    /// Jain's index over what the flows moved.
+    /// Jain's index of the flows' throughputs.
     pub jain: f64,
     /// Packets that the bottleneck marked.
     pub marked: f64,
-    /// Payload of each flow that has been read, in bytes a second.
+    /// Payload of each flow that was read, in bytes a second.
     pub flows: Vec<f64>,
 }
 
 impl Measures {
-    /// Of a report, on a path whose empty round trip takes `base_rtt`.
+    /// The measures of a report, on a path whose empty round trip takes `base_rtt`.
     #[must_use]
     pub fn of(report: &Report, base_rtt: Span) -> Self {
         let there = || report.flows.iter().map(|flow| flow.there);
@@ -58,7 +59,7 @@ impl Measures {
         }
     }
 
-    /// The mean of several, value by value; zero of none.
+    /// The mean of several, value by value; zeros without any.
     #[must_use]
     pub fn mean(of: &[Self]) -> Self {
         let mean = |value: fn(&Self) -> f64| of.iter().map(value).sum::<f64>() / of.len().max(1) as f64;

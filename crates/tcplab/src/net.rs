@@ -4,25 +4,25 @@ use ackclock_sim::scenario::{Jitter, Variation};
 use ackclock_sim::units::{Limit, Rate, Span};
 use ackclock_sim::{Direction, QueueConfig, Scenario};
 
-/// Pairs of hosts around one bottleneck: `a1 … aN` - `left` - `right` - `b1 … bN`. The link in the middle is called
-/// `bottleneck`; its direction towards the b's is `bottleneck:there` in reports.
+/// Pairs of hosts around one bottleneck: `a1 … aN` - `left` - `right` - `b1 … bN`. The link in the middle is
+/// called `bottleneck`; its direction towards the b's is `bottleneck:there` in reports.
 #[derive(Clone, Debug)]
 pub struct Dumbbell {
-    /// How many pairs.
+    /// The number of pairs.
     pub pairs: usize,
     /// The links between hosts and routers.
     pub access: Direction,
     /// The link between the routers, from the a's to the b's.
     pub bottleneck: Direction,
-    /// The same from the b's to the a's; as `bottleneck` unless told.
+    /// The same from the b's to the a's; as `bottleneck` by default.
     pub back: Option<Direction>,
 }
 
-/// The direction of a [`Dumbbell`]'s bottleneck in which the a's send, as reports call it.
+/// The direction of a [`Dumbbell`]'s bottleneck in which the a's send, as in reports.
 pub const BOTTLENECK: &str = "bottleneck:there";
 
 impl Dumbbell {
-    /// The same with so many pairs.
+    /// With this many pairs.
     #[must_use]
     pub fn pairs(self, pairs: usize) -> Self {
         Self { pairs, ..self }
@@ -47,12 +47,13 @@ impl Dumbbell {
     }
 }
 
-/// A scenario without traffic in which `pairs` of hosts share `bottleneck` and nothing else is in their way: access links
-/// are ten times as fast, their queues never fill, and the way back has the bottleneck's rate and delay and loses nothing.
+/// A scenario without traffic in which `pairs` of hosts share `bottleneck` and are otherwise unhindered:
+/// access links are ten times as fast, their queues never fill, and the way back has the bottleneck's rate
+/// and delay and loses nothing.
 ///
-/// Senders' access links delay each packet by up to the time that a full one takes at the bottleneck. Without such noise the
-/// losses of a drop-tail queue fall on whoever's packets come just after another's (Floyd and Jacobson, "On Traffic Phase
-/// Effects in Packet-Switched Gateways", 1992).
+/// Senders' access links delay each packet by up to the time that a full one takes at the bottleneck. Without
+/// such noise, the losses of a drop-tail queue fall on the flow whose packets arrive just after another's
+/// (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992).
 #[must_use]
 pub fn shared(bottleneck: Direction, pairs: usize, duration: Span) -> Scenario {
     let (bits, mtu) = (bottleneck.rate.bits(), bottleneck.mtu);

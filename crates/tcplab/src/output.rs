@@ -1,4 +1,4 @@
-//! What a command leaves: words on stdout, files that are complete or not there, a bar on a terminal.
+//! What a command leaves: text on stdout, files that are complete or absent, a progress bar on a terminal.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// Writes to stdout. A reader that has gone away is no failure; a full disk is one.
+/// Writes to stdout. A reader that has gone away is not a failure; a full disk is.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_bytes(text.as_bytes())
 }
@@ -25,23 +25,23 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a line to stderr; nobody is left to be told if that fails.
+/// Writes a line to stderr. A failure of that cannot be reported.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Whether a file named on the command line stands for stdin or stdout.
+/// Whether a file named on the command line means stdin or stdout.
 pub(crate) fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Writes what people read to stdout, unless the results for programs go there.
+/// Writes the text for people to stdout, unless the results for programs go there.
 pub(crate) fn print_beside(json: Option<&PathBuf>, text: &str) -> anyhow::Result<()> {
     if json.is_some_and(|json| is_standard(json)) { Ok(()) } else { print(text) }
 }
 
-/// Refuses files that are named twice, where the second would overwrite the first. Each stands behind its option; those to
-/// read come with an empty one.
+/// Refuses files that are named twice, where the second would overwrite the first. Each follows its option;
+/// input files have an empty one.
 ///
 /// # Errors
 /// Two of them are the same file.
@@ -64,7 +64,8 @@ pub(crate) fn distinct(files: &[(&str, Option<&PathBuf>)]) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Writes a whole file: under another name first, so that a reader sees the old one or the new one. `-` is stdout.
+/// Writes a whole file, first under another name, so that a reader sees the old one or the new one. `-` is
+/// stdout.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     if is_standard(path) {
         return print_bytes(contents);
@@ -73,19 +74,19 @@ pub(crate) fn write_file(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     new.commit(file.write_all(contents))
 }
 
-/// Writes a value as JSON with a line's end.
+/// Writes a value as JSON with a newline.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
     write_file(path, &text)
 }
 
-/// Makes a folder and those above it.
+/// Creates a folder and its parents.
 pub(crate) fn make_folder(path: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(path).map_err(|error| Failure::file("make the folder", path, &error).into())
 }
 
-/// A bar on stderr, where that is a terminal.
+/// A progress bar on stderr, if that is a terminal.
 pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {elapsed}, {eta} to go");
     let bar = ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -93,18 +94,19 @@ pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
     bar
 }
 
-/// A file in the making: it has its name when it is complete, and until then whatever had the name stays.
+/// A file under construction. It gets its name when it is complete; until then an existing file of that name
+/// stays.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,
-    /// Links are followed, so that they stay.
+    /// With links resolved, so that they stay.
     target: PathBuf,
-    /// Where it is written; `None`: a device or a pipe, which cannot be replaced.
+    /// Where it is written; `None` for a device or a pipe, which cannot be replaced.
     beside: Option<PathBuf>,
 }
 
 impl NewFile {
-    /// Begins a file; what comes out is where to write to.
+    /// Begins a file. Returns where to write.
     pub(crate) fn create(path: &Path) -> anyhow::Result<(Self, File)> {
         Self::open(path).map_err(|error| Failure::file("write", path, &error).into())
     }
@@ -122,11 +124,11 @@ impl NewFile {
         Ok((Self { path: path.to_owned(), target, beside: Some(beside) }, file))
     }
 
-    /// Gives the file its name, unless writing it has failed.
+    /// Gives the file its name, unless writing has failed.
     pub(crate) fn commit(mut self, written: io::Result<()>) -> anyhow::Result<()> {
         let done = written.and_then(|()| {
             let Some(beside) = &self.beside else { return Ok(()) };
-            // Some file systems tell only now that the disk is full.
+            // Some file systems only report a full disk now.
             File::open(beside)?.sync_all()?;
             fs::rename(beside, &self.target)
         });
@@ -139,7 +141,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(beside) = &self.beside {
-            // If it cannot be removed it stays, under a name that says what it is.
+            // If it cannot be removed, it stays under a name that says what it is.
             let _ = fs::remove_file(beside);
         }
     }
@@ -153,7 +155,7 @@ mod tests {
     fn a_file_that_cannot_be_written_leaves_nothing_beside_it() {
         let folder = std::env::temp_dir().join(format!("tcplab-output-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
-        // A folder of that name stands in the way of the last step.
+        // A folder of that name makes the last step fail.
         fs::create_dir(folder.join("taken")).unwrap();
         let error = write_file(&folder.join("taken"), b"x").unwrap_err().to_string();
         write_file(&folder.join("free"), b"old").unwrap();

@@ -8,13 +8,13 @@ use crate::table;
 /// A page.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// What stands above it.
+    /// The title at the top.
     pub title: String,
     /// From top to bottom.
     pub blocks: Vec<Block>,
 }
 
-/// A part of a page. Texts may hold `code` in backticks, **bold** words and links, as Markdown has them.
+/// A part of a page. Texts may contain `code` in backticks, **bold** words and links, as in Markdown.
 #[derive(Clone, Debug)]
 pub enum Block {
     /// A heading of the second level.
@@ -30,7 +30,7 @@ pub enum Block {
     },
     /// A picture with its caption.
     Picture {
-        /// Where its file lies, seen from the page.
+        /// The path of its file relative to the page.
         path: String,
         /// What it shows.
         figure: Box<Figure>,
@@ -79,8 +79,8 @@ impl Page {
         format!("# {}\n{}", self.title, blocks.collect::<String>())
     }
 
-    /// The page as one HTML file that loads nothing from elsewhere, with graphs that can be zoomed and asked. Links become
-    /// their words.
+    /// The page as one HTML file that loads nothing from elsewhere, with interactive graphs. Links become
+    /// plain text.
     #[must_use]
     pub fn html(&self) -> String {
         let mut html = Html::new(&self.title);
@@ -113,7 +113,7 @@ fn plain(text: &str) -> String {
     words + rest
 }
 
-/// What stands before the first `[words](address)`, its words, and what stands behind it.
+/// The text before the first `[words](address)`, its words, and the text after it.
 fn first_link(text: &str) -> Option<(&str, &str, &str)> {
     let (start, middle) = text.split_once("](")?;
     let (before, words) = start.rsplit_once('[')?;

@@ -6,7 +6,7 @@ use ackclock_trace::chart::{self, Figure};
 
 use crate::output;
 
-/// The ending of the files that stand in pages.
+/// The extension of picture files in pages.
 pub(crate) const ENDING: &str = "svg";
 
 /// Writes a picture into `folder`, under `stem` with [`ENDING`].
@@ -14,7 +14,7 @@ pub(crate) fn write(folder: &Path, stem: &str, figure: &Figure) -> anyhow::Resul
     output::write_file(&folder.join(format!("{stem}.{ENDING}")), chart::svg(figure).as_bytes())
 }
 
-/// The same, and as PNG beside it, for where SVG cannot be shown.
+/// The same, with a PNG beside it for places that do not show SVG.
 pub(crate) fn write_both(folder: &Path, stem: &str, figure: &Figure) -> anyhow::Result<()> {
     write(folder, stem, figure)?;
     output::write_file(&folder.join(format!("{stem}.png")), &chart::png(figure)?)

@@ -1,4 +1,4 @@
-//! What the assessments of captures have in common: their files, what they say of them, and how they say it.
+//! What the assessments of captures share: their files, their remarks, and their output.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::capture::{self, Captures, FileReport};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-/// Which captures, and in which form the results are wanted.
+/// The captures, and the form of the results.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Inputs {
     /// Captures in pcap or pcapng form; where two of them, or two interfaces of one, show both ends of a connection, they are
@@ -33,7 +33,7 @@ pub(crate) struct Inputs {
     json: Option<PathBuf>,
 }
 
-/// A connection that is assessed.
+/// An assessed connection.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Connection {
     from: SocketAddr,
@@ -52,7 +52,7 @@ pub(crate) struct Connection {
 #[derive(Debug, Serialize)]
 pub(crate) struct Remarks {
     files: Vec<FileReport>,
-    /// Connections that are assessed, and of these: from captures of both ends.
+    /// Assessed connections, and those of them with captures of both ends.
     assessed: usize,
     both_sides: usize,
     left_out: BTreeMap<LeftOut, usize>,
@@ -64,7 +64,7 @@ impl Inputs {
     /// Reads the captures.
     ///
     /// # Errors
-    /// A file cannot be opened or is no capture, or there are not two where each is an end.
+    /// A file cannot be opened or is not a capture, or there are not two where each is an end.
     pub(crate) fn open(&self) -> anyhow::Result<Captures> {
         if self.side == Side::Both && self.files.len() != 2 {
             let message = format!("--side both takes two files, and {} were given", self.files.len());
@@ -76,12 +76,12 @@ impl Inputs {
         capture::read(&self.files)
     }
 
-    /// Prints what was found for people, unless stdout is for programs.
+    /// Prints the results for people, unless stdout is for programs.
     pub(crate) fn print(&self, text: &str) -> anyhow::Result<()> {
         output::print_beside(self.json.as_ref(), text)
     }
 
-    /// Writes what was found where it was asked for.
+    /// Writes the results where requested.
     pub(crate) fn write_json(&self, report: &impl Serialize) -> anyhow::Result<()> {
         self.json.as_ref().map_or(Ok(()), |file| output::write_json(file, report))
     }
@@ -104,7 +104,7 @@ impl Connection {
         }
     }
 
-    /// A line.
+    /// A one-line description.
     pub(crate) fn in_words(&self) -> String {
         let rtt =
             self.rtt_min_seconds.map_or_else(|| "?".to_owned(), |rtt| format!("{:.3} ms", rtt * 1000.0));
@@ -136,7 +136,7 @@ impl Remarks {
         }
     }
 
-    /// Says all that is not plain, and how many connections there are.
+    /// Prints all remarks, and the number of connections.
     pub(crate) fn say(&self) {
         self.files
             .iter()

@@ -24,24 +24,24 @@ pub(crate) struct Args {
     undo: Option<u8>,
 }
 
-/// How an estimator did: a row of tables 1 to 4.
+/// An estimator's results: a row of tables 1 to 4.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     preset: &'static str,
     source: &'static str,
-    /// Timeouts, and of these: good first ones, bad ones, repeated ones.
+    /// Timeouts: all, good first ones, bad ones, repeated ones.
     timeouts: u32,
     good: u32,
     bad: u32,
     repeated: u32,
-    /// Bad ones that were undone, which are not in the others.
+    /// Bad ones that were undone; the others do not include them.
     undone: u32,
     w_seconds: f64,
     w_tilde: f64,
     b: f64,
 }
 
-/// A connection, and what each estimator did on it.
+/// A connection, and each estimator's results on it.
 #[derive(Debug, Serialize)]
 struct Connection {
     #[serde(flatten)]
@@ -49,7 +49,7 @@ struct Connection {
     presets: Vec<Row>,
 }
 
-/// All of it, for programs.
+/// All results, for programs.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -147,7 +147,7 @@ fn table_text(rows: &[Row], csv: bool, undo: bool) -> String {
 }
 
 impl Report {
-    /// Each connection, with the estimators that did anything there.
+    /// Each connection, with the estimators that had a timeout there.
     fn detail(&self) -> String {
         let mut text = String::new();
         for connection in &self.connections {

@@ -20,7 +20,7 @@ pub(crate) struct Args {
     samples: u16,
 }
 
-/// How an estimator did: its rows of tables 5 and 6. Counts of connections.
+/// An estimator's results: its rows of tables 5 and 6, in counts of connections.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     estimator: String,
@@ -48,7 +48,7 @@ struct LosslessRow {
     especially_bad: bool,
 }
 
-/// A connection, and what each estimator made of it. Rates in bytes a second.
+/// A connection, and each estimator's result on it. Rates are in bytes a second.
 #[derive(Debug, Serialize)]
 struct Connection {
     #[serde(flatten)]
@@ -64,7 +64,7 @@ struct Connection {
     estimates: Vec<(String, Option<u64>)>,
 }
 
-/// All of it, for programs.
+/// All results, for programs.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     report.remarks.exit()
 }
 
-/// The paper's estimators, and those that were asked for.
+/// The paper's estimators, and the requested ones.
 fn chosen(args: &Args) -> anyhow::Result<Vec<Estimator>> {
     let paper = Estimator::of_the_paper().into_iter().map(|estimator| match estimator {
         Estimator::Receiver(combined, _) => Estimator::Receiver(combined, args.samples.into()),

@@ -1,6 +1,6 @@
 //! Numbers and tables as text.
 
-/// Text in columns: the first to the left, the others to the right.
+/// Text in columns: the first left-aligned, the others right-aligned.
 #[must_use]
 pub fn columns<S: AsRef<str>>(head: &[S], rows: &[Vec<String>]) -> String {
     let first: Vec<&str> = head.iter().map(AsRef::as_ref).collect();
@@ -38,7 +38,7 @@ pub fn markdown<S: AsRef<str>>(head: &[S], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A number with four digits that mean something, and no exponent.
+/// A number with four significant digits and no exponent.
 #[must_use]
 pub fn number(value: f64) -> String {
     digits(value, 4)

@@ -1,11 +1,11 @@
-//! Captured connections as the assessments of Allman and Paxson (1999) want them.
+//! Prepares captured connections for the assessments of Allman and Paxson (1999).
 //!
 //! | question | file |
 //! |---|---|
 //! | Which captures show which end of which transfer, and which connections are left out? | `transfer.rs` |
-//! | Where in the stream of bytes does a segment lie? | `view.rs` |
-//! | Why was something sent again, and was that necessary? | `retransmissions.rs` |
-//! | What would the sender have written down of it? | `traced.rs` |
+//! | Where in the stream of bytes is a segment? | `view.rs` |
+//! | Why was data retransmitted, and was that necessary? | `retransmissions.rs` |
+//! | What would the sender's own trace contain? | `traced.rs` |
 //! | What did the path look like when the connection began, and what would estimators have made of it? | `start_up.rs` |
 
 mod retransmissions;

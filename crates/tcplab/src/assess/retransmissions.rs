@@ -1,16 +1,17 @@
-//! From what a sender was seen to do to the events of the assessment: why each segment was sent, and whether a timeout
-//! could have been avoided.
+//! Infers the events of the assessment from what a sender was seen to do: why each segment was sent, and
+//! whether a timeout was avoidable.
 //!
-//! What a sender thinks cannot be captured. A segment that is sent again is taken for the work of its retransmission
-//! timer if it is the oldest one outstanding and nothing else explains it: no acknowledgement has just arrived, there are
-//! no three duplicates that wait for an answer, and the timer could have expired, which it does no sooner than a round
-//! trip after it was started. What follows such a segment in answer to acknowledgements belongs to its sequence.
+//! A capture does not show a sender's reasons. A retransmission is attributed to the retransmission timer if
+//! it is the oldest segment outstanding and nothing else explains it: no acknowledgement has just arrived, no
+//! three duplicates wait for an answer, and the timer could have expired, which takes at least a round trip
+//! from its start. Segments that follow such a one in answer to acknowledgements belong to its sequence.
 //!
-//! A timeout was unavoidable if the segment was lost, or all acknowledgements that were sent from its arrival to that of
-//! the segment sent again (Allman and Paxson 1999, §2.2). A receiver that had sent none by then was about to: waiting
-//! would have helped (§3.1). With both ends captured that is looked up. At the sender alone it is inferred: the timeout was avoidable if the next acknowledgement echoes an older timestamp than that of the segment
-//! sent again (RFC 3522), or comes before a later one reports the segment as received twice (RFC 2883), or, without
-//! timestamps, within half of the smallest round trip (§2.8).
+//! A timeout was unavoidable if the segment was lost, or all acknowledgements sent between its arrival and
+//! the retransmission's were (Allman and Paxson 1999, §2.2). If the receiver had sent none by then, it was
+//! about to: waiting would have helped (§3.1). With captures of both ends this is looked up. At the sender
+//! alone it is inferred. The timeout was avoidable if the next acknowledgement echoes a timestamp older than
+//! the retransmission's (RFC 3522), or if it comes before a later one reports the segment as received twice
+//! (RFC 2883), or, without timestamps, if it comes within half of the smallest round trip (§2.8).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,24 +22,25 @@ use ackclock_control::assess::timeouts::{Event, Why};
 use super::view::{Entry, View};
 use crate::capture::Delivery;
 
-/// A transfer as the assessment of timeouts takes it.
+/// A transfer in the form that the assessment of timeouts takes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replay {
     pub(crate) events: Vec<Event>,
-    /// Segments sent again, those below the acknowledged left out.
+    /// Retransmitted segments, except those below the cumulative acknowledgement.
     pub(crate) retransmissions: u32,
-    /// Of these: unavoidable timeouts, and avoidable ones.
+    /// Unavoidable timeouts among them, and avoidable ones.
     pub(crate) timeouts: u32,
     pub(crate) avoidable: u32,
     /// The smallest round trip of a segment sent once.
     pub(crate) rtt_min: Option<Duration>,
-    /// The first thing that had to be sent again: its first byte. `Some(None)`: sending it again was not necessary.
+    /// The first byte of the first necessary retransmission. `Some(None)`: the first retransmission was not
+    /// necessary.
     pub(crate) first_repair: Option<Option<u64>>,
 }
 
 impl Replay {
-    /// Of what was seen at the sender, with what became of it if the receiver's side is known. `response`: the longest
-    /// that the sender takes to answer an acknowledgement that was seen.
+    /// From what was seen at the sender, and what happened to it if the receiver's side is known. `response`:
+    /// the longest that the sender takes to answer an acknowledgement.
     pub(crate) fn new(view: &View, delivery: Option<&Delivery>, response: Duration) -> Self {
         let mut sender = Sender { view, delivery, response_ns: nanos(response), ..Sender::new(view) };
         for number in 0..view.entries.len() {
@@ -55,19 +57,19 @@ impl Replay {
     }
 }
 
-/// What is known of the sender so far.
+/// What is known about the sender so far.
 struct Sender<'a> {
     view: &'a View,
     delivery: Option<&'a Delivery>,
     response_ns: u64,
-    /// All below is acknowledged.
+    /// Everything below is acknowledged.
     una: u64,
-    /// All below was sent.
+    /// Everything below was sent.
     max: u64,
     outstanding: VecDeque<Outstanding>,
-    /// New acknowledgements so far.
+    /// The number of new acknowledgements so far.
     epoch: u64,
-    /// Duplicates since the last of them, and when the third came.
+    /// The duplicates since the last new acknowledgement, and when the third came.
     duplicates: u32,
     third_duplicate: u64,
     /// Whether any of them carried a SACK.
@@ -84,9 +86,9 @@ struct Outstanding {
     from: u64,
     to: u64,
     sent_at: u64,
-    /// When it was sent last.
+    /// When it was last sent.
     last_sent: u64,
-    /// The epoch in which it was sent again last.
+    /// The epoch in which it was last retransmitted.
     repaired: Option<u64>,
 }
 
@@ -112,7 +114,7 @@ impl<'a> Sender<'a> {
     }
 
     fn data(&mut self, number: usize, at: u64, from: u64, to: u64) {
-        // Keep-alives and what the peer has long got say nothing, nor does a byte sent to learn of a closed window.
+        // Keep-alives, data that the peer has had for long, and window probes say nothing.
         if to <= self.una || self.closed && to - from == 1 {
             return;
         }
@@ -176,7 +178,7 @@ impl<'a> Sender<'a> {
             return false;
         }
         let answered = self.last_ack.is_some_and(|ack| at - ack <= self.response_ns);
-        // One or two duplicates make no sender repeat anything, unless they say what is missing.
+        // One or two duplicates cause no retransmission, unless they say what is missing.
         let partial = self.last_ack == self.last_new_ack;
         !(answered && (partial || self.selective))
     }
@@ -232,8 +234,8 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Whether an earlier copy arrived, and not all answers to it were lost that the receiver sent before the one that is entry
-/// `number` came. Where there were none yet, the acknowledgement was being delayed.
+/// Whether an earlier copy arrived, and not all answers to it were lost that the receiver sent before the
+/// arrival of entry `number`. If there were no answers yet, the acknowledgement was being delayed.
 fn was_answered(view: &View, delivery: &Delivery, number: usize, from: u64) -> bool {
     let arrival = |entry: &Entry| match *entry {
         Entry::Data { from: start, to: end, index, .. } if start <= from && from < end => {
@@ -253,5 +255,5 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How many acknowledgements after the first one a report of the second arrival may come.
+/// How many acknowledgements after the first one may report the second arrival.
 const REPORTS_WITHIN: usize = 64;

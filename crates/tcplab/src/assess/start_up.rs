@@ -1,11 +1,12 @@
-//! The beginning of a transfer as the assessment of ssthresh estimates wants it: Allman and Paxson (1999), §3.
+//! The beginning of a transfer, in the form that the assessment of ssthresh estimates takes: Allman and
+//! Paxson (1999), §3.
 //!
-//! - B is what PBM makes of the departures at the sender and the arrivals at the receiver. Where these were not captured,
-//!   of the acknowledgements at the sender, whose spacing is a poorer witness (§3.3).
-//! - The round trip is the smallest that the transfer had, so that a rate above B is one that fills a queue.
-//! - L is the flight in which the first lost segment was sent, that segment included, over the round trip; L′ the largest
-//!   flight. Estimators at the sender see the acknowledgements that arrived before that segment was sent; the receiver's
-//!   estimator stops where it finds the first segment missing.
+//! - B is PBM's estimate from the departures at the sender and the arrivals at the receiver. Without these,
+//!   it comes from the acknowledgements at the sender, whose spacing is less reliable (§3.3).
+//! - The round trip is the smallest of the transfer, so a rate above B is one that fills a queue.
+//! - L is the flight that ends with the first lost segment, over the round trip; L′ is the largest flight.
+//!   Estimators at the sender see the acknowledgements that arrived before that segment was sent. The
+//!   receiver's estimator stops where it finds the first segment missing.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -20,7 +21,7 @@ use super::transfer::Transfer;
 use super::view::{Entry, View};
 use crate::capture::Delivery;
 
-/// What estimators are held against, and what they have to go by.
+/// What estimators are compared with, and their input.
 #[derive(Clone, Debug)]
 pub(crate) struct StartUp {
     pub(crate) path: Path,
@@ -29,15 +30,16 @@ pub(crate) struct StartUp {
     /// L′.
     pub(crate) largest: u64,
     initial_window: u64,
-    /// At the sender, before the first loss: when, and how many bytes each acknowledged.
+    /// At the sender, before the first loss: when each acknowledgement came, and how many bytes it
+    /// acknowledged.
     acks: Vec<(Instant, u64)>,
     /// At the receiver, up to the first loss.
     pbm_prime: Option<u64>,
-    /// What the receiver saw and did, if it was captured.
+    /// What the receiver saw and sent, if it was captured.
     received: Option<Vec<Entry>>,
 }
 
-/// Why a transfer says nothing of estimators.
+/// Why a transfer is unsuitable for assessing estimators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Unfit {
@@ -49,14 +51,14 @@ pub(crate) enum Unfit {
     NoRoundTrip,
 }
 
-/// An estimator of the paper, or one that a user asks for.
+/// An estimator of the paper, or one that a user requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Estimator {
     /// PBM up to the first loss.
     PbmPrime,
-    /// One at the sender.
+    /// An estimator at the sender.
     Sender(SenderEstimatorKind),
-    /// Those at the receiver, from so many samples.
+    /// The receiver's estimators, from this many samples.
     Receiver(Combined, usize),
 }
 
@@ -77,10 +79,10 @@ pub(crate) struct Regions {
 }
 
 impl StartUp {
-    /// Of a transfer.
+    /// Examines the beginning of a transfer.
     ///
     /// # Errors
-    /// It says nothing of estimators.
+    /// The transfer is unsuitable.
     pub(crate) fn new(transfer: &Transfer) -> Result<Self, Unfit> {
         if transfer.replay.first_repair == Some(None) {
             return Err(Unfit::Avoidable);
@@ -110,7 +112,7 @@ impl StartUp {
         })
     }
 
-    /// What an estimator makes of it, in bytes a second.
+    /// The estimator's result, in bytes a second.
     pub(crate) fn estimate(&self, estimator: Estimator) -> Option<u64> {
         match estimator {
             Estimator::PbmPrime => self.pbm_prime,
@@ -156,8 +158,8 @@ impl StartUp {
 }
 
 impl Estimator {
-    /// The rows of tables 5 and 6. The scan garbles the parameters of the four rows of CSA; they are those of §3.3.2: the
-    /// one chosen, and n = 2 with the three larger ν.
+    /// The rows of tables 5 and 6. The scan garbles the parameters of the four rows of CSA; they are those of
+    /// §3.3.2: the chosen one, and n = 2 with the three larger ν.
     pub(crate) fn of_the_paper() -> Vec<Self> {
         let csa = |n, nu_e4| CsaConfig::new(n, nu_e4).unwrap_or(CsaConfig::PAPER);
         let sender = [
@@ -175,12 +177,12 @@ impl Estimator {
         [Self::PbmPrime].into_iter().chain(sender).chain(receiver).collect()
     }
 
-    /// Whether it needs to know what the receiver saw.
+    /// Whether it needs the receiver's side.
     pub(crate) fn is_at_receiver(self) -> bool {
         matches!(self, Self::Receiver(..))
     }
 
-    /// How it did on these transfers, as far as it could have had a say.
+    /// Its results on these transfers, as far as it was applicable.
     pub(crate) fn regions(self, transfers: &[StartUp]) -> Regions {
         let (mut loss, mut lossless) = (Vec::new(), Vec::new());
         let blind = |transfer: &&StartUp| self.is_at_receiver() && transfer.received.is_none();
@@ -196,7 +198,7 @@ impl Estimator {
 }
 
 impl Unfit {
-    /// Of so many connections, in words.
+    /// A phrase that follows the number of connections.
     pub(crate) fn in_words(self) -> &'static str {
         match self {
             Self::Avoidable => "first sent again what was not lost, which says nothing of the path",
@@ -226,7 +228,7 @@ impl std::fmt::Display for Estimator {
     }
 }
 
-/// The entry that sent the first segment that was lost: what never arrived, or what had to be sent again.
+/// The entry that sent the first lost segment: one that never arrived, or had to be retransmitted.
 fn first_lost(transfer: &Transfer) -> Option<usize> {
     let sent = &transfer.sent.entries;
     match (&transfer.received, transfer.replay.first_repair) {
@@ -274,7 +276,8 @@ impl Flights {
     }
 }
 
-/// The acknowledgements before an entry: when, and how many bytes each acknowledged; none for a duplicate.
+/// The acknowledgements before an entry: when each came, and how many bytes it acknowledged; 0 for a
+/// duplicate.
 fn acknowledged(view: &View, before: Option<usize>) -> Vec<(Instant, u64)> {
     let entries = view.entries.get(..before.unwrap_or(view.entries.len())).unwrap_or_default();
     let mut una = 0;
@@ -290,8 +293,8 @@ fn acknowledged(view: &View, before: Option<usize>) -> Vec<(Instant, u64)> {
     acks
 }
 
-/// The acknowledgements of new data before an entry, as if each were the arrival of the newest segment that it
-/// acknowledges.
+/// The acknowledgements of new data before an entry, as if each were the arrival of the newest segment that
+/// it acknowledges.
 fn answered(view: &View, before: Option<usize>) -> Vec<Passage> {
     let entries = view.entries.get(..before.unwrap_or(view.entries.len())).unwrap_or_default();
     let (mut una, mut max) = (0, 0);
@@ -317,7 +320,7 @@ fn answered(view: &View, before: Option<usize>) -> Vec<Passage> {
     answers
 }
 
-/// The data that arrived at the receiver: all, and what was sent before the first lost segment.
+/// The data that arrived at the receiver: all of it, and what was sent before the first lost segment.
 fn passages(
     sent: &View,
     received: &View,

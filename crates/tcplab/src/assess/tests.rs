@@ -20,20 +20,20 @@ fn seen(file: usize, segments: &[Tcp]) -> Vec<Vantage> {
     read_one(file, Path::new("made-by-hand"), &Form::default().file(&packets)[..]).unwrap().1
 }
 
-/// A handshake of 20 ms, one round trip of 20 ms, and then these.
+/// A handshake of 20 ms, one round trip of 20 ms, and then `rest`.
 fn opened(rest: &[Tcp]) -> Vec<Tcp> {
     let first = [Tcp::data(20.0, 0), Tcp::acked(40.0, 1)];
     Tcp::handshake(20.0).into_iter().chain(first).chain(rest.iter().copied()).collect()
 }
 
-/// At the sender alone.
+/// The transfer seen only at the sender.
 fn one(rest: &[Tcp]) -> Transfer {
     let (mut found, left_out) = transfers(&seen(0, &opened(rest)), Side::Guess);
     assert!(left_out.is_empty(), "{left_out:?}");
     found.remove(0)
 }
 
-/// Why each segment was sent again.
+/// Why each segment was retransmitted.
 fn why(transfer: &Transfer) -> Vec<Why> {
     let again = transfer.replay.events.iter().filter_map(|event| match event {
         Event::Sent { why, .. } if *why != Why::New => Some(*why),
@@ -56,7 +56,7 @@ fn third_duplicate_repairs_without_the_timer() {
 fn oldest_segment_sent_again_out_of_silence_is_the_timers() {
     let lost = [Tcp::data(41.0, 1), Tcp::data(1041.0, 1), Tcp::acked(1061.0, 2)];
     assert_eq!(why(&one(&lost)), [UNAVOIDABLE]);
-    // Also shortly after a duplicate that asks for nothing.
+    // Also shortly after a duplicate that requests nothing.
     let duplicate = [
         Tcp::data(41.0, 1),
         Tcp::data(41.1, 2),
@@ -65,7 +65,7 @@ fn oldest_segment_sent_again_out_of_silence_is_the_timers() {
         Tcp::acked(1061.0, 3),
     ];
     assert_eq!(why(&one(&duplicate)), [UNAVOIDABLE]);
-    // What follows in answer to acknowledgements belongs to the same sequence.
+    // Segments sent in answer to acknowledgements belong to the same sequence.
     let sequence = [
         Tcp::data(41.0, 1),
         Tcp::data(41.1, 2),
@@ -102,7 +102,7 @@ fn timestamps_and_reports_of_duplicates_are_better_witnesses() {
     assert_eq!(why(&one(&lost_answers)), [UNAVOIDABLE]);
 }
 
-/// As at the server, with clocks that differ by an hour.
+/// As seen at the server, whose clock differs by an hour.
 fn at_server(segments: &[Tcp]) -> Vec<Tcp> {
     let hour = 3_600_000.0;
     let shifted = segments
@@ -128,14 +128,14 @@ fn with_both_ends_a_timeout_is_judged_by_what_became_of_the_packets() {
         why(&found[0])
     };
     assert_eq!(judged(&both(&sent, &[sent[1], sent[2]])), [UNAVOIDABLE]);
-    // The segment arrives, and its acknowledgement does not.
+    // The segment arrives, but its acknowledgement does not.
     let answer = Tcp::acked(61.0, 2);
     assert_eq!(judged(&both(&sent, &[sent[0], answer, sent[1], sent[2]])), [UNAVOIDABLE]);
     // It arrives, and its acknowledgement is late.
     let late = [sent[0], sent[1], Tcp::acked(310.0, 2), Tcp::acked(320.0, 2)];
     let slow = Tcp::acked(62.0, 2);
     assert_eq!(judged(&both(&late, &[sent[0], slow, sent[1], late[3]])), [AVOIDABLE]);
-    // It arrives, and the receiver is still waiting for another one to acknowledge with it.
+    // It arrives, and the receiver still waits for another segment to acknowledge with it.
     assert_eq!(judged(&both(&sent, &[sent[0], sent[1], sent[2]])), [AVOIDABLE]);
     // In either order.
     let mut swapped = both(&sent, &[sent[1], sent[2]]);
@@ -162,7 +162,7 @@ fn side_is_told_by_the_handshake_or_by_the_user() {
     let at_sender = seen(0, &opened(&rest));
     assert!(transfers(&at_sender, Side::Receiver).0.is_empty());
     assert_eq!(transfers(&at_sender, Side::Guess).0[0].doubts, []);
-    // Without a handshake nothing tells.
+    // Without a handshake the side cannot be told.
     let (found, _) = transfers(&seen(0, &rest), Side::Guess);
     assert_eq!(found[0].doubts, [super::Doubt::NoHandshake]);
 }
@@ -222,11 +222,11 @@ fn a_simulated_capture_reads_as_the_simulation_in_memory() {
         let in_memory = recorder.borrow_mut().take();
         let in_file = capture::read(&[path]).unwrap().vantages;
         assert_eq!(format!("{in_memory:?}"), format!("{in_file:?}"));
-        // What `c` sends is seen at its receiver alone.
+        // Only the receiver's side shows what `c` sends.
         let (found, left_out) = transfers(&in_file, Side::Guess);
         let (transfer, why) = (&found[0], left_out.iter().map(|(.., why)| *why).collect::<Vec<_>>());
         assert_eq!((found.len(), why), (1, vec![LeftOut::ReceiverOnly]));
-        // The sender itself says as much.
+        // The sender's own counters agree.
         let replay = &transfer.replay;
         assert_eq!(
             u64::from(replay.timeouts + replay.avoidable),
@@ -237,7 +237,8 @@ fn a_simulated_capture_reads_as_the_simulation_in_memory() {
         timeouts += replay.timeouts;
 
         let start_up = StartUp::new(transfer).unwrap();
-        // 512 of 552 bytes of a packet on a line of 1 Mbit/s: 115.9 KB/s; half of a flight of 8 packets is queued.
+        // 512 of 552 bytes of a packet on a line of 1 Mbit/s: 115.9 KB/s; half of a flight of 8 packets is
+        // queued.
         let found = start_up.path.bottleneck;
         assert!((110_000..120_000).contains(&found), "{found}");
         assert!(

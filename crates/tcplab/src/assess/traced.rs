@@ -1,8 +1,8 @@
-//! Captured connections as traces, so that what draws and explains traces takes anyone's TCP.
+//! Captured connections as traces, so that the tools for traces can draw and explain any TCP.
 //!
-//! A capture shows what left and what came. Why something was sent again is what [`Replay`] takes it for; round trips are
-//! those of segments sent once (Karn), the timeout that of RFC 6298. What no packet shows, the congestion window above all,
-//! is not there.
+//! A capture shows what left and what arrived. The reasons for retransmissions are those that [`Replay`]
+//! infers. Round trips are those of segments sent once (Karn), the timeout is that of RFC 6298. What packets
+//! do not show, above all the congestion window, is missing.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,7 +18,7 @@ use super::transfer::{Side, connections, ends, response};
 use super::view::{self, View};
 use crate::capture::{Segment, Vantage};
 
-/// The connections of a capture, each direction that carried data as the trace of its sender.
+/// The connections of a capture. Each direction with data becomes a trace of its sender.
 pub(crate) fn traced(vantages: &[Vantage]) -> Trace {
     let begin =
         vantages.iter().filter_map(|vantage| vantage.segments.first()).map(|segment| segment.at).min();
@@ -29,7 +29,7 @@ pub(crate) fn traced(vantages: &[Vantage]) -> Trace {
     let mut trace = Trace { origin: Origin { program, epoch_unix_nanos }, ..Trace::default() };
     for group in connections(vantages) {
         for from_client in [true, false] {
-            // Where no end is known to be the sender's, what was seen first stands for it.
+            // If neither end is known to be the sender's, the first view is used.
             let seen = ends(&group, Side::Guess, from_client).map_or(group[0], |(sender, _)| sender);
             let view = View::new(seen, from_client);
             if view.bytes() > 0 {
@@ -41,25 +41,25 @@ pub(crate) fn traced(vantages: &[Vantage]) -> Trace {
     trace
 }
 
-/// One direction of a connection in the making.
+/// One direction of a connection, under construction.
 struct Walk<'a> {
     seen: &'a Vantage,
     view: &'a View,
     from_client: bool,
     begin: u64,
-    /// What each thing that was sent again is taken for, by its time and its first byte.
+    /// The inferred reason for each retransmission, by its time and its first byte.
     why: BTreeMap<(u64, u64), Why>,
     /// The sequence number before the peer's first byte.
     peer_isn: SeqNum,
     scale: u8,
     una: u64,
     max: u64,
-    /// The peer's, once it has offered one.
+    /// The peer's window, once it has offered one.
     window: Option<u64>,
-    /// Ends of what was sent once, and when.
+    /// Ends of data sent once, with its time.
     timed: VecDeque<(u64, u64)>,
     estimator: RttEstimator,
-    /// Timeouts in a row.
+    /// Consecutive timeouts.
     expiries: u32,
     /// Whether the last acknowledgement reported data beyond a gap.
     selective: bool,
@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
         } else {
             (seen.client_isn, seen.client_scale)
         };
-        // Windows are shifted where both ends have said so (RFC 7323 §2.2).
+        // Windows are scaled if both ends offered it (RFC 7323 §2.2).
         let both = seen.client_scale.is_some() && seen.server_scale.is_some();
         Self {
             seen,
@@ -132,12 +132,12 @@ impl<'a> Walk<'a> {
         self.entries.push((Instant::from_nanos(at.saturating_sub(self.begin)), entry));
     }
 
-    /// The SYNs, and that the connection is open with the first segment behind them.
+    /// Records the SYNs, and that the connection is open from the first segment after them.
     fn opening(&mut self) {
         for segment in self.seen.segments.iter().filter(|segment| segment.flags.contains(Flags::SYN)) {
             let flags = bits(segment);
             if segment.from_client != self.from_client {
-                // That of a SYN is never shifted (RFC 7323 §2.2).
+                // The window of a SYN is never scaled (RFC 7323 §2.2).
                 self.window = Some(segment.window.into());
             }
             self.push(
@@ -174,7 +174,7 @@ impl<'a> Walk<'a> {
         self.limited(at);
     }
 
-    /// What made a segment leave again, as far as it can be told.
+    /// Records why a segment was retransmitted, as far as it can be inferred.
     fn again(&mut self, at: u64, from: u64, to: u64) {
         self.timed.retain(|(end, _)| *end <= from || *end > to);
         let rule = match self.why.get(&(at, from)) {
@@ -212,7 +212,7 @@ impl<'a> Walk<'a> {
         self.limited(at);
     }
 
-    /// The round trip of the last segment that is acknowledged and was sent once.
+    /// Records the round trip of the last acknowledged segment that was sent once.
     fn sample(&mut self, at: u64) {
         let mut sent_at = None;
         while let Some(&(_, sent)) = self.timed.front().filter(|(end, _)| *end <= self.una) {
@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
         self.push(at, Entry::RoundTrip { sample_us, rto_us });
     }
 
-    /// A window with no room for a segment is all that packets show of what a sender waits for.
+    /// A window with no room for a segment is the only thing that packets show of a sender's waits.
     fn limited(&mut self, at: u64) {
         let in_flight = self.max.saturating_sub(self.una);
         let room = |window: u64| in_flight + u64::from(self.view.mss) <= window;
@@ -242,7 +242,7 @@ impl<'a> Walk<'a> {
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// Positions of a stream as sequence numbers of a trace, where the first byte is 1.
+/// The trace's sequence number for a stream position; the first byte is 1.
 fn sequence(position: u64) -> u32 {
     ((position + 1) & u64::from(u32::MAX)) as u32
 }

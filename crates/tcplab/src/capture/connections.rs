@@ -1,4 +1,4 @@
-//! From segments to connections: each as it was seen at one place.
+//! Assembles segments into connections, each as seen at one place.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -7,37 +7,37 @@ use ackclock_wire::{Flags, SeqNum};
 
 use super::segment::{Parsed, Segment};
 
-/// A connection as it was seen at one place: one interface of one capture.
+/// A connection as seen at one place: one interface of one capture.
 #[derive(Clone, Debug)]
 pub(crate) struct Vantage {
-    /// Where.
+    /// Where it was seen.
     pub(crate) place: Place,
-    /// Who opened it, or sent the first segment that was seen.
+    /// The end that opened it, or that sent the first segment seen.
     pub(crate) client: SocketAddr,
     pub(crate) server: SocketAddr,
-    /// The initial sequence numbers of both, where the SYN was seen.
+    /// The initial sequence numbers of both ends, if the SYN was seen.
     pub(crate) client_isn: Option<SeqNum>,
     pub(crate) server_isn: Option<SeqNum>,
     /// The MSS that each announced.
     pub(crate) client_mss: Option<u16>,
     pub(crate) server_mss: Option<u16>,
-    /// By how much each shifts its windows, if its SYN said so.
+    /// The window shift of each end, if its SYN had one.
     pub(crate) client_scale: Option<u8>,
     pub(crate) server_scale: Option<u8>,
-    /// In the capture's order; the time never goes back.
+    /// In the capture's order. The time never goes back.
     pub(crate) segments: Vec<Segment>,
-    /// By how much the clock was set back at the most.
+    /// The largest step by which the clock was set back.
     pub(crate) clock_back_ns: u64,
-    /// Segments that the capture holds twice.
+    /// Segments that the capture contains twice.
     pub(crate) copies: u64,
 }
 
 /// Where packets were seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(crate) struct Place {
-    /// The how-manieth file it is.
+    /// The file's index.
     pub(crate) file: usize,
-    /// The how-manieth interface of that.
+    /// The index of the interface in the file.
     pub(crate) interface: u32,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     vantages: Vec<Vantage>,
-    /// The present connection between two addresses, of which the smaller stands first.
+    /// The present connection between two addresses, the smaller one first.
     present: HashMap<(Place, SocketAddr, SocketAddr), usize>,
     /// The latest time at each place.
     clocks: HashMap<Place, u64>,
@@ -54,7 +54,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Takes the next segment that was seen at `place`.
+    /// Takes the next segment seen at `place`.
     pub(crate) fn push(&mut self, place: Place, parsed: &Parsed) {
         let clock = self.clocks.entry(place).or_insert(0);
         let back_ns = clock.saturating_sub(parsed.segment.at);
@@ -87,7 +87,7 @@ impl Connections {
 
 impl Vantage {
     fn new(place: Place, parsed: &Parsed) -> Self {
-        // Who answers a SYN is the server, also if the SYN was not seen.
+        // The end that answers a SYN is the server, even if the SYN was not seen.
         let answers = parsed.segment.flags.contains(Flags::SYN | Flags::ACK);
         let (client, server) = if answers { (parsed.dst, parsed.src) } else { (parsed.src, parsed.dst) };
         Self {
@@ -112,7 +112,7 @@ impl Vantage {
         if !segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::ACK) {
             return false;
         }
-        // A SYN sent again has the same number.
+        // A retransmitted SYN has the same number.
         parsed.src != self.client || self.client_isn.is_some_and(|isn| isn != segment.seq)
     }
 
@@ -137,8 +137,8 @@ impl Vantage {
         }
     }
 
-    /// Whether the very same packet was seen just now, as captures on all interfaces show what is forwarded. Without an
-    /// identification nothing tells a copy from a packet that was sent again.
+    /// Whether the same packet was just seen, because captures on all interfaces show forwarded packets
+    /// twice. Without an identification, a copy cannot be told from a retransmission.
     fn is_copy(&self, segment: &Segment) -> bool {
         let same = |other: &&Segment| Segment { at: segment.at, ..**other } == *segment;
         let recent = self.segments.iter().rev().take(COPY_WITHIN);

@@ -1,8 +1,8 @@
-//! Packet captures: files, and what of them are TCP connections.
+//! Packet captures: files, and the TCP connections in them.
 //!
 //! | question | file |
 //! |---|---|
-//! | Which formats are read, and what of a broken file? What may lie in front of the IP packet? | `ackclock_device::recording` |
+//! | Which formats are read, and what of a broken file? What may precede the IP packet? | `ackclock_device::recording` |
 //! | What is kept of a packet? | `segment.rs` |
 //! | Which packets are one connection? | `connections.rs` |
 //! | Which packets of two captures are the same one? | `pair.rs` |
@@ -33,16 +33,16 @@ use self::connections::Connections;
 use self::segment::NoSegment;
 use crate::exit::Failure;
 
-/// What captures hold.
+/// The content of captures.
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
-    /// The files, in their order.
+    /// The files, in order.
     pub(crate) files: Vec<FileReport>,
-    /// Their connections, each once for every place where it was seen.
+    /// Their connections, once for each place where they were seen.
     pub(crate) vantages: Vec<Vantage>,
 }
 
-/// What a file holds, and what of it is not assessed.
+/// What a file contains, and what of it is not assessed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct FileReport {
     pub(crate) path: PathBuf,
@@ -50,22 +50,22 @@ pub(crate) struct FileReport {
     pub(crate) broken: Option<String>,
     /// Frames read.
     pub(crate) frames: u64,
-    /// Of these: TCP segments.
+    /// TCP segments among them.
     pub(crate) segments: u64,
-    /// Frames that carry no IP packet.
+    /// Frames without an IP packet.
     pub(crate) not_ip: u64,
-    /// Frames of a link type that is not known, and the last such type.
+    /// Frames of an unknown link type, and the last such type.
     pub(crate) unknown_link: u64,
     pub(crate) unknown_link_type: Option<u16>,
     /// Frames on an interface that the file does not describe.
     pub(crate) undescribed: u64,
     /// IP packets of other protocols.
     pub(crate) not_tcp: u64,
-    /// Parts of packets.
+    /// Fragments.
     pub(crate) fragments: u64,
-    /// Packets of which too few bytes were kept.
+    /// Packets with too few bytes captured.
     pub(crate) cut_off: u64,
-    /// Packets whose headers contradict themselves.
+    /// Packets with contradictory headers.
     pub(crate) malformed: u64,
     /// How often the clock was set back.
     pub(crate) clock_steps_back: u64,
@@ -74,7 +74,7 @@ pub(crate) struct FileReport {
 /// Reads these files.
 ///
 /// # Errors
-/// One cannot be opened, or is no capture; what is broken later is in its report.
+/// A file cannot be opened or is not a capture. Later damage is in its report.
 pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Captures> {
     let mut captures = Captures::default();
     for (number, path) in paths.iter().enumerate() {
@@ -87,7 +87,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Captures> {
     Ok(captures)
 }
 
-/// Reads one file, the how-manieth being `number`.
+/// Reads one file, which has the index `number`.
 pub(crate) fn read_one(
     number: usize,
     path: &Path,
@@ -138,7 +138,7 @@ impl FileReport {
         } += 1;
     }
 
-    /// What of the file is not assessed, a line each.
+    /// What is not assessed of the file, one line each.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let link = self.unknown_link_type.map_or_else(String::new, |number| format!(" ({number})"));
         let counts = [

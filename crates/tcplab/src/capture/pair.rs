@@ -1,9 +1,10 @@
-//! Two captures of one connection, at its sender and at its receiver: which packets of the one are in the other.
+//! Pairs two captures of one connection, at its sender and at its receiver: which packets of one are in the
+//! other.
 //!
-//! A packet has the same header at both places. Where several have (a segment sent again, without timestamps and without
-//! an identification), as many as arrived are taken in order if all did; otherwise each arrival is that of the last copy
-//! that was sent early enough, judged by the shortest passage of the unmistakable ones. That is wrong where a copy
-//! arrives late and the one after it is lost.
+//! A packet has the same header at both places. If several packets share a header (a retransmission without
+//! timestamps and without an identification), they are matched in order if all arrived. Otherwise each
+//! arrival matches the last copy that was sent early enough, judged by the shortest passage of the
+//! unambiguous ones. That is wrong if a copy arrives late and the one after it is lost.
 //!
 //! Devices cut large segments and join small ones, so data is compared in pieces of a segment's size.
 
@@ -14,29 +15,30 @@ use ackclock_wire::Flags;
 use super::connections::Vantage;
 use super::segment::Segment;
 
-/// What became of the packets of a connection on their way, as far as data in one direction is concerned.
+/// What happened to a connection's packets on their way, for data in one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
-    /// For each segment at the sender, by its index: the index of its arrival at the receiver. `None` where it carries
-    /// no data, was lost, or goes the other way.
+    /// For each segment at the sender, by its index: the index of its arrival at the receiver. `None` if it
+    /// has no data, was lost, or goes the other way.
     pub(crate) arrived: Vec<Option<usize>>,
     /// The segments that the receiver sent, by their index there, and whether each arrived.
     pub(crate) answers: Vec<(usize, bool)>,
 }
 
-/// Two captures that are not of the same packets.
+/// The captures are not of the same packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotPaired {
-    /// Packets at their destination that were never seen at their source.
+    /// Packets seen at their destination but never at their source.
     pub(crate) strangers: usize,
     /// Packets at their destination.
     pub(crate) of: usize,
 }
 
-/// Pairs the packets of two places; `from_client` tells which way the data goes, `mss` how large its segments are.
+/// Pairs the packets of two places. `from_client` gives the direction of the data, `mss` the size of its
+/// segments.
 ///
 /// # Errors
-/// More than a few packets were seen where they arrive and not where they are sent.
+/// More than a few packets were seen at their destination and not at their source.
 pub(crate) fn pair(
     sender: &Vantage,
     receiver: &Vantage,
@@ -52,13 +54,13 @@ pub(crate) fn pair(
     Ok(Delivery { arrived: data.whole_segments(sender.segments.len()), answers: answers.in_order() })
 }
 
-/// What is the same at both places.
+/// The fields that are the same at both places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     seq: u32,
     len: u32,
     ack: u32,
-    /// SYN, RST and ACK; the others do not survive cutting and joining.
+    /// SYN, RST and ACK. The others do not survive cutting and joining.
     flags: u16,
     id: u16,
     timestamps: Option<(u32, u32)>,
@@ -69,11 +71,11 @@ struct Key {
 struct Piece {
     key: Key,
     at: u64,
-    /// Of its segment.
+    /// The index of its segment.
     index: usize,
 }
 
-/// The segments that go one way, in pieces of at most `mss` bytes.
+/// The segments of one direction, in pieces of at most `mss` bytes.
 fn pieces(segments: &[Segment], from_client: bool, mss: u32, with_id: bool) -> Vec<Piece> {
     let mut pieces = Vec::with_capacity(segments.len());
     for (index, segment) in
@@ -106,9 +108,9 @@ impl Key {
     }
 }
 
-/// What became of the pieces that go one way.
+/// What happened to the pieces of one direction.
 struct Way {
-    /// For each piece sent: its segment, and the segment that brought it.
+    /// For each piece sent: its segment, and the segment that delivered it.
     arrivals: Vec<(usize, Option<usize>)>,
     strangers: usize,
     received: usize,
@@ -117,7 +119,7 @@ struct Way {
 impl Way {
     fn new(sent: &[Segment], received: &[Segment], from_client: bool, mss: u32) -> Self {
         let mss = mss.max(1);
-        // A device that cuts segments numbers the pieces itself.
+        // A device that cuts segments gives the pieces its own identifications.
         let with_id = sent.iter().chain(received).all(|segment| segment.len <= mss);
         let sent = pieces(sent, from_client, mss, with_id);
         let received = pieces(received, from_client, mss, with_id);
@@ -128,7 +130,7 @@ impl Way {
         let mut strangers = 0;
         for piece in &received {
             match groups.get_mut(&piece.key) {
-                // What arrives more often than it was sent was duplicated on the way.
+                // A piece that arrives more often than it was sent was duplicated on the way.
                 Some(group) if group.received.len() == group.sent.len() => {}
                 Some(group) => group.received.push(*piece),
                 None => strangers += 1,
@@ -142,7 +144,7 @@ impl Way {
         Self { arrivals, strangers, received: received.len() }
     }
 
-    /// For each of so many segments: the arrival of its last piece, if all of them arrived.
+    /// For each segment: the arrival of its last piece, if all of them arrived.
     fn whole_segments(&self, segments: usize) -> Vec<Option<usize>> {
         let mut arrived = vec![None; segments];
         for &(index, at) in &self.arrivals {
@@ -162,13 +164,13 @@ impl Way {
 /// Pieces that look alike, at both places.
 #[derive(Default)]
 struct Group {
-    /// By their numbers, with the times.
+    /// Their indices and times.
     sent: Vec<(usize, u64)>,
     received: Vec<Piece>,
 }
 
 impl Group {
-    /// How long the only one was under way, on two clocks.
+    /// The passage time if there is only one, across two clocks.
     fn passage(&self) -> Option<i128> {
         match (&self.sent[..], &self.received[..]) {
             ([(_, sent)], [received]) => Some(i128::from(received.at) - i128::from(*sent)),
@@ -193,7 +195,7 @@ impl Group {
     }
 }
 
-/// One packet in so many may be a stranger.
+/// One packet in this many may be a stranger.
 const STRANGERS_ONE_IN: usize = 50;
-/// By how much two clocks may drift apart during a connection.
+/// How far two clocks may drift apart during a connection.
 const SKEW_NS: i128 = 1_000_000;

@@ -1,21 +1,21 @@
-//! From an IP packet, or the beginning of one, to what the assessments want to know of it.
+//! Extracts what the assessments need from an IP packet, or from its beginning.
 //!
-//! Lengths are those that the IP header states, since captures cut packets. Checksums are not looked at: they are wrong
-//! in captures at a sender whose device computes them.
+//! Lengths come from the IP header, because captures truncate packets. Checksums are not checked: they are
+//! wrong in captures at a sender whose device computes them.
 
 use std::net::SocketAddr;
 
 use ackclock_wire::{ChecksumState, Flags, SeqNum, TcpOptions};
 use etherparse::{LaxIpSlice, ip_number};
 
-/// A TCP segment as it was seen, without its payload.
+/// A captured TCP segment without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// When, in nanoseconds since the clock's epoch.
+    /// The time in nanoseconds since the clock's epoch.
     pub(crate) at: u64,
     /// SEG.SEQ.
     pub(crate) seq: SeqNum,
-    /// SEG.ACK, without meaning if there is no ACK flag.
+    /// SEG.ACK; meaningless without the ACK flag.
     pub(crate) ack: SeqNum,
     pub(crate) flags: Flags,
     /// SEG.WND, not scaled.
@@ -28,11 +28,11 @@ pub(crate) struct Segment {
     pub(crate) timestamps: Option<(u32, u32)>,
     /// The first SACK block.
     pub(crate) sack: Option<(SeqNum, SeqNum)>,
-    /// Whether it came from the connection's client, or from who is taken for it.
+    /// Whether it came from the connection's client, as far as that is known.
     pub(crate) from_client: bool,
 }
 
-/// A segment with what only the connection's making needs.
+/// A segment with what is only needed to assemble connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parsed {
     pub(crate) src: SocketAddr,
@@ -42,20 +42,20 @@ pub(crate) struct Parsed {
     pub(crate) segment: Segment,
 }
 
-/// Why a packet is no segment that can be assessed.
+/// Why a packet is not a segment that can be assessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoSegment {
     /// It carries another protocol.
     NotTcp,
-    /// It is a part of a packet.
+    /// It is a fragment.
     Fragment,
     /// It was captured too short to tell.
     CutOff,
-    /// Its headers contradict themselves.
+    /// Its headers are contradictory.
     Malformed,
 }
 
-/// Parses an IP packet of which `bytes` were kept and which had `len` bytes; `at` is when it was seen.
+/// Parses an IP packet of `len` bytes, of which `bytes` were captured at time `at`.
 pub(crate) fn parse(bytes: &[u8], len: usize, at: u64) -> Result<Parsed, NoSegment> {
     let cut_off = if bytes.len() < len { NoSegment::CutOff } else { NoSegment::Malformed };
     let (ip, _) = LaxIpSlice::from_slice(bytes).map_err(|_| cut_off)?;
@@ -75,7 +75,7 @@ pub(crate) fn parse(bytes: &[u8], len: usize, at: u64) -> Result<Parsed, NoSegme
             payload => (usize::from(payload) + 40, 0),
         },
     };
-    // A length of 0 stands in packets of more than 64 KB, which the device has yet to cut.
+    // A length of 0 marks packets of more than 64 KB that the device has yet to cut.
     let tcp_len = if stated == 0 { len } else { stated }.checked_sub(headers).ok_or(NoSegment::Malformed)?;
     let header = Header::parse(payload.payload, cut_off)?;
     let payload_len = tcp_len.checked_sub(header.bytes).ok_or(NoSegment::Malformed)?;
@@ -113,7 +113,7 @@ struct Header {
 }
 
 impl Header {
-    /// The header of a segment. Without its options if these were not kept.
+    /// Parses a segment's header, without its options if these were not captured.
     fn parse(bytes: &[u8], cut_off: NoSegment) -> Result<Self, NoSegment> {
         let fixed = bytes.first_chunk::<20>().ok_or(cut_off)?;
         let header_len = usize::from(fixed[12] >> 4) * 4;
@@ -121,7 +121,7 @@ impl Header {
         let mut alone = *fixed;
         alone[12] = 5 << 4 | fixed[12] & 0xf;
         let header = bytes.get(..header_len).unwrap_or(&alone);
-        // Addresses count for the checksum alone, which is not looked at.
+        // Addresses only affect the checksum, which is not checked.
         let nowhere = std::net::Ipv4Addr::UNSPECIFIED.into();
         let segment = ackclock_wire::Segment::parse(nowhere, nowhere, header, ChecksumState::Verified)
             .map_err(|_| NoSegment::Malformed)?;

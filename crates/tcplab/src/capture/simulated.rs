@@ -7,7 +7,7 @@ use ackclock_sim::observe::{Observer, PacketEvent, What};
 use super::connections::{Connections, Place, Vantage};
 use super::segment;
 
-/// Records the connections at some hosts, each host being an interface of one capture.
+/// Records the connections at some hosts. Each host is an interface of one capture.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     nodes: Vec<u32>,
@@ -15,12 +15,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Records at these hosts, which are given by their numbers.
+    /// Records at the hosts with these numbers.
     pub(crate) fn new(nodes: Vec<u32>) -> Self {
         Self { nodes, connections: Connections::default() }
     }
 
-    /// What was recorded.
+    /// The recorded connections.
     pub(crate) fn take(&mut self) -> Vec<Vantage> {
         mem::take(&mut self.connections).finish()
     }

@@ -1,10 +1,10 @@
-//! Captures made by hand, for tests: packets, and files of them in every form that is read.
+//! Hand-made captures for tests: packets, and files of them in every supported format.
 
 use std::net::Ipv4Addr;
 
 use etherparse::{PacketBuilder, TcpOptionElement};
 
-/// An IP packet and when it was seen, in nanoseconds.
+/// An IP packet with its time in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) at: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Tcp {
     pub(crate) len: usize,
     pub(crate) timestamps: Option<(u32, u32)>,
     pub(crate) sack: Option<(u32, u32)>,
-    /// What a SYN announces; 1460 unless told.
+    /// The MSS that a SYN announces; 1460 by default.
     pub(crate) mss: Option<u16>,
 }
 
@@ -54,7 +54,7 @@ impl Tcp {
         Self { at_ms, seq, ack: Some(SERVER_ISN + 1), len: MSS, ..Self::default() }
     }
 
-    /// The server's acknowledgement of so many segments.
+    /// The server's acknowledgement of this many segments.
     pub(crate) fn acked(at_ms: f64, segments: u32) -> Self {
         let ack = CLIENT_ISN.wrapping_add(1 + segments * MSS as u32);
         Self { at_ms, from_server: true, seq: SERVER_ISN + 1, ack: Some(ack), ..Self::default() }
@@ -70,7 +70,7 @@ impl Tcp {
         Self { timestamps: Some((value, echo)), ..self }
     }
 
-    /// The same seen this much later.
+    /// The same, seen this much later.
     pub(crate) fn later(self, ms: f64) -> Self {
         Self { at_ms: self.at_ms + ms, ..self }
     }

@@ -179,7 +179,7 @@ fn interfaces_of_all_sections_are_places_of_their_own() {
     let places: Vec<u32> = found.iter().map(|vantage| vantage.place.interface).collect();
     assert_eq!(places, [0, 1, 2, 3]);
     assert_eq!((report.segments, report.undescribed), (6, 2));
-    // A simple packet block has no time and belongs to the first interface; its clock then goes back.
+    // A simple packet block has no time and belongs to the first interface, whose clock then goes back.
     assert_eq!((found[0].segments.len(), found[0].segments[1].at), (2, found[0].segments[0].at));
     assert_eq!(report.clock_steps_back, 2);
 }

@@ -51,7 +51,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Runs the cells that are not known yet; in the cells' order, `None` for those that an interrupt came before.
+/// Runs the cells without a known result. The results are in the cells' order, `None` for those after an
+/// interrupt.
 fn all(
     cells: &[Cell],
     store: Option<&Store>,
@@ -77,7 +78,7 @@ fn all(
     cells.par_iter().map(one).collect()
 }
 
-/// What was found in the folder.
+/// Reports what was found in the folder.
 fn tell(store: &Store, cells: &[Cell]) {
     let path = store.path().display();
     let known = cells.iter().filter(|cell| store.find(cell).is_some()).count();
@@ -92,7 +93,7 @@ fn tell(store: &Store, cells: &[Cell]) {
     }
 }
 
-/// Set at the first interrupt, after which no run begins; the second ends the program at once.
+/// Set at the first interrupt; no run begins after it. The second interrupt ends the program at once.
 fn interrupts() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

@@ -1,4 +1,4 @@
-//! Pictures of a comparison: what changes with the buffer, with the loss, or from controller to controller.
+//! Pictures of a comparison: what changes with the buffer, the loss or the controller.
 
 use ackclock_trace::chart::{Axis, Figure, Panel, Point, Series, Style};
 use tcplab::grid::Cell;
@@ -6,7 +6,7 @@ use tcplab::measure::Measures;
 
 use super::report::{Comparison, Row};
 
-/// What a panel shows.
+/// The quantity in a panel.
 struct Quantity {
     label: &'static str,
     of: fn(&Measures) -> f64,
@@ -21,7 +21,7 @@ const JAIN: Quantity = Quantity { label: "Jain's index", of: |one| one.jain };
 /// A parameter of cells, as text.
 type Parameter = fn(&Cell) -> String;
 
-/// All pictures, with the stems of their files.
+/// All pictures, with the stems of their file names.
 pub(super) fn figures(comparison: &Comparison<'_>) -> Vec<(String, Figure)> {
     let grid = comparison.grid;
     let (rate, delay): (Parameter, Parameter) = (|cell| cell.rate.to_string(), |cell| cell.delay.to_string());
@@ -51,9 +51,9 @@ pub(super) fn figures(comparison: &Comparison<'_>) -> Vec<(String, Figure)> {
     figures
 }
 
-/// Pictures of one kind: one for each combination of what is fixed.
+/// Pictures of one kind: one for each combination of the fixed parameters.
 struct Kind {
-    /// What changes from left to right.
+    /// The parameter that changes from left to right.
     name: &'static str,
     by: Parameter,
     fixed: [Parameter; 3],

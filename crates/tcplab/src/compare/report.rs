@@ -1,4 +1,4 @@
-//! What a comparison came to: a table, pictures, a page.
+//! The results of a comparison: a table, pictures, a page.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use tcplab::table::{bit_rate, columns, millis, number, percent};
 use super::pictures;
 use crate::{output, picture};
 
-/// A grid and what came of it.
+/// A grid and its results.
 #[derive(Debug, Serialize)]
 pub(super) struct Comparison<'a> {
     pub(super) grid: &'a Grid,
@@ -30,7 +30,7 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// `results` are in the order of the grid's cells.
+    /// `results` must be in the order of the grid's cells.
     pub(super) fn new(grid: &'a Grid, results: &'a [Measures]) -> Self {
         let seeds = usize::try_from(grid.seeds).unwrap_or(usize::MAX);
         let cells = grid.cells().into_iter().step_by(seeds);
@@ -41,7 +41,7 @@ impl<'a> Comparison<'a> {
         Self { grid, rows: rows.collect() }
     }
 
-    /// For a terminal.
+    /// The text for a terminal.
     pub(super) fn text(&self) -> String {
         format!("{}\n\n{}", self.same(), columns(&HEAD, &self.table()))
     }

@@ -1,11 +1,11 @@
-//! Results of runs in a file, a line each, so that an interrupted comparison goes on where it was.
+//! Results of runs in a file, one per line, so that an interrupted comparison can continue.
 //!
-//! A line is written at once and whole; one that was torn by a crash is left out when the file is read, and said. A
-//! line holds all parameters of its run, the number of this format, and a mark of the program that made it: results of
-//! another build of it stay in the file and are not used.
+//! Each line is written at once and as a whole. A line torn by a crash is left out and reported when the file
+//! is read. A line contains all parameters of its run, the number of this format, and a hash of the program
+//! that made it. Results of another build stay in the file but are not used.
 //!
-//! A folder is one comparison's at a time: two would both run what is missing, and each would begin the file anew under
-//! the other's hands.
+//! A folder serves one comparison at a time. Two would both run what is missing, and each would overwrite the
+//! other's file.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -23,19 +23,19 @@ use tcplab::measure::Measures;
 use crate::exit::Failure;
 use crate::output;
 
-/// Changes when a line means something else than before.
+/// Increase it when the meaning of a line changes.
 const FORMAT: u32 = 1;
 /// The file's name within its folder.
 const NAME: &str = "cells.jsonl";
 
-/// The file, and what is known.
+/// The file, and the known results.
 #[derive(Debug)]
 pub(super) struct Store {
     path: PathBuf,
     build: String,
     known: HashMap<String, Measures>,
     file: Mutex<File>,
-    /// The folder, held until this goes or the process ends, however it does.
+    /// A lock on the folder, held until this is dropped or the process ends in any way.
     _held: File,
     /// Lines of other builds or formats.
     pub(super) foreign: usize,
@@ -51,7 +51,7 @@ struct Line {
     measures: Measures,
 }
 
-/// As much of a line as all formats share.
+/// The part of a line that all formats share.
 #[derive(Debug, Deserialize)]
 struct Mark {
     format: u32,
@@ -59,7 +59,7 @@ struct Mark {
 }
 
 impl Store {
-    /// Reads what is in `folder`, or with `fresh` begins anew.
+    /// Reads the results in `folder`, or starts over with `fresh`.
     pub(super) fn open(folder: &Path, fresh: bool) -> anyhow::Result<Self> {
         let held = hold(folder)?;
         let path = folder.join(NAME);
@@ -93,17 +93,17 @@ impl Store {
         Ok(Self { path, build, known, file, _held: held, foreign, torn })
     }
 
-    /// Where it lies.
+    /// The path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What came of a run, if that is known.
+    /// The result of a run, if known.
     pub(super) fn find(&self, cell: &Cell) -> Option<&Measures> {
         self.known.get(&key(cell).ok()?)
     }
 
-    /// Keeps what came of a run.
+    /// Stores the result of a run.
     pub(super) fn add(&self, cell: &Cell, measures: &Measures) -> anyhow::Result<()> {
         let (build, cell, measures) = (self.build.clone(), cell.clone(), measures.clone());
         let mut line = serde_json::to_vec(&Line { format: FORMAT, build, cell, measures })?;
@@ -113,7 +113,7 @@ impl Store {
     }
 }
 
-/// Has `folder` to itself, where its file system knows locks.
+/// Locks `folder`, if its file system supports locks.
 fn hold(folder: &Path) -> anyhow::Result<File> {
     let held = File::open(folder).map_err(|error| Failure::file("open the folder", folder, &error))?;
     match rustix::fs::flock(&held, FlockOperation::NonBlockingLockExclusive) {
@@ -146,7 +146,7 @@ fn key(cell: &Cell) -> serde_json::Result<String> {
     serde_json::to_string(cell)
 }
 
-/// A mark of this very program: what it finds may differ from what another build of it found.
+/// A hash of this program, because another build may give other results.
 fn build() -> anyhow::Result<String> {
     let path = std::env::current_exe()?;
     let program = fs::read(&path).map_err(|error| Failure::file("read", &path, &error))?;
@@ -166,7 +166,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("tcplab-store-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let cells = Grid { seeds: 3, ..Grid::default() }.cells();
-        // A value that has no short decimal form comes back to the last bit.
+        // A value without a short decimal form survives to the last bit.
         let measures = Measures { throughput: 1e6 / 3.0, flows: vec![0.1 + 0.2], ..Measures::default() };
         let store = Store::open(&folder, false).unwrap();
         cells.iter().for_each(|cell| store.add(cell, &measures).unwrap());

@@ -1,5 +1,5 @@
-//! Conformance pages of controllers: the checks of [`ackclock_control::kit`], and a fixed list of simulated situations in
-//! which a controller has to live.
+//! Conformance pages of controllers: the checks of [`ackclock_control::kit`], and a fixed list of simulated
+//! situations that a controller has to handle.
 //!
 //! ```
 //! use ackclock_control::congestion::Registry;
@@ -24,15 +24,15 @@ use crate::measure::Measures;
 use crate::page::Page;
 use crate::table::{bit_rate, millis, percent};
 
-/// How many runs of each situation there are on a page; their seeds count from 1.
+/// The number of runs of each situation on a page. Their seeds count from 1.
 pub const SEEDS: u64 = 3;
 
-/// What a controller came to.
+/// The results of a controller.
 #[derive(Clone, Debug)]
 pub struct Examination {
-    /// Its name, with its parameters if they are not the usual ones.
+    /// Its name, with its parameters if they are not the defaults.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub about: About,
     /// The checks of the control crate.
     pub checks: Report,
@@ -43,12 +43,12 @@ pub struct Examination {
 /// Examines the controller called `name` in all situations.
 ///
 /// # Errors
-/// What cannot be run: `registry` has no such controller.
+/// It cannot be run: `registry` lacks the controller.
 pub fn examine(name: &str, registry: &Registry) -> Result<Examination, Problem> {
     examine_in(name, registry, SITUATIONS, SEEDS)
 }
 
-/// The same in these situations, with so many runs of each.
+/// The same in these situations, with this many runs of each.
 ///
 /// # Errors
 /// As [`examine`].
@@ -127,7 +127,7 @@ impl Examination {
     }
 }
 
-/// The page that leads to those of all controllers.
+/// The index page of all controllers.
 #[must_use]
 pub fn index(all: &[Examination]) -> Page {
     let mut page = Page::new("Controllers in the same situations");
@@ -138,7 +138,7 @@ pub fn index(all: &[Examination]) -> Page {
     let Some(first) = all.first() else { return page };
     let mut table = |title: &str, cell: fn(&Situation, &Measures) -> String| {
         page.heading(title);
-        // A situation that has nothing to say here has no column.
+        // A situation without a result here has no column.
         let has_column = |index: &usize| {
             let (situation, measures) = &first.situations[*index];
             !cell(situation, measures).is_empty()
@@ -200,7 +200,7 @@ fn situation_row(situation: &Situation, measures: &Measures) -> Vec<String> {
     ]
 }
 
-/// What the first flow has of what all have; nothing where it is alone.
+/// The first flow's share of the total; empty if it is alone.
 fn share(_: &Situation, measures: &Measures) -> String {
     match measures.flows.as_slice() {
         [first, _, ..] if measures.throughput > 0.0 => percent(first / measures.throughput),
@@ -226,13 +226,13 @@ mod tests {
             let run = SITUATIONS[index].run(name, &registry, 1).unwrap();
             (SITUATIONS[index].used(&run), run)
         };
-        // A loss of 1 % halves Reno's window again and again, and is nothing to a controller of rates.
+        // A loss of 1 % halves Reno's window again and again, and hardly affects a controller of rates.
         let (reno, bbr) = (used("reno", "loss of 1 %").0, used("bbr", "loss of 1 %").0);
         assert!(reno < 0.7 && bbr > 1.2 * reno, "{reno} {bbr}");
         // Vegas keeps a few packets in a queue that Reno fills.
         let (reno, vegas) = (used("reno", "bufferbloat").1, used("vegas", "bufferbloat").1);
         assert!(vegas.queue_mean < 0.1 * reno.queue_mean, "{vegas:?} {reno:?}");
-        // And has less than its share beside it.
+        // It gets less than its share beside Reno.
         let (_, beside) = used("vegas", "beside Reno");
         assert!(beside.flows[0] < beside.flows[1], "{beside:?}");
         // Marks come before losses.

@@ -8,22 +8,22 @@ use ackclock_sim::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSet
 use crate::measure::Measures;
 use crate::net::shared;
 
-/// A situation in which a controller has to live.
+/// A situation that a controller has to handle.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
-    /// What it is called in tables.
+    /// Its name in tables.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub what: &'static str,
     /// The highest rate at which packets pass.
     rate: Rate,
     /// The round trip of the empty path.
     base_rtt: Span,
-    /// What is different from the usual path.
+    /// How the path differs from the usual one.
     change: fn(&mut Path),
 }
 
-/// All of them, in the order of the pages.
+/// All situations, in the order of the pages.
 pub const SITUATIONS: &[Situation] = &[
     Situation { what: "Nothing else on the usual path.", ..usual("alone", |_| ()) },
     Situation {
@@ -90,13 +90,13 @@ impl Situation {
     /// Runs it.
     ///
     /// # Errors
-    /// What cannot be run: `registry` has no controller called `name`.
+    /// It cannot be run: `registry` lacks the controller `name`.
     pub fn run(&self, name: &str, registry: &Registry, seed: u64) -> Result<Measures, Problem> {
         let report = Simulation::with_registry(&self.scenario(name, seed), registry)?.run();
         Ok(Measures::of(&report, self.base_rtt))
     }
 
-    /// Payload of all flows against what the path carries in full packets.
+    /// The payload of all flows as a share of what the path carries in full packets.
     #[must_use]
     pub fn used(&self, measures: &Measures) -> f64 {
         let possible = self.rate.bits() as f64 / 8.0 * PAYLOAD_SHARE;
@@ -110,7 +110,7 @@ impl Situation {
     }
 }
 
-/// Who shares the path.
+/// The competing controller.
 #[derive(Clone, Copy, Debug)]
 enum Beside {
     /// The same controller.
@@ -119,10 +119,10 @@ enum Beside {
     Other(&'static str),
 }
 
-/// A path, and what is on it.
+/// A path and its flows.
 struct Path {
     bottleneck: Direction,
-    /// Of the first flow, each way, on its access link.
+    /// The first flow's extra delay, each way, on its access link.
     extra_delay: Span,
     timer_lateness: Option<Span>,
     ecn: bool,

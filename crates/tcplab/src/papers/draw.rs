@@ -1,4 +1,4 @@
-//! Short words for the parts of a picture.
+//! Shorthands for the parts of a picture.
 
 use ackclock_trace::chart::{Axis, Figure, Panel, Point, Series, Style};
 
@@ -23,7 +23,7 @@ pub(crate) fn series(
     Series { name: name.to_owned(), style, colour, points }
 }
 
-/// An axis whose ends are those of its points.
+/// An axis whose ends come from its points.
 pub(crate) fn axis(label: &str) -> Axis {
     Axis { label: label.to_owned(), ..Axis::default() }
 }

@@ -9,49 +9,50 @@ use tcplab::table::number;
 /// One row of the list of experiments.
 #[derive(Debug)]
 pub(crate) struct Experiment {
-    /// Its id, as `VE5/7`.
+    /// Its id, for example `VE5/7`.
     pub(crate) id: &'static str,
-    /// The paper and its section or figure, as `Brakmo & Peterson 1995, figs. 5 and 7`.
+    /// The paper and its section or figure, for example `Brakmo & Peterson 1995, figs. 5 and 7`.
     pub(crate) source: &'static str,
     /// What it shows, in a line.
     pub(crate) title: &'static str,
-    /// The network, the connections, how many seeds; what the paper leaves out and what was chosen instead.
+    /// The network, the connections, the number of seeds; the paper's open points and the choices made
+    /// instead.
     pub(crate) set_up: &'static str,
-    /// Runs it, on all cores where it has many runs.
+    /// Runs it, on all cores if it has many runs.
     pub(crate) run: fn() -> anyhow::Result<Findings>,
 }
 
 /// What an experiment found.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Findings {
-    /// The values that are held against the paper's, each with its verdict.
+    /// The values compared with the paper's, each with its verdict.
     pub(crate) values: Vec<Value>,
-    /// What else was measured.
+    /// Further measurements.
     pub(crate) tables: Vec<Table>,
-    /// Pictures, with the stem of their files.
+    /// Pictures, with the stems of their file names.
     pub(crate) figures: Vec<(String, Figure)>,
-    /// What the reader has to know: why a value leaves its band, what is different from the paper.
+    /// Notes for the reader: why a value is outside its band, how the set-up differs from the paper's.
     pub(crate) notes: Vec<String>,
 }
 
 /// A measured value beside the paper's.
 #[derive(Debug, Serialize)]
 pub(crate) struct Value {
-    /// What was measured, as `Vegas/Reno throughput`.
+    /// The quantity, for example `Vegas/Reno throughput`.
     pub(crate) name: String,
     /// Its unit; empty for ratios and counts.
     pub(crate) unit: &'static str,
     /// The paper's value in its own words; empty if it gives none.
     pub(crate) paper: &'static str,
-    /// What another simulator gave for the same set-up, and which; empty if not known.
+    /// What another simulator gave for the same set-up, and which; empty if unknown.
     pub(crate) others: &'static str,
     /// The mean over the runs.
     pub(crate) measured: f64,
-    /// The least and the largest of single runs, where there were several.
+    /// The smallest and the largest of single runs, if there were several.
     pub(crate) spread: Option<(f64, f64)>,
     /// Where it must lie.
     pub(crate) band: Band,
-    /// Why it may lie outside, as found, not as supposed; without one, a value outside fails the command.
+    /// Why it may be outside, as found by investigation. Without a reason, a value outside fails the command.
     pub(crate) reason: Option<&'static str>,
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Value {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Band {
-    /// Nowhere in particular: it is reported.
+    /// Anywhere: it is only reported.
     Reported,
     AtLeast(f64),
     AtMost(f64),
@@ -68,15 +69,15 @@ pub(crate) enum Band {
     Within(f64, f64),
 }
 
-/// What follows from a value and its band.
+/// The verdict on a value and its band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
-    /// It lies within, or there is no band.
+    /// It is inside, or there is no band.
     Ok,
-    /// It lies outside, and the reason is known and written.
+    /// It is outside, and the reason is known and documented.
     Explained,
-    /// It lies outside, and nobody has said why.
+    /// It is outside without an explanation.
     Outside,
 }
 
@@ -99,7 +100,7 @@ impl Value {
 }
 
 impl Band {
-    /// Whether `value` lies within; what is not a number lies in no band, not even where it is only reported.
+    /// Whether `value` is inside. NaN is in no band, not even one that is only reported.
     pub(crate) fn holds(self, value: f64) -> bool {
         match self {
             Self::Reported => !value.is_nan(),

@@ -1,4 +1,4 @@
-//! Runs over many seeds, and what they came to together.
+//! Runs over many seeds, and their summaries.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ pub(crate) fn run(scenario: &Scenario) -> anyhow::Result<Report> {
     Ok(Simulation::new(scenario)?.run())
 }
 
-/// Runs `scenario(seed)` for each seed, on all cores; the reports are in the order of the seeds. The scenario's own seed
-/// is set here.
+/// Runs `scenario(seed)` for each seed, on all cores. The reports are in the order of the seeds. This
+/// function sets the scenario's seed.
 pub(crate) fn over_seeds(
     seeds: Range<u64>,
     scenario: impl Fn(u64) -> Scenario + Send + Sync,
@@ -21,7 +21,7 @@ pub(crate) fn over_seeds(
     each(seeds, |seed| run(&scenario(seed).seed(seed)))
 }
 
-/// Does `one` for each item, on all cores; the results are in the items' order, whichever was ready first.
+/// Runs `one` for each item, on all cores. The results are in the items' order, whichever finished first.
 pub(crate) fn each<I, T, R>(
     items: I,
     one: impl Fn(T) -> anyhow::Result<R> + Send + Sync,
@@ -45,7 +45,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Of values; all zero if there are none.
+    /// Summarises values; zeros without any.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.into_iter().collect();
         if values.is_empty() {
@@ -59,12 +59,12 @@ impl Summary {
         }
     }
 
-    /// Of what `measure` finds in each report.
+    /// Summarises `measure` of each report.
     pub(crate) fn over(reports: &[Report], measure: impl Fn(&Report) -> f64) -> Self {
         Self::of(reports.iter().map(measure))
     }
 
-    /// As a value that has no paper's beside it and must lie nowhere in particular; the caller fills in what there is.
+    /// A value that is only reported and has no paper's value beside it. The caller fills in what there is.
     pub(crate) fn value(self, name: impl Into<String>, unit: &'static str) -> Value {
         Value {
             name: name.into(),

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         output::print(&table::columns(&["id", "source", "what it shows"], &rows))?;
         return Ok(Exit::Done);
     }
-    // What cannot be written later is better known before the work.
+    // Find out before the work whether the output can be written.
     if let Some(folder) = &args.out {
         output::make_folder(folder)?;
     }
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(if counts.passed() { Exit::Done } else { Exit::Failed })
 }
 
-/// Runs them on all cores; the outcomes are in the experiments' order.
+/// Runs them on all cores. The outcomes are in the experiments' order.
 fn run_all<'a>(chosen: &[&'a Experiment]) -> Vec<Outcome<'a>> {
     let bar = output::progress(chosen.len() as u64, "experiments");
     let outcomes = chosen

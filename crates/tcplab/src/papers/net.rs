@@ -5,11 +5,11 @@ use ackclock_sim::units::{Rate, Span};
 
 pub(crate) use tcplab::net::Dumbbell;
 
-/// The direction of a [`Dumbbell`]'s bottleneck in which the a's send, as reports call it.
+/// The direction of a [`Dumbbell`]'s bottleneck in which the a's send, as in reports.
 pub(crate) const BOTTLENECK: &str = tcplab::net::BOTTLENECK;
 
-/// Brakmo and Peterson's figure 6: three pairs of hosts on Ethernets of 10 Mbit/s, and between the routers 50 ms and so
-/// many bytes a second and buffers. The paper's packets are 1.4 KB, which is the MTU here.
+/// Brakmo and Peterson's figure 6: three pairs of hosts on Ethernets of 10 Mbit/s, and between the routers
+/// 50 ms and this many bytes a second and buffers. The paper's packets are 1.4 KB, which is the MTU here.
 pub(crate) fn fig6(bytes_per_second: u64, buffers: u64) -> Dumbbell {
     let access = Direction::new(Rate::mbit(10), Span(0)).mtu(FIG6_PACKET_BYTES);
     let bottleneck = Direction::new(Rate::bytes_per_second(bytes_per_second), Span::millis(50));

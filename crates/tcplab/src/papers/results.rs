@@ -8,15 +8,15 @@ use tcplab::table::{self, number};
 use super::{Experiment, Findings, Value, Verdict};
 use crate::{output, picture};
 
-/// An experiment and what came of it.
+/// An experiment and its outcome.
 #[derive(Debug)]
 pub(super) struct Outcome<'a> {
     pub(super) experiment: &'a Experiment,
-    /// What it found, or why it could not be done.
+    /// Its findings, or why it could not be run.
     pub(super) findings: Result<Findings, String>,
 }
 
-/// The same for programs.
+/// A row for programs.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     id: &'a str,
@@ -38,7 +38,7 @@ struct Judged<'a> {
     verdict: Verdict,
 }
 
-/// How many values there are, by verdict, and how many experiments could not be done.
+/// The number of values by verdict, and of experiments that could not be run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counts {
     pub(super) ok: usize,
@@ -66,7 +66,7 @@ impl Counts {
         counts
     }
 
-    /// Whether nothing is left that nobody has explained.
+    /// Whether every value outside its band has an explanation.
     pub(super) fn passed(self) -> bool {
         self.outside == 0 && self.failed == 0
     }
@@ -121,7 +121,7 @@ pub(super) fn write(folder: &Path, outcomes: &[Outcome<'_>], all: usize) -> anyh
     output::write_file(&folder.join("RESULTS.md"), page(outcomes, all).as_bytes())
 }
 
-/// `RESULTS.md`: the same bytes for the same code, so no times of day and no durations.
+/// `RESULTS.md`: the same bytes for the same code, so it contains no dates and no durations.
 fn page(outcomes: &[Outcome<'_>], all: usize) -> String {
     let command = match outcomes.len() {
         some if some < all => {
@@ -199,7 +199,7 @@ fn worst(findings: &Findings) -> Verdict {
     first(Verdict::Outside).or_else(|| first(Verdict::Explained)).unwrap_or(Verdict::Ok)
 }
 
-/// What a heading's link is called where Markdown is shown: small letters, hyphens for spaces, no other signs.
+/// The anchor of a heading in rendered Markdown: lower case, hyphens for spaces, no other punctuation.
 fn anchor(experiment: &Experiment) -> String {
     let heading = format!("{}: {}", experiment.id, experiment.title).to_lowercase();
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

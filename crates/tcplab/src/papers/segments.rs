@@ -1,4 +1,5 @@
-//! What senders of bulk data sent and heard, segment by segment, and the events that estimators are judged by.
+//! What senders of bulk data sent and received, segment by segment, and the resulting events for judging
+//! estimators.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,23 +10,24 @@ use ackclock_control::assess::timeouts::{Event, Why};
 use ackclock_sim::observe::{Observer, PacketEvent, Series, What};
 use ackclock_sim::{Report, Scenario, Simulation};
 
-/// Looks on at some hosts, each the sender of one conversation.
+/// Observes some hosts, each the sender of one conversation.
 #[derive(Debug, Default)]
 struct Watch {
     /// By the host's node.
     senders: BTreeMap<u32, Conversation>,
 }
 
-/// One conversation, seen at its sender. Positions are bytes since the first.
+/// One conversation, seen at its sender. Positions count bytes from the start of the stream.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     /// The sequence number of the first byte.
     first: Option<u32>,
-    /// The byte after the last that was sent.
+    /// The byte after the last sent.
     highest: u64,
     /// Data segments as they left the host.
     pub(crate) sent: Vec<Sent>,
-    /// Acknowledgements as they reached the host: when, and the byte after the last that each acknowledges.
+    /// Acknowledgements as they reached the host: the time, and the byte after the last that each
+    /// acknowledges.
     pub(crate) acks: Vec<(Instant, u64)>,
     /// Data segments that the network lost.
     pub(crate) lost: u64,
@@ -42,17 +44,17 @@ pub(crate) struct Sent {
     pub(crate) again: bool,
 }
 
-/// What was seen of a run.
+/// The observations of a run.
 #[derive(Debug)]
 pub(crate) struct Observed {
     pub(crate) report: Report,
-    /// In the order of the hosts that were asked for.
+    /// In the order of the requested hosts.
     pub(crate) conversations: Vec<Conversation>,
-    /// Empty where the scenario takes no samples.
+    /// Empty if the scenario takes no samples.
     pub(crate) series: Series,
 }
 
-/// Runs a scenario, looking on at these hosts, each of which sends in one conversation, and at the samples.
+/// Runs a scenario and observes these hosts, each of which sends in one conversation, and the samples.
 pub(crate) fn observe(scenario: &Scenario, hosts: &[&str]) -> anyhow::Result<Observed> {
     let mut simulation = Simulation::new(scenario)?;
     let nodes: Vec<u32> =
@@ -95,7 +97,7 @@ impl Conversation {
         share(self.sent.iter().filter(|sent| sent.again).count() as f64, self.sent.len() as f64)
     }
 
-    /// What happened, for an estimator that is to be judged; what was sent again was so for a timeout that had to be.
+    /// The events for judging an estimator. Every retransmission counts as an unavoidable timeout.
     pub(crate) fn events(&self) -> Vec<Event> {
         let sent = self.sent.iter().map(|sent| {
             let why = if sent.again { Why::Timeout { avoidable: false } } else { Why::New };
@@ -103,7 +105,7 @@ impl Conversation {
         });
         let acks = self.acks.iter().map(|&(at, to)| Event::Acked { at, to });
         let mut events: Vec<Event> = sent.chain(acks).collect();
-        // An acknowledgement comes before what it lets out.
+        // An acknowledgement precedes what it releases.
         events.sort_by_key(|event| match event {
             Event::Acked { at, .. } => (*at, 0),
             Event::Sent { at, .. } => (*at, 1),
@@ -123,7 +125,7 @@ impl Observer for Watch {
                 && let Some(first) = conversation.first
             {
                 let to = u64::from(segment.ack.wrapping_sub(first));
-                // A reset need not acknowledge anything, and a FIN takes one number more than there are bytes.
+                // A reset may acknowledge nothing, and a FIN takes one number more than there are bytes.
                 if to <= conversation.highest + 1 {
                     conversation.acks.push((event.at, to.min(conversation.highest)));
                 }

@@ -3,7 +3,7 @@
 use super::Experiment;
 use crate::exit::Failure;
 
-/// Those of `all` that one of `words` names, in the order of `all`; all of them if there are no words.
+/// The experiments in `all` named by one of `words`, in the order of `all`; all of them without words.
 pub(super) fn select<'a>(all: &[&'a Experiment], words: &[String]) -> Result<Vec<&'a Experiment>, Failure> {
     if let Some(wrong) = words.iter().find(|word| !all.iter().any(|one| matches(one.id, word))) {
         let ids: Vec<&str> = all.iter().map(|one| one.id).collect();
@@ -14,8 +14,8 @@ pub(super) fn select<'a>(all: &[&'a Experiment], words: &[String]) -> Result<Vec
     Ok(all.iter().copied().filter(chosen).collect())
 }
 
-/// Whether a word names an experiment: its id (`VE5/7`), one of the figures or tables in it (`VE5`, `VE7`, `JE9` of
-/// `JE7-12`), or a beginning that does not end within a number (`VE`); large and small letters are the same.
+/// Whether a word names an experiment: its id (`VE5/7`), one of the figures or tables in it (`VE5`, `VE7`,
+/// `JE9` of `JE7-12`), or a prefix that does not end within a number (`VE`). Case is ignored.
 fn matches(id: &str, word: &str) -> bool {
     let (id, word) = (id.to_lowercase(), word.to_lowercase());
     let Some(rest) = id.strip_prefix(&word) else { return has_number(&id, &word) };
@@ -23,7 +23,7 @@ fn matches(id: &str, word: &str) -> bool {
     !word.is_empty() && !within_a_number
 }
 
-/// Whether `word` is the letters of `id` and one of its numbers: single, after a stroke, or in a range.
+/// Whether `word` is the letters of `id` and one of its numbers: single, after a slash, or in a range.
 fn has_number(id: &str, word: &str) -> bool {
     let letters = id.find(digit).unwrap_or(id.len());
     let (series, numbers) = id.split_at(letters);

@@ -1,4 +1,4 @@
-//! Pictures from what a connection wrote down itself, as `tcplab convert` draws them.
+//! Pictures from a connection's trace, as `tcplab convert` draws them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use anyhow::Context;
 
 use crate::run::write_traces;
 
-/// Runs a scenario, and what a connection of `host` wrote down; it should have one alone.
+/// Runs a scenario. Returns the trace of a connection of `host`, which should have only one.
 pub(crate) fn traced(mut scenario: Scenario, host: &str) -> anyhow::Result<TracedSource> {
     scenario.tcp = scenario.tcp.traced();
     let mut simulation = Simulation::new(&scenario)?;
@@ -28,8 +28,8 @@ pub(crate) fn traced(mut scenario: Scenario, host: &str) -> anyhow::Result<Trace
     sources.find(ours).with_context(|| format!("no connection of {host} was traced"))
 }
 
-/// The windows of a connection over minutes, without its sending rate and the marks of single segments (Brakmo and
-/// Peterson 1995, fig. 1; Awadallah and Rai 1998, fig. 13).
+/// The windows of a connection over minutes, without its sending rate and the marks of single segments
+/// (Brakmo and Peterson 1995, fig. 1; Awadallah and Rai 1998, fig. 13).
 pub(crate) fn windows(source: &TracedSource, title: String) -> Figure {
     let mut figure = graphs::windows(source, Instant::ZERO);
     figure.panels.truncate(1);

@@ -123,7 +123,7 @@ fn observe_packets(path: &Path, scenario: &Scenario, simulation: &mut Simulation
     Ok((new, pcapng))
 }
 
-/// Everything that was written down, connections first.
+/// Writes all records, connections first.
 pub(crate) fn write_traces(into: impl Write, simulation: &Simulation, traces: &Traces) -> io::Result<()> {
     let origin =
         Origin { program: concat!("tcplab ", env!("CARGO_PKG_VERSION")).to_owned(), ..Origin::default() };
@@ -140,5 +140,5 @@ pub(crate) fn write_traces(into: impl Write, simulation: &Simulation, traces: &T
     writer.flush()
 }
 
-/// Samples of a run whose scenario does not say how often.
+/// The number of samples if the scenario does not set an interval.
 const SAMPLES: u64 = 1000;

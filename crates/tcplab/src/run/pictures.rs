@@ -4,7 +4,7 @@ use ackclock_sim::Scenario;
 use ackclock_sim::observe::{FlowPoint, LinkPoint, Series as Samples};
 use ackclock_trace::chart::{Axis, Figure, Panel, Point, Series, Style};
 
-/// The flows, and the queues in which anything ever waited.
+/// The flows, and the queues in which a packet ever waited.
 pub(super) fn figures(scenario: &Scenario, samples: &Samples) -> [Figure; 2] {
     let seconds: Vec<f64> = samples.at_ns.iter().map(|&at| at as f64 / 1e9).collect();
     let flows = |of: &dyn Fn(usize, usize) -> f64| -> Vec<Series> {

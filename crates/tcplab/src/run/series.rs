@@ -3,7 +3,8 @@
 use ackclock_sim::Scenario;
 use ackclock_sim::observe::Series;
 
-/// A line for each sample: the time, then four values of each direction of each link, then four of each traffic.
+/// A line for each sample: the time, then four values for each direction of each link, then four for each
+/// traffic.
 pub(super) fn csv(scenario: &Scenario, series: &Series) -> String {
     let mut head = vec!["seconds".to_owned()];
     for link in &scenario.links {

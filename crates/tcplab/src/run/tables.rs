@@ -1,11 +1,11 @@
-//! What a run came to, in tables.
+//! The results of a run, in tables.
 
 use ackclock_sim::queue::DropRule;
 use ackclock_sim::report::{FlowReport, LinkReport, Report, WayReport};
 use tcplab::page::Page;
 use tcplab::table::{bit_rate, columns, millis, number, percent};
 
-/// For a terminal: a table of the flows and one of the links.
+/// The text for a terminal: a table of the flows and one of the links.
 pub(super) fn text(report: &Report) -> String {
     format!(
         "{}\n\n{}\n{}\n{}\n",
@@ -70,7 +70,7 @@ fn link_row(link: &LinkReport) -> Vec<String> {
     ]
 }
 
-/// A rule by the name that it has in JSON.
+/// The name of a rule, as in JSON.
 pub(super) fn in_words(rule: &DropRule) -> String {
     let name = serde_json::to_value(rule).ok().and_then(|name| name.as_str().map(str::to_owned));
     name.unwrap_or_else(|| format!("{rule:?}"))

@@ -59,7 +59,7 @@ fn rto_assesses_every_estimator_from_one_end_or_both() {
         |name: &str| presets.iter().find(|row| row["preset"] == name).unwrap()["w_seconds"].as_f64().unwrap();
     assert!(w("ap-g-500") > w("ap-min-1000") && w("ap-min-1000") > w("ap-min-0"), "{report}");
 
-    // The sender's end alone comes to the same here, where no timeout is avoidable.
+    // The sender's end alone gives the same result here, because every timeout is unavoidable.
     let sender = capture(&folder, "sender.pcapng", &["a"]);
     let alone = run(&["rto", &sender, "--preset", "ap-min-0,ap-min-1000", "--csv"]);
     let lines: Vec<String> = alone.out.lines().map(str::to_owned).collect();
@@ -98,7 +98,7 @@ fn ssthresh_places_every_estimator_in_a_region() {
         let counts = row["loss"].as_object().unwrap().values().filter_map(Value::as_u64);
         assert_eq!(counts.sum::<u64>(), 1, "{row}");
     }
-    // At the sender's end the receiver's estimates have no say.
+    // At the sender's end the receiver's estimates do not apply.
     let sender = capture(&folder, "sender.pcapng", &["a"]);
     let output = run(&["ssthresh", &sender]);
     let line = output.out.lines().find(|line| line.starts_with("recv-max")).unwrap().to_owned();
@@ -119,7 +119,7 @@ fn broken_captures_are_assessed_as_far_as_they_go() {
     assert!(said.contains("connections assessed: 1,"), "{said}");
     let mut damaged = bytes.clone();
     let middle = bytes.len() / 2 / 4 * 4;
-    // No length that a block could have, wherever its head lies.
+    // A block cannot have this length, wherever its head is.
     damaged[middle..middle + 4000].fill(0);
     fs::write(&cut, &damaged).unwrap();
     let output = run(&["ssthresh", &cut]);

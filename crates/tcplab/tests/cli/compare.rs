@@ -1,4 +1,4 @@
-//! `tcplab compare`: the grid, its table, and what is left when it is interrupted.
+//! `tcplab compare`: the grid, its table, and what an interrupt leaves.
 
 use std::fs;
 use std::process::Stdio;
@@ -64,7 +64,7 @@ fn a_run_that_was_killed_goes_on_and_comes_to_the_same() {
     child.wait().unwrap();
     let kept = lines();
     assert!(kept >= 3, "{kept} lines");
-    // A crash of the machine may tear the last line, too.
+    // A crash of the machine may also tear the last line.
     let mut text = fs::read(&cells).unwrap();
     text.truncate(text.len() - 7);
     fs::write(&cells, text).unwrap();
@@ -76,7 +76,7 @@ fn a_run_that_was_killed_goes_on_and_comes_to_the_same() {
     let table = again.done();
     assert_eq!(table, compare(&[]).done());
     assert_eq!(lines(), 16);
-    // All is there: nothing is run, and nothing changes.
+    // Everything is known: nothing runs, and nothing changes.
     let third = run(&grid);
     assert!(third.err.contains("16 of 16 runs are taken from"), "{}", third.err);
     assert_eq!(third.done(), table);
@@ -103,14 +103,14 @@ fn results_of_another_build_are_not_used_and_said() {
 fn an_interrupt_leaves_what_is_done() {
     let scratch = Scratch::new();
     let out = scratch.text("out");
-    // Far more than the test waits for.
+    // Far longer than the test waits.
     let long = ["compare", "--cc", "reno", "--duration", "60s", "--seeds", "10000", "--out", &out];
     let child = tcplab(&long).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let cells = scratch.path("out").join("cells.jsonl");
     while fs::read_to_string(&cells).map_or(0, |text| text.lines().count()) == 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Until then the folder is this one's, and nothing of it is touched.
+    // Until then the folder is locked, and a second run changes nothing in it.
     let second = compare(&["--out", &out, "--fresh"]).failed(2);
     assert!(
         second.contains("another `tcplab compare` is at work in") && second.contains("--out"),

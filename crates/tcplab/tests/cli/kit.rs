@@ -1,4 +1,4 @@
-//! `tcplab kit`, and the pages that are kept.
+//! `tcplab kit`, and the committed pages.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use ackclock_control::congestion::Registry;
 
 use crate::{Scratch, repository, run};
 
-/// The pages in docs/kit are what the code makes; after a change: `cargo run --release --bin tcplab -- kit --all --out
-/// docs/kit`. Two of them are made here.
+/// The pages in docs/kit are what the code makes. After a change: `cargo run --release --bin tcplab -- kit
+/// --all --out docs/kit`. Two of them are made here.
 #[test]
 fn kept_pages_are_what_the_code_makes() {
     let scratch = Scratch::new();

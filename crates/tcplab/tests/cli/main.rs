@@ -1,4 +1,4 @@
-//! `tcplab` as its users meet it: words in, words, files and exit codes out.
+//! `tcplab` as its users see it: arguments in; text, files and exit codes out.
 
 mod captures;
 mod compare;
@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ackclock_tests::kernel::program::have;
 
-/// The program with these words.
+/// The program with these arguments.
 fn tcplab(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tcplab"));
     command.args(words);
     command
 }
 
-/// What it said and how it ended.
+/// Its output and exit code.
 struct Ended {
     code: Option<i32>,
     out: String,
@@ -41,20 +41,21 @@ fn ended(output: Output) -> Ended {
 }
 
 impl Ended {
-    /// Asserts that it was done, and returns what it said on stdout.
+    /// Asserts success, and returns its stdout.
     fn done(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.err);
         self.out
     }
 
-    /// Asserts that it ended with this code, and returns what it said on stderr.
+    /// Asserts that it ended with this code, and returns its stderr.
     fn failed(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
         self.err
     }
 }
 
-/// What tcpdump lists of a capture, a line for each packet that the filter takes; `None`, and that is said: it is not there.
+/// tcpdump's listing of a capture, a line for each packet that the filter passes; `None`, with a message, if
+/// tcpdump is not installed.
 fn tcpdump(file: &str, filter: &str) -> Option<String> {
     if !have("tcpdump") {
         return None;

@@ -1,7 +1,7 @@
-//! Captures of real transfers over TUN, at both ends of a path that delays and loses, through `tcplab rto` and
-//! `tcplab ssthresh`.
+//! Captures of real transfers over TUN, at both ends of a path that delays and loses, through `tcplab rto`
+//! and `tcplab ssthresh`.
 //!
-//! The stack's end is captured by the stack, the kernel's by tcpdump, in their two formats; the impaired path lies between.
+//! The stack captures its own end, tcpdump the kernel's, in two formats. The impaired path is between them.
 
 use std::fs;
 use std::path::Path;
@@ -67,7 +67,7 @@ async fn transfers(stack_file: &Path, kernel_file: &Path) -> u64 {
     stack.shutdown().await;
     drop(listener);
     drop(stack);
-    // All that went over the interface is in tcpdump's file when that no longer grows.
+    // tcpdump's file is complete when it no longer grows.
     let mut len = 0;
     eventually(|| {
         let before = std::mem::replace(&mut len, fs::metadata(kernel_file).map_or(0, |file| file.len()));
@@ -87,7 +87,7 @@ fn has_bytes(path: &Path, bytes: u64) -> std::io::Result<()> {
     if len >= bytes { Ok(()) } else { Err(std::io::ErrorKind::WouldBlock.into()) }
 }
 
-/// What `tcplab COMMAND` says of these captures, on standard error and as JSON.
+/// The output of `tcplab COMMAND` for these captures, on standard error and as JSON.
 fn assessed(command: &str, files: &[String; 2], json: &str) -> (String, String) {
     let Ended { code, err, .. } = run(&[command, &files[0], &files[1], "--json", json]);
     assert_eq!(code, Some(0), "tcplab {command}: {err}");
@@ -102,7 +102,8 @@ fn check_rto((said, json): &(String, String), lost: u64) {
     let repaired: Vec<u64> = numbers(json, "\"retransmissions\": ");
     assert!(repaired.len() == 2 && repaired.iter().all(|&count| count > 0), "{repaired:?}");
     let smallest: Vec<f64> = values(json, "\"rtt_min_seconds\": ");
-    // Delays are kept to a tenth of a millisecond each, and a capture stamps a packet some microseconds after it left.
+    // Delays are kept to a tenth of a millisecond each, and a capture stamps a packet some microseconds after
+    // it left.
     assert!(smallest.iter().all(|rtt| (0.0198..0.2).contains(rtt)), "{smallest:?}: two delays of 10 ms");
 }
 

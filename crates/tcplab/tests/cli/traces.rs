@@ -1,4 +1,5 @@
-//! `tcplab explain` and `tcplab convert`, on the trace of a simulated transfer and on files that are none.
+//! `tcplab explain` and `tcplab convert`, on the trace of a simulated transfer and on files that are not
+//! traces.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Scratch, repository, run, tcpdump};
 
-/// The trace of figure 6's transfer, in a folder of its own.
+/// The trace of figure 6's transfer, in a separate folder.
 fn traced() -> (Scratch, String) {
     let scratch = Scratch::new();
     let scenario = repository("examples/scenarios/fig6.toml");
@@ -15,7 +16,7 @@ fn traced() -> (Scratch, String) {
     (scratch, trace)
 }
 
-/// The entries of a trace, as JSON, with those lines before them that tell its sources.
+/// The entries of a trace as JSON, with the lines before them that describe its sources.
 fn lines(trace: &str) -> Vec<Value> {
     let said = run(&["convert", trace, "--to", "jsonl"]).done();
     said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -75,7 +76,7 @@ fn time_is_accounted_for_to_the_last_hundredth() {
     );
 }
 
-/// A long transfer with losses in bursts: each kind of fact is in its account, as a sentence and as JSON.
+/// A long transfer with losses in bursts. Each kind of fact is in its account, as a sentence and as JSON.
 #[test]
 fn sentences_and_json_tell_the_same_facts() {
     let scratch = Scratch::new();
@@ -173,7 +174,7 @@ fn what_is_no_trace_or_not_in_it_is_said() {
     assert!(said.contains("no segment with byte 4000000000"), "{said}");
 }
 
-/// The trace of figure 6 has more connections that sent data than are drawn unasked.
+/// The trace of figure 6 has more connections with data than are drawn by default.
 #[test]
 fn pictures_have_the_numbers_of_the_list_and_only_the_worst_are_made_unasked() {
     let (scratch, trace) = traced();
@@ -202,7 +203,7 @@ fn pictures_have_the_numbers_of_the_list_and_only_the_worst_are_made_unasked() {
     assert!(page.contains(&heading) && page.matches("<h3>Windows: ").count() == 2);
 }
 
-/// The same transfer by what the stack wrote down and by its packets: the bytes, the repetitions and the timeouts agree.
+/// The same transfer from the stack's trace and from its packets: bytes, retransmissions and timeouts agree.
 #[test]
 fn a_capture_is_explained_as_the_trace_of_the_same_transfer() {
     let scratch = Scratch::new();

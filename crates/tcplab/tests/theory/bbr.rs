@@ -12,8 +12,8 @@ fn extremes(path: Path, cc: &str, seeds: std::ops::RangeInclusive<u64>) -> (f64,
         .fold((f64::MAX, 0.0), |(least, most), share| (least.min(share), most.max(share)))
 }
 
-/// Of the payload that the link can carry, which is 0.965 of its raw rate. At the worst seed, 0.935 of the one are 0.902 of the
-/// other.
+/// Of the payload that the link can carry, which is 0.965 of its raw rate. At the worst seed, 0.935 of the
+/// one are 0.902 of the other.
 #[test]
 fn nine_tenths_of_the_link_are_used_at_any_seed_up_to_one_and_a_half_percent_of_loss() {
     for (loss, seeds) in [(0, 1..=1), (50, 1..=4), (100, 1..=20), (150, 1..=20)] {
@@ -24,8 +24,8 @@ fn nine_tenths_of_the_link_are_used_at_any_seed_up_to_one_and_a_half_percent_of_
     }
 }
 
-/// The draft's rule, and what is left of it: it sends less by the share lost in each round trip of CRUISE (§5.3.3.5.3), for
-/// 50 round trips and more here.
+/// The draft's rule: it sends less by the share lost in each round trip of CRUISE (§5.3.3.5.3), for at least
+/// 50 round trips here.
 #[test]
 fn to_the_letter_of_the_draft_one_percent_of_loss_costs_a_tenth_and_more() {
     let path = Path { loss: 100, ..FIVE_HUNDRED };

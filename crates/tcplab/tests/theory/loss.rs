@@ -1,17 +1,20 @@
 //! Reno and CUBIC where packets are lost: the windows that their response functions give.
 //!
-//! M. Mathis, J. Semke, J. Mahdavi and T. Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", ACM CCR
-//! 27(3), 1997: a window of sqrt(3/2) / sqrt(p) segments on average where it grows by one a round trip. Ours does so
-//! whatever the receiver acknowledges at once, because it counts bytes; the constant for delayed acknowledgements
-//! does not apply. CUBIC: RFC 9438 §5, or Reno's window where that is larger (its Reno-friendly region).
+//! M. Mathis, J. Semke, J. Mahdavi and T. Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance
+//! Algorithm", ACM CCR 27(3), 1997: a window that grows by one segment a round trip is sqrt(3/2) / sqrt(p)
+//! segments on average. This Reno does so whatever the receiver acknowledges at once, because it counts
+//! bytes; the constant for delayed acknowledgements does not apply. CUBIC: RFC 9438 §5, or Reno's window
+//! where that is larger (its Reno-friendly region).
 //!
-//! Both take a loss at equal intervals. Where each packet is lost by chance, the mean of Reno's window is a few hundredths
-//! larger, and that of CUBIC's by up to a quarter: there CUBIC is held against its own recursion (§4), drawn by chance.
+//! Both assume losses at equal intervals. If each packet is lost at random, the mean of Reno's window is a
+//! few hundredths larger, and that of CUBIC's up to a quarter. CUBIC is therefore compared with its own
+//! recursion (§4) under random loss.
 //!
-//! Both also take windows so large that neither a round trip of recovery, in which nothing grows, nor the part of a segment
-//! that a window holds and cannot send counts. At one loss in a thousand they are nearly right. At one in a hundred
-//! Reno's cycle is eight round trips of growth, from seven segments to fourteen, and one of recovery, in which the response
-//! functions promise a fifth too much: there, losses at equal intervals are held against the recursions with both.
+//! Both also assume windows so large that two things do not count: the round trip of recovery, in which
+//! nothing grows, and the fraction of a segment that a window holds and cannot send. At one loss in a
+//! thousand they are nearly right. At one in a hundred, Reno's cycle is eight round trips of growth, from
+//! seven segments to fourteen, and one of recovery, so the response functions promise a fifth too much.
+//! There, losses at equal intervals are compared with the recursions that include both effects.
 
 use ackclock_sim::rng::Rng;
 use ackclock_sim::units::Share;
@@ -39,7 +42,7 @@ fn mean_window(path: Path, cc: &str, seeds: u64, seconds: u64) -> (f64, f64) {
     (mean, (variance / count).sqrt())
 }
 
-/// A window, a round trip a step.
+/// A window, advanced by a round trip per step.
 trait Recursion {
     fn cwnd(&self) -> f64;
     fn grow(&mut self);
@@ -104,7 +107,7 @@ impl Recursion for Cubic {
     }
 }
 
-/// The mean of `window` where each packet is lost with probability `p`.
+/// The mean of `window` if each packet is lost with probability `p`.
 fn by_chance(mut window: impl Recursion, p: f64) -> f64 {
     let mut rng = Rng::derive(1, "losses");
     let mut sum = 0.0;
@@ -120,8 +123,8 @@ fn by_chance(mut window: impl Recursion, p: f64) -> f64 {
     sum / f64::from(ROUNDS)
 }
 
-/// What `window` delivers in a round trip on average where one packet in each 1/p is lost. Whole segments are in flight, and a
-/// round trip of recovery, in which nothing grows, follows each loss.
+/// What `window` delivers in a round trip on average if one packet in each 1/p is lost. Only whole segments
+/// are in flight, and a round trip of recovery, in which nothing grows, follows each loss.
 fn at_equal_intervals(mut window: impl Recursion, p: f64) -> f64 {
     let (mut sent, mut rounds) = (0.0_f64, 0.0);
     for _ in 0..ROUNDS {

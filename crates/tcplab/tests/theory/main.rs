@@ -1,4 +1,5 @@
-//! Controllers on lossy paths against what their sources predict: simulated transfers, many seeds, both bounds.
+//! Controllers on lossy paths against their sources' predictions: simulated transfers, many seeds, both
+//! bounds.
 
 mod bbr;
 mod loss;

@@ -1,4 +1,4 @@
-//! A path that loses packets, and what a flow makes of it.
+//! A path that loses packets, and what a flow achieves on it.
 
 use ackclock_control::congestion::Registry;
 use ackclock_core::Instant;
@@ -21,14 +21,14 @@ pub(crate) struct Path {
 /// Which packets are lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pattern {
-    /// Each for itself.
+    /// Each packet independently.
     Chance,
     /// One at equal intervals.
     Even,
 }
 
 impl Path {
-    /// The share of the payload that the link can carry which `cc` delivers between `from` and `to` seconds.
+    /// The share of the link's payload capacity that `cc` delivers between `from` and `to` seconds.
     pub(crate) fn share(self, cc: &str, seed: u64, from: u64, to: u64) -> f64 {
         let delivered = self.delivered(cc, seed, &[from, to]);
         let capacity = self.mbit as f64 * 1e6 / 8.0 * (to - from) as f64 * SMSS / PACKET;
@@ -45,7 +45,7 @@ impl Path {
         seconds.iter().map(at).collect()
     }
 
-    /// Packets that the queue had no room for within these seconds.
+    /// Packets dropped by the full queue within these seconds.
     pub(crate) fn dropped(self, cc: &str, seed: u64, seconds: u64) -> u64 {
         let report = self.simulation(cc, seed, seconds).run();
         report.link(BOTTLENECK).unwrap().dropped()
@@ -83,6 +83,6 @@ impl Path {
     }
 }
 
-/// Payload of a full segment with timestamps, and the packet that it takes.
+/// Payload of a full segment with timestamps, and the length of its packet.
 pub(crate) const SMSS: f64 = 1448.0;
 const PACKET: f64 = 1500.0;

@@ -1,4 +1,4 @@
-//! §2.8 in live connections: what it is worth to take a timeout back, and what it costs to take back one that was good.
+//! §2.8 in live connections: what it gains to take a timeout back, and what it costs to take back a good one.
 
 use ackclock_control::assess::timeouts::{Event, Why, assess_each};
 use ackclock_control::rtt::presets;
@@ -9,16 +9,17 @@ use super::trace_set::{Recorded, TraceSet, on_all_cores, record};
 use super::undo::PRESET;
 use crate::papers::{Band, Table, Value};
 
-/// The most paths, and how often each is run, with other traffic every time.
+/// The largest number of paths, and how often each runs, with other traffic every time.
 const PATHS: usize = 40;
 const SEEDS: u64 = 5;
-/// Far from one another, so that no path gets the traffic of another one.
+/// Far apart, so that a path never gets the traffic of another.
 const SEED_STEP: u64 = 1 << 20;
 
-/// What takes timeouts back, and whether there are timestamps; what does not stands before what it is compared with.
+/// What takes timeouts back, and whether there are timestamps. A sender without undo precedes those that are
+/// compared with it.
 const SENDERS: [(&str, bool); 5] =
     [("off", false), ("min-rtt:2", false), ("min-rtt:3", false), ("off", true), ("timestamps", true)];
-/// For each of those that take something back: the sender that differs in nothing else.
+/// For each sender with undo: the sender that differs in nothing else.
 const COMPARED: [(usize, usize); 3] = [(1, 0), (2, 0), (4, 3)];
 
 /// Found in the traces of single runs, and counted in the table.
@@ -115,17 +116,17 @@ fn paths_with_bad_timeouts(set: &TraceSet) -> anyhow::Result<Vec<u64>> {
 struct Pair {
     /// The logarithm of the ratio of their times.
     ln_ratio: f64,
-    /// Timeouts taken back that were bad, and good; and fast retransmits.
+    /// Bad and good timeouts taken back, and fast retransmits.
     bad: u32,
     good: u32,
     fast: u32,
-    /// Whether the first thing that was sent again was taken back.
+    /// Whether the first retransmission was taken back.
     first: bool,
-    /// What came of both.
+    /// The counts of both.
     counts: [Counts; 2],
 }
 
-/// What a transfer sent again, and its timeouts.
+/// A transfer's retransmissions and timeouts.
 struct Counts {
     sent_again: u32,
     good: u32,
@@ -144,7 +145,7 @@ impl Pair {
         let ln_ratio = (with.seconds? / without.seconds?).ln();
         let mut pair = Self { ln_ratio, bad: 0, good: 0, fast: 0, first: false, counts };
         for undone in &with.undone {
-            // The last thing sent again before it is what it takes back.
+            // It takes back the last retransmission before it.
             let again: Vec<Why> = replays[0]
                 .events
                 .iter()

@@ -1,8 +1,8 @@
-//! M. Allman and V. Paxson, "On Estimating End-to-End Network Path Properties", SIGCOMM 1999: its tables and its figure
-//! over a simulated trace set.
+//! M. Allman and V. Paxson, "On Estimating End-to-End Network Path Properties", SIGCOMM 1999: its tables and
+//! its figure over a simulated trace set.
 //!
-//! The set is made and assessed as captures are: `trace_set.rs` records both ends of each transfer, `crate::assess` does
-//! the rest.
+//! The set is made and assessed as captures are: `trace_set.rs` records both ends of each transfer,
+//! `crate::assess` does the rest.
 
 mod live_undo;
 mod path;

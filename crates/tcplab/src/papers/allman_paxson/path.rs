@@ -1,4 +1,4 @@
-//! A path of the trace set: two sites with a line each, what else uses the lines, and the two TCPs.
+//! A path of the trace set: two sites with a line each, the other traffic on the lines, and the two TCPs.
 
 use ackclock_sim::rng::Rng;
 use ackclock_sim::scenario::{Acks, Arrivals, Jitter, SizeOf, TimeOf, TraceSetting, Variation};
@@ -7,20 +7,20 @@ use ackclock_sim::{Direction, HostConfig, Scenario, TcpSettings, TrafficConfig, 
 
 use super::sites::{SITES, delay_ms};
 
-/// What of a path is drawn at random.
+/// The randomly drawn properties of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Path {
     pub(super) seed: u64,
     /// One way, without queues.
     pub(super) delay_ms: u64,
-    /// Those of the sender's site and of the receiver's.
+    /// The lines of the sender's and the receiver's site.
     pub(super) lines: [Line; 2],
     pub(super) tcp: Tcp,
     /// When the transfer begins.
     begins: Span,
 }
 
-/// The line that joins a site to the others, alike in both directions.
+/// The line that joins a site to the others, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Line {
     pub(super) rate_bps: u64,
@@ -39,7 +39,7 @@ pub(super) struct Tcp {
     window: u64,
 }
 
-/// The rates and how many of a hundred lines have them.
+/// The rates, and how many of a hundred lines have each.
 const RATES: [(u64, u64); 8] = [
     (64_000, 10),
     (128_000, 10),
@@ -56,9 +56,10 @@ const SEGMENTS: [(u16, u64); 3] = [(512, 50), (536, 25), (1460, 25)];
 const WINDOWS: [(u64, u64); 2] = [(32 << 10, 50), (60 << 10, 50)];
 /// "Many TCP implementations use a 200 msec heartbeat timer" for delayed acknowledgements (§3.3.1).
 const ACK_TICK: Span = Span::millis(200);
-/// What each transfers.
+/// The size of each transfer.
 const TRANSFER_BYTES: u64 = 100 << 10;
-/// Before the transfer begins, others do; it begins within so long afterwards, anywhere between the ticks of both ends.
+/// Other traffic begins first. The transfer begins up to this long after it, anywhere between the ticks of
+/// both ends.
 const WARM_UP: Span = Span::seconds(10);
 const BEGINS_WITHIN: Span = Span::seconds(1);
 /// The longest that a transfer may take.
@@ -69,7 +70,7 @@ const OTHER_SHAPE_THOUSANDTHS: u32 = 1200;
 const OTHER_MEAN_BYTES: u64 = 6 * OTHER_LEAST_BYTES;
 
 impl Path {
-    /// The path of this number.
+    /// The path with this number.
     pub(super) fn draw(seed: u64) -> Self {
         let mut rng = Rng::derive(seed, "path");
         let from = rng.below(SITES.len() as u64) as usize;
@@ -93,12 +94,12 @@ impl Path {
         }
     }
 
-    /// The network with its traffic. The transfer goes from `a` over the first line, the long way and the second line to
-    /// `b`; on each line there is a pair of hosts with what else there is.
+    /// The network with its traffic. The transfer goes from `a` over the first line, the long haul and the
+    /// second line to `b`. A pair of hosts at each line makes the other traffic.
     pub(super) fn scenario(&self) -> Scenario {
         let lan = Direction::new(Rate::mbit(10), Span(0));
         let mut far = Direction::new(Rate::mbit(45), Span::millis(self.delay_ms));
-        // Routers on the way have other things to do.
+        // Routers on the way have other work.
         far.jitter = Some(Jitter { by: Variation::Exponential(Span::millis(1)), may_reorder: false });
         let Tcp { profile, mss, window } = self.tcp;
         let tcp = TcpSettings {
@@ -136,8 +137,8 @@ impl Path {
     }
 }
 
-/// The same scenario, whose sender has this timeout, these proofs that one was wrong, and a trace; with timestamps or
-/// without.
+/// The same scenario, whose sender has this timeout, these proofs of wrong timeouts, and a trace, with or
+/// without timestamps.
 pub(super) fn with_timeout(mut scenario: Scenario, rto: &str, undo: &str, timestamps: bool) -> Scenario {
     for host in scenario.hosts.iter_mut().filter(|host| ["a", "b"].contains(&host.name.as_str())) {
         if timestamps {
@@ -159,7 +160,7 @@ impl Line {
         Direction::new(Rate::bits_per_second(self.rate_bps), Span::millis(1)).buffers(self.buffers)
     }
 
-    /// Adds hosts at both of its ends, 20 ms away, and what they send each other.
+    /// Adds hosts at both of its ends, 20 ms away, with their traffic.
     fn with_others(&self, scenario: Scenario, near: [&str; 2], ends: [&str; 2]) -> Scenario {
         let way = Direction::new(Rate::mbit(10), Span::millis(20));
         // Fast lines join Ethernets.
@@ -195,7 +196,7 @@ fn others(every: Span) -> TrafficKind {
     })
 }
 
-/// One of these, each with its weight in hundredths.
+/// Draws one of these, each with its weight in hundredths.
 fn one_of<T: Copy>(rng: &mut Rng, choices: &[(T, u64)]) -> T {
     let mut draw = rng.below(100);
     let found = choices.iter().find(|(_, weight)| {

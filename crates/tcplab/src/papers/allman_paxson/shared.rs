@@ -1,4 +1,4 @@
-//! What these experiments have in common.
+//! What these experiments share.
 
 use super::trace_set::TraceSet;
 use crate::papers::{Band, Value};
@@ -8,7 +8,7 @@ pub(super) fn value(name: impl Into<String>, paper: &'static str, measured: f64,
     Value { name: name.into(), unit: "", paper, others: "", measured, spread: None, band, reason: None }
 }
 
-/// How many of the steps from each value to the next do not go down.
+/// How many of the steps from each value to the next do not decrease.
 pub(super) fn rises(values: impl IntoIterator<Item = f64>) -> f64 {
     let values: Vec<f64> = values.into_iter().collect();
     values.windows(2).filter(|pair| pair[1] >= pair[0]).count() as f64
@@ -19,12 +19,12 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-/// A fraction; 0 of nothing.
+/// A fraction; 0 if `of` is 0.
 pub(super) fn share(part: usize, of: usize) -> f64 {
     if of == 0 { 0.0 } else { part as f64 / of as f64 }
 }
 
-/// What of the set is assessed, in a sentence.
+/// How much of the set is assessed, in a sentence.
 pub(super) fn about(set: &TraceSet) -> String {
     format!(
         "{} transfers were simulated, {} of them assessed; {} could not be (of these {}).",

@@ -1,7 +1,7 @@
-//! The ends of the paths: 31 places like those of the paper's measurement, most of them in North America, some in Europe,
-//! Asia and Australia.
+//! The ends of the paths: 31 places like those of the paper's measurement, most of them in North America,
+//! some in Europe, Asia and Australia.
 
-/// Where a host stands.
+/// The location of a host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Site {
     #[cfg_attr(not(test), expect(dead_code, reason = "tells a reader what the numbers are"))]
@@ -11,16 +11,17 @@ pub(super) struct Site {
     longitude: f64,
 }
 
-/// The time of a packet's way between two places, one way and without queues, in milliseconds.
+/// The delay between two places, one way and without queues, in milliseconds.
 ///
-/// Light in glass goes 200 km in a millisecond; cables go half as far again as the crow flies, and routers take 3 ms.
+/// Light in glass travels 200 km in a millisecond. Cables are half as long again as the straight line, and
+/// routers take 3 ms.
 pub(super) fn delay_ms(from: &Site, to: &Site) -> u64 {
     let [a, b] = [from, to].map(|site| (site.latitude.to_radians(), site.longitude.to_radians()));
     // The haversine formula.
     let half = |angle: f64| (angle / 2.0).sin().powi(2);
     let chord = half(b.0 - a.0) + a.0.cos() * b.0.cos() * half(b.1 - a.1);
     let km = 2.0 * EARTH_KM * chord.sqrt().min(1.0).asin();
-    // Whole milliseconds, so that no platform's sine makes another simulation.
+    // Whole milliseconds, so that a platform's sine does not change the simulation.
     (km * DETOUR / KM_IN_MS).round() as u64 + ROUTERS_MS
 }
 

@@ -5,7 +5,8 @@ use super::trace_set::trace_set;
 use crate::assess::{Combined, Estimator, Regions, StartUp};
 use crate::papers::{Band, Findings, Table, Value};
 
-/// The paper's rows in the order of [`Estimator::of_the_paper`]: percentages by region, in table 5 without the total.
+/// The paper's rows in the order of [`Estimator::of_the_paper`]: percentages by region, in table 5 without
+/// the total.
 const TABLE_5: [[u32; 6]; 12] = [
     [23, 46, 9, 10, 11, 0],
     [42, 1, 1, 3, 0, 52],
@@ -81,13 +82,13 @@ const ONE_TRANSFER: &str = "it is one transfer of the set; the estimators that r
 struct Rows<'a>(&'a [(Estimator, Regions)]);
 
 impl Rows<'_> {
-    /// What `measure` says of the estimator of this name.
+    /// `measure` of the estimator with this name.
     fn of(&self, name: &str, measure: fn(&Regions) -> f64) -> f64 {
         let found = self.0.iter().find(|(estimator, _)| estimator.to_string() == name);
         found.map_or(f64::NAN, |(_, regions)| measure(regions))
     }
 
-    /// What it says of `recv-max`, less the least that it says of the others that a connection could run.
+    /// `measure` of `recv-max`, minus the smallest among the other estimators that a connection could run.
     fn above_others(&self, measure: fn(&Regions) -> f64) -> f64 {
         let is_max = |estimator: &Estimator| matches!(estimator, Estimator::Receiver(Combined::Max, _));
         let others =

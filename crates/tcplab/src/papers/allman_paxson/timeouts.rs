@@ -72,13 +72,13 @@ const TABLES: [(&str, &[Row]); 4] = [
     ("Table 4: the factor k", TABLE_4),
 ];
 
-/// How an estimator did on the whole set.
+/// An estimator's results on the whole set.
 struct Measured {
     summary: Summary,
     good: u32,
     bad: u32,
     repeated: u32,
-    /// Transfers with a bad one.
+    /// Transfers with a bad timeout.
     with_bad: usize,
 }
 
@@ -124,12 +124,12 @@ impl All {
         self.summary(name).b
     }
 
-    /// Bad timeouts for each transfer that has one: whether a few transfers have most of them.
+    /// Bad timeouts per transfer that has one: shows whether a few transfers have most of them.
     fn clustered(&self, name: &str) -> f64 {
         self.0.get(name).map_or(f64::NAN, |measured| f64::from(measured.bad) / measured.with_bad as f64)
     }
 
-    /// The largest over the smallest of what `measure` says of these.
+    /// The largest over the smallest value of `measure` for these.
     fn spread(&self, names: &[&str], measure: fn(&Self, &str) -> f64) -> f64 {
         let values = || names.iter().map(|name| measure(self, name));
         values().fold(0.0, f64::max) / values().fold(f64::INFINITY, f64::min)
@@ -187,7 +187,7 @@ pub(super) fn tables() -> anyhow::Result<Findings> {
     })
 }
 
-/// What the traces themselves are like.
+/// Properties of the traces themselves.
 fn of_the_set(set: &TraceSet) -> Vec<Value> {
     let count = |of: fn(&crate::assess::Replay) -> u32| {
         set.transfers.iter().map(|transfer| f64::from(of(&transfer.replay))).sum::<f64>()
@@ -359,7 +359,7 @@ pub(super) fn figure_1() -> anyhow::Result<Findings> {
     let config = presets::find("ap-min-0")?.config;
     for transfer in &set.transfers {
         assess_each(transfer.replay.events.iter().copied(), &config, None, &mut |expiry| {
-            // How long it would have had to wait is a question to the first expiry of several.
+            // How much longer it should have waited is a question for the first of several expiries.
             if !expiry.good && !expiry.again {
                 too_early.push(*expiry);
             }

@@ -1,4 +1,5 @@
-//! The trace set: transfers over paths of a stated distribution, recorded at both ends. Made once, for all experiments.
+//! The trace set: transfers over paths of a stated distribution, recorded at both ends. It is made once, for
+//! all experiments.
 
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
@@ -17,7 +18,7 @@ use super::path::{GIVE_UP, Path};
 use crate::assess::{LeftOut, Side, Transfer, transfers};
 use crate::capture::Recorder;
 
-/// Transfers, and what became of the others.
+/// Transfers, and what happened to the others.
 #[derive(Debug)]
 pub(super) struct TraceSet {
     pub(super) transfers: Vec<Transfer>,
@@ -25,7 +26,7 @@ pub(super) struct TraceSet {
     pub(super) seeds: Vec<u64>,
     /// Transfers that were simulated.
     pub(super) simulated: usize,
-    /// Expiries that the simulated senders themselves counted, of the transfers above.
+    /// Expiries counted by the simulated senders of the transfers above.
     pub(super) expiries: u64,
     pub(super) left_out: Vec<LeftOut>,
 }
@@ -34,18 +35,18 @@ pub(super) struct TraceSet {
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub(super) transfer: Result<Transfer, LeftOut>,
-    /// How often the sender's timer expired, as it says itself.
+    /// The sender's own count of timer expiries.
     pub(super) expiries: u64,
-    /// How long it took, in seconds; `None`: it was given up.
+    /// How long it took, in seconds; `None` if it was given up.
     pub(super) seconds: Option<f64>,
-    /// When the sender took a reduction back, as its trace says; none without a trace.
+    /// When the sender took a reduction back, according to its trace; empty without one.
     pub(super) undone: Vec<Instant>,
 }
 
-/// How many paths there are.
+/// The number of paths.
 pub(super) const PATHS: u64 = 800;
 
-/// How the set is made, for those who read of it.
+/// How the set is made, for readers of the results.
 pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one is simulated: 800 transfers of 100 KB, each \
     over a path of its own. Ends: two of 31 places like the paper's, half as far apart again as the crow flies, with 1 ms of \
     jitter. Each end has a line of 64, 128, 256 kbit/s (10 % each), 512 kbit/s (15 %), 1.544 Mbit/s (25 %), 2.048, 4 or \
@@ -55,10 +56,10 @@ pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one i
     32 or 60 KB; receivers acknowledge every second segment, or at the next tick of a clock of 200 ms. Both ends are recorded and paired, and go \
     through the same assessment as captures.";
 
-/// The set; whoever asks first makes it.
+/// The set. The first caller makes it.
 ///
-/// Not on rayon's threads: one of them that waits for its share would begin another experiment, which would wait for the
-/// set that the first is making.
+/// It does not run on rayon's threads: one that waited for its share would begin another experiment, which
+/// would wait for the set that the first is making.
 pub(super) fn trace_set() -> anyhow::Result<&'static TraceSet> {
     static SET: OnceLock<Result<TraceSet, String>> = OnceLock::new();
     let set = SET.get_or_init(|| {
@@ -87,7 +88,7 @@ impl TraceSet {
     }
 }
 
-/// Does `one` for each number below `end`; the results are in the numbers' order.
+/// Runs `one` for each number below `end`. The results are in numerical order.
 pub(super) fn on_all_cores<R: Send>(
     end: u64,
     one: impl Fn(u64) -> anyhow::Result<R> + Sync,
@@ -115,7 +116,8 @@ pub(super) fn on_all_cores<R: Send>(
     all.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Runs a scenario whose first traffic is the transfer from `a` to `b`, until that is complete, and records both ends.
+/// Runs a scenario whose first traffic is the transfer from `a` to `b`, until that is complete. Records both
+/// ends.
 pub(super) fn record(scenario: &Scenario) -> anyhow::Result<Recorded> {
     let mut simulation = Simulation::new(scenario)?;
     let nodes = ["a", "b"].map(|name| simulation.node(name).map(|node| node.number));
@@ -142,14 +144,14 @@ pub(super) fn record(scenario: &Scenario) -> anyhow::Result<Recorded> {
     Ok(Recorded { transfer: found.pop().ok_or(why), expiries, seconds, undone })
 }
 
-/// When the connections of a node took something back.
+/// When the connections of a node took a reduction back.
 fn undone(traces: &Traces, node: Option<u32>) -> Vec<Instant> {
     let batches = traces.batches().iter().filter(|(of, _)| Some(*of) == node);
     let records = batches.flat_map(|(_, batch)| &batch.records);
     let undone = records.filter(|record| matches!(Entry::decode(**record), Some(Entry::Undone(_))));
-    // No transfer takes the 78 hours after which the times of records turn over.
+    // No transfer takes the 78 hours after which record times wrap.
     undone.map(|record| Instant::from_nanos(record.nanos())).collect()
 }
 
-/// How often a simulation is asked whether its transfer is complete.
+/// How often to check whether the transfer is complete.
 const STEP: Span = Span::seconds(5);

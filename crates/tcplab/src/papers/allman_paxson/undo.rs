@@ -1,4 +1,4 @@
-//! §2.8: the heuristic that takes bad timeouts back, over the trace set and in live connections.
+//! §2.8: the heuristic that takes bad timeouts back, on the trace set and in live connections.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) const SET_UP: &str = "The estimator with G = 1 ms and no minimum over
 
 /// G = 1 ms and no minimum.
 pub(super) const PRESET: &str = "ap-min-0";
-/// Counted by [`Drained`], and told in a note.
+/// Counted by [`Drained`], and explained in a note.
 const DRAINED: &str = "the answers took longer than the path without queues, and the transfers had later round trips shorter \
     than all before the timeout, as the note counts: the queues were standing before, and drained during the wait. The \
     paper sees the same for f = 1 and 3/4 (its section 2.8)";
@@ -71,21 +71,21 @@ pub(super) fn undo() -> anyhow::Result<Findings> {
 /// What the heuristic does at one threshold.
 struct Undo {
     b: f64,
-    /// Good timeouts that it takes for bad.
+    /// Good timeouts that it mistakes for bad ones.
     good: usize,
-    /// Bad timeouts that it finds, of so many.
+    /// Bad timeouts that it finds, and their total.
     bad: usize,
     bad_of: usize,
     drained: Drained,
 }
 
-/// Why good timeouts are taken for bad.
+/// Why good timeouts are mistaken for bad ones.
 #[derive(Default)]
 struct Drained {
     all: usize,
-    /// Those answered no sooner than light and cables allow.
+    /// Those answered no sooner than the speed of light in cables allows.
     answered_in_time: usize,
-    /// Those of transfers with a round trip, later, below all before the timeout.
+    /// Those of transfers that later had a round trip below all before the timeout.
     with_shorter_later: usize,
 }
 

@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Which two sources.
+/// The two sources of each pairing.
 const PAIRINGS: [(&str, [&str; 2]); 3] =
     [("BFA with BFA", [BFA, BFA]), ("BFA with Reno", [BFA, RENO]), ("Reno with Reno", [RENO, RENO])];
 
@@ -133,7 +133,8 @@ fn table(curves: &[Vec<Point>]) -> Table {
     }
 }
 
-/// What a BFA has beside a Reno if they go on for longer: its throughput over Reno's, and timeouts and loss episodes of each.
+/// BFA's results beside Reno over a longer time: its throughput over Reno's, and timeouts and loss episodes
+/// of each.
 fn longer() -> anyhow::Result<Table> {
     const LENGTHS: [u64; 3] = [SECONDS, 4000, 10_000];
     let profiles = PAIRINGS[1].1;
@@ -191,7 +192,7 @@ fn queues() -> anyhow::Result<Figure> {
     Ok(draw::figure("The bottleneck's queue", caption, "time (s)", panels))
 }
 
-/// Figure 10: the windows of a BFA and a Reno that compete.
+/// Figure 10: the windows of a BFA and a Reno source that compete.
 fn windows() -> anyhow::Result<Figure> {
     let profiles = PAIRINGS[1].1;
     let window = |one: usize| {
@@ -222,7 +223,7 @@ fn sampled(
     Ok(series.at_ns.iter().map(|at| *at as f64 / 1e9).zip(points).collect())
 }
 
-/// Why BFA has less than Reno with 75 buffers and more.
+/// Why BFA gets less than Reno with 75 buffers and more.
 const NOTE: &str = "With the largest numbers of buffers BFA has less than Reno over the 1000 s, against the paper, and it is the \
                     start that decides. Both begin in slow start. Reno's overflows the queue first; until its timeout has run \
                     out it sends next to nothing and the queue empties. BFA takes that as leave to grow, overflows the queue in \
@@ -233,7 +234,7 @@ const NOTE: &str = "With the largest numbers of buffers BFA has less than Reno o
 const SECONDS: u64 = 1000;
 const RUNS: u64 = 5;
 const TICK_MS: u64 = 500;
-/// Two windows need room for more than a few packets before there is anything to compare.
+/// Two windows need room for more than a few packets before a comparison means anything.
 const LEAST_BUFFERS: u64 = 20;
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Who shares, and when they start.
+/// The sources that share, and when they start.
 #[derive(Clone, Copy)]
 struct Sharing {
     profile: &'static str,
@@ -95,7 +95,7 @@ fn scenario(sharing: Sharing, buffers: u64, run: u64) -> Scenario {
         figure_3(sharing.sources, buffers, DELAY_MS).scenario(END).seed(run).tcp(ns(sharing.profile));
     scenario.sample_every = Some(SAMPLE);
     if sharing.sources == 2 {
-        // The first path is 102 ms long in each direction; a quarter more.
+        // The first path is 102 ms long in each direction, a quarter more than the others.
         let label = "a2-left";
         for link in scenario.links.iter_mut().filter(|link| link.label() == label) {
             link.there.delay = Span(link.there.delay.0 + Span::millis(DELAY_MS + 2).0 / 4);

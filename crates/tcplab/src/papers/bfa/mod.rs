@@ -21,14 +21,14 @@ pub(crate) const EXPERIMENTS: &[Experiment] =
 /// The packets of §4: "64 Kbps translates to 8.0 packets/sec".
 const PACKET_BYTES: u64 = 1000;
 const LINK: Rate = Rate::bits_per_second(64_000);
-/// One-way delay of the link between the routers, which figure 3 gave and the text does not.
+/// One-way delay of the link between the routers. Figure 3 gave it; the text does not.
 const DELAY_MS: u64 = 100;
 /// Buffers of the graphs: "5-100".
 const BUFFERS: [u64; 20] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95, 100];
 const RENO: &str = "reno-1990";
 const BFA: &str = "bfa-1998";
 
-/// The network of figure 3: sources, one slow link that is so many milliseconds long, sinks.
+/// The network of figure 3: sources, one slow link of this many milliseconds, sinks.
 fn figure_3(sources: usize, buffers: u64, delay_ms: u64) -> Dumbbell {
     Dumbbell {
         pairs: sources,
@@ -38,13 +38,14 @@ fn figure_3(sources: usize, buffers: u64, delay_ms: u64) -> Dumbbell {
     }
 }
 
-/// A source of ns 2.1 under this profile: "the receiver window is set to a large value"; the sink acknowledges each packet.
+/// A source of ns 2.1 with this profile: "the receiver window is set to a large value". The sink acknowledges
+/// each packet.
 fn ns(profile: &str) -> TcpSettings {
     let acks = Acks::EverySecond { delay: Span(0) };
     TcpSettings { acks: Some(acks), ..TcpSettings::profile(profile).fixed_window(LARGE_WINDOW_BYTES) }
 }
 
-/// Bytes of data in a packet of so many bytes under this profile.
+/// Bytes of data in a packet of this size with this profile.
 fn payload(profile: &str, packet_bytes: u64) -> f64 {
     let timestamps = Profile::find(profile).is_ok_and(|profile| profile.options.timestamps);
     (packet_bytes - 40 - if timestamps { 12 } else { 0 }) as f64

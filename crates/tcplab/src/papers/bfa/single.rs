@@ -117,7 +117,7 @@ fn point(
     })
 }
 
-/// With delay that varies by up to so much.
+/// With delay that varies by up to this much.
 fn noisy(mut scenario: Scenario, jitter: Span) -> Scenario {
     if jitter.0 > 0 {
         scenario.links[0].there.jitter = Some(Jitter { by: Variation::Uniform(jitter), may_reorder: false });
@@ -156,7 +156,7 @@ fn curves(reno: &[Point], bfa: &[Point]) -> Table {
     }
 }
 
-/// What the paper leaves open: the link's delay, and when the sink acknowledges.
+/// The paper's open points: the link's delay, and when the sink acknowledges.
 fn choices() -> anyhow::Result<Table> {
     let mut rows = Vec::new();
     for (delay_ms, jitter_ms) in [(20, 0), (DELAY_MS, 0), (300, 0), (DELAY_MS, 10), (300, 10)] {
@@ -197,7 +197,7 @@ fn choices() -> anyhow::Result<Table> {
     Ok(Table { title, head: head.map(str::to_owned).to_vec(), rows })
 }
 
-/// §6: the future work, each by itself, against the paper's algorithm.
+/// §6: each item of future work separately, against the paper's algorithm.
 fn variants() -> anyhow::Result<Table> {
     let rows = super::variants::ALL.iter().map(|variant| {
         let point = point(BFA, &variant.over(ns(BFA)), 60, DELAY_MS, Span(0))?;

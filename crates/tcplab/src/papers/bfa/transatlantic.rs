@@ -30,11 +30,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 #[derive(Clone, Copy)]
 struct Level {
     name: &'static str,
-    /// What others offer, in hundredths of the link.
+    /// Other traffic, in hundredths of the link.
     load_percent: u64,
-    /// Delay that varies on its own account.
+    /// Delay variation.
     jitter_ms: u64,
-    /// Packets that are lost on the way, whatever the queue.
+    /// Packets lost on the way, independently of the queue.
     lost_per_million: u32,
     /// The paper's throughput in kbit/s and power in kbit/s², of BFA and of Reno.
     paper: [&'static str; 2],
@@ -64,7 +64,7 @@ const LEVELS: [Level; 3] = [
     },
 ];
 
-/// What came of one run.
+/// The results of one run.
 struct Run {
     kbps: f64,
     rtt: f64,
@@ -157,7 +157,8 @@ fn noise() -> anyhow::Result<Table> {
     Ok(Table { title, head: head.map(str::to_owned).to_vec(), rows })
 }
 
-/// Low congestion with a first ssthresh, as from earlier connections to the host, and with losses that no queue causes.
+/// Low congestion with a first ssthresh, as from earlier connections to the host, and with losses not caused
+/// by a queue.
 fn smaller_windows() -> anyhow::Result<Table> {
     let low = LEVELS[0];
     let mut rows = Vec::new();
@@ -247,7 +248,7 @@ fn scenario(level: &Level, profile: &str, settings: &TcpSettings) -> Scenario {
     }
 }
 
-/// Transfers that begin at random and offer so many hundredths of the link.
+/// Transfers that begin at random and offer this many hundredths of the link.
 fn short_transfers(load_percent: u64) -> TrafficKind {
     let size = Bytes(10_000);
     let bits = 8 * (size.0 + size.0.div_ceil(536) * 40);
@@ -255,7 +256,8 @@ fn short_transfers(load_percent: u64) -> TrafficKind {
     TrafficKind::Arrivals(Arrivals { every, size: SizeOf::Exponential(size) })
 }
 
-/// The paper's graphs, from what the connections wrote down: windows over time, of each sender, and round trips by cwnd.
+/// The paper's graphs, from the connections' traces: windows over time, of each sender, and round trips by
+/// cwnd.
 fn graphs(level: &Level) -> anyhow::Result<Vec<(String, Figure)>> {
     let caption = format!("One run of each over the same path, {} congestion.", level.name);
     let mut figures = Vec::new();
@@ -294,7 +296,7 @@ const NOTES: [&str; 2] = [
      that back without a loss. With 2 % of others' traffic, or 30 ms of jitter, half of the gain is gone (second table); the \
      decreasing variant of section 6 keeps it, and loses next to nothing of the throughput beside Reno's others.",
 ];
-/// What the controller with a first ssthresh is called.
+/// The name of the controller with a first ssthresh.
 const REMEMBERS: &str = "reno-remembers";
 const WINDOW_BYTES: u64 = 32 << 10;
 const RUNS: u64 = 10;

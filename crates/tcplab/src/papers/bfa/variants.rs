@@ -2,16 +2,16 @@
 
 use ackclock_sim::TcpSettings;
 
-/// BFA with something different.
+/// BFA with a difference.
 pub(super) struct Variant {
     pub(super) name: &'static str,
-    /// The controller, over the profile's.
+    /// The controller; overrides the profile's.
     congestion: Option<&'static str>,
-    /// The timeout's estimator, over the profile's.
+    /// The timeout's estimator; overrides the profile's.
     rto: Option<&'static str>,
 }
 
-/// The paper's first.
+/// The paper's algorithm first.
 pub(super) const ALL: &[Variant] = &[
     Variant { name: "the paper's (gain 1/2)", congestion: None, rto: None },
     Variant { name: "gain 3/4 (figs. 21 and 22)", congestion: Some("bfa-gentle"), rto: None },

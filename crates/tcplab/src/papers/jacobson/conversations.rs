@@ -37,7 +37,7 @@ type Kind = (&'static str, fn() -> TcpSettings, bool);
 
 const WITHOUT: Kind = ("none-1987", without, true);
 const WITH: Kind = ("slow start, avoidance, timer alone", bsd_plus, false);
-/// What else there could be in the place of 4.3+BSD.
+/// Possible alternatives to 4.3+BSD.
 const OTHERS: [Kind; 3] = [
     ("none-1987, but for a timer that is backed off", backed_off, true),
     ("the same with fast retransmit (tahoe-1988)", tahoe, false),
@@ -142,7 +142,7 @@ fn values(without: &[Run], with: &[Run]) -> Vec<Value> {
     ]
 }
 
-/// How many times as much is sent again to lazy receivers.
+/// How many times as much is retransmitted to lazy receivers.
 fn lazy_to_prompt(runs: &[Run]) -> f64 {
     let mean = |which| Summary::of(runs.iter().map(|run| run.again_of(which))).mean;
     share(mean(LAZY), mean(PROMPT))
@@ -292,7 +292,7 @@ fn figures(without: Option<&Run>, with: Option<&Run>) -> Vec<(String, Figure)> {
 }
 
 impl Run {
-    /// What was sent, or acknowledged, in each span of so many seconds.
+    /// What was sent, or acknowledged, in each span of this many seconds.
     fn rates(&self, acked: bool, every: u64) -> Vec<(f64, f64)> {
         let spans = seconds(END) as u64 / every;
         let mut bytes = vec![0.0; spans as usize];
@@ -354,10 +354,10 @@ const START_UP: Span = Span::seconds(25);
 const DELAY_MS: u64 = 10;
 const RUNS: u64 = 20;
 const TICK_MS: u64 = 500;
-/// Conversations whose receivers are 4.3BSD's, from 0, and the others.
+/// The indices of conversations with 4.3BSD receivers, and of the others.
 const LAZY: [usize; 2] = [1, 3];
 const PROMPT: [usize; 2] = [0, 2];
-/// Graphs of thousands of segments show some of them.
+/// Graphs of thousands of segments show one in this many.
 const DOT_EVERY: usize = 2;
 
 #[cfg(test)]

@@ -23,11 +23,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What the paper does not give of the path.
+/// Properties of the path that the paper does not give.
 #[derive(Clone, Copy)]
 struct PathOf {
     delay_ms: u64,
-    /// The share of the link that others take, in hundredths.
+    /// The share of the link taken by other traffic, in hundredths.
     others_percent: u64,
 }
 
@@ -36,7 +36,8 @@ struct Run {
     /// Share of the link's data rate that was acknowledged in the first 10 s, and in a minute.
     used: f64,
     used_minute: f64,
-    /// Share of segments of the first 10 s that were sent more than once, and the most times that one was.
+    /// Share of the segments of the first 10 s that were sent more than once, and the highest count for one
+    /// segment.
     repeated: f64,
     times_max: f64,
     /// Segments that were retransmissions.
@@ -133,7 +134,7 @@ fn measure(conversation: Conversation, start: Span) -> Run {
     }
 }
 
-/// Senders: the paper's two, and each with the one of its timers that the paper leaves open.
+/// The senders: the paper's two, and each with the other of the timers that the paper allows.
 fn kinds() -> [(&'static str, TcpSettings); 4] {
     let with_rto = |rto: &str, settings| TcpSettings { rto: Some(rto.to_owned()), ..settings };
     [
@@ -144,7 +145,7 @@ fn kinds() -> [(&'static str, TcpSettings); 4] {
     ]
 }
 
-/// What the path's delay, which the paper does not give, changes.
+/// The effect of the path's delay, which the paper does not give.
 fn delays() -> anyhow::Result<Table> {
     let mut rows = Vec::new();
     let paths = [(10, 0), (50, 0), (PATH.delay_ms, 0), (150, 0), (50, 20), (PATH.delay_ms, 20)];
@@ -180,7 +181,7 @@ fn delays() -> anyhow::Result<Table> {
     Ok(Table { title, head: head.map(str::to_owned).to_vec(), rows })
 }
 
-/// The paper's graph: a dot for each packet, its number over the time it was sent.
+/// The paper's graph: a dot for each packet, its number over the time of sending.
 fn sequence_graph(conversation: &Conversation, how: &str) -> Figure {
     let began = conversation.sent.first().map_or(0, |sent| sent.at.as_nanos());
     let dots = |again: bool| {

@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A timer, in words for people and for [`RtoConfig::find`].
+/// A timer: its description, and its words for [`RtoConfig::find`].
 const TIMERS: [(&str, &str); 3] = [
     ("RFC 793, 2 SRTT", "rfc793,g=1ms,min=0s"),
     ("mean and deviation, a + 2v (1988)", "rfc6298,k=2,g=1ms,min=0s"),
@@ -55,7 +55,7 @@ struct Run {
     trips: f64,
     /// By [`TIMERS`], then [`COARSE`].
     spurious: Vec<f64>,
-    /// The mean timeout over the mean round trip, likewise: what is waited too long for a loss.
+    /// The mean timeout over the mean round trip, likewise: the excess wait for a loss.
     slack: Vec<f64>,
     events: Vec<Event>,
     lost: u64,
@@ -147,7 +147,7 @@ fn scenario(load_percent: u64) -> Scenario {
         bottleneck: Direction::new(ARPANET, Span::millis(100)).mtu(PACKET_BYTES).buffers(100_000),
         back: None,
     };
-    // Nothing is lost, so nothing need be sent again: what the series shows is the network.
+    // Without losses there are no retransmissions, so the series shows the network.
     let patient = Some("rfc6298,initial=60s,min=60s".to_owned());
     let prompt = Some(Acks::EverySecond { delay: Span(0) });
     let steady = TrafficKind::OnOff {
@@ -172,7 +172,7 @@ fn scenario(load_percent: u64) -> Scenario {
         .traffic(TrafficConfig::new("others", "a2", "b2", others))
 }
 
-/// A round trip, and what the timer was when its segment left.
+/// A round trip, and the timer's value when its segment left.
 struct Trip {
     took: f64,
     timeout: f64,
@@ -238,13 +238,13 @@ fn figures(run: &Run) -> Vec<(String, Figure)> {
 
 const ARPANET: Rate = Rate::bits_per_second(56_000);
 const RUNS: u64 = 20;
-/// What the measured host writes.
+/// The rate at which the measured host writes.
 const MEASURED: Rate = Rate::bits_per_second(5600);
 const END: Span = Span::seconds(300);
 /// In hundredths of the link, with the measured host's tenth.
 const LOADS: [u64; 8] = [20, 30, 40, 50, 60, 70, 80, 90];
 const GRAPH_LOAD: u64 = 60;
-/// The graphs show so many packets, after so many.
+/// The graphs show this many packets, after skipping this many.
 const SHOWN: usize = 110;
 const FIRST_SHOWN: usize = 100;
 

@@ -1,4 +1,4 @@
-//! Figs. 9 and 10: how a transfer follows what runs beside it.
+//! Figs. 9 and 10: how a transfer follows the traffic beside it.
 
 use ackclock_sim::units::Span;
 use ackclock_trace::chart::{Axis, Figure, Style};
@@ -57,7 +57,7 @@ fn watched(sender: Sender, seed: u64) -> anyhow::Result<Watched> {
     watch(USUAL.scenario(10).seed(seed).traffic(transfer), &["transfer"])
 }
 
-/// The correlation of both rates, and the bottleneck's output in KB/s, while the transfer lasts.
+/// The correlation of both rates, and the bottleneck's output in KB/s, during the transfer.
 fn follow(sender: Sender, seed: u64) -> anyhow::Result<[f64; 2]> {
     let watched = watched(sender, seed)?;
     let (begin, end) = (BEGIN.0 as f64 / 1e9, watched.end_of("transfer"));
@@ -72,7 +72,7 @@ fn follow(sender: Sender, seed: u64) -> anyhow::Result<[f64; 2]> {
     Ok([correlation(&own, &other), output.mean])
 }
 
-/// Pearson's coefficient of correlation; 0 where one side does not change.
+/// Pearson's correlation coefficient; 0 if one side does not change.
 fn correlation(left: &[f64], right: &[f64]) -> f64 {
     let [left_mean, right_mean] = [left, right].map(|values| Summary::of(values.iter().copied()).mean);
     let (mut both, mut left_square, mut right_square) = (0.0, 0.0, 0.0);

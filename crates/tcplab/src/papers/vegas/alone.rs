@@ -76,11 +76,11 @@ fn run() -> anyhow::Result<Findings> {
 
 struct Alone {
     transfers: Transfers,
-    /// Packets dropped later than two seconds after the start.
+    /// Packets dropped more than two seconds after the start.
     late_drops: Vec<f64>,
 }
 
-/// One transfer, begun at `runs` times within a tick of 500 ms.
+/// One transfer, begun at `runs` different times within a tick of 500 ms.
 fn alone(network: Dumbbell, sender: Sender, runs: u64, acks: Option<Acks>) -> anyhow::Result<Alone> {
     let reports = each(0..runs, |run| {
         let start = Span::millis(500 * run / runs);
@@ -110,7 +110,7 @@ fn scenario(network: &Dumbbell, sender: Sender, start: Span) -> Scenario {
     network.scenario(Span::seconds(60)).tcp(sender.tcp()).traffic(transfer)
 }
 
-/// The same with what the paper leaves out chosen otherwise.
+/// The same with the paper's open points chosen otherwise.
 fn choices() -> anyhow::Result<Table> {
     let every_second = Some(Acks::EverySecond { delay: Span::millis(200) });
     let rows = [
@@ -149,7 +149,7 @@ fn picture(stem: &str, sender: Sender) -> anyhow::Result<(String, Figure)> {
     Ok((stem.to_owned(), figure))
 }
 
-/// Figure 8, from what the connection wrote down.
+/// Figure 8, from the connection's trace.
 fn comparisons() -> anyhow::Result<(String, Figure)> {
     let source = traced(scenario(&fig6(200, 10), VEGAS, Span(0)), "a2")?;
     let figure = graphs::congestion_avoidance(&source, Instant::ZERO).context("Vegas compared nothing")?;

@@ -28,15 +28,15 @@ pub(super) struct Background {
     /// Mean time between conversations.
     pub(super) every: Span,
     pub(super) sender: Sender,
-    /// Whether there is as much from the right to the left, between the hosts of the third pair.
+    /// Whether there is as much traffic from right to left, between the hosts of the third pair.
     pub(super) two_way: bool,
 }
 
-/// The density at which Reno comes to the paper's throughput.
+/// The density at which Reno reaches the paper's throughput.
 pub(super) const USUAL: Background = Background { every: Span::millis(350), sender: RENO, two_way: false };
 /// Runs for each number of buffers.
 const SEEDS: u64 = 19;
-/// When the megabyte begins: not before there is traffic.
+/// When the megabyte begins: after the traffic has started.
 const BEGIN: Span = Span::seconds(20);
 
 impl Background {
@@ -52,14 +52,14 @@ impl Background {
     }
 }
 
-/// What became of a megabyte, and of what ran beside it, over 10, 15 and 20 buffers.
+/// The results of a megabyte and of the traffic beside it, over 10, 15 and 20 buffers.
 pub(super) struct Beside {
     pub(super) transfers: Transfers,
     /// KB/s of the background from the beginning to the megabyte's end.
     background: Summary,
 }
 
-/// A megabyte by `sender` over 10, 15 and 20 buffers and so many seeds each.
+/// A megabyte by `sender` over 10, 15 and 20 buffers, with this many seeds each.
 pub(super) fn beside(background: Background, sender: Sender, seeds: u64) -> anyhow::Result<Beside> {
     beside_with(background, seeds, || transfer("transfer", 2, MEGABYTE, sender))
 }
@@ -145,7 +145,7 @@ fn table(found: &[Beside; 3]) -> Table {
     Table { title: "Table IV".to_owned(), head: head.map(str::to_owned).to_vec(), rows: rows.collect() }
 }
 
-/// Other densities, and the whole world over Vegas.
+/// Other densities, and Vegas for all traffic.
 fn densities() -> anyhow::Result<Table> {
     let other = |millis| Background { every: Span::millis(millis), ..USUAL };
     let rows = [other(250), other(300), other(450), other(600), Background { sender: VEGAS, ..USUAL }];

@@ -40,20 +40,20 @@ struct Case {
     connections: usize,
     /// KB each.
     kilobytes: u64,
-    /// Whether every second one has twice the delay.
+    /// Whether every second connection has twice the delay.
     doubled: bool,
     buffers: u64,
 }
 
-/// What became of them.
+/// Their results.
 struct Shares {
     jain: Summary,
-    /// Jain's index of the senders at even and at odd places alone.
+    /// Jain's index of the senders at even indices, and of those at odd indices.
     jain_of_half: [Summary; 2],
-    /// Packets that wait, on average.
+    /// The mean queue in packets.
     queue: Summary,
     timeouts: Summary,
-    /// Mean throughput of those with twice the delay, or at odd places, over that of the others.
+    /// Mean throughput of the connections with twice the delay, or at odd indices, over that of the others.
     odd_over_even: Summary,
 }
 
@@ -105,7 +105,8 @@ fn run() -> anyhow::Result<Findings> {
     })
 }
 
-/// Runs a case over all delays and seeds; connections at even places have the first sender, the others the second.
+/// Runs a case over all delays and seeds. Connections at even indices have the first sender, the others the
+/// second.
 fn share(case: Case, senders: [Sender; 2]) -> anyhow::Result<Shares> {
     share_over(case, senders, &DELAYS, SEEDS)
 }
@@ -142,7 +143,7 @@ fn scenario(case: Case, senders: [Sender; 2], delay: u64, seed: u64) -> Scenario
     let mut scenario = network.scenario(Span::seconds(3600)).seed(seed).tcp(RENO.tcp());
     for n in 1..=case.connections {
         let sender = senders[(n + 1) % 2];
-        // Golden-section steps: beginnings neither coincide nor repeat with the seeds.
+        // Golden-section steps: starts neither coincide nor repeat with the seeds.
         let start = Span::millis((618 * n as u64 + 377 * seed) % 1000);
         scenario = scenario.traffic(transfer(&format!("t{n}"), n, case.kilobytes, sender).start(start));
     }
@@ -191,7 +192,7 @@ fn head() -> Vec<String> {
     head.map(str::to_owned).to_vec()
 }
 
-/// What the number of buffers does to sixteen.
+/// The effect of the number of buffers on sixteen connections.
 fn sixteen_by_buffers() -> anyhow::Result<Table> {
     let mut rows = Vec::new();
     for buffers in [10, 20, 40, 80] {
@@ -203,7 +204,7 @@ fn sixteen_by_buffers() -> anyhow::Result<Table> {
     Ok(Table { title: "Sixteen connections of 1 MB, by buffers, 50 ms".to_owned(), head: head(), rows })
 }
 
-/// Sixteen connections that do not end: whether their shares come together.
+/// Sixteen endless connections: whether their shares converge.
 fn endless() -> anyhow::Result<Table> {
     const ENDS: [u64; 3] = [60, 120, 240];
     let rows = each([(RENO, 20), (VEGAS, 20), (RENO, 80), (VEGAS, 80)], |(sender, buffers)| {

@@ -33,7 +33,7 @@ const REASON: &str = "BaseRTT is the SYN's, and the slow link takes 7.5 ms longe
      the transfer. With BaseRTT of data alone Vegas is well ahead at each size (second table), and the reading costs the more the \
      larger the transfer.";
 const HOURS: u64 = 48;
-/// KB, with the paper's throughputs, KB sent again and ratios of both.
+/// KB, with the paper's throughputs, KB retransmitted, and ratios of both.
 const SIZES: [Size; 3] = [
     Size { kilobytes: 1024, name: "1 MB", throughput: "1.37", retransmitted: "0.51" },
     Size { kilobytes: 512, name: "512 KB", throughput: "1.38", retransmitted: "0.38" },
@@ -47,13 +47,13 @@ struct Size {
     retransmitted: &'static str,
 }
 
-/// Transfers of all hours.
+/// Transfers at all hours.
 struct Hours(Vec<Transfer>);
 
 impl Hours {
     fn of(sender: Sender, kilobytes: u64, hours: u64, slow: &[usize]) -> anyhow::Result<Self> {
         let all = each(0..hours, |hour| {
-            // Hours are spread over the day also where there are few of them.
+            // Even a few hours are spread over the day.
             let hour = hour * (HOURS / hours);
             let scenario = path(hour, slow).traffic(transfer("transfer", 1, kilobytes, sender).start(BEGIN));
             Transfer::of(&run_until_over(&scenario, &["transfer"])?, "transfer")
@@ -108,7 +108,7 @@ fn run() -> anyhow::Result<Findings> {
     })
 }
 
-/// In how many of a hundred hours one is faster than the other.
+/// In what percentage of the hours `one` is faster than `other`.
 fn wins(one: &Hours, other: &Hours) -> f64 {
     let faster = one.0.iter().zip(&other.0).filter(|(one, other)| one.throughput > other.throughput).count();
     100.0 * faster as f64 / one.0.len() as f64
@@ -116,9 +116,9 @@ fn wins(one: &Hours, other: &Hours) -> f64 {
 
 /// When transfers begin.
 const BEGIN: Span = Span::seconds(15);
-/// Links between the routers.
+/// The number of links between the routers.
 const LINKS: usize = 15;
-/// The slow one of them, or the two.
+/// The index of the slow one, or of the two.
 const ONE_SLOW: [usize; 1] = [4];
 const TWO_SLOW: [usize; 2] = [4, 10];
 
@@ -154,7 +154,7 @@ fn cross(name: &str, from: &str, to: &str, every: Span) -> TrafficConfig {
     TrafficConfig::new(name, from, to, TrafficKind::Tcplib { every, until: None, mix })
 }
 
-/// Mean time between conversations: shortest at 15 o'clock, longest twelve hours later.
+/// Mean time between conversations: shortest at 15:00, longest twelve hours later.
 fn every(hour: u64) -> Span {
     let from_peak = (hour % 24).abs_diff(15);
     let hours = from_peak.min(24 - from_peak);
@@ -176,7 +176,7 @@ fn table(found: &[[Transfers; 2]], wide: &Transfers) -> Table {
     }
 }
 
-/// All sizes over one slow link, a megabyte over two, and BaseRTT read either way.
+/// All sizes over one slow link, a megabyte over two, and both readings of BaseRTT.
 fn readings() -> anyhow::Result<Table> {
     let mut rows = Vec::new();
     let over_one = SIZES.iter().map(|size| (size, &ONE_SLOW[..], "one"));

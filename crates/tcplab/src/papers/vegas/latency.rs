@@ -1,4 +1,4 @@
-//! §V-C: how long TELNET's echoes take when all the world runs Vegas.
+//! §V-C: how long TELNET's echoes take when all traffic uses Vegas.
 
 use ackclock_sim::scenario::TcplibMix;
 use ackclock_sim::units::{Share, Span};

@@ -1,17 +1,22 @@
-//! What the experiments of Brakmo and Peterson share: the network of fig. 6, the senders, what is measured of a transfer.
+//! What the experiments of Brakmo and Peterson share: the network of fig. 6, the senders, and the
+//! measurements of a transfer.
 //!
-//! The paper leaves five things out. They are chosen once, by what it says of its results, and hold for all experiments:
+//! The paper leaves five points open. They are chosen once, to agree with its results, and hold for all
+//! experiments:
 //!
 //! * The delay of 50 ms is one way (§V-B): a send buffer of 20 KB then just fills the pipe, as §IV-B3 says.
-//! * Receivers acknowledge every segment. Only so does slow start reach 400 KB/s "at around 1 s" when it doubles every
-//!   other round trip (fig. 11), and does Reno come to lie still until "it times out at around 2 s" (§IV-B1).
-//! * A packet holds one of the router's buffers while it is being sent. Only so does Vegas lose exactly "a packet" of the
-//!   32 that it sends into 300 KB/s and 16 buffers (fig. 11).
-//! * `BaseRTT` is that of "the first segment sent by the connection" (§III-B), the SYN. If only data counts, 16 segments
-//!   fit into the pipe of fig. 7 without a sign, Vegas doubles to 32 and loses a dozen, where the figure shows no loss.
-//! * A KB is 1,000 bytes and a packet of 1.4 KB an IP packet of 1,400; a megabyte is 1,024 KB, as in table II.
+//! * Receivers acknowledge every segment. Only then does slow start reach 400 KB/s "at around 1 s" when it
+//!   doubles every other round trip (fig. 11), and does Reno stall until "it times out at around 2 s"
+//!   (§IV-B1).
+//! * A packet holds one of the router's buffers while it is being sent. Only then does Vegas lose exactly "a
+//!   packet" of the 32 that it sends into 300 KB/s and 16 buffers (fig. 11).
+//! * `BaseRTT` is that of "the first segment sent by the connection" (§III-B), the SYN. If only data counts,
+//!   16 segments fit into the pipe of fig. 7 unnoticed, Vegas doubles to 32 and loses a dozen, where the
+//!   figure shows no loss.
+//! * A KB is 1,000 bytes and a packet of 1.4 KB an IP packet of 1,400; a megabyte is 1,024 KB, as in table
+//!   II.
 //!
-//! [`super::alone`] shows what comes out if these are chosen otherwise.
+//! [`super::alone`] shows the results of other choices.
 
 use ackclock_sim::report::FlowReport;
 use ackclock_sim::scenario::Acks;
@@ -32,10 +37,10 @@ pub(super) const SEND_BUFFER: u64 = 50;
 /// A sender of the experiments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sender {
-    /// What the tables call it.
+    /// Its name in the tables.
     pub(super) name: &'static str,
     profile: &'static str,
-    /// The controller, over the profile's.
+    /// The controller; overrides the profile's.
     congestion: Option<&'static str>,
 }
 
@@ -45,15 +50,15 @@ pub(super) const VEGAS: Sender =
     Sender { name: "Vegas", profile: "vegas-1995", congestion: Some("vegas:base=any") };
 pub(super) const VEGAS_2_4: Sender =
     Sender { name: "Vegas-2,4", profile: "vegas-1995", congestion: Some("vegas:alpha=2,beta=4,base=any") };
-/// Vegas whose BaseRTT is that of data segments alone.
+/// Vegas whose BaseRTT only counts data segments.
 pub(super) const VEGAS_BY_DATA: Sender =
     Sender { name: "Vegas, BaseRTT of data", profile: "vegas-1995", congestion: Some("vegas:base=data") };
 pub(super) const VEGAS_STAR: Sender =
     Sender { name: "Vegas*", profile: "vegas-star-1995", congestion: Some("vegas-star:base=any") };
 
 impl Sender {
-    /// Its settings. The window is limited by what the receiver offers instead of by the send buffer, which comes to the
-    /// same as BSD's: the simulator's applications fill a send buffer in larger steps than BSD's did.
+    /// Its settings. The receiver's window limits the sender instead of the send buffer, which has the effect
+    /// of BSD's: the simulator's applications fill a send buffer in larger steps than BSD's did.
     pub(super) fn tcp(self) -> TcpSettings {
         TcpSettings {
             congestion: self.congestion.map(str::to_owned),
@@ -65,23 +70,23 @@ impl Sender {
     }
 }
 
-/// The network of fig. 6 with `rate` in KB/s; `buffers` are the router's, the packet that is being sent holds one.
+/// The network of fig. 6 with `rate` in KB/s. `buffers` are the router's; the packet being sent holds one.
 pub(super) fn fig6(rate: u64, buffers: u64) -> Dumbbell {
     net::fig6(rate * KB, buffers - 1)
 }
 
-/// A transfer of so many KB between the hosts of a pair.
+/// A transfer of this many KB between the hosts of a pair.
 pub(super) fn transfer(name: &str, pair: usize, kilobytes: u64, sender: Sender) -> TrafficConfig {
     let (from, to) = (format!("a{pair}"), format!("b{pair}"));
     TrafficConfig::bulk(name, &from, &to, Some(Bytes(kilobytes * KB))).tcp(sender.tcp())
 }
 
-/// Runs until the transfers of these names are over.
+/// Runs until the transfers with these names are over.
 pub(super) fn run_until_over(scenario: &Scenario, names: &[&str]) -> anyhow::Result<Report> {
     until_over(&mut Simulation::new(scenario)?, scenario, names)
 }
 
-/// The same with a simulation that somebody looks at.
+/// The same with an observed simulation.
 pub(super) fn until_over(
     simulation: &mut Simulation,
     scenario: &Scenario,
@@ -104,12 +109,12 @@ pub(super) fn until_over(
     }
 }
 
-/// What became of a transfer.
+/// The results of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Transfer {
     /// KB/s from the start to the last byte.
     pub(super) throughput: f64,
-    /// KB sent again.
+    /// KB retransmitted.
     pub(super) retransmitted: f64,
     /// Coarse timeouts.
     pub(super) timeouts: f64,
@@ -149,7 +154,7 @@ impl Transfers {
         }
     }
 
-    /// Throughput, KB sent again and timeouts, for a table.
+    /// Throughput, KB retransmitted and timeouts, for a table.
     pub(super) fn cells(&self) -> [String; 3] {
         let Self { throughput, retransmitted, timeouts } = self;
         [
@@ -160,8 +165,8 @@ impl Transfers {
     }
 }
 
-/// The head of a table with [`Transfers::cells`] of these senders between other columns; without senders, of one that is
-/// not named.
+/// The head of a table with [`Transfers::cells`] of these senders between other columns; without senders, of
+/// an unnamed one.
 pub(super) fn head(first: &[&str], senders: &[Sender], last: &[&str]) -> Vec<String> {
     let of = |throughput: String| [throughput, "sent again (KB)".to_owned(), "timeouts".to_owned()];
     let named = senders.iter().map(|sender| of(format!("{} (KB/s)", sender.name)));

@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Steps of the delay between the two.
 const DELAYS: u64 = 26;
-/// Small and large, in the order of the table, with the paper's values and those of ns-3.48.
+/// Small and large transfers in the order of the table, with the paper's values and those of ns-3.48.
 const PAIRS: [Pair; 4] = [
     Pair {
         small: RENO,
@@ -96,7 +96,7 @@ fn run() -> anyhow::Result<Findings> {
 fn both(pair: &Pair, delays: u64) -> anyhow::Result<[Transfers; 2]> {
     let runs = [15, 20].into_iter().flat_map(|buffers| (0..delays).map(move |step| (buffers, step)));
     let found = each(runs, |(buffers, step)| {
-        // 37 and 500 have no common divisor: the phases within a tick do not repeat with the delays.
+        // 37 and 500 are coprime: the phases within a tick do not repeat with the delays.
         let begin = Span::millis(37 * step % 500);
         let delay = Span::millis(begin.0 / 1_000_000 + 2500 * step / (delays - 1));
         let scenario = fig6(200, buffers)

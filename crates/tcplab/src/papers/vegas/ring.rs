@@ -1,4 +1,4 @@
-//! The network of fig. 12: sites at a ring of four routers, and where the time of their links goes.
+//! The network of fig. 12: sites on a ring of four routers, and how the time of their links is used.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::papers::Table;
 use crate::papers::draw::{axis, panel, series};
 use crate::papers::many::Summary;
 
-/// What became of fig. 12.
+/// The results for fig. 12.
 pub(super) struct Network {
     /// New connections a second.
     pub(super) opened: f64,
@@ -25,19 +25,19 @@ pub(super) struct Network {
     pub(super) tcplib: f64,
     pub(super) failed: u64,
     timeouts: u64,
-    /// How busy the ring's links are, as report calls them.
+    /// The utilisation of the ring's links, by their names in reports.
     ring: Vec<(String, f64)>,
-    /// Of the sites with bulk transfers.
+    /// One for each site with bulk transfers.
     ways: Vec<Way>,
 }
 
-/// The links between sites and ring that the bulk transfers of a site take; the ring's own are never full.
+/// The links between sites and ring on the path of a site's bulk transfers. The ring's links are never full.
 #[derive(Debug)]
 struct Way {
     site: usize,
-    /// How long was counted.
+    /// The length of the measurement.
     seconds: f64,
-    /// Its link to the ring, and that from the ring to the site that they go to.
+    /// The site's link to the ring, and the link from the ring to the destination site.
     links: [Carried; 2],
 }
 
@@ -47,7 +47,7 @@ impl Network {
         Summary::of(self.ways.iter().map(|way| way.goodput(0)))
     }
 
-    /// Goodput of that link of each way which has less room left.
+    /// Goodput of the fuller link of each path.
     pub(super) fn bottlenecks(&self) -> Summary {
         Summary::of(self.ways.iter().map(|way| {
             let [own, far] = way.links.map(|link| link.bytes());
@@ -57,30 +57,30 @@ impl Network {
 }
 
 impl Way {
-    /// Payload that passes a link for the first time, over what of payload it can carry.
+    /// Payload that passes a link for the first time, over the payload that it can carry.
     fn goodput(&self, link: usize) -> f64 {
         // Of each 1,400 bytes, 1,360 are payload.
         self.share(self.links[link].new) * 1400.0 / 1360.0
     }
 
-    /// So many bytes over those that a link can carry.
+    /// This many bytes, over those that a link can carry.
     fn share(&self, bytes: u64) -> f64 {
         bytes as f64 / (SITE_BYTES_PER_SECOND as f64 * self.seconds)
     }
 }
 
-/// What a link carries in the seconds that count, in bytes.
+/// What a link carries during the measurement, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Carried {
     /// Payload that passes for the first time.
     new: u64,
-    /// Payload that passed before.
+    /// Payload that had passed before.
     again: u64,
     /// Headers of segments with payload.
     headers: u64,
-    /// Segments without: acknowledgements, and the beginnings and ends of connections.
+    /// Segments without payload: acknowledgements, and the beginnings and ends of connections.
     bare: u64,
-    /// Packets that found no room.
+    /// Packets dropped for lack of room.
     dropped: u64,
 }
 
@@ -90,13 +90,13 @@ impl Carried {
     }
 }
 
-/// Looks on at some links.
+/// Observes some links.
 #[derive(Debug)]
 struct Watch {
     /// When counting begins.
     from: Instant,
     links: BTreeMap<u32, Carried>,
-    /// The sequence number behind the highest byte that passed.
+    /// The sequence number after the highest byte that passed.
     passed: BTreeMap<Flow, u32>,
 }
 
@@ -125,7 +125,7 @@ impl Observer for Watch {
             let flow = Flow { link, from: segment.source, to, ports: segment.ports };
             let end = segment.seq.wrapping_add(payload);
             let passed = self.passed.entry(flow).or_insert(segment.seq);
-            // How far the segment goes beyond what passed, on the circle of sequence numbers.
+            // How far the segment extends beyond what has passed, on the circle of sequence numbers.
             new = u32::try_from(end.wrapping_sub(*passed).cast_signed()).unwrap_or(0).min(payload);
             if new > 0 {
                 *passed = end;
@@ -145,9 +145,9 @@ impl Observer for Watch {
 }
 
 const SITES: usize = 16;
-/// Those with bulk transfers.
+/// The sites with bulk transfers.
 const BULK_SITES: [usize; 4] = [0, 5, 10, 15];
-/// How fast sites are joined to the ring.
+/// The rate of the links between sites and ring.
 const SITE_BYTES_PER_SECOND: u64 = 1_250_000;
 /// Mean time between the conversations of one host.
 const EVERY: Span = Span::millis(80);
@@ -195,7 +195,7 @@ pub(super) fn figure_12(sender: Sender, seconds: u64) -> anyhow::Result<Network>
     })
 }
 
-/// The site that the bulk transfers of a site go to: on the other side of the ring.
+/// The destination of a site's bulk transfers, on the other side of the ring.
 fn far_side(site: usize) -> usize {
     (site + 10) % SITES
 }
@@ -261,7 +261,7 @@ pub(super) fn network_table(vegas: &Network, reno: &Network) -> Table {
     Table { title: "Fig. 12".to_owned(), head: ["", "Vegas", "Reno"].map(str::to_owned).to_vec(), rows }
 }
 
-/// Where the time of the links goes that bulk transfers take.
+/// How the time of the links on the bulk transfers' paths is used.
 pub(super) fn links_table(found: &[(Sender, &Network)]) -> Table {
     let rows = found.iter().flat_map(|(sender, network)| network.ways.iter().map(move |way| (sender, way)));
     let rows = rows.flat_map(|(sender, way)| {

@@ -1,4 +1,4 @@
-//! §V-B: whether anything collapses.
+//! §V-B: whether there is a collapse.
 
 use ackclock_sim::units::Span;
 use ackclock_sim::{Report, TrafficConfig};
@@ -77,7 +77,7 @@ fn run() -> anyhow::Result<Findings> {
     Ok(Findings { values, tables, figures, notes: vec![NOTE.to_owned()] })
 }
 
-/// Why there are two goodputs of fig. 12.
+/// Why there are two goodputs for fig. 12.
 const NOTE: &str = "A site's bulk transfers are held up on its own link to the ring or on that from the ring to the site they go to, \
                     which is full of others' conversations besides; the ring is never more than half busy. So the link of the \
                     two that has less room left is the one to hold against the band. The transfers of site 10 meet theirs at \
@@ -86,7 +86,7 @@ const NOTE: &str = "A site's bulk transfers are held up on its own link to the r
                     other way, 2 to 3 %, and what Vegas sends again, 1 to 2 % (last table).";
 
 struct Sixteen {
-    /// Payload delivered over what the link can carry of payload.
+    /// Payload delivered, over the payload that the link can carry.
     goodput: Summary,
     utilisation: Summary,
     timeouts: Summary,

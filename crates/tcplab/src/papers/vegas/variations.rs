@@ -106,7 +106,7 @@ fn send_buffers() -> anyhow::Result<Findings> {
     })
 }
 
-/// A megabyte with a send buffer of so many KB.
+/// A megabyte with a send buffer of this many KB.
 fn with_buffer(sender: Sender, size: u64, seeds: u64) -> anyhow::Result<Transfers> {
     let limited = || TrafficConfig {
         peer_tcp: TcpSettings { receive_buffer: Some(Bytes(size * KB)), ..TcpSettings::default() },

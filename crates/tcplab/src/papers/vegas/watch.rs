@@ -1,4 +1,4 @@
-//! A run that somebody looks at, and its picture.
+//! An observed run, and its picture.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use ackclock_trace::chart::{Panel, Style};
 use super::network::{KB, until_over};
 use crate::papers::draw::{panel, series};
 
-/// How often samples are taken where somebody looks.
+/// The sampling interval of observed runs.
 pub(super) const SAMPLE: Span = Span::millis(20);
 
 /// A run with its samples.
@@ -22,7 +22,7 @@ pub(super) struct Watched {
     link: usize,
 }
 
-/// Runs until these transfers are over, and looks on.
+/// Runs and samples until these transfers are over.
 pub(super) fn watch(mut scenario: Scenario, names: &[&str]) -> anyhow::Result<Watched> {
     scenario.sample_every = Some(SAMPLE);
     let samples = Rc::new(RefCell::new(Samples::default()));
@@ -61,19 +61,19 @@ impl Watched {
         self.points(|n| self.samples.flows[n][flow].in_flight as f64 / KB as f64)
     }
 
-    /// Packets that wait at the bottleneck.
+    /// Packets in the bottleneck's queue.
     pub(super) fn queue(&self) -> Vec<(f64, f64)> {
         self.points(|n| self.samples.links[n][self.link].queue_packets.into())
     }
 
-    /// Times at which the bottleneck dropped something since the sample before.
+    /// Samples before which the bottleneck dropped packets, with the number of packets.
     pub(super) fn drops(&self) -> Vec<(f64, f64)> {
         let dropped = |n: usize| self.samples.links[n][self.link].dropped;
         let points = self.points(|n| (dropped(n) - n.checked_sub(1).map_or(0, dropped)) as f64);
         points.into_iter().filter(|(_, drops)| *drops > 0.0).collect()
     }
 
-    /// KB/s that the receiver of a traffic got in order, over so many samples.
+    /// KB/s that the receiver of a traffic got in order, over this many samples.
     pub(super) fn rate(&self, name: &str, samples: usize) -> Vec<(f64, f64)> {
         let flow = self.flow(name);
         self.slope(samples, |n| {
@@ -82,7 +82,7 @@ impl Watched {
         })
     }
 
-    /// KB/s that left the bottleneck, over so many samples.
+    /// KB/s that left the bottleneck, over this many samples.
     pub(super) fn output(&self, samples: usize) -> Vec<(f64, f64)> {
         self.slope(samples, |n| self.samples.links[n][self.link].sent_bytes)
     }
