@@ -1,5 +1,6 @@
 //! The protocol in virtual time: one endpoint against a scripted peer, and two over a link.
 
+mod bandwidth;
 mod controllers;
 mod ecn;
 mod experiment;
@@ -12,6 +13,5 @@ mod recovery;
 mod rfc2525;
 mod rfc9293;
 mod security;
-mod start_up;
 mod state_table;
 mod transfer;
