@@ -31,7 +31,7 @@ pub(crate) struct Flow {
     /// When the last of its connections closed in order.
     pub(crate) completed: Option<Instant>,
     /// What `from` sent, and what `to` sent, on connections that are over.
-    pub(crate) sent: [Sent; 2],
+    pub(crate) sent: [SentTotals; 2],
     pub(crate) rtt: [Histogram; 2],
     pub(crate) latency: Histogram,
 }
@@ -46,7 +46,7 @@ impl Flow {
 
 /// What one side's connections sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent {
+pub(crate) struct SentTotals {
     pub(crate) bytes: u64,
     pub(crate) segments: u64,
     pub(crate) retransmits: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Sent {
     pub(crate) loss_episodes: u64,
 }
 
-impl Sent {
+impl SentTotals {
     pub(crate) fn add(&mut self, info: &ConnectionInfo) {
         self.bytes += info.bytes_sent;
         self.segments += info.segments_sent;

@@ -3,7 +3,7 @@
 use ackclock_core::Instant;
 use serde::Serialize;
 
-use crate::flow::{Sent, Side};
+use crate::flow::{SentTotals, Side};
 use crate::guest::Seat;
 use crate::link::Link;
 use crate::meter::Histogram;
@@ -255,7 +255,7 @@ pub fn power(bytes_per_second: f64, delay_seconds: f64) -> f64 {
 /// All traffic, open connections included.
 fn flows(simulation: &Simulation) -> Vec<FlowReport> {
     let world = &simulation.world;
-    let mut sent: Vec<[Sent; 2]> = world.flows.iter().map(|flow| flow.sent).collect();
+    let mut sent: Vec<[SentTotals; 2]> = world.flows.iter().map(|flow| flow.sent).collect();
     for host in simulation.hosts.iter().flatten() {
         for owned in &host.core.owned {
             if let Some(connection) = owned.id.and_then(|id| host.core.endpoint.connection(id)) {

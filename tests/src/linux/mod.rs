@@ -53,7 +53,7 @@ pub trait Side {
 
 /// What became of a sequence.
 #[derive(Clone, Debug)]
-pub enum Verdict {
+pub enum Comparison {
     /// Both answered alike.
     Same,
     /// They differ as a row of the table says, whose number this is.
@@ -95,7 +95,7 @@ pub struct Report {
 }
 
 /// Runs a sequence with both, until they differ.
-pub fn judge(kernel: &mut Kernel, sequence: &Sequence) -> Verdict {
+pub fn judge(kernel: &mut Kernel, sequence: &Sequence) -> Comparison {
     for _ in 0..ATTEMPTS_MAX {
         let mut side = kernel.side(sequence.v6, sequence.active);
         let (local, remote) = side.names();
@@ -110,16 +110,16 @@ pub fn judge(kernel: &mut Kernel, sequence: &Sequence) -> Verdict {
         let (here, _) = run(&mut stack, sequence, local, remote);
         let Some(at) = linux.iter().zip(&here).position(|(linux, here)| !linux.differences(here).is_empty())
         else {
-            return Verdict::Same;
+            return Comparison::Same;
         };
         let seen = Seen { sequence, at, linux: &linux[..=at], here: &here[..=at] };
         if let Some(row) = ROWS.iter().position(|row| (row.explains)(&seen)) {
-            return Verdict::Known(row);
+            return Comparison::Known(row);
         }
         let (linux, here) = (linux[..=at].to_vec(), here[..=at].to_vec());
-        return Verdict::Different(Box::new(Difference { sequence: sequence.clone(), at, linux, here }));
+        return Comparison::Different(Box::new(Difference { sequence: sequence.clone(), at, linux, here }));
     }
-    Verdict::Unjudged
+    Comparison::Unjudged
 }
 
 /// Runs the sequences of these seeds in a namespace.
@@ -147,10 +147,10 @@ fn judge_all(kernel: &mut Kernel, seeds: impl Iterator<Item = u64>) -> Report {
         let sequence = Sequence::new(seed);
         report.steps += sequence.steps.len() as u64;
         match judge(kernel, &sequence) {
-            Verdict::Same => report.same += 1,
-            Verdict::Known(row) => *report.known.entry(row).or_default() += 1,
-            Verdict::Unjudged => report.unjudged += 1,
-            Verdict::Different(_) => report.different(kernel, sequence),
+            Comparison::Same => report.same += 1,
+            Comparison::Known(row) => *report.known.entry(row).or_default() += 1,
+            Comparison::Unjudged => report.unjudged += 1,
+            Comparison::Different(_) => report.different(kernel, sequence),
         }
     }
     report
@@ -159,7 +159,7 @@ fn judge_all(kernel: &mut Kernel, seeds: impl Iterator<Item = u64>) -> Report {
 impl Report {
     /// Notes a sequence that differed once: if it does so again, the shortest that still does.
     fn different(&mut self, kernel: &mut Kernel, sequence: Sequence) {
-        let Verdict::Different(first) = judge(kernel, &sequence) else {
+        let Comparison::Different(first) = judge(kernel, &sequence) else {
             self.passing += 1;
             return;
         };
@@ -169,11 +169,11 @@ impl Report {
             return;
         }
         let short = shrink::shrink(sequence, |shorter| match judge(kernel, shorter) {
-            Verdict::Different(difference) => difference.kind() == kind,
+            Comparison::Different(difference) => difference.kind() == kind,
             _ => false,
         });
         let difference = match judge(kernel, &short) {
-            Verdict::Different(difference) => *difference,
+            Comparison::Different(difference) => *difference,
             _ => *first,
         };
         self.different.insert(kind, (1, difference));

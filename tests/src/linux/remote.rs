@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::answer::{Answer, Opening, Reset};
-use super::sequence::{AckBase, Damage, Extra, Offer, Sent, SeqBase, Sequence, Stamp};
+use super::sequence::{AckBase, Damage, Extra, Offer, RemoteSegment, SeqBase, Sequence, Stamp};
 use crate::segment::{ACK, FIN, Frame, Opt, RST, SYN, Seg, URG};
 
 /// The remote host of one run.
@@ -60,7 +60,7 @@ impl Remote {
     }
 
     /// The packet of a segment.
-    pub fn packet(&mut self, sent: &Sent) -> Vec<u8> {
+    pub fn packet(&mut self, sent: &RemoteSegment) -> Vec<u8> {
         self.clock += 1;
         let seq = match sent.seq.0 {
             SeqBase::Next => self.next,
@@ -96,7 +96,7 @@ impl Remote {
         damaged(frame.to_bytes(), sent.damage)
     }
 
-    fn options(&mut self, sent: &Sent) -> Vec<Opt> {
+    fn options(&mut self, sent: &RemoteSegment) -> Vec<Opt> {
         let syn = sent.has(SYN);
         let mut options = Vec::new();
         if syn {

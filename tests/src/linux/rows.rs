@@ -1,7 +1,7 @@
 //! The differences that are meant, as `docs/linux.md` shows them.
 
 use super::answer::Answer;
-use super::sequence::{AckBase, Call, Extra, Sent, SeqBase, Sequence, Stamp, Step};
+use super::sequence::{AckBase, Call, Extra, RemoteSegment, SeqBase, Sequence, Stamp, Step};
 use crate::segment::{ACK, FIN, RST, SYN};
 use ackclock_core::State;
 
@@ -42,7 +42,7 @@ pub const ROWS: [Row; 34] = [
         why: "RFC 7323 §3.2: such a segment SHOULD be dropped",
         explains: |seen| {
             let forced = seen.had(|sent| sent.timestamps == Stamp::Forced);
-            let lacks = |sent: &Sent| sent.timestamps == Stamp::Absent || forced;
+            let lacks = |sent: &RemoteSegment| sent.timestamps == Stamp::Absent || forced;
             seen.agreed_on_timestamps() && seen.had(|sent| lacks(sent) && !sent.has(SYN) && !sent.has(RST))
         },
     },
@@ -127,7 +127,7 @@ pub const ROWS: [Row; 34] = [
         why: "RFC 9293 §3.10.7.3 knows no such test, and a reset would serve an attacker",
         explains: |seen| {
             let opens = matches!(seen.before(), None | Some(State::SynSent | State::SynReceived));
-            let wrong = |sent: &Sent| matches!(sent.timestamps, Stamp::WrongEcho | Stamp::Forced);
+            let wrong = |sent: &RemoteSegment| matches!(sent.timestamps, Stamp::WrongEcho | Stamp::Forced);
             opens && seen.sent().is_some_and(wrong)
         },
     },
@@ -165,7 +165,7 @@ pub const ROWS: [Row; 34] = [
         here: "kept, and not reported by itself",
         why: "RFC 2018 §3 reports data; the acknowledgement covers it once the gap is filled",
         explains: |seen| {
-            let lone = |sent: &Sent, (seq, _): (u32, u32), next| {
+            let lone = |sent: &RemoteSegment, (seq, _): (u32, u32), next| {
                 sent.has(FIN) && sent.len == 0 && seq_after(seq, next)
             };
             seen.fields().contains(&"sack") && seen.had_at(lone)
@@ -212,7 +212,8 @@ pub const ROWS: [Row; 34] = [
         here: "answered by an acknowledgement",
         why: "RFC 7323 §5.3 R1",
         explains: |seen| {
-            let old = |sent: &Sent| matches!(sent.timestamps, Stamp::Behind(_)) && seg_len(sent) == 0;
+            let old =
+                |sent: &RemoteSegment| matches!(sent.timestamps, Stamp::Behind(_)) && seg_len(sent) == 0;
             seen.only(&REPLY) && seen.sent().is_some_and(old)
         },
     },
@@ -275,7 +276,7 @@ pub const ROWS: [Row; 34] = [
         here: "taken",
         why: "RFC 9293 §3.10.7.3, fourth: other controls and text are processed",
         explains: |seen| {
-            let more = |sent: &Sent| sent.has(SYN) && (sent.has(FIN) || sent.len > 0);
+            let more = |sent: &RemoteSegment| sent.has(SYN) && (sent.has(FIN) || sent.len > 0);
             matches!(seen.before(), Some(State::SynSent)) && seen.sent().is_some_and(more)
         },
     },
@@ -309,7 +310,7 @@ pub const ROWS: [Row; 34] = [
         explains: |seen| {
             let listens = !seen.sequence.active
                 && !seen.sequence.steps[..seen.at].contains(&Step::Call(Call::Unlisten));
-            let syn = |sent: &Sent| sent.has(SYN) && !sent.has(ACK);
+            let syn = |sent: &RemoteSegment| sent.has(SYN) && !sent.has(ACK);
             !listens && seen.only(&REPLY) && seen.waits() && seen.sent().is_some_and(syn)
         },
     },
@@ -368,7 +369,7 @@ fn seq_after(seq: u32, other: u32) -> bool {
 }
 
 /// SEG.LEN.
-fn seg_len(sent: &Sent) -> u32 {
+fn seg_len(sent: &RemoteSegment) -> u32 {
     u32::from(sent.len) + u32::from(sent.has(SYN)) + u32::from(sent.has(FIN))
 }
 
@@ -382,7 +383,7 @@ impl Seen<'_> {
     }
 
     /// The segment of this step, if it is one.
-    fn sent(&self) -> Option<&Sent> {
+    fn sent(&self) -> Option<&RemoteSegment> {
         match self.sequence.steps.get(self.at) {
             Some(Step::Segment(sent)) => Some(sent),
             _ => None,
@@ -403,17 +404,17 @@ impl Seen<'_> {
     }
 
     /// How many such segments there were, this one included.
-    fn count(&self, is: impl Fn(&Sent) -> bool) -> usize {
+    fn count(&self, is: impl Fn(&RemoteSegment) -> bool) -> usize {
         let steps = &self.sequence.steps[..=self.at];
         steps.iter().filter(|step| matches!(step, Step::Segment(sent) if is(sent))).count()
     }
 
-    fn had(&self, is: impl Fn(&Sent) -> bool) -> bool {
+    fn had(&self, is: impl Fn(&RemoteSegment) -> bool) -> bool {
         self.count(is) > 0
     }
 
     /// Whether there was a segment like that, given its numbers and RCV.NXT as acknowledged before it.
-    fn had_at(&self, is: impl Fn(&Sent, (u32, u32), u32) -> bool) -> bool {
+    fn had_at(&self, is: impl Fn(&RemoteSegment, (u32, u32), u32) -> bool) -> bool {
         let mut next = 0;
         self.sequence.steps[..=self.at].iter().zip(self.here).any(|(step, answer)| {
             let found = matches!(step, Step::Segment(sent) if is(sent, answer.segment, next));

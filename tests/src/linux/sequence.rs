@@ -40,7 +40,7 @@ pub struct Offer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A segment of the remote host arrives.
-    Segment(Sent),
+    Segment(RemoteSegment),
     /// The program does something.
     Call(Call),
 }
@@ -70,7 +70,7 @@ pub enum Call {
 
 /// A segment of the remote host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct RemoteSegment {
     /// Control bits.
     pub flags: u8,
     /// SEG.SEQ.
@@ -168,7 +168,7 @@ pub enum Damage {
     CutOff,
 }
 
-impl Sent {
+impl RemoteSegment {
     /// An acknowledgement of everything, next in order.
     #[must_use]
     pub const fn plain(flags: u8) -> Self {
@@ -229,11 +229,11 @@ fn offer(rng: &mut Rng) -> Offer {
 
 /// What makes a connection.
 fn handshake(active: bool) -> Vec<Step> {
-    let first = |flags| Sent { seq: (SeqBase::First, 0), ..Sent::plain(flags) };
+    let first = |flags| RemoteSegment { seq: (SeqBase::First, 0), ..RemoteSegment::plain(flags) };
     if active {
         return vec![Step::Segment(first(SYN | ACK))];
     }
-    vec![Step::Segment(first(SYN)), Step::Segment(Sent::plain(ACK)), Step::Call(Call::Accept)]
+    vec![Step::Segment(first(SYN)), Step::Segment(RemoteSegment::plain(ACK)), Step::Call(Call::Accept)]
 }
 
 fn step(rng: &mut Rng) -> Step {
@@ -253,7 +253,7 @@ fn call(rng: &mut Rng) -> Call {
     }
 }
 
-fn sent(rng: &mut Rng) -> Sent {
+fn sent(rng: &mut Rng) -> RemoteSegment {
     let flags = match rng.below(100) {
         0..45 => ACK,
         45..58 => ACK | PSH,
@@ -291,7 +291,7 @@ fn sent(rng: &mut Rng) -> Sent {
         _ => (AckBase::All, 0),
     };
     let len = if rng.chance(400_000) { rng.between(1, 1_200) as u16 } else { 0 };
-    Sent {
+    RemoteSegment {
         flags,
         seq,
         ack,

@@ -1,6 +1,6 @@
 //! The shortest sequence that still differs.
 
-use super::sequence::{Damage, Extra, Offer, Sent, Sequence, Stamp, Step};
+use super::sequence::{Damage, Extra, Offer, RemoteSegment, Sequence, Stamp, Step};
 
 /// Leaves out steps, and what is special about segments, as long as `differs` holds.
 pub fn shrink(mut sequence: Sequence, mut differs: impl FnMut(&Sequence) -> bool) -> Sequence {
@@ -39,13 +39,13 @@ pub fn shrink(mut sequence: Sequence, mut differs: impl FnMut(&Sequence) -> bool
 }
 
 /// What can be plain about a segment.
-const PLAINER: [fn(&mut Sent); 8] = [
+const PLAINER: [fn(&mut RemoteSegment); 8] = [
     |sent| sent.window = u16::MAX,
     |sent| sent.len = 0,
     |sent| sent.sack = None,
     |sent| sent.extra = Extra::None,
     |sent| sent.damage = Damage::None,
     |sent| sent.timestamps = Stamp::Agreed,
-    |sent| sent.seq = Sent::plain(0).seq,
-    |sent| sent.ack = Sent::plain(0).ack,
+    |sent| sent.seq = RemoteSegment::plain(0).seq,
+    |sent| sent.ack = RemoteSegment::plain(0).ack,
 ];

@@ -62,9 +62,9 @@ pub(crate) async fn take(mut stream: TcpStream) -> io::Result<Vec<u8>> {
 
 /// When a packet was sent by which node, and how many bytes of payload it had.
 #[derive(Debug, Default)]
-pub(crate) struct Sent(pub(crate) Vec<(u64, u32, u32)>);
+pub(crate) struct SentPackets(pub(crate) Vec<(u64, u32, u32)>);
 
-impl Observer for Sent {
+impl Observer for SentPackets {
     fn packet(&mut self, event: &PacketEvent<'_>) {
         if event.what == What::Sent {
             self.0.push((event.at.as_nanos(), event.node, event.packet.payload_len()));
@@ -72,7 +72,7 @@ impl Observer for Sent {
     }
 }
 
-impl Sent {
+impl SentPackets {
     /// How many segments with data a node has sent, and when the last.
     pub(crate) fn data_of(&self, node: u32) -> (usize, Duration) {
         let data = || self.0.iter().filter(|(_, from, payload)| *from == node && *payload > 0);

@@ -10,7 +10,7 @@ use ackclock_sim::{Scenario, Simulation, TrafficConfig, VirtualNetwork};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, interval, sleep, timeout};
 
-use super::support::{Sent, echo, ends, give, path, payload, take, two};
+use super::support::{SentPackets, echo, ends, give, path, payload, take, two};
 
 /// A SYN has 40 bytes and 20 of options: 48 microseconds at 10 Mbit/s.
 const SYN_ONE_WAY: Duration = Duration::from_nanos(20_048_000);
@@ -33,7 +33,7 @@ fn a_handshake_takes_its_round_trip_to_the_nanosecond() {
 fn connecting_to_nowhere_times_out_after_the_segments_that_the_timer_repeats() {
     let mut net = VirtualNetwork::new(&two(path())).unwrap();
     let client = net.stack("a").unwrap();
-    let sent = Sent::watch(&mut net);
+    let sent = SentPackets::watch(&mut net);
     let failed = net.run(async { client.connect("10.9.9.9:80".parse().unwrap()).await.err() }).unwrap();
     assert_eq!(failed.unwrap().kind(), std::io::ErrorKind::TimedOut);
     // RFC 6298 §2.1, §2.5, §5.5: after a second, and each time after twice as long, up to a minute.
@@ -138,7 +138,7 @@ fn small_writes_leave_at_once_or_wait_as_nagle_says() {
     let gap = |nodelay: bool| {
         let mut net = VirtualNetwork::new(&two(path())).unwrap();
         let (client, listener, addr) = ends(&mut net, "a", "b");
-        let sent = Sent::watch(&mut net);
+        let sent = SentPackets::watch(&mut net);
         net.run(async {
             tokio::spawn(echo(listener));
             let mut stream = client.connect(addr).await.unwrap();
@@ -167,13 +167,13 @@ fn a_transfer_is_like_the_one_that_the_simulator_makes_itself() {
     let lossy = path().loss(Loss::Independent(Share::per_million(500)));
     let bulk = two(lossy.clone()).traffic(TrafficConfig::bulk("load", "a", "b", Some(Bytes(BYTES))));
     let mut simulation = Simulation::new(&bulk).unwrap();
-    let expected = Rc::new(RefCell::new(Sent::default()));
+    let expected = Rc::new(RefCell::new(SentPackets::default()));
     simulation.observe(Rc::clone(&expected));
     simulation.run();
 
     let mut net = VirtualNetwork::new(&two(lossy)).unwrap();
     let (client, listener, addr) = ends(&mut net, "a", "b");
-    let sent = Sent::watch(&mut net);
+    let sent = SentPackets::watch(&mut net);
     let received = net.run(async {
         let reading = tokio::spawn(async move { take(listener.accept().await?.0).await });
         let mut stream = client.connect(addr).await.unwrap();

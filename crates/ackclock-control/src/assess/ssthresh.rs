@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use ackclock_control::assess::start_up::{LossRegion, Path, rate};
+//! use ackclock_control::assess::ssthresh::{LossRegion, Path, rate};
 //!
 //! let path = Path { bottleneck: 100_000, rtt: Duration::from_millis(100), segment: 1000, segments_per_ack: 2 };
 //! let loss_point = rate(30_000, path.rtt);

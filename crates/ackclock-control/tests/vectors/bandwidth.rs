@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use ackclock_control::Instant;
-use ackclock_control::assess::start_up::{LossRegion, LosslessRegion, Path};
+use ackclock_control::assess::ssthresh::{LossRegion, LosslessRegion, Path};
 use ackclock_control::bandwidth::{
     Combine, Csa, CsaConfig, PacketPair, Receiver, Tcsa, TcsaPrime, Tssf, pbm, pbm_prime, run,
 };

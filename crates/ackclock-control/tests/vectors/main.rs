@@ -1,9 +1,9 @@
 //! Checks the code against the vectors that `tests/reference` computes from the papers' formulas.
 
 mod assess;
+mod bandwidth;
 mod congestion;
 mod rto;
-mod start_up;
 
 use std::time::Duration;
 

@@ -41,14 +41,14 @@ struct Bell(Weak<Shared>);
 /// Packets that have left the stack.
 #[derive(Debug, Default)]
 struct Outbox {
-    packets: VecDeque<Sent>,
+    packets: VecDeque<QueuedPacket>,
     bytes: Vec<u8>,
     /// How many of the bytes have been handed on.
     taken: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct QueuedPacket {
     header_len: usize,
     payload_len: usize,
     transport_offset: u16,
@@ -131,7 +131,7 @@ impl Outbox {
         for part in [packet.header, packet.payload[0], packet.payload[1]] {
             self.bytes.extend_from_slice(part);
         }
-        self.packets.push_back(Sent {
+        self.packets.push_back(QueuedPacket {
             header_len: packet.header.len(),
             payload_len: packet.payload_len(),
             transport_offset: packet.transport_offset,

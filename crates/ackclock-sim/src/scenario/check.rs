@@ -13,14 +13,14 @@ use crate::units::{Bytes, Limit, Span};
 #[error("{}: {what}", Path(path))]
 pub struct Problem {
     /// Where: keys and list indices, as in `link[0].there.rate`.
-    pub path: Vec<Place>,
+    pub path: Vec<PathStep>,
     /// What was found there and what is allowed.
     pub what: String,
 }
 
 /// One step of the path to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PathStep {
     /// The value of a key.
     Key(String),
     /// An element of a list.
@@ -28,15 +28,15 @@ pub enum Place {
 }
 
 /// A path, for display.
-pub(super) struct Path<'a>(pub(super) &'a [Place]);
+pub(super) struct Path<'a>(pub(super) &'a [PathStep]);
 
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, place) in self.0.iter().enumerate() {
             match place {
-                Place::Key(key) if number == 0 => write!(f, "{key}")?,
-                Place::Key(key) => write!(f, ".{key}")?,
-                Place::Index(index) => write!(f, "[{index}]")?,
+                PathStep::Key(key) if number == 0 => write!(f, "{key}")?,
+                PathStep::Key(key) => write!(f, ".{key}")?,
+                PathStep::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())
@@ -49,9 +49,9 @@ impl Problem {
         let mut places = Vec::new();
         for part in path.split('.') {
             let (key, indices) = part.split_once('[').unwrap_or((part, ""));
-            places.push(Place::Key(key.to_owned()));
+            places.push(PathStep::Key(key.to_owned()));
             let indices = indices.trim_end_matches(']').split("][");
-            places.extend(indices.filter_map(|index| index.parse().ok().map(Place::Index)));
+            places.extend(indices.filter_map(|index| index.parse().ok().map(PathStep::Index)));
         }
         Self { path: places, what: what.into() }
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::check::{Path, Place, unknown};
+use super::check::{Path, PathStep, unknown};
 use super::{Problem, Scenario};
 
 /// An error in a scenario file.
@@ -51,11 +51,11 @@ pub(super) fn read(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
 
 /// The path to the value at `span`: the deepest key or value that encloses it. If that is a table, because
 /// the reader of an enum knows no better, the path goes on to the text that `message` quotes.
-fn find(table: &DeTable<'_>, span: &Range<usize>, message: &str, path: &mut Vec<Place>) {
+fn find(table: &DeTable<'_>, span: &Range<usize>, message: &str, path: &mut Vec<PathStep>) {
     for (key, value) in table.iter() {
         let is_key = encloses(&key.span(), span);
         if is_key || encloses(&value.span(), span) || holds(value.get_ref(), span) {
-            path.push(Place::Key(key.get_ref().to_string()));
+            path.push(PathStep::Key(key.get_ref().to_string()));
             if !is_key {
                 find_in(value.get_ref(), span, message, path);
             }
@@ -67,11 +67,11 @@ fn find(table: &DeTable<'_>, span: &Range<usize>, message: &str, path: &mut Vec<
         _ => false,
     };
     if let Some((key, _)) = table.iter().find(|(_, value)| quoted(value)) {
-        path.push(Place::Key(key.get_ref().to_string()));
+        path.push(PathStep::Key(key.get_ref().to_string()));
     }
 }
 
-fn find_in(value: &DeValue<'_>, span: &Range<usize>, message: &str, path: &mut Vec<Place>) {
+fn find_in(value: &DeValue<'_>, span: &Range<usize>, message: &str, path: &mut Vec<PathStep>) {
     match value {
         DeValue::Table(table) => find(table, span, message, path),
         DeValue::Array(array) => {
@@ -79,7 +79,7 @@ fn find_in(value: &DeValue<'_>, span: &Range<usize>, message: &str, path: &mut V
                 .zip(array.iter())
                 .find(|(_, element)| encloses(&element.span(), span) || holds(element.get_ref(), span));
             if let Some((index, element)) = element {
-                path.push(Place::Index(index));
+                path.push(PathStep::Index(index));
                 find_in(element.get_ref(), span, message, path);
             }
         }
@@ -105,12 +105,12 @@ fn encloses(outer: &Range<usize>, inner: &Range<usize>) -> bool {
 }
 
 /// The position of `path`, or of its longest part that exists.
-fn position(tree: &DeTable<'_>, path: &[Place]) -> usize {
+fn position(tree: &DeTable<'_>, path: &[PathStep]) -> usize {
     let (mut table, mut array) = (Some(tree), None);
     let mut found = 0;
     for place in path {
         let value: Option<&Spanned<DeValue<'_>>> = match place {
-            Place::Key(name) => {
+            PathStep::Key(name) => {
                 let entry = table
                     .and_then(|table| table.iter().find(|(key, _)| key.get_ref().as_ref() == name.as_str()));
                 entry.map(|(key, value)| {
@@ -118,7 +118,7 @@ fn position(tree: &DeTable<'_>, path: &[Place]) -> usize {
                     value
                 })
             }
-            Place::Index(index) => {
+            PathStep::Index(index) => {
                 let element: Option<&Spanned<DeValue<'_>>> =
                     array.and_then(|array: &toml::de::DeArray<'_>| array.get(*index));
                 element.inspect(|element| found = element.span().start)

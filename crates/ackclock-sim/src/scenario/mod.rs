@@ -15,7 +15,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::{Place, Problem};
+pub use check::{PathStep, Problem};
 pub use link::{
     Blackout, Corruption, Direction, Jitter, LinkConfig, Loss, PolicerConfig, QueueConfig, Reordering,
     Scripted, Variation,

@@ -3,7 +3,7 @@
 
 use ackclock_core::Instant;
 
-use super::timeline::{Sample, Sent, Timeline};
+use super::timeline::{Sample, Timeline, Transmission};
 use super::windows::{KB, changes};
 use super::{axis, noted, panel, point, series};
 use crate::chart::{Figure, Style};
@@ -88,7 +88,7 @@ pub fn round_trips_by_window(source: &TracedSource) -> Figure {
 }
 
 /// The ends of data sent for the first time, in order.
-fn first_ends(sent: &[Sent]) -> Vec<u64> {
+fn first_ends(sent: &[Transmission]) -> Vec<u64> {
     let mut ends: Vec<u64> = sent.iter().filter(|sent| !sent.again).map(|sent| sent.end()).collect();
     ends.sort_unstable();
     ends

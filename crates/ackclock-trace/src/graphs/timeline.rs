@@ -10,7 +10,7 @@ use crate::stream::{extend, most_common};
 
 /// A transmission of data: a segment, or a train of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct Transmission {
     pub(super) at: f64,
     /// Stream bytes before it.
     pub(super) start: u64,
@@ -22,7 +22,7 @@ pub(super) struct Sent {
     pub(super) repeated_at: Option<f64>,
 }
 
-impl Sent {
+impl Transmission {
     /// Stream bytes up to its end.
     pub(super) fn end(&self) -> u64 {
         self.start + u64::from(self.len)
@@ -65,7 +65,7 @@ pub(super) struct Windows {
 /// The series. Times are seconds.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    pub(super) sent: Vec<Sent>,
+    pub(super) sent: Vec<Transmission>,
     pub(super) acked: Vec<Acked>,
     pub(super) samples: Vec<Sample>,
     pub(super) windows: Vec<Windows>,
@@ -192,7 +192,7 @@ impl Walk {
             }
         }
         self.latest.insert(start, (end, index));
-        self.line.sent.push(Sent { at, start, len, reason, again, repeated_at: None });
+        self.line.sent.push(Transmission { at, start, len, reason, again, repeated_at: None });
         self.next = self.next.max(end);
         self.line.in_transit.push((at, self.next - self.una));
     }

@@ -3,7 +3,7 @@
 use ackclock_core::Instant;
 use ackclock_core::trace::Timer;
 
-use super::timeline::{Sent, Timeline};
+use super::timeline::{Timeline, Transmission};
 use super::{axis, noted, panel, point, series};
 use crate::chart::{Axis, Figure, Point, Series, Style};
 use crate::file::TracedSource;
@@ -176,7 +176,7 @@ fn repeated(line: &Timeline) -> Series {
 }
 
 /// Labels at about 16 positions: when that many KB were first sent.
-fn kilobytes(sent: &[Sent]) -> Vec<Point> {
+fn kilobytes(sent: &[Transmission]) -> Vec<Point> {
     let ends = || sent.iter().map(|sent| (sent.at, sent.end()));
     let total = ends().map(|(_, end)| end).max().unwrap_or(0) / KB as u64;
     let step = [1, 2, 5]
@@ -197,8 +197,8 @@ fn kilobytes(sent: &[Sent]) -> Vec<Point> {
     points
 }
 
-fn rate(sent: &[Sent]) -> Vec<Point> {
-    let over = |train: &[Sent]| {
+fn rate(sent: &[Transmission]) -> Vec<Point> {
+    let over = |train: &[Transmission]| {
         let ([first, .., last], time) = (train, train.last()?.at - train.first()?.at) else { return None };
         let bytes: f64 = train.iter().map(|sent| f64::from(sent.len)).sum::<f64>() - f64::from(first.len);
         (time > 0.0).then(|| point(last.at, bytes / time / KB))

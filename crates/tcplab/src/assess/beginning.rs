@@ -11,7 +11,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use ackclock_control::Instant;
-use ackclock_control::assess::start_up::{LossRow, LosslessRow, Path, rate};
+use ackclock_control::assess::ssthresh::{LossRow, LosslessRow, Path, rate};
 use ackclock_control::bandwidth::{
     CsaConfig, Passage, Receiver, ReceiverEstimates, SenderEstimatorKind, pbm_between,
 };

@@ -11,7 +11,7 @@ use super::segment::{Parsed, Segment};
 #[derive(Clone, Debug)]
 pub(crate) struct Vantage {
     /// Where it was seen.
-    pub(crate) place: Place,
+    pub(crate) place: CapturePoint,
     /// The end that opened it, or that sent the first segment seen.
     pub(crate) client: SocketAddr,
     pub(crate) server: SocketAddr,
@@ -34,7 +34,7 @@ pub(crate) struct Vantage {
 
 /// Where packets were seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub(crate) struct Place {
+pub(crate) struct CapturePoint {
     /// The file's index.
     pub(crate) file: usize,
     /// The index of the interface in the file.
@@ -46,16 +46,16 @@ pub(crate) struct Place {
 pub(crate) struct Connections {
     vantages: Vec<Vantage>,
     /// The present connection between two addresses, the smaller one first.
-    present: HashMap<(Place, SocketAddr, SocketAddr), usize>,
+    present: HashMap<(CapturePoint, SocketAddr, SocketAddr), usize>,
     /// The latest time at each place.
-    clocks: HashMap<Place, u64>,
+    clocks: HashMap<CapturePoint, u64>,
     /// How often a clock was set back.
     pub(crate) clock_steps_back: u64,
 }
 
 impl Connections {
     /// Takes the next segment seen at `place`.
-    pub(crate) fn push(&mut self, place: Place, parsed: &Parsed) {
+    pub(crate) fn push(&mut self, place: CapturePoint, parsed: &Parsed) {
         let clock = self.clocks.entry(place).or_insert(0);
         let back_ns = clock.saturating_sub(parsed.segment.at);
         self.clock_steps_back += u64::from(back_ns > 0);
@@ -86,7 +86,7 @@ impl Connections {
 }
 
 impl Vantage {
-    fn new(place: Place, parsed: &Parsed) -> Self {
+    fn new(place: CapturePoint, parsed: &Parsed) -> Self {
         // The end that answers a SYN is the server, even if the SYN was not seen.
         let answers = parsed.segment.flags.contains(Flags::SYN | Flags::ACK);
         let (client, server) = if answers { (parsed.dst, parsed.src) } else { (parsed.src, parsed.dst) };

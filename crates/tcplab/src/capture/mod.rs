@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use ackclock_device::recording::{self, NoIp, NotCapture, Outcome};
 use serde::Serialize;
 
-pub(crate) use self::connections::{Place, Vantage};
+pub(crate) use self::connections::{CapturePoint, Vantage};
 pub(crate) use self::pair::{Delivery, NotPaired, pair};
 pub(crate) use self::segment::Segment;
 pub(crate) use self::simulated::Recorder;
@@ -106,7 +106,7 @@ pub(crate) fn read_one(
         match segment::parse(packet, len, frame.time_ns) {
             Ok(parsed) => {
                 report.segments += 1;
-                connections.push(Place { file: number, interface: frame.interface }, &parsed);
+                connections.push(CapturePoint { file: number, interface: frame.interface }, &parsed);
             }
             Err(why) => report.count_no_segment(why),
         }

@@ -4,7 +4,7 @@ use std::mem;
 
 use ackclock_sim::observe::{Observer, PacketEvent, What};
 
-use super::connections::{Connections, Place, Vantage};
+use super::connections::{CapturePoint, Connections, Vantage};
 use super::segment;
 
 /// Records the connections at some hosts. Each host is an interface of one capture.
@@ -34,7 +34,7 @@ impl Observer for Recorder {
         let Some(interface) = self.nodes.iter().position(|node| *node == event.node) else { return };
         let packet = &event.packet;
         if let Ok(parsed) = segment::parse(packet.header(), packet.len() as usize, event.at.as_nanos()) {
-            self.connections.push(Place { file: 0, interface: interface as u32 }, &parsed);
+            self.connections.push(CapturePoint { file: 0, interface: interface as u32 }, &parsed);
         }
     }
 }

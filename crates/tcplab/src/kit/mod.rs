@@ -16,7 +16,7 @@ mod situations;
 use ackclock_control::congestion::{About, Registry};
 use ackclock_control::kit::{Outcome, Report};
 use ackclock_sim::Problem;
-use ackclock_sim::scenario::Place;
+use ackclock_sim::scenario::PathStep;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 pub use self::situations::{SITUATIONS, Situation};
@@ -59,7 +59,7 @@ pub fn examine_in(
     seeds: u64,
 ) -> Result<Examination, Problem> {
     let factory = registry.find(name).map_err(|error| Problem {
-        path: vec![Place::Key("controller".to_owned())],
+        path: vec![PathStep::Key("controller".to_owned())],
         what: error.to_string(),
     })?;
     let runs: Vec<(usize, u64)> =

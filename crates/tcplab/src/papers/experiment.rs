@@ -72,7 +72,7 @@ pub(crate) enum Band {
 /// The verdict on a value and its band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Verdict {
+pub(crate) enum BandVerdict {
     /// It is inside, or there is no band.
     Ok,
     /// It is outside, and the reason is known and documented.
@@ -90,11 +90,11 @@ pub(crate) struct Table {
 }
 
 impl Value {
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> BandVerdict {
         match (self.band.holds(self.measured), self.reason) {
-            (true, _) => Verdict::Ok,
-            (false, Some(_)) => Verdict::Explained,
-            (false, None) => Verdict::Outside,
+            (true, _) => BandVerdict::Ok,
+            (false, Some(_)) => BandVerdict::Explained,
+            (false, None) => BandVerdict::Outside,
         }
     }
 }
@@ -126,7 +126,7 @@ impl fmt::Display for Band {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for BandVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ok => "ok",
@@ -146,11 +146,11 @@ mod tests {
             let (name, unit, paper, others, spread) = (String::new(), "", "", "", None);
             Value { name, unit, paper, others, measured, spread, band, reason }.verdict()
         };
-        assert_eq!(value(2.0, Band::AtLeast(2.0), None), Verdict::Ok);
-        assert_eq!(value(2.0, Band::Above(2.0), None), Verdict::Outside);
-        assert_eq!(value(2.0, Band::Below(2.0), Some("why")), Verdict::Explained);
-        assert_eq!(value(2.0, Band::AtMost(2.0), Some("why")), Verdict::Ok);
-        assert_eq!(value(2.0, Band::Within(2.1, 3.0), None), Verdict::Outside);
-        assert_eq!(value(f64::NAN, Band::Reported, None), Verdict::Outside);
+        assert_eq!(value(2.0, Band::AtLeast(2.0), None), BandVerdict::Ok);
+        assert_eq!(value(2.0, Band::Above(2.0), None), BandVerdict::Outside);
+        assert_eq!(value(2.0, Band::Below(2.0), Some("why")), BandVerdict::Explained);
+        assert_eq!(value(2.0, Band::AtMost(2.0), Some("why")), BandVerdict::Ok);
+        assert_eq!(value(2.0, Band::Within(2.1, 3.0), None), BandVerdict::Outside);
+        assert_eq!(value(f64::NAN, Band::Reported, None), BandVerdict::Outside);
     }
 }

@@ -20,7 +20,7 @@ use std::time::Instant;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use tcplab::table;
 
-pub(crate) use self::experiment::{Band, Experiment, Findings, Table, Value, Verdict};
+pub(crate) use self::experiment::{Band, BandVerdict, Experiment, Findings, Table, Value};
 use self::results::{Counts, Outcome};
 use crate::exit::Exit;
 use crate::output;

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use tcplab::table::{self, number};
 
-use super::{Experiment, Findings, Value, Verdict};
+use super::{BandVerdict, Experiment, Findings, Value};
 use crate::{output, picture};
 
 /// An experiment and its outcome.
@@ -35,7 +35,7 @@ struct Row<'a> {
 struct Judged<'a> {
     #[serde(flatten)]
     value: &'a Value,
-    verdict: Verdict,
+    verdict: BandVerdict,
 }
 
 /// The number of values by verdict, and of experiments that could not be run.
@@ -57,9 +57,9 @@ impl Counts {
             };
             for value in &findings.values {
                 match value.verdict() {
-                    Verdict::Ok => counts.ok += 1,
-                    Verdict::Explained => counts.explained += 1,
-                    Verdict::Outside => counts.outside += 1,
+                    BandVerdict::Ok => counts.ok += 1,
+                    BandVerdict::Explained => counts.explained += 1,
+                    BandVerdict::Outside => counts.outside += 1,
                 }
             }
         }
@@ -162,7 +162,7 @@ fn section(Outcome { experiment, findings }: &Outcome<'_>) -> String {
         text += &format!("\n{}", table::markdown(&head, &rows));
     }
     for value in &findings.values {
-        if let (Verdict::Explained, Some(reason)) = (value.verdict(), value.reason) {
+        if let (BandVerdict::Explained, Some(reason)) = (value.verdict(), value.reason) {
             text += &format!("\n**{}, outside its band:** {reason}\n", value.name);
         }
     }
@@ -193,10 +193,10 @@ fn cells(value: &Value) -> Vec<String> {
     ]
 }
 
-fn worst(findings: &Findings) -> Verdict {
+fn worst(findings: &Findings) -> BandVerdict {
     let verdicts = || findings.values.iter().map(Value::verdict);
     let first = |verdict| verdicts().find(|other| *other == verdict);
-    first(Verdict::Outside).or_else(|| first(Verdict::Explained)).unwrap_or(Verdict::Ok)
+    first(BandVerdict::Outside).or_else(|| first(BandVerdict::Explained)).unwrap_or(BandVerdict::Ok)
 }
 
 /// The anchor of a heading in rendered Markdown: lower case, hyphens for spaces, no other punctuation.

@@ -25,7 +25,7 @@ pub(crate) struct Conversation {
     /// The byte after the last sent.
     highest: u64,
     /// Data segments as they left the host.
-    pub(crate) sent: Vec<Sent>,
+    pub(crate) sent: Vec<DataSegment>,
     /// Acknowledgements as they reached the host: the time, and the byte after the last that each
     /// acknowledges.
     pub(crate) acks: Vec<(Instant, u64)>,
@@ -35,7 +35,7 @@ pub(crate) struct Conversation {
 
 /// A data segment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct DataSegment {
     pub(crate) at: Instant,
     /// Its first byte, and the byte after its last.
     pub(crate) from: u64,
@@ -142,7 +142,7 @@ impl Observer for Watch {
         let to = from + u64::from(len);
         let again = to <= conversation.highest;
         conversation.highest = conversation.highest.max(to);
-        conversation.sent.push(Sent { at: event.at, from, to, again });
+        conversation.sent.push(DataSegment { at: event.at, from, to, again });
     }
 }
 

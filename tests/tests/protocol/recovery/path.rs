@@ -14,12 +14,12 @@ pub(crate) const MSS: u32 = 1460;
 pub(crate) const RTT: Duration = Duration::from_millis(100);
 
 /// One transmission: milliseconds since the transfer began, and the segment's number, the first being 1.
-pub(crate) type Sent = (u64, u32);
+pub(crate) type Transmission = (u64, u32);
 
 pub(crate) struct Path {
     pub(crate) script: Script,
     /// Everything that was sent, in order.
-    pub(crate) sent: Vec<Sent>,
+    pub(crate) sent: Vec<Transmission>,
     start: Instant,
     lost: Vec<(u32, u32)>,
     transmissions: HashMap<u32, u32>,
@@ -120,7 +120,7 @@ impl Path {
     }
 
     /// What was sent more than once, with the times.
-    pub(crate) fn again(&self) -> Vec<Sent> {
+    pub(crate) fn again(&self) -> Vec<Transmission> {
         let mut seen = BTreeSet::new();
         self.sent.iter().copied().filter(|&(_, segment)| !seen.insert(segment)).collect()
     }

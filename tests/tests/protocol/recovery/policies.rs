@@ -5,7 +5,7 @@ use ackclock_core::ConnectionInfo;
 use ackclock_core::profile::Recovery;
 use ackclock_core::trace::LossRule;
 
-use super::path::{MSS, Path, Sent, tcp};
+use super::path::{MSS, Path, Transmission, tcp};
 
 /// The losses of the three patterns, each the first transmission.
 const ONE: &[(u32, u32)] = &[(5, 1)];
@@ -21,7 +21,7 @@ fn run(policy: Recovery, lost: &[(u32, u32)]) -> (Path, ConnectionInfo) {
 }
 
 /// What is sent again and when, timeouts, reductions other than by a timeout.
-fn answer(policy: Recovery, lost: &[(u32, u32)]) -> (Vec<Sent>, u64, u64) {
+fn answer(policy: Recovery, lost: &[(u32, u32)]) -> (Vec<Transmission>, u64, u64) {
     let (path, info) = run(policy, lost);
     (path.again(), info.timeouts, info.loss_episodes)
 }

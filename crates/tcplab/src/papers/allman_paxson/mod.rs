@@ -8,7 +8,7 @@ mod live_undo;
 mod path;
 mod shared;
 mod sites;
-mod start_up;
+mod ssthresh;
 mod timeouts;
 mod trace_set;
 mod undo;
@@ -43,6 +43,6 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         source: "Allman & Paxson 1999, §3, tables 5 and 6",
         title: "what estimates of the bandwidth would have done to slow start",
         set_up: trace_set::SET_UP,
-        run: start_up::tables,
+        run: ssthresh::tables,
     },
 ];

@@ -1,7 +1,7 @@
 //! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988.
 
 mod conversations;
-mod start_up;
+mod slow_start;
 mod timers;
 
 use ackclock_sim::scenario::{Jitter, Variation};
@@ -12,7 +12,7 @@ use super::Experiment;
 use super::net::Dumbbell;
 
 pub(crate) const EXPERIMENTS: &[Experiment] =
-    &[start_up::EXPERIMENT, timers::EXPERIMENT, conversations::EXPERIMENT];
+    &[slow_start::EXPERIMENT, timers::EXPERIMENT, conversations::EXPERIMENT];
 
 /// Data bytes of a segment, and bytes of its packet without options of later years.
 const SEGMENT_BYTES: u64 = 512;

@@ -10,8 +10,8 @@ mod network;
 mod one_on_one;
 mod ring;
 mod stability;
-mod start_up;
 mod variations;
+mod vegas_star;
 mod watch;
 
 use super::Experiment;
@@ -20,7 +20,7 @@ use super::Experiment;
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     alone::EXPERIMENT,
     adapting::EXPERIMENT,
-    start_up::EXPERIMENT,
+    vegas_star::EXPERIMENT,
     internet::EXPERIMENT,
     one_on_one::EXPERIMENT,
     background::EXPERIMENT,
