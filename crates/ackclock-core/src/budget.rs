@@ -1,23 +1,26 @@
-//! One memory budget for all buffers of an endpoint, or of several that are one host.
+//! One memory budget for all buffers of an endpoint, or of several endpoints that form one host.
 //!
-//! Several share it whole, by one atomic count. Divided, it would leave a queue short while another has room, or borrow by
-//! more code than this; and the count is touched when a buffer grows or is given back, not by each segment.
+//! Several endpoints share it through one atomic count. Dividing it would leave one queue short while another
+//! has room, or need more code to borrow. The count changes only when a buffer grows or frees memory, not
+//! with each segment.
 //!
-//! In it is what peers can have a connection keep: both queues, the ranges beyond a gap, the scoreboard; and the queues of
-//! what is not TCP. Beside it stand the tables that grow with the number of connections alone (slots, timers, queues of
-//! indices), which `connections_max` bounds, and traces, which have a bound of their own.
+//! The budget covers what peers can make a connection keep: both queues, the ranges beyond a gap, the
+//! scoreboard, and the queues of traffic other than TCP. It does not cover the tables that grow only with the
+//! number of connections (slots, timers, queues of indices), which `connections_max` bounds, or traces, which
+//! have their own bound.
 //!
-//! Its last quarter is for those that have little. While it is touched, a lease grows only up to a share: the limit
-//! divided among the buffers of all connections, and no less than [`SHARE_MIN`]. A connection that gets on and is refused
-//! all the same *pleads*. The endpoint then resets connections that hold memory and have not got on for long.
+//! The last quarter is reserved for buffers that have little. While it is in use, a lease grows only up to a
+//! share: the limit divided among the buffers of all connections, but at least [`SHARE_MIN`]. A connection
+//! that makes progress and is still refused *pleads*. The endpoint then resets connections that hold memory
+//! and have not made progress for long.
 //!
-//! It also keeps the list of free blocks. At most [`FREE_MAX`] of them (4 MiB) wait there to be used again, the one freed last
-//! first; they are beside the budget, and the rest goes back to the allocator.
+//! The budget also keeps the list of free blocks. At most [`FREE_MAX`] of them (4 MiB) wait for reuse, the
+//! most recently freed first. They do not count in the budget; any more go back to the allocator.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A budget in bytes, shared by all buffers that were given a clone of it.
+/// A budget in bytes, shared by all buffers that hold a clone of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Inner>);
 
@@ -27,19 +30,19 @@ struct Inner {
     used: AtomicUsize,
     /// Connections that share it.
     sharers: AtomicU32,
-    /// How often a connection that gets on was refused.
+    /// How often a connection that makes progress was refused.
     pleas: AtomicU32,
     keeps_bytes: bool,
     free: Mutex<Vec<Box<[u8]>>>,
 }
 
-/// The size of a block that is used again.
+/// The size of a reusable block.
 pub(crate) const BLOCK: usize = 1 << 16;
 
-/// The most free blocks that are kept.
+/// The most free blocks kept.
 const FREE_MAX: usize = 64;
 
-/// The share that is left to a buffer, however many connections there are.
+/// The minimum share of a buffer, however many connections there are.
 const SHARE_MIN: usize = 8192;
 
 impl Budget {
@@ -48,7 +51,7 @@ impl Budget {
         Self::with(limit, true)
     }
 
-    /// A budget of buffers that keep what is written to them, or of such as only count it.
+    /// A budget of buffers that keep the bytes written to them, or only count them.
     pub(crate) fn with(limit: usize, keeps_bytes: bool) -> Self {
         let (used, sharers, pleas) = (AtomicUsize::new(0), AtomicU32::new(0), AtomicU32::new(0));
         Self(Arc::new(Inner { limit, used, sharers, pleas, keeps_bytes, free: Mutex::default() }))
@@ -59,13 +62,13 @@ impl Budget {
         self.0.keeps_bytes
     }
 
-    /// Memory of `size` bytes, whatever is in them; who uses it has a lease for it.
+    /// A block of `size` bytes with arbitrary content. The caller holds a lease for it.
     pub(crate) fn take_block(&self, size: usize) -> Box<[u8]> {
         let free = if size == BLOCK { self.free_blocks().pop() } else { None };
         free.unwrap_or_else(|| vec![0; size].into_boxed_slice())
     }
 
-    /// Takes memory back that is not used any more.
+    /// Takes back memory that is no longer used.
     pub(crate) fn put_block(&self, block: Box<[u8]>) {
         if block.len() == BLOCK {
             let mut free = self.free_blocks();
@@ -79,12 +82,12 @@ impl Budget {
         self.0.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes taken at the moment.
+    /// Bytes now in use.
     pub(crate) fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that may be taken.
+    /// The limit in bytes.
     pub(crate) fn limit(&self) -> usize {
         self.0.limit
     }
@@ -99,7 +102,8 @@ impl Budget {
         self.0.limit - self.0.limit / 4
     }
 
-    /// What a single buffer may have of the last quarter's: one of two for each connection, or all for a single one.
+    /// What a single buffer may have of the last quarter: one of two shares for each connection, or all for a
+    /// single one.
     fn share(&self) -> usize {
         let sharers = usize::try_from(self.0.sharers.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
         let buffers = sharers.saturating_mul(2).saturating_sub(1).max(1);
@@ -116,13 +120,13 @@ impl Budget {
         self.0.sharers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A connection that gets on was refused.
+    /// A connection that makes progress was refused.
     pub(crate) fn plead(&self) {
         self.0.pleas.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether one has pleaded since `heard`, which is brought up to date. Where several endpoints share the budget each hears
-    /// of it, since the memory may be held by connections of any.
+    /// Whether a connection has pleaded since `heard`, which is updated. Every endpoint that shares the
+    /// budget notices, because the memory may be held by any endpoint's connections.
     #[inline]
     pub(crate) fn has_pleaded(&self, heard: &mut u32) -> bool {
         let before = std::mem::replace(heard, self.0.pleas.load(Ordering::Relaxed));
@@ -135,12 +139,12 @@ impl Budget {
         lease.resize(bytes).then_some(lease)
     }
 
-    /// A lease that holds nothing yet.
+    /// An empty lease.
     pub(crate) fn lease(&self) -> Lease {
         Lease { budget: self.clone(), bytes: 0 }
     }
 
-    /// Takes `bytes` more for a lease that then has `total`.
+    /// Takes `bytes` more for a lease, which then has `total`.
     fn take(&self, bytes: usize, total: usize) -> bool {
         let limit = if total > self.share() { self.unpressed() } else { self.0.limit };
         self.0
@@ -152,7 +156,7 @@ impl Budget {
     }
 }
 
-/// Bytes taken from a budget; given back when dropped.
+/// Bytes taken from a budget, returned on drop.
 #[derive(Debug)]
 pub(crate) struct Lease {
     budget: Budget,
@@ -160,7 +164,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Makes the lease hold `bytes`; `false`, and nothing changed, when the budget does not allow it.
+    /// Makes the lease hold `bytes`. Returns `false`, and changes nothing, if the budget does not allow it.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         if bytes > self.bytes && !self.budget.take(bytes - self.bytes, bytes) {
             return false;

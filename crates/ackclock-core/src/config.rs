@@ -1,4 +1,4 @@
-//! What an endpoint, a listener and a connection are told at their making. Every bound has its name here.
+//! The settings of an endpoint, a listener and a connection. Every bound has its name here.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,61 +17,65 @@ use crate::{ListenAddr, ReassemblyConfig, Shard};
 /// Settings of one endpoint.
 #[derive(Clone)]
 pub struct EndpointConfig {
-    /// The addresses that the endpoint answers for.
+    /// The endpoint's addresses.
     pub addresses: Vec<IpAddr>,
     /// Largest IP packet in bytes that the device carries.
     pub mtu: usize,
-    /// Directed broadcast addresses of the endpoint's networks: never a peer (RFC 9293 MUST-57).
+    /// Directed broadcast addresses of the endpoint's networks, which are never a peer (RFC 9293 MUST-57).
     pub broadcast: Vec<IpAddr>,
     /// Secret from the operating system's random source, for ISNs, ports, cookies and tables.
     pub secret: [u8; 32],
-    /// The most connections at one time.
+    /// The most connections.
     pub connections_max: usize,
-    /// The most listeners at one time.
+    /// The most listeners.
     pub listeners_max: usize,
-    /// The most connections that the application has released and that still finish; beyond it the oldest is reset.
+    /// The most connections that the application has released and that still finish. Beyond it the oldest is
+    /// reset.
     pub orphans_max: usize,
-    /// The most connections kept in TIME-WAIT; beyond it the oldest is recycled.
+    /// The most connections in TIME-WAIT. Beyond it the oldest is recycled.
     pub time_wait_max: usize,
-    /// Bytes that all buffers of all connections may take together.
+    /// The memory of all buffers of all connections together, in bytes.
     pub memory_budget: usize,
-    /// Whether buffers keep the bytes that are written and received. `false` is for simulations in which no byte has a
-    /// meaning: buffers then take their share of the budget as ever, hold no memory, and give zeros. Nothing but
-    /// the values of payload bytes depends on it.
+    /// Whether buffers keep the bytes written and received. `false` is for simulations in which the values of
+    /// bytes do not matter: buffers still take their share of the budget, but hold no memory and return
+    /// zeros. Nothing else depends on it.
     pub keep_bytes: bool,
     /// First and last ephemeral port.
     pub ephemeral_ports: (u16, u16),
-    /// How late a driver's timer may be: what pacing lets go at one time is at least what its rate makes of this
-    /// span. A millisecond unless told otherwise, as tokio's timers count; less where time is exact. At most 4.29 s.
+    /// How late a driver's timer may be. Pacing releases at one time at least what its rate makes of this
+    /// span. A millisecond by default, because tokio's timers count milliseconds; use less where time is
+    /// exact. At most 4.29 s.
     pub timer_granularity: Duration,
-    /// Whether IPv6 packets carry flow labels (RFC 6437): one for each connection, and another after each of its timeouts.
-    /// Where routers choose by the label between several servers of one address, `false` keeps a connection at its own.
+    /// Whether IPv6 packets carry flow labels (RFC 6437): one for each connection, and another after each of
+    /// its timeouts. Where routers use the label to choose between several servers of one address, `false`
+    /// keeps a connection at its server.
     pub flow_labels: bool,
-    /// Whether a segment that is as predicted, or leaves as most do, takes the short way. It changes the cost of a segment and
-    /// nothing else; `false` is for those who want to compare.
+    /// Whether predicted segments, and those sent in their usual form, take the fast path. It only changes
+    /// the cost of a segment; `false` is for comparisons.
     pub header_prediction: bool,
-    /// The most packets that wait for the program that takes what is not the endpoint's own, and as many from it
-    /// ([`Endpoint::poll_other`](crate::Endpoint::poll_other)); 0 (the default): there is none.
+    /// The most packets that wait for, and from, the program that handles other traffic
+    /// ([`Endpoint::poll_other`](crate::Endpoint::poll_other)); 0 (the default): there is no such program.
     pub other_packets: usize,
-    /// The most ICMP echo requests that are answered in a second (RFC 1122 §3.2.2.6, RFC 4443 §4.2); 0: none are.
+    /// The most ICMP echo requests answered in a second (RFC 1122 §3.2.2.6, RFC 4443 §4.2); 0: none.
     pub echo_replies_per_second: u32,
-    /// Whether a datagram for a port without a socket is answered by ICMP port unreachable (RFC 1122 §4.1.3.1), at a limited
-    /// rate.
+    /// Whether a datagram for a port without a socket is answered by ICMP port unreachable
+    /// (RFC 1122 §4.1.3.1), at a limited rate.
     pub port_unreachable: bool,
-    /// Whether fragmented packets are put together, and within which bounds; `None` (the default): fragments are dropped
-    /// and counted.
+    /// Whether to reassemble fragmented packets, and within which bounds; `None` (the default): fragments are
+    /// dropped and counted.
     pub reassembly: Option<Box<ReassemblyConfig>>,
-    /// Whether [`Endpoint::poll_changes`](crate::Endpoint::poll_changes) gives out what changes each connection or costs it data.
-    /// It takes every segment of theirs the long way, as a trace does.
+    /// Whether [`Endpoint::poll_changes`](crate::Endpoint::poll_changes) reports what changes each connection
+    /// or costs it data. Like a trace, it takes every segment off the fast path.
     pub tell_changes: bool,
-    /// Settings of connections that name none; endpoints may share them.
+    /// Default settings of connections. Endpoints may share them.
     pub tcp: Arc<TcpConfig>,
-    /// Which of several endpoints of one host this is ([`split`](Self::split)); `None` (the default): the only one.
+    /// Which of several endpoints of one host this is ([`split`](Self::split)); `None` (the default): the
+    /// only one.
     pub shard: Option<Shard>,
 }
 
 impl EndpointConfig {
-    /// The defaults, for these addresses and this secret.
+    /// The defaults for these addresses and this secret.
     #[must_use]
     pub fn new(addresses: Vec<IpAddr>, secret: [u8; 32]) -> Self {
         Self {
@@ -100,13 +104,14 @@ impl EndpointConfig {
         }
     }
 
-    /// The settings of this many endpoints that are one host together, to be driven side by side, each with its queue of a
-    /// device. They share the names of their connections and the memory budget; `connections_max`, `orphans_max` and
-    /// `time_wait_max` are divided among them. What is not TCP is at the first: packets of it, and all that arrive where
-    /// their connection is not, are [`Stray`](crate::Stray)s, to be taken from one endpoint's
-    /// [`poll_stray`](crate::Endpoint::poll_stray) to another's [`handle_stray`](crate::Endpoint::handle_stray).
+    /// The settings of this many endpoints that form one host, to be driven in parallel, each with its queue
+    /// of a device. They share the names of their connections and the memory budget. `connections_max`,
+    /// `orphans_max` and `time_wait_max` are divided among them. Traffic other than TCP belongs to the first.
+    /// Its packets, and packets that arrive at another endpoint than their connection's, are
+    /// [`Stray`](crate::Stray)s: take them from one endpoint's [`poll_stray`](crate::Endpoint::poll_stray) to
+    /// another's [`handle_stray`](crate::Endpoint::handle_stray).
     ///
-    /// Addresses are set, and listeners made, on each of them.
+    /// Set addresses, and create listeners, on each of them.
     #[must_use]
     pub fn split(self, endpoints: usize) -> Vec<Self> {
         if endpoints <= 1 {
@@ -135,62 +140,63 @@ impl fmt::Debug for EndpointConfig {
     }
 }
 
-/// Settings of one connection. Those that few connections make are behind a pointer: a connection may have settings of its
-/// own, and a simulation has thousands.
+/// Settings of one connection. Those that few connections make are behind a pointer, because a connection may
+/// have private settings, and a simulation has thousands.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
-    /// Name of the profile that was applied last; single settings may differ from it.
+    /// Name of the profile last applied. Single settings may differ from it.
     pub profile: &'static str,
     // RFC 9293 MAY-18: CUBIC (RFC 9438) unless another is asked for.
     /// What makes the congestion controller.
     pub congestion: Arc<dyn ControllerFactory>,
     /// What sets the first ssthresh, if anything.
     pub start_up: Option<SenderEstimatorKind>,
-    /// Whether the window is spread over the round trip, by a rate made of the two, where the controller has no rate
-    /// of its own.
+    /// Whether to spread the window over the round trip, at a rate computed from the two, if the controller
+    /// has no rate.
     pub pacing: bool,
-    /// The highest rate of sending in bytes a second; `None`: no bound of its own.
+    /// The highest sending rate in bytes a second; `None`: no bound.
     pub pacing_rate_max: Option<u64>,
-    /// What becomes of the congestion window after idleness.
+    /// What happens to the congestion window after idleness.
     pub idle: IdlePolicy,
     /// How losses are found and repaired, as far as the peer's options allow.
     pub recovery: Recovery,
     /// Parameters of the retransmission timeout, with the tick of its clock.
     pub rto: RtoConfig,
-    /// Which proofs take a wrong reduction back.
+    /// The proofs that take a wrong reduction back.
     pub undo: UndoChoice,
-    /// When received data is acknowledged; no delay is longer than 500 ms (RFC 9293 MUST-40).
+    /// When received data is acknowledged. No delay is longer than 500 ms (RFC 9293 MUST-40).
     pub acks: AckPolicy,
-    /// How many samples of the bandwidth the receiver takes while the peer starts up, up to 256 (Allman and Paxson
-    /// 1999, §3.4: 50); `None` (the default): it does not look.
+    /// How many bandwidth samples the receiver takes while the peer starts up, up to 256 (Allman and Paxson
+    /// 1999, §3.4: 50); `None` (the default): none.
     pub receiver_bandwidth: Option<usize>,
     /// Explicit congestion notification.
     pub ecn: Ecn,
-    /// An experimental option (RFC 6994) of the application's, put on the SYN or the SYN-ACK where there is room; `None`
-    /// (the default): none. Only who takes part hears what the peer said in the same experiment:
-    /// [`Connection::peer_experiment`](crate::Connection::peer_experiment).
+    /// An experimental option (RFC 6994) from the application, put on the SYN or the SYN-ACK if there is
+    /// room; `None` (the default): none. Only a participant receives what the peer sent in the same
+    /// experiment: [`Connection::peer_experiment`](crate::Connection::peer_experiment).
     pub experiment: Option<Experiment>,
-    /// What is written down of what the connection does and why; `None` (the default): nothing.
+    /// What to trace of the connection; `None` (the default): nothing.
     pub trace: Option<TraceConfig>,
     /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
     pub nodelay: bool,
     /// Probe an idle peer; `None` (the default): never (RFC 9293 MUST-25).
     pub keepalive: Option<Keepalive>,
     /// How long transmitted data may stay unacknowledged before the connection is given up (RFC 5482);
-    /// `None`: R2 alone decides.
+    /// `None`: only R2 decides.
     pub user_timeout: Option<Duration>,
-    /// Finds the path's MTU without ICMP, downwards and upwards; `None` (the default): it does not.
+    /// Finds the path's MTU without ICMP, downwards and upwards; `None` (the default): off.
     pub mtu_probing: Option<Box<MtuProbing>>,
-    /// Tells the peer the user timeout by an option, and takes the peer's into account; `None` (the default): neither.
+    /// Sends the user timeout to the peer in an option, and takes the peer's into account; `None` (the
+    /// default): neither.
     pub user_timeout_option: Option<Box<UserTimeoutOption>>,
-    /// The most bytes that wait in the send buffer.
+    /// The capacity of the send buffer in bytes.
     pub send_buffer_max: usize,
-    /// The most bytes that wait in the receive buffer; the window is tuned up to it.
+    /// The capacity of the receive buffer in bytes. The window is tuned up to it.
     pub receive_buffer_max: usize,
-    /// The bytes of it that the window offers from the beginning, 64 KiB unless told otherwise; where this is
-    /// `receive_buffer_max` or more, nothing is tuned.
+    /// The window at the start in bytes, 64 KiB by default. At `receive_buffer_max` or more, nothing is
+    /// tuned.
     pub receive_buffer_initial: usize,
-    /// Upper bound for the MSS in both directions; `None`: what the MTU allows.
+    /// Upper bound of the MSS in both directions; `None`: what the MTU allows.
     pub mss_max: Option<u16>,
     /// IPv4 time to live and IPv6 hop limit (RFC 9293 MUST-49).
     pub ttl: u8,
@@ -211,10 +217,10 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
-    /// Makes all the choices that the profile names; the others stay. `registry` has its controller.
+    /// Makes all the choices that the profile names; the others stay. `registry` must have its controller.
     ///
     /// # Errors
-    /// [`UnknownController`] if `registry` does not have it; then nothing changes.
+    /// [`UnknownController`] if it does not; then nothing changes.
     pub fn apply(&mut self, profile: &Profile, registry: &Registry) -> Result<(), UnknownController> {
         self.congestion = registry.find(profile.congestion)?;
         self.profile = profile.name;
@@ -233,7 +239,7 @@ impl TcpConfig {
         Ok(())
     }
 
-    /// What a peer said in the experiment that this end takes part in.
+    /// What a peer sent in the experiment that this end takes part in.
     pub(crate) fn shared_experiment(&self, options: &TcpOptions) -> Option<Experiment> {
         options.experiment.filter(|theirs| self.experiment.is_some_and(|ours| ours.id == theirs.id))
     }
@@ -297,14 +303,14 @@ impl Default for Keepalive {
     }
 }
 
-/// How a connection finds the path's MTU by itself (RFC 4821).
+/// How a connection finds the path's MTU without ICMP (RFC 4821).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MtuProbing {
-    /// The size in bytes of the IP packets that are sent when full ones do not get through, before the search: 1,024 unless told
-    /// otherwise, at least 552 over IPv4 and 1,280 over IPv6.
+    /// The size in bytes of the IP packets sent when full ones do not get through, before the search: 1,024
+    /// by default, at least 552 over IPv4 and 1,280 over IPv6.
     pub least: u16,
-    /// How long after a search that ended below what the device carries the path is tried again: 10 minutes unless told
-    /// otherwise.
+    /// How long after a search that ended below what the device carries the path is tried again: 10 minutes
+    /// by default.
     pub raise_after: Duration,
 }
 
@@ -314,17 +320,17 @@ impl Default for MtuProbing {
     }
 }
 
-/// What the option of RFC 5482 may do to a connection. The user timeout becomes the larger of what both ends say, within
-/// `least` and `most`.
+/// What the option of RFC 5482 may do to a connection. The user timeout becomes the larger of both ends'
+/// values, within `least` and `most`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserTimeoutOption {
-    /// L_LIMIT: the peer cannot bring the timeout below this. 100 s unless told otherwise (RFC 9293 SHLD-11).
+    /// L_LIMIT: the peer cannot lower the timeout below this. 100 s by default (RFC 9293 SHLD-11).
     pub least: Duration,
-    /// U_LIMIT: nor above this, which is how long a peer may have this end keep a dead connection. An hour unless told
-    /// otherwise.
+    /// U_LIMIT: the peer cannot raise it above this, which is how long a peer may make this end keep a dead
+    /// connection. An hour by default.
     pub most: Duration,
-    /// CHANGEABLE: whether the peer's value counts. It does not any more once the application has set the timeout of the
-    /// open connection itself.
+    /// CHANGEABLE: whether the peer's value counts. It no longer does once the application has set the
+    /// timeout of the open connection.
     pub changeable: bool,
 }
 
@@ -339,24 +345,24 @@ impl Default for UserTimeoutOption {
 pub struct ListenOptions {
     /// What to listen on.
     pub addr: ListenAddr,
-    /// The most established connections that wait to be accepted.
+    /// The most established connections waiting to be accepted.
     pub backlog: usize,
-    /// The most half-open connections; beyond it SYN cookies answer, or with `deferred` the SYN is dropped.
+    /// The most half-open connections. Beyond it SYN cookies answer, or with `deferred` the SYN is dropped.
     pub syn_backlog: usize,
-    /// With `deferred`, the most SYNs that wait for a decision, among those of `syn_backlog`; beyond it a SYN is dropped,
-    /// and its client sends it again.
+    /// With `deferred`, the most SYNs waiting for a decision, among those of `syn_backlog`. Beyond it a SYN
+    /// is dropped, and its client repeats it.
     pub decisions_max: usize,
     /// Whether each SYN waits for [`crate::Endpoint::decide`] before it is answered.
     pub deferred: bool,
-    /// Whether the port may be one that connections of an earlier listener still have, those in TIME-WAIT among them (the
-    /// default: yes, as with tokio's listeners). Then it costs no search of them.
+    /// Whether the port may be one that connections of an earlier listener still use, including those in
+    /// TIME-WAIT (the default: yes, as with tokio's listeners). Then no search for them is needed.
     pub reuse_address: bool,
-    /// Whether other listeners that say so, too, may listen on the same address and port, up to 64 of them. Each has queues of
-    /// its own; which one a SYN is for is decided by a keyed hash of both ends' addresses and ports.
+    /// Whether up to 64 listeners that all set this may listen on the same address and port. Each has its own
+    /// queues. A keyed hash of both ends' addresses and ports decides which one gets a SYN.
     pub reuse_port: bool,
-    /// Fast Open (RFC 7413): the most connections opened by a SYN with a cookie whose handshake is not over; 0 (the default): no
-    /// Fast Open. The application may see the data of such a SYN twice, on two connections, when it is duplicated on its way.
-    /// Without effect with `deferred`.
+    /// Fast Open (RFC 7413): the most connections opened by a SYN with a cookie whose handshake is not over;
+    /// 0 (the default): no Fast Open. If such a SYN is duplicated on its way, the application may see its
+    /// data twice, on two connections. No effect with `deferred`.
     pub fast_open_max: usize,
     /// Settings of the connections it accepts; `None`: the endpoint's.
     pub tcp: Option<TcpConfig>,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use ackclock_control::InvalidParameter;
 use ackclock_control::rtt::InvalidRto;
 
-/// Why a connection ended otherwise than by both ends closing it.
+/// Why a connection ended other than by both ends closing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
@@ -27,12 +27,12 @@ pub enum ConnectionError {
     /// This end aborted the connection.
     #[error("connection aborted locally")]
     Aborted,
-    /// The memory budget was exhausted and this connection was the one to go.
+    /// The memory budget was exhausted, and this connection was chosen to be reset.
     #[error("connection dropped: the stack's memory budget is exhausted")]
     OutOfMemory,
 }
 
-/// What an ICMP error message said of a segment.
+/// What an ICMP error reported about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IcmpError {
@@ -96,7 +96,7 @@ pub enum ListenError {
     /// The table of listeners is full.
     #[error("too many listeners: the limit is {0}")]
     TooManyListeners(usize),
-    /// As many listeners share the address as may.
+    /// The limit of listeners that share the address is reached.
     #[error(
         "too many listeners share this address and port: the limit is {0}; close one, or listen elsewhere"
     )]
@@ -107,7 +107,7 @@ pub enum ListenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// Nothing to read at the moment.
+    /// Nothing to read now.
     #[error("nothing to read yet")]
     WouldBlock,
     /// The connection ended in error.
@@ -122,7 +122,7 @@ pub enum ReadError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// No room at the moment.
+    /// No room now.
     #[error("no room in the send buffer")]
     WouldBlock,
     /// The connection ended in error.
@@ -140,12 +140,12 @@ pub enum WriteError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionError {
-    /// The value is outside what the option takes.
+    /// The value is outside the option's range.
     #[error("{option} takes {range}")]
     OutOfRange {
         /// The option's name.
         option: &'static str,
-        /// What it takes, in words.
+        /// The range, in words.
         range: &'static str,
     },
     /// No timeout estimator can have these parameters.

@@ -1,8 +1,8 @@
-//! What an endpoint tells its driver.
+//! The events that an endpoint reports to its driver.
 
 use crate::{IncomingId, ListenerId, UdpId, UdpReadiness};
 
-/// A connection of an endpoint. The index may be used again; the generation tells the two apart.
+/// A connection of an endpoint. The index may be reused; the generation distinguishes the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId {
     pub(crate) index: u32,
@@ -10,7 +10,7 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// A small number for tables beside the endpoint's, used again once the connection is gone.
+    /// A small number for tables parallel to the endpoint's, reused once the connection is gone.
     #[must_use]
     pub fn index(self) -> usize {
         self.index as usize
@@ -27,9 +27,9 @@ pub enum Event {
     Acceptable(ListenerId),
     /// A SYN waits for a decision at a listener with deferred accept.
     Incoming(ListenerId, IncomingId),
-    /// No connection will come of a SYN that [`Event::Incoming`] told of: its client took it back or started afresh, the
-    /// network refused the answer, or its time is over. Told once, whether the SYN had been decided on or not; never of
-    /// one that the application itself refused or dropped.
+    /// A SYN reported by [`Event::Incoming`] will not become a connection: its client took it back or started
+    /// afresh, the network refused the answer, or its time is over. Reported once, whether or not the SYN had
+    /// been decided on; never for a SYN that the application itself refused or dropped.
     IncomingGone(ListenerId, IncomingId),
     /// [`Endpoint::poll_other`](crate::Endpoint::poll_other) has packets.
     OtherPackets,
@@ -48,7 +48,7 @@ pub struct Readiness {
     pub readable: bool,
     /// There is room to write, or an error.
     pub writable: bool,
-    /// The connection is over: no segment will be sent or taken any more.
+    /// The connection is over: no segment will be sent or accepted any more.
     pub closed: bool,
     /// The peer's urgent pointer advanced (RFC 9293 MUST-32).
     pub urgent: bool,

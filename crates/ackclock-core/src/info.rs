@@ -1,4 +1,4 @@
-//! What is known of a connection: what `ss -ti` shows, typed.
+//! The state of a connection: what `ss -ti` shows, typed.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::trace::{LossCounts, UndoRule};
 pub struct ConnectionInfo {
     /// State of RFC 9293 §3.3.2.
     pub state: State,
-    /// Name of the profile that was chosen; single settings may differ from it.
+    /// Name of the profile. Single settings may differ from it.
     pub profile: &'static str,
     /// Name of the congestion controller.
     pub congestion: &'static str,
@@ -27,9 +27,9 @@ pub struct ConnectionInfo {
     pub rto_config: RtoConfig,
     /// When received data is acknowledged.
     pub acks: AckPolicy,
-    /// What came of the estimation at the start ([`TcpConfig::start_up`](crate::TcpConfig::start_up)).
+    /// The result of the estimation at the start ([`TcpConfig::start_up`](crate::TcpConfig::start_up)).
     pub start_up: Option<StartUpEstimate>,
-    /// The bandwidth as it appears from the arrivals while the peer started
+    /// The bandwidth estimated from the arrivals while the peer started
     /// ([`TcpConfig::receiver_bandwidth`](crate::TcpConfig::receiver_bandwidth)).
     pub bandwidth: Option<ReceiverEstimates>,
     /// Whether timestamps are in use.
@@ -40,7 +40,7 @@ pub struct ConnectionInfo {
     pub window_scale: Option<(u8, u8)>,
     /// Largest payload this end sends in one segment.
     pub snd_mss: u32,
-    /// Largest payload the peer has been told to send.
+    /// Largest payload that the peer may send in a segment.
     pub rcv_mss: u32,
     /// Path MTU in bytes.
     pub pmtu: u32,
@@ -58,7 +58,7 @@ pub struct ConnectionInfo {
     pub cwnd: u64,
     /// Slow-start threshold in bytes; `None` while unknown.
     pub ssthresh: Option<u64>,
-    /// Rate of pacing in bytes a second, if any.
+    /// Pacing rate in bytes a second, if any.
     pub pacing_rate: Option<u64>,
     /// Most recent rate of delivery in bytes a second; zero before the first sample.
     pub delivery_rate: u64,
@@ -68,7 +68,7 @@ pub struct ConnectionInfo {
     pub unacked: u64,
     /// Bytes acknowledged selectively, above the cumulative acknowledgement.
     pub sacked: u64,
-    /// Bytes held to be lost and not yet sent again.
+    /// Bytes held to be lost and not yet retransmitted.
     pub lost: u64,
     /// Peer's receive window in bytes.
     pub snd_wnd: u32,
@@ -84,19 +84,19 @@ pub struct ConnectionInfo {
     pub bytes_acked: u64,
     /// Payload bytes received in order.
     pub bytes_received: u64,
-    /// Payload bytes sent again.
+    /// Payload bytes retransmitted.
     pub bytes_retransmitted: u64,
     /// Segments sent; a large one counts as the segments it is cut into.
     pub segments_sent: u64,
     /// Segments received, counted likewise.
     pub segments_received: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
-    /// Loss episodes entered otherwise than by a timeout.
+    /// Loss episodes that did not begin with a timeout.
     pub loss_episodes: u64,
-    /// Bytes held to be lost, by the rule that said so.
+    /// Bytes held to be lost, by rule.
     pub losses: LossCounts,
     /// Reductions of the window that were taken back, by proof.
     pub undone: UndoCounts,
@@ -108,7 +108,7 @@ pub struct ConnectionInfo {
     pub last_sent: Option<Duration>,
     /// Time since data was last received.
     pub last_received: Option<Duration>,
-    /// What was agreed on and seen of ECN; `None` without it.
+    /// ECN state and counts; `None` without ECN.
     pub ecn: Option<EcnInfo>,
     /// The controller's own numbers.
     pub controller: Snapshot,
@@ -121,21 +121,21 @@ pub struct ConnectionInfo {
 pub struct EcnInfo {
     /// Which form was agreed on; never [`Ecn::Off`].
     pub form: Ecn,
-    /// Whether this end's data leaves as ECN-capable: not where the path was found to damage ECN, or where the
-    /// handshake needed segments without it.
+    /// Whether this end's data leaves as ECN-capable. It does not if the path was found to damage ECN, or if
+    /// the handshake needed segments without it.
     pub capable: bool,
-    /// Segments received with Congestion Experienced; a coalesced one counts as those it stands for.
+    /// Segments received with Congestion Experienced; a coalesced one counts as those it represents.
     pub packets_marked: u64,
     /// Payload bytes in these.
     pub bytes_marked: u64,
-    /// Marks on this end's segments that the peer reported: segments with the accurate form, acknowledgements with
-    /// ECE with the classic one.
+    /// Marks on this end's segments that the peer reported: segments with the accurate form, acknowledgements
+    /// with ECE with the classic one.
     pub marks_reported: u64,
-    /// How often the congestion window was reduced for marks.
+    /// How often marks reduced the congestion window.
     pub reductions: u64,
 }
 
-/// How many reductions of the window were taken back, by what proved them wrong.
+/// How many window reductions were taken back, by proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -151,7 +151,7 @@ pub struct UndoCounts {
 }
 
 impl UndoCounts {
-    /// All together.
+    /// The total.
     #[must_use]
     pub fn total(&self) -> u32 {
         [self.timestamps, self.dsack, self.frto, self.min_rtt].into_iter().fold(0, u32::saturating_add)

@@ -47,7 +47,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-// Tests index and cast freely: there a panic is the verdict.
+// Tests index and cast freely: there a panic fails the test.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing))]
 
 #[cfg(feature = "tcp-ao")]

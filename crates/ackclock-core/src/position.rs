@@ -6,16 +6,17 @@ use std::ops::{Add, AddAssign};
 
 use ackclock_wire::SeqNum;
 
-/// A place in one direction of a connection: a sequence number extended to 64 bits, its low half being the
+/// A place in one direction of a connection: a sequence number extended to 64 bits, whose low half is the
 /// number on the wire.
 ///
-/// Positions are ordered and never wrap (the first lies above 2^32, so that old duplicates from before it have
-/// one too). A number from the wire becomes a position once, at the border, and is from there on an ordinary integer.
+/// Positions are ordered and never wrap (the first lies above 2^32, so that old duplicates from before it
+/// have one too). A number from the wire becomes a position once, at the border, and is an ordinary integer
+/// from there on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Position(NonZeroU64);
 
 impl Position {
-    /// `at`, or the first position of all for 0: an `Option` then takes no more room.
+    /// `at`, or the first position for 0, so that an `Option` takes no extra room.
     #[inline]
     fn new(at: u64) -> Self {
         Self(NonZeroU64::new(at).unwrap_or(NonZeroU64::MIN))
@@ -26,7 +27,7 @@ impl Position {
         Self::new((1 << 32) + u64::from(seq.raw()))
     }
 
-    /// The position with this sequence number that lies nearest to `self`, at most 2^31 away.
+    /// The position with this sequence number nearest to `self`, at most 2^31 away.
     #[inline]
     pub(crate) fn near(self, seq: SeqNum) -> Self {
         let ahead = seq.offset_from(self.seq());
@@ -44,7 +45,7 @@ impl Position {
         SeqNum::new(self.0.get() as u32)
     }
 
-    /// Bytes from `earlier` to `self`; zero when `earlier` is not earlier.
+    /// Bytes from `earlier` to `self`; zero if `earlier` is later.
     #[inline]
     pub(crate) fn since(self, earlier: Self) -> u64 {
         self.0.get().saturating_sub(earlier.0.get())

@@ -48,10 +48,11 @@ impl fmt::Debug for FourTuple {
     }
 }
 
-/// What a listener listens on; `None` stands for any. An unspecified address stands for any of its family alone.
+/// What a listener listens on; `None` means any. An unspecified address means any of its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ListenAddr {
-    /// The local address, or any (also one that the endpoint was not configured with: what a proxy needs).
+    /// The local address, or any (including addresses that the endpoint was not configured with, as a proxy
+    /// needs).
     pub addr: Option<IpAddr>,
     /// The local port, or any.
     pub port: Option<u16>,

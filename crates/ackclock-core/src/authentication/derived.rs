@@ -1,10 +1,10 @@
-//! Traffic keys that were derived already. Deriving one costs as much as the MAC of a small segment, and a connection needs two:
+//! Cached traffic keys. Deriving one costs as much as the MAC of a small segment, and a connection needs two:
 //! one for each direction, until a key rolls over.
 
 use super::mac::TrafficKey;
 
-/// The traffic keys of one direction of a connection, the one used last first. While a key rolls over, segments come with the
-/// old one and the new.
+/// The traffic keys of one direction of a connection, the most recently used first. While a key rolls over,
+/// segments arrive with the old one and the new.
 #[derive(Debug, Default)]
 pub(crate) struct TrafficKeys {
     recent: [Option<Derived>; 2],
@@ -12,14 +12,14 @@ pub(crate) struct TrafficKeys {
 
 #[derive(Debug)]
 struct Derived {
-    /// The master key, by its place in the chain.
+    /// The index of the master key in the chain.
     index: usize,
     isns: (u32, u32),
     key: TrafficKey,
 }
 
 impl TrafficKeys {
-    /// The key that this master key and these ISNs make; `derive` makes it if it was not used lately.
+    /// The key for this master key and these ISNs. `derive` makes it unless it was used recently.
     pub(crate) fn get(
         &mut self,
         index: usize,

@@ -14,11 +14,11 @@ use super::{Algorithm, MasterKey};
 #[derive(Clone)]
 pub(crate) struct TrafficKey {
     algorithm: Algorithm,
-    /// HMAC-SHA-1 takes all of it, AES the first 16 bytes.
+    /// HMAC-SHA-1 uses all of it, AES the first 16 bytes.
     bytes: [u8; 20],
 }
 
-/// A segment whose MAC is to be computed.
+/// A segment to authenticate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Covered<'a> {
     pub(crate) src: IpAddr,
@@ -27,13 +27,13 @@ pub(crate) struct Covered<'a> {
     pub(crate) sne: u32,
     /// The TCP header with its options.
     pub(crate) header: &'a [u8],
-    /// Where in it the option begins.
+    /// The offset of the option in it.
     pub(crate) option_at: usize,
     pub(crate) payload: [&'a [u8]; 2],
 }
 
 impl TrafficKey {
-    /// The key of what `src` sends to `dst`. The ISN of a peer that is not known yet, in a SYN, is 0.
+    /// The key for what `src` sends to `dst`. The ISN of a peer that is not known yet, in a SYN, is 0.
     pub(crate) fn derive(master: &MasterKey, src: SocketAddr, dst: SocketAddr, isns: (u32, u32)) -> Self {
         let mut context = [0; CONTEXT_MAX];
         let mut len = 0;
@@ -43,7 +43,8 @@ impl TrafficKey {
             }
             len += part.len();
         };
-        // RFC 5926 §3.1.1: a counter, the label, the context of RFC 5925 §5.2, and the length of the key in bits.
+        // RFC 5926 §3.1.1: a counter, the label, the context of RFC 5925 §5.2, and the length of the key in
+        // bits.
         push(&[1]);
         push(b"TCP-AO");
         push(octets(&src.ip()).as_slice());
@@ -64,7 +65,8 @@ impl TrafficKey {
         Self { algorithm: master.algorithm, bytes }
     }
 
-    /// The MAC of a segment: with `covers_options` all of its header, otherwise its fixed part and this option.
+    /// The MAC of a segment. With `covers_options` it covers the whole header, otherwise the fixed part and
+    /// this option.
     pub(crate) fn mac(&self, segment: &Covered<'_>, covers_options: bool) -> [u8; MAC_LEN] {
         let mut header = [0; TCP_HEADER_MAX];
         for (to, from) in header.iter_mut().zip(segment.header) {
@@ -96,19 +98,19 @@ impl TrafficKey {
 }
 
 impl fmt::Debug for TrafficKey {
-    // A secret is never shown.
+    // Never shows the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TrafficKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
     }
 }
 
-/// Whether two MACs are the same, in a time that does not tell where they differ.
+/// Compares two MACs in constant time.
 pub(crate) fn same(one: &[u8; MAC_LEN], other: &[u8; MAC_LEN]) -> bool {
     one.iter().zip(other).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
 }
 
 fn hmac_sha1<'a>(key: &[u8], parts: impl Iterator<Item = &'a [u8]>) -> [u8; 20] {
-    // Keys of any length are taken.
+    // Keys may have any length.
     let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(key) else { return [0; 20] };
     parts.for_each(|part| mac.update(part));
     mac.finalize().into_bytes().into()
@@ -120,7 +122,7 @@ fn aes_cmac<'a>(key: &[u8; 16], parts: impl Iterator<Item = &'a [u8]>) -> [u8; 1
     mac.finalize().into_bytes().into()
 }
 
-/// RFC 5926 §3.1.2 (RFC 4615): a key that has not 128 bits is made such.
+/// RFC 5926 §3.1.2 (RFC 4615): a key of other than 128 bits is converted to one of 128.
 fn aes_key(secret: &[u8]) -> [u8; 16] {
     secret.try_into().unwrap_or_else(|_| aes_cmac(&[0; 16], [secret].into_iter()))
 }

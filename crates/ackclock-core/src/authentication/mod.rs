@@ -1,8 +1,8 @@
 //! The TCP Authentication Option (RFC 5925) with the algorithms of RFC 5926: master keys, traffic keys, MACs.
 //!
-//! Behind the feature `tcp-ao`; without it nothing of this is compiled. Nothing here keeps a connection's state: see
-//! `endpoint/authentication.rs`. RFC 5925 and RFC 5926 were not read in full; what is here is held against the vectors of
-//! RFC 9235, as copies of them in public test suites have them.
+//! It is compiled only with the feature `tcp-ao`. It does not keep a connection's state: see
+//! `endpoint/authentication.rs`. RFC 5925 and RFC 5926 were not read in full; this code is tested with the
+//! vectors of RFC 9235, as copied in public test suites.
 
 pub(crate) mod derived;
 pub(crate) mod mac;
@@ -22,28 +22,28 @@ pub enum Algorithm {
     Aes128Cmac,
 }
 
-/// A master key tuple (RFC 5925 §3.1), less the addresses that it is for.
+/// A master key tuple (RFC 5925 §3.1) without its addresses.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey {
-    /// KeyID of what this end sends with it.
+    /// KeyID of segments that this end sends with it.
     pub send_id: u8,
-    /// KeyID of what the peer sends with it.
+    /// KeyID of segments that the peer sends with it.
     pub receive_id: u8,
     /// How it is used.
     pub algorithm: Algorithm,
-    /// Whether the MAC covers the other TCP options. A middlebox that changes them needs `false`.
+    /// Whether the MAC covers the other TCP options. If a middlebox changes them, set `false`.
     pub covers_options: bool,
     /// The key, of any length.
     pub secret: Vec<u8>,
 }
 
-/// The master keys that this end shares with a peer. The first is used until one of the ends asks for another.
+/// The master keys shared with a peer. The first is used until either end requests another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyChain {
     keys: Vec<MasterKey>,
 }
 
-/// Why keys are no chain.
+/// Why keys do not form a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum KeyChainError {
@@ -59,7 +59,7 @@ impl KeyChain {
     /// A chain of these keys.
     ///
     /// # Errors
-    /// There is none or more than 16, or two have the same id in one direction.
+    /// There are no keys or more than 16, or two have the same id in one direction.
     pub fn new(keys: Vec<MasterKey>) -> Result<Self, KeyChainError> {
         if keys.is_empty() || keys.len() > KEYS_MAX {
             return Err(KeyChainError::Count);
@@ -91,7 +91,7 @@ impl KeyChain {
 }
 
 impl fmt::Debug for MasterKey {
-    // A secret is never shown.
+    // Never shows the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MasterKey")
             .field("send_id", &self.send_id)

@@ -1,7 +1,8 @@
-//! The sequence number extension (SNE, RFC 5925 §6.2): the upper half of a 64-bit sequence number of which a segment
-//! carries the lower. Without it a segment could be replayed after 4 GiB.
+//! The sequence number extension (SNE, RFC 5925 §6.2): the upper half of a 64-bit sequence number whose lower
+//! half is in the segment. Without it a segment could be replayed after 4 GiB.
 //!
-//! RFC 5925 keeps flags for when the lower half wraps; the number nearest to the highest that was seen says the same.
+//! RFC 5925 keeps flags for the wrap of the lower half; the number nearest to the highest seen gives the same
+//! result.
 
 /// The numbers of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +11,7 @@ pub(crate) struct Extended {
 }
 
 impl Extended {
-    /// Of a connection that begins with `isn`: its SNE is 0.
+    /// For a connection that begins with `isn`, where the SNE is 0.
     pub(crate) fn new(isn: u32) -> Self {
         Self { highest: u64::from(isn) }
     }
@@ -20,7 +21,7 @@ impl Extended {
         (self.nearest(seq) >> 32) as u32
     }
 
-    /// A segment with this sequence number was sent, or was authentic.
+    /// A segment with this sequence number was sent, or authenticated.
     pub(crate) fn note(&mut self, seq: u32) {
         self.highest = self.highest.max(self.nearest(seq));
     }

@@ -1,25 +1,25 @@
-//! A block of a queue: memory of the queue's own that is written to, or a slice of somebody else's.
+//! A block of a queue: writable memory of the queue, or a shared slice.
 
 use bytes::Bytes;
 
 use crate::budget::Budget;
 
-/// What a part of a queue lies in.
+/// The storage of a block.
 #[derive(Debug)]
 pub(super) enum Storage {
-    /// Memory of the queue's own.
+    /// The queue's memory.
     Owned(Box<[u8]>),
-    /// A slice that others may hold too, and how many bytes it keeps from being freed.
+    /// A slice that others may also hold, and how many bytes it keeps from being freed.
     Shared(Bytes, usize),
 }
 
-/// A stretch of a queue that lies in one piece.
+/// A contiguous part of a queue.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) storage: Storage,
-    /// The place of its first byte in the stream, which may have been taken already. It wraps.
+    /// The stream position of its first byte, which may have been taken already. It wraps.
     pub(super) start: usize,
-    /// How much of the stream it covers: what it has room for, or what it holds if another one follows.
+    /// Its extent in the stream: its capacity, or its content if another block follows.
     pub(super) len: usize,
 }
 
@@ -33,13 +33,13 @@ impl Block {
         }
     }
 
-    /// The index of a place of the stream in it; large if the place lies before it.
+    /// The index of a stream position in it; large if the position is before it.
     #[inline]
     pub(super) fn index(&self, place: usize) -> usize {
         place.wrapping_sub(self.start)
     }
 
-    /// The place of the stream behind it.
+    /// The stream position after it.
     #[inline]
     pub(super) fn end(&self) -> usize {
         self.start.wrapping_add(self.len)
@@ -50,7 +50,7 @@ impl Block {
         matches!(self.storage, Storage::Owned(_))
     }
 
-    /// Bytes that cannot be freed because of it.
+    /// Bytes that it keeps from being freed.
     #[inline]
     pub(super) fn pinned(&self) -> usize {
         match &self.storage {
@@ -59,7 +59,7 @@ impl Block {
         }
     }
 
-    /// At most `max` bytes from a place of the stream on; none if it lies elsewhere.
+    /// At most `max` bytes from a stream position on; none if the position is elsewhere.
     #[inline]
     pub(super) fn slice(&self, place: usize, max: usize) -> &[u8] {
         let at = self.index(place);
@@ -68,7 +68,7 @@ impl Block {
     }
 }
 
-/// A block that was given away: it goes back to the free list when the last slice of it is dropped.
+/// A lent block. It goes back to the free list when its last slice is dropped.
 #[derive(Debug)]
 pub(super) struct Lent {
     pub(super) bytes: Box<[u8]>,

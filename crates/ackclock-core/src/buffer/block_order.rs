@@ -1,7 +1,7 @@
 //! The order of SACK blocks: which ranges beyond a gap were touched last.
 //!
-//! RFC 2018 §4 has the first block be the one that holds the segment which triggered the acknowledgement, and the others
-//! repeat what was reported last.
+//! RFC 2018 §4: the first block contains the segment that triggered the acknowledgement, and the others
+//! repeat the most recently reported.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,15 @@ use ackclock_wire::SackBlocks;
 use super::RangeSet;
 use crate::position::Position;
 
-/// One place in each of the ranges touched last, the latest at the back.
+/// One position in each of the most recently touched ranges, the latest at the back.
 #[derive(Debug, Default)]
 pub(super) struct BlockOrder {
     places: VecDeque<Position>,
 }
 
 impl BlockOrder {
-    /// Bytes that one takes at the most, with its places: one more than there are blocks, in powers of two.
+    /// The maximum size of one in bytes, with its positions: one more than there are blocks, rounded up to
+    /// powers of two.
     pub(super) const BYTES_MAX: usize =
         size_of::<Self>() + (SackBlocks::MAX + 1).next_power_of_two() * size_of::<Position>();
 
@@ -30,12 +31,12 @@ impl BlockOrder {
         }
     }
 
-    /// Nothing before `next` lies beyond a gap any more.
+    /// Everything before `next` is now in order.
     pub(super) fn remove_before(&mut self, next: Position) {
         self.places.retain(|&place| place >= next);
     }
 
-    /// At most `max` blocks: the one that holds `first`, if any does, then those touched last.
+    /// At most `max` blocks: the one that contains `first`, if any, then the most recently touched.
     pub(super) fn blocks(&self, ahead: &RangeSet, first: Option<Position>, max: usize) -> SackBlocks {
         let first = first.and_then(|place| ahead.containing(place));
         let others = self.places.iter().rev().filter_map(|&place| ahead.containing(place));

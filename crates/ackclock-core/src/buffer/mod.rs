@@ -1,4 +1,4 @@
-//! Buffers of one connection: taken on demand, bounded, given back when idle.
+//! The buffers of one connection: allocated on demand, bounded, freed when idle.
 
 mod block;
 mod block_order;

@@ -1,24 +1,25 @@
-//! A queue of bytes that lies in blocks, and takes and gives slices without copying them.
+//! A queue of bytes in blocks, which accepts and returns slices without copying them.
 //!
-//! Both directions of a connection are one: what was written and waits to be acknowledged, and what was received and waits
-//! to be read. Bytes are copied in and out ([`append`](Queue::append), [`copy_to`](Queue::copy_to)), or slices change hands
-//! ([`append_bytes`](Queue::append_bytes), [`take`](Queue::take)).
+//! Both directions of a connection use it: for what was written and waits to be acknowledged, and for what
+//! was received and waits to be read. Bytes are copied in and out ([`append`](Queue::append),
+//! [`copy_to`](Queue::copy_to)), or slices change hands ([`append_bytes`](Queue::append_bytes),
+//! [`take`](Queue::take)).
 //!
 //! # Blocks
 //!
-//! A block of the queue's own has 64 KiB. It comes from a free list that the endpoint's connections share, and goes back as
-//! soon as its last byte is taken; the one freed last is used first. So what passes through a reader that keeps up stays in
-//! the few blocks that are in the processor's cache, whatever the queue may grow to. Only the first block begins small, at
-//! 4 KiB, and grows by being moved to a larger one; a queue that has run empty keeps its last block and begins at its
-//! front.
+//! The queue's blocks have 64 KiB. A block comes from a free list shared by the endpoint's connections, and
+//! goes back as soon as its last byte is taken; the most recently freed is used first. Data that passes
+//! through a reader that keeps up therefore stays in a few cached blocks, however large the queue may grow.
+//! Only the first block begins small, at 4 KiB, and grows by moving to a larger one. An empty queue keeps its
+//! last block and begins at its front.
 //!
-//! # Who pays for what is pinned
+//! # Accounting for pinned memory
 //!
-//! The lease counts blocks, not bytes: a slice of somebody else's memory counts as much as it keeps from being freed. What was
-//! given away is its holder's. [`take`](Queue::take) gives a block away only if at least half of it is in use, and copies
-//! otherwise: a small packet in the hands of an application pins no 64 KiB.
+//! The lease counts blocks, not bytes: a shared slice counts as much as it keeps from being freed. What was
+//! given away counts for its holder. [`take`](Queue::take) gives a block away only if at least half of it is
+//! in use, and copies otherwise, so a small packet in an application's hands does not pin 64 KiB.
 //!
-//! Where the budget says that no bytes are kept, the queue only counts: it has a capacity, and nothing behind it.
+//! If the budget keeps no bytes, the queue only counts: it has a capacity and no storage.
 
 use std::fmt;
 
@@ -30,16 +31,16 @@ use crate::budget::{BLOCK, Budget, Lease};
 
 /// Bytes in order. Offsets count from the first.
 ///
-/// Bytes beyond `len` may be written ahead of time with [`write_at`](Self::write_at), which is how out-of-order data
-/// lies in place.
+/// Bytes beyond `len` may be written ahead of time with [`write_at`](Self::write_at); out-of-order data is
+/// stored in place this way.
 pub(crate) struct Queue {
-    /// Where they lie; an idle connection has none.
+    /// The blocks; an idle connection has none.
     store: Option<Box<Store>>,
     len: usize,
     lease: Lease,
 }
 
-/// The steps in which the lease follows what is kept beside the queue.
+/// The step in which the lease follows the size of what is kept beside the queue.
 const BESIDE_STEP: usize = 1024;
 
 impl Queue {
@@ -62,14 +63,14 @@ impl Queue {
         self.lease.budget()
     }
 
-    /// Bytes that the lease holds for what is kept beside the queue.
+    /// Bytes of the lease for what is kept beside the queue.
     #[inline]
     pub(crate) fn beside(&self) -> usize {
         self.lease.bytes().saturating_sub(self.capacity())
     }
 
-    /// Has the lease cover `bytes` that are kept beside the queue, as far as they exceed an eighth of its size; `false`, and
-    /// nothing changed, when the budget does not allow it.
+    /// Makes the lease cover `bytes` kept beside the queue, as far as they exceed an eighth of its size.
+    /// Returns `false`, and changes nothing, if the budget does not allow it.
     pub(crate) fn keep_beside(&mut self, bytes: usize) -> bool {
         let free = self.capacity().max(BLOCK_MIN) / 8;
         let charge = bytes.saturating_sub(free).next_multiple_of(BESIDE_STEP);
@@ -78,7 +79,7 @@ impl Queue {
 
     // ----- writing -----
 
-    /// Appends `data`; `false`, and nothing appended, when there is no memory for it.
+    /// Appends `data`. Returns `false`, and appends nothing, without memory for it.
     // Always inlined, for the row "data segment received" of the counted instructions.
     #[inline(always)]
     pub(crate) fn append(&mut self, data: &[u8]) -> bool {
@@ -104,7 +105,8 @@ impl Queue {
         written
     }
 
-    /// Writes `data` at `offset` from the first byte without counting it; `false` when there is no memory for it.
+    /// Writes `data` at `offset` from the first byte without counting it. Returns `false` without memory for
+    /// it.
     pub(crate) fn write_at(&mut self, offset: usize, data: &[u8]) -> bool {
         let Some(end) = offset.checked_add(data.len()) else { return false };
         if !self.reserve(end) {
@@ -116,14 +118,14 @@ impl Queue {
         true
     }
 
-    /// Counts `bytes` more, which were written ahead with `write_at`.
+    /// Counts `bytes` more, written ahead with `write_at`.
     #[inline]
     pub(crate) fn extend(&mut self, bytes: usize) {
         self.len += bytes;
     }
 
-    /// Appends a slice without copying it, which keeps `pinned` bytes from being freed; `false`, and nothing appended, when
-    /// the budget does not allow that. Nothing may have been written ahead.
+    /// Appends a slice without copying it; it keeps `pinned` bytes from being freed. Returns `false`, and
+    /// appends nothing, if the budget does not allow that. Nothing may have been written ahead.
     pub(crate) fn append_bytes(&mut self, bytes: Bytes, pinned: usize) -> bool {
         if !self.lease.budget().keeps_bytes() {
             return self.append(&bytes);
@@ -140,21 +142,21 @@ impl Queue {
         true
     }
 
-    /// How many bytes the last block holds, if it is the queue's own and not the first.
+    /// How many bytes the last block holds, if it is owned and not the first.
     pub(crate) fn held_by_last(&self) -> Option<usize> {
         let store = self.store.as_ref()?;
         let last = store.blocks.back().filter(|last| store.blocks.len() > 1 && last.is_owned())?;
         Some(last.index(store.head.wrapping_add(self.len)))
     }
 
-    /// Ends the last block where the bytes end, so that another can follow.
+    /// Ends the last block where its bytes end, so that another can follow.
     fn seal(&mut self) {
         let queued = self.len;
         loop {
             let store = self.store();
             let end = store.head.wrapping_add(queued);
             let Some(last) = store.blocks.back_mut() else { return };
-            // More than there is if the block lies beyond the end.
+            // More than its content if the block lies beyond the end.
             let used = last.index(end);
             if queued > 0 && used > 0 && used <= last.len {
                 last.len = used;
@@ -164,13 +166,13 @@ impl Queue {
         }
     }
 
-    /// Makes room for `total` bytes from the first; `false` when the budget does not allow it.
+    /// Makes room for `total` bytes from the first. Returns `false` if the budget does not allow it.
     #[inline]
     fn reserve(&mut self, total: usize) -> bool {
         total <= self.room() || self.grow(total)
     }
 
-    /// Bytes that there is room for, from the first.
+    /// The capacity from the first byte on.
     #[inline]
     fn room(&self) -> usize {
         self.store.as_ref().map_or(0, |store| match store.blocks.back() {
@@ -193,7 +195,7 @@ impl Queue {
                 _ => self.push_owned(block_size(missing)),
             };
             if !grown {
-                // What was got in vain is given back.
+                // Return the blocks that did not suffice.
                 while self.store().blocks.len() > before {
                     self.pop_last();
                 }
@@ -203,7 +205,7 @@ impl Queue {
         true
     }
 
-    /// Moves what is in the last block to the front of it, or of a larger one.
+    /// Moves the content of the last block to its front, or to that of a larger one.
     fn grow_last(&mut self, total: usize) -> bool {
         let budget = self.lease.budget().clone();
         let store = self.store();
@@ -212,7 +214,8 @@ impl Queue {
         let taken = if is_first { last.index(head) } else { 0 };
         let (start, old) = (last.start.wrapping_add(taken), last.pinned());
         let needed = total.saturating_sub(start.wrapping_sub(head));
-        // A block is moved within itself only if half of it gets free, so that a byte is moved once on average at the most.
+        // A block is moved within itself only if that frees half of it, so each byte is moved at most once on
+        // average.
         let size = if needed <= old / 2 { old } else { block_size(needed.max(old + 1)) };
         if !self.resize(capacity - old + size) {
             return false;
@@ -244,7 +247,7 @@ impl Queue {
         true
     }
 
-    /// Has the lease cover so much capacity, and what is beside it.
+    /// Makes the lease cover this capacity, and what is kept beside it.
     fn resize(&mut self, capacity: usize) -> bool {
         let resized = self.lease.resize(capacity + self.beside());
         if resized {
@@ -255,8 +258,8 @@ impl Queue {
 
     // ----- reading -----
 
-    /// Remembers where the byte at `offset` lies, for [`slices`](Self::slices) of it; whether `len` bytes lie there in one
-    /// slice.
+    /// Remembers the position of the byte at `offset` for [`slices`](Self::slices). Returns whether `len`
+    /// bytes lie there in one slice.
     #[inline]
     pub(crate) fn seek(&mut self, offset: usize, len: u64) -> bool {
         let Some(store) = &mut self.store else { return false };
@@ -266,18 +269,18 @@ impl Queue {
         found.is_some_and(|block| len <= block.len.saturating_sub(block.index(place)) as u64)
     }
 
-    /// How many bytes from `offset` on two slices show.
+    /// How many bytes two slices from `offset` on cover.
     pub(crate) fn reach(&self, offset: usize) -> usize {
         self.slices(offset, self.len.saturating_sub(offset)).iter().map(|slice| slice.len()).sum()
     }
 
-    /// `len` bytes from `offset`, in two slices; fewer where the second one ends, and no more than 128 KiB of those
-    /// that are not kept.
+    /// `len` bytes from `offset`, in two slices; fewer if the second one ends, and at most 128 KiB if bytes
+    /// are not kept.
     #[inline]
     pub(crate) fn slices(&self, offset: usize, len: usize) -> [&[u8]; 2] {
         let Some(store) = &self.store else { return [&[], &[]] };
         let place = store.head.wrapping_add(offset);
-        // Mostly all of them lie in the block that was sought last.
+        // Mostly all of them lie in the block that was last sought.
         if let Some(sought) = store.blocks.get(store.at)
             && let slice = sought.slice(place, len)
             && slice.len() == len
@@ -317,7 +320,7 @@ impl Queue {
         })
     }
 
-    /// Copies the first bytes into `into`, as much as is there; returns how much.
+    /// Copies the first bytes into `into`, as many as there are. Returns the number.
     #[inline]
     pub(crate) fn copy_to(&self, into: &mut [u8]) -> usize {
         let len = into.len().min(self.len);
@@ -334,7 +337,7 @@ impl Queue {
         len
     }
 
-    /// Fills `into` with the first bytes, of which there are as many, from more than one block.
+    /// Fills `into` from more than one block; there are enough bytes.
     #[inline(never)]
     fn copy_across(&self, into: &mut [u8]) {
         let mut rest = into;
@@ -351,8 +354,8 @@ impl Queue {
         }
     }
 
-    /// Takes at most `max` bytes off the front in one slice; call again for what is left; `is_tidy` says that
-    /// nothing was written ahead.
+    /// Takes at most `max` bytes off the front in one slice; call again for the rest. `is_tidy`: nothing was
+    /// written ahead.
     pub(crate) fn take(&mut self, max: usize, is_tidy: bool) -> Bytes {
         let Some(store) = &mut self.store else { return Bytes::new() };
         let (place, end) = (store.head, store.head.wrapping_add(self.len));
@@ -363,7 +366,7 @@ impl Queue {
         };
         let written = first.index(end).min(first.len);
         let held = written.saturating_sub(first.index(place));
-        // What was written ahead must stay where it can be written to.
+        // Bytes written ahead must stay writable.
         let is_settled = is_tidy || written == first.len;
         if is_settled
             && held >= first.pinned() / 2
@@ -385,7 +388,7 @@ impl Queue {
         taken
     }
 
-    /// Takes `bytes` off the front. Blocks that are done with go back.
+    /// Takes `bytes` off the front and frees finished blocks.
     #[inline]
     pub(crate) fn advance(&mut self, bytes: usize) {
         let bytes = bytes.min(self.len);
@@ -418,7 +421,8 @@ impl Queue {
         }
     }
 
-    /// Begins at the front of the block again. What was written ahead is lost; nothing else may be in it.
+    /// Begins at the front of the block again. Bytes written ahead are lost; the queue must be empty
+    /// otherwise.
     #[inline]
     pub(crate) fn rewind(&mut self) {
         debug_assert_eq!(self.len, 0);
@@ -433,7 +437,7 @@ impl Queue {
         }
     }
 
-    /// Gives back what the counted bytes do not need. What was written ahead is lost.
+    /// Frees what the counted bytes do not need. Bytes written ahead are lost.
     pub(crate) fn shrink(&mut self) {
         if self.len == 0 {
             return self.release();
@@ -448,7 +452,7 @@ impl Queue {
         self.resize(self.capacity().saturating_sub(freed));
     }
 
-    /// Gives all memory back. The content is lost.
+    /// Frees all memory. The content is lost.
     pub(crate) fn release(&mut self) {
         if let Some(store) = self.store.take() {
             for block in store.blocks {
@@ -474,7 +478,7 @@ impl Drop for Queue {
 }
 
 impl fmt::Debug for Queue {
-    /// Without the bytes: they are the application's.
+    /// Does not show the bytes: they are the application's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
             .field("len", &self.len)

@@ -1,17 +1,18 @@
-//! A set of byte ranges: what arrived out of order, and what the peer holds beyond a gap.
+//! A set of byte ranges: data that arrived out of order, or data that the peer holds beyond a gap.
 
 use std::collections::BTreeMap;
 
 use crate::position::Position;
 
-/// Disjoint, non-adjacent ranges of positions, end exclusive. Every operation costs O(log n) and one step for
-/// each range that it merges or removes.
+/// Disjoint, non-adjacent ranges of positions, end exclusive. Every operation costs O(log n), plus one step
+/// for each range that it merges or removes.
 ///
-/// Most connections never have one: a set that had none yet is a pointer, for the row of an idle connection's bytes.
+/// Most connections never have a range, so an unused set is only a pointer, for the benchmark row "bytes of
+/// an idle connection".
 #[derive(Debug, Default)]
 pub(crate) struct RangeSet(Option<Box<Ranges>>);
 
-/// The ranges of a set that had some.
+/// The ranges of a set that has had some.
 #[derive(Debug, Default)]
 struct Ranges {
     ends: BTreeMap<Position, Position>,
@@ -19,10 +20,10 @@ struct Ranges {
 }
 
 impl RangeSet {
-    /// Bytes that a range takes at the most: nodes of the tree are at least half full.
+    /// The most bytes that a range takes: nodes of the tree are at least half full.
     const RANGE_BYTES: usize = 40;
 
-    /// Bytes that `ranges` ranges take at the most, the node included that an empty set keeps.
+    /// The most bytes that `ranges` ranges take, including the node of an empty set.
     #[inline]
     pub(crate) fn bytes_of(ranges: usize) -> usize {
         const NODE: usize = 208 + size_of::<Ranges>();
@@ -80,7 +81,7 @@ impl RangeSet {
             && *covered >= start
         {
             if !joins_next {
-                // Mostly a range grows at its end, and stays where it is.
+                // Mostly a range grows at its end and stays where it is.
                 ranges.bytes += end.max(*covered).since(*covered);
                 *covered = end.max(*covered);
                 return;
@@ -165,7 +166,7 @@ impl RangeSet {
         self.0 = None;
     }
 
-    /// Gives back what ranges took that are gone.
+    /// Frees the memory of removed ranges.
     pub(crate) fn shrink(&mut self) {
         self.0.take_if(|ranges| ranges.ends.is_empty());
     }

@@ -1,9 +1,9 @@
 //! Reassembly: bytes in order to read, bytes ahead of a gap to keep (RFC 9293 SHLD-31).
 //!
-//! The list of what waits ahead is memory, too: a peer that sends every second byte has it grow to forty times the bytes
-//! it sent. It is in the budget with the queue. Up to an eighth of the queue's size it goes with that, so that a transfer
-//! with some losses never touches the budget; what exceeds it is leased in steps, and a segment that would begin a range
-//! without a lease is dropped as if lost.
+//! The list of ranges beyond gaps is memory too: a peer that sends every second byte makes it forty times as
+//! large as the bytes sent. The budget covers it together with the queue. Up to an eighth of the queue's size
+//! is free, so a transfer with some losses never touches the budget. The rest is leased in steps. A segment
+//! that would begin a range without a lease is dropped as if lost.
 
 use ackclock_wire::SackBlocks;
 use bytes::Bytes;
@@ -15,37 +15,37 @@ use crate::position::Position;
 
 /// Received bytes of one connection.
 ///
-/// Out-of-order bytes lie in the queue at the place where they will be read from. Where segments overlap and
-/// disagree, the byte that was received first stands, on every path.
+/// Out-of-order bytes lie in the queue at the position from which they will be read. Where segments overlap
+/// and disagree, the byte received first stands, on every path.
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffer {
     queue: Queue,
     next: Position,
     ahead: RangeSet,
-    /// Made at the first gap.
+    /// Allocated at the first gap.
     order: Option<Box<BlockOrder>>,
 }
 
-/// The shortest text for which a packet is kept instead of copied: half of a block.
+/// The shortest text whose packet is kept instead of copied: half of a block.
 const KEPT_MIN: usize = BLOCK / 2;
 
-/// What became of a segment's text.
+/// What happened to a segment's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
-    /// Bytes that became readable, those that had waited ahead included.
+    /// Bytes that became readable, including those that had waited beyond a gap.
     pub(crate) advanced: u64,
-    /// Bytes that had been received before.
+    /// Bytes received before.
     pub(crate) duplicate: u64,
-    /// The first stretch of them.
+    /// The first stretch of duplicate bytes.
     pub(crate) repeated: Option<(Position, Position)>,
     /// Whether the text lies beyond a gap.
     pub(crate) out_of_order: bool,
-    /// Whether it was dropped for want of memory or of room in the list of ranges.
+    /// Whether it was dropped for lack of memory or of room in the list of ranges.
     pub(crate) dropped: bool,
 }
 
 impl ReceiveBuffer {
-    /// The most ranges that wait ahead; segments that would begin another are dropped, as if lost.
+    /// The most ranges beyond gaps. Segments that would begin another are dropped, as if lost.
     pub(crate) const RANGES_MAX: usize = 1024;
 
     /// A buffer whose first byte will be at `next`.
@@ -53,7 +53,7 @@ impl ReceiveBuffer {
         Self { queue: Queue::new(budget), next, ahead: RangeSet::default(), order: None }
     }
 
-    /// Nothing was received yet and the first byte will be at `next`.
+    /// Restarts before any data: the first byte will be at `next`.
     pub(crate) fn restart(&mut self, next: Position) {
         debug_assert!(self.queue.len() == 0 && self.ahead.is_empty());
         self.next = next;
@@ -76,14 +76,14 @@ impl ReceiveBuffer {
         !self.ahead.is_empty()
     }
 
-    /// Takes text at `start`, which the caller has cut to the window. A `block` that it lies in, and that others do not write
-    /// to, is kept instead of a copy if the text is at least half of a block.
+    /// Takes text at `start`, trimmed to the window by the caller. If it lies in a `block` that others do not
+    /// write to, the block is kept instead of a copy, provided that the text is at least half of it.
     #[inline]
     pub(crate) fn insert(&mut self, start: Position, data: &[u8], block: Option<&Bytes>) -> Received {
         let reaches_ahead =
             || self.ahead.first().is_some_and(|(first, _)| start + data.len() as u64 >= first);
         if start == self.next && !reaches_ahead() {
-            // The common case: next in order, and what waits ahead, if anything, goes on waiting.
+            // The common case: the next in order. What waits beyond a gap, if anything, keeps waiting.
             let taken = match block {
                 Some(block) if data.len() >= KEPT_MIN && self.ahead.is_empty() => {
                     self.queue.append_bytes(block.slice_ref(data), block.len().max(BLOCK))
@@ -143,7 +143,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Makes readable what no gap precedes any more.
+    /// Makes bytes readable that no gap precedes any more.
     fn take_in_order(&mut self) -> u64 {
         let Some((_, end)) = self.ahead.first().filter(|&(start, _)| start <= self.next) else { return 0 };
         let advanced = end.since(self.next);
@@ -161,7 +161,7 @@ impl ReceiveBuffer {
         if ranges == 0 { 0 } else { RangeSet::bytes_of(ranges) + BlockOrder::BYTES_MAX }
     }
 
-    /// At most `max` SACK blocks: the one that holds `first`, if any does, then the others, the one touched last first
+    /// At most `max` SACK blocks: the one that contains `first`, if any, then the most recently touched
     /// (RFC 2018 §4).
     pub(crate) fn sack_blocks(&self, first: Option<Position>, max: usize) -> SackBlocks {
         self.order.as_ref().map(|order| order.blocks(&self.ahead, first, max)).unwrap_or_default()
@@ -177,7 +177,7 @@ impl ReceiveBuffer {
         self.queue.copy_to(into)
     }
 
-    /// The readable bytes where they lie, slice by slice.
+    /// The readable bytes in place, slice by slice.
     pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> + '_ {
         self.queue.chunks()
     }
@@ -203,20 +203,20 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Whether a byte more could be stored for each that a window of `bytes` invites.
+    /// Whether another byte could be stored for each byte of a window.
     pub(crate) fn can_grow(&self) -> bool {
         !self.queue.budget().under_pressure()
     }
 
-    /// Gives the allocation back if nothing is in it.
+    /// Frees the memory if the buffer is empty.
     pub(crate) fn release_if_empty(&mut self) {
         if self.queue.len() == 0 && self.ahead.is_empty() {
             self.clear();
         }
     }
 
-    /// Nothing more will come: what is in order can still be read, what waits ahead of a gap never will be, and its
-    /// memory is given back.
+    /// Nothing more will arrive. Bytes in order can still be read; those beyond a gap never will be, and
+    /// their memory is freed.
     pub(crate) fn finish(&mut self) {
         self.ahead.clear();
         self.order = None;
@@ -224,7 +224,7 @@ impl ReceiveBuffer {
         self.queue.shrink();
     }
 
-    /// Forgets what waits ahead and what could be read.
+    /// Drops what waits beyond gaps and what could be read.
     pub(crate) fn clear(&mut self) {
         self.ahead.clear();
         self.order = None;
@@ -291,7 +291,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any order, overlap and repetition of segments delivers each byte once, in order, and as first received.
+        /// Any order, overlap and repetition of segments delivers each byte once, in order, and as first
+        /// received.
         #[test]
         fn any_arrival_order_delivers_the_stream(
             segments in prop::collection::vec((0u64..400, 1usize..60), 1..80), reads in any::<bool>(),

@@ -1,44 +1,44 @@
-//! The blocks of a queue, and where in them a byte lies.
+//! The blocks of a queue, and finding a byte in them.
 
 use std::collections::VecDeque;
 
 use super::block::{Block, Storage};
 use crate::budget::BLOCK;
 
-/// The blocks of a queue that is in use.
+/// The blocks of a queue in use.
 #[derive(Debug, Default)]
 pub(super) struct Store {
-    /// Side by side, without a gap. If the last one is the queue's own, it has its whole length for extent.
+    /// Adjacent, without gaps. If the last one is owned, its extent is its whole length.
     pub(super) blocks: VecDeque<Block>,
-    /// The place of the first byte in the stream. It wraps.
+    /// The stream position of the first byte. It wraps.
     pub(super) head: usize,
-    /// What the blocks pin.
+    /// The bytes that the blocks pin.
     pub(super) capacity: usize,
-    /// The block that was last sought.
+    /// The index of the block last sought.
     pub(super) at: usize,
 }
 
 /// The smallest block.
 pub(super) const BLOCK_MIN: usize = 4096;
-/// What a queue shows that keeps no bytes.
+/// The content of a queue that keeps no bytes.
 pub(super) static ZEROS: [u8; BLOCK] = [0; BLOCK];
 
 impl Store {
-    /// The block that covers a place of the stream, the last one for all beyond.
+    /// The index of the block at a stream position; the last one for positions beyond.
     pub(super) fn index_of(&self, place: usize) -> usize {
         let Some(first) = self.blocks.front() else { return 0 };
         let (base, offset) = (first.start, first.index(place));
         self.blocks.partition_point(|block| block.start.wrapping_sub(base) <= offset).saturating_sub(1)
     }
 
-    /// The same, where it probably is the one that was last sought.
+    /// The same, starting at the block last sought.
     #[inline]
     pub(super) fn find(&self, place: usize) -> usize {
         let sought = self.blocks.get(self.at).is_some_and(|block| block.index(place) < block.len);
         if sought { self.at } else { self.index_of(place) }
     }
 
-    /// Writes to blocks that are there.
+    /// Writes to existing blocks.
     pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
         let (mut place, mut rest) = (self.head.wrapping_add(offset), data);
         let first = self.index_of(place);
@@ -60,13 +60,13 @@ impl Store {
 
     pub(super) fn push(&mut self, block: Block) {
         if self.blocks.capacity() == 0 {
-            // Most connections never need a second one.
+            // Most connections never need a second block.
             self.blocks.reserve_exact(1);
         }
         self.blocks.push_back(block);
     }
 
-    /// Whether all of the first block was taken. The last one of the queue's own is kept, for what comes next.
+    /// Whether all of the first block was taken. The queue's last owned block is kept for what comes next.
     #[inline]
     pub(super) fn is_done_with_first(&self) -> bool {
         self.blocks.front().is_some_and(|first| {
@@ -74,7 +74,7 @@ impl Store {
         })
     }
 
-    /// Moves what is in a block that is too large for it to a smaller one; how much less that pins.
+    /// Moves the content of an oversized block to a smaller one. Returns how much less that pins.
     pub(super) fn shrink(&mut self, queued: usize) -> usize {
         let (head, end) = (self.head, self.head.wrapping_add(queued));
         let mut freed = 0;
@@ -97,7 +97,7 @@ impl Store {
         freed
     }
 
-    /// What is shown of bytes that are not kept.
+    /// What is shown for bytes that are not kept.
     #[cold]
     pub(super) fn zeros(&self, offset: usize, len: usize) -> [&[u8]; 2] {
         let len = len.min(self.capacity.saturating_sub(offset));
@@ -106,7 +106,7 @@ impl Store {
     }
 }
 
-/// The size of a block that holds `bytes`, or as many of them as one does.
+/// The size of a block for `bytes`, or for as many of them as one block holds.
 pub(super) fn block_size(bytes: usize) -> usize {
     bytes.clamp(BLOCK_MIN, BLOCK).next_power_of_two()
 }

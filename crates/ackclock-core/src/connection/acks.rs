@@ -1,11 +1,12 @@
-//! Acknowledgements that are owed, and what they report.
+//! The acknowledgements that are owed, and what they report.
 //!
-//! All segments of a batch are processed before the first acknowledgement leaves (RFC 9293 MUST-58), and what they bring
-//! to report may be more than one acknowledgement holds. What arrives around a gap or twice is then reported as if each
-//! segment had come alone: an acknowledgement says what was there after an arrival and nothing that came later. A sender
-//! that goes by time takes for lost what was sent before something reported and is not reported itself (RFC 8985), so a
-//! report out of turn would have it repeat what arrived. Arrivals that extend what the last report is about join it.
-//! Without SACK there is one acknowledgement for each segment beyond a gap.
+//! All segments of a batch are processed before the first acknowledgement leaves (RFC 9293 MUST-58), and one
+//! acknowledgement may not hold everything that they bring to report. Data that arrives around a gap or twice
+//! is then reported as if each segment had come alone: an acknowledgement reports the state after one arrival
+//! and nothing later. A time-based sender takes data for lost if it was sent before reported data and is not
+//! reported itself (RFC 8985), so a report out of turn would make it repeat what arrived. Arrivals that
+//! extend the last report's range join it. Without SACK there is one acknowledgement for each segment beyond
+//! a gap.
 
 use std::collections::VecDeque;
 
@@ -17,35 +18,36 @@ use super::timers::Timers;
 use crate::Instant;
 use crate::position::Position;
 
-/// Acknowledgements that are owed.
+/// The acknowledgements that are owed.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
-    /// Full-sized segments, or their worth, received since the last acknowledgement was sent.
+    /// Full-sized segments, or their equivalent, received since the last acknowledgement was sent.
     pub(super) segments: u32,
-    /// One is to leave at once.
+    /// One must leave at once.
     pub(super) now: bool,
     /// The application wants each to leave at once.
     pub(super) quick: bool,
-    /// Without SACK, the peer counts duplicates: this many more are to leave, one for each segment beyond the gap.
+    /// Without SACK the peer counts duplicates: this many more must leave, one for each segment beyond the
+    /// gap.
     pub(super) repeats: u8,
-    /// While something waits to be reported by an acknowledgement of its own.
+    /// Present while something needs a separate report.
     reports: Option<Box<Reports>>,
 }
 
-/// What waits to be reported, the oldest first; never empty.
+/// The reports that wait, the oldest first; never empty.
 #[derive(Debug, Default)]
 struct Reports {
     queue: VecDeque<Report>,
 }
 
-/// What an acknowledgement of its own says: the state after an arrival.
+/// What a separate acknowledgement reports: the state after an arrival.
 #[derive(Clone, Copy, Debug)]
 struct Report {
-    /// RCV.NXT then.
+    /// RCV.NXT at that time.
     next: Position,
-    /// What came for the second time (RFC 2883 §4 (2)).
+    /// The duplicate data that arrived (RFC 2883 §4 (2)).
     duplicate: Option<(Position, Position)>,
-    /// What lay beyond the gap then: first the block that the arrival went to (RFC 2018 §4).
+    /// The data beyond the gap at that time, with the block of the arrival first (RFC 2018 §4).
     blocks: SackBlocks,
 }
 
@@ -53,11 +55,11 @@ struct Report {
 const TIMESTAMPS_LEN: u32 = 12;
 
 impl Acks {
-    /// The most reports that wait: as many as a driver's batch has packets. Beyond it duplicates are not reported, and
-    /// blocks take the place of the oldest report, as if acknowledgements had been lost.
+    /// The most reports that wait: as many as a driver's batch has packets. Beyond it duplicates are not
+    /// reported, and blocks replace the oldest report, as if acknowledgements had been lost.
     const REPORTS_MAX: usize = 64;
 
-    /// Whether something waits to be reported by an acknowledgement of its own.
+    /// Whether something needs a separate acknowledgement.
     #[inline]
     pub(super) fn owes_report(&self) -> bool {
         self.reports.is_some()
@@ -69,7 +71,7 @@ impl Acks {
         self.reports.as_ref()?.queue.front()
     }
 
-    /// Adds a report; one `joins` the last if it says all that the last says.
+    /// Adds a report; `joins` tells whether it says all that the last one says.
     fn add_report(&mut self, report: Report, joins: impl Fn(&Report) -> bool) {
         let reports = &mut self.reports.get_or_insert_default().queue;
         if let Some(last) = reports.back_mut().filter(|last| last.duplicate.is_none() && joins(last)) {
@@ -85,7 +87,7 @@ impl Acks {
         reports.push_back(report);
     }
 
-    /// The FIN behind all that was received arrived, too.
+    /// The FIN after all received data has arrived too.
     pub(super) fn take_fin(&mut self, next: Position) {
         if let Some(last) = self.reports.as_mut().and_then(|reports| reports.queue.back_mut())
             && last.next + 1 == next
@@ -104,7 +106,8 @@ impl Acks {
         }
     }
 
-    /// One left that acknowledged all before `ack`, of RCV.NXT `next`; `with_report`: it was the first report's.
+    /// An acknowledgement of all before `ack` has left, at RCV.NXT `next`. `with_report`: it was the first
+    /// report's.
     fn on_sent(&mut self, ack: Position, next: Position, with_report: bool) {
         if with_report && let Some(Reports { queue }) = self.reports.as_deref_mut() {
             queue.pop_front();
@@ -119,7 +122,7 @@ impl Acks {
 }
 
 impl Connection {
-    /// Text arrived at `place`, around a gap or for the second time: an acknowledgement of its own says so.
+    /// Text arrived at `place`, around a gap or twice: queues a report.
     pub(super) fn report(&mut self, place: Position, duplicate: Option<(Position, Position)>) {
         if !self.sack {
             return;
@@ -127,11 +130,11 @@ impl Connection {
         if duplicate.is_none() && !self.rcv.buffer.has_gap() {
             return self.acks.forget_blocks();
         }
-        // RFC 2883 §4 (4): the block that the duplicate is part of.
+        // RFC 2883 §4 (4): the block that contains the duplicate.
         let place = duplicate.map_or(place, |(start, _)| start);
         let beyond_gap = self.rcv.buffer.holds_ahead(place);
         if duplicate.is_none() && !beyond_gap && !self.acks.owes_report() {
-            // In order, with the gap where it was: the next acknowledgement says all there is.
+            // In order, with the gap unchanged: the next acknowledgement says everything.
             return;
         }
         let blocks = self.rcv.buffer.sack_blocks(Some(place), SackBlocks::MAX);
@@ -144,14 +147,14 @@ impl Connection {
         });
     }
 
-    /// Whether a pure acknowledgement is to leave before any data. What is reported for the first time does not ride on
-    /// data: a device that cuts a large segment would repeat it on each piece, and it takes the room of payload.
+    /// Whether a pure acknowledgement must leave before any data. A first report does not ride on data: a
+    /// device that cuts a large segment would repeat it on each piece, and it takes room from the payload.
     #[inline]
     pub(super) fn owes_pure_ack(&self) -> bool {
         self.acks.now && self.acks.owes_report()
     }
 
-    /// What the next segment acknowledges: RCV.NXT, or what that was when the next report was made.
+    /// What the next segment acknowledges: RCV.NXT, or its value when the next report was made.
     #[inline]
     pub(super) fn ack_position(&self, pure_ack: bool) -> Position {
         self.acks.first_report().filter(|_| pure_ack).map_or(self.rcv.nxt, |report| report.next)
@@ -162,8 +165,8 @@ impl Connection {
         self.options(now, false)
     }
 
-    /// The bytes that the options of a data segment take. SACK blocks and counters take room in each segment; what does not
-    /// fit goes with the next.
+    /// The bytes that the options of a data segment take. SACK blocks and counters take room in each segment;
+    /// payload that does not fit goes with the next.
     #[inline]
     pub(super) fn data_options_len(&self, now: Instant) -> u32 {
         if self.ecn.is_none() && !self.rcv.buffer.has_gap() {
@@ -210,8 +213,9 @@ impl Connection {
         blocks
     }
 
-    /// A segment left that acknowledged all before `ack`: none is owed any more (RFC 9293 MUST-58) but those that are to
-    /// report what this one did not. `pure_ack`: its options are [`Self::ack_options`].
+    /// A segment that acknowledged all before `ack` has left. No acknowledgement is owed any more
+    /// (RFC 9293 MUST-58), except those with reports that this one did not carry. `pure_ack`: its options are
+    /// [`Self::ack_options`].
     #[inline]
     pub(super) fn ack_was_sent(&mut self, ack: Position, pure_ack: bool) {
         self.acks.on_sent(ack, self.rcv.nxt, pure_ack);
@@ -225,7 +229,7 @@ impl Connection {
     }
 }
 
-/// Whether a block holds the byte at `seq`.
+/// Whether a block contains the byte at `seq`.
 fn holds((left, right): (SeqNum, SeqNum), seq: SeqNum) -> bool {
     seq.in_window(left, right.offset_from(left))
 }

@@ -9,17 +9,18 @@ use crate::trace::Entry;
 use crate::{ConnectionError, Instant, ReadError, WriteError};
 
 impl Connection {
-    /// Copies from `data` into the send buffer as much as there is room for; returns how much.
+    /// Copies as much of `data` into the send buffer as fits. Returns how much.
     ///
     /// # Errors
-    /// [`WriteError::WouldBlock`] when there is no room; the others are final. How the connection ended is told once, by this
-    /// call or another, and from then on it is [`WriteError::Shutdown`].
+    /// [`WriteError::WouldBlock`] without room; the others are final. One call reports how the connection
+    /// ended; from then on writes return [`WriteError::Shutdown`].
     pub fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
         self.write_with(now, data.len(), |snd, limit| snd.append(data, limit))
     }
 
-    /// Like [`write`](Self::write), keeping slices of `data` instead of copies. They are let go when the peer has acknowledged
-    /// all of them; what is sent again is read from them again. A short slice (less than 32 KiB) is copied all the same.
+    /// Like [`write`](Self::write), but keeps slices of `data` instead of copies. They are released when the
+    /// peer has acknowledged all of them; retransmissions read from them again. A short slice (less than
+    /// 32 KiB) is copied.
     ///
     /// # Errors
     /// As `write`.
@@ -27,7 +28,7 @@ impl Connection {
         self.write_with(now, data.len(), |snd, limit| snd.append_bytes(data, limit))
     }
 
-    /// Has `append` append up to `len` bytes below a limit.
+    /// Makes `append` append up to `len` bytes below a limit.
     fn write_with(
         &mut self,
         now: Instant,
@@ -41,7 +42,7 @@ impl Connection {
         if len == 0 {
             return Ok(0);
         }
-        // What is kept of many small segments outstanding may be more than their bytes.
+        // The records of many small outstanding segments may exceed their bytes.
         let affordable = self.snd.keep_records(self.flight.bytes_kept());
         let limit = self.send_limit();
         let written = if affordable { append(&mut self.snd, limit) } else { 0 };
@@ -50,7 +51,7 @@ impl Connection {
         }
         if written == 0 {
             if self.snd.queued() < self.send_limit() {
-                // The memory budget is spent; no acknowledgement will tell when there is room again.
+                // The memory budget is spent. No acknowledgement will announce new room.
                 let retry = if self.plead(now) { PLEA_RETRY } else { BUDGET_RETRY };
                 self.timers.buffers = self.timers.buffers.min(now + retry);
             }
@@ -69,8 +70,8 @@ impl Connection {
         if self.check_writable().is_ok() { self.send_limit().saturating_sub(self.snd.queued()) } else { 0 }
     }
 
-    /// Asks for [`Readiness::writable`](crate::Readiness::writable) once there is room again: for one who found
-    /// [`is_writable`](Self::is_writable) false and did not try to write.
+    /// Requests [`Readiness::writable`](crate::Readiness::writable) once there is room again, for a caller
+    /// that found [`is_writable`](Self::is_writable) false and did not try to write.
     pub fn await_room(&mut self) {
         self.snd.awaiting_room = true;
     }
@@ -87,8 +88,9 @@ impl Connection {
         }
     }
 
-    /// How many bytes may be buffered: what is outstanding, and a supply to follow it. A slow path hides no seconds of data.
-    /// While a hole keeps SND.UNA where it is, what is outstanding exceeds the window, and more must follow all the same.
+    /// How many bytes may be buffered: what is outstanding, and a supply to follow it. A slow path does not
+    /// hide seconds of data. While a hole holds SND.UNA, what is outstanding exceeds the window, and more
+    /// must follow nevertheless.
     fn send_limit(&self) -> usize {
         let cwnd = self.flight.cwnd();
         self.send_limit_for(cwnd, self.supply(cwnd))
@@ -97,14 +99,14 @@ impl Connection {
     #[inline]
     fn send_limit_for(&self, cwnd: u64, supply: u64) -> usize {
         const LEAST: usize = 64 << 10;
-        // What is outstanding counts even if the window has just been halved: its place is not free yet.
+        // Outstanding data counts even if the window has just been halved: its buffer space is not free yet.
         let outstanding = cwnd.max(self.flight.flight_size());
         let limit = outstanding.saturating_add(supply);
         usize::try_from(limit).unwrap_or(usize::MAX).max(LEAST).min(self.snd.buffer_max)
     }
 
-    /// How many bytes should be there to be sent: a window of them, or what leaves while the application is woken and runs, and
-    /// stays in a processor's cache from being written to being sent.
+    /// How many bytes should wait to be sent: a window, or what leaves while the application wakes and runs,
+    /// but no more than stays in a processor's cache from write to send.
     #[inline]
     fn supply(&self, cwnd: u64) -> u64 {
         const TO_WAKE_NS: u64 = 1_000_000;
@@ -116,8 +118,8 @@ impl Connection {
         }
     }
 
-    /// The application is woken when a third of the buffer is free, or at least a third of the supply while less than
-    /// that is left to send: not for each segment's worth.
+    /// Wakes the application when a third of the buffer is free, or when at least a third of the supply fits
+    /// while less than that is left to send, and not for each segment.
     #[inline]
     pub(super) fn note_write_room(&mut self) {
         if self.snd.awaiting_room && self.is_write_due() {
@@ -146,13 +148,14 @@ impl Connection {
         }
     }
 
-    /// Copies received bytes into `into` and returns how many; `Ok(0)` for a non-empty `into` is the end of the stream.
+    /// Copies received bytes into `into` and returns how many; `Ok(0)` for a non-empty `into` is the end of
+    /// the stream.
     ///
-    /// However the connection ended, what was received in order is read first; only an [`abort`](Self::abort) of this end
-    /// throws it away.
+    /// However the connection ended, data received in order is read first. Only an [`abort`](Self::abort) at
+    /// this end discards it.
     ///
     /// # Errors
-    /// [`ReadError::WouldBlock`] when there is nothing yet; the others are final.
+    /// [`ReadError::WouldBlock`] if there is nothing yet; the others are final.
     pub fn read(&mut self, now: Instant, into: &mut [u8]) -> Result<usize, ReadError> {
         match self.peek(into) {
             Ok(len) => {
@@ -166,11 +169,11 @@ impl Connection {
         }
     }
 
-    /// Takes at most `max` received bytes out in one slice, in the block in which they lie; there may be more. For a `max` that
-    /// is not 0, none is the end of the stream.
+    /// Takes at most `max` received bytes in one slice, in their block; there may be more. If `max` is not 0,
+    /// an empty slice is the end of the stream.
     ///
-    /// What is less than half of its block is copied. A block that was given away is no longer in the memory budget; it is
-    /// used again when the last slice of it is dropped.
+    /// Data that fills less than half of its block is copied. A block that was given away is no longer in the
+    /// memory budget; it is reused when its last slice is dropped.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -192,7 +195,7 @@ impl Connection {
             return Ok(self.rcv.buffer.peek(into));
         }
         match self.errors.hard() {
-            // What this end itself threw away was not the end of the stream.
+            // Data that this end discarded was not the end of the stream.
             Some(own @ (ConnectionError::Aborted | ConnectionError::OutOfMemory)) => {
                 return Err(ReadError::Connection(own));
             }
@@ -209,7 +212,7 @@ impl Connection {
         }
     }
 
-    /// The bytes that wait to be read, where they lie, slice by slice; [`consume`](Self::consume) takes them out.
+    /// The bytes that wait to be read, in place, slice by slice; [`consume`](Self::consume) takes them.
     pub fn read_slices(&self) -> impl Iterator<Item = &[u8]> + '_ {
         self.rcv.buffer.slices()
     }
@@ -227,7 +230,7 @@ impl Connection {
         self.was_read(now, len);
     }
 
-    /// The application took `len` bytes out of the receive buffer.
+    /// The application took `len` bytes from the receive buffer.
     fn was_read(&mut self, now: Instant, len: usize) {
         if len == 0 {
             return;
@@ -247,13 +250,13 @@ impl Connection {
         }
     }
 
-    /// Whether `read` would not be [`ReadError::WouldBlock`].
+    /// Whether `read` would not return [`ReadError::WouldBlock`].
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.rcv.buffer.readable() > 0 || self.rcv.fin_taken() || self.state == State::Closed
     }
 
-    /// Whether `write` would not be [`WriteError::WouldBlock`].
+    /// Whether `write` would not return [`WriteError::WouldBlock`].
     #[must_use]
     pub fn is_writable(&self) -> bool {
         match self.check_writable() {
@@ -263,7 +266,7 @@ impl Connection {
         }
     }
 
-    /// Whether the peer's FIN has been received and all before it read.
+    /// Whether the peer's FIN has been received and everything before it read.
     #[must_use]
     pub fn is_read_closed(&self) -> bool {
         self.rcv.buffer.readable() == 0 && (self.rcv.fin_taken() || self.state == State::Closed)
@@ -306,13 +309,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Resets the connection (RFC 9293 §3.10.5, ABORT): what is buffered in either direction is lost.
+    /// Resets the connection (RFC 9293 §3.10.5, ABORT): buffered data in both directions is lost.
     pub fn abort(&mut self, now: Instant) {
         self.rcv.buffer.clear();
         self.reset(now, ConnectionError::Aborted);
     }
 
-    /// Ends the connection with `error`, telling the peer by a RST where it still cares.
+    /// Ends the connection with `error`, and sends a RST if the peer still needs one.
     pub(super) fn reset(&mut self, now: Instant, error: ConnectionError) {
         let tell = !matches!(
             self.state,
@@ -324,23 +327,24 @@ impl Connection {
                 | State::TimeWait
         ) || self.state == State::LastAck && self.snd.queued() > 0;
         self.close_with(now, Some(error));
-        // A reset that has not left yet still will, whatever comes after it.
+        // A reset that has not left yet still will, whatever follows.
         self.pending.reset |= tell;
     }
 
-    /// The application will not look at the connection again. RFC 9293 SHLD-3 (RFC 2525 §2.17): unread data is a
-    /// reason to reset, otherwise it closes and goes on by itself.
+    /// The application has released the connection. RFC 9293 SHLD-3 (RFC 2525 §2.17): unread data is a reason
+    /// to reset; otherwise the connection closes and finishes by itself.
     pub(crate) fn set_orphaned(&mut self, now: Instant) {
         self.orphaned = true;
         match self.state {
             State::Closed => {}
             State::SynSent => self.close_with(now, None),
-            // Both ends have finished; a reset would tell the peer nothing, and the name must still wait.
+            // Both ends have finished. A reset would be of no use to the peer, and the name must still wait.
             State::TimeWait => self.rcv.buffer.clear(),
             _ if self.rcv.buffer.readable() > 0 || self.rcv.buffer.has_gap() => {
                 let finishing = matches!(self.state, State::Closing | State::LastAck);
                 self.abort(now);
-                // This end's FIN may not have arrived, and will not be sent again: the peer would wait for it.
+                // This end's FIN may not have arrived, and will not be sent again: the peer would wait for
+                // it.
                 self.pending.reset |= finishing;
             }
             State::FinWait2 => self.timers.close = now + self.tcp.fin_wait_2_max,

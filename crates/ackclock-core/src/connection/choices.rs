@@ -16,20 +16,20 @@ impl Connection {
         self.flight.replace_controller(lend!(self, now));
     }
 
-    /// How losses are to be found and repaired; [`info`](Self::info) names the policy in force, which is another where
-    /// the peer sends no SACKs.
+    /// The configured loss recovery. [`info`](Self::info) has the policy in force, which differs if the peer
+    /// sends no SACKs.
     #[must_use]
     pub fn recovery(&self) -> Recovery {
         self.tcp.recovery
     }
 
-    /// Chooses another policy of loss recovery, at any time. An episode under way ends by the new policy's rule.
+    /// Chooses another loss recovery policy, at any time. An episode under way ends by the new policy's rule.
     pub fn set_recovery(&mut self, now: Instant, policy: Recovery) {
         self.own_tcp().recovery = policy;
         self.flight.set_recovery(lend!(self, now));
     }
 
-    /// Replaces the estimator of the retransmission timeout. What was measured stays, as does the backoff.
+    /// Replaces the estimator of the retransmission timeout. The measurements and the backoff stay.
     ///
     /// # Errors
     /// No estimator can have these parameters.
@@ -41,7 +41,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Chooses which proofs take a wrong reduction back.
+    /// Chooses the proofs that take a wrong reduction back.
     pub fn set_undo(&mut self, undo: UndoChoice) {
         self.own_tcp().undo = undo;
     }

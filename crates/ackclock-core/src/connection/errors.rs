@@ -1,4 +1,4 @@
-//! What went wrong with a connection, and what of it the application has been told.
+//! A connection's errors, and which of them the application knows.
 
 use crate::{ConnectionError, IcmpError, WriteError};
 
@@ -7,9 +7,9 @@ use crate::{ConnectionError, IcmpError, WriteError};
 pub(super) struct Errors {
     /// How the connection ended, if it ended in error. Stays set.
     hard: Option<ConnectionError>,
-    /// A call has told the application of it.
+    /// Whether a call has reported it to the application.
     told: bool,
-    /// The last that ICMP reported.
+    /// The last error that ICMP reported.
     soft: Option<IcmpError>,
 }
 
@@ -24,20 +24,22 @@ impl Errors {
         self.hard = self.hard.or(error);
     }
 
-    /// How the connection ended, given once.
+    /// How the connection ended, returned once.
     pub(super) fn take_hard(&mut self) -> Option<ConnectionError> {
         self.hard.filter(|_| !std::mem::replace(&mut self.told, true))
     }
 
-    /// A call tells the application how the connection ended.
+    /// A call reports to the application how the connection ended.
     pub(super) fn tell(&mut self) {
         self.told |= self.hard.is_some();
     }
 
-    /// What is said to one who writes after the connection ended in error; `ended`: the peer had closed its side before.
+    /// The result of a write after the connection ended in error. `ended`: the peer had closed its side
+    /// before.
     ///
-    /// As with the kernel's sockets the error is told once, by whichever call comes first, and from then on the pipe is
-    /// broken; what a peer resets that had already closed is a broken pipe at once. What this end did itself stays.
+    /// As with the kernel's sockets, the first call of any kind reports the error, and from then on the pipe
+    /// is broken. If a peer resets that had already closed, the pipe is broken at once. An error caused by
+    /// this end stays.
     pub(super) fn for_writer(&self, ended: bool) -> Option<WriteError> {
         let error = self.hard?;
         let own = matches!(error, ConnectionError::Aborted | ConnectionError::OutOfMemory);
@@ -49,7 +51,7 @@ impl Errors {
         self.soft = Some(error);
     }
 
-    /// The last soft error, given once.
+    /// The last soft error, returned once.
     pub(super) fn take_soft(&mut self) -> Option<IcmpError> {
         self.soft.take()
     }

@@ -1,12 +1,15 @@
-//! Fast Open in a connection (RFC 7413): data in the SYN, and data after a SYN,ACK that is not acknowledged yet.
+//! Fast Open in a connection (RFC 7413): data in the SYN, and data after a SYN,ACK that is not acknowledged
+//! yet.
 //!
-//! A client puts its cookie and the first of its data on the first SYN only. Data is never cut off the application for it:
-//! what the SYN,ACK does not acknowledge goes out again as ordinary data. A SYN that is sent again carries neither data nor
-//! option, since a middlebox may have eaten the first for either (RFC 7413 §4.2.1, §7.3).
+//! A client puts its cookie and its first data only on the first SYN. The application never loses data by
+//! this: what the SYN,ACK does not acknowledge is sent again as ordinary data. A retransmitted SYN carries
+//! neither data nor the option, because a middlebox may have dropped the first for either (RFC 7413 §4.2.1,
+//! §7.3).
 //!
-//! A server's connection exists from the SYN on, in SYN-RECEIVED; the application reads what the SYN brought and its answer
-//! leaves behind the SYN,ACK. Cookies, the client's cache and the bounds are the endpoint's (`endpoint/fast_open.rs`).
-//! RFC 7413 was read in excerpts; the section numbers are from them and from memory.
+//! A server's connection exists from the SYN on, in SYN-RECEIVED. The application reads the SYN's data, and
+//! its answer leaves behind the SYN,ACK. The endpoint handles cookies, the client's cache and the bounds
+//! (`endpoint/fast_open.rs`). RFC 7413 was read in excerpts; the section numbers are from them and from
+//! memory.
 
 use std::sync::Arc;
 
@@ -20,36 +23,36 @@ use crate::position::Position;
 use crate::trace::{Entry, Extension};
 use crate::{FourTuple, Instant, Limits, TcpConfig};
 
-/// What only a connection has that was opened so.
+/// The extra state of a connection opened this way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FastOpening {
-    /// The SYN asks for a cookie, or has one and data.
+    /// The SYN requests a cookie, or has one and data.
     Client { offer: FastOpenOffer, sent: u32, acked: u32 },
-    /// The SYN brought a good cookie; `tell`: the SYN,ACK gives a new one.
+    /// The SYN had a valid cookie. `tell`: the new cookie for the SYN,ACK.
     Server { tell: Option<FastOpenCookie>, ecn: Offer },
 }
 
-/// What a client's cache has for a server.
+/// The client's cache entry for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FastOpenOffer {
     /// Its cookie, or the request for one.
     pub(crate) cookie: FastOpenCookie,
-    /// Its MSS, as it said last time.
+    /// The MSS that it announced last time.
     pub(crate) mss: u16,
 }
 
-/// How a client's attempt went.
+/// The outcome of a client's attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FastOpenOutcome {
-    /// The SYN,ACK answers the first SYN. Bytes that it carried, and those of them that were taken.
+    /// The SYN,ACK answers the first SYN: the bytes that it carried, and those of them that were accepted.
     Answered { sent: u32, acked: u32 },
     /// Only a SYN without the option was answered.
     FellBack,
 }
 
 impl Connection {
-    /// An active OPEN with data for the SYN, of which as much as there is room for is taken into the send buffer: returns
-    /// how much. Without an `offer` all of it follows the handshake.
+    /// An active OPEN with data for the SYN. The send buffer takes as much as fits; returns how much. Without
+    /// an `offer`, all of it follows the handshake.
     pub(crate) fn active_with_data(
         now: Instant,
         tuple: FourTuple,
@@ -67,7 +70,7 @@ impl Connection {
         (connection, taken)
     }
 
-    /// A passive OPEN by a SYN with a good cookie: in SYN-RECEIVED, with the text of the SYN to be read.
+    /// A passive OPEN by a SYN with a valid cookie: in SYN-RECEIVED, with the SYN's text readable.
     pub(crate) fn passive_with_data(
         now: Instant,
         tuple: FourTuple,
@@ -82,14 +85,14 @@ impl Connection {
         connection.rcv.extras.get_or_insert_default().fast_open = Some(FastOpening::Server { tell, ecn });
         connection.enter(now, State::SynReceived);
         connection.pending.syn = true;
-        // What is sent before the handshake ends is under congestion control like the rest.
+        // Congestion control also covers data sent before the handshake ends.
         let (sack, smss) = (connection.sack, connection.effective_mss());
         connection.flight.establish(lend!(connection, now), sack, smss, true);
         connection.take_text_of_syn(now, text);
         connection
     }
 
-    /// As much text of a SYN as one segment may have, and the window takes.
+    /// Takes as much text from a SYN as one segment may have and the window accepts.
     fn take_text_of_syn(&mut self, now: Instant, text: &[u8]) {
         let most = (self.rcv.mss as usize).min(usize::try_from(self.rcv.wnd()).unwrap_or(usize::MAX));
         let text = text.get(..most).unwrap_or(text);
@@ -101,12 +104,12 @@ impl Connection {
         self.trace_extension(now, Extension::FastOpenTaken, received.advanced);
     }
 
-    /// Whether this end took a SYN with data, and the handshake goes on.
+    /// Whether this end accepted a SYN with data and the handshake is not over.
     pub(super) fn serves_fast_open(&self) -> bool {
         self.state == State::SynReceived && matches!(self.opening(), Some(FastOpening::Server { .. }))
     }
 
-    /// What a server sends between its SYN,ACK and the acknowledgement of that.
+    /// What a server sends between its SYN,ACK and its acknowledgement.
     #[inline(never)]
     pub(super) fn segment_before_handshake_ends(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
         if !self.serves_fast_open() {
@@ -124,9 +127,9 @@ impl Connection {
         }
     }
 
-    /// The option of our SYN or SYN,ACK; the first one's only.
+    /// The option of our first SYN or SYN,ACK.
     pub(super) fn fast_open_option(&self) -> Option<FastOpenCookie> {
-        // Beside a signature there is no room for it.
+        // There is no room for it beside a signature.
         if self.flight.timeouts_in_a_row() > 0 || self.option_reserve() > 0 {
             return None;
         }
@@ -136,7 +139,7 @@ impl Connection {
         }
     }
 
-    /// How much data goes on a SYN, behind its options.
+    /// How much data fits on a SYN, after its options.
     pub(super) fn data_of_syn(&mut self, now: Instant) -> usize {
         let ip_and_tcp = usize::from(self.template.transport_offset()) + 20;
         let fits = (self.snd.pmtu as usize).saturating_sub(ip_and_tcp);
@@ -165,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// The SYN,ACK acknowledges up to `ack`, perhaps data of the SYN. What it does not goes out again.
+    /// The SYN,ACK acknowledges up to `ack`, possibly including data of the SYN. The rest is sent again.
     pub(super) fn take_ack_of_syn(&mut self, now: Instant, ack: Position) {
         let bytes = ack.since(self.snd.iss + 1);
         if let Some(FastOpening::Client { acked, .. }) = self.opening_mut() {
@@ -176,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// Once the handshake is over: how it went for a client. Told once.
+    /// After the handshake: its outcome for a client, returned once.
     pub(crate) fn take_fast_open_outcome(&mut self) -> Option<FastOpenOutcome> {
         let established = self.established;
         let extras = self.rcv.extras.as_mut().filter(|_| established)?;
@@ -186,7 +189,7 @@ impl Connection {
         Some(if clean { FastOpenOutcome::Answered { sent, acked } } else { FastOpenOutcome::FellBack })
     }
 
-    /// The handshake is over; `clean`: its first SYN, or SYN,ACK, was answered.
+    /// The handshake is over. `clean`: its first SYN, or SYN,ACK, was answered.
     pub(super) fn end_fast_open(&mut self, clean: bool) {
         let Some(extras) = self.rcv.extras.as_mut().filter(|extras| extras.fast_open.is_some()) else {
             return;
@@ -215,5 +218,5 @@ impl Connection {
     }
 }
 
-/// The most data that is taken before the handshake.
+/// The most data accepted before the handshake.
 const DATA_MAX: usize = 64 << 10;

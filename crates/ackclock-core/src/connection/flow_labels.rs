@@ -1,9 +1,10 @@
-//! The flow labels of one connection's IPv6 packets (RFC 6437): one for all of them, and another after each timeout.
+//! The flow labels of one connection's IPv6 packets (RFC 6437): one for all of them, and another after each
+//! timeout.
 //!
-//! Routers that share a load among several ways choose by the label. If the way of the present one loses everything, the
-//! next may not, so a timeout changes it, as in Linux. That is why there is an off switch
-//! ([`EndpointConfig::flow_labels`](crate::EndpointConfig::flow_labels)): where the label also chooses between servers of
-//! one address, a change takes the connection to one that does not know it.
+//! Routers that share load among several paths choose by the label. If the present path loses everything, the
+//! next may not, so a timeout changes the label, as in Linux. This can be turned off
+//! ([`EndpointConfig::flow_labels`](crate::EndpointConfig::flow_labels)): where the label also chooses
+//! between servers of one address, a change takes the connection to a server that does not know it.
 
 use std::ops::{Deref, DerefMut};
 
@@ -11,20 +12,20 @@ use ackclock_wire::{FlowLabel, HeaderTemplate};
 
 use crate::{FourTuple, TcpConfig};
 
-/// The labels of one connection, and which of them is the present one.
+/// The labels of one connection, and which is the present one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FlowLabels {
     first: FlowLabel,
-    /// From one label to the next on the circle of all but 0; 0 where there are none.
+    /// The step to the next label on the circle of all labels except 0; 0 without labels.
     step: u32,
     changes: u8,
 }
 
 impl FlowLabels {
-    /// Of IPv4, and where none are wanted.
+    /// For IPv4, and where labels are off.
     pub(crate) const NONE: Self = Self { first: FlowLabel::NONE, step: 0, changes: 0 };
 
-    /// The labels that a keyed hash of the connection's name gives, which only this endpoint can compute.
+    /// The labels from a keyed hash of the connection's name, which only this endpoint can compute.
     // RFC 6437 §3: uniformly distributed, and hard to guess.
     pub(crate) fn from_hash(hash: u64) -> Self {
         let below = |bits: u64, bound: u32| u32::try_from(bits % u64::from(bound)).unwrap_or(0);
@@ -62,7 +63,7 @@ impl LabelledTemplate {
         Self { template, labels }
     }
 
-    /// The retransmission timer expired: the way of the present label may be the one that loses.
+    /// The retransmission timer expired: the present label's path may be the one that loses.
     pub(super) fn change_label(&mut self) {
         self.labels = self.labels.after(1);
         self.template.set_flow_label(self.labels.current());

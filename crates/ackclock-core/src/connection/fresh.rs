@@ -1,8 +1,9 @@
-//! The short way of what leaves: new data, of a connection that has room for it and nothing else to say. That is the next full
-//! segments, with at least another behind them, or the last of what was written, where one segment holds it.
+//! The fast path of transmission: new data on a connection that has room for it and nothing else to send. It
+//! sends the next full segments if at least another follows, or the last of what was written if one segment
+//! holds it.
 //!
-//! It is [`poll_transmit`](Connection::poll_transmit) with the answers known beforehand. What the long way asks before data
-//! leaves, and where:
+//! It equals [`poll_transmit`](Connection::poll_transmit) with the answers known beforehand. What the slow
+//! path asks before data leaves:
 //!
 //! | asked in [`transmit`](super::transmit), in [`header`](super::header) | the answer here |
 //! |---|---|
@@ -18,8 +19,8 @@
 //! | how much two slices of the buffer hold | a segment at least: [`BETWEEN_MIN`] |
 //! | the options of the header | the timestamps, if they were agreed on |
 //!
-//! A test gives the same life to two endpoints, one of which goes the long way always, and compares all they send, and all
-//! fields of their connections.
+//! A test runs two endpoints through the same events, one of them always on the slow path, and compares
+//! everything that they send and all fields of their connections.
 
 use ackclock_wire::Flags;
 
@@ -32,8 +33,8 @@ use crate::trace::SendReason;
 use crate::{Instant, Limits};
 
 impl Connection {
-    /// The next of the new data, which counts as sent. `None`: something else is to leave first, or nothing, and
-    /// [`Self::next_segment`] finds that out.
+    /// The next new data, which counts as sent. `None` if something else must leave first, or nothing;
+    /// [`Self::next_segment`] then finds out.
     // Out of line, for the row "acknowledgement sent" of the counted instructions.
     #[inline(never)]
     pub(super) fn next_fresh(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
@@ -60,7 +61,7 @@ impl Connection {
         Some(Segment { start, flags, payload_len, segment_max: smss, reason })
     }
 
-    /// Whether data is all that may leave, in plain segments.
+    /// Whether only data may leave, in plain segments.
     #[inline]
     fn has_only_data_to_send(&self) -> bool {
         self.state == State::Established
@@ -72,11 +73,11 @@ impl Connection {
             && self.flight.is_calm()
     }
 
-    /// As many full segments as may leave at one time, if another follows; or the last, whole.
+    /// As many full segments as may leave at one time, if another follows; or the last one, whole.
     #[inline]
     fn choose_fresh(&mut self, unsent: u64, burst_max: u64) -> Option<Chosen> {
         let (start, smss) = (self.flight.nxt(), u64::from(self.smss()));
-        // A path that has changed may ask for smaller ones.
+        // After a change of the path, segments may have to be smaller.
         let fits = self.smss() == self.effective_mss() && smss <= BETWEEN_MIN as u64;
         if !fits || self.waits_for_more(unsent, burst_max) {
             return None;
@@ -98,7 +99,7 @@ impl Connection {
         let smss = u64::from(self.smss());
         let most = unsent.min(usable).min(self.gathered_max(self.flight.nxt(), unsent, burst_max));
         let full = if most < 2 * smss { most.min(smss) } else { most - most % smss };
-        // What remains leaves by itself, or else might have gone with these.
+        // The rest leaves by itself, or it might have gone with these.
         let remains = unsent - full;
         let follows = if burst_max == smss { remains > 0 } else { remains >= smss };
         (full >= smss && follows).then_some(full)

@@ -11,18 +11,18 @@ use crate::position::Position;
 use crate::trace::SendReason;
 use crate::{Instant, Limits};
 
-/// A segment that was decided on.
+/// A segment to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) start: Position,
     pub(super) flags: Flags,
     pub(super) payload_len: usize,
-    /// The most payload of one segment of the wire.
+    /// The most payload of one segment on the wire.
     pub(super) segment_max: u32,
     pub(super) reason: SendReason,
 }
 
-/// A segment that leaves: its header is in the caller's buffer, its payload in the send buffer.
+/// A segment that leaves. Its header is in the caller's buffer, its payload in the send buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) header_len: usize,
@@ -47,7 +47,7 @@ impl Segment {
 }
 
 impl Connection {
-    /// Sends a segment; `plain`: its header is a plain one.
+    /// Sends a segment. `plain`: its header is a plain one.
     #[inline]
     pub(super) fn write_segment(
         &mut self,
@@ -88,7 +88,7 @@ impl Connection {
         }
     }
 
-    /// Writes the header of a segment of whatever kind; returns its length.
+    /// Writes the header of any segment. Returns its length.
     #[inline(never)]
     fn write_any(
         &mut self,
@@ -111,14 +111,15 @@ impl Connection {
         header_len
     }
 
-    /// RFC 7323 §3.2: once timestamps are agreed on, they SHOULD be on a reset as well. One without ACK belongs to no agreement.
+    /// RFC 7323 §3.2: once timestamps are agreed on, they SHOULD be on a reset as well. A reset without ACK
+    /// does not belong to an agreement.
     fn reset_options(&self, now: Instant, ack: bool) -> TcpOptions {
         let agreed = self.timestamps.filter(|_| ack);
         let timestamps = agreed.map(|timestamps| (timestamps.value(now), timestamps.echo()));
         TcpOptions { timestamps, ..TcpOptions::default() }
     }
 
-    /// Options of a segment without text that is no plain acknowledgement.
+    /// Options of a segment without text other than a plain acknowledgement.
     #[cold]
     fn rare_options(&self, now: Instant, flags: Flags) -> TcpOptions {
         let options = self.reset_options(now, flags.contains(Flags::ACK));
@@ -126,7 +127,7 @@ impl Connection {
         TcpOptions { user_timeout, ..options }
     }
 
-    /// The fields of a segment; with the flag, it acknowledges all before `ack`.
+    /// The fields of a segment. With the ACK flag, it acknowledges all before `ack`.
     pub(super) fn fields(&mut self, now: Instant, segment: &Segment, ack: Position) -> Fields {
         let mut flags = segment.flags;
         let syn = flags.contains(Flags::SYN);

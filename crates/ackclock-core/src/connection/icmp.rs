@@ -1,4 +1,4 @@
-//! What ICMP says of a connection (RFC 9293 §3.9.2.2), believed as far as RFC 5927 allows.
+//! ICMP errors about a connection (RFC 9293 §3.9.2.2), believed as far as RFC 5927 allows.
 
 use ackclock_wire::SeqNum;
 use ackclock_wire::icmp::IcmpKind;
@@ -6,7 +6,7 @@ use ackclock_wire::icmp::IcmpKind;
 use super::{Connection, State, lend};
 use crate::{ConnectionError, IcmpError, Instant};
 
-/// The smallest path MTU that is believed (RFC 5927 §7): IPv4 routers that cannot carry this do not exist any more.
+/// The smallest path MTU that is believed (RFC 5927 §7): IPv4 routers that cannot carry this no longer exist.
 pub(crate) const PMTU_MIN_V4: u32 = 552;
 /// RFC 8200 §5.
 pub(crate) const PMTU_MIN_V6: u32 = 1280;
@@ -14,7 +14,7 @@ pub(crate) const PMTU_MIN_V6: u32 = 1280;
 impl Connection {
     /// An ICMP error quoted a segment of this connection with this sequence number.
     pub(crate) fn handle_icmp(&mut self, now: Instant, kind: IcmpKind, seq: SeqNum) {
-        // RFC 5927 §4.1: only what quotes data in flight can be about it.
+        // RFC 5927 §4.1: only an error that quotes data in flight can be about it.
         let quoted = self.flight.una().near(seq);
         if quoted < self.flight.una() || quoted >= self.flight.nxt() {
             return;
@@ -29,11 +29,11 @@ impl Connection {
 
     fn on_unreachable(&mut self, now: Instant, kind: IcmpKind) {
         let Some(error) = soft_error(kind) else { return };
-        // RFC 9293 MUST-54, RFC 9293 MUST-47, RFC 9293 SHLD-25: noted, and the application may ask.
+        // RFC 9293 MUST-54, RFC 9293 MUST-47, RFC 9293 SHLD-25: noted, and available to the application.
         self.errors.note_soft(error);
         self.readiness.soft_error = true;
-        // Deviation from RFC 9293 SHLD-26: hard errors end a connection only while it is being opened, since they can be
-        // forged (RFC 5927 §5.2); later they are as soft as the others (RFC 9293 MUST-56).
+        // Deviation from RFC 9293 SHLD-26: hard errors end a connection only while it is being opened,
+        // because they can be forged (RFC 5927 §5.2). Later they are soft like the others (RFC 9293 MUST-56).
         let hard = matches!(kind, IcmpKind::ProtocolUnreachable | IcmpKind::PortUnreachable);
         if hard && matches!(self.state, State::SynSent | State::SynReceived) {
             let error = match kind {
@@ -46,7 +46,7 @@ impl Connection {
 
     /// Path-MTU discovery (RFC 1191, RFC 8201).
     fn on_packet_too_big(&mut self, now: Instant, mtu: u32) {
-        // An old router tells no MTU (RFC 1191 §5): a step down the plateaus.
+        // An old router does not report its MTU (RFC 1191 §5): step down the plateaus.
         let told = if mtu == 0 { plateau_below(self.snd.pmtu) } else { mtu };
         if told >= self.snd.pmtu || told < self.pmtu_min() {
             return;

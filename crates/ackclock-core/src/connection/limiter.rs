@@ -1,17 +1,17 @@
-//! How often a connection answers segments that it does not accept.
+//! Limits how often a connection answers segments that it does not accept.
 
 use std::time::Duration;
 
 use crate::Instant;
 
-/// Limits answers to one per interval and class, per connection: a counter shared between connections would tell
-/// an attacker about one through the other (CVE-2016-5696).
+/// Limits answers to one per interval and class, per connection. A counter shared between connections would
+/// reveal one to an attacker through the other (CVE-2016-5696).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limiter {
     next: [Instant; 3],
 }
 
-/// What provoked the answer. The budgets are separate, so that one attack does not silence another answer.
+/// What provoked the answer. The budgets are separate, so that one attack does not suppress another answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provocation {
     /// A RST in the window, not at its edge (RFC 5961 §3).
@@ -29,7 +29,7 @@ impl Limiter {
         Self { next: [Instant::ZERO; 3] }
     }
 
-    /// Whether an answer may be sent now; if so it is counted.
+    /// Whether an answer may be sent now. If so, it is counted.
     pub(crate) fn allow(&mut self, now: Instant, provocation: Provocation) -> bool {
         let [reset, syn, unacceptable] = &mut self.next;
         let next = match provocation {

@@ -1,10 +1,20 @@
 //! One TCP connection, sans-IO.
 //!
-//! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4, and one for the
-//! segment that was predicted; the user's calls (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`], mostly in [`fresh`], and put into
-//! bytes in [`header`]; who holds memory and does not get on, in [`pinned`]; what acknowledgements report, in [`acks`]; [`quiet`] finds that nothing leaves; deadlines are in
-//! [`timeouts`]; what few connections need is in [`rare`]; what a trace tells is in [`tracing`]; ECN marks are negotiated, echoed and read in [`ecn`]. What is
-//! outstanding, lost, or may be sent is the business of [`Flight`].
+//! The code map:
+//!
+//! - [`arrives`]: an arriving segment, one file per step of RFC 9293 §3.10.7.4, and one for the predicted
+//!   segment;
+//! - [`calls`], [`options`], [`choices`]: the user's calls (§3.10.1 to §3.10.6);
+//! - [`transmit`] decides what leaves, mostly in [`fresh`]; [`quiet`] finds that nothing does; [`header`]
+//!   writes the bytes;
+//! - [`acks`]: what acknowledgements report;
+//! - [`timeouts`]: deadlines;
+//! - [`pinned`]: connections that hold memory without progress;
+//! - [`ecn`]: ECN marks are negotiated, echoed and read;
+//! - [`tracing`]: what a trace records;
+//! - [`rare`]: state that few connections need.
+//!
+//! [`Flight`] decides what is outstanding, lost, or may be sent.
 
 mod acks;
 mod arrives;
@@ -83,15 +93,14 @@ use lend;
 
 /// One TCP connection of an [`Endpoint`](crate::Endpoint).
 ///
-/// The application's calls are methods here; they never block and take the time as an argument. Whatever changes a
-/// connection goes through [`Endpoint::update`](crate::Endpoint::update), which sees to the segments and timers
-/// that follow from it.
+/// The application's calls are methods here. They never block and take the time as an argument. Make changes
+/// through [`Endpoint::update`](crate::Endpoint::update), which handles the resulting segments and timers.
 #[derive(Debug)]
 pub struct Connection {
     tuple: FourTuple,
     state: State,
-    // RFC 9293 MUST-11: whether SYN-RECEIVED came from an active open. A passive one is a half-open record of the
-    // endpoint, never a `Connection`, so here it always did.
+    // RFC 9293 MUST-11: whether SYN-RECEIVED came from an active open. A passive one is a half-open record of
+    // the endpoint, never a `Connection`, so here it always did.
     established: bool,
     snd: Sender,
     rcv: Receiver,
@@ -100,7 +109,7 @@ pub struct Connection {
     template: LabelledTemplate,
     timers: Timers,
     flight: Flight,
-    /// Where ECN was agreed on.
+    /// Present if ECN was agreed on.
     ecn: Option<Box<EcnState>>,
     acks: Acks,
     reply: Option<Reply>,
@@ -113,7 +122,7 @@ pub struct Connection {
     readiness: Readiness,
     errors: Errors,
     orphaned: bool,
-    /// Something has arrived since the last segment left that shows that earlier ones reach the peer.
+    /// Whether something has arrived since the last segment left that shows that earlier ones reach the peer.
     progressed: bool,
     trace: Trace,
 }
@@ -125,11 +134,11 @@ enum Reply {
     Ack,
     /// `<SEQ=SEG.ACK><CTL=RST>`.
     Reset(SeqNum),
-    /// An acknowledgement that tells the user timeout.
+    /// An acknowledgement with the user timeout.
     UserTimeout,
 }
 
-/// Things to be sent, besides data and acknowledgements.
+/// What must be sent, besides data and acknowledgements.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pending {
     /// A SYN, or in SYN-RECEIVED a SYN,ACK.
@@ -140,7 +149,7 @@ struct Pending {
     probe: bool,
     /// A keep-alive probe.
     keepalive: bool,
-    /// Less than sender silly-window avoidance asks for may be sent: it has held data back for long enough.
+    /// Sender silly-window avoidance has held data back long enough; it may be sent.
     override_sws: bool,
     /// Corked data may go.
     cork_expired: bool,
@@ -148,12 +157,12 @@ struct Pending {
     more_follows: bool,
 }
 
-/// How long the peer has been silent, besides what [`Flight`] knows of unanswered data.
+/// How long the peer has been silent, besides unanswered data, which [`Flight`] tracks.
 #[derive(Clone, Copy, Debug, Default)]
 struct GiveUp {
     /// Window probes since the window closed.
     probes: u32,
-    /// Keep-alive probes since the peer was last heard of.
+    /// Keep-alive probes since the peer was last heard.
     keepalives: u32,
     /// When the last segment arrived.
     heard_at: Instant,
@@ -175,29 +184,28 @@ struct Counts {
 pub(crate) struct TimeWaitParams {
     pub(crate) snd_nxt: SeqNum,
     pub(crate) rcv_nxt: SeqNum,
-    /// The window as it stands in the header, shifted.
+    /// The window as in the header, shifted.
     pub(crate) window: u16,
-    /// TS.Recent, and our offset, where timestamps are in use.
+    /// TS.Recent and our offset, if timestamps are in use.
     pub(crate) timestamps: Option<(u32, u32)>,
     /// How often its flow label has changed.
     pub(crate) label_changes: u8,
 }
 
 impl Connection {
-    /// Whether there are changes that the application should hear of.
+    /// Whether there are changes to report to the application.
     #[inline]
     pub(crate) fn has_changes(&self) -> bool {
         !self.readiness.is_empty()
     }
 
-    /// Changes that the application should hear of, since last asked.
+    /// Changes to report to the application, since the last call.
     #[inline]
     pub(crate) fn take_readiness(&mut self) -> Readiness {
         std::mem::take(&mut self.readiness)
     }
 
-    /// Whether the peer was shown to be reached since this was last asked: it acknowledged something new or sent something
-    /// new.
+    /// Whether the peer was shown to be reached since the last call: it acknowledged or sent something new.
     #[inline]
     pub(crate) fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.progressed)
@@ -209,7 +217,7 @@ impl Connection {
         self.timers.next(self.flight.next_timeout())
     }
 
-    /// Whether the connection is CLOSED with nothing left to send: its place may be used again.
+    /// Whether the connection is CLOSED with nothing left to send, so that its slot can be reused.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         self.state == State::Closed && !self.pending.reset && self.reply.is_none()
@@ -231,10 +239,10 @@ impl Connection {
         self.tcp.time_wait
     }
 
-    /// The connection is over, for this reason. What was received in order can still be read.
-    // Deviation from RFC 9293 §3.10.7.4 (RST) and §3.10.8 (user timeout): both flush all queues. The bytes in order had
-    // been received, and mostly acknowledged, before the end came, so the application reads them to the last, as from the
-    // kernel's sockets, and then the reason.
+    /// The connection is over, for this reason. Data received in order can still be read.
+    // Deviation from RFC 9293 §3.10.7.4 (RST) and §3.10.8 (user timeout): both flush all queues. The bytes in
+    // order had been received, and mostly acknowledged, before the end came. As with the kernel's sockets,
+    // the application reads all of them and then gets the reason.
     fn close_with(&mut self, now: Instant, error: Option<ConnectionError>) {
         if self.state == State::Closed {
             return;

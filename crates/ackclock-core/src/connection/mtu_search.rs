@@ -1,22 +1,24 @@
-//! The path's MTU found without ICMP (RFC 4821, with the timers and the names of RFC 8899). Off unless
-//! `TcpConfig::mtu_probing` asks for it.
+//! Finding the path's MTU without ICMP (RFC 4821, with the timers and the names of RFC 8899). Off unless
+//! `TcpConfig::mtu_probing` turns it on.
 //!
-//! **Black holes.** A path that drops large packets without a word lets nothing of a full segment through, however often it
-//! is sent. When the retransmission timer expires twice in a row for a full segment, segments become as small as
-//! `least`; after two more as small as ICMP could make them. Were it another trouble, nothing is lost by that: the search
-//! that follows finds the old size again.
+//! **Black holes.** A path that silently drops large packets never passes a full segment, however often it is
+//! sent. When the retransmission timer expires twice in a row for a full segment, segments become as small as
+//! `least`; after two more expiries, as small as ICMP could make them. If the trouble was something else,
+//! nothing is lost: the search that follows finds the old size again.
 //!
-//! **The search.** A probe is one segment of new data, larger than the others. It is sent when there is enough to follow it
-//! that its loss shows. Its size is the largest that may be, then what halves the rest. When it is acknowledged, segments
-//! become as large. When it alone is lost, its own data goes again in segments of the present size and congestion control
-//! hears nothing (RFC 4821 §7.6.1, §7.6.2), with and without SACK (`sending/mtu_probe.rs`); twice, and its size is taken to be too
-//! large. When other data was lost too, the loss counts as any other. Once the bounds lie less than [`STEP`] bytes apart the search rests for `raise_after`, and
-//! begins again if the path once took more. After ICMP has lowered the MTU it rests first: that was no guess.
+//! **The search.** A probe is one segment of new data, larger than the others, sent when enough data follows
+//! it to reveal its loss. Its size is the largest possible at first, then the middle of the remaining range.
+//! When it is acknowledged, segments take its size. When only the probe is lost, its data is sent again in
+//! segments of the present size, and congestion control ignores the loss (RFC 4821 §7.6.1, §7.6.2), with and
+//! without SACK (`sending/mtu_probe.rs`). After two such losses its size counts as too large. If other data
+//! was lost too, the loss counts as any other. Once the bounds are less than [`STEP`] bytes apart, the search
+//! rests for `raise_after`, and begins again if the path once took more. After ICMP has lowered the MTU it
+//! rests first: that was not a guess.
 //!
-//! Deviation from RFC 4821 §7.4: a probe leaves although the congestion window is full, since a bulk transfer's always is; it
-//! exceeds the window by one segment at most, once in [`PAUSE`], as limited transmit does (RFC 3042). It does not leave into a
-//! window that has no room for it and for what must follow it. The texts of RFC 4821 and RFC 8899 were not read for this; section
-//! numbers are from memory.
+//! Deviation from RFC 4821 §7.4: a probe may leave although the congestion window is full, because a bulk
+//! transfer's always is. It exceeds the window by at most one segment, once in [`PAUSE`], as limited transmit
+//! does (RFC 3042). It does not leave into a window without room for it and for what must follow it. The
+//! texts of RFC 4821 and RFC 8899 were not read for this; section numbers are from memory.
 
 use std::time::Duration;
 
@@ -28,22 +30,22 @@ use super::{Connection, State, lend};
 use crate::trace::{Extension, SendReason};
 use crate::{Instant, MtuProbing};
 
-/// What is known of the path, as sizes of IP packets.
+/// What is known about the path, as sizes of IP packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MtuSearch {
-    /// The largest that may ever be tried: what the device and the peer take.
+    /// The largest size that may be tried: what the device and the peer accept.
     most: u32,
-    /// What is too large, or one above what may be tried.
+    /// A size known to be too large, or one above the largest that may be tried.
     too_large: u32,
-    /// A probe on its way, or the next one's size.
+    /// The size of the probe in flight, or of the next one.
     size: u32,
-    /// How often in a row a probe of this size was lost.
+    /// How many times in a row a probe of this size was lost.
     losses: u8,
-    /// A probe is under way.
+    /// A probe is in flight.
     out: bool,
     /// The search has ended, and begins again when the timer expires.
     resting: bool,
-    /// How often there was not enough to send with a probe.
+    /// How often there was not enough data for a probe.
     waits: u8,
 }
 
@@ -67,7 +69,7 @@ impl MtuSearch {
         self.size > 0 && !self.out && !self.resting
     }
 
-    /// The largest first, then the middle; 0: the search is over.
+    /// The largest first, then the middle; 0 at the end of the search.
     fn next_size(&self, known: u32) -> u32 {
         if self.most <= known || self.too_large <= known.saturating_add(STEP) {
             0
@@ -100,7 +102,7 @@ impl Connection {
         self.time_search(now + PAUSE);
     }
 
-    /// ICMP said that the path takes `told` at most, and used to take more.
+    /// ICMP reported that the path carries at most `told`; it used to carry more.
     pub(super) fn note_told_mtu(&mut self, now: Instant, told: u32) {
         let Some(probing) = self.mtu_probing() else { return };
         let most = self.largest_mtu();
@@ -108,15 +110,16 @@ impl Connection {
         self.time_search(now + probing.raise_after);
     }
 
-    /// The device carries `mtu` from now on: what was found out below another is worth nothing, a probe under way included, and
-    /// nothing larger may be tried.
+    /// The device now carries `mtu`. Results below another MTU no longer count, including a probe in flight,
+    /// and nothing larger may be tried.
     pub(super) fn forget_search(&mut self, mtu: u32) {
         if self.search().is_some() {
             self.keep_search(MtuSearch::new(mtu, mtu));
         }
     }
 
-    /// The search's timer expired. Says whether the timer was the search's: it shares that of TIME-WAIT.
+    /// The search's timer expired. Returns whether the timer was the search's, which shares that of
+    /// TIME-WAIT.
     pub(super) fn on_search_timer(&mut self, now: Instant) -> bool {
         if !matches!(self.state, State::Established | State::CloseWait) {
             return false;
@@ -135,12 +138,12 @@ impl Connection {
         if search.size == 0 {
             search.resting = true;
             let raise_after = self.tcp.mtu_probing.as_ref().map_or(PAUSE, |probing| probing.raise_after);
-            // A path that takes all that may be sent is not probed again.
+            // A path that carries the largest size is not probed again.
             let more = search.most > self.snd.pmtu;
             return self.search_again(search, if more { now + raise_after } else { Timers::UNSET });
         }
         self.pending.probe = true;
-        // If the probe cannot leave now: ever more rarely, as an idle connection has nothing to probe with.
+        // If the probe cannot leave now, try ever more rarely: an idle connection has nothing to probe with.
         let wait = PAUSE * (1 << search.waits.min(9));
         search.waits = search.waits.saturating_add(1);
         self.search_again(search, now + wait)
@@ -165,12 +168,12 @@ impl Connection {
         search.size = search.next_size(self.snd.pmtu);
     }
 
-    /// Whether it is the path that is to be probed, not the peer's window.
+    /// Whether to probe the path, not the peer's window.
     pub(super) fn wants_mtu_probe(&self) -> bool {
         self.snd.wnd > 0 && self.search().is_some_and(|search| search.is_due())
     }
 
-    /// A probe of the peer's window has had its answer; one of the path still is to leave.
+    /// A probe of the peer's window has been answered; one of the path has yet to leave.
     #[inline]
     pub(super) fn settle_window_probe(&mut self) {
         if self.pending.probe {
@@ -178,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// The probe, if one is due and can leave; if it cannot, it waits for the next acknowledgement.
+    /// The probe, if one is due and can leave. If it cannot, it waits for the next acknowledgement.
     pub(super) fn mtu_probe(&mut self, now: Instant) -> Option<Segment> {
         let probe = self.choose_mtu_probe(now);
         self.pending.probe = probe.is_none() && self.flight.is_outstanding();
@@ -193,10 +196,10 @@ impl Connection {
         let smss = u64::from(self.smss());
         let start = self.flight.nxt();
         let end = start + u64::from(payload);
-        // RFC 4821 §7.4: enough must follow that the loss shows.
+        // RFC 4821 §7.4: enough must follow to reveal the loss.
         let follows = u64::from(payload) + FOLLOWERS * smss;
         let calm = self.flight.may_probe_mtu(u64::from(payload));
-        // What is in flight opens the peer's window for those that follow.
+        // What is in flight opens the peer's window for the segments that follow.
         let right_edge = self.right_edge();
         let window = right_edge.since(end) + self.flight.flight_size();
         let gathered = self.snd.gather(start, u64::from(payload), smss) == u64::from(payload);
@@ -221,7 +224,7 @@ impl Connection {
         })
     }
 
-    /// The settings of an open connection that searches.
+    /// The settings, if this open connection searches.
     fn mtu_probing(&self) -> Option<MtuProbing> {
         self.tcp.mtu_probing.as_deref().copied().filter(|_| self.established)
     }
@@ -259,13 +262,13 @@ impl Connection {
     }
 }
 
-/// The least time between two probes, and before the first.
+/// The shortest time between two probes, and before the first.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Full segments that must be there to follow a probe: as many as show its loss (RFC 5681: three duplicates).
+/// Full segments that must follow a probe: enough to reveal its loss (RFC 5681: three duplicates).
 const FOLLOWERS: u64 = 3;
-/// Isolated losses after which a size is held to be too large.
+/// Isolated losses after which a size counts as too large.
 const LOSSES: u8 = 2;
-/// Closer than this the bounds are near enough, in bytes.
+/// The search ends when the bounds are this close, in bytes.
 const STEP: u32 = 16;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! OPEN: the making of a connection and what its SYN exchange settles (RFC 9293 §3.10.1, RFC 7323, RFC 2018).
+//! OPEN: creating a connection, and what its SYN exchange settles (RFC 9293 §3.10.1, RFC 7323, RFC 2018).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) struct Environment {
     pub(crate) authenticated: bool,
 }
 
-/// What a passive handshake settled; all of it fits into a half-open record or a SYN cookie.
+/// What a passive handshake settled. All of it fits into a half-open record or a SYN cookie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handshake {
     pub(crate) irs: SeqNum,
@@ -51,7 +51,7 @@ pub(crate) struct Handshake {
     pub(crate) timestamps: Option<u32>,
     /// From SYN,ACK to its acknowledgement; `None` when retransmitted (Karn) or unknown.
     pub(crate) rtt: Option<Duration>,
-    /// How often the SYN,ACK had to be sent again.
+    /// How often the SYN,ACK was retransmitted.
     pub(crate) repetitions: u8,
     /// The window of the SYN.
     pub(crate) peer_window: u16,
@@ -59,14 +59,14 @@ pub(crate) struct Handshake {
     pub(crate) experiment: Option<Experiment>,
 }
 
-/// How many SYNs, or SYN-ACKs, carry an experiment: one that is sent a third time goes without, for a middlebox on the way
-/// may drop what it does not know.
+/// How many SYNs, or SYN-ACKs, carry an experiment. A third transmission goes without, because a middlebox
+/// may drop unknown options.
 pub(crate) const EXPERIMENT_SYNS: u32 = 2;
 
 /// The largest shift count (RFC 7323 §2.3).
 pub(crate) const WINDOW_SCALE_MAX: u8 = 14;
 
-/// The smallest shift count that lets a window of `receive_buffer_max` bytes be told.
+/// The smallest shift count that can express a window of `receive_buffer_max` bytes.
 pub(crate) fn window_scale_for(receive_buffer_max: usize) -> u8 {
     (0..WINDOW_SCALE_MAX)
         .find(|&shift| receive_buffer_max <= usize::from(u16::MAX) << shift)
@@ -78,8 +78,9 @@ pub(crate) fn initial_receive_window(tcp: &TcpConfig) -> u16 {
     u16::try_from(tcp.receive_buffer_initial.min(tcp.receive_buffer_max)).unwrap_or(u16::MAX)
 }
 
-/// The MSS option of our SYN: the largest packet we take, less fixed headers.
-// RFC 9293 MUST-67: MMS_R - 20. RFC 9293 SHLD-6: the device's MTU is the smallest that a packet to us can meet here.
+/// The MSS option of our SYN: the largest packet that we accept, minus fixed headers.
+// RFC 9293 MUST-67: MMS_R - 20. RFC 9293 SHLD-6: the device's MTU is the smallest that a packet to us can
+// meet here.
 pub(crate) fn advertised_mss(tcp: &TcpConfig, mtu: usize, ip_header: u16) -> u16 {
     let fits = mtu.saturating_sub(usize::from(ip_header) + 20);
     u16::try_from(fits).unwrap_or(u16::MAX).min(tcp.mss_max.unwrap_or(u16::MAX))
@@ -91,7 +92,8 @@ pub(crate) fn default_mss(tuple: &FourTuple) -> u16 {
     if tuple.remote_addr.is_ipv4() { 536 } else { 1220 }
 }
 
-/// The smallest MSS that is believed: less costs more headers than it carries (CVE-2019-11479; docs/security.md, B7).
+/// The smallest MSS that is believed: a smaller one costs more headers than it carries (CVE-2019-11479;
+/// docs/security.md, B7).
 pub(crate) const PEER_MSS_MIN: u16 = 216;
 
 impl Connection {
@@ -167,7 +169,7 @@ impl Connection {
         connection
     }
 
-    /// A connection with all that a passive handshake settled, but for its end.
+    /// A connection with everything that a passive handshake settled, except its end.
     pub(super) fn agreed(
         now: Instant,
         tuple: FourTuple,
@@ -195,7 +197,7 @@ impl Connection {
         connection
     }
 
-    /// The options of our SYN, or of a SYN,ACK: there only what the peer's SYN offered.
+    /// The options of our SYN, or of a SYN,ACK, which only has what the peer's SYN offered.
     pub(super) fn syn_options(&self, now: Instant) -> TcpOptions {
         let answering = self.state == State::SynReceived;
         let mss = advertised_mss(&self.tcp, self.snd.pmtu as usize, self.template.transport_offset());
@@ -222,7 +224,7 @@ impl Connection {
         }
     }
 
-    /// Keeps what the peer's SYN said beside TCP's own.
+    /// Keeps the experimental option of the peer's SYN.
     pub(super) fn note_experiment(&mut self, experiment: Option<Experiment>) {
         if experiment.is_some() {
             self.rcv.extras.get_or_insert_default().experiment = experiment;
@@ -271,7 +273,7 @@ impl Connection {
     /// ESTABLISHED is reached: the controller starts. `clean`: no SYN of ours was lost.
     pub(super) fn establish(&mut self, now: Instant, clean: bool) {
         let smss = self.effective_mss();
-        // What a server has sent behind its SYN,ACK is in flight already.
+        // What a server sent behind its SYN,ACK is in flight already.
         if !self.flight.has_data() {
             self.flight.establish(lend!(self, now), self.sack, smss, clean);
         }

@@ -21,13 +21,13 @@ impl Connection {
         self.update_send_timer(now);
     }
 
-    /// Whether all that arrives is acknowledged at once.
+    /// Whether everything that arrives is acknowledged at once.
     #[must_use]
     pub fn quickack(&self) -> bool {
         self.acks.quick
     }
 
-    /// Acknowledges all that arrives at once, and what waits to be acknowledged now; or as the policy says.
+    /// Acknowledges everything that arrives at once, including what already waits; or follows the policy.
     pub fn set_quickack(&mut self, quickack: bool) {
         self.acks.quick = quickack;
         self.acks.now |= quickack && self.timers.delayed_ack != Timers::UNSET;
@@ -41,14 +41,14 @@ impl Connection {
         self.time_cork(now);
     }
 
-    /// Says whether the writer is about to write more. While it is, and one of the device's largest packets is in flight, the
-    /// next leaves whole or not at all. Where the device cuts nothing it has no effect. It lasts until the
-    /// caller takes it back.
+    /// Announces that the writer is about to write more. While it is, and one of the device's largest packets
+    /// is in flight, the next leaves whole or not at all. If the device cuts nothing it has no effect. It
+    /// lasts until the caller takes it back.
     pub fn set_more_follows(&mut self, more: bool) {
         self.pending.more_follows = more;
     }
 
-    /// Data that a cork holds back has 200 ms from now, unless its time runs already.
+    /// Starts the 200 ms of data held by a cork, unless they are running already.
     pub(super) fn time_cork(&mut self, now: Instant) {
         if self.snd.corked && self.unsent() > 0 && self.timers.cork == Timers::UNSET {
             self.timers.cork = now + CORK_MAX;
@@ -61,7 +61,8 @@ impl Connection {
         self.tcp.keepalive
     }
 
-    /// Switches keep-alive probes on or off. RFC 9293 MUST-24, RFC 9293 MUST-27: per connection, with its interval.
+    /// Switches keep-alive probes on or off. RFC 9293 MUST-24, RFC 9293 MUST-27: per connection, with its
+    /// interval.
     ///
     /// # Errors
     /// An interval of zero, or no probe at all.
@@ -124,8 +125,10 @@ impl Connection {
         self.tcp.dscp
     }
 
-    /// Sets the differentiated services code point (RFC 9293 MUST-48, RFC 9293 SHLD-21: also while the connection is open): 0 to
-    /// 63. It goes to IP unchanged (RFC 9293 SHLD-22). Applications generally should not change it in midstream (RFC 9293 SHLD-23).
+    /// Sets the differentiated services code point (RFC 9293 MUST-48, RFC 9293 SHLD-21: also while the
+    /// connection is open): 0 to
+    /// 63. It goes to IP unchanged (RFC 9293 SHLD-22). Applications generally should not change it in
+    ///     midstream (RFC 9293 SHLD-23).
     ///
     /// # Errors
     /// More than 63.
@@ -144,12 +147,12 @@ impl Connection {
         (self.snd.buffer_max, self.rcv.limit_max())
     }
 
-    /// Sets the largest send buffer in bytes; what is in it stays.
+    /// Sets the largest send buffer in bytes. Data already in it stays.
     pub fn set_send_buffer_max(&mut self, bytes: usize) {
         self.snd.buffer_max = bytes.max(1);
     }
 
-    /// Sets the largest receive buffer in bytes. A window already offered is not taken back.
+    /// Sets the largest receive buffer in bytes. A window already offered is not reduced.
     pub fn set_receive_buffer_max(&mut self, bytes: usize) {
         self.own_tcp().receive_buffer_max = bytes.max(1);
         if self.established {
@@ -157,14 +160,14 @@ impl Connection {
         }
     }
 
-    /// The bound of the rate of sending, in bytes a second; `None`: there is none.
+    /// The bound on the sending rate, in bytes a second; `None` without one.
     #[must_use]
     pub fn max_pacing_rate(&self) -> Option<u64> {
         self.tcp.pacing_rate_max
     }
 
-    /// Bounds the rate of sending, in bytes of payload a second, at least 1 (as Linux's `SO_MAX_PACING_RATE`), whether or not
-    /// the connection paces otherwise; `None` takes the bound back.
+    /// Bounds the sending rate, in bytes of payload a second, at least 1 (as Linux's `SO_MAX_PACING_RATE`),
+    /// whether or not the connection paces otherwise. `None` removes the bound.
     ///
     /// # Errors
     /// A rate of zero.
@@ -180,14 +183,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes until the end of the peer's urgent data (RFC 9293 MUST-33); 0: none is known to remain.
+    /// Bytes until the end of the peer's urgent data (RFC 9293 MUST-33); 0 if none is known to remain.
     #[must_use]
     pub fn urgent_remaining(&self) -> u32 {
         let remaining = self.rcv.up.map_or(0, |up| up.since(self.read_position()));
         u32::try_from(remaining).unwrap_or(u32::MAX)
     }
 
-    /// Writes `data`, the last byte of which ends urgent data. RFC 9293 SHLD-13: new applications should not.
+    /// Writes `data`, whose last byte ends urgent data. RFC 9293 SHLD-13: new applications should not.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -203,7 +206,7 @@ impl Connection {
         end_of_text.back(self.rcv.buffer.readable() as u64)
     }
 
-    /// The settings, apart from those of other connections from here on.
+    /// The settings, now separate from those of other connections.
     pub(super) fn own_tcp(&mut self) -> &mut TcpConfig {
         Arc::make_mut(&mut self.tcp)
     }

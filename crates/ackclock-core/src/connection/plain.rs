@@ -1,10 +1,11 @@
-//! The header of a segment that says nothing out of the ordinary: the template with five fields changed.
+//! The header of an ordinary segment: the template with five fields changed.
 //!
-//! It is what [`arrives::predicted`](super::arrives) is for what leaves, and V. Jacobson's idea again ("4BSD TCP Header
-//! Prediction", Computer Communication Review 20(2), 1990; not read, cited by its title): next to nothing differs from one
-//! segment of a transfer to the next. What a header may say, and where the long way finds it out:
+//! It is the counterpart of [`arrives::predicted`](super::arrives) for sending, and V. Jacobson's idea again
+//! ("4BSD TCP Header Prediction", Computer Communication Review 20(2), 1990; not read, cited by its title):
+//! almost nothing differs from one segment of a transfer to the next. What a header may say, and where the
+//! slow path finds it:
 //!
-//! | field | the long way | the answer here |
+//! | field | the slow path | the answer here |
 //! |---|---|---|
 //! | sequence number, length | [`Segment`] | the same |
 //! | flags | [`Segment`]; URG, and those of ECN | ACK, and PSH behind the last of what is buffered |
@@ -14,9 +15,10 @@
 //! | ECN field of IP | [`Connection::stamp_ecn`] | not agreed on |
 //! | timestamps | [`Connection::data_options`] | the same |
 //! | SACK blocks | [`Connection::data_options`], [`Connection::ack_options`] | no gap, and no report |
-//! | other options | the handshake's, and those of rare segments | told by the flags |
+//! | other options | the handshake's, and those of rare segments | given by the flags |
 //!
-//! Where debug assertions are on, as in all tests, each header is written both ways, and the two are compared byte for byte.
+//! With debug assertions, as in all tests, each header is written both ways, and the two are compared byte
+//! for byte.
 
 use ackclock_wire::Flags;
 use ackclock_wire::template::{HEADER_MAX, Plain, TxChecksum};
@@ -32,8 +34,7 @@ impl Connection {
         segment.flags.contains(Flags::ACK) && !segment.flags.intersects(UNUSUAL) && self.is_unremarkable()
     }
 
-    /// Whether a segment has nothing to say besides its sequence numbers, window and timestamps, and no trace is to hear of
-    /// it.
+    /// Whether a segment only has its sequence numbers, window and timestamps to say, and is not traced.
     #[inline]
     pub(super) fn is_unremarkable(&self) -> bool {
         self.snd.up.is_none()
@@ -43,7 +44,7 @@ impl Connection {
             && !self.trace.is_on()
     }
 
-    /// Writes a plain header; returns its length.
+    /// Writes a plain header. Returns its length.
     #[inline]
     pub(super) fn write_plain(
         &mut self,
@@ -69,7 +70,7 @@ impl Connection {
         header_len
     }
 
-    /// Checks that the long way writes the same. To offer the same window twice changes nothing.
+    /// Checks that the slow path writes the same. Offering the same window twice changes nothing.
     #[cfg(debug_assertions)]
     fn check_plain(&mut self, now: Instant, segment: &Segment, checksum: TxChecksum, plain: Option<&[u8]>) {
         let ack = self.ack_position(segment.payload_len == 0);
@@ -81,6 +82,6 @@ impl Connection {
     }
 }
 
-/// What a segment may say besides ACK and PSH, before urgent data and ECN are looked at. Comparing flags would not do:
-/// equality ignores RARE.
+/// What a segment may say besides ACK and PSH, before urgent data and ECN are considered. Comparing flags
+/// would not work: equality ignores RARE.
 const UNUSUAL: Flags = Flags::SYN.union(Flags::FIN).union(Flags::RST).union(Flags::RARE);

@@ -1,13 +1,13 @@
-//! Whether a connection has nothing to send, told by a few comparisons: most that receive have not, most of the time, and
-//! to ask [`transmit`](super::transmit) for it costs hundreds of instructions.
+//! Detects with a few comparisons that a connection has nothing to send. Most receivers have nothing, most of
+//! the time, and asking [`transmit`](super::transmit) costs hundreds of instructions.
 
 use super::{Connection, Pending, State};
 use crate::Instant;
 
 impl Connection {
-    /// Whether `poll_transmit` would find nothing to send and nothing to change, whenever it is called before anything
-    /// else is done to the connection: it is established, all in its buffer has left, nothing of that is held to be lost, and it
-    /// owes no answer. `false` says nothing.
+    /// Whether `poll_transmit` would find nothing to send or change, if called before anything else happens
+    /// to the connection: it is established, everything in its buffer has left, none of that is held to be
+    /// lost, and it owes no answer. `false` says nothing.
     #[inline]
     pub(crate) fn is_quiet(&mut self, now: Instant) -> bool {
         let is_quiet = self.state == State::Established
@@ -15,9 +15,9 @@ impl Connection {
             && !self.acks.now
             && self.reply.is_none()
             && !self.pending.sends()
-            // A trace tells what sending waits for, which is found out on the way.
+            // A trace records what sending waits for, which `transmit` finds out.
             && !self.trace.is_on();
-        // Each test of anything is a test of this.
+        // Every test doubles as a test of this.
         #[cfg(debug_assertions)]
         if is_quiet {
             let limits = crate::Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };
@@ -28,8 +28,8 @@ impl Connection {
         is_quiet
     }
 
-    /// Whether there is neither new data, nor a FIN, nor anything that has to go again: to choose what to send would find
-    /// nothing, and change nothing. So it is with most of those that receive, and with those that have sent a short message.
+    /// Whether there is no new data, no FIN and no retransmission: choosing what to send would find nothing
+    /// and change nothing. This holds for most receivers, and for senders of a short message.
     #[inline]
     pub(super) fn is_sender_idle(&self) -> bool {
         self.flight.is_quiet() && self.unsent() == 0 && !self.snd.closed

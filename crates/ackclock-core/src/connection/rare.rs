@@ -1,9 +1,10 @@
-//! What most connections never need: totals of what went wrong, and the limits of answers to what is not accepted.
+//! State that most connections never need: counts of problems, and the limits of answers to unacceptable
+//! segments.
 
 use super::limiter::{Limiter, Provocation};
 use crate::Instant;
 
-/// A pointer, until something of it is first needed, for the row of an idle connection's bytes.
+/// A pointer, empty until first needed, for the benchmark row "bytes of an idle connection".
 #[derive(Debug, Default)]
 pub(super) struct Rare(Option<Box<State>>);
 
@@ -27,7 +28,7 @@ impl Rare {
         self.0.as_ref().map(|state| state.counts).unwrap_or_default()
     }
 
-    /// Something went out again.
+    /// Something was retransmitted.
     #[cold]
     pub(super) fn count_retransmission(&mut self, bytes: u64, segments: u64) {
         let counts = &mut self.state().counts;
@@ -35,7 +36,7 @@ impl Rare {
         counts.retransmits += segments;
     }
 
-    /// Counts bytes that arrived a second time.
+    /// Counts bytes that arrived twice.
     #[inline]
     pub(super) fn count_duplicate(&mut self, bytes: u64) {
         if bytes > 0 {
@@ -48,7 +49,7 @@ impl Rare {
         self.state().counts.out_of_order += 1;
     }
 
-    /// Whether an answer to what is not accepted may be sent now; if so it is counted.
+    /// Whether an unacceptable segment may be answered now. If so, it is counted.
     pub(super) fn allow(&mut self, now: Instant, provocation: Provocation) -> bool {
         self.state().limiter.allow(now, provocation)
     }

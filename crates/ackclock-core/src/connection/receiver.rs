@@ -1,4 +1,4 @@
-//! The receive sequence space (RFC 9293 §3.3.1), the window it offers and how that grows.
+//! The receive sequence space (RFC 9293 §3.3.1), the window that it offers, and its growth.
 
 use ackclock_control::bandwidth;
 use ackclock_wire::Experiment;
@@ -11,52 +11,53 @@ use crate::budget::Budget;
 use crate::buffer::ReceiveBuffer;
 use crate::position::Position;
 
-/// RCV.NXT, RCV.WND and what they stand for.
+/// RCV.NXT, RCV.WND and related state.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     /// IRS.
     pub(crate) irs: Position,
-    /// RCV.NXT: next expected; beyond the FIN once that was taken.
+    /// RCV.NXT: next expected; beyond the FIN once that has been taken.
     pub(crate) nxt: Position,
-    /// Right edge of the window that was offered: RCV.NXT + RCV.WND. It never retreats.
+    /// Right edge of the offered window: RCV.NXT + RCV.WND. It never retreats.
     pub(crate) edge: Position,
     /// Shift count of our windows.
     pub(crate) scale: u8,
-    /// The position of the peer's FIN, once one was seen.
+    /// The position of the peer's FIN, once seen.
     pub(crate) fin: Option<Position>,
     /// RCV.UP: the end of the peer's urgent data, while it lies ahead of what was read.
     pub(crate) up: Option<Position>,
-    /// Largest payload that the peer was told to send.
+    /// The largest payload that the peer may send.
     pub(crate) mss: u32,
     pub(crate) buffer: ReceiveBuffer,
-    /// What only some connections need, made when it is first needed.
+    /// State that only some connections need, allocated when first needed.
     pub(crate) extras: Option<Box<Extras>>,
-    /// Since when bytes wait that the application has not taken, or wait for those before them; what it was last where none
-    /// do.
+    /// Since when bytes wait for the application, or for those before them. If none wait, the last such time.
     pub(crate) waits_since: Instant,
-    /// Bytes that may wait unread at the moment; grows with what the application takes. No window is wider than 2^30.
+    /// Bytes that may wait unread now. It grows with what the application takes. No window is wider than
+    /// 2^30.
     limit: u32,
     limit_max: u32,
     tuning_started: Instant,
     tuning_taken: usize,
 }
 
-/// What only some receivers keep.
+/// State that only some receivers need.
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
-    /// What the arrivals of the peer's slow start tell of the path.
+    /// What the arrivals of the peer's slow start reveal about the path.
     pub(crate) arrivals: Option<bandwidth::Receiver>,
-    /// What the peer's SYN or SYN-ACK said in an experimental option.
+    /// The experimental option of the peer's SYN or SYN-ACK.
     pub(crate) experiment: Option<Experiment>,
-    /// What both ends said of their user timeouts.
+    /// Both ends' user timeouts.
     pub(crate) user_timeouts: Option<UserTimeouts>,
-    /// The connection was opened by Fast Open, and the handshake is not over or its outcome not told.
+    /// Present if the connection was opened by Fast Open, until the handshake is over and its outcome
+    /// reported.
     pub(crate) fast_open: Option<FastOpening>,
     /// Whether the first SYN of that handshake was answered.
     pub(crate) fast_open_clean: bool,
-    /// The search for the path's MTU, once it had a reason.
+    /// The search for the path's MTU, once it has had a reason.
     pub(crate) mtu_search: Option<MtuSearch>,
-    /// Segments are signed.
+    /// Whether segments are signed.
     #[cfg(feature = "tcp-ao")]
     pub(crate) authenticated: bool,
 }
@@ -86,7 +87,7 @@ impl Receiver {
         }
     }
 
-    /// Whether all segments are signed.
+    /// With all segments signed or not.
     #[cfg(feature = "tcp-ao")]
     pub(crate) fn signed(mut self, signed: bool) -> Self {
         if signed {
@@ -95,7 +96,7 @@ impl Receiver {
         self
     }
 
-    /// IRS became known: the sequence space begins there.
+    /// IRS is known: the sequence space begins there.
     pub(crate) fn restart(&mut self, irs: Position) {
         self.irs = irs;
         self.nxt = irs + 1;
@@ -109,7 +110,7 @@ impl Receiver {
         self.edge.since(self.nxt)
     }
 
-    /// Whether the peer's FIN has been taken: nothing follows.
+    /// Whether the peer's FIN has been taken, so that nothing follows.
     #[inline]
     pub(crate) fn fin_taken(&self) -> bool {
         self.fin.is_some_and(|fin| fin < self.nxt)
@@ -125,8 +126,8 @@ impl Receiver {
         self.limit = self.limit.min(self.limit_max);
     }
 
-    /// The window to put into a segment that acknowledges all before `ack`, unshifted. The right edge advances in steps
-    /// that are worth a segment only, and never retreats.
+    /// The unshifted window for a segment that acknowledges all before `ack`. The right edge advances only in
+    /// steps worth a segment, and never retreats.
     #[inline]
     pub(crate) fn offer(&mut self, ack: Position) -> u16 {
         let wanted = self.wanted_edge();
@@ -134,7 +135,7 @@ impl Receiver {
         let step = u64::from(self.limit / 2).min(u64::from(self.mss));
         // RFC 9293 SHLD-14: the window does not shrink.
         let edge = if wanted > self.edge && wanted.since(self.edge) >= step { wanted } else { self.edge };
-        // Rounded up, else the edge would retreat by what the shift cuts off (RFC 7323 §2.4).
+        // Rounded up, or the edge would retreat by what the shift cuts off (RFC 7323 §2.4).
         let rounds_up = (1 << self.scale) - 1;
         let units = ((edge.since(ack) + rounds_up) >> self.scale).min(u64::from(u16::MAX));
         self.edge = self.edge.max(ack + (units << self.scale));
@@ -149,14 +150,14 @@ impl Receiver {
     }
 
     // RFC 9293 MAY-8: while the application does not read, the window stays closed, however long.
-    /// Whether the window has opened so far that the peer should hear of it without waiting for data.
+    /// Whether the window has opened far enough for an update without waiting for data.
     pub(crate) fn update_is_due(&self) -> bool {
         let gain = self.wanted_edge().since(self.edge);
         let step = u64::from(self.limit / 2).min(u64::from(self.mss));
         gain >= step && gain >= self.wnd()
     }
 
-    /// Whether the window can be moved on by so many hundredths of it.
+    /// Whether the window can move on by this many hundredths of it.
     pub(crate) fn may_move_by(&self, percent: u8) -> bool {
         let gain = self.wanted_edge().since(self.edge);
         gain.saturating_mul(100) >= u64::from(self.limit).saturating_mul(u64::from(percent)).max(1)
@@ -167,14 +168,14 @@ impl Receiver {
         self.nxt + room
     }
 
-    /// The budget had no room for what was invited: half as much is invited from here on, and always two segments. It grows
-    /// again with what the application takes.
+    /// The budget had no room for what was offered: offers half as much from now on, but at least two
+    /// segments. It grows again with what the application takes.
     pub(crate) fn narrow(&mut self) {
         let least = self.mss.saturating_mul(2).min(self.limit);
         self.limit = (self.limit / 2).max(least);
     }
 
-    /// The application took `bytes`: a window worth twice what it takes in a round trip keeps the sender busy.
+    /// The application took `bytes`. A window of twice what it takes in a round trip keeps the sender busy.
     pub(crate) fn on_read(&mut self, now: Instant, bytes: usize, rtt_min_ns: u64) {
         self.waits_since = now;
         self.tuning_taken += bytes;

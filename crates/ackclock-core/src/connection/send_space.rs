@@ -1,16 +1,17 @@
-//! The send sequence space (RFC 9293 §3.3.1), split in two: the flight has SND.UNA and SND.NXT, the sender has the rest.
+//! The send sequence space (RFC 9293 §3.3.1), split in two: the flight has SND.UNA and SND.NXT, the sender
+//! has the rest.
 
 use super::Connection;
 use crate::position::Position;
 
 impl Connection {
-    /// The largest payload of one segment, all options of a data segment taken off (RFC 5681's SMSS).
+    /// The largest payload of one segment, minus all options of a data segment (RFC 5681's SMSS).
     #[inline]
     pub(super) fn smss(&self) -> u32 {
         self.flight.smss()
     }
 
-    /// The same, from what has been agreed on and what the path carries.
+    /// The same, computed from the negotiated options and the path.
     // RFC 9293 MUST-16: Eff.snd.MSS = min(SendMSS + 20, MMS_S) - TCPhdrsize - IPoptionsize.
     pub(super) fn effective_mss(&self) -> u32 {
         self.payload_max(if self.timestamps.is_some() { 12 } else { 0 })
@@ -23,13 +24,13 @@ impl Connection {
         fits.saturating_sub(options_len + self.option_reserve()).max(1)
     }
 
-    /// Bytes of options that a signature takes behind the others.
+    /// Bytes of options that a signature takes after the others.
     #[cfg(feature = "tcp-ao")]
     pub(super) fn option_reserve(&self) -> u32 {
         if self.rcv.extras.as_ref().is_some_and(|extras| extras.authenticated) { 16 } else { 0 }
     }
 
-    /// Bytes of options that a signature takes behind the others: there is none.
+    /// Bytes of options that a signature takes: none.
     #[cfg(not(feature = "tcp-ao"))]
     #[inline]
     pub(super) fn option_reserve(&self) -> u32 {

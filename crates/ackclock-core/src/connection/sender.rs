@@ -1,4 +1,4 @@
-//! The send buffer, and the peer's window over it (RFC 9293 §3.3.1). What was sent is the flight's.
+//! The send buffer, and the peer's window (RFC 9293 §3.3.1). The flight has what was sent.
 
 use bytes::Bytes;
 
@@ -6,13 +6,13 @@ use crate::budget::{BLOCK, Budget};
 use crate::buffer::Queue;
 use crate::position::Position;
 
-/// The shortest slice that is kept rather than copied: a copy costs less than a packet that is cut for a slice's end.
+/// The shortest slice that is kept rather than copied: a copy costs less than a packet cut at a slice's end.
 const SLICE_MIN: usize = BLOCK / 2;
-/// The shortest slice between two others: larger than segments are, but on a loopback. No segment up to this size lies in
-/// three.
+/// The shortest slice between two others: larger than segments are, except on a loopback. No segment up to
+/// this size spans three slices.
 pub(super) const BETWEEN_MIN: usize = BLOCK / 4;
 
-/// SND.WND and the bytes that wait to be sent, or sent again.
+/// SND.WND, and the bytes to send or retransmit.
 #[derive(Debug)]
 pub(crate) struct Sender {
     /// ISS.
@@ -32,7 +32,7 @@ pub(crate) struct Sender {
     pub(crate) up: Option<Position>,
     /// Whether the application has closed: a FIN follows the last byte.
     pub(crate) closed: bool,
-    /// The most bytes that the buffer may hold.
+    /// The capacity of the buffer in bytes.
     pub(crate) buffer_max: usize,
     /// The peer's MSS option, or the default.
     pub(crate) peer_mss: u32,
@@ -82,18 +82,18 @@ impl Sender {
         self.buffer.capacity()
     }
 
-    /// Appends as much of `data` as fits below `limit` bytes in all; returns how much.
+    /// Appends as much of `data` as fits below a total of `limit` bytes. Returns how much.
     pub(crate) fn append(&mut self, data: &[u8], limit: usize) -> usize {
         let room = limit.saturating_sub(self.buffer.len());
         let data = data.get(..room).unwrap_or(data);
         if self.buffer.append(data) { data.len() } else { 0 }
     }
 
-    /// Appends as much of `data` as fits below `limit` bytes in all, as a slice if it is long enough for that; returns how
-    /// much.
+    /// Appends as much of `data` as fits below a total of `limit` bytes, as a slice if it is long enough.
+    /// Returns how much.
     ///
-    /// A segment is gathered from two slices, so none between two others is shorter than [`BETWEEN_MIN`]: what is missing to
-    /// that behind bytes that were copied is copied, too.
+    /// A segment is gathered from two slices, so none between two others is shorter than [`BETWEEN_MIN`]:
+    /// after copied bytes, what is missing to that length is copied too.
     pub(crate) fn append_bytes(&mut self, data: &Bytes, limit: usize) -> usize {
         let len = limit.saturating_sub(self.buffer.len()).min(data.len());
         let short = self.buffer.held_by_last().map_or(0, |held| BETWEEN_MIN.saturating_sub(held));
@@ -108,8 +108,8 @@ impl Sender {
         if self.buffer.append_bytes(kept, pinned) { len } else { short }
     }
 
-    /// How many of `len` bytes from `start` on can be one segment, or several that are cut from one packet: all of them, or as
-    /// many full ones as two slices hold.
+    /// How many of `len` bytes from `start` on can be one segment, or several cut from one packet: all of
+    /// them, or as many full ones as two slices hold.
     #[inline]
     pub(crate) fn gather(&mut self, start: Position, len: u64, smss: u64) -> u64 {
         let offset = start.index_from(self.base);
@@ -122,7 +122,7 @@ impl Sender {
         if len <= reach || reach < smss { len.min(reach) } else { reach / smss * smss }
     }
 
-    /// The bytes of `start..end`, where they lie; a FIN within has none.
+    /// The bytes of `start..end`, in place; a FIN among them has none.
     #[inline]
     pub(crate) fn slices(&self, start: Position, len: usize) -> [&[u8]; 2] {
         if len == 0 {
@@ -147,7 +147,7 @@ impl Sender {
         }
     }
 
-    /// Has the budget cover what is kept of what is outstanding; `false` when it cannot.
+    /// Makes the budget cover the records of outstanding data. Returns `false` if it cannot.
     pub(crate) fn keep_records(&mut self, bytes: usize) -> bool {
         self.buffer.keep_beside(bytes)
     }
@@ -156,7 +156,7 @@ impl Sender {
         self.buffer.budget()
     }
 
-    /// Bytes that the buffer has of the budget.
+    /// Bytes that the buffer holds of the budget.
     pub(crate) fn held(&self) -> usize {
         self.buffer.capacity() + self.buffer.beside()
     }

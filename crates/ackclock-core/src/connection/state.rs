@@ -43,7 +43,7 @@ impl State {
         Self::TimeWait,
     ];
 
-    /// The number in records of a trace: the place in the list of RFC 9293 §3.3.2, from CLOSED on.
+    /// The number in trace records: the index in the list of RFC 9293 §3.3.2, from CLOSED on.
     pub(crate) fn code(self) -> u8 {
         self as u8
     }
@@ -52,17 +52,17 @@ impl State {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    /// Whether both ends have exchanged SYNs: ESTABLISHED and all that follows.
+    /// Whether both ends have exchanged SYNs: ESTABLISHED and all later states.
     pub(crate) fn is_synchronized(self) -> bool {
         !matches!(self, Self::Closed | Self::Listen | Self::SynSent | Self::SynReceived)
     }
 
-    /// Whether text from the peer is taken (RFC 9293 §3.10.7.4, seventh).
+    /// Whether text from the peer is accepted (RFC 9293 §3.10.7.4, seventh).
     pub(crate) fn takes_text(self) -> bool {
         matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
     }
 
-    /// Whether data of ours may be outstanding or waiting.
+    /// Whether our data may be outstanding or waiting.
     pub(crate) fn may_send_data(self) -> bool {
         matches!(self, Self::Established | Self::CloseWait | Self::FinWait1 | Self::Closing | Self::LastAck)
     }
@@ -76,7 +76,8 @@ impl State {
         }
     }
 
-    /// The state after the peer's FIN was taken (RFC 9293 §3.10.7.4, eighth); `fin_acked`: ours is acknowledged.
+    /// The state after the peer's FIN was taken (RFC 9293 §3.10.7.4, eighth). `fin_acked`: ours is
+    /// acknowledged.
     pub(crate) fn after_fin(self, fin_acked: bool) -> Self {
         match self {
             Self::SynReceived | Self::Established => Self::CloseWait,

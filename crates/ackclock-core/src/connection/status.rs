@@ -1,4 +1,4 @@
-//! STATUS (RFC 9293 §3.10.6): what is known of a connection.
+//! STATUS (RFC 9293 §3.10.6): the state of a connection.
 
 use ackclock_wire::Experiment;
 
@@ -12,7 +12,7 @@ impl Connection {
         self.tuple
     }
 
-    /// The same, where it lies.
+    /// The same, by reference.
     #[inline]
     pub(crate) fn name(&self) -> &FourTuple {
         &self.tuple
@@ -24,14 +24,15 @@ impl Connection {
         self.state
     }
 
-    /// Whether the handshake was completed at some time.
+    /// Whether the handshake was ever completed.
     #[must_use]
     pub fn is_established(&self) -> bool {
         self.established
     }
 
-    /// What the peer's application said in its SYN or SYN-ACK in the experiment (RFC 6994) that this end takes part in
-    /// ([`TcpConfig::experiment`](crate::TcpConfig::experiment)), if it reached us. A handshake by cookie does not keep it.
+    /// What the peer's application sent in its SYN or SYN-ACK in the experiment (RFC 6994) that this end
+    /// takes part in ([`TcpConfig::experiment`](crate::TcpConfig::experiment)), if it arrived. A handshake by
+    /// cookie does not keep it.
     #[must_use]
     pub fn peer_experiment(&self) -> Option<Experiment> {
         self.rcv.extras.as_ref()?.experiment
@@ -43,13 +44,13 @@ impl Connection {
         self.errors.hard()
     }
 
-    /// The error, given once.
+    /// The error, returned once.
     pub fn take_error(&mut self) -> Option<ConnectionError> {
         self.errors.take_hard()
     }
 
-    /// The last soft error that ICMP reported (RFC 9293 MUST-47, RFC 9293 SHLD-25), given once. An application that does not
-    /// ask is not bothered (RFC 9293 SHLD-20).
+    /// The last soft error that ICMP reported (RFC 9293 MUST-47, RFC 9293 SHLD-25), returned once. An
+    /// application that does not ask is not disturbed (RFC 9293 SHLD-20).
     pub fn take_soft_error(&mut self) -> Option<IcmpError> {
         self.errors.take_soft()
     }
@@ -60,7 +61,7 @@ impl Connection {
         self.snd.capacity() + self.rcv.buffer.capacity()
     }
 
-    /// What is known of the connection.
+    /// Everything known about the connection.
     #[must_use]
     pub fn info(&self, now: Instant) -> ConnectionInfo {
         let (counts, rare) = (&self.counts, self.rare.counts());

@@ -8,7 +8,7 @@ use crate::trace::{BatchCause, Timer};
 use crate::{ConnectionError, Instant};
 
 impl Connection {
-    /// Time has come for some deadline; a spurious call does nothing.
+    /// A deadline may have come. A spurious call does nothing.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.flight.next_timeout() <= now {
             self.on_flight_timeout(now);
@@ -26,7 +26,7 @@ impl Connection {
             self.trace_fired(now, Timer::Cork, self.timers.cork);
             self.timers.cork = Timers::UNSET;
             self.pending.cork_expired = true;
-            // The window may be too small for what was held back: it was not asked for until now.
+            // The window may be too small for what was held back; this is checked only now.
             self.update_send_timer(now);
         }
         if self.timers.keepalive <= now {
@@ -38,7 +38,7 @@ impl Connection {
         }
         if self.timers.close <= now && !self.on_search_timer(now) {
             self.trace_fired(now, Timer::Close, self.timers.close);
-            // TIME-WAIT is over, or FIN-WAIT-2 of an orphan, whose peer will not close.
+            // TIME-WAIT is over, or the FIN-WAIT-2 of an orphan whose peer does not close.
             self.close_with(now, None);
         }
         self.check_invariants();
@@ -64,11 +64,11 @@ impl Connection {
             self.trace.call(BatchCause::Stalled);
         }
         if expiries >= R1 {
-            // RFC 9293 SHLD-9: the application is told between R1 and R2.
+            // RFC 9293 SHLD-9: the application is notified between R1 and R2.
             self.readiness.soft_error = true;
         }
         if !self.established {
-            // RFC 9293 MUST-22: a SYN like any other segment.
+            // RFC 9293 MUST-22: a SYN is treated like any other segment.
             self.pending.syn = true;
         }
         self.note_reduction();
@@ -84,7 +84,8 @@ impl Connection {
     }
 
     fn on_persist_timeout(&mut self, now: Instant) {
-        // RFC 9293 MUST-37: open for as long as the peer answers; only silence, or the user's own limit, ends it.
+        // RFC 9293 MUST-37: open for as long as the peer answers; only silence, or the user's own limit, ends
+        // it.
         let stalled = now.saturating_since(self.flight.waiting_since().unwrap_or(now));
         let silent = now.saturating_since(self.give_up.heard_at).min(stalled);
         if silent >= R2_DATA || self.tcp.user_timeout.is_some_and(|limit| stalled >= limit) {
@@ -108,8 +109,8 @@ impl Connection {
             self.timers.keepalive = Timers::UNSET;
             return;
         };
-        // RFC 9293 MUST-26: only while nothing is outstanding; then the retransmission timer does the work. What ends that is
-        // heard of from the peer, which sets this timer again.
+        // RFC 9293 MUST-26: only while nothing is outstanding; otherwise the retransmission timer serves.
+        // Whatever ends that comes from the peer, which sets this timer again.
         if self.flight.is_outstanding() || self.unsent() > 0 {
             self.timers.keepalive = Timers::UNSET;
             return;
@@ -119,7 +120,7 @@ impl Connection {
             self.timers.keepalive = self.give_up.heard_at + keepalive.idle;
             return;
         }
-        // RFC 9293 MUST-29: one unanswered probe is not death.
+        // RFC 9293 MUST-29: one unanswered probe does not mean that the peer is dead.
         if self.give_up.keepalives >= keepalive.probes {
             self.reset(now, ConnectionError::KeepaliveTimedOut);
             return;
@@ -129,7 +130,8 @@ impl Connection {
         self.timers.keepalive = now + keepalive.interval;
     }
 
-    /// Sets the keep-alive deadline if it is not running; it is checked, not moved, when segments arrive.
+    /// Sets the keep-alive deadline if it is not running. Arriving segments do not move it; it is checked
+    /// when it expires.
     pub(super) fn arm_keepalive(&mut self, now: Instant) {
         if self.timers.keepalive == Timers::UNSET
             && let Some(keepalive) = self.tcp.keepalive
@@ -153,12 +155,12 @@ impl Connection {
         self.snd.keep_records(self.flight.bytes_kept());
     }
 
-    /// Sees to it that the right timer of the sending side runs: the flight's own while something is outstanding, the persist
-    /// timer where the peer's window is too small for it, or for what waits.
+    /// Ensures that the right timer of the sending side runs: the flight's while something is outstanding,
+    /// the persist timer if the peer's window is too small for it or for what waits.
     #[inline]
     pub(super) fn update_send_timer(&mut self, now: Instant) {
-        // These come by with each segment: a connection that only receives, one that has data in flight, and one whose data
-        // is acknowledged, with room for more.
+        // The cases that occur with each segment: a connection that only receives, one with data in flight,
+        // and one whose data is acknowledged, with room for more.
         let outstanding = self.flight.is_outstanding();
         let unsent = self.unsent();
         let nothing_to_probe = if outstanding {
@@ -191,8 +193,8 @@ impl Connection {
         self.update_send_timer(now);
     }
 
-    /// Whether what is outstanding may be sent again. RFC 9293 SHLD-17: no timeout for data beyond the window's right edge;
-    /// it is probed instead (RFC 9293 MUST-35).
+    /// Whether outstanding data may be retransmitted. RFC 9293 SHLD-17: no timeout for data beyond the
+    /// window's right edge; it is probed instead (RFC 9293 MUST-35).
     #[inline]
     fn is_window_open(&self) -> bool {
         match self.state {
@@ -215,8 +217,8 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 SHLD-29: the first probe after one retransmission timeout. RFC 9293 SHLD-30: then at exponentially growing
-    /// intervals.
+    /// RFC 9293 SHLD-29: the first probe after one retransmission timeout. RFC 9293 SHLD-30: then at
+    /// exponentially growing intervals.
     fn persist_deadline(&self, now: Instant) -> Instant {
         if self.snd.wnd > 0 {
             return now + OVERRIDE;

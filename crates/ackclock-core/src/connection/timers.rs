@@ -1,23 +1,25 @@
-//! The deadlines of a connection. An unset one lies in the far future, so that the next is a plain minimum.
+//! The deadlines of a connection. An unset one is in the far future, so the next deadline is a plain minimum.
 
 use std::time::Duration;
 
 use crate::Instant;
 
-/// All deadlines but those of what is in flight.
+/// All deadlines except those of what is in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timers {
-    /// A probe of a window too small to send into is due (RFC 9293 §3.8.6.1). It excludes the retransmission timer.
+    /// A probe of a window too small to send into is due (RFC 9293 §3.8.6.1). It excludes the retransmission
+    /// timer.
     pub(crate) persist: Instant,
-    /// An acknowledgement is owed by then (RFC 9293 §3.8.6.3).
+    /// When a delayed acknowledgement must leave (RFC 9293 §3.8.6.3).
     pub(crate) delayed_ack: Instant,
-    /// A keep-alive probe, or the verdict, is due.
+    /// When a keep-alive probe, or giving up, is due.
     pub(crate) keepalive: Instant,
-    /// FIN-WAIT-2 of an orphan or TIME-WAIT ends. In ESTABLISHED and CLOSE-WAIT: the path's MTU is to be probed, or was.
+    /// The end of an orphan's FIN-WAIT-2, or of TIME-WAIT. In ESTABLISHED and CLOSE-WAIT: a probe of the
+    /// path's MTU is due or in flight.
     pub(crate) close: Instant,
-    /// Corked data leaves at the latest.
+    /// The latest time for corked data to leave.
     pub(crate) cork: Instant,
-    /// Empty buffers give their memory back.
+    /// When empty buffers free their memory.
     pub(crate) buffers: Instant,
 }
 
@@ -36,7 +38,7 @@ impl Timers {
         }
     }
 
-    /// The next deadline, `sending` being that of what is in flight.
+    /// The next deadline. `sending` is that of what is in flight.
     #[inline]
     pub(crate) fn next(&self, sending: Instant) -> Option<Instant> {
         let next = sending
@@ -50,10 +52,10 @@ impl Timers {
     }
 }
 
-/// R1 in retransmissions: from here on the application is told (RFC 9293 §3.8.3).
+/// R1 in retransmissions: from here on the application is notified (RFC 9293 §3.8.3).
 // RFC 9293 SHLD-10: at least 3.
 pub(crate) const R1: u32 = 3;
-/// R2 for data: the time a 200 ms timer takes to expire 16 times.
+/// R2 for data: the time in which a 200 ms timer expires 16 times.
 // RFC 9293 SHLD-11: at least 100 s.
 pub(crate) const R2_DATA: Duration = Duration::from_millis(924_600);
 /// R2 for a SYN.
@@ -70,7 +72,7 @@ pub(crate) const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
 pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
 /// How long empty buffers keep their memory.
 pub(crate) const BUFFERS_KEPT: Duration = Duration::from_millis(500);
-/// How long a writer waits before it tries again, when the memory budget had nothing for it.
+/// How long a writer waits before it tries again, if the memory budget had no room.
 pub(crate) const BUDGET_RETRY: Duration = Duration::from_millis(100);
-/// The same, when connections that do not get on are to make room for it.
+/// The same, if connections without progress are expected to make room for it.
 pub(crate) const PLEA_RETRY: Duration = Duration::from_millis(1);

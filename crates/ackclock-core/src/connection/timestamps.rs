@@ -12,22 +12,22 @@ pub(crate) struct Timestamps {
     offset: u32,
     /// TS.Recent.
     recent: u32,
-    /// When TS.Recent was last updated; `None`: it holds nothing yet.
+    /// When TS.Recent was last updated; `None` before the first update.
     recent_at: Option<Instant>,
     /// Last.ACK.sent.
     pub(crate) last_ack_sent: Position,
 }
 
 impl Timestamps {
-    /// RFC 7323 §5.5: after 24 days of idleness TS.Recent says nothing.
+    /// RFC 7323 §5.5: after 24 days of idleness TS.Recent is invalid.
     const RECENT_LIFE: Duration = Duration::from_secs(24 * 86_400);
 
-    /// `offset` is keyed by the connection, so that one does not tell of another (RFC 7323 §7.1).
+    /// `offset` is keyed by the connection, so that one reveals nothing about another (RFC 7323 §7.1).
     pub(crate) fn new(offset: u32, last_ack_sent: Position) -> Self {
         Self { offset, recent: 0, recent_at: None, last_ack_sent }
     }
 
-    /// TSval: milliseconds since an epoch of this connection's own (RFC 7323 §5.4: 1 ms to 1 s a tick).
+    /// TSval: milliseconds since this connection's epoch (RFC 7323 §5.4: 1 ms to 1 s a tick).
     #[inline]
     pub(crate) fn value(&self, now: Instant) -> u32 {
         clock(now).wrapping_add(self.offset)
@@ -44,7 +44,7 @@ impl Timestamps {
         self.recent
     }
 
-    /// What a TSecr says on this connection.
+    /// The meaning of a TSecr on this connection.
     #[inline]
     pub(crate) fn echoed(&self, echoed: u32) -> Echo {
         Echo::new(echoed, self.offset)

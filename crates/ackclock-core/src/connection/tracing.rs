@@ -1,4 +1,4 @@
-//! What a connection tells its trace: segments, calls, and why nothing more leaves.
+//! What a connection records in its trace: segments, calls, and why nothing more leaves.
 
 use ackclock_wire::{Fields, Flags};
 
@@ -10,7 +10,7 @@ use crate::trace::{
 };
 
 impl Connection {
-    /// Traces the connection from now on, or no longer. What was written down for its trace and not given out is lost.
+    /// Starts or stops tracing the connection. Records of its trace that were not delivered are lost.
     pub fn set_trace(&mut self, now: Instant, config: Option<TraceConfig>) {
         self.own_tcp().trace = config;
         self.trace.renew(config, self.snd.iss);
@@ -19,23 +19,23 @@ impl Connection {
         self.trace_timers(now);
     }
 
-    /// The records that were not given out yet, oldest first.
+    /// The records not delivered yet, oldest first.
     pub fn trace(&self) -> impl Iterator<Item = Record> + '_ {
         self.trace.records()
     }
 
-    /// Has the records given out now; nothing happens if there is no trace.
+    /// Delivers the records now; without a trace it does nothing.
     pub fn request_trace(&mut self) {
         self.trace.call(BatchCause::Requested);
     }
 
-    /// Whose records are to leave now, and why.
+    /// The reader to deliver to now, and the cause.
     #[inline]
     pub(crate) fn trace_due(&self) -> Option<(Reader, BatchCause)> {
         self.trace.due()
     }
 
-    /// Whether records are left that are wanted when the connection is gone.
+    /// Whether records are left that are wanted after the connection is gone.
     pub(crate) fn has_trace_to_end(&self) -> bool {
         self.trace.has_rest()
     }
@@ -45,12 +45,12 @@ impl Connection {
         self.trace.take(reader)
     }
 
-    /// This many records that had left did not reach their reader.
+    /// This many delivered records did not reach their reader.
     pub(crate) fn miss_trace(&mut self, reader: Reader, records: u64) {
         self.trace.miss(reader, records);
     }
 
-    /// The profile and the controller, for those who read a trace.
+    /// The profile and the controller, for readers of a trace.
     pub(crate) fn trace_choices(&self) -> (&'static str, &'static str) {
         (self.tcp.profile, self.flight.controller().name())
     }
@@ -101,7 +101,7 @@ impl Connection {
         self.trace.note(now, Entry::Read { len: saturated(len as u64), waiting });
     }
 
-    /// Whatever was done since it was asked for last: which timers run now?
+    /// Records which timers run now, after any change.
     #[inline]
     pub(super) fn trace_timers(&mut self, now: Instant) {
         if self.trace.is_on() {
@@ -109,7 +109,7 @@ impl Connection {
         }
     }
 
-    /// Nothing more leaves now: why?
+    /// Records why nothing more leaves now.
     #[inline]
     pub(super) fn trace_limit(&mut self, now: Instant) {
         if self.trace.is_on() {
@@ -151,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// When each of [`Timer::ALL`](crate::trace::Timer::ALL) runs out, in that order.
+    /// When each of [`Timer::ALL`](crate::trace::Timer::ALL) expires, in that order.
     fn deadlines(&self) -> Deadlines {
         let (sending, timers) = (self.flight.expiries(), &self.timers);
         [

@@ -1,4 +1,5 @@
-//! What to send next, and why: a reply, a SYN, lost data, a probe, new data, an acknowledgement, in this order.
+//! What to send next, and why: a reply, a SYN, lost data, a probe, new data, an acknowledgement, in this
+//! order.
 
 use ackclock_wire::Flags;
 use ackclock_wire::template::HEADER_MAX;
@@ -17,8 +18,8 @@ impl Connection {
         self.snd.slices(outgoing.start, outgoing.payload_len)
     }
 
-    /// The next segment to send, its header written to `header`. Once taken it counts as sent. `short`: it may take the short
-    /// way, which makes no other difference.
+    /// The next segment to send, with its header written to `header`. It counts as sent. `short`: it may take
+    /// the fast path, which makes no other difference.
     pub(crate) fn poll_transmit(
         &mut self,
         now: Instant,
@@ -80,7 +81,8 @@ impl Connection {
             }
         }
         if std::mem::take(&mut self.pending.keepalive) {
-            // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 draws an acknowledgement. RFC 9293 SHLD-12: no data with it.
+            // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 elicits an acknowledgement. RFC 9293 SHLD-12: no data with
+            // it.
             return Some(Segment::bare(self.flight.nxt().back(1), Self::ACK, SendReason::Keepalive));
         }
         self.acks.now.then(|| Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack))
@@ -90,7 +92,7 @@ impl Connection {
     fn reply_segment(&self, reply: Reply) -> Segment {
         match reply {
             Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
-            // In SYN-RECEIVED the answer is the SYN,ACK, else crossing opens never end (RFC 9293 §3.5).
+            // In SYN-RECEIVED the answer is the SYN,ACK, or crossing opens would never end (RFC 9293 §3.5).
             Reply::Ack if self.state == State::SynReceived => self.syn_segment(),
             Reply::UserTimeout => Segment::bare(self.flight.nxt(), Flags::ACK | Flags::RARE, SendReason::Ack),
             Reply::Ack => Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Challenge),
@@ -141,12 +143,12 @@ impl Connection {
         Some(self.data_segment(now, chosen))
     }
 
-    /// What may go again at the most.
+    /// The most that may be retransmitted.
     fn offer(&self, burst_max: u64) -> Offer {
         Offer { burst_max, right_edge: self.right_edge(), data_end: self.snd.data_end() }
     }
 
-    /// What RFC 6675 lets go when nothing is known to be lost and new data cannot.
+    /// What RFC 6675 allows when nothing is known to be lost and new data cannot leave.
     fn choose_rescue(&mut self) -> Option<Chosen> {
         let stuck = self.unsent() == 0 || self.right_edge() <= self.flight.nxt();
         if stuck { self.flight.next_rescue() } else { None }
@@ -159,20 +161,22 @@ impl Connection {
         (start < last).then(|| Chosen { start, end: start + 1, reason: SendReason::WindowProbe })
     }
 
-    /// Data that was never sent, as far as both windows and the two silly-window rules allow.
+    /// New data, as far as both windows and the two silly-window rules allow.
     #[inline]
     fn choose_new(&mut self, now: Instant, burst_max: u64) -> Option<Chosen> {
         let start = self.flight.nxt();
         let unsent = self.unsent();
         if unsent == 0 {
-            // A FIN takes one number beyond a closed window, as a probe does; behind a probe it would take the second.
+            // A FIN takes one number beyond a closed window, as a probe does. Behind a probe it would take
+            // the second.
             let fin_due = self.snd.closed && !self.fin_sent() && start <= self.right_edge();
             return fin_due.then(|| Chosen { start, end: start + 1, reason: SendReason::NewData });
         }
         let smss = u64::from(self.smss());
         let waits_for_more = self.waits_for_more(unsent, burst_max);
         let burst_max = self.gathered_max(start, unsent, burst_max);
-        // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; RFC 9293 MUST-34: the usable window may be negative.
+        // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; RFC 9293 MUST-34: the usable
+        // window may be negative.
         let window = self.right_edge().since(start);
         let room = self.flight.room();
         let full = unsent.min(window).min(room).min(burst_max) / smss * smss;
@@ -201,15 +205,15 @@ impl Connection {
         )
     }
 
-    /// Of `burst_max` bytes, as many as lie together in the buffer; a segment's at least.
+    /// As many of `burst_max` bytes as lie together in the buffer; at least a segment.
     #[inline]
     pub(super) fn gathered_max(&mut self, start: Position, unsent: u64, burst_max: u64) -> u64 {
         let smss = u64::from(self.smss());
         if burst_max > smss { self.snd.gather(start, burst_max.min(unsent), smss).max(smss) } else { smss }
     }
 
-    /// Whether less than a whole packet, which the device cuts, waits for the rest of it. What a device takes costs it hardly
-    /// less for being short.
+    /// Whether a partial packet that the device cuts should wait for the rest of it. A short packet costs the
+    /// device almost as much as a full one.
     #[inline]
     pub(super) fn waits_for_more(&self, unsent: u64, burst_max: u64) -> bool {
         self.pending.more_follows && self.is_part_of_more(unsent, burst_max)
@@ -226,7 +230,8 @@ impl Connection {
             && self.snd.up.is_none()
     }
 
-    /// Nagle's algorithm (RFC 9293 SHLD-7, §3.7.4) and the cork: whether less than a segment may follow `full` bytes.
+    /// Nagle's algorithm (RFC 9293 SHLD-7, §3.7.4) and the cork: whether less than a segment may follow
+    /// `full` bytes.
     #[inline]
     pub(super) fn may_send_tail(&self, full: u64) -> bool {
         // RFC 9293 MAY-16: small writes are put together.
@@ -236,19 +241,19 @@ impl Connection {
         self.tcp.nodelay
             || self.snd.closed
             || self.pending.cork_expired
-            // A SYN,ACK that is outstanding holds no data back.
+            // An outstanding SYN,ACK does not hold data back.
             || !self.flight.has_data() && full == 0
     }
 
-    /// All that was written has left: the next rest that a cork holds back has its own time.
+    /// Everything written has left. The next partial segment held by a cork gets its own time.
     #[inline]
     pub(super) fn forget_cork(&mut self) {
         self.pending.cork_expired = false;
         self.timers.cork = super::timers::Timers::UNSET;
     }
 
-    /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the largest that
-    /// the peer ever offered, or after the override timeout.
+    /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the
+    /// largest window that the peer ever offered, or after the override timeout.
     fn override_silly_window(&self, usable: u64) -> Option<u64> {
         let limited_by_window = usable < self.unsent();
         let half = u64::from(self.snd.max_wnd / 2).max(1);
@@ -287,7 +292,7 @@ impl Connection {
             flags = flags | Flags::FIN;
         }
         if payload_len > 0 && text_end == data_end {
-            // RFC 9293 MUST-61: the last of what is buffered is pushed.
+            // RFC 9293 MUST-61: the last of the buffered data is pushed.
             flags = flags | Flags::PSH;
         }
         Segment { start, flags, payload_len, segment_max, reason }
@@ -295,7 +300,7 @@ impl Connection {
 
     fn note_sent(&mut self, now: Instant, start: Position, end: Position, reason: SendReason) {
         let data_end = self.snd.data_end();
-        // A FIN takes a number, and is no payload.
+        // A FIN takes a number, but is not payload.
         let payload = end.min(data_end).since(start);
         if start < self.flight.nxt() {
             let segments = payload.div_ceil(u64::from(self.smss())).max(1);

@@ -1,10 +1,11 @@
-//! The user timeout as an option (RFC 5482): told to the peer, and heard from it.
+//! The user timeout as an option (RFC 5482): sent to the peer, and received from it.
 //!
-//! Off unless `TcpConfig::user_timeout_option` asks for it (the RFC's ENABLED). The names of the RFC: ADV_UTO is what this
-//! end tells, REMOTE_UTO what the peer told, L_LIMIT and U_LIMIT the bounds that the user sets, CHANGEABLE whether
-//! the peer's counts. The option goes on SYN and SYN-ACK, on an acknowledgement at once after the handshake (a SYN cookie
-//! keeps no option), and on another one whenever the application sets the timeout. It is advice and is not sent again when
-//! it is lost. The third SYN goes without, in case a middlebox drops what it does not know.
+//! Off unless `TcpConfig::user_timeout_option` turns it on (the RFC's ENABLED). The RFC's names: ADV_UTO is
+//! the value that this end sends, REMOTE_UTO the peer's, L_LIMIT and U_LIMIT are the user's bounds,
+//! CHANGEABLE says whether the peer's counts. The option goes on SYN and SYN-ACK, on an immediate
+//! acknowledgement after the handshake (a SYN cookie keeps no option), and on another one whenever the
+//! application sets the timeout. It is advisory and is not retransmitted when lost. The third SYN goes
+//! without, in case a middlebox drops unknown options.
 //!
 //! The text of RFC 5482 was read in excerpts only; the arithmetic and the option's form are the RFC's.
 
@@ -17,28 +18,29 @@ use super::{Connection, Reply};
 use crate::trace::{Entry, Extension};
 use crate::{Instant, TcpConfig};
 
-/// What both ends said.
+/// Both ends' values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UserTimeouts {
-    /// ADV_UTO, once what is in force is another.
+    /// ADV_UTO, if it differs from the value in force.
     told: Option<Duration>,
     /// REMOTE_UTO.
     heard: Option<Duration>,
 }
 
 impl Connection {
-    /// The user timeout that the peer told, if it did and this end listens.
+    /// The peer's user timeout, if it sent one and this end accepts it.
     #[must_use]
     pub fn peer_user_timeout(&self) -> Option<Duration> {
         self.rcv.extras.as_ref()?.user_timeouts?.heard
     }
 
-    /// The option as this end sends it; `None`: it does not.
+    /// The option that this end sends; `None`: none.
     pub(super) fn told_user_timeout(&self) -> Option<UserTimeout> {
         told_user_timeout(&self.tcp, self.own_user_timeout())
     }
 
-    /// ESTABLISHED is reached, or the timeout was set: the peer is told by the next acknowledgement, which leaves at once.
+    /// ESTABLISHED is reached, or the timeout was set: the next acknowledgement, which leaves at once, has
+    /// the option.
     #[inline]
     pub(super) fn tell_user_timeout(&mut self) {
         if self.tcp.user_timeout_option.is_some() && self.reply.is_none() {
@@ -46,7 +48,7 @@ impl Connection {
         }
     }
 
-    /// The application set the timeout of an open connection: that stands, and the peer is told.
+    /// The application set the timeout of an open connection. That value stands and is sent to the peer.
     pub(super) fn fix_user_timeout(&mut self, timeout: Option<Duration>) {
         if let Some(option) = &mut self.own_tcp().user_timeout_option {
             option.changeable = false;
@@ -58,7 +60,7 @@ impl Connection {
         }
     }
 
-    /// The peer told its user timeout, in a segment that is acceptable.
+    /// The peer sent its user timeout in an acceptable segment.
     #[cold]
     pub(super) fn hear_user_timeout(&mut self, now: Instant, option: Option<UserTimeout>) {
         let Some(bounds) = self.tcp.user_timeout_option.as_deref().copied() else { return };
@@ -75,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// What the application asked for, before the peer's word changed it.
+    /// The application's value, before the peer's changed it.
     fn own_user_timeout(&self) -> Option<Duration> {
         match self.rcv.extras.as_ref().and_then(|extras| extras.user_timeouts) {
             Some(timeouts) => timeouts.told,
@@ -84,7 +86,7 @@ impl Connection {
     }
 }
 
-/// The option of a connection with these settings whose application asked for `own`.
+/// The option of a connection with these settings whose application requested `own`.
 pub(crate) fn told_user_timeout(tcp: &TcpConfig, own: Option<Duration>) -> Option<UserTimeout> {
     tcp.user_timeout_option.as_ref().map(|_| UserTimeout::at_least(own.unwrap_or(R2_DATA)))
 }

@@ -4,7 +4,7 @@ use super::Connection;
 use crate::endpoint::fetch;
 
 impl Connection {
-    /// Asks for the congestion controller.
+    /// Prefetches the congestion controller.
     pub(crate) fn warm_behind(&self) {
         let controller = self.flight.controller();
         fetch(controller, size_of_val(controller));

@@ -1,17 +1,19 @@
-//! The TCP Authentication Option (RFC 5925) at the edge of the endpoint: what leaves for a peer with keys is signed when its
-//! header is complete, and what arrives from it is verified before it is looked up.
+//! The TCP Authentication Option (RFC 5925) at the edge of the endpoint: segments to a peer with keys are
+//! signed when their headers are complete, and segments from it are verified before they are looked up.
 //!
-//! Connections know of it only that 16 bytes of options are taken, and that segments leave one at a time. What a signature
-//! needs of a connection, both ISNs, the extensions of its sequence numbers and its traffic keys, is in a [`Session`] by its
-//! name, made by an authentic SYN or by our own. Sessions without a connection are swept when they fill half of the table.
+//! Connections only know that 16 bytes of options are taken, and that segments leave one at a time. The
+//! connection state for a signature (both ISNs, the extensions of its sequence numbers, its traffic keys) is
+//! in a [`Session`] under its name, created by an authentic SYN or by our own. Sessions without a connection
+//! are swept when they fill half of the table.
 //!
-//! Keys roll over as §6.1 of the RFC says: each segment names the key that it is signed with (KeyID) and the one that its
-//! sender would like to receive (RNextKeyID); who hears the latter sends with it from there on.
+//! Keys roll over as in §6.1 of the RFC: each segment names the key that it is signed with (KeyID) and the
+//! one that its sender would like to receive (RNextKeyID). The receiver of the latter sends with it from then
+//! on.
 //!
-//! A segment without the option, or with one that is not authentic, from a peer with keys is dropped, and counted by what is
-//! wrong with it. An option of a peer without keys is ignored. The trace of a connection tells which keys it uses, when that
-//! changes, and what was refused in its name. A reset for which there is no session leaves unsigned, and means nothing to the peer:
-//! after a restart a connection of before ends by its timeout (§7.7 of the RFC).
+//! A segment from a peer with keys that is not signed, or not authentic, is dropped and counted by its
+//! defect. An option from a peer without keys is ignored. A connection's trace shows which keys it uses,
+//! their changes, and what was refused in its name. A reset without a session leaves unsigned, and means
+//! nothing to the peer: after a restart, an old connection ends by its timeout (§7.7 of the RFC).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -38,16 +40,16 @@ pub(super) struct Authentication {
     unsigned: u64,
 }
 
-/// One connection, or the handshake of one.
+/// One connection, or its handshake.
 #[derive(Debug)]
 struct Session {
     local_isn: Option<u32>,
     remote_isn: Option<u32>,
     sent: Extended,
     received: Extended,
-    /// Which key of the chain this end sends with (current_key).
+    /// The index of the key that this end sends with (current_key).
     current: usize,
-    /// Which one it would like to receive (rnext_key).
+    /// The index of the key that it would like to receive (rnext_key).
     next: usize,
     /// Traffic keys of what is sent, and of what is received.
     sending: TrafficKeys,
@@ -55,7 +57,7 @@ struct Session {
     noted: Noted,
 }
 
-/// What the trace of the connection has been told of its keys.
+/// What the connection's trace knows about its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Noted {
     /// KeyID of what it sends, and RNextKeyID: what it would like to receive.
@@ -64,38 +66,38 @@ struct Noted {
     received: Option<u8>,
 }
 
-/// Why a segment of a peer with keys is not taken.
+/// Why a segment of a peer with keys is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
     /// It has no option, or one of another length.
     Unsigned,
     /// No key has the KeyID it names.
     UnknownKey(u8),
-    /// The key exists, and its MAC is not the segment's; or nothing is known of the connection.
+    /// The key exists, but its MAC does not match; or the connection is unknown.
     WrongMac(u8),
 }
 
 /// An authentic segment.
 #[derive(Clone, Copy, Debug)]
 struct Verified {
-    /// The key that it is signed with, by its place in the chain.
+    /// The index of its key in the chain.
     index: usize,
     /// Its KeyID.
     key_id: u8,
-    /// The key that its sender would like to receive.
+    /// The index of the key that its sender would like to receive.
     wanted: Option<usize>,
 }
 
-/// A header that has the option now.
+/// A header with the option added.
 struct Signed<'a> {
     session: &'a mut Session,
-    /// Where the header ends.
+    /// The end of the header.
     end: usize,
     /// KeyID and RNextKeyID.
     ids: (u8, u8),
 }
 
-/// KeyID and RNextKeyID of a connection, as its trace was told them.
+/// KeyID and RNextKeyID of a connection, as last recorded in its trace.
 type KeyIds = Option<(u8, u8)>;
 
 /// The option in a header.
@@ -107,9 +109,9 @@ struct Found {
 }
 
 impl Endpoint {
-    /// Keys that this end shares with a peer, for all connections with its address (TCP-AO, RFC 5925); `None`: none any more.
-    /// They hold for segments from now on: without keys before, an open connection does not survive it. Of connections that
-    /// have keys those go on that use a key which the new chain has, too.
+    /// Sets the keys shared with a peer, for all connections with its address (TCP-AO, RFC 5925); `None`
+    /// removes them. They apply to segments from now on: an open connection without keys does not survive the
+    /// change. A connection with keys continues if the new chain has the key that it uses.
     pub fn set_keys(&mut self, peer: IpAddr, chain: Option<KeyChain>) {
         let tables = self.tables.clone();
         let authentication = self.authentication.get_or_insert_with(|| {
@@ -126,7 +128,7 @@ impl Endpoint {
                     key.and_then(|key| chain.by_send_id(key.send_id)).unwrap_or(0)
                 };
                 (session.current, session.next) = (moved(session.current), moved(session.next));
-                // Their places are others now, and a secret may be.
+                // Their indices have changed, and possibly a secret.
                 (session.sending, session.receiving) = Default::default();
             }
             authentication.chains.insert(peer, chain);
@@ -136,8 +138,8 @@ impl Endpoint {
         }
     }
 
-    /// Asks the peer of a connection to send with the key of this KeyID from now on (RNextKeyID). Returns whether there is such
-    /// a key. The peer hears of it by the next segment that leaves.
+    /// Asks a connection's peer to send with the key of this KeyID from now on (RNextKeyID). Returns whether
+    /// the key exists. The next segment that leaves carries the request.
     pub fn request_key(&mut self, id: ConnectionId, receive_id: u8) -> bool {
         let Some(tuple) = self.connection(id).map(crate::Connection::tuple) else { return false };
         let Some(authentication) = &mut self.authentication else { return false };
@@ -152,7 +154,7 @@ impl Endpoint {
         }
     }
 
-    /// KeyIDs of what a connection sends with at present, and of what it would like to receive.
+    /// The KeyID that a connection sends with now, and the one that it would like to receive.
     #[must_use]
     pub fn key_ids(&self, id: ConnectionId) -> Option<(u8, u8)> {
         let tuple = self.connection(id)?.tuple();
@@ -162,7 +164,7 @@ impl Endpoint {
         Some((chain.get(session.current)?.send_id, chain.get(session.next)?.receive_id))
     }
 
-    /// Signs a reply in the endpoint's header and returns its length.
+    /// Signs a reply in the endpoint's header. Returns its length.
     pub(super) fn sign_reply(&mut self, reply: &ControlSegment, len: usize) -> usize {
         let Some(authentication) = &mut self.authentication else { return len };
         let tuple = FourTuple::new(reply.src, reply.dst);
@@ -177,13 +179,13 @@ impl Endpoint {
         self.authentication.as_ref().is_some_and(|authentication| authentication.chains.contains_key(&peer))
     }
 
-    /// Counts with those of segments that could not be signed.
+    /// The counters, including segments that could not be signed.
     pub(super) fn with_authentication(&self, counters: Counters) -> Counters {
         let unsigned = self.authentication.as_ref().map_or(0, |authentication| authentication.unsigned);
         Counters { sent_unauthenticated: unsigned, ..counters }
     }
 
-    /// Whether a segment may be what it says; counted if not.
+    /// Whether a segment is authentic. Counts it if not.
     pub(super) fn is_authentic(&mut self, tuple: &FourTuple, bytes: &[u8], segment: &Segment<'_>) -> bool {
         let Some(mut authentication) = self.authentication.take() else { return true };
         let Some(chain) = authentication.chains.get(&tuple.remote_addr) else {
@@ -209,7 +211,7 @@ impl Endpoint {
     ) {
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         if opens {
-            // An old SYN that is sent again must not touch an open connection.
+            // A replayed SYN must not affect an open connection.
             let seq = segment.seq.raw();
             let session = authentication.sessions.get(tuple);
             if !self.is_open(tuple) && session.is_none_or(|session| session.remote_isn != Some(seq)) {
@@ -238,7 +240,7 @@ impl Endpoint {
         self.note_key(tuple, what, key_id);
     }
 
-    /// Tells the trace of the connection of this name, and returns whether there is one.
+    /// Records it in the trace of the connection with this name. Returns whether the connection exists.
     fn note_key(&mut self, tuple: &FourTuple, what: Extension, key_id: u8) -> bool {
         let Some(Target::Connection(index)) = self.find(tuple) else { return false };
         let Some(live) = self.connections.at_mut(index) else { return false };
@@ -264,7 +266,7 @@ impl Endpoint {
         state.is_some_and(|state| state != State::TimeWait)
     }
 
-    /// Makes room for one more session.
+    /// Makes room for another session.
     fn sweep(&self, authentication: &mut Authentication) {
         if authentication.sessions.len() > 2 * self.demux.len() + SESSIONS_MIN {
             authentication.sessions.retain(|tuple, _| self.find(tuple).is_some());
@@ -273,7 +275,7 @@ impl Endpoint {
 }
 
 impl Authentication {
-    /// Signs what a connection sends. Returns with it what the connection's trace knew of its keys, and knows now.
+    /// Signs what a connection sends. Also returns the keys that its trace knew, and those it knows now.
     fn sign_outgoing(
         &mut self,
         header: &mut [u8; HEADER_MAX],
@@ -290,7 +292,7 @@ impl Authentication {
         (leaving, before, Some(signed.ids))
     }
 
-    /// Signs the segment in `header`, which ends at `len`. `None`: it goes as it is.
+    /// Signs the segment in `header`, which ends at `len`. `None`: it leaves unchanged.
     fn sign(
         &mut self,
         header: &mut [u8; HEADER_MAX],
@@ -305,7 +307,7 @@ impl Authentication {
     }
 }
 
-/// What changed of a connection's keys.
+/// The changes of a connection's keys.
 fn changed(before: KeyIds, after: KeyIds) -> impl Iterator<Item = (Extension, u8)> {
     let differs = |part: fn((u8, u8)) -> u8| after.map(part).filter(|&id| before.map(part) != Some(id));
     let sent = differs(|(sent, _)| sent).map(|id| (Extension::KeySent, id));
@@ -354,7 +356,7 @@ impl Session {
     }
 }
 
-/// Which key a segment is signed with, if it is authentic.
+/// The key with which a segment is signed, if it is authentic.
 fn verify(
     chain: &KeyChain,
     session: Option<&mut Session>,
@@ -382,7 +384,7 @@ fn verify(
     let derive = |isns| TrafficKey::derive(key, remote, local, isns);
     let wrong = Refusal::WrongMac(found.key_id);
     let mac = if syn && !ack {
-        // There is no connection yet whose key this could be.
+        // There is no connection yet that this key could belong to.
         derive((seq, 0)).mac(&covered(0), key.covers_options)
     } else {
         let session = session.ok_or(wrong)?;
@@ -487,5 +489,5 @@ fn find_option(header: &[u8]) -> Option<Found> {
 }
 
 const TCP_HEADER_MAX: usize = 60;
-/// As many sessions are kept without looking whether their names are in use.
+/// This many sessions are kept without checking whether their names are in use.
 const SESSIONS_MIN: usize = 64;

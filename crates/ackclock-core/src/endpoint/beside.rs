@@ -1,5 +1,6 @@
-//! What an endpoint keeps beside plain TCP: for what is not TCP, for Fast Open, and the counts of both. All of it is made when
-//! the first such thing happens, its keys too: an endpoint that has ordinary connections alone pays a pointer and a key.
+//! What an endpoint keeps besides plain TCP: for other protocols, for Fast Open, and the counters of both.
+//! All of it, including its keys, is created at its first use: an endpoint with only ordinary connections
+//! pays a pointer and a key.
 
 use ackclock_wire::TxPacket;
 
@@ -15,7 +16,7 @@ use crate::Instant;
 use crate::reassembly::Reassembler;
 use crate::udp::{PathMtus, Sockets};
 
-/// The state of what is beside plain TCP.
+/// The state besides plain TCP.
 #[derive(Debug)]
 pub(super) struct Beside {
     pub(super) outbox: Outbox,
@@ -23,16 +24,16 @@ pub(super) struct Beside {
     pub(super) others: Others,
     pub(super) udp: Sockets,
     pub(super) paths: PathMtus,
-    /// `None`: fragments are not put together.
+    /// `None`: fragments are not reassembled.
     pub(super) reassembler: Option<Reassembler>,
     pub(super) echoes: EchoLimiter,
     pub(super) errors: ErrorLimiter,
-    /// Whether a packet of the outbox goes before the next segment: both take turns.
+    /// Whether a packet of the outbox goes before the next segment. Both take turns.
     outbox_first: bool,
-    /// What a client of Fast Open knows.
+    /// The servers known to a client of Fast Open.
     pub(super) servers: ServerCache,
     pub(super) counters: RareCounters,
-    /// When connections may be walked over again for such as hold memory without getting on.
+    /// The earliest time for another search for connections that hold memory without progress.
     pub(super) walk_after: Instant,
 }
 
@@ -62,17 +63,17 @@ impl Beside {
 }
 
 impl Endpoint {
-    /// The state of what is beside plain TCP, made if this is the first time.
+    /// The state besides plain TCP, created at its first use.
     pub(super) fn beside(&mut self) -> &mut Beside {
         self.beside.get_or_insert_with(|| Box::new(Beside::new(&self.later, &self.config)))
     }
 
-    /// The counts of what is beside plain TCP.
+    /// The counters besides plain TCP.
     pub(super) fn rare_counters(&mut self) -> &mut RareCounters {
         &mut self.beside().counters
     }
 
-    /// Takes the next whole packet out of the outbox; whether there was one.
+    /// Takes the next whole packet from the outbox. Returns whether there was one.
     pub(super) fn next_whole(&mut self) -> bool {
         let Some(beside) = &mut self.beside else { return false };
         let Some((origin, bytes)) = beside.outbox.take() else { return false };
@@ -80,7 +81,7 @@ impl Endpoint {
         true
     }
 
-    /// The whole packet that was taken last.
+    /// The whole packet last taken.
     pub(super) fn whole_packet(&self) -> Option<TxPacket<'_>> {
         Some(self.beside.as_ref()?.outbox.taken())
     }

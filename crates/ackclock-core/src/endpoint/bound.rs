@@ -1,4 +1,4 @@
-//! Passive opening and what comes before it: a socket is bound to an address and a port, and may then listen or connect.
+//! Passive opening, and binding: a socket is bound to an address and a port, and may then listen or connect.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,22 +9,23 @@ use super::claims::{BoundId, Sharing, overlap};
 use super::listener::{FastOpenQueue, Listener};
 use crate::{FourTuple, Instant, ListenAddr, ListenError, ListenOptions, ListenerId, TcpConfig};
 
-/// What a socket is bound to.
+/// The binding of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindOptions {
-    /// The local address, as a listener's; `None` stands for any.
+    /// The local address, as a listener's; `None` means any.
     pub addr: Option<IpAddr>,
     /// The local port; 0 asks for a free one.
     pub port: u16,
-    /// With whom the port is shared.
+    /// How the port is shared.
     pub sharing: Sharing,
 }
 
 impl Endpoint {
-    /// Binds a socket: no one else gets the port who does not share it. [`release_bound`](Self::release_bound) gives it back.
+    /// Binds a socket: only sockets that share the port can also get it.
+    /// [`release_bound`](Self::release_bound) releases it.
     ///
     /// # Errors
-    /// The address is not ours or the port in use, by a listener or socket or, where `reuse_address` is not set, by a
+    /// The address is not ours; the port is in use by a listener or socket or, without `reuse_address`, by a
     /// connection; or there are too many.
     pub fn bind(&mut self, now: Instant, options: BindOptions) -> Result<BoundId, ListenError> {
         self.advance(now);
@@ -48,7 +49,7 @@ impl Endpoint {
         self.listeners.claim(addr, port, sharing)
     }
 
-    /// Takes note of what is bound at the first of several endpoints, under the same name.
+    /// Records a binding made at the first of several endpoints, under the same name.
     ///
     /// # Errors
     /// The port is in use here, or there are too many.
@@ -57,14 +58,14 @@ impl Endpoint {
         self.listeners.claim_as(id, addr, sharing)
     }
 
-    /// What a socket is bound to.
+    /// The address of a bound socket.
     #[must_use]
     pub fn bound_addr(&self, id: BoundId) -> Option<ListenAddr> {
         let (addr, port, _) = self.listeners.claims.get(id)?;
         Some(ListenAddr { addr, port: Some(port) })
     }
 
-    /// Gives the port of a bound socket back. Connections that were opened from it keep theirs.
+    /// Releases the port of a bound socket. Connections opened from it keep theirs.
     pub fn release_bound(&mut self, id: BoundId) {
         self.listeners.claims.release(id);
     }
@@ -84,11 +85,11 @@ impl Endpoint {
         self.listen_bound(now, bound, options)
     }
 
-    /// The same with a socket that is bound: its address, port and sharing count, and `options` say the rest. The socket is
-    /// the listener's from then on, also where this fails.
+    /// The same with a bound socket. Its address, port and sharing count, and `options` give the rest. The
+    /// socket becomes the listener's, even if this fails.
     ///
     /// # Errors
-    /// Another one listens who shares the address, or there are too many listeners.
+    /// Another socket that shares the address listens, or there are too many listeners.
     pub fn listen_bound(
         &mut self,
         now: Instant,
@@ -109,7 +110,8 @@ impl Endpoint {
         made
     }
 
-    /// Changes the settings of the connections that a listener accepts from now on; whether there is such a listener.
+    /// Changes the settings of connections that a listener accepts from now on. Returns whether the listener
+    /// exists.
     pub fn update_listener(&mut self, id: ListenerId, change: impl FnOnce(&mut TcpConfig)) -> bool {
         let listener = self.listeners.get_mut(id);
         listener.map(|listener| change(Arc::make_mut(&mut listener.tcp))).is_some()
@@ -154,8 +156,8 @@ impl Endpoint {
         }
     }
 
-    /// The ports of this address that connections have, TIME-WAIT included, a bit for each: a search of all of them, which
-    /// only one who does not reuse addresses pays for.
+    /// The ports of this address with connections, TIME-WAIT included, as a bitmap. It searches all
+    /// connections; only a socket that does not reuse addresses pays for that.
     fn connected_ports(&self, addr: Option<IpAddr>) -> Vec<u64> {
         let mut ports = vec![0_u64; (usize::from(u16::MAX) + 1) / 64];
         let connections = self.connections.iter().filter(|(_, _, live)| live.bound);
@@ -167,7 +169,7 @@ impl Endpoint {
             }
         };
         match self.directory() {
-            // Those of the other endpoints, too.
+            // Including those of the other endpoints.
             Some(directory) => directory.for_each(&mut note),
             None => connections.chain(self.time_wait.names()).for_each(|tuple| note(&tuple)),
         }

@@ -1,9 +1,10 @@
-//! Which ports are taken, and by whom: listeners, and sockets that are bound and not yet more.
+//! Which ports are taken, and by which listeners and bound sockets.
 //!
-//! Two may have one port if their addresses differ, or as the kernels' sockets allow it (Linux, `inet_csk_bind_conflict`, by
-//! what can be observed): both share the port (`SO_REUSEPORT`), or both reuse addresses (`SO_REUSEADDR`) and neither
-//! listens. A wildcard is the same address as each that it stands for. One who does not reuse addresses conflicts with
-//! connections, too, and [`Endpoint::bind`](super::Endpoint::bind) looks for those.
+//! Two sockets may have one port if their addresses differ, or as the kernels' sockets allow it (Linux,
+//! `inet_csk_bind_conflict`, by observation): both share the port (`SO_REUSEPORT`), or both reuse addresses
+//! (`SO_REUSEADDR`) and neither listens. A wildcard equals every address that it covers. A socket that does
+//! not reuse addresses also conflicts with connections; [`Endpoint::bind`](super::Endpoint::bind) searches
+//! for those.
 //!
 //! Listeners on every port (`ListenAddr::port` is `None`) take none of them.
 
@@ -11,27 +12,27 @@ use std::net::IpAddr;
 
 use crate::ListenError;
 
-/// The claims of an endpoint, in the order of their ports. Most endpoints have one or none, so they lie in a vector that
-/// begins with room for one.
+/// The claims of an endpoint, in order of their ports. Most endpoints have at most one, so they are in a
+/// vector whose first capacity is one.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     claims: Vec<Claim>,
     made: u64,
 }
 
-/// A port that a socket is bound to.
+/// A port to which a socket is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BoundId {
     port: u16,
     number: u64,
 }
 
-/// With whom a socket shares its port.
+/// How a socket shares its port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
-    /// With connections on it, and with others that say so and do not listen.
+    /// With connections on it, and with sockets that also set this and do not listen.
     pub reuse_address: bool,
-    /// With all that say so.
+    /// With all sockets that also set this.
     pub reuse_port: bool,
 }
 
@@ -58,7 +59,7 @@ impl Claims {
         Ok(id)
     }
 
-    /// The same under a name that is given. Names of one port grow.
+    /// The same under a given name. Names of one port increase.
     pub(super) fn claim_as(
         &mut self,
         id: BoundId,
@@ -76,7 +77,7 @@ impl Claims {
         if self.claims.capacity() == 0 {
             self.claims.reserve_exact(1);
         }
-        // Behind those of its port, all of which have lower numbers.
+        // After those of its port, all of which have lower numbers.
         let place = self.claims.partition_point(|claim| claim.id < id);
         self.claims.insert(place, Claim { id, addr, sharing, listens: false });
         Ok(())
@@ -88,7 +89,8 @@ impl Claims {
         !self.of_port(port).iter().any(|claim| claim.conflicts(&new))
     }
 
-    /// One who is bound begins to listen: of all that share the address only those may listen that share the port.
+    /// A bound socket begins to listen. Of all sockets that share the address, only those that share the port
+    /// may listen.
     pub(super) fn listen(&mut self, id: BoundId) -> Result<(), ListenError> {
         let Some(own) = self.find(id).copied() else { return Err(ListenError::AddressInUse) };
         if self.of_port(id.port).iter().any(|claim| claim.id != id && claim.conflicts(&own)) {
@@ -100,19 +102,19 @@ impl Claims {
         Ok(())
     }
 
-    /// The address and sharing of one who is bound.
+    /// The address and sharing of a bound socket.
     pub(super) fn get(&self, id: BoundId) -> Option<(Option<IpAddr>, u16, Sharing)> {
         self.find(id).map(|claim| (claim.addr, id.port, claim.sharing))
     }
 
-    /// Gives a port back.
+    /// Releases a port.
     pub(super) fn release(&mut self, id: BoundId) {
         if let Some(place) = self.place(id) {
             self.claims.remove(place);
         }
     }
 
-    /// Whether one has this port of this address.
+    /// Whether this port of this address is taken.
     pub(super) fn has(&self, addr: IpAddr, port: u16) -> bool {
         self.of_port(port).iter().any(|claim| overlap(claim.addr, Some(addr)))
     }
@@ -133,7 +135,7 @@ impl Claims {
 }
 
 impl Claim {
-    /// Whether a new claim cannot stand beside this one.
+    /// Whether a new claim conflicts with this one.
     fn conflicts(&self, new: &Self) -> bool {
         let share_port = self.sharing.reuse_port && new.sharing.reuse_port;
         let reuse = self.sharing.reuse_address && new.sharing.reuse_address && !self.listens;
@@ -141,7 +143,7 @@ impl Claim {
     }
 }
 
-/// Whether some address is meant by both.
+/// Whether both cover a common address.
 pub(super) fn overlap(a: Option<IpAddr>, b: Option<IpAddr>) -> bool {
     let (Some(a), Some(b)) = (a, b) else { return true };
     a == b || a.is_ipv4() == b.is_ipv4() && (a.is_unspecified() || b.is_unspecified())

@@ -1,4 +1,4 @@
-//! What half-open and TIME-WAIT records have in common: the checks of RFC 9293 §3.10.7.4 that need no buffers.
+//! What half-open and TIME-WAIT records share: the checks of RFC 9293 §3.10.7.4 that need no buffers.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use ackclock_wire::{Flags, Segment, SeqNum};
 
 use crate::Instant;
 
-/// Whether a segment is acceptable: RFC 9293 §3.4, and an acknowledgement without text at the window's edge, as in a
-/// connection.
+/// Whether a segment is acceptable: RFC 9293 §3.4, and an acknowledgement without text at the window's edge,
+/// as in a connection.
 pub(super) fn is_acceptable(segment: &Segment<'_>, rcv_nxt: SeqNum, rcv_wnd: u32) -> bool {
     let len = segment.seq_len();
     let bare_ack = len == 0 && segment.flags.contains(Flags::ACK) && !segment.flags.contains(Flags::RST);
@@ -29,15 +29,15 @@ pub(super) fn is_old_timestamp(value: u32, ts_recent: u32) -> bool {
     value.wrapping_sub(ts_recent) >= 1 << 31
 }
 
-/// Spaces the acknowledgements that answer unacceptable segments, one limiter for each record: a limit that
-/// connections share would let an outsider count the answers of one on another (CVE-2016-5696).
+/// Spaces the answers to unacceptable segments, with one limiter for each record: a limit that connections
+/// share would let an outsider count the answers of one on another (CVE-2016-5696).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limiter {
     next: Instant,
 }
 
 impl Limiter {
-    /// Whether an answer may go out now; if so, the next may not for [`CHALLENGE_INTERVAL`].
+    /// Whether an answer may leave now. If so, the next may not for [`CHALLENGE_INTERVAL`].
     // RFC 5961 §7: challenge ACKs are limited.
     pub(super) fn allow(&mut self, now: Instant) -> bool {
         let allowed = now >= self.next;

@@ -1,4 +1,5 @@
-//! SYN cookies: a half-open connection kept by the peer instead of here (RFC 4987 §3.6; D. J. Bernstein, 1996).
+//! SYN cookies: a half-open connection kept by the peer instead of here (RFC 4987 §3.6; D. J. Bernstein,
+//! 1996).
 //!
 //! The initial sequence number is the record:
 //!
@@ -7,14 +8,16 @@
 //!   MSS code | tick  | MAC of name, IRS, tick, options
 //! ```
 //!
-//! plus a keyed hash of name and IRS, so that the fields do not show. The tick lasts 64 s; a cookie is taken during
-//! its own tick and the next one. What does not fit goes into the low six bits of the timestamp, if the peer
-//! offers timestamps: window scale, SACK and whether ECN was agreed on; they are under the MAC, too. Without timestamps,
-//! none of these is to be had from a cookie. Which form of ECN it was, the ACK's own ECN flags tell (RFC 9768 §3.2.2.1).
+//! plus a keyed hash of name and IRS, so that the fields do not show. The tick lasts 64 s; a cookie is valid
+//! during its tick and the next one. What does not fit goes into the low six bits of the timestamp, if the
+//! peer offers timestamps: window scale, SACK and whether ECN was agreed on; the MAC covers them too. Without
+//! timestamps a cookie cannot carry them. The ACK's ECN flags show which form of ECN it was
+//! (RFC 9768 §3.2.2.1).
 //!
-//! A guess succeeds with probability 2 ticks × 8 codes / 2^32 = 2^-28, and is looked at only while a listener's
-//! queue has recently overflowed. Several endpoints that are one host have one secret, and an ACK that comes to another of
-//! them than its SYN did is looked at there ([`CookieWatch`](super::directory::CookieWatch)).
+//! A guess succeeds with probability 2 ticks × 8 codes / 2^32 = 2^-28, and is checked only if a listener's
+//! queue has recently overflowed. Several endpoints that form one host share the secret, and an ACK that
+//! arrives at another endpoint than its SYN is checked there
+//! ([`CookieWatch`](super::directory::CookieWatch)).
 
 use std::time::Duration;
 
@@ -55,7 +58,7 @@ impl Cookies {
         Self { mac: Key::derive(secret, Purpose::Cookies), mask: Key::derive(secret, Purpose::CookieMask) }
     }
 
-    /// The initial sequence number that stands for a SYN with these options.
+    /// The initial sequence number that encodes a SYN with these options.
     pub(super) fn issue(
         &self,
         now: Instant,
@@ -70,8 +73,8 @@ impl Cookies {
         SeqNum::new(fields.wrapping_add(self.mask(tuple, irs)))
     }
 
-    /// What the cookie says that comes back in an ACK, or `None` if it is none of ours or too old.
-    /// `timestamp_echo` is the ACK's TSecr.
+    /// Decodes the cookie in an ACK; `None` if it is not ours or too old. `timestamp_echo` is the ACK's
+    /// TSecr.
     pub(super) fn check(
         &self,
         now: Instant,
@@ -96,7 +99,7 @@ impl Cookies {
     }
 
     fn mac(&self, tuple: &FourTuple, irs: SeqNum, tick: u32, code: u32, extras: u32) -> u32 {
-        // The tick takes 64 s × 2^22 = 8 years to come round to the same MAC.
+        // The tick takes 64 s × 2^22 = 8 years to repeat the same MAC.
         let hash = self.mac.hash24_tuple(tuple, [irs.raw(), tick << 10 | code << 7 | extras]);
         (hash >> 32) as u32 & MAC_MASK
     }
@@ -106,18 +109,18 @@ impl Cookies {
     }
 }
 
-/// The timestamp of a SYN-ACK that carries a cookie: `clock`, set back by at most 64 ticks so that its low bits
-/// carry the extras. A later timestamp of the connection is so never before it.
+/// The timestamp of a SYN-ACK with a cookie: `clock`, set back by at most 64 ticks so that its low bits carry
+/// the extras. Later timestamps of the connection are therefore never before it.
 pub(super) fn cookie_timestamp(clock: u32, extras: CookieExtras) -> u32 {
     let bits = extras_bits(Some(extras)) & EXTRAS_MASK;
     let timestamp = clock & !EXTRAS_MASK | bits;
     if bits > clock & EXTRAS_MASK { timestamp.wrapping_sub(EXTRAS_MASK + 1) } else { timestamp }
 }
 
-/// How long after its issue a cookie may be taken, at most.
+/// The longest time after its issue that a cookie is valid.
 pub(super) const COOKIE_LIFETIME: Duration = Duration::from_secs(TICK_SECONDS * TICKS_LIVE as u64);
 
-/// Six bits of extras, and a seventh that tells whether there are any.
+/// Six bits of extras, and a seventh that says whether there are any.
 fn extras_bits(extras: Option<CookieExtras>) -> u32 {
     let Some(extras) = extras else { return 0 };
     let scale = extras.window_scale.map_or(SCALE_NONE, |scale| u32::from(scale.min(SCALE_MAX)));
@@ -140,8 +143,8 @@ fn tick(now: Instant) -> u32 {
     (now.as_nanos() / (TICK_SECONDS * 1_000_000_000)) as u32
 }
 
-/// The values of MSS that a cookie can tell: what is common on Ethernet, tunnels, PPPoE and jumbo frames, and
-/// the defaults of IPv4 and IPv6. The first also stands for all below it.
+/// The MSS values that a cookie can encode: those common on Ethernet, tunnels, PPPoE and jumbo frames, and
+/// the defaults of IPv4 and IPv6. The first also represents all smaller ones.
 const MSS_CODES: [u16; 8] = [216, 536, 1220, 1300, 1400, 1440, 1460, 8960];
 
 const TICK_SECONDS: u64 = 64;

@@ -1,9 +1,10 @@
-//! What an endpoint did and refused, one count for each reason.
+//! What an endpoint did and refused, with a counter for each reason.
 //!
-//! Callers see one flat [`Counters`]. An endpoint keeps the counts of plain TCP in line, and makes the others when the first
-//! of them counts: a host of connections alone, of which a simulation has thousands, does without their 200 bytes.
+//! Callers see one flat [`Counters`]. An endpoint keeps the counters of plain TCP inline, and allocates the
+//! others when the first of them counts: a host with only connections, of which a simulation has thousands,
+//! saves their 200 bytes.
 
-/// Declares each count once: as a field of `$all`, and of the part that keeps it.
+/// Declares each counter once: as a field of `$all`, and of the part that keeps it.
 macro_rules! counters {
     (
         $(#[$all_doc:meta])* $all:ident
@@ -36,7 +37,7 @@ macro_rules! counters {
                 Self { $($plain_field: plain.$plain_field,)* $($rare_field: rare.$rare_field,)* }
             }
 
-            /// Each count of both together.
+            /// The sum of both, counter by counter.
             #[must_use]
             pub fn plus(self, other: Self) -> Self {
                 Self {
@@ -45,7 +46,7 @@ macro_rules! counters {
                 }
             }
 
-            /// Every count: the name of its field, what it counts, in a sentence, and its value.
+            /// Every counter: its field name, a one-sentence description, and its value.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + use<> {
                 let counts = [
                     $((stringify!($plain_field), concat!($($plain_help),+), self.$plain_field),)*
@@ -58,10 +59,10 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Counts of what an endpoint did and refused, since it was made.
+    /// Counters of what an endpoint has done and refused since its creation.
     Counters
 
-    /// The counts of plain TCP.
+    /// The counters of plain TCP.
     PlainCounters {
         /// Packets received.
         packets_received,
@@ -79,7 +80,8 @@ counters! {
         dropped_malformed_ip,
         /// Dropped: IPv4 header checksum wrong.
         dropped_ip_checksum,
-        /// Dropped: a fragment, because fragments are not put together here, or one that cannot belong to a packet.
+        /// Dropped: a fragment, because fragments are not put together here, or one that cannot belong to a
+        /// packet.
         dropped_fragment,
         /// Dropped: source-routed.
         dropped_source_route,
@@ -107,7 +109,8 @@ counters! {
         dropped_in_time_wait,
         /// Dropped: a SYN at a listener with deferred accept that holds as many as it may.
         dropped_syn_backlog,
-        /// Dropped: the last acknowledgement of a handshake, because the accept queue is full. The peer will repeat it.
+        /// Dropped: the last acknowledgement of a handshake, because the accept queue is full. The peer will
+        /// repeat it.
         dropped_accept_queue,
         /// Dropped: the same, because the table of connections is full.
         dropped_connections_max,
@@ -155,9 +158,10 @@ counters! {
         trace_records_dropped,
     }
 
-    /// The counts of what few endpoints do.
+    /// The counters that few endpoints need.
     RareCounters {
-        /// Connections reset because the memory budget was spent, and they held some of it for long without getting on.
+        /// Connections reset because the memory budget was spent, and they held some of it for long without
+        /// getting on.
         memory_resets,
         /// SYNs with a good Fast Open cookie that made a connection.
         fast_open_accepted,
@@ -167,7 +171,8 @@ counters! {
         fast_open_over_bound,
         /// Attempts of this end that were answered only when the SYN had neither cookie nor data.
         fast_open_fell_back,
-        /// Connections of this end that did without a cookie, because an attempt with one had fallen back not long ago.
+        /// Connections of this end that did without a cookie, because an attempt with one had fallen back not
+        /// long ago.
         fast_open_suspended,
         /// Dropped: a segment of a peer with keys that is not signed with one of them (TCP-AO).
         dropped_unauthenticated,
@@ -177,14 +182,15 @@ counters! {
         dropped_unknown_key,
         /// Those whose MAC is not the one of their key and connection (feature `tcp-ao`).
         dropped_wrong_mac,
-        /// Segments to peers with keys that left without a signature, for which this end lacks what it takes (TCP-AO).
+        /// Segments to peers with keys that left without a signature, for which this end lacks what it takes
+        /// (TCP-AO).
         sent_unauthenticated,
         /// Packets that were another queue's, and were handed over to its endpoint.
         strays_handed_over,
         /// Those taken from endpoints of other queues.
         strays_taken,
-        /// Dropped: such packets beyond the bound of a queue between endpoints or of the budget, and those whose connection
-        /// went elsewhere meanwhile.
+        /// Dropped: such packets beyond the bound of a queue between endpoints or of the budget, and those
+        /// whose connection went elsewhere meanwhile.
         dropped_strays,
         /// Packets that the endpoint sent to an address of its own, and received.
         packets_looped,

@@ -1,8 +1,8 @@
 //! SYNs that wait for the application's decision (listeners with deferred accept).
 //!
-//! Of each SYN that it was told of the application hears once more, unless it refused the SYN itself: a connection comes
-//! of it ([`Endpoint::accept_decided`] names the SYN), or [`Event::IncomingGone`](crate::Event::IncomingGone) says
-//! that none will. No clock of the application's own is needed.
+//! After each SYN that was reported, the application gets exactly one more report, unless it refused the SYN
+//! itself: either the SYN becomes a connection ([`Endpoint::accept_decided`] names the SYN), or
+//! [`Event::IncomingGone`](crate::Event::IncomingGone) says that it will not. The application needs no timer.
 
 use ackclock_wire::{Flags, SeqNum};
 
@@ -19,19 +19,19 @@ pub struct IncomingId {
     pub(crate) generation: u32,
 }
 
-/// What may be looked at before a SYN is answered.
+/// What is known of a SYN before it is answered.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Incoming {
     /// The sockets: `local` is the destination that the client dialled.
     pub tuple: FourTuple,
-    /// The client's MSS, if it gave one.
+    /// The client's MSS, if it sent one.
     pub mss: Option<u16>,
     /// When the SYN arrived.
     pub arrived: Instant,
 }
 
-/// A decision on a SYN that waited.
+/// A decision on a waiting SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
@@ -41,18 +41,18 @@ pub enum Decision {
     Reset,
     /// Refuse it with an ICMP error.
     Unreachable(Unreachable),
-    /// Forget it silently.
+    /// Forget it without an answer.
     Drop,
 }
 
-/// Why a client's destination cannot be reached, as a proxy has learned it from its upstream.
+/// Why a client's destination cannot be reached, as a proxy has learned from its upstream.
 ///
-/// These errors are soft: a client that follows RFC 9293 §3.9.2.2 notes them and tries on until its own time is up. Linux gives
-/// the attempt up at once.
+/// These errors are soft: a client that follows RFC 9293 §3.9.2.2 notes them and keeps trying until its own
+/// timeout. Linux gives up the attempt at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unreachable {
-    /// No way leads to its network. A client on Linux fails with `ENETUNREACH`.
+    /// No route to its network. A client on Linux fails with `ENETUNREACH`.
     Network,
     /// The host does not answer. A client on Linux fails with `EHOSTUNREACH`.
     Host,
@@ -61,15 +61,16 @@ pub enum Unreachable {
 }
 
 impl Endpoint {
-    /// The SYN that waits under this id; `None` when it has been decided or has gone.
+    /// The SYN that waits under this id; `None` if it has been decided or is gone.
     pub fn incoming(&self, id: IncomingId) -> Option<Incoming> {
         let record = self.half_open.undecided(id.index, id.generation)?;
         Some(Incoming { tuple: record.tuple, mss: record.peer.mss, arrived: record.since })
     }
 
-    /// Decides on a SYN that waited: `Accept` answers it, `Reset` and `Unreachable` refuse it, `Drop` forgets it silently. Not
-    /// deciding holds it, for 60 s at most. Returns whether it was still there. After `Accept`, either a connection comes of
-    /// it or [`Event::IncomingGone`](crate::Event::IncomingGone).
+    /// Decides on a waiting SYN: `Accept` answers it, `Reset` and `Unreachable` refuse it, `Drop` forgets it
+    /// without an answer. Without a decision it waits for at most 60 s. Returns whether it was still waiting.
+    /// After `Accept` it becomes a connection, or [`Event::IncomingGone`](crate::Event::IncomingGone)
+    /// follows.
     pub fn decide(&mut self, now: Instant, id: IncomingId, decision: Decision) -> bool {
         let now = self.advance(now);
         let Some(record) = self.half_open.undecided(id.index, id.generation).copied() else { return false };
@@ -83,7 +84,8 @@ impl Endpoint {
             }
             Decision::Reset => self.reset_half_open(id.index, &record),
             Decision::Unreachable(why) => {
-                // An error more than the limits allow is no reason to let the client wait: a reset ends its attempt, too.
+                // If the limits allow no further error, a reset ends the client's attempt instead of letting
+                // it wait.
                 if self.send_unreachable(now, why, &record.tuple, record.peer.irs) {
                     self.remove_half_open(id.index);
                 } else {

@@ -1,13 +1,13 @@
-//! Which connection a packet is for: a keyed hash table from names to places.
+//! Finds the connection of a packet: a keyed hash table from names to targets.
 //!
-//! A Robin Hood table of 8-byte buckets, at most half full. It keeps no name: a bucket holds 32 bits of the
-//! hash and a place, and the caller compares the name that stands at that place. The key keeps an outsider from
+//! A Robin Hood table of 8-byte buckets, at most half full. It does not store names: a bucket holds 32 bits
+//! of the hash and a target, and the caller compares the target's name. The key keeps an outsider from
 //! choosing names that collide (CVE-2023-1206; docs/security.md, B2).
 
 use super::keys::{Key, TupleBytes};
 use crate::FourTuple;
 
-/// The table. It never shrinks: 16 bytes for each name of its busiest time.
+/// The table. It never shrinks: 16 bytes for each name at its busiest time.
 #[derive(Debug)]
 pub(super) struct Demux {
     key: Key,
@@ -15,14 +15,14 @@ pub(super) struct Demux {
     len: usize,
 }
 
-/// Where the owner of a name stands.
+/// The owner of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// A connection, by slot.
     Connection(u32),
     /// A half-open record or a SYN that waits for a decision.
     HalfOpen(u32),
-    /// A connection in TIME-WAIT that the application has let go.
+    /// A connection in TIME-WAIT that the application has released.
     TimeWait(u32),
 }
 
@@ -48,14 +48,14 @@ impl Demux {
         Tag((hash >> 32) as u32)
     }
 
-    /// The place under this tag for which `is_it` says yes.
+    /// The target under this tag that `is_it` accepts.
     #[inline]
     pub(super) fn find(&self, tag: Tag, mut is_it: impl FnMut(Target) -> bool) -> Option<Target> {
         let mask = self.mask();
         let mut position = tag.0 as usize & mask;
         for distance in 0.. {
             let bucket = self.buckets.get(position)?;
-            // Robin Hood: a bucket nearer to its home than this means that the tag is not here.
+            // Robin Hood: a bucket closer to its home than this means that the tag is absent.
             if bucket.target == EMPTY || bucket.distance(position, mask) < distance {
                 return None;
             }
@@ -70,7 +70,7 @@ impl Demux {
         None
     }
 
-    /// Adds a place. The name must not be in the table.
+    /// Adds a target. The name must not be in the table.
     pub(super) fn insert(&mut self, tag: Tag, target: Target) {
         if (self.len + 1) * 2 > self.buckets.len() {
             self.grow();
@@ -79,11 +79,11 @@ impl Demux {
         self.len += 1;
     }
 
-    /// Takes a place out; returns whether it was there.
+    /// Removes a target. Returns whether it was there.
     pub(super) fn remove(&mut self, tag: Tag, target: Target) -> bool {
         let Some(mut hole) = self.position(tag, target) else { return false };
         let mask = self.mask();
-        // Backward shift: what follows moves one nearer to its home, so that no tombstone is needed.
+        // Backward shift: the following buckets move one closer to their homes, so no tombstone is needed.
         loop {
             let next = (hole + 1) & mask;
             let follower = self.buckets.get(next).copied().unwrap_or(Bucket::FREE);
@@ -100,7 +100,7 @@ impl Demux {
         true
     }
 
-    /// Puts another place under the same name; returns whether the old one was there.
+    /// Puts another target under the same name. Returns whether the old one was there.
     pub(super) fn replace(&mut self, tag: Tag, old: Target, new: Target) -> bool {
         let found = self.position(tag, old).and_then(|position| self.buckets.get_mut(position));
         found.map(|bucket| bucket.target = new.encode()).is_some()
@@ -158,7 +158,7 @@ impl Demux {
 }
 
 impl Target {
-    /// The largest index that a place can have.
+    /// The largest index of a target.
     pub(super) const INDEX_MAX: u32 = (1 << KIND_SHIFT) - 1;
 
     #[inline]
@@ -215,7 +215,8 @@ mod tests {
         used.map(|(position, bucket)| bucket.distance(position, mask) + 1).max().unwrap_or(0)
     }
 
-    /// Names that differ in the bytes which an unkeyed hash (a sum or an exclusive or of words) folds together.
+    /// Names that differ only in bytes that an unkeyed hash (a sum or an exclusive or of words) folds
+    /// together.
     fn crafted(n: u32) -> FourTuple {
         let word = u128::from(n);
         let addr = |bits: u128| IpAddr::V6(Ipv6Addr::from(bits));
@@ -258,7 +259,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Few tags, so that almost everything collides; a map by place is the model.
+        /// Few tags, so that almost everything collides. A map by target is the model.
         #[test]
         fn agrees_with_a_naive_model(steps in prop::collection::vec((any::<bool>(), 0_u32..300, 0_u32..12), 1..600)) {
             let mut demux = demux();

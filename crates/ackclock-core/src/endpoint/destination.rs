@@ -1,12 +1,12 @@
-//! In which order the addresses of one name are to be tried (RFC 6724 §6).
+//! The order in which to try the addresses of one name (RFC 6724 §6).
 //!
-//! By the rules of §6, in their order: 1, those first that have a source address at all; 2, whose scope is their source's; 3,
-//! whose source is not deprecated; 5, whose label is their source's; 6, of the higher precedence; 8, of the smaller scope; 9,
-//! that have the longer prefix in common with their source; 10, as they stand. Rules 4 and 7 concern addresses and tunnels that
-//! this stack does not have.
+//! The rules of §6 apply in order: 1, destinations with a source address first; 2, those whose scope matches
+//! their source's; 3, those whose source is not deprecated; 5, those whose label matches their source's; 6,
+//! higher precedence; 8, smaller scope; 9, a longer prefix in common with their source; 10, the original
+//! order. Rules 4 and 7 concern addresses and tunnels that this stack does not have.
 //!
-//! Deviation from RFC 6724 §6 rule 9: it is applied to IPv6 alone. Among addresses of IPv4, which are given out without regard
-//! to where they are, it would undo the turns that a name server takes.
+//! Deviation from RFC 6724 §6 rule 9: it applies to IPv6 only. IPv4 addresses are assigned without regard to
+//! location, and the rule would undo a name server's rotation.
 //!
 //! RFC 6724 was read in quotations only; the policy table of §2.1 is known from those, too.
 
@@ -18,14 +18,14 @@ use super::martians::Addresses;
 use super::source::{common_prefix, label, scope};
 
 impl Endpoint {
-    /// Sorts addresses of one name, of one family or both, into the order in which to try them (RFC 6724 §6); equals stay as
-    /// they stand.
+    /// Sorts addresses of one name, of one family or both, into the order in which to try them (RFC 6724 §6).
+    /// Equals keep their order.
     pub fn sort_destinations(&self, remotes: &mut [IpAddr]) {
         remotes.sort_by_cached_key(|&remote| Reverse(rank(&self.addresses, remote)));
     }
 }
 
-/// How well a destination suits, rule by rule.
+/// How well a destination fits, rule by rule.
 type Rank = (bool, bool, bool, bool, u8, i8, u32);
 
 fn rank(addresses: &Addresses, remote: IpAddr) -> Rank {
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_scope_of_the_source_decides_before_precedence() {
-        // Over a link-local source the other end cannot answer from beyond the link.
+        // The other end cannot answer to a link-local source from beyond the link.
         let own = ["fe80::1/64", "10.0.0.1/24"];
         assert_eq!(order(&own, &["2001:db8::1", "192.0.2.1"]), ["192.0.2.1", "2001:db8::1"]);
         assert_eq!(order(&own, &["192.0.2.1", "fe80::9"]), ["fe80::9", "192.0.2.1"]);

@@ -1,12 +1,15 @@
-//! Which endpoint of several has which name: what one of them looks at when a segment is not for a connection of its own.
+//! Which of several endpoints has which name. An endpoint looks here if a segment is not for one of its
+//! connections.
 //!
-//! An entry is counted: a record or connection holds its name, and so does a segment that may lead to one while it is
-//! handled. So two endpoints never make a connection of one name each, and a name that goes from a half-open record to its
-//! connection is at no time free. Names are spread over [`STRIPES`] tables with a lock each, which is held for one look; the
-//! segments of a connection look here only at its ends.
+//! An entry is counted: a record or connection holds its name, and so does a segment that may create one
+//! while it is handled. Two endpoints therefore never make a connection of one name each, and a name is never
+//! free while it passes from a half-open record to its connection. Names are spread over [`STRIPES`] tables,
+//! each with a lock that is held for one lookup. A connection's segments come here only at its beginning and
+//! end.
 //!
-//! A handshake by cookie has no entry, as its name is the peer's to keep. Its last ACK may come by another queue than its SYN
-//! did, to an endpoint that has sent no cookie. Whether any has is one number for all, [`CookieWatch`].
+//! A handshake by cookie has no entry, because the peer keeps its name. Its last ACK may arrive on another
+//! queue than its SYN, at an endpoint that has sent no cookie. One shared number, [`CookieWatch`], says
+//! whether any endpoint has.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,15 +28,17 @@ pub(super) struct Directory {
     pub(super) cookies: CookieWatch,
 }
 
-/// Until when a cookie of any of the endpoints may come back, in seconds of their common clock, rounded up; 0: none is out.
+/// Until when a cookie of any endpoint may come back, in seconds of their common clock, rounded up; 0 if none
+/// is out.
 ///
-/// No lock is taken, and a flood of SYNs writes it once a second: the endpoints do not fight for its cache line.
+/// It takes no lock, and a flood of SYNs writes it once a second, so the endpoints do not compete for its
+/// cache line.
 #[derive(Debug, Default)]
 pub(super) struct CookieWatch(AtomicU64);
 
 type Names = HashMap<FourTuple, Holder, KeyedState>;
 
-/// Who has a name, and how often.
+/// The holder of a name, and its count.
 #[derive(Debug)]
 struct Holder {
     shard: usize,
@@ -47,7 +52,7 @@ impl Directory {
         Self { state, stripes, cookies: CookieWatch::default() }
     }
 
-    /// Takes a hold of a name for an endpoint; the error is the other one that has it.
+    /// Holds a name for an endpoint. The error is the other endpoint that has it.
     pub(super) fn hold(&self, name: &FourTuple, shard: usize) -> Result<(), usize> {
         let Some(mut names) = self.stripe(name) else { return Ok(()) };
         let holder = names.entry(*name).or_insert(Holder { shard, holds: 0 });
@@ -58,7 +63,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives one hold back.
+    /// Releases one hold.
     pub(super) fn let_go(&self, name: &FourTuple, shard: usize) {
         let Some(mut names) = self.stripe(name) else { return };
         let Entry::Occupied(mut entry) = names.entry(*name) else { return };
@@ -69,21 +74,21 @@ impl Directory {
         }
     }
 
-    /// Who has a name.
+    /// The endpoint that has a name.
     pub(super) fn holder(&self, name: &FourTuple) -> Option<usize> {
         Some(self.stripe(name)?.get(name)?.shard)
     }
 
-    /// Shows every name once, those of one stripe after the other.
+    /// Visits every name once, stripe by stripe.
     pub(super) fn for_each(&self, mut f: impl FnMut(&FourTuple)) {
         for stripe in &self.stripes {
             stripe.lock().unwrap_or_else(PoisonError::into_inner).keys().for_each(&mut f);
         }
     }
 
-    /// The table of a name. A table is whole between any two statements that can panic.
+    /// The table of a name. A table is consistent between any two statements that can panic.
     fn stripe(&self, name: &FourTuple) -> Option<MutexGuard<'_, Names>> {
-        // The tables themselves go by other bits of the hash.
+        // The tables themselves use other bits of the hash.
         let stripe = usize::from(self.state.hash_one(name).to_le_bytes()[3]) % STRIPES;
         let names = self.stripes.get(stripe)?;
         Some(names.lock().unwrap_or_else(PoisonError::into_inner))
@@ -91,17 +96,17 @@ impl Directory {
 }
 
 impl CookieWatch {
-    /// A cookie goes out.
+    /// A cookie was sent.
     pub(super) fn sent(&self, now: Instant) {
         let until = seconds(now) + COOKIE_LIFETIME.as_secs() + 1;
-        // Between two endpoints whose clocks differ the later one stands. Nothing else hangs on the order: a round trip lies
-        // between this and the ACK that asks.
+        // If the endpoints' clocks differ, the later time stands. Nothing else depends on the order: a round
+        // trip lies between this and the ACK that asks.
         if self.0.load(Ordering::Relaxed) < until {
             self.0.fetch_max(until, Ordering::Relaxed);
         }
     }
 
-    /// Whether an ACK may bring one back.
+    /// Whether an ACK may carry a cookie.
     pub(super) fn is_out(&self, now: Instant) -> bool {
         seconds(now) < self.0.load(Ordering::Relaxed)
     }
@@ -111,7 +116,7 @@ fn seconds(now: Instant) -> u64 {
     now.as_nanos() / 1_000_000_000
 }
 
-/// Enough that a look seldom meets another, with the queues that one interface has.
+/// Enough that lookups seldom collide with the queues of one interface.
 const STRIPES: usize = 64;
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
 //! Fast Open (RFC 7413): the server's cookies and its bound, the client's cache.
 //!
-//! A cookie is a keyed hash of both addresses: it proves that a client has received at its address, and says nothing else.
-//! The secret rotates each day ([`COOKIE_PERIOD`]): the number of the day is hashed with the endpoint's key for cookies, which is
-//! the same as a key of its own for each day. A cookie of the day before is still good, and its SYN,ACK brings the new one, so
-//! that a client that comes by once a day never waits; none is good for more than two days. RFC 7413 §4.1.2 asks that a server
-//! can make cookies expire and names no period (from memory): a day is this stack's choice. A stolen cookie is worth at
-//! most that long.
+//! A cookie is a keyed hash of both addresses: it proves that a client has received at its address, and
+//! nothing else. The secret rotates each day ([`COOKIE_PERIOD`]): the number of the day is hashed with the
+//! endpoint's key for cookies, which is equivalent to a separate key for each day. A cookie of the day before
+//! is still valid, and its SYN,ACK brings the new one, so a client that comes once a day never waits. No
+//! cookie is valid for more than two days. RFC 7413 §4.1.2 asks that a server can make cookies expire and
+//! names no period (from memory): a day is this stack's choice. A stolen cookie is useful for at most that
+//! long.
 //!
-//! A listener bounds its connections whose handshake is not over; a SYN beyond the bound is an ordinary
-//! one, its data is not taken (§5.1). A client remembers [`CACHE_MAX`] servers and forgets the one used longest ago. After
-//! a SYN that was answered only without the option the server is not tried again for an hour, then two, up to 32: a
-//! middlebox eats such SYNs (§4.1.3.1, §7.3).
+//! A listener bounds its connections whose handshake is not over. A SYN beyond the bound is an ordinary one,
+//! and its data is not accepted (§5.1). A client remembers [`CACHE_MAX`] servers and forgets the least
+//! recently used. If a SYN was answered only without the option, the server is not tried again for an hour,
+//! then two, up to 32: a middlebox drops such SYNs (§4.1.3.1, §7.3).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -33,26 +34,26 @@ pub(super) struct ServerCache {
     servers: HashMap<IpAddr, Server, KeyedState>,
 }
 
-/// What the cookies of a server are made with: one secret for each period, derived when it is needed.
+/// The source of a server's cookies: one secret for each period, derived when needed.
 struct Secrets(Key);
 
-/// A server that this end knows.
+/// A known server.
 #[derive(Clone, Copy, Debug)]
 struct Server {
     cookie: Option<FastOpenCookie>,
     mss: u16,
-    /// Attempts in a row that a middlebox seems to have eaten.
+    /// Consecutive attempts that a middlebox seems to have dropped.
     failures: u8,
-    /// Not to be tried before.
+    /// The earliest time for the next attempt.
     retry_at: Instant,
     used_at: Instant,
 }
 
-/// What a cookie is worth.
+/// The validity of a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Worth {
     Good,
-    /// Good, and of a day that is over.
+    /// Valid, but of the day before.
     Old,
     None,
 }
@@ -64,7 +65,7 @@ impl Secrets {
     }
 
     fn cookie_of(&self, period: u32, tuple: &FourTuple) -> FastOpenCookie {
-        // Any port of the client, and of the server.
+        // For any port of the client and the server.
         let addresses = FourTuple { local_port: 0, remote_port: 0, ..*tuple };
         let hash = self.0.hash24_tuple(&addresses, [period, 0]);
         FastOpenCookie::new(&hash.to_be_bytes()).unwrap_or(FastOpenCookie::REQUEST)
@@ -89,7 +90,7 @@ impl ServerCache {
         Self { servers: HashMap::with_hasher(tables) }
     }
 
-    /// What to put on a SYN to this server; `None`: neither cookie nor data, for some time yet.
+    /// What to put on a SYN to this server; `None`: neither cookie nor data, for some time.
     fn offer(&mut self, now: Instant, remote: IpAddr, mss: u16) -> Option<FastOpenOffer> {
         let Some(server) = self.servers.get_mut(&remote) else {
             return Some(FastOpenOffer { cookie: FastOpenCookie::REQUEST, mss });
@@ -109,7 +110,7 @@ impl ServerCache {
         self.servers.entry(remote).or_insert(unknown)
     }
 
-    /// How an attempt went.
+    /// Records the outcome of an attempt.
     fn learn(
         &mut self,
         now: Instant,
@@ -134,12 +135,12 @@ impl ServerCache {
 }
 
 impl Endpoint {
-    /// Opens a connection as [`connect`](Self::connect) does, with `data` that the server may read from the SYN, if it gave
-    /// this end a cookie before (TCP Fast Open, RFC 7413). Without a cookie, or where such SYNs get lost, the data follows
-    /// the handshake. Returns how much of it was taken; the rest is to be written.
+    /// Opens a connection as [`connect`](Self::connect) does, with `data` that the server may read from the
+    /// SYN if it gave this end a cookie before (TCP Fast Open, RFC 7413). Without a cookie, or where such
+    /// SYNs get lost, the data follows the handshake. Returns how much was accepted; write the rest.
     ///
-    /// The server may see this data twice, on two connections, when a SYN is duplicated on its way: it must not matter
-    /// (RFC 7413 §2.1).
+    /// The server may see this data twice, on two connections, if a SYN is duplicated on its way. That must
+    /// not matter (RFC 7413 §2.1).
     ///
     /// # Errors
     /// As `connect`.
@@ -174,8 +175,8 @@ impl Endpoint {
         self.fast_open_secrets().cookie(now, tuple)
     }
 
-    /// A SYN with the option at a listener that serves Fast Open. Returns whether a connection was made of it; if not, and a
-    /// cookie is due, the half-open record says so.
+    /// Handles a SYN with the option at a listener that serves Fast Open. Returns whether it made a
+    /// connection. If not, and a cookie is due, the half-open record says so.
     pub(super) fn take_fast_open(
         &mut self,
         now: Instant,
@@ -205,7 +206,7 @@ impl Endpoint {
         true
     }
 
-    /// Whether one more handshake may be open. Those that are over are taken off the list when it is full.
+    /// Whether another handshake may be open. Finished ones are removed from the list when it is full.
     fn has_fast_open_room(&mut self, id: ListenerId) -> bool {
         let listener = self.listeners.get_mut(id);
         let Some(queue) = listener.and_then(|listener| listener.fast_open.as_deref_mut()) else {
@@ -261,7 +262,7 @@ impl Endpoint {
         self.touch(connection.index);
     }
 
-    /// A segment with SYN arrived for a connection: perhaps the answer to a SYN with the option.
+    /// A segment with SYN arrived for a connection: possibly the answer to a SYN with the option.
     pub(super) fn learn_fast_open(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
         let Some(live) = self.connections.at_mut(index) else { return };
         let Some(outcome) = live.connection.take_fast_open_outcome() else { return };
@@ -274,14 +275,14 @@ impl Endpoint {
     }
 }
 
-/// In which period of the cookies a moment lies.
+/// The cookie period of a time.
 fn period(now: Instant) -> u32 {
     let seconds = now.saturating_since(Instant::ZERO).as_secs();
     u32::try_from(seconds / COOKIE_PERIOD.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// How long the server gives the same cookie; it is good for that time again. The period is this stack's choice: RFC 7413
-/// names none (from memory).
+/// How long the server issues the same cookie, which stays valid for that long again. The period is this
+/// stack's choice: RFC 7413 names none (from memory).
 const COOKIE_PERIOD: Duration = Duration::from_secs(86_400);
 /// The most servers that a client remembers.
 pub(super) const CACHE_MAX: usize = 1024;

@@ -1,13 +1,13 @@
-//! Where the flow labels of all connections come from (RFC 6437 §3).
+//! The source of all connections' flow labels (RFC 6437 §3).
 
 use super::keys::{Key, Purpose};
 use crate::FourTuple;
 use crate::connection::FlowLabels;
 
-/// Makes flow labels of names.
+/// Computes flow labels from names.
 #[derive(Debug)]
 pub(super) struct FlowLabeller {
-    /// `None`: no labels are wanted.
+    /// `None`: labels are off.
     key: Option<Key>,
 }
 
@@ -16,7 +16,7 @@ impl FlowLabeller {
         Self { key: wanted.then(|| Key::derive(secret, Purpose::FlowLabels)) }
     }
 
-    /// The labels of a name: the same for each connection of it, and for what is answered without one.
+    /// The labels of a name: the same for each connection with it, and for answers without a connection.
     pub(super) fn of(&self, tuple: &FourTuple) -> FlowLabels {
         match &self.key {
             Some(key) if !tuple.local_addr.is_ipv4() => {

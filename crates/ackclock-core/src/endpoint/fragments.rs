@@ -1,4 +1,4 @@
-//! Fragments at an endpoint: what becomes of them where they are put together.
+//! Fragments at an endpoint, and their reassembly.
 
 use ackclock_wire::fragment::Fragment;
 use ackclock_wire::icmp_out::IcmpError;
@@ -10,7 +10,7 @@ use crate::Instant;
 use crate::reassembly::Outcome;
 
 impl Endpoint {
-    /// A fragment arrived; `false` if fragments are not put together here, or not this one.
+    /// A fragment arrived. Returns `false` if fragments are not reassembled here, or not this one.
     #[cold]
     pub(super) fn handle_fragment(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
         if self.config.reassembly.is_none() || !self.wants_fragment(frame) {
@@ -26,7 +26,7 @@ impl Endpoint {
             Outcome::Waits => {}
             Outcome::Whole(packet) => {
                 self.rare_counters().packets_reassembled += 1;
-                // Nothing is put together twice: a packet within which there is another fragment has no honest sender.
+                // Nothing is reassembled twice: a fragment inside a reassembled packet has no honest sender.
                 match IpPacket::parse(&packet) {
                     Err(IpError::Fragment) => self.counters.dropped_fragment += 1,
                     _ => {
@@ -42,8 +42,8 @@ impl Endpoint {
         true
     }
 
-    /// Gives up what has waited too long.
-    // RFC 1122 §3.3.2, RFC 8200 §4.5: the source is told by ICMP, if the first fragment has arrived.
+    /// Gives up fragments that have waited too long.
+    // RFC 1122 §3.3.2, RFC 8200 §4.5: ICMP reports it to the source, if the first fragment has arrived.
     pub(super) fn reassembly_timeouts(&mut self, now: Instant) {
         while let Some(first) = self.expired_packet(now) {
             self.rare_counters().dropped_reassembly_time += 1;
@@ -69,7 +69,7 @@ impl Endpoint {
         self.beside.as_mut()?.reassembler.as_mut()?.expire(now)
     }
 
-    /// Whether a packet may come from where the fragment says, and is not for the program that takes what is not ours.
+    /// Whether the source is plausible, and the fragment is not for the program that handles other traffic.
     fn wants_fragment(&self, frame: &Frame<'_>) -> bool {
         let Ok(fragment) = Fragment::parse(frame.packet) else { return true };
         (frame.looped || self.addresses.valid_source(fragment.src))

@@ -1,7 +1,7 @@
-//! ICMP errors: whether one is about a connection of ours, and whose (RFC 9293 §3.9.2.2, RFC 5927).
+//! ICMP errors: whether one is about a connection of ours, and which (RFC 9293 §3.9.2.2, RFC 5927).
 //!
-//! What an error means is the connection's to decide. Here an error is dropped unless its quoted segment came from
-//! the address that the error was sent to, under the name of something that exists.
+//! The connection decides what an error means. This module drops an error unless its quoted segment came from
+//! the address that the error was sent to, under an existing name.
 
 use std::net::IpAddr;
 
@@ -57,7 +57,7 @@ impl Endpoint {
         }
     }
 
-    /// A message whose checksum is right and that is no error about TCP.
+    /// A message with a right checksum that is not an error about TCP.
     fn handle_icmp_other(&mut self, now: Instant, ip: &IpPacket<'_>, frame: &Frame<'_>) {
         if !frame.looped && !self.addresses.valid_source(ip.src) {
             return self.counters.dropped_martian_source += 1;
@@ -77,7 +77,7 @@ impl Endpoint {
         true
     }
 
-    /// All that a half-open connection has in flight is its SYN-ACK.
+    /// A half-open connection has only its SYN-ACK in flight.
     fn icmp_for_half_open(&mut self, index: u32, report: &IcmpReport) -> bool {
         let Some(record) = self.half_open.at_mut(index).filter(|record| record.is_outstanding(report.seq))
         else {
@@ -85,7 +85,7 @@ impl Endpoint {
         };
         match report.kind {
             IcmpKind::PacketTooBig { mtu } => record.limit_mss(mtu),
-            // RFC 9293 SHLD-26: hard errors abort, here, where nothing is lost by it.
+            // RFC 9293 SHLD-26: hard errors abort; here that loses nothing.
             IcmpKind::ProtocolUnreachable | IcmpKind::PortUnreachable => {
                 self.counters.half_open_ended += 1;
                 self.forget_half_open(index);

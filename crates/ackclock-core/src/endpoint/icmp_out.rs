@@ -1,5 +1,5 @@
-//! ICMP that the endpoint sends: echo replies and errors. Of the sources cited, RFC 1122 was read in its text, RFC 1812
-//! in quotations, RFC 4443 not read.
+//! ICMP that the endpoint sends: echo replies and errors. Of the sources cited, RFC 1122 was read in its
+//! text, RFC 1812 in quotations, RFC 4443 not read.
 
 use std::net::IpAddr;
 
@@ -14,9 +14,10 @@ use super::reply::{bare, control};
 use crate::{FourTuple, Instant};
 
 impl Endpoint {
-    /// Answers an echo request to an address of ours; `false` if the packet is none, or none that is answered here.
-    // RFC 1122 §3.2.2.6: every host MUST implement an echo server function. RFC 4443 §4.2: every node. A request to a
-    // broadcast or multicast address MAY be silently discarded, and is not taken here.
+    /// Answers an echo request to an address of ours. Returns `false` if the packet is not one, or not one
+    /// that is answered here.
+    // RFC 1122 §3.2.2.6: every host MUST implement an echo server function. RFC 4443 §4.2: every node. A
+    // request to a broadcast or multicast address MAY be silently discarded, and is ignored here.
     pub(super) fn answer_echo(&mut self, now: Instant, ip: &IpPacket<'_>, frame: &Frame<'_>) -> bool {
         let (per_second, mtu) = (self.config.echo_replies_per_second, self.mtu_to(ip.src));
         if per_second == 0 || !is_echo_request(ip) || !self.addresses.is_own(ip.dst) {
@@ -48,10 +49,11 @@ impl Endpoint {
         }
     }
 
-    /// Tells a client that what its SYN, of this sequence number, is for cannot be reached; `false` if no error may be sent now.
-    // Deviation from RFC 1812 §4.3.2.3: what is quoted is not the SYN as it came, of which no copy is kept while it waits for a
-    // decision. It is its addresses, ports and sequence number, by which a host finds the connection; the other fields of
-    // its IP header are this endpoint's.
+    /// Tells a client that the destination of its SYN, which had this sequence number, is unreachable.
+    /// Returns `false` if no error may be sent now.
+    // Deviation from RFC 1812 §4.3.2.3: the quotation is not the SYN as it came, because no copy is kept
+    // while it waits for a decision. It has the SYN's addresses, ports and sequence number, by which a host
+    // finds the connection; the other fields of its IP header are this endpoint's.
     pub(super) fn send_unreachable(
         &mut self,
         now: Instant,
@@ -74,7 +76,7 @@ impl Endpoint {
             Unreachable::Host => IcmpError::HostUnreachable,
             Unreachable::Prohibited => IcmpError::Prohibited,
         };
-        // From an address of ours, as a router speaks; a stack without any speaks as the destination.
+        // From an address of ours, as a router would; a stack without addresses uses the destination's.
         let from = self.addresses.source_for(client).unwrap_or(dialled);
         // RFC 1122 §3.2.2: the IP header and at least the first 8 octets of what follows.
         let packet = quoted.get(..ip_len + 8).and_then(|syn| self.error_packet(error, syn, from, client));

@@ -1,8 +1,9 @@
-//! A packet arrives: what it is, whether it may be here, and whose it is.
+//! An arriving packet: what it is, whether it is allowed, and where it goes.
 //!
-//! The short way comes first ([`predicted`](super::predicted)): a segment that the connection with the last one expects is
-//! taken as it is, and any other for that connection is delivered without a table being looked at. Whether its addresses are sensible was settled when the connection was opened; everything else is
-//! checked on the way from the table's "nobody" to a listener or a reset.
+//! The fast path comes first ([`predicted`](super::predicted)): a segment that the last active connection
+//! expects is taken at once, and any other for that connection is delivered without a table lookup. Its
+//! addresses were checked when the connection was opened. Everything else is checked on the way from a failed
+//! lookup to a listener or a reset.
 
 use std::net::IpAddr;
 
@@ -15,7 +16,7 @@ use super::reply::reset_for;
 use super::time_wait::{self, is_plain_syn};
 use crate::{FourTuple, Instant, ListenerId, State};
 
-/// A segment with what the layers below said of it.
+/// A segment with the metadata of the lower layers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) tuple: FourTuple,
@@ -25,16 +26,16 @@ pub(super) struct Arrival<'a> {
     pub(super) codepoint: Codepoint,
 }
 
-/// A packet as it came.
+/// A packet as it arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
     pub(super) packet: &'a [u8],
     pub(super) meta: RxMeta,
-    /// Whether the endpoint has sent it to itself.
+    /// Whether the endpoint sent it to itself.
     pub(super) looped: bool,
-    /// Whether it arrived at another endpoint of the host, and was handed over.
+    /// Whether it arrived at another endpoint of the host and was handed over.
     pub(super) stray: bool,
-    /// What `packet` is all of, if a connection may keep its text there.
+    /// The block that contains `packet`, if a connection may keep its text there.
     pub(super) block: Option<&'a Bytes>,
 }
 
@@ -46,15 +47,16 @@ impl<'a> Frame<'a> {
 }
 
 impl Endpoint {
-    /// An IP packet arrived. Replies are not made here but by `poll_transmit`, so that a batch of packets is
+    /// An IP packet arrived. Replies are made later, by `poll_transmit`, so that a batch of packets is
     /// processed before the first acknowledgement leaves.
     // RFC 9293 MUST-58, RFC 9293 MUST-59: all queued segments are processed before an ACK is sent.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
         self.handle_frame(now, Frame::arrived(packet, meta));
     }
 
-    /// Like [`handle_packet`](Self::handle_packet) of a packet that a connection may keep a part of instead of copying it: it
-    /// does so with 32 KiB of text and more that are next in order. For the memory budget the packet has a block of 64 KiB.
+    /// Like [`handle_packet`](Self::handle_packet), for a packet of which a connection may keep a part
+    /// instead of copying it. It does so with at least 32 KiB of text that is next in order. In the memory
+    /// budget the packet counts as a block of 64 KiB.
     pub fn handle_packet_bytes(&mut self, now: Instant, packet: &Bytes, meta: RxMeta) {
         self.handle_frame(now, Frame { block: Some(packet), ..Frame::arrived(packet, meta) });
     }
@@ -114,7 +116,8 @@ impl Endpoint {
         self.for_name(now, &arrival, bytes);
     }
 
-    /// A segment for the connection, half-open record or listener that its name belongs to here. `bytes`: all of it.
+    /// A segment for the connection, half-open record or listener that its name belongs to here. `bytes` is
+    /// the whole segment.
     #[cfg_attr(not(feature = "tcp-ao"), expect(unused_variables, reason = "a signature covers every byte"))]
     pub(super) fn for_name(&mut self, now: Instant, arrival: &Arrival<'_>, bytes: &[u8]) {
         #[cfg(feature = "tcp-ao")]
@@ -130,7 +133,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether the segment's source can have sent it this way: addresses of our own are reached from here only.
+    /// Whether the segment's source could have sent it this way: our own addresses are reached only from
+    /// here.
     fn may_be_from(&self, arrival: &Arrival<'_>) -> bool {
         arrival.frame.looped || self.addresses.valid_source(arrival.tuple.remote_addr)
     }
@@ -166,7 +170,7 @@ impl Endpoint {
         self.touch(index);
     }
 
-    /// Whether a connection in TIME-WAIT, which the application still holds, gave way to a new one.
+    /// Whether a connection in TIME-WAIT, which the application still holds, was replaced by a new one.
     fn gives_way(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) -> bool {
         let connection = self.connections.at(index).map(|live| &live.connection);
         let Some(connection) = connection.filter(|connection| connection.state() == State::TimeWait) else {
@@ -204,7 +208,7 @@ impl Endpoint {
         }
     }
 
-    /// No connection has this name: the listeners', or nobody's.
+    /// No connection has this name: goes to a listener, or is refused.
     fn for_nobody(&mut self, now: Instant, arrival: &Arrival<'_>) {
         let FourTuple { local_addr, local_port, remote_addr, remote_port } = arrival.tuple;
         if !self.may_be_from(arrival) || remote_port == 0 {
@@ -227,7 +231,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether a listener still hears what goes to an address: one that names an address that is no longer ours does not.
+    /// Whether a listener still serves an address. One that names an address that is no longer ours does not.
     fn is_heard(&self, listener: ListenerId, local_addr: IpAddr) -> bool {
         self.listeners.get(listener).is_some_and(|listener| listener.addr.addr.is_none())
             || self.addresses.is_own(local_addr)

@@ -5,7 +5,7 @@ use ackclock_wire::SeqNum;
 use super::keys::{Key, Purpose};
 use crate::{FourTuple, Instant};
 
-/// Makes the numbers with which a connection starts.
+/// Makes the initial numbers of a connection.
 #[derive(Debug)]
 pub(super) struct IsnGenerator {
     isn: Key,
@@ -28,9 +28,9 @@ impl IsnGenerator {
         SeqNum::new(low32(self.isn.hash24_tuple(tuple, [0, 0])).wrapping_add(clock))
     }
 
-    /// What is added to the timestamp clock of a connection. The same for all connections of one name, so that
-    /// timestamps go on from one to the next (RFC 6191); unrelated for two names, so that a peer neither learns
-    /// the uptime nor counts the hosts behind an address.
+    /// The offset of a connection's timestamp clock. It is the same for all connections of one name, so that
+    /// timestamps continue from one to the next (RFC 6191), and unrelated for two names, so that a peer can
+    /// neither learn the uptime nor count the hosts behind an address.
     pub(super) fn timestamp_offset(&self, tuple: &FourTuple) -> u32 {
         low32(self.timestamp_offset.hash24_tuple(tuple, [0, 0]))
     }

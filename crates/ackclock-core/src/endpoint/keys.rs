@@ -9,11 +9,11 @@ use siphasher::sip128;
 
 use crate::FourTuple;
 
-/// A 128-bit key of SipHash. Its value appears in no output, `Debug` included.
+/// A 128-bit key of SipHash. Its value never appears in output, not even of `Debug`.
 #[derive(Clone)]
 pub(super) struct Key([u8; 16]);
 
-/// What a key is for: keys of different purposes tell nothing of each other.
+/// The purpose of a key. Keys of different purposes reveal nothing about each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Purpose {
@@ -46,19 +46,19 @@ impl Key {
         Self(sip128::SipHasher24::new_with_key(&key).hash(&message).as_bytes())
     }
 
-    /// The key for `purpose` of something that is made at first use, derived from the one for [`Purpose::Later`]: an endpoint
-    /// keeps neither its secret nor keys that it may never need.
+    /// The key for `purpose` of something created at first use, derived from the key for [`Purpose::Later`]:
+    /// an endpoint keeps neither its secret nor keys that it may never need.
     pub(super) fn subkey(&self, purpose: Purpose) -> Self {
         Self(sip128::SipHasher24::new_with_key(&self.0).hash(&[purpose as u8]).as_bytes())
     }
 
-    /// SipHash-1-3: for tables, where an outsider sees no hash value.
+    /// SipHash-1-3: for tables, whose hash values an outsider never sees.
     #[inline]
     pub(super) fn hash13(&self, bytes: &[u8]) -> u64 {
         SipHasher13::new_with_key(&self.0).hash(bytes)
     }
 
-    /// SipHash-2-4: for numbers that go out to the network.
+    /// SipHash-2-4: for numbers sent to the network.
     pub(super) fn hash24(&self, bytes: &[u8]) -> u64 {
         SipHasher24::new_with_key(&self.0).hash(bytes)
     }
@@ -93,7 +93,7 @@ impl BuildHasher for KeyedState {
     }
 }
 
-/// A connection's name as the bytes that are hashed: 12 for IPv4, 36 for IPv6, with room for two words behind them.
+/// A connection's name as the bytes to hash: 12 for IPv4, 36 for IPv6, with room for two words after them.
 pub(super) struct TupleBytes {
     bytes: [u8; Self::MAX + size_of::<u64>()],
     len: usize,

@@ -1,9 +1,9 @@
-//! How much ICMP an endpoint sends (RFC 4443 §2.4 (f), RFC 1812 §4.3.2.8; not read).
+//! Limits on the ICMP that an endpoint sends (RFC 4443 §2.4 (f), RFC 1812 §4.3.2.8; not read).
 //!
-//! Errors have two limits: one for each peer, and one for all that hides how much of it is left. A limit that all peers share
-//! and that can be counted tells an attacker which ports another peer's spoofed datagrams found closed (CVE-2020-25705);
-//! here each error takes one to three of its tokens, which an outsider cannot predict, as Linux has it since. Echo
-//! replies tell nothing about anyone else and have one plain limit.
+//! Errors have two limits: one for each peer, and one for all, which hides how much of it is left. A
+//! countable limit shared by all peers tells an attacker which ports another peer's spoofed datagrams found
+//! closed (CVE-2020-25705). Each error therefore takes one to three of its tokens, which an outsider cannot
+//! predict, as Linux has done since. Echo replies reveal nothing about others and have one plain limit.
 
 use std::net::IpAddr;
 
@@ -13,12 +13,12 @@ use crate::Instant;
 /// A token bucket: `rate` tokens a second, at most `burst` at one time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// Nanoseconds' worth of tokens that have been spent: the bucket is full once time has passed this.
+    /// Spent tokens, in nanoseconds: the bucket is full once time has passed this.
     until: u64,
 }
 
 impl Bucket {
-    /// Takes `tokens` out, if they are there.
+    /// Takes `tokens`, if available.
     fn take(&mut self, now: Instant, tokens: u64, rate: u64, burst: u64) -> bool {
         let token = NANOS / rate.max(1);
         let now = now.as_nanos();
@@ -38,7 +38,7 @@ pub(super) struct EchoLimiter {
 }
 
 impl EchoLimiter {
-    /// Whether one more reply may be sent, of `per_second`; a tenth of a second's worth may go out at once.
+    /// Whether another reply may be sent, of `per_second`. A tenth of a second's worth may leave at once.
     pub(super) fn allows(&mut self, now: Instant, per_second: u32) -> bool {
         let rate = u64::from(per_second);
         self.bucket.take(now, 1, rate, (rate / 10).max(1))
@@ -51,7 +51,7 @@ pub(super) struct ErrorLimiter {
     key: Key,
     all: Bucket,
     peers: Vec<(u64, Bucket)>,
-    /// What the next error takes, and how many have been drawn.
+    /// The cost of the next error, and how many costs have been drawn.
     cost: u64,
     drawn: u64,
 }
@@ -61,7 +61,7 @@ impl ErrorLimiter {
         Self { key, all: Bucket::default(), peers: Vec::new(), cost: 1, drawn: 0 }
     }
 
-    /// Whether one more error may be sent to `peer`.
+    /// Whether another error may be sent to `peer`.
     pub(super) fn allows(&mut self, now: Instant, peer: IpAddr) -> bool {
         let hash = match peer {
             IpAddr::V4(addr) => self.key.hash24(&addr.octets()),
@@ -73,7 +73,8 @@ impl ErrorLimiter {
         let place = usize::try_from(hash % PEERS as u64).unwrap_or(0);
         let Some((owner, bucket)) = self.peers.get_mut(place) else { return false };
         if *owner != hash {
-            // The last who was here gives way; what this lets through beyond its limit, the limit of all bounds.
+            // The previous peer in this slot is replaced. Whatever this lets through beyond its limit, the
+            // limit of all bounds.
             (*owner, *bucket) = (hash, Bucket::default());
         }
         if !bucket.take(now, 1, PER_PEER, PER_PEER_BURST) {
@@ -89,7 +90,7 @@ impl ErrorLimiter {
 }
 
 const NANOS: u64 = 1_000_000_000;
-/// Peers that are told apart at one time.
+/// How many peers are tracked at once.
 const PEERS: usize = 1024;
 /// Errors a second to one peer, and at once.
 const PER_PEER: u64 = 1;

@@ -1,8 +1,8 @@
-//! The links of an endpoint that has several: which one leads where, and how large a packet each carries.
+//! The links of an endpoint that has several: where each leads, and how large a packet it carries.
 //!
-//! An endpoint sends by one device; where that is several, their routes are told here. A route decides the MTU of what goes
-//! to its destinations, and so the MSS of their connections, and from which address they are reached (rule 5 in `source.rs`).
-//! Without routes the endpoint's MTU is that of every destination.
+//! An endpoint sends by one device. If that combines several, their routes are set here. A route decides the
+//! MTU for its destinations, and so the MSS of their connections, and from which address they are reached
+//! (rule 5 in `source.rs`). Without routes, every destination has the endpoint's MTU.
 
 use std::net::IpAddr;
 
@@ -15,11 +15,11 @@ use crate::Instant;
 pub struct LinkRoute {
     /// An address of the network.
     pub network: IpAddr,
-    /// How many bits of it name the network.
+    /// The length of the network's prefix in bits.
     pub prefix_len: u8,
-    /// Which link it is, by any number.
+    /// The link, by any number.
     pub link: usize,
-    /// Largest IP packet that the link carries, in bytes.
+    /// The largest IP packet that the link carries, in bytes.
     pub mtu: usize,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn route_to(routes: &[LinkRoute], remote: IpAddr) -> Option<&LinkRout
 }
 
 impl Endpoint {
-    /// The device's MTU changed: that of all destinations to which no link's route leads.
+    /// The device's MTU changed. It applies to all destinations without a link's route.
     pub fn set_mtu(&mut self, now: Instant, mtu: usize) {
         let now = self.advance(now);
         self.config.mtu = mtu;
@@ -45,7 +45,7 @@ impl Endpoint {
         }
     }
 
-    /// Replaces the links' routes. Connections to destinations whose link carries packets of another size follow.
+    /// Replaces the links' routes. Connections to destinations with a new packet size follow.
     pub fn set_link_routes(&mut self, now: Instant, routes: Vec<LinkRoute>) {
         let now = self.advance(now);
         let before = self.addresses.set_links(routes);
@@ -61,7 +61,7 @@ impl Endpoint {
         }
     }
 
-    /// Largest IP packet that leaves for `remote`.
+    /// The largest IP packet to `remote`.
     #[inline]
     pub(super) fn mtu_to(&self, remote: IpAddr) -> usize {
         self.addresses.link_to(remote).map_or(self.config.mtu, |route| route.mtu)

@@ -1,4 +1,4 @@
-//! Listeners: who takes a SYN, and which connections wait to be accepted.
+//! Listeners: which one takes a SYN, and which connections wait to be accepted.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,12 +16,12 @@ use crate::{ConnectionId, FourTuple, IncomingId, Instant, ListenAddr, ListenErro
 pub(super) struct Listeners {
     slots: Slots<Listener>,
     by_addr: HashMap<ListenAddr, Place, KeyedState>,
-    /// Who has which port, those included that do not listen yet.
+    /// All claimed ports, including those of sockets that do not listen yet.
     pub(super) claims: Claims,
     max: usize,
 }
 
-/// Who listens on an address.
+/// The listeners on an address.
 #[derive(Debug)]
 enum Place {
     One(u32),
@@ -32,7 +32,7 @@ enum Place {
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) addr: ListenAddr,
-    /// The port that it has; `None`: it is for every port that no one has.
+    /// The port that it has; `None`: it is for every unclaimed port.
     pub(super) claim: Option<BoundId>,
     /// Settings of the connections it accepts.
     pub(super) tcp: Arc<TcpConfig>,
@@ -40,13 +40,14 @@ pub(super) struct Listener {
     pub(super) syn_backlog: usize,
     pub(super) decisions_max: usize,
     pub(super) deferred: bool,
-    /// Whether others that say so, too, may listen on the same address.
+    /// Whether others that also set this may listen on the same address.
     pub(super) reuse_port: bool,
-    /// Where Fast Open is served.
+    /// Present if Fast Open is served.
     pub(super) fast_open: Option<Box<FastOpenQueue>>,
-    /// Established connections that wait, the oldest first; with deferred accept, which SYN each came of.
+    /// Established connections that wait, the oldest first; with deferred accept, with their SYNs.
     pub(super) accept_queue: VecDeque<(ConnectionId, Option<IncomingId>)>,
-    /// Half-open records, those that wait for a decision or whose end the application has not heard of included.
+    /// Half-open records, including those that wait for a decision and those whose end the application has
+    /// not learned.
     pub(super) half_open: usize,
     /// Those that wait for a decision.
     pub(super) undecided: usize,
@@ -57,9 +58,9 @@ pub(super) struct Listener {
 /// The connections that a listener has opened by Fast Open.
 #[derive(Debug)]
 pub(super) struct FastOpenQueue {
-    /// The most of them whose handshake is not over.
+    /// The limit on those whose handshake is not over.
     pub(super) max: usize,
-    /// Those, and some whose handshake is over.
+    /// These, and some whose handshake is over.
     pub(super) pending: Vec<ConnectionId>,
 }
 
@@ -68,7 +69,7 @@ impl Listeners {
         Self { slots: Slots::default(), by_addr: HashMap::with_hasher(state), claims: Claims::default(), max }
     }
 
-    /// Takes a port for a socket: twice as many are bound as may listen.
+    /// Takes a port for a socket. Twice as many may be bound as may listen.
     pub(super) fn claim(
         &mut self,
         addr: Option<IpAddr>,
@@ -78,7 +79,7 @@ impl Listeners {
         self.claims.claim(addr, port, sharing, self.max.saturating_mul(2))
     }
 
-    /// The same under a name that another endpoint gave.
+    /// The same under a name given by another endpoint.
     pub(super) fn claim_as(
         &mut self,
         id: BoundId,
@@ -88,9 +89,9 @@ impl Listeners {
         self.claims.claim_as(id, addr, sharing, self.max.saturating_mul(2))
     }
 
-    // RFC 9293 MUST-41, RFC 9293 MUST-42: a passive OPEN adds an entry here and touches no connection, whichever port
-    // it is for.
-    // `later`: from which the key of a shared address is derived.
+    // RFC 9293 MUST-41, RFC 9293 MUST-42: a passive OPEN adds an entry here and touches no connection,
+    // whichever port it is for.
+    // `later`: the source of the key for a shared address.
     pub(super) fn insert(&mut self, listener: Listener, later: &Key) -> Result<ListenerId, ListenError> {
         if let Some(place) = self.by_addr.get(&listener.addr) {
             self.check_shared(place, &listener)?;
@@ -103,7 +104,7 @@ impl Listeners {
         match self.by_addr.get_mut(&addr) {
             None => drop(self.by_addr.insert(addr, Place::One(index))),
             Some(Place::Several(group)) => {
-                // There was room: `check_shared`.
+                // `check_shared` found room.
                 group.join(index);
             }
             Some(place) => {
@@ -116,7 +117,7 @@ impl Listeners {
         Ok(ListenerId { index, generation })
     }
 
-    /// Whether the listeners of an address, and this one, all said that they would share it.
+    /// Whether the listeners of an address, and this one, all agreed to share it.
     fn check_shared(&self, place: &Place, listener: &Listener) -> Result<(), ListenError> {
         let (first, room) = match place {
             Place::One(index) => (Some(*index), true),
@@ -147,7 +148,7 @@ impl Listeners {
         Some(listener)
     }
 
-    /// The listener for a SYN of this name: the most specific one, where an address says more than a port.
+    /// The listener for a SYN with this name: the most specific one; an address outranks a port.
     pub(super) fn find(&self, tuple: &FourTuple) -> Option<ListenerId> {
         let (addr, port) = (Some(tuple.local_addr), Some(tuple.local_port));
         let family = Some(unspecified(tuple.local_addr));
@@ -175,29 +176,29 @@ impl Listeners {
 }
 
 impl Listener {
-    /// Whether one more connection may wait to be accepted.
+    /// Whether another connection may wait to be accepted.
     pub(super) fn has_room(&self) -> bool {
         self.accept_queue.len() < self.backlog.max(1)
     }
 
-    /// Whether one more SYN has room, as far as this listener goes.
+    /// Whether this listener has room for another SYN.
     pub(super) fn has_room_for_syn(&self) -> bool {
         let undecided = self.deferred && self.undecided >= self.decisions_max.max(1);
         self.half_open < self.syn_backlog.max(1) && !undecided
     }
 
-    /// Whether an ACK may be a cookie that comes back.
+    /// Whether an ACK may carry a cookie.
     pub(super) fn recently_overflowed(&self, now: Instant) -> bool {
         self.overflowed.is_some_and(|at| now.saturating_since(at) <= COOKIE_LIFETIME)
     }
 
-    /// The most half-open records that one source may have.
+    /// The most half-open records of one source.
     pub(super) fn per_source_max(&self) -> usize {
         (self.syn_backlog / 4).max(1)
     }
 }
 
-/// What stands for any address of the same family.
+/// The wildcard of the same family.
 fn unspecified(addr: IpAddr) -> IpAddr {
     match addr {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -279,7 +280,7 @@ mod tests {
         let first = insert(&mut listeners, shared()).unwrap();
         let second = insert(&mut listeners, shared()).unwrap();
         assert_eq!(insert(&mut listeners, on(None, Some(80))), Err(ListenError::AddressInUse));
-        // The one that stays has the address alone, and still shares it.
+        // The remaining one has the address alone, and still shares it.
         listeners.remove(first).unwrap();
         let name = FourTuple::new("10.0.0.1:80".parse().unwrap(), "10.0.0.2:4000".parse().unwrap());
         assert_eq!(listeners.find(&name), Some(second));

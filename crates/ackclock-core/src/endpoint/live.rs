@@ -1,4 +1,4 @@
-//! A connection in its slot: who has it, when its timer runs out, what it has to say, and how it ends.
+//! A connection in its slot: its owner, its timer, its events, and its end.
 
 use std::fmt;
 
@@ -14,31 +14,31 @@ use super::timers::TimerWheel;
 use crate::connection::{TimeWaitParams, timestamp_clock};
 use crate::{Connection, ConnectionId, FourTuple, Instant, ListenerId, Readiness};
 
-/// A connection and what the endpoint knows of it. It lies in a box, so that its table can grow without moving it and an
-/// unused slot is small.
+/// A connection with the endpoint's state for it. It is boxed, so that its table can grow without moving it
+/// and an unused slot is small.
 pub(super) struct Live {
     pub(super) connection: Connection,
-    /// The how-manieth connection of the endpoint it is, for traces.
+    /// The connection's number at the endpoint, for traces.
     pub(super) number: u64,
-    /// Whether the demultiplexer leads here. A connection that is over gives its name back before its slot.
+    /// Whether the demultiplexer leads here. A connection that is over releases its name before its slot.
     pub(super) bound: bool,
-    /// Whether the peer is this endpoint itself.
+    /// Whether the peer is this endpoint.
     pub(super) looped: bool,
     pub(super) owner: Owner,
-    /// Changes that the application has not been told of.
+    /// Changes not reported to the application yet.
     pub(super) readiness: Readiness,
 }
 
-/// Who has a connection.
+/// The owner of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// The application, which will release it.
     Application,
     /// A listener's accept queue.
     Listener(ListenerId),
-    /// The application has released it, and it finishes by itself.
+    /// None: the application has released it, and it finishes by itself.
     Orphan,
-    /// Nobody, and it has been reset: it only has to say so.
+    /// None: it has been reset, and only has to send that.
     Nobody,
 }
 
@@ -56,7 +56,7 @@ impl Endpoint {
         ConnectionId { index, generation }
     }
 
-    /// To be called after anything was done to a connection: sees to its events, timer, segments and end.
+    /// Call this after any change of a connection: handles its events, timer, segments and end.
     #[inline]
     pub(super) fn touch(&mut self, index: u32) {
         let Some(live) = self.connections.at_mut(index) else { return };
@@ -69,7 +69,7 @@ impl Endpoint {
         live.follow_up(index, self.now, &mut self.events, &mut self.timers, &mut self.transmit);
     }
 
-    /// A connection has nothing to send at the moment: it may be over, or small enough for a record.
+    /// A connection has nothing to send now: it may be over, or small enough for a record.
     pub(super) fn settle(&mut self, now: Instant, index: u32) {
         let Some(live) = self.connections.at_mut(index) else { return };
         live.note(index, &mut self.events);
@@ -85,7 +85,7 @@ impl Endpoint {
         }
     }
 
-    /// A connection is over: its name is free, and its slot, too, if nobody will look at it again.
+    /// A connection is over: frees its name, and its slot if it has no owner.
     fn finish(&mut self, index: u32) {
         self.unbind(index);
         if self.connections.at(index).is_some_and(|live| live.owner.is_gone()) {
@@ -93,7 +93,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes a connection that nobody will look at again out of its slot.
+    /// Removes an ownerless connection from its slot.
     pub(super) fn remove_released(&mut self, index: u32) -> Option<Box<Live>> {
         let mut live = self.connections.remove(index)?;
         self.budget.remove_sharer();
@@ -105,7 +105,7 @@ impl Endpoint {
         Some(live)
     }
 
-    /// Takes a connection's name out of the demultiplexer.
+    /// Removes a connection's name from the demultiplexer.
     pub(super) fn unbind(&mut self, index: u32) {
         if let Some(live) = self.connections.at_mut(index)
             && live.bound
@@ -117,7 +117,7 @@ impl Endpoint {
         }
     }
 
-    /// Turns a connection in TIME-WAIT that nobody has any more into a record.
+    /// Turns an ownerless connection in TIME-WAIT into a record.
     #[inline(never)]
     fn compact(&mut self, now: Instant, index: u32, params: &TimeWaitParams) {
         if let Some(oldest) = self.time_wait.surplus() {
@@ -159,7 +159,7 @@ impl Endpoint {
 }
 
 impl Owner {
-    /// Whether nobody will look at the connection again.
+    /// Whether the connection has no owner any more.
     fn is_gone(self) -> bool {
         matches!(self, Self::Orphan | Self::Nobody)
     }
@@ -172,7 +172,7 @@ impl Live {
         self.connection.name()
     }
 
-    /// Something was done to the connection, which is not over: sees to its events, timer and segments.
+    /// The connection was changed and is not over: handles its events, timer and segments.
     // Always inlined, for the rows of what is received of the counted instructions.
     #[inline(always)]
     pub(super) fn follow_up(
@@ -190,7 +190,7 @@ impl Live {
         }
     }
 
-    /// Takes note of what the application should hear of the connection.
+    /// Records what to report to the application about the connection.
     #[inline]
     fn note(&mut self, index: u32, events: &mut Events) {
         if self.connection.has_changes() {

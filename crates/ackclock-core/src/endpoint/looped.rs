@@ -1,8 +1,8 @@
-//! The loopback: what an endpoint sends to an address of its own comes back without having been on a device.
+//! The loopback: packets that an endpoint sends to its own addresses return without crossing a device.
 //!
-//! Such a packet is copied into a queue when it would leave, and handled as a received one before the call that sends is
-//! over. No call is made from within another: the queue stands between them. One call handles a bounded number; what
-//! is left then is due at once ([`Endpoint::poll_timeout`]), so that the driver has its turn.
+//! Such a packet is copied into a queue when it would leave, and handled as a received one before the sending
+//! call returns. The queue keeps calls from nesting. One call handles a bounded number; the rest is due at
+//! once ([`Endpoint::poll_timeout`]), so that the driver gets its turn.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use super::output::{Leaving, Limits};
 use crate::Instant;
 use crate::budget::{Budget, Lease};
 
-/// Packets on their way from the endpoint to itself.
+/// Packets from the endpoint to itself.
 #[derive(Debug, Default)]
 pub(super) struct LoopQueue {
     queue: VecDeque<Looped>,
@@ -40,7 +40,7 @@ impl LoopQueue {
 }
 
 impl Endpoint {
-    /// Whether packets to addresses of the endpoint's own wait to be handled: there is something to do at once.
+    /// Whether packets to the endpoint's own addresses wait: there is work to do at once.
     #[must_use]
     #[inline]
     pub fn has_looped(&self) -> bool {
@@ -59,10 +59,10 @@ impl Endpoint {
         self.beside.as_ref().map_or(0, |beside| beside.looped.queue.len())
     }
 
-    /// A packet that would leave is for this endpoint itself.
+    /// A packet about to leave is for this endpoint.
     #[cold]
     pub(super) fn loop_back(&mut self, leaving: &Leaving) {
-        // Made before the packet is borrowed.
+        // Allocated before the packet is borrowed.
         let mut looped = std::mem::take(&mut self.beside().looped);
         let room = self.tx_packet(leaving).is_some_and(|packet| looped.push(&self.budget, &packet));
         let beside = self.beside();
@@ -71,7 +71,7 @@ impl Endpoint {
         *(if room { &mut counters.packets_looped } else { &mut counters.dropped_looped }) += 1;
     }
 
-    /// Handles up to `left` of the packets that wait, and takes them off; whether there was any.
+    /// Handles up to `left` waiting packets, and deducts them. Returns whether there were any.
     pub(super) fn deliver_looped(&mut self, now: Instant, left: &mut usize) -> bool {
         let before = *left;
         while *left > 0
@@ -84,13 +84,13 @@ impl Endpoint {
     }
 }
 
-/// What a loopback takes: packets of 64 KB, with checksums left unfinished.
+/// The limits of a loopback: packets of 64 KB, with unfinished checksums.
 pub(super) const LOOP_LIMITS: Limits = Limits { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true };
 
-/// The most packets that wait at one time.
+/// The most packets that wait.
 const LOOPED_MAX: usize = 256;
 
-/// How many wait before they are handled, while there is more to send: a batch, as from a device.
+/// How many wait before they are handled while there is more to send: a batch, as from a device.
 pub(super) const LOOPED_BATCH: usize = 16;
 
 /// The most that one call handles.

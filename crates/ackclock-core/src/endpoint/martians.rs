@@ -1,22 +1,23 @@
 //! Addresses that cannot be a packet's source or destination (RFC 1122 §3.2.1.3, RFC 4291 §2.5 and §2.7; not
 //! read).
 //!
-//! What is refused here is dropped without a reply: an answer would go to a third party, or to everybody.
+//! What is refused here is dropped without a reply: an answer would go to a third party, or to everyone.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::links::{LinkRoute, route_to};
 use super::source::{LocalAddress, SourceRoute, source_for};
 
-/// The addresses of an endpoint. They are replaced, never added to: boxed slices take a word less than vectors.
+/// The addresses of an endpoint. They are replaced, never appended, so boxed slices save a word compared with
+/// vectors.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     own: Box<[LocalAddress]>,
     routes: Box<[SourceRoute]>,
-    /// Empty: there is one link.
+    /// Empty with a single link.
     links: Box<[LinkRoute]>,
     broadcast: Box<[IpAddr]>,
-    /// Whether a loopback address is one of our own: then the device is a loopback.
+    /// Whether a loopback address is one of ours; then the device is a loopback.
     loopback: bool,
 }
 
@@ -41,18 +42,18 @@ impl Addresses {
         self.routes = routes.into_boxed_slice();
     }
 
-    /// Replaces the links' routes, and returns what they were.
+    /// Replaces the links' routes. Returns the old ones.
     pub(super) fn set_links(&mut self, links: Vec<LinkRoute>) -> Box<[LinkRoute]> {
         std::mem::replace(&mut self.links, links.into_boxed_slice())
     }
 
-    /// The link by which `remote` is reached, where there are several.
+    /// The link by which `remote` is reached, if there are several.
     #[inline]
     pub(super) fn link_to(&self, remote: IpAddr) -> Option<&LinkRoute> {
         if self.links.is_empty() { None } else { route_to(&self.links, remote) }
     }
 
-    /// What is known of an address of our own.
+    /// The entry of one of our addresses.
     pub(super) fn own(&self, addr: IpAddr) -> Option<&LocalAddress> {
         self.own.iter().find(|own| own.addr == addr)
     }
@@ -62,7 +63,7 @@ impl Addresses {
         self.own.iter().any(|own| own.addr == addr)
     }
 
-    /// Whether a packet from the device may carry this source address.
+    /// Whether a packet from the device may have this source address.
     // RFC 9293 MUST-63: a SYN from an invalid source is ignored.
     pub(super) fn valid_source(&self, addr: IpAddr) -> bool {
         self.is_unicast(addr)
@@ -73,7 +74,7 @@ impl Addresses {
             && if addr.is_loopback() { self.loopback } else { !self.is_own(addr) }
     }
 
-    /// Whether a packet may be addressed to this one, be it ours or (for listeners on any address) not.
+    /// Whether a packet may have this destination, be it ours or (for listeners on any address) not.
     // RFC 9293 MUST-57: a SYN to a broadcast or multicast address is silently discarded.
     pub(super) fn valid_destination(&self, addr: IpAddr) -> bool {
         self.is_unicast(addr) && (self.loopback || !addr.is_loopback())
@@ -86,7 +87,7 @@ impl Addresses {
         remote.port() != 0 && self.is_unicast(addr) && (self.loopback || !addr.is_loopback())
     }
 
-    /// The local address for what goes to `remote`.
+    /// The local address for packets to `remote`.
     // RFC 9293 MUST-44: the source address is settled before the first SYN.
     pub(super) fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
         source_for(&self.own, &self.routes, &self.links, remote)
@@ -107,7 +108,7 @@ fn is_unicast_v4(addr: Ipv4Addr) -> bool {
 }
 
 fn is_unicast_v6(addr: Ipv6Addr) -> bool {
-    // A v4-mapped address never stands in a packet (RFC 4942 §2.2).
+    // A v4-mapped address never appears in a packet (RFC 4942 §2.2).
     !addr.is_unspecified() && !addr.is_multicast() && addr.to_ipv4_mapped().is_none()
 }
 

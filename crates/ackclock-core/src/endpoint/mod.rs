@@ -1,26 +1,31 @@
 //! The endpoint: it demultiplexes packets to connections and listeners.
 //!
-//! The code map: a packet arrives in [`input`], takes the short way if it was [`predicted`], else is looked up in [`demux`];
-//! ICMP errors go through [`icmp`]. What is not for a connection is for a listener or a half-open record ([`passive`],
-//! [`syn_queue`], by cookie [`stateless`] and [`cookies`], by decision [`deferred`]), for a record in TIME-WAIT
-//! ([`time_wait`]), or answered by a reset ([`reply`]).
-//! Fast Open is in [`fast_open`]. With the feature `tcp-ao`, `authentication` signs and verifies.
-//! Binding and listening are in [`bound`], who has which port in [`claims`].
-//! Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
-//! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. What is not TCP is kept in [`beside`]:
-//! UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others ([`others`]), ICMP that is sent ([`icmp_out`],
-//! within [`limits`]), all through [`outbox`]. What an endpoint sends to itself goes through [`looped`]. One of several
-//! endpoints of a host is a [`shard`], and the [`directory`] says who has which name. Here are the calls of the application.
+//! The code map:
 //!
-//! Every table and queue has a bound:
+//! - [`input`]: an arriving packet. A [`predicted`] one takes the fast path; others are looked up in
+//!   [`demux`].
+//! - [`passive`], [`syn_queue`]: listeners and half-open records; by cookie [`stateless`] and [`cookies`], by
+//!   decision [`deferred`]; Fast Open in [`fast_open`].
+//! - [`time_wait`]: records in TIME-WAIT. [`reply`]: segments without a connection, such as resets. [`icmp`]:
+//!   ICMP errors.
+//! - [`bound`]: binding and listening; [`claims`]: which ports are taken; [`reuse`]: which of several
+//!   listeners on one port takes a SYN.
+//! - [`slots`], [`live`]: connections. [`output`]: what leaves.
+//! - [`beside`]: other protocols: UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others
+//!   ([`others`]), ICMP that is sent ([`icmp_out`], within [`limits`]), all through [`outbox`].
+//! - [`looped`]: packets from the endpoint to itself.
+//! - [`shard`]: one of several endpoints of a host; [`directory`]: which endpoint has which name.
+//! - `authentication`, with the feature `tcp-ao`: signs and verifies.
+//!
+//! This file has the application's calls. Every table and queue has a bound:
 //!
 //! | what | bound | at the bound |
 //! |---|---|---|
-//! | bytes that connections and queues keep | `memory_budget` | windows shrink; text is dropped as if lost; who holds memory for long without getting on is reset ([`relief`]) |
-//! | free blocks that are used again | 64, 4 MiB, beside the budget | they go back to the allocator |
+//! | bytes that connections and queues keep | `memory_budget` | windows shrink; text is dropped as if lost; connections that hold memory for long without progress are reset ([`relief`]) |
+//! | free blocks that are reused | 64, 4 MiB, outside the budget | they go back to the allocator |
 //! | connections | `connections_max` | `connect` fails; a last ACK is dropped, its peer repeats it |
 //! | half-open records of a listener | `syn_backlog`, a quarter of it for one source | SYN cookies |
-//! | the same with deferred accept, until the application has heard of their end | `syn_backlog`, a quarter of it for one source | the SYN is dropped, its client repeats it |
+//! | the same with deferred accept, until the application has learned of their end | `syn_backlog`, a quarter of it for one source | the SYN is dropped, its client repeats it |
 //! | SYNs that wait for a decision | `decisions_max`, and 60 s | the SYN is dropped, its client repeats it |
 //! | half-open records of all | 131,072 | SYN cookies |
 //! | experiments that SYNs brought | one for each half-open record, where the listener takes part | none: they go with the record |
@@ -29,7 +34,7 @@
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
 //! | replies without a connection | 1,024 | the reply is dropped |
 //! | connections by Fast Open whose handshake is not over | `fast_open_max` of the listener | the SYN is an ordinary one |
-//! | servers that a client of Fast Open remembers | 1,024 | the one used longest ago is forgotten |
+//! | servers that a client of Fast Open remembers | 1,024 | the least recently used is forgotten |
 //! | listeners | `listeners_max`, and 64 that share an address | `listen` fails |
 //! | ports of listeners and bound sockets | twice `listeners_max` | `bind` and `listen` fail |
 //! | packets to addresses of its own | 256 | they are dropped and counted |
@@ -40,7 +45,7 @@
 //! | paths whose MTU datagrams have learned | 1,024, and 10 minutes | the one learned first is forgotten |
 //! | fragments that wait for others | `reassembly`: bytes, packets, packets of a source, fragments, time | the oldest packet gives way |
 //! | other packets that wait to be fetched; to be sent | `other_packets` | dropped and counted; refused |
-//! | records of traces that nobody fetches | 4 Mi, 64 MiB | they are dropped and counted |
+//! | trace records that are not fetched | 4 Mi, 64 MiB | they are dropped and counted |
 
 #[cfg(feature = "tcp-ao")]
 mod authentication;
@@ -150,17 +155,17 @@ pub struct ListenerId {
 
 /// A host's TCP: all its connections and listeners.
 ///
-/// A driver hands in packets and the time, then takes out packets, events and the next deadline until there are
-/// none; it should empty [`poll_transmit`](Self::poll_transmit) before it asks for the rest. Times must
-/// not run backwards; one that does is taken for the latest seen.
+/// A driver hands in packets and the time, then takes out packets, events and the next deadline until none
+/// are left. It should empty [`poll_transmit`](Self::poll_transmit) before the rest. Times must not run
+/// backwards; an earlier time counts as the latest seen.
 ///
-/// The order of the fields is that of use: what each segment needs lies together, and the rest behind it.
+/// Fields are in order of use: what each segment needs lies together, and the rest behind it.
 #[repr(C)]
 pub struct Endpoint {
     now: Instant,
-    /// The connection that had the last segment: most likely the next one's, too.
+    /// The connection of the last segment, and most likely of the next.
     last_connection: u32,
-    /// Whether predicted segments, and full ones that leave, take the short way.
+    /// Whether predicted segments, and full ones that leave, take the fast path.
     predicts: bool,
     /// The connection of the segment that left last, if its peer was shown to be reached.
     reached: Option<u32>,
@@ -179,7 +184,7 @@ pub struct Endpoint {
     /// How many connections the demultiplexer knows.
     bound: usize,
     budget: Budget,
-    /// Pleas for memory that this endpoint has heard.
+    /// Pleas for memory that this endpoint has noticed.
     pleas_heard: u32,
     orphans: Orphans,
     addresses: Addresses,
@@ -188,21 +193,21 @@ pub struct Endpoint {
     isn: IsnGenerator,
     flow_labels: FlowLabeller,
     ports: Ports,
-    /// What is beside plain TCP; `None`: nothing of that has happened yet.
+    /// The state besides plain TCP; `None` before its first use.
     beside: Option<Box<Beside>>,
-    /// From which the keys are derived of what is made at first use.
+    /// The source of keys for what is created at first use.
     later: Key,
-    /// Once a peer has keys.
+    /// Present once a peer has keys.
     #[cfg(feature = "tcp-ao")]
     authentication: Option<Box<authentication::Authentication>>,
     #[cfg(feature = "tcp-ao")]
     tables: KeyedState,
-    /// Where there are several endpoints.
+    /// Present if there are several endpoints.
     sharded: Option<Box<Sharded>>,
     config: Settings,
 }
 
-/// What an endpoint keeps of its configuration: the rest went to its tables, and the secret into their keys.
+/// What an endpoint keeps of its configuration. The rest went to its tables, and the secret into their keys.
 #[derive(Debug)]
 struct Settings {
     mtu: usize,
@@ -275,12 +280,12 @@ impl Endpoint {
         }
     }
 
-    /// Opens a connection (RFC 9293 §3.10.1, active). `local`: address and port to use; either may be left open
-    /// by `None`, port 0.
+    /// Opens a connection (RFC 9293 §3.10.1, active). `local` is the address and port to use; `None` or port
+    /// 0 leaves either open.
     ///
     /// # Errors
-    /// The remote address cannot be a peer, there is no local address for it, the name is in use, or there are too
-    /// many connections. Nothing has been sent then.
+    /// The remote address cannot be a peer, there is no local address for it, the name is in use, or there
+    /// are too many connections. Nothing has been sent then.
     // RFC 9293 MUST-43: OPEN takes an optional local address.
     pub fn connect(
         &mut self,
@@ -314,7 +319,7 @@ impl Endpoint {
                 .ports
                 .candidates(addr, remote)
                 .filter(|&port| !self.listeners.claims.has(addr, port))
-                // From a socket to itself: only who asks for that port can mean it.
+                // A connection from a socket to itself must be requested by that port.
                 .filter(|&port| SocketAddr::new(addr, port) != remote)
                 .map(tuple_from)
                 .find(|tuple| self.find(tuple).is_none() && self.hold(tuple).is_ok()),
@@ -342,13 +347,13 @@ impl Endpoint {
         id
     }
 
-    /// What a listener listens on (an ephemeral port where port 0 was asked for is told here).
+    /// A listener's address, with the ephemeral port if port 0 was requested.
     #[must_use]
     pub fn listener_addr(&self, id: ListenerId) -> Option<ListenAddr> {
         self.listeners.get(id).map(|listener| listener.addr)
     }
 
-    /// Stops listening: half-open connections are dropped, those that wait to be accepted are reset.
+    /// Stops listening. Half-open connections are dropped, those that wait to be accepted are reset.
     pub fn close_listener(&mut self, now: Instant, id: ListenerId) {
         let now = self.advance(now);
         let Some(listener) = self.listeners.remove(id) else { return };
@@ -370,7 +375,7 @@ impl Endpoint {
         self.accept_decided(now, id).map(|(connection, _)| connection)
     }
 
-    /// The same, with the SYN that a listener with deferred accept had told of.
+    /// The same, with the SYN that a listener with deferred accept had reported.
     pub fn accept_decided(
         &mut self,
         now: Instant,
@@ -393,7 +398,7 @@ impl Endpoint {
         (live.owner == Owner::Application).then_some(&live.connection)
     }
 
-    /// Does something with a connection and sees to the segments and timers that follow from it.
+    /// Calls `f` on a connection, and handles the segments and timers that follow from it.
     pub fn update<R>(
         &mut self,
         now: Instant,
@@ -411,8 +416,8 @@ impl Endpoint {
         Some(result)
     }
 
-    /// Gives a connection up: the application will not look at it again. Unread data resets it (RFC 9293
-    /// RFC 9293 SHLD-3), otherwise it is closed, and goes on by itself until both ends have finished.
+    /// Releases a connection: the application will not use it again. Unread data resets it (RFC 9293 SHLD-3);
+    /// otherwise it is closed, and finishes by itself.
     pub fn release(&mut self, now: Instant, id: ConnectionId) {
         let now = self.advance(now);
         let Some(live) = self.connections.get_mut(id.index, id.generation) else { return };
@@ -425,13 +430,13 @@ impl Endpoint {
             self.adopt_orphan(now, id);
             self.touch(id.index);
         } else {
-            // It was over, or gave way to a connection of the same name.
+            // It was over, or was replaced by a connection with the same name.
             self.remove_released(id.index);
         }
         self.check_invariants();
     }
 
-    /// Replaces the local addresses, each in a network of its own.
+    /// Replaces the local addresses, each in a separate network.
     // RFC 9293 MUST-45: existing connections keep theirs.
     pub fn set_addresses(&mut self, addresses: Vec<IpAddr>) {
         self.addresses.set_own(addresses.into_iter().map(LocalAddress::from).collect());
@@ -443,12 +448,12 @@ impl Endpoint {
         self.addresses.set_broadcast(broadcast);
     }
 
-    /// Replaces the networks that are reached from an address of choice.
+    /// Replaces the networks that are reached from a chosen address.
     pub fn set_source_routes(&mut self, routes: Vec<SourceRoute>) {
         self.addresses.set_routes(routes);
     }
 
-    /// Counts of what happened.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let rare = self.beside.as_ref().map(|beside| beside.counters).unwrap_or_default();
@@ -458,27 +463,27 @@ impl Endpoint {
         Counters { trace_records_dropped: self.trace_records_dropped(), ..counters }
     }
 
-    /// The ids of all connections that exist, those in accept queues and those released included. TIME-WAIT
-    /// records are no longer among them.
+    /// The ids of all connections, including those in accept queues and those released, but not TIME-WAIT
+    /// records.
     pub fn connections(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> + '_ {
         let all = self.connections.iter();
         all.map(|(index, generation, live)| (ConnectionId { index, generation }, &live.connection))
     }
 
-    /// Bytes that all buffers take, and their limit.
+    /// Bytes in all buffers, and their limit.
     #[must_use]
     pub fn memory(&self) -> (usize, usize) {
         (self.budget.used(), self.budget.limit())
     }
 
-    /// Takes note of the time. A clock that runs backwards stands still here.
+    /// Records the time. A clock that runs backwards stands still here.
     #[inline]
     fn advance(&mut self, now: Instant) -> Instant {
         self.now = self.now.max(now);
         self.now
     }
 
-    /// Who has this name.
+    /// The owner of this name.
     #[inline]
     fn find(&self, tuple: &FourTuple) -> Option<Target> {
         if let Some(last) = self.connections.at(self.last_connection)

@@ -1,9 +1,9 @@
-//! Orphans: connections that the application has released and that still finish, in the order of their release.
+//! Orphans: connections that the application has released and that still finish, in order of their release.
 //!
-//! A peer that acknowledges and never takes the rest can keep one for ever (RFC 9293 MUST-37; CVE-2008-4609), so there
-//! is a bound, and beyond it the oldest gives way. Linux has one, too (`tcp_max_orphans`), and resets the newest. But the
-//! orphans of honest peers are gone after some round trips, so those that fill the table are the ones that hang, and the
-//! newest is the one most likely to have something to deliver.
+//! A peer that acknowledges but never takes the rest can keep one for ever (RFC 9293 MUST-37; CVE-2008-4609),
+//! so there is a bound, beyond which the oldest is reset. Linux also has one (`tcp_max_orphans`) and resets
+//! the newest. But honest peers' orphans are gone after some round trips, so those that fill the table are
+//! the ones that hang, and the newest is the most likely to have something to deliver.
 
 use std::collections::VecDeque;
 
@@ -14,13 +14,14 @@ use crate::{ConnectionId, Instant};
 /// All orphans.
 #[derive(Debug)]
 pub(super) struct Orphans {
-    /// The oldest first. Those that have finished stay until they are met or too many.
+    /// The oldest first. Finished ones stay until they are met or too many.
     queue: VecDeque<ConnectionId>,
     count: usize,
     max: usize,
 }
 
-/// Places that the queue keeps while there are no orphans: connections that come and go allocate nothing for it.
+/// Capacity that the queue keeps while there are no orphans, so that connections that come and go allocate
+/// nothing.
 const SPARE: usize = 64;
 
 impl Orphans {
@@ -46,7 +47,8 @@ impl Orphans {
 }
 
 impl Endpoint {
-    /// The application has released a connection that still finishes; beyond the bound the oldest such is reset.
+    /// The application has released a connection that still finishes. Beyond the bound the oldest orphan is
+    /// reset.
     pub(super) fn adopt_orphan(&mut self, now: Instant, id: ConnectionId) {
         self.orphans.count += 1;
         self.orphans.queue.push_back(id);

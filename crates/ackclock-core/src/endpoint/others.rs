@@ -1,8 +1,10 @@
-//! Other packets: everything that arrives and is not this endpoint's own, and packets of any kind that a program sends.
+//! Other packets: everything that arrives and is not this endpoint's, and packets of any kind that a program
+//! sends.
 //!
-//! A proxy or a VPN takes whole IP packets here and hands whole ones in. Both queues are bounded by
-//! [`EndpointConfig::other_packets`](crate::EndpointConfig::other_packets): what arrives when the first is full is
-//! dropped and counted; what is handed in when the second is full is refused until there is room, which an event tells.
+//! A proxy or a VPN receives and sends whole IP packets here.
+//! [`EndpointConfig::other_packets`](crate::EndpointConfig::other_packets) bounds both queues: packets that
+//! arrive when the first is full are dropped and counted; sending when the second is full is refused until an
+//! event reports room.
 
 use std::collections::VecDeque;
 
@@ -15,14 +17,14 @@ use super::outbox::{Origin, destination};
 use crate::Instant;
 use crate::budget::Lease;
 
-/// A whole IP packet that is not the endpoint's own.
+/// A whole IP packet that is not the endpoint's.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct OtherPacket {
     /// The packet, from its IP header on.
     pub bytes: Vec<u8>,
-    /// What is known of it: an unfinished checksum is labelled
-    /// ([`ChecksumState::Partial`](ackclock_wire::ChecksumState::Partial)), and so is the size of the segments that a
-    /// packet was put together from. [`OtherPacket::whole`] makes plain packets of it.
+    /// Its offload state: an unfinished checksum is labelled
+    /// ([`ChecksumState::Partial`](ackclock_wire::ChecksumState::Partial)), and so is the segment size of a
+    /// coalesced packet. [`OtherPacket::whole`] makes plain packets of it.
     pub meta: RxMeta,
 }
 
@@ -30,7 +32,7 @@ pub struct OtherPacket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OtherError {
-    /// As many packets wait as may.
+    /// The queue is full.
     #[error("no room: as many packets wait to be sent as the channel holds")]
     Full,
     /// The endpoint has no such channel, or its program has closed it.
@@ -45,7 +47,7 @@ pub enum OtherError {
         /// Largest IP packet in bytes.
         mtu: usize,
     },
-    /// The budget for buffers is used up.
+    /// The memory budget is used up.
     #[error("the stack's memory budget is exhausted")]
     NoMemory,
 }
@@ -60,7 +62,7 @@ pub(super) struct Others {
     leaving: usize,
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// Whether somebody was refused for want of room.
+    /// Whether sending was refused for lack of room.
     refused: bool,
 }
 
@@ -79,27 +81,28 @@ impl Others {
 }
 
 impl OtherPacket {
-    /// A packet whose checksums are whole.
+    /// A packet with finished checksums.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self { bytes, meta: RxMeta::default() }
     }
 
-    /// Hands the packets that belong on a wire to `emit`: cut where this one was put together, every checksum finished.
+    /// Passes the packets that belong on a wire to `emit`: coalesced ones are cut, and every checksum is
+    /// finished.
     pub fn whole(&self, emit: impl FnMut(&[u8])) {
         cut_contiguous(&self.bytes, self.meta, emit);
     }
 }
 
 impl Endpoint {
-    /// The next packet that arrived and is not the endpoint's own.
+    /// The next packet that arrived and is not the endpoint's.
     pub fn poll_other(&mut self) -> Option<OtherPacket> {
         let (packet, _lease) = self.beside.as_mut()?.others.arrived.pop_front()?;
         Some(packet)
     }
 
-    /// Whether [`send_other`](Self::send_other) has room for a packet. If not, [`Event::OtherRoom`](crate::Event::OtherRoom)
-    /// tells when it has.
+    /// Whether [`send_other`](Self::send_other) has room for a packet. If not,
+    /// [`Event::OtherRoom`](crate::Event::OtherRoom) reports when it has.
     pub fn has_other_room(&mut self) -> bool {
         if self.config.other_packets == 0 {
             return true;
@@ -110,8 +113,8 @@ impl Endpoint {
         room
     }
 
-    /// Sends a whole IP packet of any kind. One with an unfinished checksum is finished, one with a segment size is cut.
-    /// A packet to an address of the endpoint's own comes back to it.
+    /// Sends a whole IP packet of any kind. An unfinished checksum is finished, and a packet with a segment
+    /// size is cut. A packet to one of the endpoint's addresses comes back to it.
     ///
     /// # Errors
     /// See [`OtherError`]; nothing has been sent then.
@@ -142,7 +145,7 @@ impl Endpoint {
         if sent == 0 { Err(OtherError::NoMemory) } else { Ok(()) }
     }
 
-    /// Closes the channel of other packets: what arrives is refused from now on as without it.
+    /// Closes the channel of other packets. What arrives from now on is refused as without it.
     pub fn close_others(&mut self) {
         self.config.other_packets = 0;
         if let Some(beside) = &mut self.beside {
@@ -151,10 +154,10 @@ impl Endpoint {
         }
     }
 
-    /// Gives a packet that is not the endpoint's own to the program that takes such, if one does.
+    /// Gives a packet that is not the endpoint's to the program that handles such packets, if there is one.
     #[cold]
     pub(super) fn divert(&mut self, frame: &Frame<'_>) -> bool {
-        // What the endpoint has sent to itself belongs to no one else.
+        // What the endpoint sent to itself is not for others.
         if self.config.other_packets == 0 || frame.looped {
             return false;
         }

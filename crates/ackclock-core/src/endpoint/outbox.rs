@@ -1,7 +1,7 @@
-//! Whole packets that wait to be sent: ICMP, datagrams, and what other programs hand in.
+//! Whole packets that wait to be sent: ICMP, datagrams, and other programs' packets.
 //!
-//! Each packet has its bytes from the endpoint's budget. How many of a kind may wait is for those who put them in: ICMP
-//! here ([`ICMP_MAX`]), a socket's by its send buffer, a program's by its channel.
+//! Each packet's bytes come from the endpoint's budget. The producers limit how many of a kind wait: ICMP
+//! here ([`ICMP_MAX`]), a socket by its send buffer, a program by its channel.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -11,23 +11,23 @@ use ackclock_wire::{ChecksumState, TxPacket};
 use crate::UdpId;
 use crate::budget::{Budget, Lease};
 
-/// The queue, in the order in which packets were put in.
+/// The queue, in order of insertion.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     queue: VecDeque<Waiting>,
-    /// The packet that was taken last.
+    /// The packet last taken.
     taken: Option<Waiting>,
     icmp: usize,
 }
 
-/// Where a packet comes from.
+/// The origin of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// From the stack itself.
     Icmp,
     /// From a UDP socket.
     Udp(UdpId),
-    /// From the program that has the other packets.
+    /// From the program that handles other packets.
     Other,
 }
 
@@ -39,7 +39,7 @@ struct Waiting {
 }
 
 impl Outbox {
-    /// Adds a packet whose checksums are finished; `false` if there is no room for it.
+    /// Adds a packet with finished checksums. Returns `false` if there is no room.
     pub(super) fn push(&mut self, budget: &Budget, origin: Origin, bytes: Vec<u8>) -> bool {
         let is_icmp = origin == Origin::Icmp;
         if is_icmp && self.icmp >= ICMP_MAX {
@@ -51,7 +51,7 @@ impl Outbox {
         true
     }
 
-    /// Takes the next packet, which [`taken`](Self::taken) then shows, and says where it is from and how long it is.
+    /// Takes the next packet, which [`taken`](Self::taken) then shows. Returns its origin and length.
     pub(super) fn take(&mut self) -> Option<(Origin, usize)> {
         self.taken = self.queue.pop_front();
         let Waiting { origin, bytes, .. } = self.taken.as_ref()?;
@@ -59,11 +59,11 @@ impl Outbox {
         Some((*origin, bytes.len()))
     }
 
-    /// The packet that was taken last.
+    /// The packet last taken.
     pub(super) fn taken(&self) -> TxPacket<'_> {
         let bytes = self.taken.as_ref().map_or(&[][..], |waiting| &waiting.bytes);
         let transport_offset = ip_header_len(bytes);
-        // The header is the IP header and the eight bytes behind it that UDP and ICMP have.
+        // The header is the IP header plus the eight bytes of UDP or ICMP.
         let head = usize::from(transport_offset) + 8;
         let (header, payload) = bytes.split_at_checked(head).unwrap_or((bytes, &[]));
         TxPacket {
@@ -75,7 +75,7 @@ impl Outbox {
         }
     }
 
-    /// Where that packet goes.
+    /// The destination of that packet.
     pub(super) fn taken_destination(&self) -> Option<IpAddr> {
         destination(&self.taken.as_ref()?.bytes)
     }
@@ -89,7 +89,7 @@ fn ip_header_len(bytes: &[u8]) -> u16 {
     }
 }
 
-/// Where a whole IP packet goes; `None` if its length fields contradict its bytes.
+/// The destination of a whole IP packet; `None` if its length fields contradict its bytes.
 pub(super) fn destination(bytes: &[u8]) -> Option<IpAddr> {
     let length = |at: usize| Some(usize::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
     let (claimed, addr): (usize, IpAddr) = match bytes.first()? >> 4 {
@@ -100,5 +100,5 @@ pub(super) fn destination(bytes: &[u8]) -> Option<IpAddr> {
     (claimed == bytes.len() && usize::from(ip_header_len(bytes)) <= bytes.len()).then_some(addr)
 }
 
-/// The most ICMP messages that wait at one time.
+/// The most ICMP messages that wait.
 pub(super) const ICMP_MAX: usize = 64;

@@ -15,11 +15,11 @@ use super::syn_queue::Phase;
 use crate::connection::{Outgoing, timestamp_clock};
 use crate::{ConnectionId, Event, FourTuple, IncomingId, Instant};
 
-/// What the device in front of the endpoint can do.
+/// The offload limits of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest IP packet with a segment size (see [`TxPacket::segment_size`]) that may be made for IPv4; at most
-    /// the MTU: none are made.
+    /// The largest IPv4 packet with a segment size (see [`TxPacket::segment_size`]) that may be made; if it
+    /// is at most the MTU, none are made.
     pub gso_max_v4: usize,
     /// The same for IPv6.
     pub gso_max_v6: usize,
@@ -30,15 +30,15 @@ pub struct Limits {
 /// A packet that leaves.
 #[derive(Debug)]
 pub(super) enum Leaving {
-    /// A reply without a connection, written into the endpoint's header.
+    /// A reply without a connection, in the endpoint's header buffer.
     Reply { len: usize, is_ipv4: bool },
     /// A segment of a connection, whose header is there.
     Segment(u32, Outgoing),
-    /// The packet that was taken out of the outbox.
+    /// The packet taken from the outbox.
     Whole,
 }
 
-/// Who has something to tell. Each index waits at most once, so the queues are as bounded as the tables.
+/// What has events to report. Each index waits at most once, so the queues are as bounded as the tables.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) connections: IndexQueue,
@@ -47,15 +47,15 @@ pub(super) struct Events {
 }
 
 impl Endpoint {
-    /// The next packet to send. Once taken it counts as sent.
+    /// The next packet to send. It counts as sent.
     ///
-    /// Replies without a connection come first; connections take turns, one packet each.
+    /// Replies without a connection come first. Connections take turns, one packet each.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, limits: Limits) -> Option<TxPacket<'_>> {
         let now = self.advance(now);
         let mut deliveries = LOOPED_PER_CALL;
         loop {
-            // Mostly there is nothing beside connections, and then none of it is asked.
+            // Mostly there are only connections, and then nothing else is asked.
             let alone = self.has_segments_alone();
             if self.looped_len() >= LOOPED_BATCH && !self.deliver_looped(now, &mut deliveries) {
                 return None;
@@ -88,14 +88,14 @@ impl Endpoint {
         }
     }
 
-    /// Whether segments of connections are all that may leave.
+    /// Whether only segments of connections may leave.
     #[inline]
     fn has_segments_alone(&self) -> bool {
         self.predicts && self.replies.is_empty() && self.beside.is_none()
     }
 
-    /// What goes before the segments of connections, and whether it is for the endpoint itself: a reply, or, each second time,
-    /// a whole packet.
+    /// What goes before the segments of connections: a reply or, every second time, a whole packet. Also
+    /// whether it is for the endpoint itself.
     #[inline(never)]
     fn next_before_segments(&mut self) -> Option<(Leaving, bool)> {
         if !self.replies.is_empty() {
@@ -111,9 +111,9 @@ impl Endpoint {
         self.next_whole().then(|| (Leaving::Whole, self.is_whole_looped()))
     }
 
-    /// The destination of the packet that [`Endpoint::poll_transmit`] gave last, if something has arrived from there since
-    /// the one before that shows that packets reach it: a link layer below need not ask whether they do (RFC 4861 §7.3.1).
-    /// Only once for each packet.
+    /// The destination of the packet that [`Endpoint::poll_transmit`] returned last, if something has arrived
+    /// from there since the previous one that shows that packets reach it: a link layer below does not need
+    /// to ask (RFC 4861 §7.3.1). Only once for each packet.
     #[inline]
     pub fn take_reached(&mut self) -> Option<IpAddr> {
         let index = self.reached.take()?;
@@ -131,7 +131,7 @@ impl Endpoint {
         Some((Leaving::Reply { len, is_ipv4: reply.src.is_ipv4() }, looped))
     }
 
-    /// Whether the whole packet that was taken last is for the endpoint itself.
+    /// Whether the whole packet last taken is for the endpoint itself.
     fn is_whole_looped(&self) -> bool {
         let addr = self.beside.as_ref().and_then(|beside| beside.outbox.taken_destination());
         addr.is_some_and(|addr| self.addresses.is_own(addr))
@@ -166,8 +166,8 @@ impl Endpoint {
         })
     }
 
-    /// Asks the connections in turn; who has sent goes to the end, who has nothing to send leaves the queue. With the
-    /// segment comes whether the peer is the endpoint itself.
+    /// Asks the connections in turn. One that has sent goes to the end of the queue; one with nothing to send
+    /// leaves it. Also returns whether the peer is the endpoint itself.
     #[inline(always)]
     fn next_outgoing(&mut self, now: Instant, limits: Limits) -> Option<(u32, Outgoing, bool)> {
         while let Some(index) = self.transmit.pop() {
@@ -189,7 +189,7 @@ impl Endpoint {
         None
     }
 
-    /// When `handle_timeout` is to be called next, at the latest.
+    /// The latest time to call `handle_timeout`.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let earlier = |one: Option<Instant>, other: Option<Instant>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -202,7 +202,7 @@ impl Endpoint {
         earlier(self.timers.next(), earlier(of_tables, self.reassembly_timeout()))
     }
 
-    /// Time has come for some timer; a spurious call does nothing.
+    /// A timer may have expired. A spurious call does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance(now);
         // A connection has one turn in each call, whatever it sets its timer to.
@@ -232,7 +232,7 @@ impl Endpoint {
         }
     }
 
-    /// The next event about what is not TCP.
+    /// The next event besides plain TCP.
     fn poll_event_beside(&mut self) -> Option<Event> {
         let Beside { others, udp, .. } = self.beside.as_deref_mut()?;
         if std::mem::take(&mut others.readable) {
@@ -271,7 +271,7 @@ impl Endpoint {
         self.poll_event_beside()
     }
 
-    /// What the application is to hear of a half-open record.
+    /// What to report to the application about a half-open record.
     fn event_of_half_open(&mut self, index: u32) -> Option<Event> {
         let generation = self.half_open.generation(index)?;
         let record = self.half_open.at_mut(index)?;
@@ -289,20 +289,20 @@ impl Endpoint {
         }
     }
 
-    /// Queues a reply that belongs to no connection.
+    /// Queues a reply without a connection.
     pub(super) fn reply(&mut self, tuple: &FourTuple, ttl: u8, fields: Fields) {
         let label = self.flow_labels.of(tuple).current();
         self.reply_labelled(tuple, ttl, label, fields);
     }
 
-    /// Queues a reply that has this flow label.
+    /// Queues a reply with this flow label.
     pub(super) fn reply_labelled(&mut self, tuple: &FourTuple, ttl: u8, label: FlowLabel, fields: Fields) {
         if !self.replies.push(control(tuple, ttl, label, fields)) {
             self.counters.dropped_replies += 1;
         }
     }
 
-    /// The timestamps option of a segment without a connection, if `recent` says that they are in use.
+    /// The timestamps option of a segment without a connection, if `recent` says that timestamps are in use.
     pub(super) fn timestamps(
         &self,
         now: Instant,

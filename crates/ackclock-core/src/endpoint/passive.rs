@@ -19,7 +19,7 @@ use crate::connection::{
 use crate::{Connection, FourTuple, IncomingId, Instant, ListenerId, TcpConfig};
 
 impl Endpoint {
-    /// A segment in LISTEN. `old_snd_nxt`: SND.NXT of the connection in TIME-WAIT that gave way to it.
+    /// A segment in LISTEN. `old_snd_nxt`: SND.NXT of the connection in TIME-WAIT that it replaces.
     pub(super) fn for_listener(
         &mut self,
         now: Instant,
@@ -32,7 +32,7 @@ impl Endpoint {
         if flags.contains(Flags::RST) {
             return self.counters.dropped_stray_reset += 1;
         }
-        // Second, ACK: a reset, unless a cookie comes back with it.
+        // Second, ACK: a reset, unless it carries a cookie.
         if flags.contains(Flags::ACK) {
             if !self.take_cookie(now, id, arrival) {
                 self.refuse(arrival);
@@ -40,7 +40,7 @@ impl Endpoint {
             return;
         }
         // Third, SYN. Fourth, anything else is dropped.
-        // Deviation from RFC 9293 §3.10.7.2: a SYN with FIN is dropped, too; nobody sends one in earnest.
+        // Deviation from RFC 9293 §3.10.7.2: a SYN with FIN is dropped too; no honest sender makes one.
         if !is_plain_syn(arrival.segment) {
             return self.counters.dropped_in_listen += 1;
         }
@@ -48,7 +48,7 @@ impl Endpoint {
         self.take_syn(now, id, arrival, old_snd_nxt);
     }
 
-    /// A new connection is asked for under a name whose connection in TIME-WAIT has given way.
+    /// A SYN requests a new connection under the name of a connection in TIME-WAIT, which it replaces.
     pub(super) fn reopen(&mut self, now: Instant, arrival: &Arrival<'_>, old_snd_nxt: SeqNum) {
         match self.listeners.find(&arrival.tuple) {
             Some(listener) => self.for_listener(now, listener, arrival, Some(old_snd_nxt)),
@@ -98,7 +98,7 @@ impl Endpoint {
         let Some(record) = self.half_open.at_mut(index) else { return };
         let verdict = record.judge(now, arrival.segment);
         if verdict == Verdict::Repeat && arrival.segment.flags.ace() == 0 {
-            // RFC 9768 §3.1.4.1: the peer gave the flags up, for it takes them to be in the way.
+            // RFC 9768 §3.1.4.1: the peer gave the flags up because it suspects them to be the obstacle.
             record.peer.ecn = Offer::None;
         }
         let record = *record;
@@ -138,7 +138,7 @@ impl Endpoint {
         self.reply_labelled(&record.tuple, ttl, label, ack);
     }
 
-    /// Sends the SYN-ACK of a half-open connection, for the first time or again.
+    /// Sends the SYN-ACK of a half-open connection, for the first time or repeated.
     pub(super) fn send_syn_ack(&mut self, now: Instant, index: u32) {
         let Some(record) = self.half_open.at(index).copied() else { return };
         let Some(listener) = self.listeners.get(record.listener) else { return };
@@ -155,7 +155,7 @@ impl Endpoint {
             (fields.options.experiment, fields.options.user_timeout) = (None, None);
         }
         fields.flags = fields.flags | record.peer.ecn.answer(repetitions);
-        // RFC 9768 §3.2.3.2.2: a SYN,ACK that is repeated does without the option.
+        // RFC 9768 §3.2.3.2.2: a repeated SYN,ACK does without the option.
         fields.options.accecn =
             record.peer.ecn.agreement(0).filter(|_| repetitions == 0).and_then(option_of_syn_ack);
         if record.peer.wants_cookie && u32::from(repetitions) < EXPERIMENT_SYNS {
@@ -165,7 +165,7 @@ impl Endpoint {
         }
         #[cfg(feature = "tcp-ao")]
         if self.has_keys(record.tuple.remote_addr) {
-            // Beside a signature there is no room for them.
+            // There is no room for them beside a signature.
             (fields.options.accecn, fields.options.fast_open) = (None, None);
             fields.options.experiment = None;
         }
@@ -174,7 +174,7 @@ impl Endpoint {
         self.reply_labelled(&record.tuple, ttl, label, fields);
     }
 
-    /// What the exchange of SYNs of this record settled.
+    /// What this record's exchange of SYNs settled.
     fn handshake_of(&self, now: Instant, record: &HalfOpen) -> Option<Handshake> {
         let Phase::Answered { retransmits, .. } = record.phase else { return None };
         let ours = window_scale_for(self.listeners.get(record.listener)?.tcp.receive_buffer_max);
@@ -185,7 +185,7 @@ impl Endpoint {
             window_scale: window_scale.map(|peers| (peers, ours)),
             sack,
             timestamps,
-            // RFC 6298 §3 (Karn): no sample from a SYN-ACK that was sent more than once.
+            // RFC 6298 §3 (Karn): no sample from a repeated SYN-ACK.
             rtt: (retransmits == 0).then(|| now.saturating_since(record.since)),
             repetitions: retransmits,
             peer_window: window,
@@ -194,7 +194,7 @@ impl Endpoint {
         })
     }
 
-    /// Whether one more connection has room, counting the segment that is dropped if not.
+    /// Whether there is room for another connection. Counts the dropped segment if not.
     pub(super) fn may_establish(&mut self, id: ListenerId) -> bool {
         if !self.listeners.get(id).is_some_and(Listener::has_room) {
             self.counters.dropped_accept_queue += 1;
@@ -205,7 +205,7 @@ impl Endpoint {
         room
     }
 
-    /// Makes the connection, hands it the segment that completed the handshake, and queues it to be accepted.
+    /// Makes the connection, gives it the segment that completed the handshake, and queues it to be accepted.
     pub(super) fn establish(
         &mut self,
         now: Instant,
@@ -230,8 +230,9 @@ impl Endpoint {
         self.deliver(now, connection.index, arrival);
     }
 
-    /// A half-open connection returns to LISTEN. An application that was told of its SYN hears of that: until then the
-    /// record keeps its place, without a name, so that those who come and go are bounded as those who stay.
+    /// A half-open connection returns to LISTEN. If its SYN was reported, the application must learn of that.
+    /// Until then the record keeps its slot, without a name, so that short-lived ones are bounded like
+    /// others.
     pub(super) fn forget_half_open(&mut self, index: u32) {
         let Some(record) = self.half_open.at(index).copied().filter(|record| record.told) else {
             return self.remove_half_open(index);
@@ -242,7 +243,7 @@ impl Endpoint {
         self.events.incoming.push(index);
     }
 
-    /// Takes a half-open record out of its place; no one need hear of it.
+    /// Frees the slot of a half-open record without a report.
     pub(super) fn remove_half_open(&mut self, index: u32) {
         let Some(record) = self.half_open.remove(index) else { return };
         if record.phase != Phase::Gone {
@@ -281,7 +282,7 @@ impl Endpoint {
         }
     }
 
-    /// An ISS that, when a connection in TIME-WAIT gave way, lies beyond all that it sent.
+    /// An ISS that, if a connection in TIME-WAIT was replaced, lies beyond everything that it sent.
     // RFC 9293 §3.6.1: the new ISN is larger than the largest sequence number of the old connection.
     pub(super) fn isn_after(&self, now: Instant, tuple: &FourTuple, old_snd_nxt: Option<SeqNum>) -> SeqNum {
         let iss = self.isn.iss(now, tuple);
@@ -292,7 +293,7 @@ impl Endpoint {
     }
 }
 
-/// The SYN-ACK that answers `peer`, less its timestamps: it mirrors what the SYN offered.
+/// The SYN-ACK that answers `peer`, without timestamps. It mirrors what the SYN offered.
 pub(super) fn syn_ack(tuple: &FourTuple, iss: SeqNum, peer: &PeerSyn, tcp: &TcpConfig, mtu: usize) -> Fields {
     let ip_header = if tuple.local_addr.is_ipv4() { 20 } else { 40 };
     let options = TcpOptions {
@@ -309,5 +310,5 @@ pub(super) fn syn_ack(tuple: &FourTuple, iss: SeqNum, peer: &PeerSyn, tcp: &TcpC
     Fields { window, options, ..bare(iss, peer.irs + 1, Flags::SYN | Flags::ACK) }
 }
 
-/// How far the ISS lies beyond the old connection's last number when the clock alone would not take it there.
+/// How far the ISS lies beyond the old connection's last number if the clock alone does not take it there.
 const ISN_STEP: u32 = 1 << 16;

@@ -7,9 +7,9 @@ use crate::FourTuple;
 
 /// Chooses local ports.
 ///
-/// RFC 6056 §3.3.1 (simple randomisation), with a keyed hash in place of a random number generator: the hash of the
-/// peer's socket and of a number never used twice. A port seen by one peer so tells nothing of the ports used
-/// with another, nor of the next one.
+/// RFC 6056 §3.3.1 (simple randomisation), with a keyed hash instead of a random number generator: the hash
+/// of the peer's socket and of a number never used twice. A port seen by one peer therefore reveals nothing
+/// about the ports used with another, or about the next one.
 #[derive(Debug)]
 pub(super) struct Ports {
     key: Key,
@@ -19,18 +19,18 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Begins elsewhere with the numbers that are never used twice, so that no two endpoints of one secret draw alike.
+    /// Starts the never-repeated numbers elsewhere, so that no two endpoints with one secret draw alike.
     pub(super) fn of_shard(self, index: usize) -> Self {
         Self { drawn: (index as u64) << 48, ..self }
     }
 
-    /// Ports from `first` to `last`, both included, in whichever order they are given.
+    /// Ports from `first` to `last` inclusive, in either order.
     pub(super) fn new(secret: &[u8; 32], (first, last): (u16, u16)) -> Self {
         let (first, last) = (first.min(last).max(1), first.max(last).max(1));
         Self { key: Key::derive(secret, Purpose::Ports), first, last, drawn: 0 }
     }
 
-    /// Every port of the range once, in the order in which they are to be tried.
+    /// Every port of the range once, in the order in which to try them.
     pub(super) fn candidates(
         &mut self,
         local: IpAddr,

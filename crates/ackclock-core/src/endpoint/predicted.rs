@@ -1,13 +1,14 @@
-//! The short way of a packet: to the connection that had the last one, if it is what that connection expects next.
+//! The fast path of a packet: to the connection of the last segment, if it is what that connection expects
+//! next.
 
 use super::Endpoint;
 use super::input::Frame;
 use crate::Instant;
 
 impl Endpoint {
-    /// Hands the packet to the connection that had the last segment, if it has the predicted form and changes no more
-    /// than a prediction allows. Says whether it did; if not, nothing has changed.
-    // Whether its addresses are sensible was settled when the connection was opened, as in `deliver`.
+    /// Hands the packet to the connection of the last segment, if it has the predicted form and changes no
+    /// more than a prediction allows. Returns whether it did; if not, nothing has changed.
+    // Its addresses were checked when the connection was opened, as in `deliver`.
     #[inline]
     pub(super) fn take_predicted(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
         #[cfg(feature = "tcp-ao")]
@@ -27,7 +28,7 @@ impl Endpoint {
         }
         self.counters.segments_delivered += 1;
         self.counters.segments_predicted += 1;
-        // As `touch` does: the connection is established still, and has no trace.
+        // As `touch` does: the connection is still established, and has no trace.
         live.follow_up(index, self.now, &mut self.events, &mut self.timers, &mut self.transmit);
         true
     }

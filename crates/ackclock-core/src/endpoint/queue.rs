@@ -1,18 +1,19 @@
-//! A queue of small numbers that holds each at most once, so that its length is bounded by the table it is for.
+//! A queue of small numbers that holds each at most once, so its length is bounded by the table that they
+//! index.
 
 use std::collections::VecDeque;
 
-/// First in, first out; an index that waits already is not added again.
+/// First in, first out. An index that waits already is not added again.
 ///
-/// The first of those that wait stands in the queue itself: an endpoint with one connection has nothing elsewhere.
+/// The first one is stored inline: an endpoint with one connection needs no allocation.
 #[derive(Debug)]
 pub(super) struct IndexQueue {
-    /// [`NONE`]: nobody waits.
+    /// [`NONE`] if the queue is empty.
     first: u32,
     rest: Option<Box<Rest>>,
 }
 
-/// Who waits behind the first.
+/// What waits behind the first.
 #[derive(Debug, Default)]
 struct Rest {
     order: VecDeque<u32>,
@@ -20,7 +21,7 @@ struct Rest {
 }
 
 impl IndexQueue {
-    /// Adds an index to the end, unless it waits already.
+    /// Appends an index, unless it waits already.
     #[inline]
     pub(super) fn push(&mut self, index: u32) {
         if self.first == NONE {
@@ -30,7 +31,7 @@ impl IndexQueue {
         }
     }
 
-    /// Takes the first index out.
+    /// Removes the first index.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<u32> {
         if self.first == NONE {
@@ -70,7 +71,7 @@ impl Rest {
     }
 }
 
-/// No index: tables are smaller.
+/// Marks absence; tables are smaller.
 const NONE: u32 = u32::MAX;
 
 #[cfg(test)]
@@ -89,7 +90,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain list.
+        /// Compares with a plain list.
         #[test]
         fn agrees_with_a_list(steps in prop::collection::vec(prop::option::of(0u32..6), 1..200)) {
             let (mut queue, mut model) = (IndexQueue::default(), VecDeque::new());

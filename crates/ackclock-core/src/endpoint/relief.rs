@@ -1,19 +1,19 @@
-//! Relief: when the memory budget is spent and a connection that gets on was refused, those that hold memory without
-//! getting on give way, the longest-pinned first.
+//! Relief: when the memory budget is spent and a connection that makes progress was refused, those that hold
+//! memory without progress are reset, the longest-pinned first.
 //!
-//! One walk over all connections finds those to reset, sorted, and resets of them until half of the budget is free. So the
-//! next plea is far away; and walks that find nothing are no more frequent than [`WALK_INTERVAL`].
+//! One walk over all connections finds the candidates, sorted, and resets them until half of the budget is
+//! free. The next plea is then far away, and walks that find nothing are at least [`WALK_INTERVAL`] apart.
 
 use std::time::Duration;
 
 use super::Endpoint;
 use crate::Instant;
 
-/// The least time between two walks over all connections.
+/// The shortest time between two walks over all connections.
 const WALK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Endpoint {
-    /// Sees to it that a connection which pleaded for memory finds some.
+    /// Finds memory for a connection that pleaded.
     #[inline]
     pub(super) fn relieve(&mut self, now: Instant) {
         if self.budget.has_pleaded(&mut self.pleas_heard) {

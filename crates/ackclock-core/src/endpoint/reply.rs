@@ -1,7 +1,8 @@
-//! Segments that belong to no connection: resets, SYN-ACKs and acknowledgements of compact records.
+//! Segments without a connection: resets, SYN-ACKs and acknowledgements of compact records.
 //!
-//! The queue is bounded; what does not fit is dropped and counted, as a full interface would drop it. Every
-//! reply here answers one segment and is no longer than that, but for the options of a SYN-ACK for MSS and, where asked for, Accurate ECN.
+//! The queue is bounded; what does not fit is dropped and counted, as by a full interface. Every reply
+//! answers one segment and is no longer than it, except for the options of a SYN-ACK for MSS and, if
+//! requested, Accurate ECN.
 
 use std::collections::VecDeque;
 
@@ -16,12 +17,12 @@ pub(super) struct Replies {
 }
 
 impl Replies {
-    /// Adds a reply; returns whether there was room.
+    /// Adds a reply. Returns whether there was room.
     pub(super) fn push(&mut self, reply: ControlSegment) -> bool {
         let room = self.queue.len() < REPLIES_MAX;
         if room {
             if self.queue.capacity() == 0 {
-                // One at a time waits with most endpoints; the queue's own first step is four.
+                // Most endpoints have one at a time; the queue's default first capacity is four.
                 self.queue.reserve_exact(1);
             }
             self.queue.push_back(reply);
@@ -44,8 +45,8 @@ pub(super) fn control(tuple: &FourTuple, ttl: u8, flow_label: FlowLabel, fields:
     ControlSegment { src: tuple.local(), dst: tuple.remote(), ttl, traffic_class: 0, flow_label, fields }
 }
 
-/// The reset that answers a segment for which there is no connection (RFC 9293 §3.5.2, group 1, and §3.10.7.1).
-/// `None` for a reset: none is ever answered.
+/// The reset that answers a segment without a connection (RFC 9293 §3.5.2, group 1, and §3.10.7.1). `None`
+/// for a reset, which is never answered.
 pub(super) fn reset_for(segment: &Segment<'_>) -> Option<Fields> {
     if segment.flags.contains(Flags::RST) {
         return None;
@@ -64,7 +65,7 @@ pub(super) fn bare(seq: SeqNum, ack: SeqNum, flags: Flags) -> Fields {
     Fields { seq, ack, flags, ..Fields::default() }
 }
 
-/// The most replies that wait at one time: what some batches of received packets can ask for.
+/// The most replies that wait: what some batches of received packets can cause.
 pub(super) const REPLIES_MAX: usize = 1024;
 
 #[cfg(test)]

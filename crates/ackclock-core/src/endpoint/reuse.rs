@@ -1,13 +1,14 @@
-//! Several listeners on one address and port, each with a queue of its own: what `SO_REUSEPORT` is to a kernel.
+//! Several listeners on one address and port, each with its own queue: what `SO_REUSEPORT` is to a kernel.
 //!
-//! A SYN goes to one of them by a keyed hash of its connection's name, so that no outsider can aim at one. Each member is
-//! weighed against the name and the heaviest wins (D. G. Thaler, C. V. Ravishankar, "Using Name-Based Mappings to Increase
-//! Hit Rates", IEEE/ACM Transactions on Networking 6(1), 1998; known from memory, not read here). A member that comes or
-//! goes then moves only names of its own: a half-open handshake, or a cookie on its way back, still finds the listener
-//! that answered its SYN. A remainder of the hash would send nearly all of them elsewhere.
+//! A keyed hash of its connection's name assigns a SYN to one of them, so that an outsider cannot aim at one.
+//! Each member is weighted against the name, and the heaviest wins (D. G. Thaler, C. V. Ravishankar, "Using
+//! Name-Based Mappings to Increase Hit Rates", IEEE/ACM Transactions on Networking 6(1), 1998; known from
+//! memory, not read here). A member that comes or goes then only moves its own names: a half-open handshake,
+//! or a cookie on its way back, still finds the listener that answered its SYN. A remainder of the hash would
+//! move nearly all of them.
 //!
-//! A group costs one hash for each member and SYN, and has at most [`MEMBERS_MAX`] of them. A listener that is alone on
-//! its address is found without a hash.
+//! A group costs one hash for each member and SYN, and has at most [`MEMBERS_MAX`] of them. A listener that
+//! is alone on its address is found without a hash.
 
 use super::keys::{Key, TupleBytes};
 use crate::FourTuple;
@@ -20,12 +21,12 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Two listeners on one address. `key`: what decides between them.
+    /// Two listeners on one address. `key` decides between them.
     pub(super) fn of(key: Key, first: u32, second: u32) -> Self {
         Self { key, members: vec![first, second] }
     }
 
-    /// Adds a listener; returns whether it had room.
+    /// Adds a listener. Returns whether there was room.
     pub(super) fn join(&mut self, index: u32) -> bool {
         let room = self.has_room();
         if room {
@@ -34,7 +35,7 @@ impl Group {
         room
     }
 
-    /// Takes a listener out. Returns the last one, if only one is left.
+    /// Removes a listener. Returns the remaining one if it is alone.
     pub(super) fn leave(&mut self, index: u32) -> Option<u32> {
         self.members.retain(|&member| member != index);
         match *self.members {
@@ -52,14 +53,14 @@ impl Group {
         self.members.first().copied()
     }
 
-    /// The listener for this name. A slot that is used again counts as the same member.
+    /// The listener for this name. A reused slot counts as the same member.
     pub(super) fn choose(&self, tuple: &FourTuple) -> Option<u32> {
         let name = self.key.hash13(TupleBytes::new(tuple).as_slice());
         self.members.iter().copied().max_by_key(|&member| weight(&self.key, name, member))
     }
 }
 
-/// What one member weighs for a name; both are hashed, so that members differ for each name.
+/// A member's weight for a name. Both are hashed, so that members rank differently for each name.
 fn weight(key: &Key, name: u64, member: u32) -> u64 {
     let mut bytes = [0; 12];
     let parts = name.to_le_bytes().into_iter().chain(member.to_le_bytes());

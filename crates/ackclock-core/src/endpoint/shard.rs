@@ -1,16 +1,19 @@
-//! One host on several endpoints, a *shard* each: each has a queue of the device, and a lock of its own outside of here.
+//! One host on several endpoints, each a *shard* with a queue of the device, and a lock outside of this
+//! crate.
 //!
-//! A connection, half-open record or record in TIME-WAIT is at the endpoint that its first segment came by, or that opened
-//! it. Its packets may come by another queue all the same: a device spreads flows by a hash until it has learned by which
-//! queue they are answered. What an endpoint then finds not to be its own is a [`Stray`], which the driver takes to the
-//! endpoint that has the name ([`directory`](super::directory)). Of what is not TCP all is at the first endpoint, which so has
-//! every datagram, fragment and echo request in one place, with one limit; its answers teach the device the way.
+//! A connection, half-open record or TIME-WAIT record is at the endpoint where its first segment arrived, or
+//! that opened it. Its packets may still arrive on another queue: a device spreads flows by a hash until it
+//! has learned which queue answers them. A packet that is not the endpoint's own is a [`Stray`], which the
+//! driver takes to the endpoint that has the name ([`directory`](super::directory)). Everything other than
+//! TCP is at the first endpoint, which therefore has every datagram, fragment and echo request in one place,
+//! with one limit; its answers teach the device.
 //!
-//! A stray is handed over once. When the name has gone elsewhere meanwhile, the packet is lost and its sender repeats it.
+//! A stray is handed over once. If the name has moved meanwhile, the packet is lost and its sender repeats
+//! it.
 //!
-//! Shared are the names, the memory budget, and until when a SYN cookie may come back; its connection is where it comes back.
-//! The other bounds are divided. The segment of a connection that has it touches nothing shared but, when a buffer grows, the
-//! budget.
+//! The names, the memory budget, and the time until which a SYN cookie may come back are shared. A cookie's
+//! connection is where it comes back. The other bounds are divided. A segment at its connection's endpoint
+//! touches nothing shared except, when a buffer grows, the budget.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -35,7 +38,7 @@ pub struct Shard {
     pub(super) budget: Budget,
 }
 
-/// A packet that is another endpoint's of the same host.
+/// A packet that belongs to another endpoint of the same host.
 #[derive(Debug)]
 pub struct Stray {
     bytes: Vec<u8>,
@@ -44,7 +47,7 @@ pub struct Stray {
     _lease: Lease,
 }
 
-/// What an endpoint keeps that is one of several.
+/// The state of an endpoint that is one of several.
 pub(super) struct Sharded {
     shard: Shard,
     strays: VecDeque<Stray>,
@@ -65,7 +68,8 @@ impl Shard {
 }
 
 impl Stray {
-    /// Whose it is, by its place among the configurations that [`split`](crate::EndpointConfig::split) gave.
+    /// The endpoint that it belongs to, by its index among the configurations that
+    /// [`split`](crate::EndpointConfig::split) returned.
     #[must_use]
     pub fn to(&self) -> usize {
         self.to
@@ -77,7 +81,7 @@ impl Sharded {
         Self { shard, strays: VecDeque::new() }
     }
 
-    /// Keeps a copy of a packet for another endpoint; whether there was room.
+    /// Keeps a copy of a packet for another endpoint. Returns whether there was room.
     fn push(&mut self, frame: &Frame<'_>, to: usize) -> bool {
         let lease = self.shard.budget.try_lease(frame.packet.len());
         let Some(lease) = lease.filter(|_| self.strays.len() < STRAYS_MAX) else { return false };
@@ -87,13 +91,14 @@ impl Sharded {
 }
 
 impl Endpoint {
-    /// The next packet that arrived here and is another endpoint's, to be given to its [`handle_stray`](Self::handle_stray). A
-    /// driver of several endpoints asks behind each batch; at most 1,024 wait, later ones are dropped and counted.
+    /// The next packet that arrived here for another endpoint; pass it to that one's
+    /// [`handle_stray`](Self::handle_stray). A driver of several endpoints calls this after each batch. At
+    /// most 1,024 wait; later ones are dropped and counted.
     pub fn poll_stray(&mut self) -> Option<Stray> {
         self.sharded.as_mut()?.strays.pop_front()
     }
 
-    /// A packet of this endpoint's arrived at another one.
+    /// A packet for this endpoint arrived at another one.
     pub fn handle_stray(&mut self, now: Instant, stray: &Stray) {
         let now = self.advance(now);
         self.rare_counters().strays_taken += 1;
@@ -101,11 +106,11 @@ impl Endpoint {
         self.check_invariants();
     }
 
-    /// A segment at one endpoint of several. That of a connection goes its way; before any other may lead to a new connection,
-    /// the name is held, or the packet is for the one who has it.
+    /// A segment at one endpoint of several. A connection's segment goes its usual way. Before any other may
+    /// create a connection, the name is held, or the packet goes to the endpoint that has it.
     pub(super) fn for_shard(&mut self, now: Instant, arrival: &Arrival<'_>, bytes: &[u8]) {
         let tuple = &arrival.tuple;
-        // A SYN may have a connection in TIME-WAIT give way to a new one, and the name must not be free in between.
+        // A SYN may replace a connection in TIME-WAIT, and the name must not be free in between.
         let opens = arrival.segment.flags.contains(Flags::SYN);
         if !opens && matches!(self.find(tuple), Some(Target::Connection(_))) {
             return self.for_name(now, arrival, bytes);
@@ -119,7 +124,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether a packet was for another endpoint because it is not TCP, and was handed over.
+    /// Whether a packet was handed to another endpoint because it is not TCP.
     #[inline]
     pub(super) fn is_elsewhere(&mut self, parsed: &Result<IpPacket<'_>, IpError>, frame: &Frame<'_>) -> bool {
         let not_tcp = match parsed {
@@ -129,7 +134,8 @@ impl Endpoint {
         not_tcp && self.goes_to_first(frame)
     }
 
-    /// Whether an ICMP error about a segment that this endpoint has not sent was handed to the one that has, or to the first.
+    /// Whether an ICMP error about a segment that this endpoint did not send was handed to the one that did,
+    /// or to the first.
     pub(super) fn is_error_elsewhere(&mut self, about: &FourTuple, frame: &Frame<'_>) -> bool {
         let Some(sharded) = self.sharded.as_ref().filter(|_| !frame.looped && !frame.stray) else {
             return false;
@@ -143,7 +149,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether a packet was handed to the first endpoint, this being another one.
+    /// Whether a packet was handed to the first endpoint, because this is another one.
     pub(super) fn goes_to_first(&mut self, frame: &Frame<'_>) -> bool {
         let is_first = self.sharded.as_ref().is_none_or(|sharded| sharded.shard.index == 0);
         if is_first || frame.looped {
@@ -161,7 +167,7 @@ impl Endpoint {
         *(if taken { &mut counters.strays_handed_over } else { &mut counters.dropped_strays }) += 1;
     }
 
-    /// Takes a hold of a name; the error is the endpoint that has it.
+    /// Holds a name. The error is the endpoint that has it.
     #[inline]
     pub(super) fn hold(&self, name: &FourTuple) -> Result<(), usize> {
         match &self.sharded {
@@ -170,7 +176,7 @@ impl Endpoint {
         }
     }
 
-    /// Gives a hold of a name back.
+    /// Releases a name.
     #[inline]
     pub(super) fn let_go(&self, name: &FourTuple) {
         if let Some(sharded) = &self.sharded {
@@ -185,7 +191,7 @@ impl Endpoint {
         self.demux.insert(self.demux.tag(name), target);
     }
 
-    /// Takes a name out of the demultiplexer.
+    /// Removes a name from the demultiplexer.
     pub(super) fn strike(&mut self, name: &FourTuple, target: Target) {
         self.demux.remove(self.demux.tag(name), target);
         self.let_go(name);
@@ -196,7 +202,7 @@ impl Endpoint {
         self.sharded.as_ref().map(|sharded| &*sharded.shard.directory)
     }
 
-    /// The number of the next connection: no two endpoints give one twice.
+    /// The number of the next connection. No two endpoints use the same one.
     pub(super) fn next_number(&mut self) -> u64 {
         let number = self.traces.number();
         let shard = self.sharded.as_ref().map(|sharded| &sharded.shard);

@@ -1,4 +1,4 @@
-//! A slab: values under small indices that are used again, with generations that tell the users apart.
+//! A slab: values under small, reused indices, with generations that distinguish the users.
 
 /// Values of one kind.
 #[derive(Debug)]
@@ -7,7 +7,7 @@ pub(super) struct Slots<T> {
     free: Vec<u32>,
 }
 
-/// One place.
+/// One slot.
 #[derive(Debug)]
 pub(super) struct Slot<T> {
     generation: u32,
@@ -15,11 +15,11 @@ pub(super) struct Slot<T> {
 }
 
 impl<T> Slots<T> {
-    /// Adds a value; returns its index and generation. The callers' limits are far below 2^32.
+    /// Adds a value. Returns its index and generation. The callers' limits are far below 2^32.
     pub(super) fn insert(&mut self, value: T) -> (u32, u32) {
         let index = self.free.pop().unwrap_or_else(|| {
             if self.slots.is_empty() {
-                // Many an endpoint has one connection; the vector's own first step is four.
+                // Many endpoints have one connection; the vector's default first capacity is four.
                 self.slots.reserve_exact(1);
             }
             self.slots.push(Slot { generation: 0, value: None });
@@ -51,7 +51,7 @@ impl<T> Slots<T> {
         self.slots.get_mut(index as usize)?.value.as_mut()
     }
 
-    /// The value that was added under this generation, not one that has its index now.
+    /// The value added under this generation, not a later one at its index.
     #[inline]
     pub(super) fn get(&self, index: u32, generation: u32) -> Option<&T> {
         self.slots.get(index as usize).filter(|slot| slot.generation == generation)?.value.as_ref()
@@ -71,12 +71,12 @@ impl<T> Slots<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// All indices that were ever in use: for walks that change the table.
+    /// All indices ever used, for walks that change the table.
     pub(super) fn indices(&self) -> std::ops::Range<u32> {
         0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
-    /// Index, generation and value of all.
+    /// Index, generation and value of each.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
         (0..)
             .zip(&self.slots)

@@ -1,11 +1,12 @@
-//! From which address a packet leaves when its sender names none (RFC 6724 §5, as far as it applies here).
+//! The source address of a packet whose sender names none (RFC 6724 §5, as far as it applies here).
 //!
-//! A route may name its source, as the kernel's may; the longest one that leads to the destination decides. Otherwise the
-//! rules of RFC 6724, in their order: 1, the destination itself; 2, an appropriate scope; 3, no deprecated address; 5, the
-//! outgoing interface; 6, a matching label; 8, the longest matching prefix, up to the prefix of the address. IPv4 is treated
-//! by the same rules. Rules 4 and 7 concern addresses that this stack does not have (home and temporary addresses); rule
-//! 5.5 asks for the next hop, which a stack of IP packets does not know. For rule 5 an address is at the link by which it
-//! would itself be reached, and one that no link's route leads to is at every link. With one link it says nothing.
+//! A route may name its source, as the kernel's may; the longest one to the destination decides. Otherwise
+//! the rules of RFC 6724 apply in order: 1, the destination itself; 2, an appropriate scope; 3, no deprecated
+//! address; 5, the outgoing interface; 6, a matching label; 8, the longest matching prefix, up to the prefix
+//! of the address. IPv4 uses the same rules. Rules 4 and 7 concern addresses that this stack does not have
+//! (home and temporary addresses). Rule 5.5 needs the next hop, which a stack of IP packets does not know.
+//! For rule 5 an address is at the link by which it would itself be reached; one without a link's route is at
+//! every link. With one link the rule says nothing.
 //!
 //! RFC 6724 was read in quotations only, rules 1 to 3 and 6 in those of its predecessor, RFC 3484.
 
@@ -13,36 +14,36 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use super::links::{LinkRoute, route_to};
 
-/// An address of an endpoint's own.
+/// One of an endpoint's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress {
     /// The address.
     pub addr: IpAddr,
-    /// How many bits of it name the network.
+    /// The length of the network's prefix in bits.
     pub prefix_len: u8,
-    /// Whether it is to be used for new connections only if there is no other (RFC 4862 §5.5.4).
+    /// Whether new connections use it only if there is no other (RFC 4862 §5.5.4).
     pub deprecated: bool,
 }
 
-/// A network that is reached from an address of choice.
+/// A network that is reached from a chosen address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceRoute {
     /// An address of the network.
     pub network: IpAddr,
-    /// How many bits of it name the network.
+    /// The length of the network's prefix in bits.
     pub prefix_len: u8,
     /// The address from which it is reached.
     pub source: IpAddr,
 }
 
 impl From<IpAddr> for LocalAddress {
-    /// An address that shares its network with no other.
+    /// An address alone in its network.
     fn from(addr: IpAddr) -> Self {
         Self { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 }, deprecated: false }
     }
 }
 
-/// The address for what goes to `remote`; of equals the first.
+/// The address for packets to `remote`; of equals the first.
 pub(super) fn source_for(
     own: &[LocalAddress],
     routes: &[SourceRoute],
@@ -70,10 +71,11 @@ pub(super) fn source_for(
     best.map(|(_, addr)| addr)
 }
 
-/// How well an address suits, rule by rule.
+/// How well an address fits, rule by rule.
 type Rank = (bool, ScopeRank, bool, bool, bool, u32);
 
-/// Rule 2: enough scope before too little; of enough the least, of too little the most.
+/// Rule 2: sufficient scope before insufficient; the smallest sufficient one, or the largest insufficient
+/// one.
 type ScopeRank = (bool, i8);
 
 fn rank(address: &LocalAddress, remote: IpAddr, is_outgoing: bool) -> Rank {
@@ -84,7 +86,8 @@ fn rank(address: &LocalAddress, remote: IpAddr, is_outgoing: bool) -> Rank {
     (address.addr == remote, scope_rank, !address.deprecated, is_outgoing, label_matches, common)
 }
 
-/// RFC 6724 §3.1, §3.2: link-local, or global. Site-local addresses are deprecated, private ones of IPv4 have global scope.
+/// RFC 6724 §3.1, §3.2: link-local, or global. Site-local addresses are deprecated, private IPv4 addresses
+/// have global scope.
 pub(super) fn scope(addr: IpAddr) -> i8 {
     let is_link_local = match addr {
         IpAddr::V4(addr) => addr.is_link_local() || addr.is_loopback(),
@@ -109,7 +112,7 @@ pub(super) fn label(addr: IpAddr) -> u8 {
     }
 }
 
-/// Bits that two addresses of one family have in common at their start.
+/// The length of the common prefix of two addresses of one family, in bits.
 pub(super) fn common_prefix(a: IpAddr, b: IpAddr) -> Option<u32> {
     match (a, b) {
         (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
@@ -200,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_prefix_counts_up_to_its_length_and_of_equals_the_first_stands() {
-        // Beyond 24 bits 10.0.0.129 has more in common with 10.0.0.200; that says nothing of where the two are.
+        // Beyond 24 bits 10.0.0.129 has more in common with 10.0.0.200; that says nothing about where the two
+        // are.
         assert_eq!(source(&["10.0.0.1/24", "10.0.0.129/24"], "10.0.0.200"), "10.0.0.1");
         assert_eq!(source(&["10.0.0.1/24", "192.168.7.1/24"], "192.168.7.9"), "192.168.7.1");
     }
@@ -244,7 +248,7 @@ mod tests {
         assert_eq!(source(&addresses, "fd77::1"), "fd00::1");
         addresses[1].deprecated = true;
         assert_eq!(source(&addresses, "11.0.0.1"), "10.0.0.1", "rule 3 goes before rule 5");
-        // An address to which no link leads is at every link.
+        // An address without a link's route is at every link.
         let only_lan = [link("10.0.0.0/8", 2)];
         let far = [own("192.0.2.1/24"), own("10.0.0.1/8")];
         let source = source_for(&far, &[], &only_lan, "10.9.9.9".parse().unwrap()).unwrap();

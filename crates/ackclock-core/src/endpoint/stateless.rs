@@ -1,4 +1,4 @@
-//! Handshakes by cookie: the SYN-ACK that carries one, and the ACK that brings it back.
+//! Handshakes by cookie: the SYN-ACK that carries one, and the ACK that returns it.
 
 use ackclock_control::profile::Ecn;
 use ackclock_wire::{Codepoint, Flags};
@@ -40,11 +40,11 @@ impl Endpoint {
         self.reply(tuple, ttl, fields);
     }
 
-    /// Whether the ACK carries a cookie; if so the connection is open, unless there is no room for it.
+    /// Whether the ACK carries a cookie. If so, the connection is open, unless there is no room for it.
     pub(super) fn take_cookie(&mut self, now: Instant, id: ListenerId, arrival: &Arrival<'_>) -> bool {
         let Arrival { tuple, segment, .. } = arrival;
         let plain = !segment.flags.contains(Flags::SYN);
-        // The SYN may have come to another endpoint of this host, whose queue was full.
+        // The SYN may have arrived at another endpoint of this host, whose queue was full.
         let elsewhere = self.directory().is_some_and(|directory| directory.cookies.is_out(now));
         let may_be = |listener: &&Listener| plain && (elsewhere || listener.recently_overflowed(now));
         let Some(listener) = self.listeners.get(id).filter(may_be) else { return false };
@@ -63,7 +63,8 @@ impl Endpoint {
             sack: extras.is_some_and(|extras| extras.sack),
             timestamps: extras.and(segment.options.timestamps).map(|(value, _)| value),
             rtt: None,
-            // A cookie does not tell; a first window as after a clean handshake is what the client would see without cookies.
+            // A cookie does not record this. The client gets the first window of a clean handshake, as
+            // without cookies.
             repetitions: 0,
             peer_window: segment.window,
             ecn: extras
@@ -79,9 +80,9 @@ impl Endpoint {
     }
 }
 
-/// What a cookie agreed on that says there was something.
-// RFC 9768 §3.2.2.1: the acknowledgement of a SYN-ACK that agreed on Accurate ECN never has an ACE field of zero, and one
-// that agreed on classic ECN always.
+/// The agreement on ECN of a cookie that says there was one.
+// RFC 9768 §3.2.2.1: the acknowledgement of a SYN-ACK that agreed on Accurate ECN never has an ACE field of
+// zero, and one that agreed on classic ECN always.
 fn ecn_of_cookie(wanted: Ecn, flags: Flags) -> Option<Agreement> {
     let offer = match (wanted, flags.ace()) {
         (Ecn::Off, _) => Offer::None,

@@ -1,7 +1,7 @@
 //! Half-open connections: small records between a SYN and the acknowledgement of its SYN-ACK.
 //!
-//! Nothing but such a record is kept for a peer that has not completed a handshake. Their number is bounded for
-//! each listener and, within it, for each source network; SYNs beyond that are answered by cookies.
+//! Only such a record is kept for a peer that has not completed a handshake. Their number is bounded for each
+//! listener and, within it, for each source network. SYNs beyond that are answered by cookies.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,7 +17,7 @@ use super::timers::{TIMER_BYTES, TimerWheel};
 use crate::connection::{Offer, WINDOW_SCALE_MAX, default_mss};
 use crate::{FourTuple, IncomingId, Instant, ListenerId, TcpConfig};
 
-/// All half-open connections of an endpoint. Each turn of a driver asks for the timers, which come first.
+/// All half-open connections of an endpoint. Each turn of a driver queries the timers, which come first.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct SynQueue {
@@ -25,14 +25,14 @@ pub(super) struct SynQueue {
     records: Slots<HalfOpen>,
     /// How many of them are gone.
     gone: usize,
-    /// What SYNs said beside TCP's own, at listeners that take part in the experiment. At most one for each record.
+    /// The experimental options of SYNs, at listeners that take part; at most one for each record.
     experiments: HashMap<u32, Experiment, KeyedState>,
     by_source: HashMap<Source, usize, KeyedState>,
 }
 
 /// A connection in SYN-RECEIVED that came from LISTEN.
-// RFC 9293 MUST-11: that it came from a passive OPEN is what being in this table says; an active one that
-// crossed with its peer's SYN is a `Connection`.
+// RFC 9293 MUST-11: being in this table means that it came from a passive OPEN; an active one that crossed
+// with its peer's SYN is a `Connection`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HalfOpen {
     pub(super) tuple: FourTuple,
@@ -40,14 +40,14 @@ pub(super) struct HalfOpen {
     pub(super) peer: PeerSyn,
     pub(super) iss: SeqNum,
     pub(super) phase: Phase,
-    /// Whether the application has heard of it, and is to hear how it ends.
+    /// Whether it was reported to the application, which must then learn how it ends.
     pub(super) told: bool,
     /// When the SYN arrived or, later, when the first SYN-ACK was sent.
     pub(super) since: Instant,
     limiter: Limiter,
 }
 
-/// What a SYN said that will be needed again; options that the listener does not want are left out.
+/// The fields of a SYN that are needed later, without options that the listener does not want.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerSyn {
     pub(super) irs: SeqNum,
@@ -58,7 +58,7 @@ pub(super) struct PeerSyn {
     pub(super) window_scale: Option<u8>,
     pub(super) sack: bool,
     pub(super) ecn: Offer,
-    /// The SYN-ACK gives a Fast Open cookie.
+    /// Whether the SYN-ACK gives a Fast Open cookie.
     pub(super) wants_cookie: bool,
 }
 
@@ -69,33 +69,33 @@ pub(super) enum Phase {
     Undecided,
     /// For the acknowledgement of the SYN-ACK.
     Answered { retransmits: u8, window: u16 },
-    /// For the application to hear that it is over: it has no name and no timer any more.
+    /// For the application to learn that it is over: it has neither a name nor a timer any more.
     Gone,
 }
 
-/// What is to be done about a segment for a half-open connection.
+/// What to do about a segment for a half-open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing.
     Drop,
-    /// The record is to be removed: the connection returns to LISTEN.
+    /// Remove the record: the connection returns to LISTEN.
     Forget,
-    /// The SYN-ACK is to be sent again.
+    /// Send the SYN-ACK again.
     Repeat,
-    /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> is to be sent.
+    /// Send <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>.
     Acknowledge,
-    /// <SEQ=SEG.ACK><CTL=RST> is to be sent.
+    /// Send <SEQ=SEG.ACK><CTL=RST>.
     Reset,
     /// The handshake is complete.
     Establish,
 }
 
-/// What a timer of a half-open connection brings about.
+/// What to do when a half-open connection's timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
-    /// The SYN-ACK is to be sent again.
+    /// Send the SYN-ACK again.
     Repeat(u32),
-    /// The record is to be removed.
+    /// Remove the record.
     GiveUp(u32),
 }
 
@@ -118,7 +118,7 @@ impl SynQueue {
         }
     }
 
-    /// Adds a record, and sets its timer; returns its index. Room has been asked for with [`Self::has_room`].
+    /// Adds a record and sets its timer. Returns its index. The caller has checked [`Self::has_room`].
     pub(super) fn insert(&mut self, record: HalfOpen) -> u32 {
         *self.by_source.entry(record.source()).or_default() += 1;
         let patience = match record.phase {
@@ -147,7 +147,7 @@ impl SynQueue {
         Some(record)
     }
 
-    /// The record is over and waits only for the application to hear of that.
+    /// The record is over and only waits for the application to learn that.
     pub(super) fn end(&mut self, index: u32) {
         if let Some(record) = self.records.at_mut(index) {
             record.phase = Phase::Gone;
@@ -156,7 +156,8 @@ impl SynQueue {
         }
     }
 
-    /// Whether this source may have one more of at most `per_source_max`, and the endpoint one more at all.
+    /// Whether there is room for another record of this source, which may have `per_source_max`, and of the
+    /// endpoint.
     pub(super) fn has_room(&self, listener: ListenerId, remote: IpAddr, per_source_max: usize) -> bool {
         let count = self.by_source.get(&Source::new(listener, remote)).copied().unwrap_or(0);
         count < per_source_max && self.records.len() < HALF_OPEN_MAX
@@ -174,7 +175,7 @@ impl SynQueue {
         self.records.generation(index)
     }
 
-    /// Keeps what a SYN said beside TCP's own.
+    /// Keeps the experimental option of a SYN.
     pub(super) fn keep_experiment(&mut self, index: u32, experiment: Experiment) {
         self.experiments.insert(index, experiment);
     }
@@ -183,7 +184,7 @@ impl SynQueue {
         self.experiments.get(&index).copied()
     }
 
-    /// The name by which the application knows the record, if it was told of it.
+    /// The id under which the record was reported to the application, if it was.
     pub(super) fn told_id(&self, index: u32) -> Option<IncomingId> {
         let generation = self.generation(index)?;
         self.at(index).filter(|record| record.told).map(|_| IncomingId { index, generation })
@@ -214,7 +215,7 @@ impl SynQueue {
         self.timers.next()
     }
 
-    /// The next timer that is due. A SYN-ACK to be repeated has its next timer set.
+    /// The next timer that is due. The next timer of a SYN-ACK to repeat is set already.
     pub(super) fn pop_expired(&mut self, now: Instant) -> Option<Expiry> {
         let index = self.timers.pop_expired(now)?;
         let Some(record) = self.records.at_mut(index) else { return Some(Expiry::GiveUp(index)) };
@@ -240,7 +241,7 @@ impl SynQueue {
 }
 
 impl Phase {
-    /// How often the SYN-ACK was sent again.
+    /// How often the SYN-ACK was repeated.
     pub(super) fn repetitions(self) -> u8 {
         match self {
             Self::Undecided | Self::Gone => 0,
@@ -275,12 +276,14 @@ impl HalfOpen {
             return Verdict::Repeat;
         }
 
-        // First, the sequence number; RFC 7323 §5.3 R1 puts the timestamp before it, of all but a reset (§5.2).
+        // First, the sequence number; RFC 7323 §5.3 R1 puts the timestamp before it, of all but a reset
+        // (§5.2).
         let old = self.has_old_timestamp(segment) && !flags.contains(Flags::RST);
         if old || !is_acceptable(segment, rcv_nxt, u32::from(window)) {
             return if flags.contains(Flags::RST) { Verdict::Drop } else { self.acknowledge(now) };
         }
-        // Second, RST. RFC 5961 §3.2: only the exact number resets; RFC 9293: a passive open returns to LISTEN.
+        // Second, RST. RFC 5961 §3.2: only the exact number resets; RFC 9293: a passive open returns to
+        // LISTEN.
         if flags.contains(Flags::RST) && segment.seq.before(self.peer.irs + 1) {
             // RFC 5961 §3.2 (1): judged by where it begins, not by text that reaches into the window.
             return Verdict::Drop;
@@ -303,18 +306,18 @@ impl HalfOpen {
         if segment.ack == self.iss + 1 { Verdict::Establish } else { Verdict::Reset }
     }
 
-    /// The same while no SYN-ACK has been sent: the peer can only send its SYN again, or take it back.
+    /// The same before a SYN-ACK has been sent: the peer can only repeat its SYN, or take it back.
     fn judge_undecided(&self, segment: &Segment<'_>) -> Verdict {
         let took_back = segment.flags.contains(Flags::RST) && segment.seq == self.peer.irs + 1;
         if took_back { Verdict::Forget } else { Verdict::Drop }
     }
 
-    /// Whether a segment with this sequence number may have been lost: the SYN-ACK's.
+    /// Whether a segment with this sequence number, the SYN-ACK's, may have been lost.
     pub(super) fn is_outstanding(&self, seq: SeqNum) -> bool {
         matches!(self.phase, Phase::Answered { .. }) && seq == self.iss
     }
 
-    /// Takes note of the path's MTU. Values below what every path carries are raised to that (RFC 5927 §7.2).
+    /// Records the path's MTU. Values below what every path carries are raised to that (RFC 5927 §7.2).
     pub(super) fn limit_mss(&mut self, mtu: u32) {
         let (floor, headers) =
             if self.tuple.remote_addr.is_ipv4() { (MTU_MIN_V4, 40) } else { (MTU_MIN_V6, 60) };
@@ -345,7 +348,7 @@ impl HalfOpen {
 }
 
 impl PeerSyn {
-    /// What this SYN says, less what `tcp` does not want.
+    /// The fields of this SYN, without what `tcp` does not want.
     pub(super) fn new(segment: &Segment<'_>, codepoint: Codepoint, tcp: &TcpConfig) -> Self {
         let options = &segment.options;
         Self {
@@ -375,15 +378,15 @@ impl Source {
     }
 }
 
-/// The most half-open records of an endpoint; beyond it every listener answers with cookies.
+/// The most half-open records of an endpoint. Beyond it every listener answers with cookies.
 const HALF_OPEN_MAX: usize = 1 << 17;
-/// How often a SYN-ACK is sent again: at 1, 3, 7, 15 and 31 s; given up at 63 s.
+/// How often a SYN-ACK is repeated: at 1, 3, 7, 15 and 31 s; given up at 63 s.
 const SYN_ACK_RETRIES: u8 = 5;
 /// RFC 6298 §2.1: the retransmission timeout before the first sample.
 const SYN_ACK_TIMEOUT: Duration = Duration::from_secs(1);
-/// The least MTU that an IPv4 path is believed to have: what Linux and others take for it.
+/// The smallest MTU believed of an IPv4 path, as in Linux and elsewhere.
 const MTU_MIN_V4: u32 = 552;
-/// The least MTU of an IPv6 path (RFC 8200 §5).
+/// The smallest MTU of an IPv6 path (RFC 8200 §5).
 const MTU_MIN_V6: u32 = 1280;
 /// How long a SYN waits for a decision.
 const DECISION_MAX: Duration = Duration::from_secs(60);

@@ -1,8 +1,8 @@
-//! TIME-WAIT without a connection: the few numbers that are needed to answer what is left in the network.
+//! TIME-WAIT without a connection: the few numbers needed to answer what is left in the network.
 //!
-//! A connection in TIME-WAIT that the application has let go becomes a record here. Records expire in the order
-//! in which they were added (one list for each duration), so that expiry costs a constant number of steps. When the
-//! table is full the record that would expire first is recycled: new connections are never refused for its sake.
+//! A connection in TIME-WAIT that the application has released becomes a record here. Records expire in order
+//! of addition (with one list for each duration), so expiry costs a constant number of steps. When the table
+//! is full, the record that would expire first is recycled: new connections are never refused because of it.
 
 use std::time::Duration;
 
@@ -38,29 +38,29 @@ pub(super) struct TimeWait {
 pub(super) struct LastNumbers {
     pub(super) snd_nxt: SeqNum,
     pub(super) rcv_nxt: SeqNum,
-    /// The window as it stood in the last header. Taken as it is for RCV.WND, which no data is awaited in.
+    /// The window of the last header, used as RCV.WND; no data is expected in it.
     pub(super) window: u16,
-    /// TS.Recent and the offset of our clock, if timestamps were in use.
+    /// TS.Recent and our clock's offset, if timestamps were in use.
     pub(super) timestamps: Option<(u32, u32)>,
     /// How often the flow label had changed.
     pub(super) label_changes: u8,
 }
 
-/// What is to be done about a segment for a connection in TIME-WAIT.
+/// What to do about a segment for a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing.
     Drop,
-    /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> is to be sent.
+    /// Send <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>.
     Acknowledge,
-    /// The record gives way to a new connection, whose ISS is to be after `snd_nxt`.
+    /// A new connection replaces the record. Its ISS must be after `snd_nxt`.
     Reopen {
         /// SND.NXT of the old connection.
         snd_nxt: SeqNum,
     },
 }
 
-/// Records of one duration in the order of their expiry.
+/// Records of one duration in order of expiry.
 #[derive(Clone, Copy, Debug)]
 struct List {
     duration: Duration,
@@ -73,7 +73,7 @@ impl TimeWaitTable {
         Self { records: Slots::default(), lists: Vec::new(), max: max.max(1) }
     }
 
-    /// Adds a record that lasts `duration` from now; returns its index. There must be room: see
+    /// Adds a record that lasts `duration` from now. Returns its index. There must be room: see
     /// [`Self::surplus`].
     pub(super) fn insert(
         &mut self,
@@ -105,7 +105,7 @@ impl TimeWaitTable {
         self.records.at(index)
     }
 
-    /// The names of all.
+    /// The names of all records.
     pub(super) fn names(&self) -> impl Iterator<Item = FourTuple> + '_ {
         self.records.iter().map(|(_, _, record)| record.tuple)
     }
@@ -114,7 +114,7 @@ impl TimeWaitTable {
         self.records.len()
     }
 
-    /// The record to recycle before another is added, if the table is full.
+    /// The record to recycle before adding another, if the table is full.
     pub(super) fn surplus(&self) -> Option<u32> {
         if self.records.len() < self.max { None } else { self.first().map(|(index, _)| index) }
     }
@@ -123,7 +123,7 @@ impl TimeWaitTable {
         self.first().map(|(_, expires)| expires)
     }
 
-    /// A record whose time is over; it is still in the table.
+    /// An expired record, still in the table.
     pub(super) fn expired(&self, now: Instant) -> Option<u32> {
         self.first().filter(|(_, expires)| *expires <= now).map(|(index, _)| index)
     }
@@ -139,8 +139,8 @@ impl TimeWaitTable {
         if is_plain_syn(segment) && last.may_reopen(segment) {
             return Verdict::Reopen { snd_nxt: last.snd_nxt };
         }
-        // "The only thing that can arrive in this state is a retransmission of the remote FIN": it starts 2 MSL
-        // anew, and is answered each time, since the peer waits for nothing else.
+        // "The only thing that can arrive in this state is a retransmission of the remote FIN": it restarts
+        // the 2 MSL timer, and is answered each time, because the peer waits for nothing else.
         let end = segment.seq + segment.seq_len();
         let is_old = last.is_old(segment);
         if segment.flags.contains(Flags::FIN | Flags::ACK) && end == last.rcv_nxt && !is_old {
@@ -164,8 +164,8 @@ impl TimeWaitTable {
         heads.min_by_key(|(_, expires)| *expires)
     }
 
-    /// The list for a duration. Beyond [`DURATIONS_MAX`] different ones, the next longer there is, or else
-    /// the longest.
+    /// The list for a duration. Beyond [`DURATIONS_MAX`] different ones: the next longer one, or else the
+    /// longest.
     fn list_for(&mut self, duration: Duration) -> u8 {
         let place = |position: Option<usize>| position.and_then(|position| u8::try_from(position).ok());
         let same = place(self.lists.iter().position(|list| list.duration == duration));
@@ -182,7 +182,7 @@ impl TimeWaitTable {
         })
     }
 
-    /// Puts a record at the end of its list, to expire its duration from now.
+    /// Appends a record to its list, to expire its duration from now.
     fn append(&mut self, index: u32, now: Instant) {
         let Some(record) = self.records.at_mut(index) else { return };
         let Some(list) = self.lists.get_mut(usize::from(record.list)) else { return };
@@ -220,7 +220,7 @@ impl From<&TimeWaitParams> for LastNumbers {
 impl LastNumbers {
     /// Whether a SYN may open a new connection of this name (RFC 6191 §2, RFC 9293 §3.6.1).
     // RFC 9293 MAY-2: a SYN may reopen a connection in TIME-WAIT, if it cannot be an old duplicate.
-    // RFC 9293 SHLD-4: timestamps tell so even when sequence numbers do not.
+    // RFC 9293 SHLD-4: timestamps show this even if sequence numbers do not.
     pub(super) fn may_reopen(&self, segment: &Segment<'_>) -> bool {
         let higher_seq = segment.seq.after(self.rcv_nxt);
         match (self.ts_recent(), segment.options.timestamps) {
@@ -244,12 +244,12 @@ impl LastNumbers {
     }
 }
 
-/// Whether a segment asks for a new connection: SYN, without what makes it something else.
+/// Whether a segment requests a new connection: a SYN without conflicting flags.
 pub(super) fn is_plain_syn(segment: &Segment<'_>) -> bool {
     segment.flags.contains(Flags::SYN) && !segment.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN)
 }
 
-/// The most different durations that are told apart.
+/// The most different durations that are tracked.
 const DURATIONS_MAX: usize = 8;
 const NIL: u32 = u32::MAX;
 

@@ -1,23 +1,23 @@
-//! One timer for each of many small numbers: a hierarchical wheel.
+//! One timer for each of many small indices: a hierarchical wheel.
 //!
-//! George Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 7: nine levels of
-//! 64 slots, the slots of a level 64 times as long as those of the level below, 1.024 µs at the bottom.
+//! George Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 7: nine levels
+//! of 64 slots, the slots of a level 64 times as long as those of the level below, 1.024 µs at the bottom.
 //! Arming, re-arming and disarming cost a constant number of steps; a timer moves down at most eight times
 //! before it fires.
 //!
-//! An endpoint with a handful of timers has no wheel: it looks at all of them. A simulation has thousands of such
-//! endpoints, and a wheel is 9 KB.
+//! An endpoint with a handful of timers has no wheel and scans all of them. A simulation has thousands of
+//! such endpoints, and a wheel is 9 KB.
 //!
-//! Beyond the paper: each slot knows a lower bound of the deadlines in it, so that [`TimerWheel::next`] is exact
-//! unless the earliest timer of a slot was disarmed; then it may be early, and never late. A timer fires
-//! only when its exact deadline has come.
+//! Beyond the paper: each slot knows a lower bound of its deadlines, so [`TimerWheel::next`] is exact unless
+//! the earliest timer of a slot was disarmed; then it may be early, but never late. A timer fires only at its
+//! exact deadline.
 
 use crate::Instant;
 
-/// The wheel. Indices are expected to be dense: it keeps 24 bytes for each up to the largest.
+/// The wheel. Indices should be dense: it keeps 24 bytes for each up to the largest.
 #[derive(Debug)]
 pub(super) struct TimerWheel {
-    /// The tick up to which slots have been turned; no timer is placed before it.
+    /// The tick up to which slots have been processed; no timer is placed before it.
     elapsed: u64,
     /// Bit n: some slot of level n is in use.
     levels_used: u16,
@@ -36,11 +36,11 @@ struct Level {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     head: u32,
-    /// No deadline in this slot is earlier.
+    /// A lower bound of the deadlines in this slot.
     earliest: Instant,
 }
 
-/// All timers. The first stands here itself: an endpoint with one connection has no others.
+/// All timers. The first is stored inline: an endpoint with one connection has no others.
 #[derive(Debug)]
 struct Nodes {
     first: Node,
@@ -68,7 +68,7 @@ impl TimerWheel {
         Self { elapsed: tick(now), levels_used: 0, levels: None, nodes: Nodes::new() }
     }
 
-    /// Sets the timer of `index`, whether or not it is set.
+    /// Sets the timer of `index`, whether or not it is already set.
     pub(super) fn arm(&mut self, index: u32, deadline: Instant) {
         if self.nodes.reach(index) && self.levels.is_none() && self.nodes.len() > FEW {
             self.build();
@@ -77,7 +77,7 @@ impl TimerWheel {
         self.link(index, deadline);
     }
 
-    /// There are too many timers to look at all of them.
+    /// Builds the wheel, because there are too many timers to scan.
     #[cold]
     fn build(&mut self) {
         self.levels = Some(Box::new([Level { used: 0, slots: [Slot::FREE; SLOTS] }; LEVELS]));
@@ -93,7 +93,7 @@ impl TimerWheel {
         nodes.filter(|(_, node)| node.place != NOWHERE).map(|(index, node)| (index, node.deadline))
     }
 
-    /// The timer that is due first, where there is no wheel.
+    /// The earliest timer, without a wheel.
     #[inline]
     fn earliest_of_few(&self) -> Option<(u32, Instant)> {
         if self.nodes.others.is_empty() {
@@ -102,7 +102,7 @@ impl TimerWheel {
         self.armed().min_by_key(|(_, deadline)| *deadline)
     }
 
-    /// Takes the timer of `index` back.
+    /// Clears the timer of `index`.
     pub(super) fn disarm(&mut self, index: u32) {
         let Some(node) = self.nodes.get_mut(index) else { return };
         let Node { next, previous, place, .. } = *node;
@@ -122,8 +122,8 @@ impl TimerWheel {
         }
     }
 
-    /// Sees to it that the timer of `index` fires at `deadline` at the latest. One that is set too early is left
-    /// alone: data in flight moves a deadline with each segment, and an early expiry does nothing.
+    /// Ensures that the timer of `index` fires at `deadline` at the latest. One that is set too early stays:
+    /// data in flight moves a deadline with each segment, and an early expiry does nothing.
     #[inline]
     pub(super) fn rearm(&mut self, index: u32, deadline: Option<Instant>) {
         match (deadline, self.deadline(index)) {
@@ -140,7 +140,7 @@ impl TimerWheel {
         self.nodes.get(index).filter(|node| node.place != NOWHERE).map(|node| node.deadline)
     }
 
-    /// When the next timer is due: never later than that, and earlier only after a timer was disarmed.
+    /// When the next timer is due: never too late, and too early only after a timer was disarmed.
     #[inline]
     pub(super) fn next(&self) -> Option<Instant> {
         match self.levels {
@@ -149,7 +149,7 @@ impl TimerWheel {
         }
     }
 
-    /// A timer that is due, disarmed; `None` when there is none left. To be called until it returns `None`.
+    /// Disarms and returns a timer that is due; `None` if none is left. Call it until it returns `None`.
     pub(super) fn pop_expired(&mut self, now: Instant) -> Option<u32> {
         let now_tick = tick(now).max(self.elapsed);
         if self.levels.is_none() {
@@ -174,13 +174,13 @@ impl TimerWheel {
                 return Some(index);
             }
         }
-        // Every slot in use starts after `now`, so its level and number are right from here, too.
+        // Every slot in use starts after `now`, so its level and number are valid from here, too.
         self.elapsed = now_tick;
         None
     }
 
-    /// The slot with the earliest deadlines, and its bound: on the lowest level in use, since a timer's level is
-    /// that of the highest digit in which its tick differs from `elapsed`.
+    /// The slot with the earliest deadlines, and its bound: on the lowest level in use, because a timer's
+    /// level is that of the highest digit in which its tick differs from `elapsed`.
     #[inline]
     fn first(&self) -> Option<(Place, Instant)> {
         let level = self.levels_used.trailing_zeros();
@@ -246,7 +246,7 @@ impl TimerWheel {
         self.set_head(place, index);
     }
 
-    /// Where a timer belongs, seen from `elapsed`.
+    /// The place of a timer relative to `elapsed`.
     #[inline]
     fn place(&self, deadline: Instant) -> Place {
         let due = tick(deadline).max(self.elapsed);
@@ -270,7 +270,7 @@ impl TimerWheel {
         self.levels.as_mut()?.get_mut(usize::from(place.level))?.slots.get_mut(usize::from(place.slot))
     }
 
-    /// Sets the head of a slot's list and the bits that say whether there is any.
+    /// Sets the head of a slot's list, and the bits that mark it as used.
     fn set_head(&mut self, place: Place, head: u32) {
         let Some(levels) = &mut self.levels else { return };
         let Some(level) = levels.get_mut(usize::from(place.level)) else { return };
@@ -299,7 +299,7 @@ impl Nodes {
         1 + self.others.len()
     }
 
-    /// Makes a place for `index`; whether there was none.
+    /// Makes an entry for `index`. Returns whether there was none.
     #[inline]
     fn reach(&mut self, index: u32) -> bool {
         let is_new = self.len() <= index as usize;
@@ -339,26 +339,26 @@ impl Node {
     const DISARMED: Self = Self { deadline: Instant::FAR_FUTURE, next: NIL, previous: NIL, place: NOWHERE };
 }
 
-/// The tick in which an instant lies.
+/// The tick of an instant.
 #[inline]
 fn tick(instant: Instant) -> u64 {
     instant.as_nanos() >> TICK_SHIFT
 }
 
-/// Bytes that a timer takes beside its index.
+/// Bytes of a timer besides its index.
 pub(super) const TIMER_BYTES: usize = size_of::<Node>();
 
 /// A tick is 2^10 ns.
 const TICK_SHIFT: u32 = 10;
-/// Bits of a tick's number that one level tells apart.
+/// The bits of a tick number that one level resolves.
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
 const LEVELS: usize = 9;
-/// So many timers are looked at one by one.
+/// Up to this many timers are scanned.
 const FEW: usize = 8;
 const NIL: u32 = u32::MAX;
 const NOWHERE: Place = Place { level: u8::MAX, slot: 0 };
-/// Of a timer that is set where there is no wheel.
+/// The place of a timer that is set while there is no wheel.
 const SOMEWHERE: Place = Place { level: 0, slot: 0 };
 
 const _: () = assert!(
@@ -479,7 +479,7 @@ mod tests {
 
                 let earliest = model.values().min().copied();
                 prop_assert_eq!(wheel.next().is_some(), earliest.is_some());
-                // Never late; and never in the past, so that a driver which sleeps until then makes progress.
+                // Never late, and never in the past, so that a driver that sleeps until then makes progress.
                 prop_assert!(wheel.next() <= earliest && wheel.next().is_none_or(|next| next > now));
                 for index in 0..24 {
                     prop_assert_eq!(wheel.deadline(index), model.get(&index).copied());

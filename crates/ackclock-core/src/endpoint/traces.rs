@@ -1,4 +1,4 @@
-//! Traces on their way out of an endpoint.
+//! Delivering traces from an endpoint.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use crate::trace::{Batch, BatchCause, Reader};
 /// Batches that wait to be fetched.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
-    /// Made with the first batch: most endpoints trace nothing.
+    /// Allocated with the first batch: most endpoints trace nothing.
     waiting: Option<Box<Waiting>>,
-    /// Records that wait, each batch counted as [`BATCH_COST`] more.
+    /// Records that wait; each batch counts as [`BATCH_COST`] more.
     held: usize,
     /// Records that were dropped because too many waited.
     dropped: u64,
-    /// How many connections there have been.
+    /// The number of connections so far.
     connections: u64,
 }
 
@@ -32,16 +32,16 @@ impl Traces {
         self.connections - 1
     }
 
-    /// What a connection has written down leaves, if it is time for it.
+    /// Collects a connection's records, if they are due.
     #[inline]
     pub(super) fn collect(&mut self, live: &mut Live) {
-        // First the changes, then a trace of its own.
+        // First the changes, then a trace of the connection itself.
         while let Some((reader, cause)) = live.connection.trace_due() {
             self.take(live, reader, cause);
         }
     }
 
-    /// The connection is gone: what is left of a whole trace leaves.
+    /// The connection is gone: collects the rest of a whole trace.
     pub(super) fn end(&mut self, live: &mut Live) {
         self.collect(live);
         if live.connection.has_trace_to_end() {
@@ -55,7 +55,7 @@ impl Traces {
         let (names, records, missed) = live.connection.take_trace(reader);
         let cost = records.len() + BATCH_COST;
         if self.held + cost > HELD_MAX {
-            // Nobody fetches them, or not often enough: the next one says how many are missing.
+            // They are not fetched often enough. The next batch says how many are missing.
             self.dropped += records.len() as u64;
             return live.connection.miss_trace(reader, missed + records.len() as u64);
         }
@@ -71,39 +71,41 @@ impl Traces {
 }
 
 impl Endpoint {
-    /// Records of traced connections, if some are to leave; a driver that traces asks after each turn. At most 4 Mi
-    /// records wait (64 MiB); later ones are dropped and counted, in the connection's next batch
-    /// ([`Batch::missed`]) and in [`Counters::trace_records_dropped`](super::Counters::trace_records_dropped).
+    /// Records of traced connections, if some are due. A driver that traces calls this after each turn. At
+    /// most 4 Mi records wait (64 MiB). Later ones are dropped and counted, in the connection's next batch
+    /// ([`Batch::missed`]) and in
+    /// [`Counters::trace_records_dropped`](super::Counters::trace_records_dropped).
     pub fn poll_trace(&mut self) -> Option<Batch> {
         let batch = self.traces.waiting.as_mut()?.traces.pop_front()?;
         self.traces.held -= batch.records.len() + BATCH_COST;
         Some(batch)
     }
 
-    /// What changed a connection or cost it data, if the endpoint [tells of changes](crate::EndpointConfig::tell_changes),
-    /// whether or not the connection has a trace of its own: a driver that tells of it asks after each turn. The bound is the one
-    /// of [`poll_trace`](Self::poll_trace), for both together.
+    /// What changed a connection or cost it data, if the endpoint [reports
+    /// changes](crate::EndpointConfig::tell_changes), whether or not the connection is traced. A driver that
+    /// reports it calls this after each turn. The bound is that of [`poll_trace`](Self::poll_trace), for both
+    /// together.
     pub fn poll_changes(&mut self) -> Option<Batch> {
         let batch = self.traces.waiting.as_mut()?.changes.pop_front()?;
         self.traces.held -= batch.records.len() + BATCH_COST;
         Some(batch)
     }
 
-    /// Whether [`poll_changes`](Self::poll_changes) has something to give.
+    /// Whether [`poll_changes`](Self::poll_changes) would return something.
     #[inline]
     #[must_use]
     pub fn has_changes(&self) -> bool {
         self.traces.waiting.as_ref().is_some_and(|waiting| !waiting.changes.is_empty())
     }
 
-    /// Whether [`poll_trace`](Self::poll_trace) has something to give.
+    /// Whether [`poll_trace`](Self::poll_trace) would return something.
     #[inline]
     #[must_use]
     pub fn has_traces(&self) -> bool {
         self.traces.waiting.as_ref().is_some_and(|waiting| !waiting.traces.is_empty())
     }
 
-    /// Has all connections that are traced give their records out now.
+    /// Makes all traced connections deliver their records now.
     pub fn request_traces(&mut self) {
         self.for_each_traced(|traces, live| {
             live.connection.request_trace();
@@ -111,7 +113,7 @@ impl Endpoint {
         });
     }
 
-    /// Has all connections give out what they would at their end: the driver will not look at them again.
+    /// Makes all connections deliver what they would at their end, because the driver stops polling.
     pub fn end_traces(&mut self) {
         self.for_each_traced(Traces::end);
     }
@@ -130,8 +132,8 @@ impl Endpoint {
     }
 }
 
-/// The most that waits, in records: 64 MiB.
+/// The most records that wait: 64 MiB.
 const HELD_MAX: usize = 4 << 20;
 
-/// What a batch takes beside its records, in records.
+/// The cost of a batch besides its records, in records.
 const BATCH_COST: usize = size_of::<Batch>().div_ceil(crate::trace::Record::LEN) + 16;

@@ -1,4 +1,5 @@
-//! UDP at an endpoint: the calls of an application, datagrams that arrive, and errors about them (RFC 768, RFC 1122 §4.1).
+//! UDP at an endpoint: the application's calls, datagrams that arrive, and errors about them (RFC 768,
+//! RFC 1122 §4.1).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -18,8 +19,8 @@ use crate::{
 };
 
 impl Endpoint {
-    /// Binds a UDP socket. Port 0 asks for a free one; an address or port of `None` stands for any, also an address that is
-    /// not the endpoint's.
+    /// Binds a UDP socket. Port 0 requests a free one. An address or port of `None` means any, including
+    /// addresses that are not the endpoint's.
     ///
     /// # Errors
     /// The address is not ours or in use, or there are too many sockets.
@@ -39,16 +40,16 @@ impl Endpoint {
         self.beside().udp.insert(Socket::new(options))
     }
 
-    /// Closes a socket: what waits to be read goes, what waits to be sent leaves.
+    /// Closes a socket. Datagrams that wait to be read are dropped; those that wait to be sent leave.
     pub fn udp_close(&mut self, id: UdpId) {
         self.beside().udp.remove(id);
     }
 
-    /// Connects a socket to a peer, or with `None` to none: `to` is then not needed to send, datagrams of others are not
-    /// taken, and errors about the peer are told.
+    /// Connects a socket to a peer, or with `None` to none. A connected socket can send without `to`, accepts
+    /// only its peer's datagrams, and reports errors about the peer.
     ///
     /// # Errors
-    /// No host can be there, or no local address leads there.
+    /// The address cannot be a host's, or no local address leads there.
     pub fn udp_connect(&mut self, id: UdpId, remote: Option<SocketAddr>) -> Result<(), UdpSocketError> {
         let addr = self.udp_socket(id)?.addr();
         let peer = match remote {
@@ -59,11 +60,11 @@ impl Endpoint {
         self.udp_update(id, |socket| socket.connect(peer))
     }
 
-    /// Sends one datagram, or several of one size, and returns how many bytes that were.
+    /// Sends one datagram, or several of one size. Returns the number of bytes.
     ///
     /// # Errors
-    /// [`UdpSocketError::WouldBlock`] if there is no room: [`Event::Udp`](crate::Event::Udp) tells when there is. Others say
-    /// what is wrong with the call. Nothing has been sent then.
+    /// [`UdpSocketError::WouldBlock`] without room: [`Event::Udp`](crate::Event::Udp) reports when there is.
+    /// Others say what is wrong with the call. Nothing has been sent then.
     pub fn udp_send(
         &mut self,
         now: Instant,
@@ -99,7 +100,7 @@ impl Endpoint {
         }
         for (index, segment) in transmit.contents.chunks(size).enumerate() {
             match self.udp_queue(id, &header, segment) {
-                // The first ones are on their way; the others are lost as on a full interface.
+                // The first ones are on their way; the rest are lost as on a full interface.
                 Err(UdpSocketError::NoMemory) if index > 0 => self.rare_counters().dropped_udp_full += 1,
                 queued => queued?,
             }
@@ -107,16 +108,17 @@ impl Endpoint {
         Ok(transmit.contents.len())
     }
 
-    /// Puts what was received into `buf`: one datagram, or with `many` as many of one size from one peer as fit behind one
-    /// another.
+    /// Copies received data into `buf`: one datagram or, with `many`, as many of one size from one peer as
+    /// fit, one after the other.
     ///
     /// # Errors
-    /// [`UdpSocketError::WouldBlock`] if there is nothing; [`UdpSocketError::Refused`], once, if the peer's host said so.
+    /// [`UdpSocketError::WouldBlock`] if there is nothing; [`UdpSocketError::Refused`], once, if the peer's
+    /// host said so.
     pub fn udp_receive(&mut self, id: UdpId, buf: &mut [u8], many: bool) -> Result<UdpMeta, UdpSocketError> {
         self.udp_update(id, |socket| socket.read(buf, many))?
     }
 
-    /// The same with one datagram, which stays.
+    /// The same with one datagram, without removing it.
     ///
     /// # Errors
     /// As [`udp_receive`](Self::udp_receive).
@@ -124,7 +126,7 @@ impl Endpoint {
         self.udp_update(id, |socket| socket.peek(buf))?
     }
 
-    /// Whether there is something to receive, an error included.
+    /// Whether there is a datagram or an error to receive.
     ///
     /// # Errors
     /// The socket has been closed.
@@ -132,7 +134,8 @@ impl Endpoint {
         self.udp_socket(id).map(Socket::is_readable)
     }
 
-    /// Whether there is room to send, or an error to be told of. If not, [`Event::Udp`](crate::Event::Udp) tells when.
+    /// Whether there is room to send, or an error to report. If not, [`Event::Udp`](crate::Event::Udp)
+    /// reports when there is.
     ///
     /// # Errors
     /// The socket has been closed.
@@ -156,7 +159,7 @@ impl Endpoint {
         self.udp_update(id, Socket::take_error)?
     }
 
-    /// Sets the time to live of what is sent from now on; `None`: the endpoint's.
+    /// Sets the time to live of datagrams from now on; `None`: the endpoint's.
     ///
     /// # Errors
     /// The socket has been closed.
@@ -164,7 +167,7 @@ impl Endpoint {
         self.udp_update(id, |socket| socket.set_ttl(ttl))
     }
 
-    /// Sets the traffic class of what is sent from now on: see [`UdpOptions::traffic_class`].
+    /// Sets the traffic class of datagrams from now on: see [`UdpOptions::traffic_class`].
     ///
     /// # Errors
     /// The socket has been closed.
@@ -172,7 +175,7 @@ impl Endpoint {
         self.udp_update(id, |socket| socket.set_traffic_class(traffic_class))
     }
 
-    /// What a socket is bound to and connected to.
+    /// The addresses that a socket is bound and connected to.
     ///
     /// # Errors
     /// The socket has been closed.
@@ -186,7 +189,8 @@ impl Endpoint {
         })
     }
 
-    /// Most bytes in one datagram to this address: what the link there carries, or less where a router said so.
+    /// The largest datagram payload to this address: what the link there carries, or less if a router said
+    /// so.
     #[must_use]
     pub fn udp_payload_max(&self, remote: IpAddr) -> usize {
         let ip = if remote.is_ipv4() { 20 } else { 40 };
@@ -199,7 +203,7 @@ impl Endpoint {
         learned.and_then(|learned| usize::try_from(learned).ok()).map_or(mtu, |learned| learned.min(mtu))
     }
 
-    /// How many UDP sockets there are.
+    /// The number of UDP sockets.
     #[must_use]
     pub fn udp_sockets(&self) -> usize {
         self.beside.as_ref().map_or(0, |beside| beside.udp.len())
@@ -208,7 +212,7 @@ impl Endpoint {
     /// A datagram arrived.
     #[cold]
     pub(super) fn handle_udp(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8], frame: &Frame<'_>) {
-        // A coalesced datagram comes from no device that is known here; its checksum would be that of the whole.
+        // No known device delivers a coalesced datagram; its checksum would be that of the whole.
         let datagram = match UdpDatagram::parse(ip.src, ip.dst, bytes, frame.meta.checksum) {
             Ok(datagram) => datagram,
             Err(UdpError::Checksum) => return self.rare_counters().dropped_udp_checksum += 1,
@@ -227,7 +231,8 @@ impl Endpoint {
             None if !self.addresses.is_own(ip.dst) => self.counters.dropped_not_local += 1,
             None => {
                 self.rare_counters().dropped_udp_unbound += 1;
-                // RFC 1122 §4.1.3.1: a datagram for a port without a socket SHOULD be answered by port unreachable.
+                // RFC 1122 §4.1.3.1: a datagram for a port without a socket SHOULD be answered by port
+                // unreachable.
                 if self.config.port_unreachable {
                     self.send_error(now, IcmpError::PortUnreachable, frame.packet, ip);
                 }
@@ -253,7 +258,7 @@ impl Endpoint {
         *(if taken { &mut counters.udp_received } else { &mut counters.dropped_udp_full }) += 1;
     }
 
-    /// What an ICMP message says of a datagram of ours; `false` if it is about none.
+    /// An ICMP error about a datagram of ours. Returns `false` if it is not about one.
     // RFC 1122 §4.1.3.3: UDP MUST pass errors that it receives to the application layer.
     pub(super) fn handle_udp_error(&mut self, ip: &IpPacket<'_>) -> bool {
         let report = match ip.payload {
@@ -284,14 +289,14 @@ impl Endpoint {
         true
     }
 
-    /// A router had a datagram of this length that the next link, of this MTU, does not carry.
-    // A quoted datagram proves no more than that its sender knows the names of a socket and of the peer that it is connected
-    // to. So a message is believed within the bounds of RFC 5927 §7 alone, which leave an attacker little, and not where it
-    // contradicts itself; and of sockets without a peer, whose names are half known, none is.
+    /// A router had a datagram of this length, larger than the next link's MTU.
+    // A quoted datagram only proves that its sender knows the names of a socket and of the socket's peer. A
+    // message is therefore believed only within the bounds of RFC 5927 §7, which leave an attacker little,
+    // and not if it contradicts itself. Sockets without a peer, whose names are half known, believe none.
     fn datagram_too_big(&mut self, id: UdpId, remote: IpAddr, mtu: u32, packet_len: u32) {
         let known = u32::try_from(self.udp_path_mtu(remote)).unwrap_or(u32::MAX);
         let too_long = packet_len.min(known.saturating_add(1));
-        // An old router tells no MTU (RFC 1191 §5): a step down the plateaus.
+        // An old router does not report its MTU (RFC 1191 §5): step down the plateaus.
         let told = if mtu == 0 { plateau_below(too_long) } else { mtu };
         let least = if remote.is_ipv4() { PMTU_MIN_V4 } else { PMTU_MIN_V6 };
         if told < least || told >= known || told >= packet_len {
@@ -319,7 +324,7 @@ impl Endpoint {
         self.udp_update(id, |socket| socket.on_queued(bytes))
     }
 
-    /// Bytes of each datagram of a call.
+    /// Bytes of each datagram in a call.
     fn udp_segment_size(&self, transmit: &UdpTransmit<'_>, to: SocketAddr) -> Result<usize, UdpSocketError> {
         let len = transmit.contents.len();
         let size = transmit.segment_size.unwrap_or(len.max(1));
@@ -330,7 +335,7 @@ impl Endpoint {
         if size.min(len) > max { Err(UdpSocketError::TooLong { max }) } else { Ok(size) }
     }
 
-    /// The address from which a socket that is bound to `addr` sends to `remote`.
+    /// The address from which a socket bound to `addr` sends to `remote`.
     fn udp_source(
         &self,
         addr: ListenAddr,
@@ -357,7 +362,7 @@ impl Endpoint {
         if same_family { Ok(source) } else { Err(UdpSocketError::NoLocalAddress(remote.ip())) }
     }
 
-    /// Whether a socket hears what goes to an address: one that names an address that is no longer ours does not.
+    /// Whether a socket still serves an address. One that names an address that is no longer ours does not.
     fn is_heard_by(&self, id: UdpId, addr: IpAddr) -> bool {
         let any = self.udp_socket(id).is_ok_and(|socket| socket.addr().addr.is_none());
         self.addresses.valid_destination(addr) && (any || self.addresses.is_own(addr))

@@ -1,22 +1,23 @@
-//! What the next segment will need is fetched into the caches ahead of it.
+//! Prefetches what the next segment will need.
 //!
-//! A driver of one endpoint has it there. A simulation has thousands, and the next packet's is in none of the nearer
-//! caches: some fifty lines, for which a segment on its way through the steps waits one after the other. Here they are asked
-//! for together, and nothing waits. They come in steps, because a step has to know where the last one's pointers
-//! lead; a driver of several endpoints takes each step for all of them before the next.
+//! The driver of one endpoint has it in the cache. A simulation has thousands of endpoints, and the next
+//! packet's state is in none of the nearer caches: some fifty lines, which a segment on its way through the
+//! steps would wait for one after the other. Here they are requested together, without waiting. There are
+//! several steps, because a step follows the pointers that the last one fetched. A driver of several
+//! endpoints takes each step for all of them before the next.
 //!
-//! Nothing changes. `sim pairs-1000` of `ackclock-benches` is what pays for this file.
+//! Prefetching changes no state. The row `sim pairs-1000` of `ackclock-benches` pays for this file.
 
 use prefetch_index::prefetch_index;
 
 use super::Endpoint;
 
-/// Which of the steps, one after the other.
+/// The steps, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmStep {
-    /// What stands in the endpoint itself.
+    /// The endpoint itself.
     Endpoint,
-    /// The slot of the connection that had the last segment.
+    /// The slot of the connection of the last segment.
     Slot,
     /// That connection.
     Connection,
@@ -30,8 +31,9 @@ impl WarmStep {
 }
 
 impl Endpoint {
-    /// Asks for what the next segment will probably need, if it is for the connection that had the last one. Nothing
-    /// changes; it is for drivers of very many endpoints, which know some time ahead whose turn it is.
+    /// Prefetches what the next segment will probably need, if it is for the connection of the last one. It
+    /// changes no state. It is for drivers of very many endpoints, which know some time ahead whose turn it
+    /// is.
     #[inline]
     pub fn warm(&self, step: WarmStep) {
         if step == WarmStep::Endpoint {
@@ -47,10 +49,10 @@ impl Endpoint {
     }
 }
 
-/// Asks for the cache lines of the first `bytes` of a value, and waits for none.
+/// Requests the cache lines of the first `bytes` of a value, without waiting.
 #[inline]
 pub fn fetch<T: ?Sized>(value: &T, bytes: usize) {
-    // Offsets from a byte elsewhere: what is asked for is an address, and nothing is read.
+    // Offsets from a byte elsewhere: an address is requested, and nothing is read.
     let offset = (&raw const *value).addr().wrapping_sub((&raw const ORIGIN).addr());
     for line in (0..bytes).step_by(LINE) {
         prefetch_index(std::slice::from_ref(&ORIGIN), offset.wrapping_add(line));
@@ -60,5 +62,5 @@ pub fn fetch<T: ?Sized>(value: &T, bytes: usize) {
 static ORIGIN: u8 = 0;
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// The fields of an endpoint that each segment uses come first.
+/// The size of the fields of an endpoint that each segment uses; they come first.
 const OFTEN_USED: usize = 1024;

@@ -1,13 +1,14 @@
-//! Reassembly of fragmented packets, sans-IO (RFC 791 §3.2, RFC 815, RFC 8200 §4.5). Off unless asked for.
+//! Reassembly of fragmented packets, sans-IO (RFC 791 §3.2, RFC 815, RFC 8200 §4.5). Off by default.
 //!
-//! Memory that strangers fill is bounded four times: bytes in all, packets in all, packets of one source (a quarter of all),
-//! and fragments of one packet. At a bound the oldest packet gives way. After [`ReassemblyConfig::timeout`] an unfinished
-//! packet is given up.
+//! Four bounds limit memory that strangers fill: total bytes, total packets, packets of one source (a quarter
+//! of all), and fragments of one packet. At a bound the oldest packet is discarded. An unfinished packet is
+//! given up after [`ReassemblyConfig::timeout`].
 //!
-//! Fragments that overlap have no honest reason and are how packets are smuggled past filters: the whole packet is thrown
-//! away, and what still comes of it until its time is over. IPv6 demands that (RFC 5722 §3, RFC 8200 §4.5).
-//! Deviation from RFC 791 §3.2, by which the data that arrived later stands: IPv4 is treated alike, as Linux does since
-//! CVE-2018-5391. A fragment that comes twice, byte for byte, is a duplicate and not an overlap.
+//! Overlapping fragments have no honest reason, and smuggle packets past filters. The whole packet is
+//! discarded, and so is what still arrives of it until its time is over. IPv6 requires that (RFC 5722 §3,
+//! RFC 8200 §4.5).
+//! Deviation from RFC 791 §3.2, by which the data that arrived later stands: IPv4 is treated alike, as Linux
+//! does since CVE-2018-5391. A fragment that arrives twice, byte for byte, is a duplicate and not an overlap.
 //!
 //! RFC 8200 §4.5 and RFC 1122 §3.3.2 were read in their text; RFC 791, RFC 815 and RFC 5722 not read.
 
@@ -24,19 +25,20 @@ use crate::budget::{Budget, Lease};
 /// Bounds of reassembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReassemblyConfig {
-    /// The most bytes of all fragments that wait, [`FRAGMENT_OVERHEAD`](Self::FRAGMENT_OVERHEAD) for each included
-    /// (default 1 MiB).
+    /// The most bytes of all waiting fragments, including [`FRAGMENT_OVERHEAD`](Self::FRAGMENT_OVERHEAD) for
+    /// each (default 1 MiB).
     pub bytes_max: usize,
-    /// The most packets that are put together at one time (default 256), a quarter of them from one source.
+    /// The most packets under reassembly (default 256), a quarter of them from one source.
     pub packets_max: usize,
     /// The most fragments of one packet (default 64, which carries 64 KB over any IPv6 link).
     pub fragments_max: usize,
-    /// For how long fragments wait for the others (default 60 s: RFC 8200 §4.5; RFC 1122 §3.3.2 says 60 to 120 s).
+    /// How long fragments wait for the others (default 60 s: RFC 8200 §4.5; RFC 1122 §3.3.2 says 60 to
+    /// 120 s).
     pub timeout: Duration,
 }
 
 impl ReassemblyConfig {
-    /// Bytes that count for each fragment beside its own.
+    /// Bytes that count for each fragment besides its payload.
     pub const FRAGMENT_OVERHEAD: usize = 128;
 }
 
@@ -46,22 +48,22 @@ impl Default for ReassemblyConfig {
     }
 }
 
-/// What became of a fragment.
+/// What happened to a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It waits for others.
     Waits,
-    /// It was the last one: the whole packet.
+    /// It was the last one; this is the whole packet.
     Whole(Vec<u8>),
     /// It is malformed.
     Malformed(IpError),
-    /// It belongs to a packet of which fragments overlap or contradict one another.
+    /// It belongs to a packet whose fragments overlap or contradict one another.
     Overlap,
     /// There is no room for it.
     Full,
 }
 
-/// Packets that are being put together.
+/// The packets under reassembly.
 #[derive(Debug)]
 pub(crate) struct Reassembler {
     config: ReassemblyConfig,
@@ -70,30 +72,30 @@ pub(crate) struct Reassembler {
     by_age: BTreeMap<(Instant, u64), Name>,
     begun: u64,
     bytes: usize,
-    /// Packets that gave way to others.
+    /// Packets discarded in favour of others.
     evicted: u64,
 }
 
-/// What the fragments of one packet have in common. The source comes first, so that its packets stand together.
+/// What the fragments of one packet share. The source comes first, so that its packets are adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     src: IpAddr,
     dst: IpAddr,
     identification: u32,
-    /// IPv6 fragments are told apart without it.
+    /// IPv6 fragments are distinguished without it.
     protocol: u8,
 }
 
 #[derive(Debug)]
 struct Partial {
     age: (Instant, u64),
-    /// Fragments as whole packets, by where their payloads begin.
+    /// Fragments as whole packets, by the offsets of their payloads.
     pieces: BTreeMap<usize, Piece>,
-    /// Payload that has arrived.
+    /// Payload bytes received.
     received: usize,
-    /// Where the payload ends, once that is known.
+    /// The end of the payload, once known.
     total: Option<usize>,
-    /// Fragments contradict one another: whatever comes is thrown away.
+    /// Fragments contradict one another: whatever arrives is discarded.
     refused: bool,
 }
 
@@ -150,12 +152,12 @@ impl Reassembler {
         whole.map_or(Outcome::Overlap, Outcome::Whole)
     }
 
-    /// When [`expire`](Self::expire) is to be called next.
+    /// When to call [`expire`](Self::expire) next.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.by_age.first_key_value().map(|((begun, _), _)| *begun + self.config.timeout)
     }
 
-    /// Gives up a packet whose time is over; `Some` with its first fragment, if that has arrived.
+    /// Gives up a packet whose time is over. Returns `Some` with its first fragment, if that has arrived.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Option<Vec<u8>>> {
         let (_, &name) = self.by_age.first_key_value()?;
         if self.poll_timeout()? > now {
@@ -165,7 +167,7 @@ impl Reassembler {
         Some(partial.pieces.remove(&0).map(|piece| piece.packet))
     }
 
-    /// How many packets have given way to others since this was last asked.
+    /// How many packets were discarded in favour of others since the last call.
     pub(crate) fn take_evicted(&mut self) -> u64 {
         std::mem::take(&mut self.evicted)
     }
@@ -186,7 +188,7 @@ impl Reassembler {
         self.packets.insert(name, Partial { age, pieces, received, total, refused: false });
     }
 
-    /// Makes room for `bytes`, at the cost of any packet but the one of this name.
+    /// Makes room for `bytes`, at the expense of any packet except the one with this name.
     fn make_room(&mut self, name: Name, bytes: usize) -> bool {
         while self.bytes + bytes > self.config.bytes_max {
             let other = self.by_age.values().find(|of| **of != name).copied();
@@ -216,7 +218,7 @@ impl Reassembler {
         Some(partial)
     }
 
-    /// Throws away what has come of a packet, and what will.
+    /// Discards what has arrived of a packet, and what will.
     fn refuse(&mut self, name: Name) {
         if let Some(partial) = self.packets.get_mut(&name) {
             self.bytes -= partial.bytes();
@@ -246,7 +248,7 @@ impl Partial {
         let before = self.pieces.range(..=start).next_back().is_some_and(|(_, piece)| piece.end > start);
         let after = self.pieces.range(start..).next().is_some_and(|(at, _)| *at < end);
         let furthest = self.pieces.values().next_back().map_or(0, |piece| piece.end);
-        // The end may be told once, and nothing may lie behind it.
+        // The end may be stated once, and nothing may lie behind it.
         let beyond = match self.total {
             Some(total) => end > total || !fragment.more,
             None => !fragment.more && furthest > end,
@@ -264,7 +266,7 @@ impl Partial {
             incapable |= fragment.ecn == Codepoint::NotEct;
             payload.extend_from_slice(fragment.payload);
         }
-        // RFC 3168 §5.3: a mark on one fragment is a mark on the whole, unless another one cannot have been marked.
+        // RFC 3168 §5.3: a mark on one fragment marks the whole, unless another one was not ECN-capable.
         if congested && incapable {
             return None;
         }

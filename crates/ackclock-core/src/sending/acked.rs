@@ -1,4 +1,5 @@
-//! An acknowledgement arrived: what it delivered, what it says of losses, and what congestion control hears of it.
+//! An arriving acknowledgement: what it delivered, what it says about losses, and what congestion control
+//! learns from it.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::Instant;
 use crate::position::Position;
 use crate::trace::{LossRule, WindowCause};
 
-/// What an acceptable acknowledgement says.
+/// The content of an acceptable acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledgement<'a> {
     /// SEG.ACK.
@@ -27,15 +28,15 @@ pub(crate) struct Acknowledgement<'a> {
     pub(crate) bare: bool,
     /// SND.WND, which this segment may have set.
     pub(crate) window: u32,
-    /// Whether the window is what it was before.
+    /// Whether the window is unchanged.
     pub(crate) same_window: bool,
     /// Whether a closed window that had been probed has opened.
     pub(crate) reopened: bool,
-    /// How many bytes of new data both the buffer and the peer's window have.
+    /// How many bytes of new data both the buffer and the peer's window allow.
     pub(crate) sendable: u64,
 }
 
-/// What an acknowledgement brought.
+/// The result of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckNews {
     /// Bytes by which SND.UNA advanced.
@@ -47,15 +48,15 @@ pub(crate) struct AckNews {
     outcome: AckOutcome,
 }
 
-/// What congestion control hears of an acknowledgement.
+/// What congestion control learns from an acknowledgement.
 pub(super) struct Delivered<'a> {
-    /// The newest transmission among what was delivered.
+    /// The newest transmission among the delivered data.
     pub(super) moment: &'a SendMoment,
     /// Bytes delivered for the first time.
     pub(super) bytes: u64,
     /// Bytes by which SND.UNA advanced.
     pub(super) advanced: u64,
-    /// The round trip that was measured.
+    /// The measured round trip.
     pub(super) rtt: Option<Duration>,
     /// Bytes in flight before.
     pub(super) prior_in_flight: u64,
@@ -65,7 +66,7 @@ pub(super) struct Delivered<'a> {
 }
 
 impl Acknowledgement<'_> {
-    /// What it reports as received twice (RFC 2883).
+    /// The range reported as received twice (RFC 2883).
     #[inline]
     fn reported(&self) -> Option<(Position, Position)> {
         if self.sack.is_empty() { None } else { undo::reported_duplicate(self.ack, self.sack) }
@@ -80,7 +81,7 @@ impl AckNews {
     }
 }
 
-/// From here on a millisecond more or less does not matter.
+/// From this round trip on, a millisecond more or less does not matter.
 const TICKS_MATTER: Duration = Duration::from_millis(10);
 
 impl Flight {
@@ -95,8 +96,8 @@ impl Flight {
         self.rto.estimator_mut().on_sample(rtt);
     }
 
-    /// Takes an acknowledgement in and judges losses by it. Says whether it brings `news`; the connection then says what it
-    /// reports of marks, with [`Self::on_marked`] and [`Self::tell_ack`].
+    /// Processes an acknowledgement and judges losses by it. Says whether it brings `news`; the connection
+    /// then reports its marks with [`Self::on_marked`] and [`Self::tell_ack`].
     #[inline]
     pub(crate) fn on_ack(
         &mut self,
@@ -106,12 +107,13 @@ impl Flight {
     ) -> bool {
         let prior_una = self.una;
         if seen.ack == prior_una && !self.has_data() {
-            // Nothing is outstanding, so there is no news but perhaps a duplicate.
+            // Nothing is outstanding, so the only possible news is a duplicate.
             if seen.bare && seen.same_window {
                 self.settle_probe_by_duplicate(seen.ack, seen.reported(), !seen.sack.is_empty());
             }
             if seen.reported().is_some() {
-                // The last of a stream is reported as received twice when nothing is outstanding any more.
+                // The last data of a stream is reported as received twice when nothing is outstanding any
+                // more.
                 call.trace.acked(call.now, seen.ack, false, seen.window, seen.sack);
             }
             self.take_duplicate_report(call, seen);
@@ -137,8 +139,8 @@ impl Flight {
             self.take_duplicate_report(call, seen);
             self.judge_mtu_probe_by_sack(call, seen);
         }
-        // RFC 5681 §2: outstanding data, no text, no SYN or FIN, the same acknowledgement, the same window; with SACK,
-        // news is what makes it count (RFC 6675 §2).
+        // RFC 5681 §2: outstanding data, no text, no SYN or FIN, the same acknowledgement, the same window;
+        // with SACK, news makes it count (RFC 6675 §2).
         let duplicate = seen.ack == prior_una
             && self.has_data()
             && seen.bare
@@ -170,12 +172,13 @@ impl Flight {
         self.run_timer(call, window_open);
     }
 
-    /// RFC 8985 §6.2 step 2: of something sent again the echoed timestamp tells that the first transmission arrived.
+    /// RFC 8985 §6.2 step 2: for a retransmission the echoed timestamp shows that the first transmission
+    /// arrived.
     fn answers_original(&self, seen: &Acknowledgement<'_>, outcome: &AckOutcome) -> bool {
         if !outcome.newest_was_repeated {
             return false;
         }
-        // What is held beyond a gap is answered with the timestamp of what came before the gap.
+        // Data held beyond a gap is answered with the timestamp of the data before the gap.
         outcome.newest_any.as_ref().is_some_and(|(moment, end)| {
             *end <= self.una && seen.echo.is_some_and(|echo| echo.is_from_before(moment.at))
         })
@@ -191,7 +194,7 @@ impl Flight {
         }
     }
 
-    /// What was sent into the closed window was not taken: it goes out again at once.
+    /// Data sent into the closed window was not accepted: it is sent again at once.
     fn resend_into_opened_window(&mut self, call: &mut Call<'_>) {
         if self.has_data() && !self.episode.in_recovery() {
             let lost = self.scoreboard.mark_first_lost();
@@ -217,8 +220,8 @@ impl Flight {
         self.delivery.on_ack(call.now, outcome);
     }
 
-    /// RFC 9293 MUST-18: Karn's rule. What was sent once gives a sample; of what was sent more often, only the echoed
-    /// timestamp tells which transmission was answered (RFC 7323 §4.3).
+    /// RFC 9293 MUST-18: Karn's rule. Data sent once gives a sample; for data sent more often, only the
+    /// echoed timestamp shows which transmission was answered (RFC 7323 §4.3).
     fn sample_round_trip(
         &mut self,
         call: &mut Call<'_>,
@@ -229,15 +232,16 @@ impl Flight {
         let now = call.now;
         let rtt = self.rto.estimator_mut();
         if seen.reported().is_some() {
-            // What it acknowledges had arrived before, and its stamp is older than that: the duplicate drew the answer.
+            // What it acknowledges had arrived before, and its timestamp is older than that: the duplicate
+            // caused the answer.
             rtt.on_segment_retransmitted();
             return;
         }
         if outcome.retransmission_acked {
             rtt.on_segment_retransmitted();
         } else if let Some(sent_at) = outcome.newest_once {
-            // One timed segment at a time is a matter of cumulative acknowledgements: a selective one does not say
-            // whether it was that segment.
+            // Timing one segment at a time depends on cumulative acknowledgements: a selective one does not
+            // say whether it was that segment.
             let counts = !rtt.times_one_segment() || advanced > 0 && outcome.newly_sacked == 0;
             if counts && rtt.on_segment_acked(sent_at, now) {
                 let undo = self.history.as_mut().map(|history| &mut history.undo);
@@ -248,8 +252,8 @@ impl Flight {
             }
             return;
         }
-        // RFC 7323 §4.1: only an acknowledgement that advances SND.UNA. Short round trips are left to what was sent once,
-        // unless the path has become slower than was thought.
+        // RFC 7323 §4.1: only an acknowledgement that advances SND.UNA. Short round trips come only from data
+        // sent once, unless the path has become slower than assumed.
         if advanced > 0
             && !rtt.times_one_segment()
             && let Some(sample) = round_trip_by_stamp(now, seen, outcome)
@@ -270,7 +274,8 @@ impl Flight {
         if seen.duplicate && !self.policy.heeds_sack() && self.episode.in_slow_start() {
             self.episode.count_new_data(self.nxt, self.scoreboard.pipe(), u64::from(self.smss));
         }
-        // RFC 5681 §3.1 (4): FlightSize is what was outstanding when the loss showed itself, before this acknowledgement.
+        // RFC 5681 §3.1 (4): FlightSize is what was outstanding when the loss was detected, before this
+        // acknowledgement.
         let flight_size = self.flight_size() + seen.advanced;
         seen.reports_probe = self.end_tail_probe(call, &seen, flight_size);
         let found = if self.judge_mtu_probe(call, &seen) {
@@ -289,16 +294,16 @@ impl Flight {
         }
     }
 
-    /// The policy hears how much was delivered, once congestion control has set its threshold.
+    /// Tells the policy how much was delivered, after congestion control has set its threshold.
     pub(super) fn regulate(&mut self, delivered: u64, safe: bool) {
         let Some(episode) = self.episode.recovery_point() else { return };
         let (ssthresh, smss) = (self.control.ssthresh(), u64::from(self.smss));
         self.policy.regulate(&self.scoreboard, &Progress { episode, delivered, safe, ssthresh, smss });
     }
 
-    /// The acknowledgement reported marks: answered as a loss is, once a window of data, and not in a window whose loss
-    /// has been answered (RFC 3168 §6.1.2). Nothing is sent again, and nothing takes the answer back. Returns whether
-    /// it is answered now.
+    /// The acknowledgement reported marks. They are answered like a loss, once a window of data, and not in a
+    /// window whose loss has been answered (RFC 3168 §6.1.2). Nothing is retransmitted, and the answer is
+    /// never taken back. Returns whether they are answered now.
     pub(crate) fn on_marked(&mut self, call: &mut Call<'_>, news: &AckNews) -> bool {
         if self.mark.is_some() || !self.episode.is_open() {
             return false;
@@ -321,8 +326,8 @@ impl Flight {
         true
     }
 
-    /// Something sent after the answer to a mark is acknowledged: until then the classic echo tells of the same mark, for
-    /// the receiver has not seen CWR.
+    /// Something sent after the answer to a mark is acknowledged. Until then the classic echo repeats the
+    /// same mark, because the receiver has not seen CWR.
     pub(crate) fn end_marked_window(&mut self, call: &mut Call<'_>) {
         if self.mark.is_some_and(|point| self.una > point) {
             self.mark = None;
@@ -330,7 +335,7 @@ impl Flight {
         }
     }
 
-    /// Congestion control hears of the acknowledgement, which reported `ecn_marked` bytes as marked.
+    /// Tells congestion control about the acknowledgement, which reported `ecn_marked` bytes as marked.
     #[inline(never)]
     pub(crate) fn tell_ack(&mut self, call: &mut Call<'_>, news: &AckNews, ecn_marked: u64) {
         let outcome = &news.outcome;
@@ -352,7 +357,7 @@ impl Flight {
         );
     }
 
-    /// Congestion control hears of what was delivered.
+    /// Tells congestion control what was delivered.
     // Always inlined, for the row "acknowledgement received" of the counted instructions.
     #[inline(always)]
     pub(super) fn tell_delivered(&mut self, call: &mut Call<'_>, delivered: &Delivered<'_>) {
@@ -382,7 +387,8 @@ impl Flight {
         self.trace_window(call, WindowCause::Acked);
     }
 
-    /// A router could not carry what is outstanding: it goes out again in smaller segments, which is no sign of congestion.
+    /// A router could not carry what is outstanding. It is sent again in smaller segments; this does not
+    /// indicate congestion.
     pub(crate) fn on_too_big(&mut self, call: &mut Call<'_>) {
         if self.has_data() {
             let lost = self.scoreboard.mark_all_lost(false);
@@ -392,12 +398,13 @@ impl Flight {
     }
 }
 
-/// The shortest round trip that the echoed timestamp allows, and the times of sending of what is acknowledged: a stamp
-/// counts milliseconds, which may be many round trips.
+/// The shortest round trip consistent with the echoed timestamp and the sending times of the acknowledged
+/// data: a timestamp counts milliseconds, which may be many round trips.
 fn round_trip_by_stamp(now: Instant, seen: &Acknowledgement<'_>, outcome: &AckOutcome) -> Option<Duration> {
     let (least, most) = seen.echo?.age(now)?;
     let since = |at| now.saturating_since(at);
-    // What was answered left no later than the newest transmission; and it took no longer than what was sent once.
+    // The answered segment left no later than the newest transmission, and it took no longer than data sent
+    // once.
     let (newest, _) = outcome.newest_any?;
     let once = outcome.newest_once.map_or(most, since);
     Some(least.max(since(newest.at)).min(most).min(once))

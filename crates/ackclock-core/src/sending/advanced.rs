@@ -1,20 +1,20 @@
-//! The short way of an acknowledgement that says nothing but that SND.UNA advanced, while nothing is unusual.
+//! The fast path of an acknowledgement that only advances SND.UNA while nothing is unusual.
 //!
-//! It is [`Flight::on_ack`] with [`Flight::tell_ack`], less what has no part in it:
+//! It equals [`Flight::on_ack`] with [`Flight::tell_ack`], without what plays no part in it:
 //!
-//! | the long way | the answer here |
+//! | the slow path | the answer here |
 //! |---|---|
 //! | SACK blocks, duplicates, reports of either | there are none: [`Predicted`](ackclock_wire::Predicted) has no such option |
-//! | what was sent again, lost, or held beyond a gap | [`Scoreboard::on_plain_ack`] takes none of it |
+//! | what was retransmitted, lost, or held beyond a gap | [`Scoreboard::on_plain_ack`] takes none of it |
 //! | an episode: its end, its inflation, PRR | [`Episode::is_undisturbed`] |
 //! | probes of the tail and of the path; undo; F-RTO; Eifel | none has an answer to come |
 //! | what the policy finds to be lost | nothing, as [`Policy::trusts_advances`] says beforehand |
 //! | marks | ECN is not agreed on |
 //! | the trace | it is off |
 //!
-//! What is left is what V. Jacobson's receiver did ("4BSD TCP Header Prediction", Computer Communication Review 20(2), 1990;
-//! not read, cited by its title), and a delivery rate: the front of the scoreboard goes, one round trip is measured, congestion
-//! control is called once, and the timers start again.
+//! What is left is what V. Jacobson's receiver did ("4BSD TCP Header Prediction", Computer Communication
+//! Review 20(2), 1990; not read, cited by its title), plus a delivery rate: the front of the scoreboard is
+//! removed, one round trip is measured, congestion control is called once, and the timers restart.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ use super::{Call, Flight, History};
 use crate::position::Position;
 
 impl Flight {
-    /// Takes an acknowledgement of what lies before `ack`, which is beyond SND.UNA. Says whether it did; if not, nothing has
-    /// changed, and [`Self::on_ack`] takes it.
+    /// Processes an acknowledgement of everything before `ack`, which is beyond SND.UNA. Returns whether it
+    /// did; if not, nothing has changed, and [`Self::on_ack`] must process it.
     #[inline]
     pub(crate) fn on_advance(&mut self, call: &mut Call<'_>, ack: Position, window_open: bool) -> bool {
         let (now, prior_una, prior_in_flight) = (call.now, self.una, self.in_flight());
@@ -71,7 +71,8 @@ impl Flight {
 }
 
 impl History {
-    /// Whether what happened has no sequel: no reduction can be taken back, and no probe of the path is out.
+    /// Whether the past has no consequences: no reduction can be taken back, and no probe of the path is in
+    /// flight.
     fn is_settled(&self) -> bool {
         self.undo.is_settled() && self.mtu_probe.is_none()
     }

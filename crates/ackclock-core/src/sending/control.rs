@@ -1,6 +1,6 @@
-//! The congestion controller of a connection, and what stands between the two: an estimation at the start, the
-//! validation of a window that is not used. Both are made when they are first needed, so that a connection without
-//! either, or that never sends much, does not pay.
+//! The congestion controller of a connection with its layers: an estimation at the start, and the validation
+//! of an unused window. Both are created when first needed, so that a connection that needs neither, or never
+//! sends much, does not pay for them.
 
 use ackclock_control::congestion::{
     Ack, Controller, IdlePolicy, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent, Start, StartUp,
@@ -20,14 +20,14 @@ pub(super) struct Control {
 
 #[derive(Debug, Default)]
 struct Layers {
-    /// What validates the window by use (RFC 7661), once it has grown.
+    /// Validates the window by use (RFC 7661), once it has grown.
     validation: Option<Validation>,
-    /// The estimation that may end the first slow start, where one was chosen.
+    /// The estimation that may end the first slow start, if one was chosen.
     start_up: Option<Box<StartUp>>,
 }
 
 impl Control {
-    /// Without a window yet.
+    /// Before there is a window.
     pub(super) fn new() -> Self {
         Self { congestion: Box::new(NotStarted), layers: None }
     }
@@ -83,7 +83,7 @@ impl Control {
         self.congestion.on_ack(ack);
     }
 
-    /// RFC 7661 §4.4.3: an unused window falls back to IW and no further, so one that never grew stays as it is.
+    /// RFC 7661 §4.4.3: an unused window falls back to IW and no further, so one that never grew stays.
     fn validate_if_grown(&mut self, start: &Start) {
         if self.congestion.cwnd() > start.initial_window {
             self.layers.get_or_insert_default().validation = Some(Validation::new(start));
@@ -119,7 +119,7 @@ impl Control {
         self.congestion.on_undo(undo);
     }
 
-    /// Something left.
+    /// Data left.
     #[inline]
     pub(super) fn on_sent(&mut self, sent: &Sent) {
         self.congestion.on_sent(sent);
@@ -136,8 +136,8 @@ impl Control {
     }
 }
 
-/// The controller of a connection that has no window yet: of a passive one until it is established, which it is as soon as it
-/// is made. It takes no memory, so that each such connection makes one controller only.
+/// The controller of a connection without a window yet. A passive connection has it until it is established,
+/// right after its creation. It takes no memory, so each such connection allocates only one controller.
 #[derive(Clone, Copy, Debug)]
 struct NotStarted;
 
@@ -169,23 +169,23 @@ pub(super) fn initial_window(tcp: &TcpConfig, smss: u32) -> u64 {
 }
 
 impl Flight {
-    /// RFC 5681 §4.1: a window that was last used more than a timeout ago says little about the path. To be called
-    /// before new data is chosen, of which `unsent` bytes wait.
+    /// RFC 5681 §4.1: a window last used more than a timeout ago says little about the path. Call this before
+    /// choosing new data, of which `unsent` bytes wait.
     #[inline]
     pub(crate) fn restart_after_idleness(&mut self, call: &mut Call<'_>, unsent: u64) {
         let Some(sent_at) = self.sent_at else { return };
-        // Once: data that Nagle's algorithm or a cork holds back comes by here again.
+        // Only once: data held back by Nagle's algorithm or a cork comes here again.
         if self.una != self.nxt || sent_at == call.now || unsent == 0 || self.restarted {
             return;
         }
         let estimator = self.rto.estimator();
         if call.now.nanos_since(sent_at) > estimator.rto_min_nanos() {
-            // It may be more than the timeout.
+            // It may exceed the timeout.
             self.restart_after(call, sent_at);
         }
     }
 
-    /// The same of a window that was last used at `sent_at`.
+    /// The same for a window last used at `sent_at`.
     #[inline(never)]
     fn restart_after(&mut self, call: &mut Call<'_>, sent_at: Instant) {
         let (idle, rto) = (call.now.saturating_since(sent_at), self.rto.estimator().rto());

@@ -14,11 +14,11 @@ pub(super) struct Delivery {
     bytes: u64,
     at: Instant,
     rate: u64,
-    /// When what was delivered last had been sent (C.first_send_time).
+    /// When the data delivered last had been sent (C.first_send_time).
     sent_at: Instant,
     /// Sending was limited by the application until this much was delivered.
     app_limited_until: u64,
-    /// The window was full when data up to here was sent.
+    /// The window was full when data up to this position was sent.
     cwnd_limited_until: Option<Position>,
     /// Bytes found to be lost (C.lost), modulo 2^32.
     lost: u32,
@@ -53,11 +53,11 @@ impl Delivery {
         self.rate
     }
 
-    /// What samples of `bytes` that leave now will need, while `in_flight` bytes are out.
+    /// What samples of `bytes` that leave now will need, with `in_flight` bytes in flight.
     #[inline]
     pub(super) fn moment(&mut self, now: Instant, in_flight: u64, bytes: u64) -> SendMoment {
         if in_flight == 0 {
-            // Time in which nothing was out says nothing about the path.
+            // Time with nothing in flight says nothing about the path.
             (self.at, self.sent_at) = (now, now);
         }
         let sending_us = now.nanos_since(self.sent_at) / 1000;
@@ -72,7 +72,7 @@ impl Delivery {
         }
     }
 
-    /// An acknowledgement delivered something.
+    /// An acknowledgement delivered data.
     #[inline]
     pub(super) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome) {
         if let Some((moment, _)) = &outcome.newest_any {
@@ -92,13 +92,13 @@ impl Delivery {
         }
     }
 
-    /// The application has nothing more to send, and the window had room.
+    /// The application has nothing more to send, although the window has room.
     #[inline]
     pub(super) fn note_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = self.bytes + in_flight.max(1);
     }
 
-    /// The window is full, with data up to `nxt` out.
+    /// The window is full, with data up to `nxt` in flight.
     #[inline]
     pub(super) fn note_cwnd_limited(&mut self, nxt: Position) {
         self.cwnd_limited_until = Some(nxt);
@@ -110,7 +110,7 @@ impl Delivery {
         self.cwnd_limited_until.is_some_and(|until| una <= until)
     }
 
-    /// Whether anything was found to be lost; wrong once in 2^32 bytes.
+    /// Whether any loss was found; wrong once in 2^32 bytes.
     #[inline]
     pub(super) fn lost_any(&self) -> bool {
         self.lost != 0
@@ -121,7 +121,8 @@ impl Delivery {
         u64::from(self.lost.wrapping_sub(moment.lost))
     }
 
-    /// `bytes` were found to be lost, the newest of which left at `newest`: what congestion control hears of it.
+    /// `bytes` were found to be lost; the newest of them left at `newest`. Returns what congestion control
+    /// must learn.
     pub(super) fn on_lost(&mut self, now: Instant, bytes: u64, newest: SendMoment) -> Lost {
         self.lost = self.lost.wrapping_add(u32::try_from(bytes).unwrap_or(u32::MAX));
         Lost {
@@ -136,8 +137,9 @@ impl Delivery {
     }
 }
 
-/// The longer of the times over which what was delivered since `moment` was sent and delivered (draft-ietf-ccwg-bbr-05
-/// §4.1.2.3): acknowledgements that were held up and arrive together do not make a path look fast.
+/// The longer of the times over which the data delivered since `moment` was sent and delivered
+/// (draft-ietf-ccwg-bbr-05 §4.1.2.3): delayed acknowledgements that arrive together do not make a path look
+/// fast.
 #[inline]
 pub(super) fn interval_ns(now: Instant, moment: &SendMoment) -> u64 {
     let delivering = now.nanos_since(moment.delivered_at);

@@ -1,14 +1,14 @@
-//! The timestamp that an acknowledgement echoes, on the clock of this end.
+//! The echoed timestamp of an acknowledgement, on this end's clock.
 
 use std::time::Duration;
 
 use crate::Instant;
 
-/// An echoed timestamp (TSecr of RFC 7323 §3.2), with the connection's own offset taken off.
+/// An echoed timestamp (TSecr of RFC 7323 §3.2), minus the connection's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Echo {
     ticks: u32,
-    /// A zero on the wire is no echo for round-trip samples.
+    /// A zero on the wire is not an echo for round-trip samples.
     is_zero: bool,
 }
 
@@ -18,13 +18,13 @@ impl Echo {
         Self { ticks: echoed.wrapping_sub(offset), is_zero: echoed == 0 }
     }
 
-    /// The clock's value when the segment left that is answered.
+    /// The clock's value when the answered segment left.
     pub(super) fn ticks(self) -> u32 {
         self.ticks
     }
 
-    /// How long ago that was, at least and at most: the clock has ticked once between the two. `None` for a value that
-    /// cannot have been sent within the last half hour.
+    /// The minimum and maximum age of that; the clock has ticked once between the two. `None` for a value
+    /// that cannot have been sent within the last half hour.
     pub(super) fn age(self, now: Instant) -> Option<(Duration, Duration)> {
         let ticks = clock(now).wrapping_sub(self.ticks);
         let since_tick = Duration::from_nanos(now.as_nanos() % NANOS_PER_TICK);
@@ -33,7 +33,7 @@ impl Echo {
         (!self.is_zero && ticks < 1_800_000).then_some((least, most))
     }
 
-    /// Whether the segment that is answered left in an earlier tick than `at`.
+    /// Whether the answered segment left in an earlier tick than `at`.
     pub(super) fn is_from_before(self, at: Instant) -> bool {
         let age = clock(at).wrapping_sub(self.ticks);
         age != 0 && age < 1 << 31

@@ -1,36 +1,38 @@
-//! Loss episodes: whether one is under way, and what acknowledgement ends it.
+//! Loss episodes: whether one is under way, and which acknowledgement ends it.
 //!
-//! All policies share this. Without SACK, duplicate acknowledgements tell that segments have left the network; their
-//! bytes are taken off what counts as in flight, which is the inflation of the window in RFC 5681 §3.2 (4).
+//! All policies share this. Without SACK, duplicate acknowledgements show that segments have left the
+//! network. Their bytes are subtracted from what counts as in flight; this is the inflation of the window in
+//! RFC 5681 §3.2 (4).
 
 use super::scoreboard::Scoreboard;
 use crate::position::Position;
 
-/// What recovery is at.
+/// The phase of recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     /// No loss is known.
     #[default]
     Open,
-    /// Fast recovery, until this is acknowledged.
+    /// Fast recovery, until this position is acknowledged.
     Recovery(Position),
-    /// After a timeout, or Tahoe's fast retransmit: slow start, until all that was outstanding is acknowledged.
+    /// After a timeout, or Tahoe's fast retransmit: slow start, until everything outstanding is acknowledged.
     Loss(Position),
 }
 
-/// The present episode, and what outlives the last one.
+/// The present episode, and what outlasts the last one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Episode {
     phase: Phase,
-    /// Duplicate acknowledgements in a row.
+    /// Consecutive duplicate acknowledgements.
     dup_acks: u16,
     /// The first retransmission of an episode leaves whatever the window says (RFC 6675 §5 (4.3)).
     forced: bool,
-    /// By how many bytes SND.UNA advanced last (RFC 6582 §4.1's highest_ack less prev_highest_ack).
+    /// The last advance of SND.UNA in bytes (RFC 6582 §4.1's highest_ack minus prev_highest_ack).
     last_advance: u32,
-    /// Without SACK: bytes that have left the network, as duplicate acknowledgements tell.
+    /// Without SACK: bytes that have left the network, as duplicate acknowledgements show.
     left_network: u64,
-    /// "recover" of RFC 6582: the end of what was outstanding when the last episode began; below all before the first.
+    /// "recover" of RFC 6582: the end of what was outstanding when the last episode began; before all
+    /// positions until the first.
     recover: Position,
 }
 
@@ -45,7 +47,7 @@ impl Episode {
         self.phase == Phase::Open
     }
 
-    /// Whether no loss is known, and nothing hints at one.
+    /// Whether no loss is known or indicated.
     #[inline]
     pub(super) fn is_undisturbed(&self) -> bool {
         self.is_open() && self.dup_acks == 0 && self.left_network == 0
@@ -61,7 +63,7 @@ impl Episode {
         matches!(self.phase, Phase::Loss(_))
     }
 
-    /// The end of fast recovery, during it.
+    /// The end of fast recovery, while in it.
     pub(super) fn recovery_point(&self) -> Option<Position> {
         match self.phase {
             Phase::Recovery(point) => Some(point),
@@ -92,18 +94,18 @@ impl Episode {
         self.forced
     }
 
-    /// The next retransmission leaves whatever the window says.
+    /// Lets the next retransmission leave whatever the window says.
     pub(super) fn force(&mut self) {
         self.forced = true;
     }
 
-    /// Lost data went out again.
+    /// Lost data was retransmitted.
     #[inline]
     pub(super) fn on_retransmitted(&mut self) {
         self.forced = false;
     }
 
-    /// Counts duplicates in a row.
+    /// Counts consecutive duplicates.
     #[inline]
     pub(super) fn count(&mut self, advanced: u64, duplicate: bool) {
         if duplicate {
@@ -113,7 +115,7 @@ impl Episode {
         }
     }
 
-    /// SND.UNA advanced, and the policy has judged that.
+    /// SND.UNA advanced, and the policy has judged it.
     #[inline]
     pub(super) fn note_advance(&mut self, advanced: u64) {
         self.last_advance = u32::try_from(advanced).unwrap_or(u32::MAX);
@@ -126,14 +128,15 @@ impl Episode {
         self.forced = true;
     }
 
-    /// Slow start sends all that is outstanding again, up to `nxt`.
+    /// Slow start retransmits everything outstanding, up to `nxt`.
     pub(super) fn slow_start(&mut self, nxt: Position) {
         self.phase = Phase::Loss(nxt);
     }
 
-    /// The retransmission timer expired: slow start lasts until all that is outstanding, up to `nxt`, is acknowledged.
+    /// The retransmission timer expired: slow start lasts until everything outstanding, up to `nxt`, is
+    /// acknowledged.
     pub(super) fn on_timeout(&mut self, nxt: Position) {
-        // What was sent a moment ago may fill the window of one segment, and the first lost one goes all the same.
+        // Recent data may fill the window of one segment; the first lost segment leaves nevertheless.
         *self = Self { phase: Phase::Loss(nxt), recover: nxt, forced: true, ..Self::default() };
     }
 
@@ -143,7 +146,7 @@ impl Episode {
         self.forced = false;
     }
 
-    /// Another policy judges from now on; fast recovery lasts until `point`.
+    /// Another policy judges from now on. Fast recovery lasts until `point`.
     pub(super) fn on_policy_change(&mut self, point: Position) {
         self.dup_acks = 0;
         self.left_network = 0;
@@ -152,32 +155,32 @@ impl Episode {
         }
     }
 
-    /// Limited transmit (RFC 3042): bytes that the first duplicates let follow.
+    /// Limited transmit (RFC 3042): bytes that the first duplicates allow to follow.
     pub(super) fn limit_transmit(&mut self, bytes: u64) {
         self.left_network = bytes;
     }
 
-    /// RFC 5681 §3.2 (4): a duplicate tells that a segment has left the network, of those that were out when the loss
-    /// was found: forged ones inflate nothing beyond that (its §6).
+    /// RFC 5681 §3.2 (4): a duplicate shows that one of the segments outstanding at the loss has left the
+    /// network. Forged ones inflate nothing beyond that (its §6).
     pub(super) fn inflate(&mut self, una: Position, scoreboard: &Scoreboard, bytes: u64) {
         let out = self.recover.since(una);
         let most = out.min(scoreboard.pipe() + scoreboard.lost());
         self.left_network = (self.left_network + bytes).min(most);
     }
 
-    /// The same, counted from nothing.
+    /// The same, counted from zero.
     pub(super) fn set_left_network(&mut self, una: Position, scoreboard: &Scoreboard, bytes: u64) {
         self.left_network = 0;
         self.inflate(una, scoreboard, bytes);
     }
 
-    /// RFC 6582 §3.2 (3): a partial acknowledgement of `advanced` bytes deflates the window by as much.
+    /// RFC 6582 §3.2 (3): a partial acknowledgement of `advanced` bytes deflates the window by that amount.
     pub(super) fn deflate(&mut self, advanced: u64) {
         self.left_network = self.left_network.saturating_sub(advanced);
     }
 
-    /// Without SACK: a duplicate after a timeout tells that a segment of the new data has arrived, which F-RTO sent before
-    /// the rest of the old; it leaves the pipe, or nothing could follow it.
+    /// Without SACK: a duplicate after a timeout shows that a segment of the new data has arrived, which
+    /// F-RTO sent before the rest of the old data. It leaves the pipe, or nothing could follow it.
     pub(super) fn count_new_data(&mut self, nxt: Position, pipe: u64, smss: u64) {
         let new_data = nxt.since(self.recover);
         self.left_network = (self.left_network + smss).min(new_data).min(pipe);

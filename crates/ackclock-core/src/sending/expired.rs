@@ -1,4 +1,4 @@
-//! Time has passed: the retransmission timer, the reordering window, the probe of the tail, the pacing schedule.
+//! The passing of time: the retransmission timer, the reordering window, the tail probe, the pacing schedule.
 
 use ackclock_control::congestion::Timeout;
 
@@ -8,7 +8,7 @@ use super::{Call, Flight};
 use crate::Instant;
 use crate::trace::{LossRule, Timer, WindowCause};
 
-/// When each timer of the sending side runs out; the far future if it does not run.
+/// When each timer of the sending side expires; the far future if it does not run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expiries {
     pub(crate) retransmission: Instant,
@@ -33,36 +33,37 @@ impl Flight {
         }
     }
 
-    /// Whether the retransmission timer has expired, be it that a probe goes in place of the timeout.
+    /// Whether the retransmission timer has expired, even if a probe replaces the timeout.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.rto.deadline() <= now
     }
 
-    /// Since when the peer owes an answer.
+    /// Since when the peer has owed an answer.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         self.rto.waiting_since()
     }
 
-    /// How often the retransmission timer has expired in a row.
+    /// How many times in a row the retransmission timer has expired.
     pub(crate) fn timeouts_in_a_row(&self) -> u32 {
         self.rto.expiries()
     }
 
-    /// A probe of the peer's window left, or is about to: it wants an answer.
+    /// A probe of the peer's window left, or is about to: it needs an answer.
     pub(crate) fn note_waiting(&mut self, now: Instant) {
         self.rto.note_waiting(now);
     }
 
-    /// The peer opened its window: it lives.
+    /// The peer opened its window, so it is alive.
     pub(crate) fn note_answer(&mut self, now: Instant) {
         self.rto.note_answer(now);
     }
 
-    /// Time has come for some deadline; a spurious call does nothing. Says whether the retransmission timer expired.
+    /// A deadline may have come. A spurious call does nothing. Returns whether the retransmission timer
+    /// expired.
     pub(crate) fn on_timer(&mut self, call: &mut Call<'_>, window_open: bool) -> bool {
         let now = call.now;
         if self.probe.deadline() <= now && !self.has_probe() {
-            // A probe without a segment must not put the timeout off.
+            // A probe without a segment must not delay the timeout.
             self.probe.stop();
         }
         if self.is_probe_due(now) {
@@ -92,18 +93,21 @@ impl Flight {
         // RFC 9293 MUST-19: slow start, congestion avoidance and the exponential back-off.
         self.history.get_or_insert_default().timeouts += 1;
         self.rto.on_expiry(call.now, call.tcp);
-        // RFC 9293 MUST-22: a SYN is sent again like any other segment, and congestion control has not begun.
+        // RFC 9293 MUST-22: a SYN is retransmitted like any other segment, and congestion control has not
+        // begun.
         if self.has_data() {
             self.lose_all(call);
         }
         true
     }
 
-    /// The retransmission timer expired: what the policy says is lost, as a rule all that the peer is not known to hold.
+    /// The retransmission timer expired: marks what the policy says is lost, usually everything that the peer
+    /// is not known to hold.
     fn lose_all(&mut self, call: &mut Call<'_>) {
         self.watch_reduction(call, true);
         let lost = if self.scoreboard.first_is_sacked() {
-            // RFC 2018 §8: a peer that holds the first byte would have acknowledged it; it has thrown its SACKed data away.
+            // RFC 2018 §8: a peer that held the first byte would have acknowledged it, so it has discarded
+            // its SACKed data.
             self.scoreboard.mark_all_lost(true)
         } else {
             let (una, rtt) = (self.una, self.rto.estimator());

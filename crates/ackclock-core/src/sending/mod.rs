@@ -1,24 +1,24 @@
-//! The sending side's memory: what is outstanding, when more may go, and what is held to be lost.
+//! The sending side's memory: what is outstanding, when more may leave, and what is held to be lost.
 //!
-//! A [`Flight`] is what lies between SND.UNA and SND.NXT. It knows no segment, no header and no buffer. The connection
-//! tells it what left ([`Flight::on_sent`]), what an acknowledgement said ([`Flight::on_ack`]) and that time has passed
-//! ([`Flight::on_timer`]); it answers how much may leave ([`Flight::room`]), what must go again
-//! ([`Flight::next_resend`]) and when it wants to be asked again ([`Flight::next_timeout`]).
+//! A [`Flight`] is what lies between SND.UNA and SND.NXT. It does not know segments, headers or buffers. The
+//! connection reports what left ([`Flight::on_sent`]), what an acknowledgement said ([`Flight::on_ack`]) and
+//! that time has passed ([`Flight::on_timer`]). The flight answers how much may leave ([`Flight::room`]),
+//! what must be retransmitted ([`Flight::next_resend`]) and when to call it again ([`Flight::next_timeout`]).
 //!
 //! | question | file |
 //! |---|---|
-//! | What became of each transmission? | [`scoreboard`], with [`records`] |
+//! | What happened to each transmission? | [`scoreboard`], with [`records`] |
 //! | When does the retransmission timer expire? | [`rto`], its only writer |
 //! | Is a loss episode under way, and where does it end? | [`episode`] |
 //! | Which segments are lost? | [`policy`], a file for each |
 //! | Was the tail lost? | [`probe`] |
 //! | Was a reduction wrong? | [`undo`], a file for each proof |
 //! | How fast does data arrive? | [`delivery`] |
-//! | What does congestion control hear? | [`control`] |
+//! | What does congestion control learn? | [`control`] |
 //! | How is what leaves spaced? | [`pacer`] |
-//! | Was a probe of the path's MTU lost for its size? | [`mtu_probe`] |
+//! | Was a probe of the path's MTU lost because of its size? | [`mtu_probe`] |
 //!
-//! A policy returns the loss it found. Only the flight tells congestion control, undo and the trace.
+//! A policy returns the loss that it found. Only the flight tells congestion control, undo and the trace.
 
 mod acked;
 mod advanced;
@@ -74,7 +74,7 @@ pub(crate) struct Call<'a> {
     pub(crate) trace: &'a mut Trace,
 }
 
-/// Everything that was sent and is not acknowledged, and the rules by which more may follow.
+/// Everything sent and not acknowledged, and the rules by which more may follow.
 #[derive(Debug)]
 pub(crate) struct Flight {
     /// SND.UNA: oldest unacknowledged.
@@ -85,11 +85,11 @@ pub(crate) struct Flight {
     smss: u32,
     /// Whether the peer sends SACKs.
     sack: bool,
-    /// Whether congestion control reduced the window since the connection last asked.
+    /// Whether congestion control has reduced the window since the connection's last query.
     reduced: bool,
     /// The last answer to an ECN mark reduced the window as much as a loss would have.
     mark_in_full: bool,
-    /// The controller has been told of the pause that the next data ends.
+    /// The controller knows about the pause that the next data ends.
     restarted: bool,
     scoreboard: Scoreboard,
     rto: Rto,
@@ -101,12 +101,12 @@ pub(crate) struct Flight {
     control: Control,
     /// The answer to an ECN mark is under way until something beyond this is acknowledged.
     mark: Option<Position>,
-    /// Once something was lost, or a probe left.
+    /// Present once something was lost, or a probe left.
     history: Option<Box<History>>,
     sent_at: Option<Instant>,
 }
 
-/// What a connection without a loss or a probe does without.
+/// State that a connection without a loss or a probe does not need.
 #[derive(Debug, Default)]
 struct History {
     /// Bytes found to be lost, by rule.
@@ -119,7 +119,7 @@ struct History {
 }
 
 impl Flight {
-    /// Nothing is outstanding yet; the first number to send is `iss`.
+    /// Nothing is outstanding yet. The first number to send is `iss`.
     pub(crate) fn new(now: Instant, iss: Position, smss: u32, granularity_ns: u32, tcp: &TcpConfig) -> Self {
         Self {
             una: iss,
@@ -143,14 +143,14 @@ impl Flight {
         }
     }
 
-    /// The SYN is sent: a controller that knows of one segment stands ready to be asked, until ESTABLISHED is reached.
+    /// The SYN is sent. Until ESTABLISHED is reached, a controller with one segment answers queries.
     pub(crate) fn open(&mut self, now: Instant, tcp: &TcpConfig) {
         let start = Start { smss: self.smss, initial_window: u64::from(self.smss), now };
         self.control.replace(tcp.congestion.create(&start));
     }
 
-    /// ESTABLISHED is reached: the SYN is acknowledged, and the controller starts. `initial_window` in bytes; `clean`: no
-    /// SYN of ours was lost.
+    /// ESTABLISHED is reached: the SYN is acknowledged, and the controller starts. `initial_window` in bytes;
+    /// `clean`: no SYN of ours was lost.
     pub(crate) fn establish(&mut self, call: &mut Call<'_>, sack: bool, smss: u32, clean: bool) {
         self.sack = sack;
         self.smss = smss;
@@ -207,7 +207,7 @@ impl Flight {
         self.scoreboard.pipe().saturating_sub(self.episode.left_network())
     }
 
-    /// Bytes held to be lost and not yet sent again.
+    /// Bytes held to be lost and not yet retransmitted.
     pub(crate) fn lost(&self) -> u64 {
         self.scoreboard.lost()
     }
@@ -232,23 +232,23 @@ impl Flight {
         self.rto.estimator()
     }
 
-    /// The policy in force: those that live by SACK fall back to RFC 6582 where the peer sends none.
+    /// The policy in force. Those that need SACK fall back to RFC 6582 if the peer sends none.
     pub(crate) fn recovery(&self) -> Recovery {
         self.policy.name()
     }
 
-    /// When the last segment left that carried data or a SYN.
+    /// When the last segment with data or a SYN left.
     pub(crate) fn sent_at(&self) -> Option<Instant> {
         self.sent_at
     }
 
-    /// Whether congestion control reduced the window since this was last asked.
+    /// Whether congestion control has reduced the window since the last call.
     #[inline]
     pub(crate) fn take_reduced(&mut self) -> bool {
         std::mem::take(&mut self.reduced)
     }
 
-    /// What is known of the flight.
+    /// The state of the flight.
     pub(crate) fn info(&self, tcp: &TcpConfig) -> FlightInfo {
         let (losses, loss_episodes, timeouts, undone) = match self.history.as_deref() {
             Some(history) => (history.losses, history.episodes, history.timeouts, history.undo.counts()),
@@ -270,7 +270,7 @@ impl Flight {
         }
     }
 
-    /// Another segment size holds from now on.
+    /// The segment size has changed.
     pub(crate) fn set_smss(&mut self, call: &mut Call<'_>, smss: u32) {
         if smss != self.smss {
             call.trace.note(call.now, Entry::SegmentSize { bytes: smss });
@@ -287,13 +287,13 @@ impl Flight {
         self.trace_window(call, WindowCause::Start);
     }
 
-    /// Replaces the estimator of the retransmission timeout. What was measured stays, as does the backoff.
+    /// Replaces the estimator of the retransmission timeout. The measurements and the backoff stay.
     pub(crate) fn set_rto(&mut self, rto: &RtoConfig) {
         self.rto.set_config(rto);
     }
 
-    /// Another policy takes over, perhaps during an episode: what is lost stays lost, and the episode ends by the new
-    /// policy's rule.
+    /// Another policy takes over, possibly during an episode. Lost data stays lost, and the episode ends by
+    /// the new policy's rule.
     pub(crate) fn set_recovery(&mut self, call: &mut Call<'_>) {
         let heeded_sack = self.policy.heeds_sack();
         self.policy = Policies::new(call.tcp.recovery, self.sack);
@@ -323,19 +323,19 @@ impl Flight {
         self.pacing.stop();
     }
 
-    /// Memory that an idle connection needs no more is given back.
+    /// Frees memory that an idle connection no longer needs.
     pub(crate) fn release(&mut self, now: Instant) {
         self.scoreboard.shrink();
         self.pacing.release(now);
     }
 
-    /// Bytes at the most that the flight keeps of what is outstanding.
+    /// The most bytes that the flight keeps for what is outstanding.
     pub(crate) fn bytes_kept(&self) -> usize {
         let history = self.history.as_ref().map_or(0, |history| size_of::<History>() + history.undo.bytes());
         self.scoreboard.bytes(self.smss) + history
     }
 
-    /// Whether nothing has to go again, and to hear that there is nothing new would change nothing.
+    /// Whether there is nothing to retransmit, and learning that there is nothing new would change nothing.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         (self.una == self.nxt || self.episode.is_open()) && !self.may_resend() && !self.pacing.is_owed()
@@ -351,7 +351,7 @@ impl Flight {
         self.probe.is_due()
     }
 
-    /// `marked` was found to be lost by `rule`: the trace and congestion control hear of it.
+    /// `marked` was found to be lost by `rule`: tells the trace and congestion control.
     fn declare_lost(&mut self, call: &mut Call<'_>, rule: LossRule, marked: Marked) {
         let Some(newest) = marked.newest.filter(|_| marked.bytes > 0) else { return };
         self.note_loss(call, rule, &marked);
@@ -359,7 +359,7 @@ impl Flight {
         self.trace_window(call, WindowCause::Lost);
     }
 
-    /// What is marked goes out again because of `rule`.
+    /// The marked data is sent again because of `rule`.
     fn note_loss(&mut self, call: &mut Call<'_>, rule: LossRule, marked: &Marked) {
         if marked.bytes > 0 {
             self.history.get_or_insert_default().losses.add(rule, marked.bytes);
@@ -367,7 +367,7 @@ impl Flight {
         }
     }
 
-    /// A policy found a loss, of which all hear that must. `flight_size`: FlightSize before what led to it.
+    /// A policy found a loss: informs everything concerned. `flight_size`: FlightSize before what led to it.
     fn take_loss(&mut self, call: &mut Call<'_>, found: LossFound, flight_size: u64) {
         if self.is_lost_for_its_size(&found) {
             self.note_loss(call, found.rule, &found.marked);
@@ -390,7 +390,7 @@ impl Flight {
         }
     }
 
-    /// Congestion control is told once an episode.
+    /// Tells congestion control once an episode.
     fn begin_episode(&mut self, call: &mut Call<'_>, cause: LossCause, bytes_lost: u64, flight_size: u64) {
         if self.episode.phase() != Phase::Open {
             return;
@@ -398,7 +398,7 @@ impl Flight {
         self.history.get_or_insert_default().episodes += 1;
         self.enter_recovery();
         self.reduced = true;
-        // One reduction a window of data, whether a mark or a loss asked for it (RFC 3168 §6.1.2).
+        // One reduction per window of data, whether for a mark or a loss (RFC 3168 §6.1.2).
         if self.mark.take().is_some() && self.mark_in_full {
             return;
         }
@@ -411,7 +411,7 @@ impl Flight {
     fn enter_recovery(&mut self) {
         let point = self.policy.recovery_point(self.una, self.nxt);
         self.episode.enter(point, self.nxt);
-        // A probe that led to an episode has had its answer: another may follow.
+        // A probe that led to an episode has been answered: another may follow.
         self.probe.settle();
     }
 
@@ -439,7 +439,7 @@ impl Flight {
         self.trace_window(call, WindowCause::RecoveryEnd);
     }
 
-    /// What a policy judges by.
+    /// The evidence that a policy judges by.
     fn with_evidence<T>(
         &mut self,
         now: Instant,

@@ -1,27 +1,30 @@
-//! A probe of the path's MTU among what is in flight: one segment, larger than the others, that may be lost for its size.
+//! A probe of the path's MTU in flight: one segment, larger than the others, which may be lost because of its
+//! size.
 //!
-//! When it alone is lost, its data goes again at once and congestion control hears nothing (RFC 4821 §7.6.2, from memory).
-//! When anything else was found to be lost with it, or its retransmission is lost, the loss counts as any other.
+//! If only the probe is lost, its data is sent again at once and congestion control ignores the loss
+//! (RFC 4821 §7.6.2, from memory). If anything else was found to be lost with it, or its retransmission is
+//! lost, the loss counts as any other.
 //!
-//! With SACK the recovery policy finds the loss. Without, a policy knows only that something is missing after SND.UNA, and
-//! would begin an episode, take further duplicates for further losses of the first hole, or wait for its timer. So while
-//! the probe is what SND.UNA waits for, the policy is not asked: the third duplicate shows the loss, whatever the policy,
-//! and each duplicate lets as much follow as in fast recovery. The first acknowledgement beyond the probe ends that. A peer
-//! that sends SACKs may answer many segments by one acknowledgement, even if the policy does not heed it: here what it
-//! reports counts as the duplicates would.
+//! With SACK the recovery policy finds the loss. Without it, a policy only knows that something is missing
+//! after SND.UNA, and would begin an episode, take further duplicates for further losses of the first hole,
+//! or wait for its timer. While SND.UNA waits for the probe, the policy is therefore not asked: the third
+//! duplicate shows the loss, whatever the policy, and each duplicate lets as much follow as in fast recovery.
+//! The first acknowledgement beyond the probe ends that. A peer that sends SACKs may answer many segments by
+//! one acknowledgement, even if the policy does not use SACK: here what it reports counts as the duplicates
+//! would.
 
 use super::policy::{LossFound, Policy, Seen};
 use super::{Acknowledgement, Call, DUP_THRESH, Departure, Flight};
 use crate::position::Position;
 use crate::trace::{LossRule, SendReason};
 
-/// A probe that left.
+/// A probe in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MtuProbe {
     start: Position,
     end: Position,
     lost: bool,
-    /// What lies before this has been found to be lost without an answer.
+    /// The loss of everything before this has been found and needs no answer.
     excused: Position,
 }
 
@@ -32,9 +35,9 @@ impl MtuProbe {
 }
 
 impl Flight {
-    /// A probe leaves: one segment of new data of this length.
+    /// Sends a probe: one segment of new data of this length.
     pub(crate) fn send_mtu_probe(&mut self, call: &mut Call<'_>, start: Position, end: Position) {
-        // For this one segment, its length is what a segment has.
+        // For this one segment, its length is the segment size.
         let len = u32::try_from(end.since(start)).unwrap_or(self.smss);
         let smss = std::mem::replace(&mut self.smss, len);
         self.on_sent(call, &Departure { start, end, reason: SendReason::MtuProbe, drained: false });
@@ -43,8 +46,8 @@ impl Flight {
         self.history.get_or_insert_default().mtu_probe = Some(probe);
     }
 
-    /// Whether the loss of a probe of `bytes` would be seen: as many segments follow it within the congestion window as
-    /// show the loss, and no other loss is being repaired.
+    /// Whether the loss of a probe of `bytes` would be detected: enough segments follow it within the
+    /// congestion window, and no other loss is being repaired.
     pub(crate) fn may_probe_mtu(&self, bytes: u64) -> bool {
         self.episode.is_open()
             && self.scoreboard.lost() == 0
@@ -52,7 +55,7 @@ impl Flight {
             && self.control.cwnd() >= bytes + u64::from(DUP_THRESH) * u64::from(self.smss)
     }
 
-    /// Whether the last probe arrived, once that is known; told once.
+    /// Whether the last probe arrived, once known; returned once.
     pub(crate) fn mtu_probe_outcome(&mut self) -> Option<bool> {
         let una = self.una;
         let history = self.history.as_mut()?;
@@ -61,7 +64,7 @@ impl Flight {
         Some(!probe.lost)
     }
 
-    /// The retransmission timer expired: a probe that was out then has not arrived.
+    /// The retransmission timer expired: a probe in flight has not arrived.
     pub(crate) fn lose_mtu_probe(&mut self) {
         let una = self.una;
         let probe = self.history.as_mut().and_then(|history| history.mtu_probe.as_mut());
@@ -70,14 +73,14 @@ impl Flight {
         }
     }
 
-    /// Whether the first hole is a lost probe whose data goes again at once, whatever the window says.
+    /// Whether the first hole is a lost probe whose data is sent again at once, whatever the window says.
     pub(super) fn resends_mtu_probe(&self) -> bool {
         let probe = self.history.as_ref().and_then(|history| history.mtu_probe);
         self.episode.is_open() && probe.is_some_and(|probe| probe.lost && probe.holds(self.una))
     }
 
-    /// Without SACK, judges by an acknowledgement whether a probe is lost. Returns whether the policy is to be left alone,
-    /// because the probe is what SND.UNA waits for.
+    /// Without SACK, judges by an acknowledgement whether a probe is lost. Returns whether to skip the
+    /// policy, because SND.UNA waits for the probe.
     #[inline]
     pub(super) fn judge_mtu_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>) -> bool {
         let Some(probe) = self.history.as_ref().and_then(|history| history.mtu_probe) else { return false };
@@ -90,7 +93,7 @@ impl Flight {
             return false;
         }
         if !probe.holds(self.una) {
-            // The room that duplicates gave ends with them, as in fast recovery.
+            // The room from duplicates ends with them, as in fast recovery.
             self.episode.limit_transmit(0);
             return false;
         }
@@ -99,14 +102,14 @@ impl Flight {
             self.resend_mtu_probe(call, LossRule::DuplicateAcks, probe);
         }
         if (shown || probe.lost) && seen.duplicate {
-            // RFC 5681 §3.2 (4), without the reduction that goes before it: a segment has left the network.
+            // RFC 5681 §3.2 (4), without the preceding reduction: a segment has left the network.
             let bytes = u64::from(self.smss) * u64::from(self.episode.dup_acks());
             self.episode.limit_transmit(bytes.min(self.scoreboard.pipe()));
         }
         true
     }
 
-    /// A policy that does not heed SACKs is in force, and the peer sends them: three segments beyond the probe that it holds
+    /// The policy in force does not use SACKs, but the peer sends them: three segments held beyond the probe
     /// show the loss (RFC 6675 §4 IsLost).
     #[cold]
     pub(super) fn judge_mtu_probe_by_sack(&mut self, call: &mut Call<'_>, seen: &Acknowledgement<'_>) {
@@ -122,7 +125,7 @@ impl Flight {
         }
     }
 
-    /// The probe is lost: its data goes again, and no one else is told.
+    /// The probe is lost: sends its data again, and informs nothing else.
     fn resend_mtu_probe(&mut self, call: &mut Call<'_>, rule: LossRule, probe: MtuProbe) {
         let marked = self.scoreboard.mark_first_lost();
         self.note_loss(call, rule, &marked);
@@ -131,7 +134,7 @@ impl Flight {
         self.episode.force();
     }
 
-    /// Whether a loss is that of the probe alone, and so no sign of congestion.
+    /// Whether a loss is that of the probe only, and so does not indicate congestion.
     pub(super) fn is_lost_for_its_size(&mut self, found: &LossFound) -> bool {
         let (una, calm) = (self.una, self.episode.is_open());
         let probe = self.history.as_mut().and_then(|history| history.mtu_probe.as_mut());
@@ -141,7 +144,7 @@ impl Flight {
             return calm && probe.lost;
         }
         let span = found.marked.span.filter(|&(start, end)| probe.excused <= start && end <= probe.end);
-        // What was found to be lost may lie wholly before the probe.
+        // What was found to be lost may lie entirely before the probe.
         probe.lost |= found.marked.span.is_none_or(|(_, end)| end > probe.start);
         let Some((_, end)) = span else { return false };
         probe.excused = end;

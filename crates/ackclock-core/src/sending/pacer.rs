@@ -1,21 +1,21 @@
-//! What leaves is spaced by a rate: the controller's own, or that of a window spread over its round trip.
+//! Pacing: what leaves is spaced by a rate, the controller's, or that of a window spread over its round trip.
 //!
-//! A. Aggarwal, S. Savage and T. Anderson, "Understanding the Performance of TCP Pacing", INFOCOM 2000, on a virtual
-//! schedule (the generic cell rate algorithm, ITU-T Recommendation I.371, Annex A): each byte takes its time at the
-//! rate, and who is a quantum ahead of the schedule waits until he is even with it.
+//! A. Aggarwal, S. Savage and T. Anderson, "Understanding the Performance of TCP Pacing", INFOCOM 2000, on a
+//! virtual schedule (the generic cell rate algorithm, ITU-T Recommendation I.371, Annex A): each byte takes
+//! its time at the rate, and a sender that is a quantum ahead of the schedule waits until it is even with it.
 //!
-//! A quantum is two segments, so that a receiver which acknowledges every second one is not kept waiting, or what the
-//! rate makes of the timers' granularity (the driver's word for it, or what it turns out to be) if that is more: no finer
-//! spacing is to be had. A timer that waits for the schedule is set earlier by that granularity, and may be later by as
-//! much; what is sent ahead of the schedule meanwhile comes on top of the quantum. Without that each wait would cost up to
-//! a granularity, a good part of a short round trip. A window whose round trip is no longer than two granularities needs
-//! no pacing at all. Large segments are no larger than what one wait allows.
+//! A quantum is two segments, so that a receiver that acknowledges every second one does not wait. If that is
+//! more, it is what the rate makes of the timers' granularity (as configured, or as observed), because finer
+//! spacing is impossible. A timer for the schedule is set earlier by that granularity, and may be later by
+//! the same amount; what is sent ahead of the schedule meanwhile comes on top of the quantum. Otherwise each
+//! wait would cost up to a granularity, a good part of a short round trip. A window whose round trip is no
+//! longer than two granularities is not paced. Large segments are no larger than what one wait allows.
 //!
-//! Deviations from the paper: not every segment has an instant of its own (above). The first flight leaves at once even where
-//! the handshake gave a round trip: RFC 6928 has made ten segments the burst that a path is to bear, and spread over half a
-//! round trip they would make each short answer later by as much. A controller with a rate of its own paces the
-//! first flight, too. A timer that was late is made up for, up to 40 ms; a sender that had nothing to send, or no
-//! window, gains nothing by it.
+//! Deviations from the paper: not every segment has a separate instant (see above). The first flight leaves
+//! at once even if the handshake gave a round trip: since RFC 6928, ten segments are the burst that a path
+//! must bear, and spreading them over half a round trip would delay each short answer by that much. A
+//! controller with its own rate also paces the first flight. A late timer is made up for, up to 40 ms; a
+//! sender without data or window gains nothing by it.
 
 #[cfg(test)]
 mod tests;
@@ -28,23 +28,24 @@ use ackclock_control::time::nanos;
 use super::{Chosen, Flight};
 use crate::{Instant, TcpConfig};
 
-/// Where a sender stands on its schedule.
+/// A sender's position on its schedule.
 #[derive(Clone, Copy, Debug)]
 struct Pacer {
     /// When what was sent will have taken its time.
     even_at: Instant,
-    /// What of it is not in `even_at`: bytes times 10⁹, less than a nanosecond's worth at the rate.
+    /// The part that is not in `even_at`: bytes times 10⁹, less than a nanosecond's worth at the rate.
     remainder: u64,
-    /// Bytes a second; 0: nothing is spaced at present.
+    /// Bytes a second; 0 while nothing is paced.
     rate: u64,
-    /// How late its timer was of late: the granularity that the driver's timers really have.
+    /// The recent lateness of its timer: the real granularity of the driver's timers.
     late_ns: u64,
-    /// Data has been waiting for the rate ever since `even_at`: the time that has passed since is not lost.
+    /// Data has waited for the rate since `even_at`, so the time since then is not lost.
     is_owed: bool,
 }
 
 impl Pacer {
-    /// How much lateness of timers is made up for: the scheduling delays of a busy machine, and a small part of a window.
+    /// The most timer lateness that is made up for: the scheduling delays of a busy machine, and a small part
+    /// of a window.
     const LATE_MAX_NS: u64 = 40_000_000;
     const SECOND_NS: u64 = 1_000_000_000;
     /// What is sent at one time is far below this, and its product with a second in nanoseconds fits.
@@ -55,7 +56,7 @@ impl Pacer {
         Self { even_at: now, remainder: 0, rate: 0, late_ns: 0, is_owed: false }
     }
 
-    /// Bytes that may leave now if `quantum` may leave at one time.
+    /// Bytes that may leave now, if `quantum` may leave at one time.
     #[inline]
     fn allowance(&self, now: Instant, quantum: u64) -> u64 {
         let (now, even_at) = (now.as_nanos(), self.base(now));
@@ -77,19 +78,19 @@ impl Pacer {
         self.even_at = Instant::from_nanos(self.base(now).saturating_add(work / self.rate));
     }
 
-    /// Its timer expired `late` after it was due: a quantum grows to what the rate makes of that at once, and shrinks by an
-    /// eighth with each timer that is in time.
+    /// Its timer expired `late` after it was due. A quantum grows at once to what the rate makes of that, and
+    /// shrinks by an eighth with each timer that is on time.
     fn on_timer(&mut self, late: Duration) {
         let late_ns = nanos(late).min(Self::LATE_MAX_NS);
         self.late_ns = late_ns.max(self.late_ns - self.late_ns.div_ceil(8));
     }
 
-    /// Whether all that was sent has taken its time.
+    /// Whether everything sent has taken its time.
     fn is_even(&self, now: Instant) -> bool {
         self.even_at <= now
     }
 
-    /// `even_at` in nanoseconds, without the time that was not used.
+    /// `even_at` in nanoseconds, without unused time.
     #[inline]
     fn base(&self, now: Instant) -> u64 {
         let credit = if self.is_owed { Self::LATE_MAX_NS } else { 0 };
@@ -103,14 +104,14 @@ impl Pacer {
     }
 }
 
-/// The schedule of a connection, and when it lets the next data go.
+/// A connection's schedule, and when it releases the next data.
 #[derive(Debug)]
 pub(super) struct Pacing {
-    /// Made when a rate first asks for it.
+    /// Created when a rate first needs it.
     pacer: Option<Box<Pacer>>,
-    /// Data that the windows allow waits for the rate until then; the far future: none does.
+    /// When the rate releases data that the windows allow; the far future if none waits.
     due: Instant,
-    /// How late timers may be, as the driver says.
+    /// How late timers may be, as configured.
     granularity_ns: u32,
 }
 
@@ -138,7 +139,7 @@ impl Pacing {
         self.pacer.is_none()
     }
 
-    /// Whether time that passed unused is still to be made up for: what [`Self::note_nothing_to_send`] ends.
+    /// Whether unused time is still to be made up for; [`Self::note_nothing_to_send`] ends that.
     #[inline]
     pub(super) fn is_owed(&self) -> bool {
         self.pacer.as_ref().is_some_and(|pacer| pacer.is_owed)
@@ -156,7 +157,7 @@ impl Pacing {
         }
     }
 
-    /// It is time for what waited.
+    /// The waiting data is due.
     pub(super) fn on_timer(&mut self, now: Instant) {
         if let Some(pacer) = &mut self.pacer {
             pacer.on_timer(now.saturating_since(self.due));
@@ -164,7 +165,7 @@ impl Pacing {
         self.due = Self::UNSET;
     }
 
-    /// The windows, or the application, hold sending back, if the rate does not.
+    /// The windows, or the application, limit sending, unless the rate does.
     #[inline]
     pub(super) fn note_nothing_to_send(&mut self) {
         if let Some(pacer) = &mut self.pacer
@@ -174,7 +175,7 @@ impl Pacing {
         }
     }
 
-    /// Rates changed altogether: what was sent at the old one is settled.
+    /// The rate has changed fundamentally: settles what was sent at the old one.
     fn restart(&mut self, now: Instant) {
         if let Some(pacer) = &mut self.pacer {
             **pacer = Pacer::new(now);
@@ -182,20 +183,20 @@ impl Pacing {
         self.due = Self::UNSET;
     }
 
-    /// A schedule that has nothing left to space gives its memory back.
+    /// Frees a schedule that has nothing left to pace.
     pub(super) fn release(&mut self, now: Instant) {
         if self.pacer.as_ref().is_some_and(|pacer| pacer.is_even(now)) {
             self.pacer = None;
         }
     }
 
-    /// Once held, a sender waits for its timer, or each acknowledgement would let a segment go.
+    /// Once held, a sender waits for its timer, or each acknowledgement would release a segment.
     #[inline]
     fn is_held(&self, now: Instant) -> bool {
         self.is_waiting() && self.due > now
     }
 
-    /// Nothing is spaced at present.
+    /// Stops pacing for now.
     #[inline]
     fn let_go(&mut self) {
         if let Some(pacer) = &mut self.pacer {
@@ -229,13 +230,13 @@ impl Pacing {
 }
 
 impl Flight {
-    /// The rate that segments are spaced by, in bytes a second, if any.
+    /// The pacing rate in bytes a second, if any.
     #[inline]
     pub(crate) fn pacing_rate(&self, tcp: &TcpConfig) -> Option<u64> {
         self.rate(tcp, true)
     }
 
-    /// The same, leaving the window's rate aside unless `spreads_window`.
+    /// The same, without the window's rate unless `spreads_window`.
     #[inline]
     fn rate(&self, tcp: &TcpConfig, spreads_window: bool) -> Option<u64> {
         let congestion = self.control.controller();
@@ -252,16 +253,16 @@ impl Flight {
         }
     }
 
-    /// What of `chosen` may leave now. If nothing may, the pacing timer says when it is time for it.
+    /// The part of `chosen` that may leave now. If nothing may, the pacing timer is set for it.
     // Always inlined, for the row "data segment sent" of the counted instructions.
     #[inline(always)]
     pub(crate) fn pace(&mut self, now: Instant, tcp: &TcpConfig, chosen: Chosen) -> Option<Chosen> {
         let two_granularities = 2 * u64::from(self.pacing.granularity_ns);
-        // The first flight, and windows that one wait lets go: see the module.
+        // The first flight, and windows that one wait releases: see the module.
         let spreads_window =
             self.delivery.bytes() > 0 && self.rto.estimator().srtt_nanos() > two_granularities;
         if self.pacing.is_held(now) && spreads_window && tcp.pacing {
-            // Whatever the rate: there is one.
+            // There is a rate, whatever its value.
             return None;
         }
         match self.rate(tcp, spreads_window) {
@@ -273,7 +274,7 @@ impl Flight {
         }
     }
 
-    /// Rates changed altogether: what was sent at the old one is settled.
+    /// The rate has changed fundamentally: settles what was sent at the old one.
     pub(crate) fn restart_pacing(&mut self, now: Instant) {
         self.pacing.restart(now);
     }

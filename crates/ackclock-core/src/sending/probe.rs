@@ -1,26 +1,27 @@
-//! The tail loss probe (RFC 8985 §7): one segment that draws an acknowledgement where a lost tail would draw none.
+//! The tail loss probe (RFC 8985 §7): one segment that elicits an acknowledgement where a lost tail would
+//! not.
 //!
 //! The probe's timer and RACK's reordering timer exclude each other (RFC 8985 §8).
 //!
-//! Deviations from RFC 8985, all for the same reason: where one acknowledgement answers a whole flight, as behind a
-//! receiver that coalesces segments, the loss of that one segment is the loss of all that keeps the connection going.
-//! - §7.3 has one probe, and then the retransmission timer. Here a probe without an answer is followed by another after
-//!   twice the time, as a probe of QUIC is (RFC 9002 §6.2.1), for as long as that is before the timer. Only the first
-//!   restarts the timer, and nothing but an acknowledgement with news resets the count, so an outage is met by a number of
-//!   probes that grows with the logarithm of its length.
-//!   At 0.1 ms and 3 % lost data and acknowledgements, to a Linux receiver, the series takes 2 to 5 timeouts in 2 s to none,
-//!   and 107 to 195 Mbit/s to 221 to 235 (`loss --rtt 0.1ms --loss 3% --cc cubic --rounds 3 --secs 2`,
-//!   all rounds).
-//! - §7.3 prefers new data. Here the probe repeats: a receiver delays the answer to one new segment by 40 ms and more, that
-//!   to a repeated one not at all, and its D-SACK tells that nothing was lost. Over 0.1, 2 and 20 ms with 1 and 3 % lost
-//!   the throughput of both is the same within their spread; with new data two of three rounds at 0.1 ms and 3 % saw
-//!   silences of more than 40 ms, with repeated data one.
-//! - §7.2 leaves recovery to RACK, and the phase after a timeout to F-RTO. Here both are probed, too.
+//! Deviations from RFC 8985, all for the same reason: if one acknowledgement answers a whole flight, as from
+//! a receiver that coalesces segments, losing that one acknowledgement stops the connection.
+//! - §7.3 has one probe, and then the retransmission timer. Here another probe follows an unanswered one
+//!   after twice the time, as in QUIC (RFC 9002 §6.2.1), as long as that is before the timer. Only the first
+//!   restarts the timer, and only an acknowledgement with news resets the count, so the number of probes in
+//!   an outage grows with the logarithm of its length. At 0.1 ms and 3 % lost data and acknowledgements, to a
+//!   Linux receiver, the series reduces 2 to 5 timeouts in 2 s to none, and raises 107 to 195 Mbit/s to 221
+//!   to 235 (`loss --rtt 0.1ms --loss 3% --cc cubic --rounds 3 --secs 2`, all rounds).
+//! - §7.3 prefers new data. Here the probe repeats data: a receiver delays the answer to one new segment by
+//!   40 ms and more, that to a repeated one not at all, and its D-SACK shows that nothing was lost. Over 0.1,
+//!   2 and 20 ms with 1 and 3 % lost the throughput of both is the same within their spread; with new data
+//!   two of three rounds at 0.1 ms and 3 % saw silences of more than 40 ms, with repeated data one.
+//! - §7.2 leaves recovery to RACK, and the phase after a timeout to F-RTO. Here both are probed too.
 //! - While data is known to be lost, the probe is its first segment, which leaves whatever the window says.
 //!
-//! And for another: §7.2 waits for two round trips. Timers and schedulers of both ends add to that, and on a path of 0.1 ms
-//! they are most of it. Until something is lost 10 ms are allowed for them, afterwards one: of 30 transfers of 256 MB by
-//! `tcpcat demo --loss 0%`, 7 sent a probe in vain while one millisecond was allowed from the start.
+//! One deviation has another reason: §7.2 waits for two round trips. Timers and schedulers of both ends add
+//! to that, and on a path of 0.1 ms they are most of it. Until something is lost 10 ms are allowed for them,
+//! afterwards one: of 30 transfers of 256 MB by `tcpcat demo --loss 0%`, 7 sent a probe in vain while one
+//! millisecond was allowed from the start.
 
 use ackclock_control::congestion::LossCause;
 
@@ -35,20 +36,21 @@ use crate::trace::{LossRule, SendReason};
 const PEER_ACK_DELAY_MAX_NS: u64 = 200_000_000;
 /// What timers and schedulers of both ends may add to two round trips.
 const PROBE_SLACK_NS: u64 = 1_000_000;
-/// The same while the connection has lost nothing: a silence is then a busy host's more likely than the path's.
+/// The same while the connection has lost nothing: a silence is then more likely due to a busy host than to
+/// the path.
 const PROBE_SLACK_LOSSLESS_NS: u64 = 10_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TailProbe {
-    /// When a probe is to leave; the far future if none is.
+    /// When a probe is due; the far future if none is.
     deadline: Instant,
     /// The deadline has passed, and the probe has not left yet.
     is_due: bool,
-    /// Probes in a row without an acknowledgement that brought news.
+    /// Consecutive probes without an acknowledgement with news.
     unanswered: u8,
-    /// Probes that are out and may have repaired a loss.
+    /// Probes in flight that may have repaired a loss.
     undecided: u8,
-    /// TLP.end_seq: the end of what these repeated.
+    /// TLP.end_seq: the end of what they repeated.
     end: Position,
 }
 
@@ -70,7 +72,7 @@ impl TailProbe {
         self.deadline
     }
 
-    /// Whether a probe is to leave.
+    /// Whether a probe is due.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.is_due
@@ -82,24 +84,24 @@ impl TailProbe {
         self.is_due = true;
     }
 
-    /// No probe is wanted for now.
+    /// No probe is needed for now.
     #[inline]
     pub(super) fn stop(&mut self) {
         self.deadline = Instant::FAR_FUTURE;
         self.is_due = false;
     }
 
-    /// Whether no probe has left since the last acknowledgement that brought news.
+    /// Whether no probe has left since the last acknowledgement with news.
     pub(super) fn is_first(&self) -> bool {
         self.unanswered == 0
     }
 
-    /// The number of the next probe in a row without an answer, from 1.
+    /// The number of the next consecutive unanswered probe, from 1.
     pub(super) fn number(&self) -> u32 {
         u32::from(self.unanswered) + 1
     }
 
-    /// Whether the probe that has just left is the first.
+    /// Whether the probe that just left is the first.
     pub(super) fn was_first(&self) -> bool {
         self.unanswered == 1
     }
@@ -110,18 +112,18 @@ impl TailProbe {
         self.unanswered = 0;
     }
 
-    /// Whether it is still open if a probe that is out repaired a loss.
+    /// Whether it is undecided if a probe in flight repaired a loss.
     #[inline]
     fn is_undecided(&self) -> bool {
         self.undecided > 0
     }
 
-    /// The probes that are out have had their answers.
+    /// The probes in flight have been answered.
     pub(super) fn settle(&mut self) {
         self.undecided = 0;
     }
 
-    /// The retransmission timer expired: it asks more than a probe would.
+    /// The retransmission timer expired, which supersedes a probe.
     pub(super) fn on_timeout(&mut self) {
         *self = Self { unanswered: self.unanswered, ..Self::default() };
     }
@@ -138,7 +140,7 @@ impl TailProbe {
 
     /// A probe left that repeated what lies before `end`.
     fn on_sent(&mut self, end: Position) {
-        // With more than one undecided, all of what they repeated must have been answered.
+        // With more than one undecided, everything that they repeated must have been answered.
         self.end = if self.is_undecided() { self.end.max(end) } else { end };
         self.undecided = self.undecided.saturating_add(1);
         self.count();
@@ -150,11 +152,11 @@ impl TailProbe {
     }
 }
 
-/// Copies that probes of the tail or of the window sent, and that the peer has not reported as duplicates yet.
+/// Copies sent as tail or window probes that the peer has not reported as duplicates yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Copies {
-    /// The end of each copied segment and how many copies are left, the latest first. Probes in a row repeat the last segment,
-    /// or the first one.
+    /// The end of each copied segment and the number of copies left, the latest first. Consecutive probes
+    /// repeat the last segment, or the first one.
     ends: [(Position, u8); 2],
 }
 
@@ -169,7 +171,7 @@ impl Copies {
         self.ends[0].1 = self.ends[0].1.saturating_add(1);
     }
 
-    /// Whether `start..until`, reported as received twice, is one of them, which is counted off.
+    /// Whether `start..until`, reported as received twice, is one of them; counts it off.
     fn take(&mut self, (start, until): (Position, Position)) -> bool {
         let reported = |&&mut (end, copies): &&mut (Position, u8)| copies > 0 && start < end && end <= until;
         let found = self.ends.iter_mut().find(reported);
@@ -178,7 +180,7 @@ impl Copies {
 }
 
 impl Flight {
-    /// RFC 8985 §7.2: a probe goes out if no acknowledgement comes for two round trips.
+    /// RFC 8985 §7.2: a probe leaves if no acknowledgement comes for two round trips.
     #[inline]
     pub(crate) fn arm_tail_probe(&mut self, now: Instant) {
         let wanted = self.policy.probes_tail()
@@ -191,12 +193,12 @@ impl Flight {
         self.probe.deadline = if wanted { self.tail_probe_at(now) } else { Instant::FAR_FUTURE };
     }
 
-    /// When the next probe leaves; the far future if the retransmission timer expires before.
+    /// When the next probe leaves; the far future if the retransmission timer expires first.
     #[inline]
     fn tail_probe_at(&self, now: Instant) -> Instant {
         let srtt_ns = self.rto.estimator().srtt_nanos();
         if srtt_ns == 0 {
-            // Without a sample the timeout of both is the initial one.
+            // Without a sample both have the initial timeout.
             return self.rto.deadline();
         }
         let slack = if self.delivery.lost_any() { PROBE_SLACK_NS } else { PROBE_SLACK_LOSSLESS_NS };
@@ -212,8 +214,8 @@ impl Flight {
         if at < self.rto.deadline() { at } else { Instant::FAR_FUTURE }
     }
 
-    /// Whether the probe's time has come. The first goes in place of a timeout that is due as well (RFC 8985 §7.3), a
-    /// later one does not.
+    /// Whether the probe is due. The first replaces a timeout that is also due (RFC 8985 §7.3), a later one
+    /// does not.
     pub(super) fn is_probe_due(&self, now: Instant) -> bool {
         self.probe.deadline() <= now && (self.probe.is_first() || self.rto.deadline() > now)
     }
@@ -240,12 +242,13 @@ impl Flight {
         Some(Chosen { start, end, reason: SendReason::TailProbe })
     }
 
-    /// Whether there is anything for a probe: what is known to be lost and not held back, or a segment to repeat.
+    /// Whether there is anything to probe with: known lost data that is not held back, or a segment to
+    /// repeat.
     pub(super) fn has_probe(&self) -> bool {
         self.scoreboard.lost() > 0 && !self.holds_retransmissions() || self.probe_segment().is_some()
     }
 
-    /// What a probe repeats where nothing lost may go again.
+    /// What a probe repeats if no lost data may leave.
     fn probe_segment(&self) -> Option<(Position, Position)> {
         if self.holds_retransmissions() {
             self.scoreboard.first_segment()
@@ -254,11 +257,13 @@ impl Flight {
         }
     }
 
-    /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says of the probes that are out. One of just what they
-    /// repeated leaves it undecided whether that had been lost. Says whether it reports a copy that a probe was.
+    /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says about the probes in flight. One of
+    /// exactly what they repeated leaves it undecided whether that had been lost. Returns whether it reports
+    /// a probe's copy.
     #[inline]
     pub(super) fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, flight_size: u64) -> bool {
-        // A report of a probe's copy alone is none, or probes that arrive would put the timeout off for ever.
+        // A report of only a probe's copy does not count, or probes that arrive would delay the timeout for
+        // ever.
         if seen.advanced > 0 || seen.outcome.newly_acked > 0 {
             self.probe.on_answer();
         }
@@ -271,8 +276,8 @@ impl Flight {
         is_copy
     }
 
-    /// A duplicate acknowledgement of `ack` while nothing is outstanding. Cases 1 and 2 of RFC 8985 §7.4.2: with a report of
-    /// a probe's copy, or without any SACK option, both the original and the copy arrived.
+    /// A duplicate acknowledgement of `ack` while nothing is outstanding. Cases 1 and 2 of RFC 8985 §7.4.2:
+    /// with a report of a probe's copy, or without any SACK option, both the original and the copy arrived.
     pub(super) fn settle_probe_by_duplicate(
         &mut self,
         ack: Position,
@@ -289,12 +294,13 @@ impl Flight {
         }
     }
 
-    /// A probe of the tail or of the window repeats what lies before `end`.
+    /// A tail or window probe repeats what lies before `end`.
     pub(super) fn note_copy(&mut self, end: Position) {
         self.history.get_or_insert_default().copies.add(end);
     }
 
-    /// Case 1 of RFC 8985 §7.4.2: a copy that a probe was is reported as a duplicate. Says whether this report is of one.
+    /// Case 1 of RFC 8985 §7.4.2: a probe's copy is reported as a duplicate. Returns whether this report is
+    /// of one.
     fn take_copy_report(&mut self, reported: (Position, Position)) -> bool {
         let is_copy = self.history.as_mut().is_some_and(|history| history.copies.take(reported));
         if is_copy {
@@ -303,7 +309,8 @@ impl Flight {
         is_copy
     }
 
-    /// What lies before `end` was lost, and the probe repaired it: congestion control hears of it as of any loss.
+    /// What lies before `end` was lost, and the probe repaired it: congestion control learns of it as of any
+    /// loss.
     fn take_repaired_loss(
         &mut self,
         call: &mut Call<'_>,
@@ -323,7 +330,7 @@ impl Flight {
         self.end_episode_if_done(call);
     }
 
-    /// Whether it is still open if a probe that is out repaired a loss.
+    /// Whether it is undecided if a probe in flight repaired a loss.
     #[inline]
     pub(crate) fn awaits_probe_answer(&self) -> bool {
         self.probe.is_undecided()

@@ -1,8 +1,8 @@
-//! The records of a scoreboard: contiguous, in the order of their positions, many in number, split in the middle.
+//! The records of a scoreboard: contiguous, in order of position, numerous, split in the middle.
 //!
-//! A deque of batches, each what one call sent: one record, or the pieces that it was split into. Growing at the
-//! end and shrinking at the front touch one batch and allocate nothing; a split moves the pieces of its own batch,
-//! of which there are no more than segments in 64 KB, never the other batches. Finding costs O(log n).
+//! A deque of batches, each what one call sent: one record, or the pieces that it was split into. Growing at
+//! the end and shrinking at the front touch one batch and allocate nothing. A split moves only the pieces of
+//! its batch, at most as many as there are segments in 64 KB, never other batches. Finding costs O(log n).
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,12 @@ use crate::position::Position;
 #[derive(Debug, Default)]
 pub(super) struct Records {
     batches: VecDeque<Batch>,
-    /// Records looked at, for tests of what an acknowledgement costs.
+    /// Records visited, for tests of an acknowledgement's cost.
     #[cfg(test)]
     visits: Visits,
 }
 
-/// Room for so many times as much as there is, and as that, is given back when the window has become smaller.
+/// Capacity more than this many times what is needed is freed when the window has become smaller.
 pub(super) const GIVE_BACK: usize = 4;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ enum Batch {
     Split(VecDeque<Record>),
 }
 
-/// A meter, which tests that compare two ways of different costs do not look at.
+/// A meter, ignored when tests compare two paths of different cost.
 #[cfg(test)]
 #[derive(Default)]
 struct Visits(std::cell::Cell<u64>);
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Visits {
     }
 }
 
-/// Where a record is, until records are added or removed before it.
+/// The place of a record, valid until records are added or removed before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     batch: usize,
@@ -101,7 +101,7 @@ impl Records {
         self.batches.capacity() * size_of::<Batch>()
     }
 
-    /// Gives back the room that far more batches once took.
+    /// Frees capacity that far more batches once needed.
     pub(super) fn give_back(&mut self) {
         if self.batches.capacity() > GIVE_BACK * self.batches.len().max(GIVE_BACK) {
             self.batches.shrink_to(2 * self.batches.len());
@@ -128,7 +128,7 @@ impl Records {
         self.batches.back()?.last()
     }
 
-    /// The last record, if nothing was split off it: what may still grow.
+    /// The last record, if nothing was split off it, so that it may still grow.
     #[inline]
     pub(super) fn growing_mut(&mut self) -> Option<&mut Record> {
         match self.batches.back_mut()? {
@@ -148,8 +148,8 @@ impl Records {
         self.batches.pop_front();
     }
 
-    /// Takes off the front what lies before `until`, and says when the last of it left. `None`, and nothing has changed, if
-    /// any of it is not `plain`, or in pieces.
+    /// Removes everything before `until` from the front. Returns when the last of it left. Returns `None`,
+    /// and changes nothing, if any of it is not `plain`, or in pieces.
     #[inline]
     pub(super) fn take_plain(
         &mut self,
@@ -174,7 +174,7 @@ impl Records {
         Some(moment)
     }
 
-    /// Where the first record is that ends after `at`.
+    /// The place of the first record that ends after `at`.
     pub(super) fn place_at(&self, at: Position) -> Place {
         let ends_before = |record: &Record| record.end <= at;
         let batch = self.batches.partition_point(|batch| batch.last().is_some_and(ends_before));
@@ -194,7 +194,7 @@ impl Records {
         self.batches.get_mut(place.batch)?.piece_mut(place.piece)
     }
 
-    /// The place behind this one.
+    /// The next place.
     pub(super) fn after(&self, place: Place) -> Place {
         if self.batches.get(place.batch).is_some_and(|batch| place.piece + 1 < batch.len()) {
             Place { piece: place.piece + 1, ..place }
@@ -203,7 +203,8 @@ impl Records {
         }
     }
 
-    /// Splits the record at `place` so that `start..end`, which lies in it, has one of its own; returns where that is.
+    /// Splits the record at `place` so that `start..end`, which lies in it, is a separate record. Returns its
+    /// place.
     pub(super) fn isolate(&mut self, place: Place, start: Position, end: Position) -> Place {
         let Some(batch) = self.batches.get_mut(place.batch) else { return place };
         let Some(record) = batch.piece(place.piece).copied() else { return place };

@@ -1,7 +1,8 @@
-//! The retransmission timer (RFC 6298), and how long the peer has been silent. Nothing else starts or stops this timer.
+//! The retransmission timer (RFC 6298), and how long the peer has been silent. Only this module starts or
+//! stops the timer.
 //!
-//! The timer runs while something is outstanding, unless the peer's window is closed: then the connection's persist timer
-//! takes its place (RFC 9293 SHLD-17). It has one deadline; how long the timeout is, [`RttEstimator`] knows.
+//! The timer runs while something is outstanding, unless the peer's window is closed; then the connection's
+//! persist timer replaces it (RFC 9293 SHLD-17). It has one deadline. [`RttEstimator`] computes the timeout.
 
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 
@@ -12,7 +13,7 @@ use crate::{Instant, TcpConfig};
 pub(super) struct Rto {
     estimator: RttEstimator,
     deadline: Instant,
-    /// When the first transmission left that has not been answered since; `None`: nothing waits.
+    /// When the first transmission left that has not been answered since; `None` if nothing waits.
     waiting_since: Option<Instant>,
     /// Expiries since then.
     expiries: u32,
@@ -51,7 +52,7 @@ impl Rto {
         self.deadline != UNSET
     }
 
-    /// Expiries in a row.
+    /// Consecutive expiries.
     pub(super) fn expiries(&self) -> u32 {
         self.expiries
     }
@@ -60,18 +61,18 @@ impl Rto {
         self.waiting_since
     }
 
-    /// Something that wants an answer left.
+    /// Something that needs an answer left.
     #[inline]
     pub(super) fn note_waiting(&mut self, now: Instant) {
         self.waiting_since.get_or_insert(now);
     }
 
-    /// The peer was heard to live: what still waits, waits since now.
+    /// The peer is known to be alive: what still waits, waits since now.
     pub(super) fn note_answer(&mut self, now: Instant) {
         self.waiting_since = self.waiting_since.map(|_| now);
     }
 
-    /// New data was acknowledged; the rest, if any, waits since now.
+    /// New data was acknowledged. The rest, if any, waits since now.
     #[inline]
     pub(super) fn on_progress(&mut self, now: Instant, outstanding: bool) {
         self.waiting_since = outstanding.then_some(now);
@@ -102,19 +103,20 @@ impl Rto {
         self.deadline = UNSET;
     }
 
-    /// What is lost waits for the pacing rate until `at`: nothing is out whose acknowledgement could be overdue.
+    /// Lost data waits for the pacing rate until `at`: nothing is in flight whose acknowledgement could be
+    /// overdue.
     pub(super) fn postpone(&mut self, at: Instant) {
         self.deadline = at + self.estimator.rto();
     }
 
-    /// The timer expired. RFC 9293 MUST-19: the exponential backoff (RFC 6298 §5.5) is this estimator's.
+    /// The timer expired. RFC 9293 MUST-19: the estimator does the exponential backoff (RFC 6298 §5.5).
     pub(super) fn on_expiry(&mut self, now: Instant, tcp: &TcpConfig) {
         self.expiries = self.expiries.saturating_add(1);
         self.estimator.on_expiry();
         self.deadline = self.expires_at(now, tcp);
     }
 
-    /// RFC 6298 §5: the retransmission timeout from now, the user timeout if that comes first.
+    /// RFC 6298 §5: the retransmission timeout from now, or the user timeout if that comes first.
     fn expires_at(&self, now: Instant, tcp: &TcpConfig) -> Instant {
         let at = self.estimator.expires_at(now);
         match (tcp.user_timeout, self.waiting_since) {

@@ -1,10 +1,10 @@
 //! What is outstanding: one record for each transmission that may still be unacknowledged.
 //!
-//! Records lie in the order of their positions. Each is in one of three conditions, as the pipe of RFC 6675 §2
-//! needs: outstanding (counted in the pipe), lost (not counted until sent again), or held by the peer (SACKed).
-//! An acknowledgement costs O(log n) and one step for each record that it changes; [`Records`] keeps them so that
-//! this holds in whatever order a peer acknowledges. Only a timeout walks over all that is outstanding. What counts as
-//! lost, [`losses`] marks.
+//! Records are in order of position. Each is in one of three conditions, as the pipe of RFC 6675 §2 requires:
+//! outstanding (counted in the pipe), lost (not counted until retransmitted), or held by the peer (SACKed).
+//! An acknowledgement costs O(log n) plus one step for each record that it changes; [`Records`] ensures this
+//! in whatever order a peer acknowledges. Only a timeout walks over everything outstanding. [`losses`] marks
+//! what counts as lost.
 
 mod losses;
 
@@ -17,7 +17,7 @@ use super::records::{GIVE_BACK, Records};
 use crate::buffer::RangeSet;
 use crate::position::Position;
 
-/// The connection at the moment when something was sent, for samples of time and rate.
+/// The state of the connection when something was sent, for samples of time and rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SendMoment {
     /// When it was sent.
@@ -26,9 +26,9 @@ pub(super) struct SendMoment {
     pub(super) delivered: u64,
     /// When the last of them was delivered.
     pub(super) delivered_at: Instant,
-    /// Microseconds since what was then the last to be delivered had been sent.
+    /// Microseconds since the then last delivered data had been sent.
     pub(super) sending_us: u32,
-    /// Bytes in flight, those sent included.
+    /// Bytes in flight, including those sent.
     pub(super) in_flight: u32,
     /// Bytes found to be lost by then, modulo 2^32.
     pub(super) lost: u32,
@@ -37,7 +37,8 @@ pub(super) struct SendMoment {
 }
 
 impl SendMoment {
-    /// Whether both are one moment, and samples of what was sent in both would be the same but for what is in flight.
+    /// Whether both are the same moment, and samples of data sent in both would be the same except for what
+    /// is in flight.
     fn is_same(&self, other: &Self) -> bool {
         *self == Self { in_flight: self.in_flight, ..*other }
     }
@@ -50,13 +51,13 @@ pub(super) enum Condition {
     Sacked,
 }
 
-/// A stretch of positions that share their fate.
+/// A range of positions in the same condition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) start: Position,
     pub(super) end: Position,
     pub(super) moment: SendMoment,
-    /// Pieces of this many bytes went out as segments of their own; splits happen at their edges.
+    /// The segment size in which it was sent; splits happen at segment edges.
     pub(super) segment: u32,
     pub(super) condition: Condition,
     pub(super) retransmitted: bool,
@@ -74,15 +75,15 @@ pub(super) struct Scoreboard {
     records: Records,
     /// What the peer holds beyond a gap.
     sacked: RangeSet,
-    /// What is lost and waits to be sent again.
+    /// What is lost and waits to be retransmitted.
     lost: RangeSet,
     outstanding: u64,
-    /// Records that start before this have been judged by `mark_lost_before` once.
+    /// Records before this have been judged by `mark_lost_before` once.
     judged: Position,
     /// The highest position that the peer is known to hold.
     highest_held: Position,
-    /// All transmissions in the order of their sending, for RACK: at most 64 KB each; what was acknowledged since
-    /// leaves lazily.
+    /// All transmissions in order of sending, for RACK, at most 64 KB each. Acknowledged ones are removed
+    /// lazily.
     order: VecDeque<(Instant, Position, Position)>,
 }
 
@@ -91,21 +92,21 @@ pub(super) struct Scoreboard {
 pub(super) struct AckOutcome {
     /// Bytes acknowledged for the first time, cumulatively or selectively.
     pub(super) newly_acked: u64,
-    /// When the newest transmission among them left that was sent once only: a valid sample (Karn's rule).
+    /// When the newest of these transmissions left that was sent only once: a valid sample (Karn's rule).
     pub(super) newest_once: Option<Instant>,
-    /// The newest transmission among them at all, retransmissions included, and where it ends.
+    /// The newest of these transmissions, retransmissions included, and its end.
     pub(super) newest_any: Option<(SendMoment, Position)>,
     /// Whether that one had been sent before.
     pub(super) newest_was_repeated: bool,
-    /// It had, and what was acknowledged is the first transmission.
+    /// It had, and the first transmission was acknowledged.
     pub(super) newest_is_original: bool,
-    /// Whether something sent once was delivered behind something sent later.
+    /// Whether data sent once was delivered after data sent later.
     pub(super) reordered: bool,
     /// Bytes acknowledged selectively for the first time.
     pub(super) newly_sacked: u64,
-    /// Whether the peer reported that something arrived twice (RFC 2883).
+    /// Whether the peer reported that data arrived twice (RFC 2883).
     pub(super) duplicate_reported: bool,
-    /// Whether something that had been sent again was acknowledged.
+    /// Whether retransmitted data was acknowledged.
     pub(super) retransmission_acked: bool,
 }
 
@@ -126,7 +127,7 @@ impl AckOutcome {
 }
 
 impl Scoreboard {
-    /// The most ranges that the peer may hold beyond gaps; blocks that would begin another are ignored.
+    /// The most ranges that the peer may hold beyond gaps. Blocks that would begin another are ignored.
     pub(super) const SACKED_RANGES_MAX: usize = 4096;
     /// The most bytes that share one record.
     const RECORD_MAX: u64 = 1 << 16;
@@ -137,7 +138,7 @@ impl Scoreboard {
         self.outstanding
     }
 
-    /// Bytes held to be lost and not yet sent again.
+    /// Bytes held to be lost and not yet retransmitted.
     #[inline]
     pub(super) fn lost(&self) -> u64 {
         self.lost.bytes()
@@ -154,7 +155,7 @@ impl Scoreboard {
         self.records.is_empty()
     }
 
-    /// New data went out at the end, as segments of `segment` bytes.
+    /// New data was sent at the end, in segments of `segment` bytes.
     // Always inlined, for the row "data segment sent" of the counted instructions.
     #[inline(always)]
     pub(super) fn on_sent(&mut self, start: Position, end: Position, segment: u32, moment: SendMoment) {
@@ -215,9 +216,9 @@ impl Scoreboard {
         self.forget_order_before(una);
     }
 
-    /// SND.UNA advances from `prior_una` to `una`, and nothing about that is unusual: what is acknowledged was sent once,
-    /// nothing is lost, and the peer holds nothing beyond a gap. When the last of it left; `None`, and nothing has changed, if
-    /// something is unusual.
+    /// SND.UNA advances from `prior_una` to `una`, and nothing is unusual: the acknowledged data was sent
+    /// once, nothing is lost, and the peer holds nothing beyond a gap. Returns when the last of it left;
+    /// `None`, without a change, if something is unusual.
     #[inline]
     pub(super) fn on_plain_ack(&mut self, prior_una: Position, una: Position) -> Option<SendMoment> {
         if !self.sacked.is_empty() || !self.lost.is_empty() {
@@ -233,7 +234,7 @@ impl Scoreboard {
         Some(moment)
     }
 
-    /// What was sent first is mostly acknowledged first; the rest leaves when its turn comes.
+    /// Data sent first is mostly acknowledged first; the rest is removed when its turn comes.
     #[inline]
     fn forget_order_before(&mut self, una: Position) {
         while let Some((_, start, end)) = self.order.front_mut() {
@@ -255,7 +256,7 @@ impl Scoreboard {
             }
             found += 1;
         });
-        // A block rarely bridges more than one gap; of one that bridges many, the rest waits for the next block.
+        // A block rarely bridges more than one gap. If one bridges many, the rest waits for the next block.
         for (from, until) in gaps.into_iter().flatten() {
             self.sack_gap(from, until, outcome);
         }
@@ -267,7 +268,7 @@ impl Scoreboard {
             if record.start >= until {
                 break;
             }
-            // Inward to segment edges: what the peer holds of a segment in part it does not hold.
+            // Inward to segment edges: a segment of which the peer holds a part is not held.
             let (start, end) = inner_edges(&record, from, until);
             if record.condition == Condition::Sacked || start >= end {
                 place = self.records.after(place);
@@ -299,12 +300,12 @@ impl Scoreboard {
         self.records.front().map(|first| first.moment.at)
     }
 
-    /// The lowest bytes that are lost and wait to be sent again: at most `max` of them, contiguous.
+    /// The lowest lost bytes that wait to be retransmitted: at most `max`, contiguous.
     pub(super) fn next_lost(&self, max: u64) -> Option<(Position, Position)> {
         self.lost.first().map(|(start, end)| (start, end.min(start + max)))
     }
 
-    /// Lost bytes, as `next_lost` gave them or the front of that, went out again.
+    /// Lost bytes, as returned by `next_lost` or the front of that, were retransmitted.
     pub(super) fn on_retransmitted(&mut self, start: Position, end: Position, moment: SendMoment) {
         let mut place = self.records.place_at(start);
         while let Some(record) = self.records.get(place).copied() {
@@ -326,8 +327,8 @@ impl Scoreboard {
         self.extend_order(moment.at, start, end);
     }
 
-    /// The first segment from `from` on that lies below something the peer holds and is not held itself (RFC 6675 §4
-    /// NextSeg (3)).
+    /// The first segment from `from` on that lies below something the peer holds and is not held itself
+    /// (RFC 6675 §4 NextSeg (3)).
     pub(super) fn first_below_held(&self, from: Position) -> Option<(Position, Position)> {
         let start = self.sacked.containing(from).map_or(from, |(_, end)| end);
         self.sacked.descending().next().filter(|&(highest, _)| start < highest)?;
@@ -336,7 +337,7 @@ impl Scoreboard {
             .then(|| (start, record.end.min(start + u64::from(record.segment))))
     }
 
-    /// What the peer was known to hold is outstanding again, for a policy that does not look at SACKs.
+    /// What the peer was known to hold is outstanding again, for a policy that does not use SACKs.
     pub(super) fn forget_held(&mut self) {
         let outstanding = &mut self.outstanding;
         self.records.for_each_mut(|record| {
@@ -361,7 +362,7 @@ impl Scoreboard {
             .then(|| (last.start.max(end.back(u64::from(last.segment))), end))
     }
 
-    /// The first segment, if it is neither held by the peer nor waits to be sent again.
+    /// The first segment, unless the peer holds it or it waits to be retransmitted.
     pub(super) fn first_segment(&self) -> Option<(Position, Position)> {
         let first = self.records.front()?;
         (first.condition == Condition::Outstanding)
@@ -377,7 +378,7 @@ impl Scoreboard {
         }
     }
 
-    /// Data at `start..end` was sent again as a probe, without having been held to be lost.
+    /// `start..end` was sent again as a probe, without having been held to be lost.
     pub(super) fn on_probe(&mut self, start: Position, end: Position) {
         let place = self.records.place_at(start);
         if let Some(record) = self.records.get_mut(place).filter(|record| record.start < end) {
@@ -385,22 +386,22 @@ impl Scoreboard {
         }
     }
 
-    /// Whether the peer once reported to hold the first unacknowledged byte, which it cannot: it reneged.
+    /// Whether the peer once reported to hold the first unacknowledged byte, which is impossible: it reneged.
     pub(super) fn first_is_sacked(&self) -> bool {
         self.records.front().is_some_and(|record| record.condition == Condition::Sacked)
     }
 
-    /// A recovery episode is over: what is sent from now on is judged afresh.
+    /// A recovery episode is over: what is sent from now on is judged separately.
     pub(super) fn on_recovery_end(&mut self) {
         self.judged = Position::default();
-        // The window is smaller than it was, for long: what much larger ones needed is given back.
+        // The window has been smaller for long: frees what much larger ones needed.
         self.records.give_back();
         if self.order.capacity() > GIVE_BACK * self.order.len().max(GIVE_BACK) {
             self.order.shrink_to(2 * self.order.len());
         }
     }
 
-    /// Gives all memory back when nothing is outstanding.
+    /// Frees all memory when nothing is outstanding.
     pub(super) fn shrink(&mut self) {
         if self.records.is_empty() {
             self.records = Records::default();
@@ -411,13 +412,14 @@ impl Scoreboard {
         }
     }
 
-    /// Bytes that all of it takes at the most, where records go out as segments of no less than `smss` bytes: the pieces
-    /// of split records are not counted one by one, and their deques may have room for twice as many.
+    /// The most bytes that all of it takes, if records are sent in segments of at least `smss` bytes. The
+    /// pieces of split records are not counted one by one, and their deques may have capacity for twice as
+    /// many.
     pub(super) fn bytes(&self, smss: u32) -> usize {
         let ranges = RangeSet::bytes_of(self.sacked.len()) + RangeSet::bytes_of(self.lost.len());
         let order = self.order.capacity() * size_of::<(Instant, Position, Position)>();
         if ranges == 0 {
-            // No record is split but around such a range.
+            // Records are only split around such a range.
             return self.records.bytes() + order;
         }
         let outstanding = match (self.records.front(), self.records.back()) {
@@ -428,15 +430,16 @@ impl Scoreboard {
         self.records.bytes() + 2 * pieces * size_of::<Record>() + order + ranges
     }
 
-    /// Records looked at so far.
+    /// Records visited so far.
     #[cfg(test)]
     pub(super) fn visits(&self) -> u64 {
         self.records.visits()
     }
 
-    /// Whether this is a call after which all records are looked at: after every one while they are few, of many after so
-    /// many calls in a row that a call pays for [`CHECKED_EACH_CALL`] records. Looked at after each, a window of n segments
-    /// would cost n² on its way out and back. What moves with each call decides, so equal lives are checked equally.
+    /// Whether to check all records after this call: after every call while they are few; otherwise so rarely
+    /// that a call pays for [`CHECKED_EACH_CALL`] records. Checking after each would cost a window of n
+    /// segments n² on its way out and back. The decision depends on what moves with each call, so equal
+    /// histories are checked equally.
     #[cfg(debug_assertions)]
     pub(super) fn is_checked_at(&self, una: Position, nxt: Position) -> bool {
         // As many records as segments, if all batches are split.
@@ -471,11 +474,11 @@ impl Scoreboard {
     }
 }
 
-/// Records that a check after a call looks at on average, if there are more.
+/// Records that a check visits per call on average, if there are more.
 #[cfg(debug_assertions)]
 pub(super) const CHECKED_EACH_CALL: usize = 64;
 
-/// The part of `from..until` within `record`, cut inward to the edges of the segments it went out as.
+/// The part of `from..until` within `record`, cut inward to the edges of the segments in which it was sent.
 fn inner_edges(record: &Record, from: Position, until: Position) -> (Position, Position) {
     let segment = u64::from(record.segment);
     let start = match from.since(record.start) {

@@ -1,4 +1,4 @@
-//! Something leaves: how much may, what must go again first, and what is noted of it.
+//! Sending: how much may leave, what must be retransmitted first, and what is recorded about it.
 
 use ackclock_control::congestion::Sent;
 
@@ -16,7 +16,7 @@ pub(crate) struct Chosen {
     pub(crate) reason: SendReason,
 }
 
-/// What limits a retransmission, apart from the congestion window.
+/// What limits a retransmission, besides the congestion window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     /// The most payload of one call.
@@ -33,7 +33,7 @@ pub(crate) struct Departure {
     pub(crate) start: Position,
     pub(crate) end: Position,
     pub(crate) reason: SendReason,
-    /// Nothing more waits behind it.
+    /// Whether nothing more waits behind it.
     pub(crate) drained: bool,
 }
 
@@ -46,7 +46,7 @@ impl Flight {
         self.rto.start(call.now, call.tcp);
     }
 
-    /// How much may be sent now, as congestion control and the recovery policy say.
+    /// How much may be sent now, according to congestion control and the recovery policy.
     #[inline]
     pub(crate) fn room(&self) -> u64 {
         let in_flight = self.in_flight();
@@ -64,17 +64,17 @@ impl Flight {
         self.delivery.note_cwnd_limited(self.nxt);
     }
 
-    /// Whether anything may have to go again.
+    /// Whether there may be something to retransmit.
     #[inline]
     pub(crate) fn may_resend(&self) -> bool {
         self.scoreboard.lost() > 0 || self.probe.is_due()
     }
 
-    /// What must go again now: lost data, as far as the window and the pipe allow (RFC 6675 §4 NextSeg (1)), or a probe for
-    /// a lost tail.
+    /// What must be retransmitted now: lost data, as far as the window and the pipe allow (RFC 6675 §4
+    /// NextSeg (1)), or a probe for a lost tail.
     pub(crate) fn next_resend(&mut self, call: &mut Call<'_>, offer: &Offer) -> Option<Chosen> {
         if self.scoreboard.lost() == 0 || self.holds_retransmissions() {
-            // All may have been acknowledged since the probe was decided on: then new data goes.
+            // Everything may have been acknowledged since the probe was decided on; then new data leaves.
             return self.choose_tail_probe();
         }
         if self.probe.is_due() {
@@ -91,7 +91,7 @@ impl Flight {
         let smss = u64::from(self.smss);
         let room = self.room();
         if room < smss && !self.episode.is_forced() && !self.resends_mtu_probe() {
-            // What waits to go again fills the window as new data would.
+            // Data waiting for retransmission fills the window like new data.
             self.delivery.note_cwnd_limited(self.nxt);
             return None;
         }
@@ -109,15 +109,15 @@ impl Flight {
         Some(chosen)
     }
 
-    /// While F-RTO judges a timeout, nothing but its first segment goes out again (RFC 5682).
+    /// While F-RTO judges a timeout, only its first segment is retransmitted (RFC 5682).
     #[inline]
     pub(super) fn holds_retransmissions(&self) -> bool {
         self.history.as_ref().is_some_and(|history| history.undo.holds_retransmissions())
     }
 
-    /// What RFC 6675 lets go when nothing is known to be lost and new data cannot.
+    /// What RFC 6675 allows when nothing is known to be lost and new data cannot leave.
     pub(crate) fn next_rescue(&mut self) -> Option<Chosen> {
-        // What waits for its time is known to be lost, or can go then.
+        // What waits for its time is known to be lost, or can leave then.
         if self.pacing.is_waiting() || !self.episode.in_recovery() || self.room() < u64::from(self.smss) {
             return None;
         }
@@ -131,7 +131,7 @@ impl Flight {
         (start.max(end.back(u64::from(self.smss))), end)
     }
 
-    /// Nothing leaves now. The windows, or the application, hold sending back, if the rate does not.
+    /// Nothing leaves now: the windows, or the application, limit sending, unless the rate does.
     #[inline]
     pub(crate) fn note_nothing_to_send(&mut self) {
         self.pacing.note_nothing_to_send();
@@ -181,14 +181,14 @@ impl Flight {
         }
     }
 
-    /// Whether no loss is known, nor a probe to be sent: nothing but new data may leave.
+    /// Whether no loss is known and no probe is due: only new data may leave.
     #[inline]
     pub(crate) fn is_calm(&self) -> bool {
         self.episode.is_open() && !self.may_resend()
     }
 
-    /// New data up to `end` left while that is so: [`Self::on_sent`], without what else may leave, and a trace. `drained`:
-    /// nothing more waits behind it.
+    /// New data up to `end` left in that state: [`Self::on_sent`] without the other cases and the trace.
+    /// `drained`: nothing more waits behind it.
     #[inline]
     pub(crate) fn on_next_sent(&mut self, now: Instant, end: Position, drained: bool) {
         let bytes = end.since(self.nxt);
@@ -213,8 +213,8 @@ impl Flight {
         self.rto.is_running()
     }
 
-    /// Sees to it that the retransmission timer runs if something is outstanding and the peer's window is open, else not
-    /// (RFC 9293 SHLD-17); and the probe's with it.
+    /// Runs the retransmission timer if something is outstanding and the peer's window is open, and stops it
+    /// otherwise (RFC 9293 SHLD-17); the probe's timer likewise.
     #[inline]
     pub(crate) fn run_timer(&mut self, call: &mut Call<'_>, window_open: bool) {
         if self.is_outstanding() && window_open {

@@ -1,7 +1,7 @@
-//! Values that have a code in records and a name in tables.
+//! Values with a code in records and a name in tables.
 
-/// Makes an enum without fields whose values are numbered in their order: the number is what records hold, so new values
-/// go to the end.
+/// Makes an enum without fields whose values are numbered in order. Records hold the number, so new values go
+/// to the end.
 macro_rules! coded {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$value_meta:meta])* $value:ident = $text:literal,)+ }) => {
         $(#[$meta])*
@@ -10,7 +10,7 @@ macro_rules! coded {
         $vis enum $name { $($(#[$value_meta])* $value,)+ }
 
         impl $name {
-            /// All values, in the order of their codes.
+            /// All values, in order of their codes.
             pub const ALL: &[Self] = &[$(Self::$value,)+];
 
             /// The name in tables.

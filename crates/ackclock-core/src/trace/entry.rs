@@ -1,4 +1,4 @@
-//! What a record says.
+//! The entries of a trace.
 
 use super::Record;
 use super::reason::{Extension, Failure, Limit, LossRule, SendReason, Timer, UndoRule, WindowCause};
@@ -6,8 +6,8 @@ use crate::{Instant, State};
 
 /// One entry of a trace.
 ///
-/// Sequence numbers count from the initial one of their direction, modulo 2^32: the SYN is 0, the first byte 1. Times are
-/// microseconds, sizes bytes; both saturate.
+/// Sequence numbers are relative to the initial one of their direction, modulo 2^32: the SYN is 0, the first
+/// byte 1. Times are in microseconds, sizes in bytes; both saturate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Entry {
@@ -15,7 +15,7 @@ pub enum Entry {
     State(State, State),
     /// A segment left, or a train of them for the device to cut.
     Sent {
-        /// Why.
+        /// The reason.
         reason: SendReason,
         /// As those of [`Received`](Self::Received).
         flags: u8,
@@ -24,14 +24,14 @@ pub enum Entry {
         /// Bytes of payload, less than 2^24.
         len: u32,
     },
-    /// The acknowledgement in what is sent from here on says something new.
+    /// What sent segments acknowledge or offer from here on has changed.
     Told {
-        /// All of the peer's before this has arrived.
+        /// All of the peer's data before this has arrived.
         ack: u32,
-        /// The window that is offered.
+        /// The offered window.
         window: u32,
     },
-    /// A segment arrived, or several that the device had put together.
+    /// A segment arrived, or several that the device coalesced.
     Received {
         /// FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128.
         flags: u8,
@@ -40,7 +40,7 @@ pub enum Entry {
         /// Bytes of payload.
         len: u32,
     },
-    /// What an acknowledgement said.
+    /// The content of an acknowledgement.
     Acked {
         /// Whether it counts as a duplicate (RFC 5681 §2, RFC 6675 §2).
         duplicate: bool,
@@ -63,7 +63,7 @@ pub enum Entry {
         /// The retransmission timeout that follows from it.
         rto_us: u32,
     },
-    /// The estimate that followed from the last sample, if it is another than before.
+    /// The estimate after the last sample, if it changed.
     Smoothed {
         /// SRTT.
         srtt_us: u32,
@@ -72,43 +72,43 @@ pub enum Entry {
     },
     /// A timer was set, or moved.
     TimerSet {
-        /// Which.
+        /// The timer.
         timer: Timer,
-        /// In what time it runs out.
+        /// The time until it expires.
         in_us: u32,
     },
     /// A timer was stopped before its time.
     TimerStopped(Timer),
-    /// A timer ran out.
+    /// A timer expired.
     TimerFired {
-        /// Which.
+        /// The timer.
         timer: Timer,
-        /// How much later than it was set to.
+        /// How much later than it was set for.
         late_us: u32,
-        /// The how-manieth time in a row, for the retransmission timer.
+        /// The number of consecutive expiries, for the retransmission timer.
         count: u32,
     },
-    /// What keeps the connection from sending more is another thing than before.
+    /// Another limit keeps the connection from sending more.
     Limited {
-        /// What.
+        /// The limit.
         by: Limit,
         /// Bytes in flight.
         in_flight: u32,
-        /// Bytes that were written and not yet sent.
+        /// Bytes written and not yet sent.
         unsent: u32,
     },
     /// The congestion window or the threshold changed.
     Window {
-        /// Why.
+        /// The cause.
         cause: WindowCause,
         /// cwnd.
         cwnd: u32,
-        /// ssthresh; `u32::MAX`: none is set.
+        /// ssthresh; `u32::MAX` while unset.
         ssthresh: u32,
     },
     /// Data was declared lost, all of it within these bounds.
     Lost {
-        /// By which rule.
+        /// The rule.
         rule: LossRule,
         /// The first byte.
         start: u32,
@@ -124,19 +124,20 @@ pub enum Entry {
     Undone(UndoRule),
     /// A loss episode ended.
     Recovered,
-    /// One of the controller's own numbers changed. They are looked at when something else than an acknowledgement moves
-    /// the window, and at acknowledgements up to eight times in a round trip, 100 µs apart or more.
+    /// One of the controller's own numbers changed. They are sampled when something other than an
+    /// acknowledgement moves the window, and on acknowledgements up to eight times in a round trip, at least
+    /// 100 µs apart.
     Controller {
-        /// Which: an index into [`Batch::names`](super::Batch::names).
+        /// Its index in [`Batch::names`](super::Batch::names).
         name: u8,
         /// Its value.
         value: i64,
     },
     /// The application wrote.
     Written {
-        /// Bytes taken.
+        /// Bytes accepted.
         len: u32,
-        /// Bytes that wait to be sent or acknowledged, these included.
+        /// Bytes that wait to be sent or acknowledged, including these.
         queued: u32,
     },
     /// The application read.
@@ -150,11 +151,11 @@ pub enum Entry {
     Shutdown,
     /// The connection failed.
     Failed(Failure),
-    /// One of the extensions that are off unless asked for decided something.
+    /// An extension that is off by default made a decision.
     Extension {
-        /// What.
+        /// The decision.
         what: Extension,
-        /// The number that goes with it.
+        /// Its number.
         value: u32,
     },
     /// A queue of a simulated router, after it changed.
@@ -166,7 +167,7 @@ pub enum Entry {
     },
     /// A simulated router dropped a packet.
     Dropped {
-        /// By which rule: an index into [`Batch::names`](super::Batch::names).
+        /// The rule's index in [`Batch::names`](super::Batch::names).
         rule: u8,
         /// Bytes of the packet.
         len: u32,
@@ -182,7 +183,8 @@ impl Entry {
         Record::new(at, kind, detail, body)
     }
 
-    /// Whether it changes the connection or costs it data: what [`TraceKeep::Changes`](super::TraceKeep::Changes) keeps.
+    /// Whether it changes the connection or costs it data: what
+    /// [`TraceKeep::Changes`](super::TraceKeep::Changes) keeps.
     #[must_use]
     pub fn is_change(self) -> bool {
         match self {
@@ -230,7 +232,7 @@ impl Entry {
         }
     }
 
-    /// The entry in a record; `None`: this version does not know its kind, or it is damaged.
+    /// The entry in a record; `None` if this version does not know its kind, or the record is damaged.
     #[must_use]
     pub fn decode(record: Record) -> Option<Self> {
         let (kind, detail) = record.kind();
@@ -288,10 +290,10 @@ fn halves(body: u64) -> (u32, u32) {
     (body as u32, (body >> 32) as u32)
 }
 
-/// The most bytes of payload that an entry can tell.
+/// The largest payload length that an entry can hold.
 const LEN_MAX: u32 = (1 << 24) - 1;
 
-/// The numbers of the kinds in files: they never change their meaning.
+/// The numbers of the kinds in files. Their meaning never changes.
 mod kind {
     pub(super) const STATE: u8 = 1;
     pub(super) const SENT: u8 = 2;
@@ -359,7 +361,7 @@ mod tests {
             assert_eq!(Entry::decode(record), Some(entry));
             assert_eq!(record.nanos(), 42_000_000);
         }
-        // A kind that is added to one list is missed here if it is not in the other.
+        // Catches a kind that is added to only one of the lists.
         let kinds: std::collections::BTreeSet<u8> =
             entries.iter().map(|entry| entry.encode(Instant::ZERO).kind().0).collect();
         assert_eq!(kinds, (kind::STATE..=kind::EXTENSION).collect());

@@ -1,51 +1,52 @@
-//! Where a connection's records lie, and how they leave.
+//! Storing and delivering a connection's records.
 
 use super::{Entry, Record};
 use crate::{FourTuple, Instant};
 
-/// How a connection is traced.
+/// How to trace a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// How many records are set aside for a connection, 16 bytes each: from 64 to 1,048,576, or the nearest of them. None for
-    /// [`TraceKeep::Changes`], where nothing waits.
+    /// How many records to allocate for a connection, 16 bytes each, clamped to 64 to 1,048,576. None for
+    /// [`TraceKeep::Changes`], which stores nothing.
     pub records: usize,
-    /// Which of them stay.
+    /// Which records to keep.
     pub keep: TraceKeep,
 }
 
-/// Which records of a connection stay.
+/// Which records of a connection to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TraceKeep {
-    /// All: they are given out each time when those set aside are full, and at the end.
+    /// All: they are delivered each time the allocated ones are full, and at the end.
     All,
-    /// The newest: a flight recorder. They are given out when the connection fails, when its retransmission timer has
-    /// run out three times in a row, and on request.
+    /// The newest: a flight recorder. They are delivered when the connection fails, when its retransmission
+    /// timer has expired three times in a row, and on request.
     Newest,
-    /// Only what changes the connection or costs it data: changes of its state, losses and what ends them, expiries of the
-    /// retransmission timer, resets that leave, and how it failed. They are given out at once. An endpoint can give them out
-    /// of all its connections, beside their traces: [`EndpointConfig::tell_changes`](crate::EndpointConfig::tell_changes).
+    /// Only what changes the connection or costs it data: changes of its state, losses and what ends them,
+    /// expiries of the retransmission timer, resets that leave, and its failure. They are delivered at once.
+    /// An endpoint can deliver them for all its connections, besides their traces:
+    /// [`EndpointConfig::tell_changes`](crate::EndpointConfig::tell_changes).
     Changes,
 }
 
 impl TraceConfig {
-    /// Everything is kept, and given out in batches of 4,096 records.
+    /// Everything is kept, and delivered in batches of 4,096 records.
     pub const FULL: Self = Self { records: 4096, keep: TraceKeep::All };
     /// The newest 1,024 records are kept.
     pub const FLIGHT_RECORDER: Self = Self { records: 1024, keep: TraceKeep::Newest };
     /// Changes of the connection and losses of data are reported at once.
     pub const CHANGES: Self = Self { records: 0, keep: TraceKeep::Changes };
 
-    /// Without room for a record, each takes the way of the last.
+    /// Without room for a record, each is handled as the last.
     fn capacity(self) -> usize {
         if self.keep == TraceKeep::Changes { 0 } else { self.records.clamp(64, 1 << 20) }
     }
 }
 
-/// Records that leave.
+/// A batch of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Which connection of the endpoint: they are numbered as they are made, from 0.
+    /// The connection's number at the endpoint, in order of creation, from 0.
     pub connection: u64,
     /// Its two sockets.
     pub tuple: FourTuple,
@@ -53,28 +54,28 @@ pub struct Batch {
     pub profile: &'static str,
     /// Its controller.
     pub congestion: &'static str,
-    /// Names of the controller's numbers, by the index that [`Entry::Controller`](super::Entry::Controller) gives.
+    /// Names of the controller's numbers, by the index in [`Entry::Controller`](super::Entry::Controller).
     pub names: Vec<&'static str>,
     /// The records, oldest first.
     pub records: Vec<Record>,
-    /// How many before these were overwritten, or dropped because nobody came for them.
+    /// How many before these were overwritten, or dropped because they were not collected in time.
     pub missed: u64,
-    /// Why they leave now.
+    /// Why they are delivered now.
     pub cause: BatchCause,
 }
 
 coded! {
-    /// Why records leave.
+    /// Why records are delivered.
     pub enum BatchCause {
-        /// As many have come as were set aside.
+        /// The allocated records are full.
         Full = "full",
         /// The connection is gone.
         Ended = "ended",
         /// It failed.
         Failed = "failed",
-        /// Its retransmission timer has run out three times in a row.
+        /// Its retransmission timer has expired three times in a row.
         Stalled = "stalled",
-        /// They were asked for.
+        /// They were requested.
         Requested = "requested",
         /// They are changes, which are reported at once.
         Changed = "changed",
@@ -84,11 +85,11 @@ coded! {
 /// The records of one connection.
 #[derive(Debug)]
 pub(crate) struct Log {
-    /// How many records are set aside.
+    /// How many records are allocated.
     capacity: usize,
     keep: TraceKeep,
     records: Vec<Record>,
-    /// Of the newest: where the next goes, which is where the oldest is.
+    /// For the newest: the index of the next, which is that of the oldest.
     next: usize,
     missed: u64,
     due: Option<BatchCause>,
@@ -117,7 +118,7 @@ impl Log {
         }
     }
 
-    /// The last for which there is room, or one more.
+    /// The last record for which there is room, or one more.
     #[cold]
     fn push_last(&mut self, entry: Entry, record: Record) {
         if self.keep == TraceKeep::Changes {
@@ -135,7 +136,7 @@ impl Log {
             return;
         }
         if self.keep == TraceKeep::All {
-            // Within one call more may come than was set aside; all leave together when it returns.
+            // One call may add more than was allocated; all are delivered together when it returns.
             self.records.push(record);
             return;
         }
@@ -146,9 +147,9 @@ impl Log {
         self.missed += 1;
     }
 
-    /// A flight recorder, or the rest of a log, is to leave.
+    /// Marks a flight recorder, or the rest of a log, for delivery.
     pub(crate) fn call(&mut self, cause: BatchCause) {
-        // Of changes nothing is kept back that could be called for.
+        // No changes are held back that could be requested.
         if self.keep != TraceKeep::Changes {
             self.due = Some(cause);
         }
@@ -164,12 +165,12 @@ impl Log {
         self.due
     }
 
-    /// Whether there are records left that are wanted when the connection ends.
+    /// Whether records are left that are wanted when the connection ends.
     pub(crate) fn has_rest(&self) -> bool {
         self.keep == TraceKeep::All && (!self.records.is_empty() || self.missed > 0)
     }
 
-    /// The records, oldest first, and how many went missing before them.
+    /// The records, oldest first, and how many were lost before them.
     pub(crate) fn take(&mut self) -> (Vec<Record>, u64) {
         self.due = None;
         let mut records = std::mem::replace(&mut self.records, Vec::with_capacity(self.capacity));
@@ -181,7 +182,7 @@ impl Log {
         (records, std::mem::take(&mut self.missed))
     }
 
-    /// Records of which nobody will hear.
+    /// Counts records that will not be delivered.
     pub(crate) fn miss(&mut self, records: u64) {
         self.missed += records;
     }

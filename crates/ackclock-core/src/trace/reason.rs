@@ -9,7 +9,8 @@ coded! {
         NewData = "new-data",
         /// Data held to be lost.
         Retransmission = "retransmission",
-        /// Data that may be lost, or the last segment, where nothing else could be sent (RFC 6675 §4 NextSeg (3), (4)).
+        /// Data that may be lost, or the last segment, when nothing else could be sent (RFC 6675 §4 NextSeg
+        /// (3), (4)).
         Rescue = "rescue",
         /// A probe for a lost tail (RFC 8985 §7).
         TailProbe = "tail-probe",
@@ -25,29 +26,29 @@ coded! {
         Handshake = "handshake",
         /// RST.
         Reset = "reset",
-        /// A segment larger than the others, to try the path (RFC 4821).
+        /// A segment larger than the others, to probe the path (RFC 4821).
         MtuProbe = "mtu-probe",
     }
 }
 
 coded! {
-    /// What an extension decided, and what the number beside it is.
+    /// A decision of an extension, and the meaning of its number.
     pub enum Extension {
-        /// The peer's user timeout changed this end's (RFC 5482): to this many seconds.
+        /// The peer's user timeout changed this end's (RFC 5482) to this many seconds.
         UserTimeoutAdopted = "user-timeout-adopted",
         /// A SYN left with a cookie and this many bytes (RFC 7413).
         FastOpenSent = "fast-open-sent",
         /// The SYN,ACK acknowledged this many of them.
         FastOpenAcked = "fast-open-acked",
-        /// A SYN with a good cookie brought this many bytes.
+        /// A SYN with a valid cookie brought this many bytes.
         FastOpenTaken = "fast-open-taken",
         /// Full segments do not get through: packets have at most this many bytes from here on (RFC 4821).
         MtuBlackHole = "mtu-black-hole",
-        /// A packet of this many bytes left to try the path.
+        /// A packet of this many bytes left to probe the path.
         MtuProbed = "mtu-probed",
-        /// It arrived: packets may be as large from here on.
+        /// It arrived: packets may be that large from here on.
         MtuRaised = "mtu-raised",
-        /// It was lost again and again: packets of this many bytes are too large.
+        /// It was lost repeatedly: packets of this many bytes are too large.
         MtuTooLarge = "mtu-too-large",
         /// Segments leave signed with the key of this KeyID from here on (RFC 5925).
         KeySent = "key-sent",
@@ -59,7 +60,7 @@ coded! {
         RefusedUnsigned = "refused-unsigned",
         /// A segment was refused because no key has this KeyID.
         RefusedKey = "refused-key",
-        /// A segment was refused because its MAC is not the one of the key with this KeyID.
+        /// A segment was refused because its MAC does not match the key with this KeyID.
         RefusedMac = "refused-mac",
     }
 }
@@ -79,11 +80,11 @@ coded! {
         PartialAck = "partial-ack",
         /// The first segment was older than the fine timeout when a duplicate acknowledgement came (Vegas).
         OverdueAtDuplicate = "overdue-at-duplicate",
-        /// It was so at the first or second new acknowledgement after a retransmission (Vegas).
+        /// The same at the first or second new acknowledgement after a retransmission (Vegas).
         OverdueAfterRetransmission = "overdue-after-retransmission",
         /// The retransmission timer expired (RFC 6298 §5).
         Timeout = "timeout",
-        /// Data sent beyond a window that had closed was not taken.
+        /// Data sent beyond a window that had closed was not accepted.
         WindowReopened = "window-reopened",
         /// A router could not carry it (RFC 1191, RFC 8201).
         TooBig = "too-big",
@@ -91,13 +92,13 @@ coded! {
 }
 
 coded! {
-    /// What told that a reduction of the window was wrong.
+    /// The proof that a window reduction was wrong.
     pub enum UndoRule {
         /// An echoed timestamp older than the retransmission (RFC 3522).
         Timestamps = "timestamps",
-        /// Everything sent again was reported as a duplicate (RFC 3708).
+        /// Everything retransmitted was reported as a duplicate (RFC 3708).
         Dsack = "dsack",
-        /// Acknowledgements of what the timer did not send again (RFC 5682).
+        /// Acknowledgements of data that the timer did not retransmit (RFC 5682).
         Frto = "frto",
         /// An acknowledgement sooner than the path allows (Allman and Paxson 1999, §2.8).
         MinRtt = "min-rtt",
@@ -105,7 +106,7 @@ coded! {
 }
 
 coded! {
-    /// What moved the congestion window or the threshold of slow start.
+    /// What moved the congestion window or the slow-start threshold.
     pub enum WindowCause {
         /// The connection was established, or its controller replaced.
         Start = "start",
@@ -143,15 +144,15 @@ coded! {
         Recovery = "recovery",
         /// The peer's window is full, or too small for a segment.
         PeerWindow = "peer-window",
-        /// It is not yet time for it at the pacing rate.
+        /// The pacing rate.
         Pacing = "pacing",
         /// Nagle's algorithm waits for more to fill a segment, or for acknowledgements.
         Nagle = "nagle",
         /// The application has corked the stream.
         Cork = "cork",
-        /// All has been sent that ever will be: the stream is closed.
+        /// Everything has been sent: the stream is closed.
         Finished = "finished",
-        /// Both ends are not open yet, or not any more.
+        /// The connection is not open yet, or no longer.
         NotOpen = "not-open",
     }
 }
@@ -167,7 +168,7 @@ coded! {
         Reordering = "reordering",
         /// A probe for a lost tail (RFC 8985 §7).
         TailProbe = "tail-probe",
-        /// The pacing rate lets the next data go.
+        /// The pacing rate releases the next data.
         Pacing = "pacing",
         /// An acknowledgement is owed (RFC 9293 §3.8.6.3).
         DelayedAck = "delayed-ack",
@@ -175,7 +176,7 @@ coded! {
         Keepalive = "keepalive",
         /// TIME-WAIT or an orphan's FIN-WAIT-2 ends.
         Close = "close",
-        /// Corked data leaves at the latest.
+        /// The latest time for corked data to leave.
         Cork = "cork",
     }
 }
@@ -185,15 +186,15 @@ coded! {
     pub enum Failure {
         /// Nothing listens at the peer's port.
         Refused = "refused",
-        /// The peer reset it.
+        /// The peer reset the connection.
         Reset = "reset",
         /// The peer stopped answering.
         TimedOut = "timed-out",
-        /// The peer answered no keep-alive probe.
+        /// The peer did not answer keep-alive probes.
         KeepaliveTimedOut = "keepalive-timed-out",
         /// The network reported that the peer cannot be reached.
         Unreachable = "unreachable",
-        /// This end aborted it.
+        /// This end aborted the connection.
         Aborted = "aborted",
         /// The memory budget was spent.
         OutOfMemory = "out-of-memory",
@@ -214,7 +215,7 @@ impl From<ConnectionError> for Failure {
     }
 }
 
-/// Bytes held to be lost, by the rule that said so: totals since the connection began.
+/// Bytes held to be lost, by rule: totals since the connection began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossCounts([u64; LossRule::ALL.len()]);
 

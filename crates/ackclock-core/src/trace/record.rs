@@ -2,7 +2,7 @@
 
 use crate::Instant;
 
-/// One entry of a trace, as it lies in memory and in files.
+/// One entry of a trace, in its form in memory and in files.
 ///
 /// | bits | what |
 /// |---|---|
@@ -10,7 +10,7 @@ use crate::Instant;
 /// | 16-63 | nanoseconds since the driver's epoch, modulo 2^48 (78 hours) |
 /// | 64-127 | two numbers of 32 bits, or one of 64 |
 ///
-/// [`TraceClock`] gives the whole time back, [`Entry::decode`](super::Entry::decode) the rest.
+/// [`TraceClock`] restores the whole time, [`Entry::decode`](super::Entry::decode) the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     head: u64,
@@ -56,14 +56,14 @@ impl Record {
     }
 }
 
-/// Gives the records of one connection, in their order, their whole times.
+/// Restores the whole times of one connection's records, in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TraceClock {
     newest: u64,
 }
 
 impl TraceClock {
-    /// When `record` was written, if less than 78 hours have passed since the record before it.
+    /// When `record` was written, if less than 78 hours after the previous record.
     pub fn time(&mut self, record: Record) -> Instant {
         const TURN: u64 = 1 << 48;
         let mut nanos = self.newest - self.newest % TURN + record.nanos();

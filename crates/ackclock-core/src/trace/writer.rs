@@ -1,4 +1,4 @@
-//! What a traced connection writes down. Whatever is asked for here costs one branch where there is no trace.
+//! Writing a connection's trace. Without a trace, every call here costs one branch.
 
 use std::time::Duration;
 
@@ -14,28 +14,28 @@ use crate::{Instant, State};
 #[derive(Debug, Default)]
 pub(crate) struct Trace(Option<Box<Traced>>);
 
-/// Who takes what a connection writes down.
+/// The readers of a connection's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// Who asked for this connection's trace.
+    /// The reader of this connection's trace.
     Trace,
-    /// Who hears of the changes of all of the endpoint's.
+    /// The reader of the changes of all the endpoint's connections.
     Changes,
 }
 
-/// When each of [`Timer::ALL`] runs out, in that order; the far future if it does not run.
+/// When each of [`Timer::ALL`] expires, in that order; the far future if it does not run.
 pub(crate) type Deadlines = [Instant; Timer::ALL.len()];
 
-/// Where entries go.
+/// The destinations of entries.
 #[derive(Debug)]
 struct Logs {
-    /// To who asked for this connection's trace.
+    /// For the reader of this connection's trace.
     trace: Option<Log>,
-    /// To who hears of changes, as far as they are changes.
+    /// For the reader of changes.
     changes: Option<Log>,
 }
 
-/// The logs, and what they were told last, so that they hear of news only.
+/// The logs, and what they last recorded, so that they only record news.
 #[derive(Debug)]
 struct Traced {
     log: Logs,
@@ -44,30 +44,31 @@ struct Traced {
     window: (u64, u64),
     /// SRTT and RTTVAR in microseconds.
     smoothed: (u32, u32),
-    /// The last acknowledgement and window told to the peer.
+    /// The last acknowledgement and window sent to the peer.
     told: (u64, u64),
     limit: Limit,
     timers: Deadlines,
-    /// The controller's numbers, and when an acknowledgement has them looked at again.
+    /// The controller's numbers, and when an acknowledgement samples them again.
     numbers_due: Instant,
     names: Vec<&'static str>,
     values: Vec<i64>,
 }
 
-/// How often in a round trip an acknowledgement has the controller's own numbers noted.
+/// How often in a round trip acknowledgements sample the controller's own numbers.
 const NUMBERS_PER_ROUND: u32 = 8;
-/// The least time between two of these.
+/// The shortest time between two samples.
 const NUMBERS_EVERY_MIN: Duration = Duration::from_micros(100);
 const UNSET: Instant = Instant::FAR_FUTURE;
 
 impl Trace {
-    /// The trace of a connection whose first sequence number is `iss`. `changes`: whether the endpoint tells of them.
+    /// The trace of a connection whose first sequence number is `iss`. `changes`: whether the endpoint
+    /// reports them.
     pub(crate) fn new(config: Option<TraceConfig>, changes: bool, iss: Position) -> Self {
         let changes = changes.then(|| Log::new(TraceConfig::CHANGES));
         Self::with(Logs { trace: config.map(Log::new), changes }, iss)
     }
 
-    /// The same, whatever was written down before; changes go on to be told as they were.
+    /// Starts the trace over; changes continue to be reported as before.
     pub(crate) fn renew(&mut self, config: Option<TraceConfig>, iss: Position) {
         let changes = self.0.take().and_then(|traced| traced.log.changes);
         *self = Self::with(Logs { trace: config.map(Log::new), changes }, iss);
@@ -91,7 +92,7 @@ impl Trace {
         })))
     }
 
-    /// Whether anything is written down.
+    /// Whether anything is recorded.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
@@ -104,14 +105,15 @@ impl Trace {
         }
     }
 
-    /// What is kept is wanted, as soon as the present call is over.
+    /// Delivers what is kept, after the present call.
     pub(crate) fn call(&mut self, cause: BatchCause) {
         if let Some(log) = self.0.as_mut().and_then(|traced| traced.log.trace.as_mut()) {
             log.call(cause);
         }
     }
 
-    /// An active OPEN: who hears of changes hears of the connection from its SYN on. Whole traces begin with the SYN itself.
+    /// An active OPEN: the reader of changes sees the connection from its SYN on. Whole traces begin with the
+    /// SYN itself.
     pub(crate) fn opened(&mut self, now: Instant) {
         let Some(Logs { trace, changes }) = self.0.as_mut().map(|traced| &mut traced.log) else { return };
         let of_changes = trace.iter_mut().chain(changes).filter(|log| log.is_of_changes());
@@ -122,7 +124,7 @@ impl Trace {
         self.0.iter().flat_map(|traced| &traced.log.trace).flat_map(Log::iter)
     }
 
-    /// Whose records are to leave now, and why.
+    /// The reader to deliver to now, and the cause.
     #[inline]
     pub(crate) fn due(&self) -> Option<(Reader, BatchCause)> {
         let Logs { trace, changes } = &self.0.as_ref()?.log;
@@ -138,20 +140,21 @@ impl Trace {
     /// The names of the controller's numbers, the records, and how many are missing before them.
     pub(crate) fn take(&mut self, reader: Reader) -> (Vec<&'static str>, Vec<Record>, u64) {
         let Some(traced) = &mut self.0 else { return Default::default() };
-        // Changes say nothing of the controller's numbers.
+        // Changes do not involve the controller's numbers.
         let names = if reader == Reader::Trace { traced.names.clone() } else { Vec::new() };
         let (records, missed) = traced.log.of(reader).map_or_else(Default::default, Log::take);
         (names, records, missed)
     }
 
-    /// This many records that had left did not reach their reader.
+    /// This many delivered records did not reach their reader.
     pub(crate) fn miss(&mut self, reader: Reader, records: u64) {
         if let Some(log) = self.0.as_mut().and_then(|traced| traced.log.of(reader)) {
             log.miss(records);
         }
     }
 
-    /// The peer is told `ack`, relative to its first sequence number, and `window`, if it was not told them before.
+    /// The peer receives `ack`, relative to its first sequence number, and `window`; recorded if they are
+    /// new.
     pub(crate) fn told(&mut self, now: Instant, ack: u64, window: u64) {
         if let Some(traced) = &mut self.0
             && traced.told != (ack, window)
@@ -161,7 +164,7 @@ impl Trace {
         }
     }
 
-    /// What an acknowledgement said, once it was taken in.
+    /// The content of an acknowledgement, after processing.
     #[inline]
     pub(crate) fn acked(
         &mut self,
@@ -192,7 +195,7 @@ impl Trace {
         }
     }
 
-    /// Something was done that may have moved the windows, or the controller's own numbers.
+    /// An event that may have moved the windows, or the controller's own numbers.
     #[inline]
     pub(crate) fn window(
         &mut self,
@@ -206,7 +209,7 @@ impl Trace {
         }
     }
 
-    /// A timer ran out, for the `count`th time in a row.
+    /// A timer expired, for the `count`th consecutive time.
     #[inline]
     pub(crate) fn fired(&mut self, now: Instant, timer: Timer, deadline: Instant, count: u32) {
         if let Some(traced) = &mut self.0 {
@@ -218,7 +221,7 @@ impl Trace {
         }
     }
 
-    /// Which timers run now?
+    /// Records which timers run now.
     pub(crate) fn timers(&mut self, now: Instant, deadlines: Deadlines) {
         if let Some(traced) = &mut self.0 {
             traced.see_timers(now, deadlines);
@@ -255,7 +258,7 @@ impl Logs {
     }
 }
 
-// What only a traced connection does stands apart, so that the others do not carry it along.
+// Separate code for traced connections, so that the others do not carry it along.
 impl Traced {
     #[cold]
     #[inline(never)]
@@ -314,7 +317,7 @@ impl Traced {
         }
     }
 
-    /// The controller's own numbers are many, and slow to ask for.
+    /// The controller's own numbers are many, and slow to query.
     fn see_numbers(&mut self, now: Instant, controller: &dyn Controller) {
         for (index, (name, value)) in controller.snapshot().iter().enumerate() {
             let index = self.index_of(name, index);
@@ -328,7 +331,7 @@ impl Traced {
         }
     }
 
-    /// The index of a number: mostly what it was before. A controller that takes over may have others.
+    /// The index of a number, usually the same as before. A new controller may have others.
     fn index_of(&mut self, name: &'static str, guess: usize) -> usize {
         if self.names.get(guess).is_some_and(|&known| std::ptr::eq(known, name)) {
             return guess;
@@ -337,7 +340,7 @@ impl Traced {
             return index;
         }
         self.names.push(name);
-        // Not a value that a controller has, so that the first is noted.
+        // A value that controllers never have, so that the first is recorded.
         self.values.push(i64::MIN);
         self.names.len() - 1
     }

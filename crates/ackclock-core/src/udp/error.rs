@@ -1,15 +1,16 @@
-//! What can be wrong with a call on a UDP socket.
+//! Errors of calls on UDP sockets.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Why a UDP socket does not do what was asked.
+/// Why a call on a UDP socket failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UdpSocketError {
-    /// Nothing to receive, or no room to send, at the moment.
+    /// Nothing to receive, or no room to send, now.
     #[error("nothing to receive, or no room to send, at the moment")]
     WouldBlock,
-    /// The peer's host answered that nothing is bound to the port (ICMP port or protocol unreachable). Told once.
+    /// The peer's host answered that nothing is bound to the port (ICMP port or protocol unreachable).
+    /// Reported once.
     #[error("connection refused: nothing is bound to the peer's port")]
     Refused,
     /// No destination was given, and the socket has no peer.
@@ -18,7 +19,7 @@ pub enum UdpSocketError {
     /// Another socket has this address and port.
     #[error("address in use: another UDP socket has it")]
     AddressInUse,
-    /// There are as many sockets as there may be.
+    /// The limit of sockets is reached.
     #[error("too many UDP sockets: the limit is {0}")]
     TooManySockets(usize),
     /// The local address is not one of the endpoint's.
@@ -27,13 +28,13 @@ pub enum UdpSocketError {
     /// No local address of the peer's family.
     #[error("no local address to reach {0} from: give the stack one of its family")]
     NoLocalAddress(IpAddr),
-    /// The socket takes what goes to any port, and so has none to send from.
+    /// The socket accepts datagrams for any port, and so has none to send from.
     #[error("this socket takes datagrams for any port: say from which address and port to send")]
     NoSource,
-    /// The source is not one that the socket takes datagrams for.
+    /// The source is not one that the socket accepts datagrams for.
     #[error("{0} is not an address and port of this socket")]
     WrongSource(SocketAddr),
-    /// No host can be at this address.
+    /// This cannot be a host's address.
     #[error("{0} cannot be sent to: it is unspecified, multicast or broadcast, or its port is 0")]
     InvalidRemote(SocketAddr),
     /// Longer than a packet of the device can carry: datagrams are not fragmented.
@@ -42,7 +43,7 @@ pub enum UdpSocketError {
         /// Most bytes in one datagram.
         max: usize,
     },
-    /// A router on the way said that a datagram was too long for the path. Told once; from then on longer ones are
+    /// A router on the path reported a datagram as too long. Reported once; from then on longer ones are
     /// [`TooLong`](Self::TooLong).
     #[error(
         "a datagram was too long for the path to the peer and is lost: {max} bytes fit; send less at a time"
@@ -51,13 +52,13 @@ pub enum UdpSocketError {
         /// Most bytes in one datagram.
         max: usize,
     },
-    /// More segments in one call than are taken, or segments of no length.
+    /// Too many segments in one call, or segments without a length.
     #[error("a call takes 1 to {max} segments of at least a byte")]
     Segments {
         /// Most segments in one call.
         max: usize,
     },
-    /// The budget for buffers is used up.
+    /// The memory budget is used up.
     #[error("the stack's memory budget is exhausted")]
     NoMemory,
     /// The socket has been closed.

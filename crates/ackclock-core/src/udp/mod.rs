@@ -1,9 +1,10 @@
-//! UDP sockets, sans-IO: which one a datagram is for, what waits in it, and what an error says to it.
+//! UDP sockets, sans-IO: which socket a datagram is for, what waits in it, and its errors.
 //!
-//! A socket has a name, an address and a port, either of which may stand for any; names do not repeat. A datagram goes to
-//! the most specific name that fits, as a segment goes to a listener, and a connected socket takes its peer's alone. What
-//! waits to be read or sent is bounded for each socket, and by the endpoint's budget for all; what has no room is dropped
-//! and counted when it arrives, and refused when it is sent. `endpoint/udp.rs` joins this to packets.
+//! A socket's name is an address and a port; either may be a wildcard, and names are unique. A datagram goes
+//! to the most specific name that matches, as a segment goes to a listener. A connected socket only accepts
+//! its peer's. Limits for each socket, and the endpoint's budget for all, bound what waits to be read or
+//! sent. What has no room is dropped and counted on arrival, and refused on sending. `endpoint/udp.rs`
+//! connects this to packets.
 
 mod error;
 mod paths;
@@ -18,7 +19,7 @@ pub(crate) use self::socket::{Datagram, Socket};
 pub use self::socket::{UdpMeta, UdpNames, UdpOptions, UdpReadiness, UdpTransmit};
 use crate::ListenAddr;
 
-/// A UDP socket of an endpoint. An id is never given twice.
+/// A UDP socket of an endpoint. An id is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UdpId(u64);
 
@@ -67,7 +68,7 @@ impl Sockets {
         self.by_addr.contains_key(&addr)
     }
 
-    /// The socket for what goes from `remote` to `local`.
+    /// The socket for datagrams from `remote` to `local`.
     pub(crate) fn find(&self, local: SocketAddr, remote: SocketAddr) -> Option<UdpId> {
         let (addr, port) = (Some(local.ip()), Some(local.port()));
         let names = [(addr, port), (addr, None), (None, port), (None, None)];
@@ -77,7 +78,7 @@ impl Sockets {
         })
     }
 
-    /// Does something with a socket and takes note of what became possible by it.
+    /// Calls `f` on a socket, and records what became possible.
     pub(crate) fn update<R>(&mut self, id: UdpId, f: impl FnOnce(&mut Socket) -> R) -> Option<R> {
         let socket = self.sockets.get_mut(&id)?;
         let before = socket.readiness();
@@ -91,7 +92,7 @@ impl Sockets {
     /// The next socket whose readiness changed.
     pub(crate) fn poll_changed(&mut self) -> Option<(UdpId, UdpReadiness)> {
         while let Some(id) = self.changed.pop_front() {
-            // One that was closed in the meantime is no longer there.
+            // A socket closed in the meantime is no longer there.
             if let Some(socket) = self.sockets.get_mut(&id) {
                 return Some((id, socket.take_readiness()));
             }
@@ -100,7 +101,7 @@ impl Sockets {
     }
 }
 
-/// The name of a socket at `addr`, where an unspecified address stands for any.
+/// The name of a socket at `addr`; an unspecified address means any.
 impl From<SocketAddr> for ListenAddr {
     fn from(addr: SocketAddr) -> Self {
         let ip = Some(addr.ip()).filter(|ip: &IpAddr| !ip.is_unspecified());
@@ -108,7 +109,7 @@ impl From<SocketAddr> for ListenAddr {
     }
 }
 
-/// The most UDP sockets at one time: as many as there are ports.
+/// The most UDP sockets: as many as there are ports.
 pub(crate) const SOCKETS_MAX: usize = 65_536;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What the paths of datagrams carry, as far as it was learned: a bounded table with one entry for each destination.
+//! The MTUs of datagrams' paths, as far as known: a bounded table with one entry for each destination.
 //!
-//! Connections keep what they learn to themselves (their ICMP proves itself by a sequence number in flight); datagrams have
-//! nothing to keep it in, and prove less. So this is theirs alone.
+//! Connections keep their own knowledge (their ICMP proves itself by a sequence number in flight). Datagrams
+//! have no state to keep it in, and prove less, so this table is only for them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,12 +22,12 @@ struct Learned {
 }
 
 impl PathMtus {
-    /// Largest IP packet to `remote`, if that was learned and holds still.
+    /// The largest IP packet to `remote`, if known and still valid.
     pub(crate) fn get(&self, now: Instant, remote: IpAddr) -> Option<u32> {
         self.known.get(&remote).filter(|learned| learned.until > now).map(|learned| learned.mtu)
     }
 
-    /// Takes note of it; in a full table the entry that ends first gives way.
+    /// Records it. In a full table it replaces the entry that expires first.
     pub(crate) fn learn(&mut self, now: Instant, remote: IpAddr, mtu: u32) {
         if self.known.len() >= PATHS_MAX && !self.known.contains_key(&remote) {
             let first = self.known.iter().min_by_key(|(_, learned)| learned.until).map(|(&addr, _)| addr);
@@ -39,11 +39,11 @@ impl PathMtus {
     }
 }
 
-/// Destinations that are remembered.
+/// The most destinations remembered.
 const PATHS_MAX: usize = 1024;
 
-/// How long a learned MTU holds, after which larger datagrams are tried again: not before five minutes have passed, and ten
-/// are recommended (RFC 1191 §3, RFC 8201 §4).
+/// How long a learned MTU is valid. Then larger datagrams are tried again: not before five minutes have
+/// passed, and ten are recommended (RFC 1191 §3, RFC 8201 §4).
 const HOLDS: Duration = Duration::from_secs(600);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One UDP socket: its names, what waits to be read, how much waits to be sent.
+//! One UDP socket: its names, the datagrams to read, and how much waits to be sent.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -12,21 +12,22 @@ use crate::budget::Lease;
 /// Settings of one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// What the socket is bound to.
+    /// The address and port to bind to.
     pub addr: ListenAddr,
-    /// The most bytes that wait to be read, [`DATAGRAM_OVERHEAD`](Self::DATAGRAM_OVERHEAD) for each datagram included.
+    /// The most bytes that wait to be read, including [`DATAGRAM_OVERHEAD`](Self::DATAGRAM_OVERHEAD) for each
+    /// datagram.
     pub receive_buffer_max: usize,
-    /// How many bytes wait to be sent when no more are taken, the overhead included: one call may go beyond it.
+    /// When this many bytes wait to be sent, overhead included, no more are accepted. One call may exceed it.
     pub send_buffer_max: usize,
     /// Time to live, or hop limit; `None`: the endpoint's.
     pub ttl: Option<u8>,
-    /// The traffic class, or type of service (RFC 2474); its two lowest bits, the ECN field, are those of each
+    /// The traffic class, or type of service (RFC 2474). Its two lowest bits, the ECN field, come from each
     /// [`UdpTransmit`], unless they are zero there.
     pub traffic_class: u8,
 }
 
 impl UdpOptions {
-    /// Bytes that count for each datagram beside its payload.
+    /// Bytes that count for each datagram besides its payload.
     pub const DATAGRAM_OVERHEAD: usize = 128;
 
     /// The defaults, 256 KiB each way, for this address.
@@ -36,17 +37,17 @@ impl UdpOptions {
     }
 }
 
-/// What to send.
+/// A datagram, or several, to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpTransmit<'a> {
     /// The data of one datagram, or of several of `segment_size` bytes.
     pub contents: &'a [u8],
-    /// Where to; `None`: to the peer that the socket is connected to.
+    /// The destination; `None`: the peer that the socket is connected to.
     pub to: Option<SocketAddr>,
-    /// Where from; `None`: from what the socket is bound to, or an address that leads to the destination. A socket for any
-    /// address may send from any, for example from what a client has dialled.
+    /// The source; `None`: the bound address, or one that leads to the destination. A socket for any address
+    /// may send from any, for example from the address that a client has dialled.
     pub from: Option<SocketAddr>,
-    /// `Some`: the contents are datagrams of this many bytes each, of which the last may be shorter.
+    /// `Some`: the contents are datagrams of this many bytes each; the last may be shorter.
     pub segment_size: Option<usize>,
     /// The ECN field.
     pub ecn: Codepoint,
@@ -63,11 +64,11 @@ impl<'a> UdpTransmit<'a> {
     }
 }
 
-/// Between which ends a socket stands.
+/// The addresses of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UdpNames {
-    /// The address and port it is bound to; the port that was found for port 0.
+    /// The address and port it is bound to; for port 0, the port that was found.
     pub bound: ListenAddr,
     /// Time to live, or hop limit, of what it sends.
     pub ttl: u8,
@@ -81,17 +82,17 @@ pub struct UdpNames {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UdpMeta {
-    /// Bytes put into the buffer.
+    /// Bytes copied to the buffer.
     pub len: usize,
-    /// Bytes of each datagram among them; the last may be shorter. Equal to `len` for one datagram.
+    /// The size of each datagram among them; the last may be shorter. Equal to `len` for one datagram.
     pub stride: usize,
-    /// Who sent it.
+    /// The sender.
     pub from: SocketAddr,
-    /// The address and port that it was sent to: with a socket for any, what the client has dialled.
+    /// The destination address and port: for a wildcard socket, what the client has dialled.
     pub to: SocketAddr,
     /// The ECN field.
     pub ecn: Codepoint,
-    /// Whether the datagram was longer than the buffer; what was beyond it is gone.
+    /// Whether the datagram was longer than the buffer; the rest is lost.
     pub truncated: bool,
 }
 
@@ -117,12 +118,12 @@ impl UdpReadiness {
 pub(crate) struct Socket {
     options: UdpOptions,
     remote: Option<SocketAddr>,
-    /// The address that was chosen when the socket was connected.
+    /// The address chosen when the socket was connected.
     source: Option<IpAddr>,
     received: VecDeque<Datagram>,
     received_bytes: usize,
     sending_bytes: usize,
-    /// Whether somebody was refused for want of room to send.
+    /// Whether sending was refused for lack of room.
     refused: bool,
     /// An error that has not been reported yet.
     error: Option<UdpSocketError>,
@@ -179,18 +180,19 @@ impl Socket {
         self.source
     }
 
-    /// Takes a peer's datagrams alone from now on; those of others that wait are kept, as the kernel's sockets keep them.
+    /// Only accepts the peer's datagrams from now on. Waiting ones of others are kept, as the kernel's
+    /// sockets do.
     pub(crate) fn connect(&mut self, peer: Option<(SocketAddr, IpAddr)>) {
         (self.remote, self.source) = peer.unzip();
         self.error = None;
     }
 
-    /// Whether what goes from `remote` to `local` is for this socket.
+    /// Whether a datagram from `remote` to `local` is for this socket.
     pub(super) fn takes(&self, local: IpAddr, remote: SocketAddr) -> bool {
         self.remote.is_none_or(|peer| peer == remote) && self.source.is_none_or(|source| source == local)
     }
 
-    /// Adds a datagram; `false` if there is no room.
+    /// Adds a datagram. Returns `false` if there is no room.
     pub(crate) fn receive(&mut self, datagram: Datagram) -> bool {
         let bytes = datagram.payload.len() + UdpOptions::DATAGRAM_OVERHEAD;
         if self.received_bytes + bytes > self.options.receive_buffer_max {
@@ -202,8 +204,8 @@ impl Socket {
         true
     }
 
-    /// Puts what was received into `buf`: one datagram, or with `many` as many of one size and kind as fit, behind one
-    /// another.
+    /// Copies received data into `buf`: one datagram or, with `many`, as many of one size and kind as fit,
+    /// one after the other.
     pub(crate) fn read(&mut self, buf: &mut [u8], many: bool) -> Result<UdpMeta, UdpSocketError> {
         self.take_error()?;
         let first = self.pop().ok_or(UdpSocketError::WouldBlock)?;
@@ -225,13 +227,13 @@ impl Socket {
         Ok(meta)
     }
 
-    /// The same with one datagram, which stays.
+    /// The same with one datagram, without removing it.
     pub(crate) fn peek(&mut self, buf: &mut [u8]) -> Result<UdpMeta, UdpSocketError> {
         self.take_error()?;
         self.received.front().map(|first| copied(first, buf)).ok_or(UdpSocketError::WouldBlock)
     }
 
-    /// Whether there is something to read, an error included.
+    /// Whether there is a datagram or an error to read.
     pub(crate) fn is_readable(&self) -> bool {
         !self.received.is_empty() || self.error.is_some()
     }
@@ -240,7 +242,7 @@ impl Socket {
         self.error.is_some()
     }
 
-    /// Whether there is room to send, or an error to be told of. If not, readiness tells when there is.
+    /// Whether there is room to send, or an error to report. If not, readiness reports when there is.
     pub(crate) fn is_writable(&mut self) -> bool {
         let room = self.sending_bytes < self.options.send_buffer_max.max(1);
         self.refused |= !room;
@@ -261,13 +263,13 @@ impl Socket {
         }
     }
 
-    /// The network says something of the peer, or of the path there, that the next call tells.
+    /// Stores an error about the peer, or the path, for the next call.
     pub(crate) fn fail_once(&mut self, error: UdpSocketError) {
         self.error = Some(error);
         self.readiness = UdpReadiness { readable: true, writable: true };
     }
 
-    /// The error that has not been reported yet, once.
+    /// The unreported error, once.
     pub(crate) fn take_error(&mut self) -> Result<(), UdpSocketError> {
         self.error.take().map_or(Ok(()), Err)
     }

@@ -1,7 +1,7 @@
-//! SEGMENT ARRIVES (RFC 9293 §3.10.7): one file per step, in the order of the RFC.
+//! SEGMENT ARRIVES (RFC 9293 §3.10.7): one file per step, in the RFC's order.
 //!
-//! CLOSED and LISTEN are the endpoint's; SYN-SENT is in [`syn_sent`]. In all other states a segment goes through
-//! the steps below, each of which may end the processing. One that was [`predicted`] needs few of them.
+//! The endpoint handles CLOSED and LISTEN; SYN-SENT is in [`syn_sent`]. In all other states a segment goes
+//! through the steps below, and each may end the processing. A [`predicted`] segment needs few of them.
 
 mod predicted;
 mod step1_sequence;
@@ -24,22 +24,22 @@ use crate::position::Position;
 pub(super) struct Arrival<'a> {
     pub(super) now: Instant,
     pub(super) segment: &'a Segment<'a>,
-    /// How many segments of the wire it stands for.
+    /// How many segments on the wire it represents.
     segments: u32,
     /// The ECN field of its IP header.
     codepoint: Codepoint,
     /// SEG.SEQ.
     start: Position,
-    /// Whether its sequence number lies where it may.
+    /// Whether its sequence number is acceptable.
     acceptable: bool,
-    /// The text left after trimming to the window, and where it begins.
+    /// The text left after trimming to the window, and its start.
     text: &'a [u8],
     text_start: Position,
-    /// What the packet lies in, if it may be kept.
+    /// The block that contains the packet, if it may be kept.
     block: Option<&'a Bytes>,
-    /// Bytes cut off in front of it: they had been received before.
+    /// Bytes trimmed at its front because they had been received before.
     cut: u64,
-    /// Whether the FIN lies within the window.
+    /// Whether the FIN is within the window.
     fin: bool,
 }
 
@@ -97,7 +97,7 @@ impl Connection {
             cut: 0,
             fin: false,
         };
-        // The order is the RFC's; any other is a bug. Its third step, security, has no content here.
+        // The order is the RFC's; any other is a bug. The third step, security, is empty here.
         for step in [
             Self::step1_sequence,
             Self::step2_reset,
@@ -113,10 +113,10 @@ impl Connection {
         }
     }
 
-    /// The segment has passed the check of its ACK field: from here on it is the peer's, and what its headers say counts.
-    // Deviation from RFC 7323 §5.3 R3, which takes the timestamp before the ACK field is looked at: a blind segment at
-    // RCV.NXT could set TS.Recent so far ahead that PAWS drops all that the peer sends. RFC 5961 §5.2 discards such a
-    // segment, and what is discarded leaves nothing behind.
+    /// The segment has passed the check of its ACK field, so it is the peer's, and its headers count.
+    // Deviation from RFC 7323 §5.3 R3, which takes the timestamp before the check of the ACK field: a blind
+    // segment at RCV.NXT could set TS.Recent so far ahead that PAWS drops everything from the peer.
+    // RFC 5961 §5.2 discards such a segment, and a discarded segment changes nothing.
     fn note_valid(&mut self, arrival: &Arrival<'_>) {
         if arrival.acceptable {
             self.note_timestamps(arrival.now, arrival.segment.options.timestamps, arrival.start);
@@ -133,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// The peer was heard of: its silence begins anew.
+    /// The peer was heard: restarts its silence.
     #[inline]
     pub(super) fn note_heard(&mut self, now: Instant) {
         self.give_up.heard_at = now;
@@ -143,7 +143,8 @@ impl Connection {
     }
 }
 
-/// How many segments of the wire a received one with this payload stands for: acknowledgements are owed by those.
+/// How many segments on the wire a received one with this payload represents. Acknowledgements are owed by
+/// those.
 #[inline]
 fn coalesced(payload: &[u8], meta: RxMeta) -> u32 {
     match meta.segment_size {

@@ -1,10 +1,10 @@
-//! The short way of a segment that is as predicted: the next text, or an acknowledgement of what is outstanding, or both,
-//! and nothing else.
+//! The fast path of a predicted segment: the next text, an acknowledgement of outstanding data, or both, and
+//! nothing else.
 //!
-//! It is the eight steps with the answers known beforehand. What a segment of the predicted form
-//! ([`Predicted`]) can be asked, and where:
+//! It equals the eight steps with the answers known beforehand. For a segment of the predicted form
+//! ([`Predicted`]):
 //!
-//! | step | what is asked | the answer here |
+//! | step | question | answer here |
 //! |---|---|---|
 //! | 1, sequence number | PAWS; within the window; to be trimmed | [`Connection::predicted_advance`] |
 //! | 2 and 4, RST and SYN | the flags | neither, by its form |
@@ -13,7 +13,7 @@
 //! | 7, text | to be taken | [`Connection::take_text`] |
 //! | 8, FIN | the flags; one that waits behind a gap | not set; none waits |
 //!
-//! A test gives the same segments to two endpoints, one of which predicts nothing, and compares all fields of the
+//! A test gives the same segments to two endpoints, one without prediction, and compares all fields of the
 //! connections after each.
 
 use ackclock_wire::{Predicted, RxMeta};
@@ -27,8 +27,8 @@ use crate::Instant;
 use crate::position::Position;
 
 impl Connection {
-    /// Takes the packet if it is this connection's, of the predicted form, and says what was expected. Says whether it did; if
-    /// not, nothing has changed.
+    /// Takes the packet if it is this connection's, has the predicted form, and says what was expected.
+    /// Returns whether it did; if not, nothing has changed.
     #[inline]
     pub(crate) fn take_predicted(
         &mut self,
@@ -82,8 +82,8 @@ impl Connection {
         self.judge_ack(&AckField { now, start, ack, window, timestamps, bare, segment: None }, &[], before);
     }
 
-    /// By how much SND.UNA advances, if the steps would let this segment through untouched, and only its ACK field and its
-    /// text have something to tell.
+    /// By how much SND.UNA advances, if the steps would pass this segment unchanged, and only its ACK field
+    /// and its text matter.
     #[inline]
     fn predicted_advance(&self, now: Instant, predicted: &Predicted<'_>) -> Option<u64> {
         let advanced = u64::from(predicted.ack.offset_from(self.flight.una().seq()));

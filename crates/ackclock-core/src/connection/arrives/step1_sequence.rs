@@ -15,8 +15,9 @@ impl Connection {
             self.answer_unacceptable(arrival);
             return Verdict::Drop;
         }
-        // RFC 7323 §3.2: once negotiated, a segment without timestamps is dropped, unless it is a reset. A SYN is not of this
-        // connection: it is challenged (RFC 5961 §4), or a peer that restarts without timestamps could never come back.
+        // RFC 7323 §3.2: once negotiated, a segment without timestamps is dropped, unless it is a reset. A
+        // SYN does not belong to this connection. It is challenged (RFC 5961 §4), or a peer that restarts
+        // without timestamps could never come back.
         let syn = arrival.segment.flags.contains(Flags::SYN);
         if self.timestamps.is_some() && arrival.segment.options.timestamps.is_none() && !reset && !syn {
             return Verdict::Drop;
@@ -34,7 +35,7 @@ impl Connection {
         self.is_old(arrival.now, arrival.segment.options.timestamps)
     }
 
-    /// The same of a segment with this option.
+    /// The same for a segment with this option.
     #[inline]
     pub(super) fn is_old(&self, now: Instant, option: Option<(u32, u32)>) -> bool {
         let both = self.timestamps.zip(option);
@@ -47,12 +48,13 @@ impl Connection {
         let in_window = |at: Position| self.rcv.nxt <= at && at < self.rcv.edge;
         let len = u64::from(arrival.segment.seq_len());
         if self.rcv.wnd() == 0 {
-            // RFC 9293 MUST-66: RST and URG (and valid ACKs) are looked at although the window is closed.
+            // RFC 9293 MUST-66: RST and URG (and valid ACKs) are processed although the window is closed.
             return arrival.start == self.rcv.nxt;
         }
         if len == 0 {
-            // Deviation from RFC 9293 §3.4, Table 6: an acknowledgement without text is heard one number beyond the window.
-            // A peer that has filled the window sends it from there, and what it acknowledges must not wait. Linux does so.
+            // Deviation from RFC 9293 §3.4, Table 6: an acknowledgement without text is accepted one number
+            // beyond the window. A peer that has filled the window sends it from there, and what it
+            // acknowledges must not wait. Linux does so.
             let flags = arrival.segment.flags;
             let bare_ack = flags.contains(Flags::ACK) && !flags.contains(Flags::RST);
             return in_window(arrival.start) || bare_ack && arrival.start == self.rcv.edge;
@@ -66,7 +68,8 @@ impl Connection {
             return Verdict::Drop;
         }
         if flags.contains(Flags::SYN) {
-            // The SYN,ACK of a crossing open carries the number of the SYN before it (RFC 9293 §3.5 Figure 7).
+            // The SYN,ACK of a crossing open carries the number of the SYN before it (RFC 9293 §3.5
+            // Figure 7).
             if self.state == State::SynReceived && arrival.start == self.rcv.irs {
                 if flags.contains(Flags::ACK) {
                     arrival.text = &[];
@@ -79,8 +82,8 @@ impl Connection {
             return self.step4_syn(arrival);
         }
         self.answer_unacceptable(arrival);
-        // RFC 9293 Appendix A.2 and the traps beside it: when both ends are one byte off (crossing opens, closes, probes),
-        // only looking at the acknowledgement ends the exchange.
+        // RFC 9293 Appendix A.2: when both ends are one byte off (crossing opens, closes, probes), only
+        // processing the acknowledgement ends the exchange.
         let one_before = arrival.start + 1 == self.rcv.nxt && arrival.segment.seq_len() <= 1;
         if one_before && flags.contains(Flags::ACK) && !self.is_old_duplicate(arrival) {
             arrival.text = &[];
@@ -89,8 +92,8 @@ impl Connection {
         Verdict::Drop
     }
 
-    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`, at a limited rate unless the peer plainly repeats data, which it does
-    /// until it hears that the data is here.
+    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`, at a limited rate unless the peer is clearly repeating data,
+    /// which it does until it learns that the data has arrived.
     fn answer_unacceptable(&mut self, arrival: &Arrival<'_>) {
         let len = u64::from(arrival.segment.seq_len());
         let end = arrival.start + len;
@@ -125,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Cuts off what lies before RCV.NXT and beyond the window.
+    /// Trims what lies before RCV.NXT and beyond the window.
     pub(super) fn trim_to_window(&mut self, arrival: &mut Arrival<'_>) {
         let end = arrival.text_start + arrival.text.len() as u64;
         arrival.fin = arrival.segment.flags.contains(Flags::FIN) && end <= self.rcv.edge;

@@ -17,7 +17,8 @@ impl Connection {
             return Verdict::Drop;
         }
         if arrival.start != self.rcv.nxt {
-            // RFC 5961 §3.2 (3): in the window but not at its edge. A true peer answers the challenge with an exact one.
+            // RFC 5961 §3.2 (3): in the window but not at its edge. A genuine peer answers the challenge with
+            // an exact one.
             if self.rare.allow(arrival.now, Provocation::Reset) {
                 self.reply = Some(Reply::Ack);
             }
@@ -28,11 +29,12 @@ impl Connection {
             State::TimeWait => {}
             // RFC 9293 MUST-11: from an active open, so the user is told.
             State::SynReceived => self.close_with(arrival.now, Some(ConnectionError::Refused)),
-            // Both FINs are exchanged but for our last acknowledgement: nothing is lost (§3.10.7.4).
+            // Both FINs are exchanged, and only our last acknowledgement is missing: nothing is lost
+            // (§3.10.7.4).
             State::Closing | State::LastAck if self.unsent() == 0 && self.snd.queued() == 0 => {
                 self.close_with(arrival.now, None);
             }
-            // RFC 9293 MUST-12: told apart from a normal close.
+            // RFC 9293 MUST-12: distinct from a normal close.
             _ => self.close_with(arrival.now, Some(ConnectionError::Reset)),
         }
         Verdict::Drop

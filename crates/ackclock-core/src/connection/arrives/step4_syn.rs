@@ -1,5 +1,5 @@
-//! Fourth, the SYN bit (RFC 9293 §3.10.7.4, with RFC 5961 §4). A SYN that may reopen a connection in TIME-WAIT
-//! (RFC 6191) is taken by the endpoint before it comes here.
+//! Fourth, the SYN bit (RFC 9293 §3.10.7.4, with RFC 5961 §4). The endpoint takes a SYN that may reopen a
+//! connection in TIME-WAIT (RFC 6191) before it gets here.
 
 use ackclock_wire::Flags;
 
@@ -20,7 +20,8 @@ impl Connection {
         if !flags.contains(Flags::SYN) || crossing && flags.contains(Flags::ACK) {
             return Verdict::Continue;
         }
-        // RFC 5961 §4.2: whatever the sequence number, a challenge; a peer that lost its state answers with a reset.
+        // RFC 5961 §4.2: whatever the sequence number, a challenge; a peer that lost its state answers with a
+        // reset.
         if self.rare.allow(arrival.now, Provocation::Syn) {
             self.reply = Some(Reply::Ack);
             let again = arrival.start == self.rcv.irs && self.has_believable_ack(arrival);

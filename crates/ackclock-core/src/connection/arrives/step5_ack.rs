@@ -10,11 +10,11 @@ use crate::Instant;
 use crate::position::Position;
 use crate::sending::{AckNews, Acknowledgement};
 
-/// Bytes that the blocks of one acknowledgement may add to the scoreboard: 4 blocks that begin 8 ranges each, and leave as
-/// many gaps that count as lost.
+/// Bytes that one acknowledgement's blocks may add to the scoreboard: 4 blocks that begin 8 ranges each, and
+/// leave as many gaps that count as lost.
 const SACK_BYTES_MAX: usize = 2 * 4 * 8 * 40;
 
-/// What a segment says in its ACK field, and beside it.
+/// A segment's ACK field and what goes with it.
 pub(super) struct AckField<'a> {
     pub(super) now: Instant,
     /// SEG.SEQ.
@@ -27,11 +27,11 @@ pub(super) struct AckField<'a> {
     pub(super) timestamps: Option<(u32, u32)>,
     /// Whether the segment has neither text nor FIN.
     pub(super) bare: bool,
-    /// Where the other options are; `None`: the segment was predicted, and has none.
+    /// The source of the other options; `None` for a predicted segment, which has none.
     pub(super) segment: Option<&'a Segment<'a>>,
 }
 
-/// What was before the segment arrived.
+/// The state before the segment arrived.
 #[derive(Clone, Copy)]
 pub(super) struct Before {
     /// SND.UNA.
@@ -80,15 +80,15 @@ impl Connection {
         if self.state == State::Closed { Verdict::Drop } else { Verdict::Continue }
     }
 
-    /// RFC 9293 MAY-12 (RFC 5961 §5.2): SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT; and nothing below the first byte was ever
-    /// there to be acknowledged, however large the window.
+    /// RFC 9293 MAY-12 (RFC 5961 §5.2): SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT. Nothing below the first
+    /// byte can be acknowledged, however large the window.
     #[inline]
     fn is_believable(&self, ack: Position) -> bool {
         let oldest = self.flight.una().back(u64::from(self.snd.max_wnd)).max(self.snd.iss + 1);
         oldest <= ack && ack <= self.flight.nxt()
     }
 
-    /// Whether the segment acknowledges what can be: a blind one does so by luck only.
+    /// Whether the ACK field is believable; a blind segment's is so only by luck.
     pub(super) fn has_believable_ack(&self, arrival: &Arrival<'_>) -> bool {
         let ack = self.flight.una().near(arrival.segment.ack);
         arrival.segment.flags.contains(Flags::ACK) && self.is_believable(ack)
@@ -122,7 +122,7 @@ impl Connection {
         self.judge_ack(said, sack, before);
     }
 
-    /// The segment sets the window, if it is not too old for that.
+    /// Sets the window from the segment, unless it is too old for that.
     #[inline]
     pub(super) fn take_window(
         &mut self,
@@ -136,7 +136,8 @@ impl Connection {
         Before { una, wnd, reopened }
     }
 
-    /// Whether an acknowledgement of `ack` without SACK blocks has no news but the window, for nothing is outstanding.
+    /// Whether an acknowledgement of `ack` without SACK blocks has no news except the window, because nothing
+    /// is outstanding.
     #[inline]
     pub(super) fn says_no_more_than_window(&self, ack: Position) -> bool {
         ack == self.flight.una() && !self.flight.has_data() && !self.flight.awaits_probe_answer()
@@ -151,7 +152,7 @@ impl Connection {
         self.settle_window_probe();
     }
 
-    /// The flight hears of an acknowledgement that has news or may have.
+    /// Passes an acknowledgement that has news, or may have, to the flight.
     #[inline(never)]
     pub(super) fn judge_ack(&mut self, said: &AckField<'_>, sack: &[(SeqNum, SeqNum)], before: Before) {
         let (now, ack) = (said.now, said.ack);
@@ -175,8 +176,8 @@ impl Connection {
         }
     }
 
-    /// The SACK blocks, if the budget has room for what the flight may have to keep of them. Otherwise they count as not
-    /// said: they are advice (RFC 2018 §8), and the cumulative acknowledgement goes without them.
+    /// The SACK blocks, if the budget has room for what the flight may have to keep for them. Otherwise they
+    /// are ignored: they are advisory (RFC 2018 §8), and the cumulative acknowledgement works without them.
     #[inline]
     fn affordable_sack<'a>(&mut self, blocks: &'a [(SeqNum, SeqNum)]) -> &'a [(SeqNum, SeqNum)] {
         if blocks.is_empty() || self.snd.keep_records(self.flight.bytes_kept() + SACK_BYTES_MAX) {
@@ -206,8 +207,8 @@ impl Connection {
         self.progressed = true;
     }
 
-    /// RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2 keep an old segment from setting the window. Says whether a window that had
-    /// been probed has opened.
+    /// RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2 keep an old segment from setting the window. Returns whether a
+    /// window that had been probed has opened.
     #[inline]
     fn update_window(&mut self, now: Instant, start: Position, ack: Position, window: u32) -> bool {
         if self.snd.wl1 < start || self.snd.wl1 == start && self.snd.wl2 <= ack {
@@ -218,15 +219,16 @@ impl Connection {
             self.snd.wl2 = ack;
             was_closed && window > 0 && self.on_window_opened(now)
         } else {
-            // Deviation from RFC 9293 §3.10.7.4: an old segment may acknowledge, but the right edge stays where a newer one put
-            // it; SND.UNA + SND.WND would run ahead of what the peer ever offered.
+            // Deviation from RFC 9293 §3.10.7.4: an old segment may acknowledge, but the right edge stays
+            // where a newer one put it; otherwise SND.UNA + SND.WND would exceed what the peer ever offered.
             let advanced = u32::try_from(ack.since(self.flight.una())).unwrap_or(u32::MAX);
             self.snd.wnd = self.snd.wnd.saturating_sub(advanced);
             false
         }
     }
 
-    /// The peer opened its window. Says whether it had been probed: then what was sent into it was not taken.
+    /// The peer opened its window. Returns whether it had been probed; then data sent into it was not
+    /// accepted.
     fn on_window_opened(&mut self, now: Instant) -> bool {
         let probed = self.give_up.probes > 0;
         self.give_up.probes = 0;

@@ -10,17 +10,17 @@ use super::{Arrival, Verdict};
 use crate::Instant;
 use crate::position::Position;
 
-/// Text within the window; at least one byte of it is new.
+/// Text within the window, with at least one new byte.
 pub(super) struct Text<'a> {
     pub(super) now: Instant,
     pub(super) bytes: &'a [u8],
     /// Where it begins.
     pub(super) start: Position,
-    /// How many segments of the wire it came in.
+    /// The number of segments on the wire that it came in.
     pub(super) segments: u32,
-    /// What was cut off in front of it.
+    /// What was trimmed at its front.
     pub(super) cut: Option<(Position, Position)>,
-    /// What holds the bytes, if they may stay there.
+    /// The block that contains the bytes, if they may stay there.
     pub(super) block: Option<&'a Bytes>,
 }
 
@@ -32,17 +32,18 @@ impl Connection {
         self.rare.count_duplicate(arrival.cut);
         let cut = (arrival.cut > 0).then(|| (arrival.text_start.back(arrival.cut), arrival.text_start));
         if arrival.text.is_empty() {
-            // A probe of our closed window, or repeated data: both wait for an answer.
+            // A probe of our closed window, or repeated data: both expect an answer.
             self.report_duplicate(arrival.text_start, cut);
             self.acks.now = true;
             return Verdict::Continue;
         }
         if self.orphaned {
-            // RFC 9293 SHLD-3, RFC 2525 §2.16: nobody will read this; the peer must learn that it is lost.
+            // RFC 9293 SHLD-3, RFC 2525 §2.16: this data will not be read, and the peer must learn that it is
+            // lost.
             self.abort(arrival.now);
             return Verdict::Drop;
         }
-        // Bytes beyond the peer's own FIN cannot be.
+        // Bytes beyond the peer's FIN cannot exist.
         if let Some(fin) = self.rcv.fin {
             let room = fin.index_from(arrival.text_start);
             arrival.text = arrival.text.get(..room).unwrap_or(arrival.text);
@@ -57,8 +58,8 @@ impl Connection {
         })
     }
 
-    // Always inlined, for the row "data segment received" of the counted instructions: most text is the next, and nothing was cut
-    // off.
+    // Always inlined, for the row "data segment received" of the counted instructions: most text is the next,
+    // and untrimmed.
     #[inline(always)]
     pub(super) fn take_text(&mut self, text: &Text<'_>) -> Verdict {
         let gap_before = self.rcv.buffer.has_gap();
@@ -73,7 +74,7 @@ impl Connection {
             self.rare.count_out_of_order();
         }
         if received.dropped {
-            // As if lost on the way: not acknowledged, so it comes again.
+            // As if lost on the way: it is not acknowledged, so it comes again.
             self.report_duplicate(text.start, text.cut);
             self.acks.now = true;
             self.on_text_refused(text.now);
@@ -87,13 +88,13 @@ impl Connection {
         }
         self.timers.buffers = super::super::timers::Timers::UNSET;
         let at_gap = gap_before || received.out_of_order;
-        // RFC 2883 §4.2: of several stretches that came twice the first is reported.
+        // RFC 2883 §4.2: of several duplicate stretches the first is reported.
         let duplicate = text.cut.or(received.repeated);
         if at_gap || duplicate.is_some() {
             self.report(text.start, duplicate);
         }
         if let Some(samples_max) = self.tcp.receiver_bandwidth {
-            // The peer's segments are not known; those of the wire are taken for them.
+            // The peer's segment size is unknown; that on the wire is used.
             let smss = (text.bytes.len() as u64).div_ceil(u64::from(text.segments.max(1)));
             self.measure_arrival(text.now, smss, samples_max, received.advanced, at_gap);
         }
@@ -104,14 +105,15 @@ impl Connection {
     /// When received data is acknowledged, as [`AckPolicy`] says.
     #[inline]
     fn owe_ack(&mut self, now: Instant, segments: u32, at_gap: bool) {
-        // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it stands for.
+        // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it
+        // represents.
         self.acks.segments += segments;
         let due = match self.tcp.acks {
             AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => {
                 self.second_or_gap(at_gap)
             }
-            // Deviation from RFC 5681 §4.2 and RFC 9293 SHLD-19: neither gaps nor second segments count; that is what
-            // 4.3BSD did, whose "lazy" receivers the paper of 1988 measures.
+            // Deviation from RFC 5681 §4.2 and RFC 9293 SHLD-19: neither gaps nor second segments count, as
+            // in 4.3BSD, whose "lazy" receivers the paper of 1988 measures.
             AckPolicy::WindowShare { percent, .. } => self.rcv.may_move_by(percent),
         };
         if due || self.acks.quick {
@@ -123,18 +125,19 @@ impl Connection {
         }
     }
 
-    /// RFC 5681 §4.2: out-of-order segments, and those that fill a gap, are acknowledged at once; of others every
-    /// second full-sized one, and any within the delay.
+    /// RFC 5681 §4.2: out-of-order segments, and those that fill a gap, are acknowledged at once. Otherwise
+    /// every second full-sized one is, and any within the delay.
     #[inline]
     fn second_or_gap(&mut self, at_gap: bool) -> bool {
         if at_gap && self.acks.now && !self.sack && self.rcv.buffer.has_gap() {
-            // RFC 9293 MAY-13 (RFC 5681 §4.2): a duplicate for each, though the batch is processed before the first leaves.
+            // RFC 9293 MAY-13 (RFC 5681 §4.2): a duplicate for each, though the batch is processed before the
+            // first leaves.
             self.acks.repeats = self.acks.repeats.saturating_add(1);
         }
         at_gap || self.acks.owes_report() || self.acks.segments >= 2
     }
 
-    /// Reports the stretch of a segment that was received before, where there is one and the rest is not taken.
+    /// Reports the part of a segment that was received before, if the rest is not taken.
     fn report_duplicate(&mut self, text_start: Position, cut: Option<(Position, Position)>) {
         if cut.is_some() {
             self.report(text_start, cut);
@@ -150,9 +153,9 @@ impl Connection {
         }
     }
 
-    /// Shows an arrival to the estimator of the bandwidth, made at the first.
+    /// Passes an arrival to the bandwidth estimator, which the first arrival creates.
     fn measure_arrival(&mut self, now: Instant, smss: u64, samples_max: usize, advanced: u64, at_gap: bool) {
-        // The peer's initial window is not known; that it starts as we do is the paper's assumption.
+        // The peer's initial window is unknown. The paper assumes that it equals ours.
         let initial_window = u64::from(self.tcp.initial_window_segments.max(1)).saturating_mul(smss);
         let arrivals = self
             .rcv

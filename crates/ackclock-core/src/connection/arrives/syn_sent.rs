@@ -39,11 +39,11 @@ impl Connection {
         self.note_heard(now);
         if let Some(ack) = ack {
             let clean = self.flight.timeouts_in_a_row() == 0;
-            // Karn: no sample when the SYN went out more than once.
+            // Karn: no sample if the SYN was retransmitted.
             if let Some(sent_at) = self.flight.sent_at().filter(|_| clean) {
                 self.flight.on_handshake_sample(now.saturating_since(sent_at));
             }
-            // RFC 7413 §4.2.2: it acknowledges the SYN, and what of its data was taken.
+            // RFC 7413 §4.2.2: it acknowledges the SYN, and the part of its data that was accepted.
             self.flight.on_syn_acked(ack);
             self.take_ack_of_syn(now, ack);
             self.end_fast_open(clean);

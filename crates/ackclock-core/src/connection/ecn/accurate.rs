@@ -1,18 +1,19 @@
 //! The feedback of Accurate ECN.
 //!
-//! B. Briscoe, M. Kühlewind and R. Scheffenegger, "More Accurate Explicit Congestion Notification (AccECN) Feedback in
-//! TCP", RFC 9768, §3.2: the receiver counts marked packets, and bytes by codepoint; the sender takes the differences.
+//! B. Briscoe, M. Kühlewind and R. Scheffenegger, "More Accurate Explicit Congestion Notification (AccECN)
+//! Feedback in TCP", RFC 9768, §3.2: the receiver counts marked packets, and bytes by codepoint; the sender
+//! computes differences.
 //!
-//! Deviations: options are sent on acknowledgements, and on data only for a while after the kind of mark changed
-//! (§3.2.3.3 would have them there, too, at the price of payload); a path that drops segments because of the options
-//! (§3.2.3.2.2) is not looked for beyond the repeated SYN,ACK, which has none.
+//! Deviations: options are sent on acknowledgements, and on data only for a while after the kind of mark
+//! changed (§3.2.3.3 has them there too, at the expense of payload). A path that drops segments because of
+//! the options (§3.2.3.2.2) is only detected by the repeated SYN,ACK, which has none.
 
 use ackclock_wire::{AccEcn, AccEcnOrder, Codepoint};
 
-/// What a receiver counts.
+/// The receiver's counters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receiver {
-    /// r.cep: packets that were marked, and 5.
+    /// r.cep: packets that were marked, plus 5.
     packets: u64,
     /// r.e0b, r.ceb, r.e1b: payload bytes by codepoint.
     bytes: Counters,
@@ -20,9 +21,9 @@ pub(super) struct Receiver {
     unreported: u32,
     /// The codepoint of the last data.
     last: Codepoint,
-    /// So many segments more carry the option because something changed.
+    /// This many more segments carry the option because something changed.
     options_due: u8,
-    /// What the last option said.
+    /// The counters in the last option.
     told: Counters,
 }
 
@@ -35,7 +36,7 @@ struct Counters {
 }
 
 impl Counters {
-    // RFC 9768 §3.2.1: not zero, so that counters which were zeroed on the way show.
+    // RFC 9768 §3.2.1: not zero, so that counters zeroed on the way are noticed.
     const INITIAL: Self = Self { ect0: 1, ce: 0, ect1: 1 };
 }
 
@@ -56,8 +57,8 @@ impl Receiver {
         self.packets += u64::from(codepoint == Codepoint::Ce);
     }
 
-    /// An acceptable segment arrived that stands for `segments` of the wire. Returns whether it is to be acknowledged at
-    /// once. `waiting`: whether received data waits for an acknowledgement.
+    /// An acceptable segment arrived that represents `segments` on the wire. Returns whether to acknowledge
+    /// it at once. `waiting`: whether received data waits for an acknowledgement.
     pub(super) fn on_segment(
         &mut self,
         codepoint: Codepoint,
@@ -82,14 +83,14 @@ impl Receiver {
                 *counter = counter.wrapping_add(payload);
             }
             if codepoint != self.last {
-                // RFC 9768 §3.2.3.3: a change of what is counted is told by an option, and not by one alone.
+                // RFC 9768 §3.2.3.3: a change of what is counted is reported by an option, and not only once.
                 self.options_due = OPTION_REPEATS;
                 changed = true;
             }
             self.last = codepoint;
         }
-        // RFC 9768 §3.2.2.5.1: an ACK at once when marks begin, and for every second mark; for every third where only
-        // acknowledgements are marked, or two ends would answer each other for ever.
+        // RFC 9768 §3.2.2.5.1: an ACK at once when marks begin, and for every second mark; for every third if
+        // only acknowledgements are marked, or two ends would answer each other for ever.
         marked && (changed || self.unreported >= if waiting || payload > 0 { 2 } else { 3 })
     }
 
@@ -98,7 +99,7 @@ impl Receiver {
         u8::try_from(self.packets & 7).unwrap_or(0)
     }
 
-    /// An acknowledgement leaves, with the option or without.
+    /// An acknowledgement leaves, with or without the option.
     pub(super) fn on_ack_sent(&mut self, with_option: bool) {
         self.unreported = 0;
         if with_option {
@@ -107,8 +108,8 @@ impl Receiver {
         }
     }
 
-    /// The option that a segment is to carry, if any.
-    // RFC 9768 §3.2.3.3: the counters that change stand first, since the last is left out where room is short.
+    /// The option for a segment, if any.
+    // RFC 9768 §3.2.3.3: the counters that change come first, because the last is left out if room is short.
     pub(super) fn option(&self, pure_ack: bool) -> Option<AccEcn> {
         let due = self.options_due > 0 || pure_ack && self.told != self.bytes;
         let Counters { ect0, ce, ect1 } = self.bytes;
@@ -118,23 +119,23 @@ impl Receiver {
     }
 }
 
-/// What a sender has been told.
+/// What the sender knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sender {
     /// s.cep.
     packets: u64,
     /// s.e0b, s.ceb, s.e1b, modulo 2^24.
     bytes: Counters,
-    /// Bytes counted as marked on the word of ACE alone, since the last option.
+    /// Bytes counted as marked because of ACE only, since the last option.
     assumed: u64,
-    /// Packets that one acknowledgement covers, on average, in sixteenths.
+    /// The mean number of packets that one acknowledgement covers, in sixteenths.
     usual: u64,
     /// Packets acknowledged, up to [`TRIAL_PACKETS`], and how many of them were marked.
     trial: (u64, u64),
-    /// Which of ECT(0) and ECT(1) has been sent.
+    /// Whether ECT(0) and ECT(1) have been sent.
     sent: (bool, bool),
     options: Options,
-    /// The feedback cannot be trusted.
+    /// Whether the feedback is ignored as untrustworthy.
     ignored: bool,
 }
 
@@ -145,12 +146,12 @@ enum Options {
     Mangled,
 }
 
-/// What an acknowledgement says.
+/// What an acknowledgement reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     pub(super) packets: u64,
     pub(super) bytes: u64,
-    /// The path, or the peer, does with ECN what nobody should.
+    /// The path, or the peer, mangles ECN.
     pub(super) mangled: bool,
 }
 
@@ -168,7 +169,7 @@ impl Sender {
         }
     }
 
-    /// From now on nothing that the peer says of marks is believed.
+    /// Ignores the peer's feedback from now on.
     pub(super) fn ignore(&mut self) {
         self.ignored = true;
     }
@@ -185,7 +186,7 @@ impl Sender {
             return Marks::default();
         }
         let covered = acked.div_ceil(smss.max(1));
-        // What was assumed before is not new.
+        // Bytes assumed before are not new.
         let told = option
             .and_then(|option| self.take_option(&option))
             .map(|told| told.saturating_sub(std::mem::take(&mut self.assumed)));
@@ -206,7 +207,7 @@ impl Sender {
         Marks { packets, bytes, mangled }
     }
 
-    /// How many marks `delta` stands for, which is known modulo 8.
+    /// How many marks `delta` represents; it is known modulo 8.
     // RFC 9768 §3.2.2.5.2: "the safest likely case" if ACE may have cycled.
     fn unwrap(&self, delta: u64, covered: u64, told: Option<u64>, smss: u64) -> u64 {
         if let Some(told) = told {
@@ -214,8 +215,8 @@ impl Sender {
             let least = told.div_ceil(smss.max(1));
             return delta + least.saturating_sub(delta).next_multiple_of(8);
         }
-        // The peer answers every second mark or so: more than seven at once means lost acknowledgements, but not
-        // where one always covers that many, or where nothing was ever marked.
+        // The peer answers about every second mark: more than seven at once means lost acknowledgements,
+        // unless one always covers that many, or nothing was ever marked.
         let usual = covered.saturating_mul(8) <= self.usual;
         let never = delta == 0 && self.packets == PACKETS_INITIAL;
         if covered <= 7 || usual || never {
@@ -224,7 +225,7 @@ impl Sender {
         covered - (covered.wrapping_sub(delta) & 7)
     }
 
-    /// Takes an option's counters in; returns the bytes newly marked, if it tells.
+    /// Takes an option's counters. Returns the bytes newly marked, if it has that counter.
     fn take_option(&mut self, option: &AccEcn) -> Option<u64> {
         // RFC 9768 §3.2.3.2.4: counters that begin at zero were zeroed on the way.
         if self.options == Options::None && (option.ect0() == Some(0) || option.ect1() == Some(0)) {
@@ -239,7 +240,8 @@ impl Sender {
         advance(&mut self.bytes.ce, option.ce())
     }
 
-    /// RFC 9768 §3.2.2.3: marks on everything from the start, marks that vanish, and codepoints that nobody sent.
+    /// RFC 9768 §3.2.2.3: marks on everything from the start, marks that vanish, and codepoints that were
+    /// never sent.
     fn is_mangled(&mut self, covered: u64, marked: u64) -> bool {
         let Counters { ect0, ce, ect1 } = self.bytes;
         let changed = self.options == Options::Seen
@@ -258,7 +260,7 @@ impl Sender {
     }
 }
 
-/// Moves a counter of 24 bits forwards; returns by how much, nothing if the new value is older.
+/// Advances a 24-bit counter. Returns by how much; `None` if the new value is older.
 fn advance(counter: &mut u32, told: Option<u32>) -> Option<u64> {
     let told = told?;
     let difference = told.wrapping_sub(*counter) & (BYTES_MODULUS - 1);
@@ -272,9 +274,9 @@ fn advance(counter: &mut u32, told: Option<u32>) -> Option<u64> {
 /// RFC 9768 §3.2.1: the value from which marked packets are counted.
 const PACKETS_INITIAL: u64 = 5;
 const BYTES_MODULUS: u32 = 1 << 24;
-/// So many segments carry the option after a change, in case the first is lost.
+/// This many segments carry the option after a change, in case the first is lost.
 const OPTION_REPEATS: u8 = 3;
-/// After so many packets the path has shown what it does with ECN.
+/// After this many packets the path has shown how it treats ECN.
 const TRIAL_PACKETS: u64 = 64;
 
 #[cfg(test)]

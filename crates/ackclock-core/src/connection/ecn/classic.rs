@@ -5,16 +5,16 @@ use ackclock_wire::{Codepoint, Flags};
 /// Both roles of an end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Classic {
-    /// As receiver: a mark has arrived, and nobody has said that it was answered.
+    /// As receiver: a mark has arrived, and CWR has not.
     echo: bool,
-    /// As sender: the next new data says that the window was reduced.
+    /// As sender: the next new data must carry CWR.
     cwr_due: bool,
 }
 
 impl Classic {
     /// Data arrived.
-    // RFC 3168 §6.1.3: ECE on all acknowledgements from the first mark until CWR arrives; a mark on that very segment
-    // is a new one.
+    // RFC 3168 §6.1.3: ECE on all acknowledgements from the first mark until CWR arrives; a mark on that very
+    // segment is a new one.
     pub(super) fn on_data(&mut self, flags: Flags, codepoint: Codepoint) {
         if flags.contains(Flags::CWR) {
             self.echo = false;
@@ -34,7 +34,7 @@ impl Classic {
         self.cwr_due
     }
 
-    /// The flags that a segment with an acknowledgement carries; `new_data`: with payload that was not sent before.
+    /// The flags of a segment with an acknowledgement. `new_data`: with payload not sent before.
     // RFC 3168 §6.1.2: CWR on the first new data after a reduction.
     pub(super) fn stamp(&mut self, new_data: bool) -> Flags {
         let echo = if self.echo { Flags::ECE } else { Flags::NONE };

@@ -1,14 +1,16 @@
-//! Explicit congestion notification: negotiated, stamped on what leaves, counted and echoed as it arrives, and answered
-//! once a window.
+//! Explicit congestion notification: negotiated, stamped on what leaves, counted and echoed on arrival, and
+//! answered once a window.
 //!
-//! K. Ramakrishnan, S. Floyd and D. Black, "The Addition of Explicit Congestion Notification (ECN) to IP", RFC 3168,
-//! 2001, §6.1 ([`classic`]); B. Briscoe, M. Kühlewind and R. Scheffenegger, "More Accurate Explicit Congestion
-//! Notification (AccECN) Feedback in TCP", RFC 9768, 2026 ([`accurate`]). Both begin in [`negotiation`].
+//! K. Ramakrishnan, S. Floyd and D. Black, "The Addition of Explicit Congestion Notification (ECN) to IP",
+//! RFC 3168, 2001, §6.1 ([`classic`]); B. Briscoe, M. Kühlewind and R. Scheffenegger, "More Accurate Explicit
+//! Congestion Notification (AccECN) Feedback in TCP", RFC 9768, 2026 ([`accurate`]). Both begin in
+//! [`negotiation`].
 //!
-//! Nothing of it exists unless both ends want it: a connection without has an empty box.
+//! A connection without ECN only has an empty box.
 //!
-//! Deviations: a simultaneous open agrees on nothing. RFC 3168 §6.1.2 has a sender whose window is one segment wait for
-//! the retransmission timer when it is marked once more; here the controller's smallest window is the end of it.
+//! Deviations: a simultaneous open agrees on nothing. RFC 3168 §6.1.2 makes a sender whose window is one
+//! segment wait for the retransmission timer when it is marked again; here the controller's smallest window
+//! is the limit.
 
 mod accurate;
 mod classic;
@@ -27,7 +29,7 @@ use crate::info::EcnInfo;
 use crate::sending::AckNews;
 use crate::trace::SendReason;
 
-/// What an agreement on ECN makes a connection keep.
+/// The ECN state of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct EcnState {
     feedback: Feedback,
@@ -36,7 +38,7 @@ pub(super) struct EcnState {
     totals: Totals,
 }
 
-/// How marks are told.
+/// How marks are reported.
 #[derive(Clone, Debug)]
 enum Feedback {
     Classic(Classic),
@@ -48,14 +50,14 @@ struct Accurate {
     receiver: accurate::Receiver,
     sender: accurate::Sender,
     opening: Opening,
-    /// Whether the first segment after the handshake has been looked at.
+    /// Whether the first segment after the handshake has been checked.
     tested: bool,
 }
 
-/// What is special about the segments that end a handshake.
+/// The special segments at the end of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
-    /// Active: the pure acknowledgement of the SYN,ACK, which arrived with this codepoint, is still to leave.
+    /// Active: the pure acknowledgement of the SYN,ACK, which arrived with this codepoint, has yet to leave.
     Tells(Codepoint),
     /// Passive: the peer's acknowledgement of the SYN,ACK is the next segment.
     Hears,
@@ -98,8 +100,8 @@ impl EcnState {
     /// Flags and codepoint of a segment that is neither SYN nor RST.
     fn stamp(&mut self, segment: &Segment, ect: Ect) -> (Flags, Codepoint) {
         let new_data = segment.payload_len > 0 && segment.reason == SendReason::NewData;
-        // RFC 3168 §6.1.4, §6.1.5, §6.1.6: neither acknowledgements nor what is sent again nor window probes; RFC 9768
-        // changes nothing about that.
+        // RFC 3168 §6.1.4, §6.1.5, §6.1.6: no acknowledgements, retransmissions or window probes; RFC 9768
+        // does not change that.
         let codepoint = match ect {
             _ if !new_data || !self.capable => Codepoint::NotEct,
             Ect::Ect0 => Codepoint::Ect0,
@@ -115,12 +117,12 @@ impl EcnState {
         (flags, codepoint)
     }
 
-    /// The next new data carries CWR, which only the first of several segments would keep.
+    /// Whether the next new data carries CWR, which only the first of several segments would keep.
     fn needs_lone_segment(&self) -> bool {
         match &self.feedback {
             // RFC 3168 §6.1.2.
             Feedback::Classic(classic) => classic.cwr_due(),
-            // The same bit of the ACE field: devices that cut segments may take it for CWR.
+            // The same bit in the ACE field: devices that cut segments may take it for CWR.
             Feedback::Accurate(accurate) => Flags::from_ace(accurate.receiver.ace()).contains(Flags::CWR),
         }
     }
@@ -140,7 +142,8 @@ impl Accurate {
         Flags::from_ace(ace)
     }
 
-    /// The first segments after the handshake show whether the path lets the feedback pass. Returns whether it does.
+    /// The first segments after the handshake show whether the feedback passes the path. Returns whether it
+    /// does.
     fn passes(&mut self, segment: &ackclock_wire::Segment<'_>) -> bool {
         let flags = segment.flags;
         let pure_ack = segment.seq_len() == 0 && segment.options.sack.is_empty();
@@ -149,13 +152,15 @@ impl Accurate {
             self.opening = Opening::Over;
         }
         if hears && pure_ack {
-            // RFC 9768 §3.2.2.1, Table 4; §3.2.2.3: our SYN,ACK is never ECN-capable, so it cannot have become so.
+            // RFC 9768 §3.2.2.1, Table 4; §3.2.2.3: our SYN,ACK is never ECN-capable, so it cannot have
+            // become so.
             return match handshake_codepoint(flags.ace()) {
                 Some(codepoint) => codepoint == Codepoint::NotEct,
                 None => flags.ace() != 0,
             };
         }
-        // RFC 9768 §3.2.2.4: a field of zero so early was zeroed on the way, unless the option knows of marks, too.
+        // RFC 9768 §3.2.2.4: a field of zero this early was zeroed on the way, unless the option reports
+        // marks too.
         let marked = segment.options.accecn.and_then(|option| option.ce()).is_some_and(|bytes| bytes > 0);
         std::mem::replace(&mut self.tested, true) || flags.ace() != 0 || marked
     }
@@ -175,7 +180,8 @@ impl Connection {
     /// The peer's SYN,ACK answers our offer.
     pub(super) fn take_ecn_answer(&mut self, flags: Flags, codepoint: Codepoint) {
         let Some((form, told)) = answer_of(self.tcp.ecn, flags) else { return };
-        // RFC 9768 §3.1.5, RFC 3168 §6.1.1: who has sent a SYN without the flags even once sends nothing ECN-capable.
+        // RFC 9768 §3.1.5, RFC 3168 §6.1.1: a host that has sent a SYN without the flags even once sends
+        // nothing ECN-capable.
         let offered = syn_flags(self.tcp.ecn, self.flight.timeouts_in_a_row()) != Flags::NONE;
         if form == Ecn::Classic && !offered {
             return;
@@ -189,7 +195,7 @@ impl Connection {
         self.ecn = Some(state);
     }
 
-    /// The SYN,ACK came again: its acknowledgement is that of the handshake again (RFC 9768 §3.2.2.1).
+    /// The SYN,ACK came again: its acknowledgement is again that of the handshake (RFC 9768 §3.2.2.1).
     pub(super) fn note_syn_again(&mut self, codepoint: Codepoint) {
         if let Some(Feedback::Accurate(accurate)) = self.ecn.as_mut().map(|ecn| &mut ecn.feedback)
             && accurate.opening == Opening::Over
@@ -199,7 +205,7 @@ impl Connection {
         }
     }
 
-    /// Whether a pure acknowledgement is to leave before any data (RFC 9768 §3.2.2.1).
+    /// Whether a pure acknowledgement must leave before any data (RFC 9768 §3.2.2.1).
     #[inline]
     pub(super) fn owes_handshake_ack(&self) -> bool {
         self.acks.now
@@ -209,7 +215,7 @@ impl Connection {
             })
     }
 
-    /// An acceptable segment arrived, which stands for `segments` of the wire, all with this codepoint.
+    /// An acceptable segment arrived. It represents `segments` on the wire, all with this codepoint.
     pub(super) fn note_codepoint(
         &mut self,
         segment: &ackclock_wire::Segment<'_>,
@@ -232,7 +238,7 @@ impl Connection {
                     && !segment.flags.intersects(Flags::SYN | Flags::RST)
                     && !accurate.passes(segment)
                 {
-                    // RFC 9768 §3.2.2.3, §3.2.2.4: this end goes on counting and telling.
+                    // RFC 9768 §3.2.2.3, §3.2.2.4: this end keeps counting and reporting.
                     ecn.capable = false;
                     accurate.sender.ignore();
                 }
@@ -259,12 +265,12 @@ impl Connection {
         self.ecn.as_ref().is_some_and(|ecn| ecn.needs_lone_segment())
     }
 
-    /// The option of Accurate ECN, if it is time for one.
+    /// The option of Accurate ECN, if one is due.
     #[inline]
     pub(super) fn ecn_option(&self, pure_ack: bool, with_sack: bool) -> Option<AccEcn> {
         match &self.ecn.as_ref()?.feedback {
             Feedback::Classic(_) => None,
-            // Two counters and two SACK blocks fit beside timestamps; the third counter hardly ever changes.
+            // Two counters and two SACK blocks fit beside timestamps. The third counter hardly ever changes.
             Feedback::Accurate(accurate) => accurate
                 .receiver
                 .option(pure_ack)
@@ -272,7 +278,7 @@ impl Connection {
         }
     }
 
-    /// An acknowledgement left, on whatever segment.
+    /// An acknowledgement left, on any segment.
     #[inline]
     pub(super) fn ecn_was_told(&mut self, with_option: bool) {
         if let Some(Feedback::Accurate(accurate)) = self.ecn.as_mut().map(|ecn| &mut ecn.feedback) {
@@ -280,7 +286,7 @@ impl Connection {
         }
     }
 
-    /// Reads what an acknowledgement says of marks, and answers it. Returns the bytes newly marked.
+    /// Reads the marks in an acknowledgement and responds. Returns the bytes newly marked.
     #[inline]
     pub(super) fn take_marks(
         &mut self,
@@ -297,7 +303,7 @@ impl Connection {
         self.flight.end_marked_window(lend!(self, now));
         let Some(ecn) = &mut self.ecn else { return 0 };
         let bytes = match &mut ecn.feedback {
-            // RFC 3168 §6.1.2; from data that was not ECN-capable no echo can come.
+            // RFC 3168 §6.1.2; data that was not ECN-capable causes no echo.
             Feedback::Classic(_) if !ecn.capable || !segment.flags.contains(Flags::ECE) => return 0,
             Feedback::Classic(_) => {
                 ecn.totals.marks_reported += 1;
@@ -320,7 +326,7 @@ impl Connection {
         bytes
     }
 
-    /// The sender says so if congestion control has reduced its window, for whatever reason (RFC 3168 §6.1.2).
+    /// Notes that congestion control has reduced the window, for any reason (RFC 3168 §6.1.2).
     #[inline]
     pub(super) fn note_reduction(&mut self) {
         if let Some(ecn) = &mut self.ecn
@@ -332,7 +338,7 @@ impl Connection {
     }
 }
 
-/// The option on a SYN,ACK that agrees on Accurate ECN (RFC 9768 §3.2.3.2.1): the counters as they begin.
+/// The option on a SYN,ACK that agrees on Accurate ECN (RFC 9768 §3.2.3.2.1): the initial counters.
 pub(crate) fn option_of_syn_ack(agreement: Agreement) -> Option<AccEcn> {
     (agreement.form == Ecn::Accurate).then(|| accurate::Receiver::new().option(true)).flatten()
 }

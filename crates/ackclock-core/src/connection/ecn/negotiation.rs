@@ -1,13 +1,13 @@
-//! What SYN and SYN,ACK say of ECN (RFC 3168 §6.1.1; RFC 9768 §3.1), as functions of flags alone: connections use
-//! them for active opens, the endpoint for passive ones.
+//! The negotiation of ECN in SYN and SYN,ACK (RFC 3168 §6.1.1; RFC 9768 §3.1), as functions of flags.
+//! Connections use them for active opens, the endpoint for passive ones.
 
 use ackclock_control::profile::Ecn;
 use ackclock_wire::{Codepoint, Flags};
 
-/// What of a SYN's offer is taken. A half-open record keeps it.
+/// The accepted offer of a SYN. A half-open record keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Offer {
-    /// Nothing, or nothing that is wanted here.
+    /// None, or none that is wanted here.
     #[default]
     None,
     /// RFC 3168.
@@ -16,7 +16,7 @@ pub(crate) enum Offer {
     Accurate(Codepoint),
 }
 
-/// What a passive handshake agreed on.
+/// The result of a passive handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Agreement {
     pub(crate) form: Ecn,
@@ -25,21 +25,23 @@ pub(crate) struct Agreement {
 }
 
 impl Offer {
-    /// What a listener with this setting takes of a SYN.
+    /// What a listener with this setting accepts of a SYN.
     pub(crate) fn of_syn(wanted: Ecn, flags: Flags, codepoint: Codepoint) -> Self {
         const CLASSIC: u8 = 0b011;
         match (wanted, flags.ace()) {
             (Ecn::Off, _) | (_, 0) => Self::None,
-            // RFC 3168 §6.1.1: an ECN-setup SYN has ECE and CWR; AE was no flag then, and says nothing here.
+            // RFC 3168 §6.1.1: an ECN-setup SYN has ECE and CWR; AE was not a flag then, and says nothing
+            // here.
             (Ecn::Classic, ace) if ace & CLASSIC == CLASSIC => Self::Classic,
             (Ecn::Classic, _) => Self::None,
             (Ecn::Accurate, CLASSIC) => Self::Classic,
-            // RFC 9768 §3.1.3: any other combination is taken for an offer of Accurate ECN, for what may yet come.
+            // RFC 9768 §3.1.3: any other combination counts as an offer of Accurate ECN, for future
+            // extensions.
             (Ecn::Accurate, _) => Self::Accurate(codepoint),
         }
     }
 
-    /// The ECN flags of the SYN,ACK that was sent so many times before.
+    /// The ECN flags of a SYN,ACK after this many transmissions.
     // RFC 9768 §3.1.4.2: after the first repetition without them, for paths that drop such segments.
     pub(crate) fn answer(self, repetitions: u8) -> Flags {
         match self {
@@ -51,9 +53,10 @@ impl Offer {
         }
     }
 
-    /// What is agreed on when the SYN,ACK that was repeated so many times is acknowledged.
+    /// What is agreed on when a SYN,ACK repeated this many times is acknowledged.
     pub(crate) fn agreement(self, repetitions: u8) -> Option<Agreement> {
-        // RFC 9768 §3.1.5, RFC 3168 §6.1.1: who has answered without the flags even once sends nothing ECN-capable.
+        // RFC 9768 §3.1.5, RFC 3168 §6.1.1: a host that has answered without the flags even once sends
+        // nothing ECN-capable.
         let capable = repetitions <= REPETITIONS_WITH_FLAGS;
         match self {
             Self::None => None,
@@ -63,10 +66,10 @@ impl Offer {
     }
 }
 
-/// The ECN flags of a SYN that was sent so many times before.
+/// The ECN flags of a SYN after this many transmissions.
 pub(crate) fn syn_flags(wanted: Ecn, repetitions: u32) -> Flags {
     match wanted {
-        // RFC 3168 §6.1.1.1: a SYN that gets no answer is sent again without.
+        // RFC 3168 §6.1.1.1: a SYN without an answer is repeated without the flags.
         Ecn::Classic if repetitions == 0 => Flags::ECE | Flags::CWR,
         // RFC 9768 §3.1.4.1: once more with the flags, then without.
         Ecn::Accurate if repetitions <= 1 => Flags::ACE,
@@ -74,13 +77,13 @@ pub(crate) fn syn_flags(wanted: Ecn, repetitions: u32) -> Flags {
     }
 }
 
-/// What a SYN,ACK answers to a SYN that had the flags: the form, and with which codepoint the SYN arrived where that
-/// is told. `None`: no ECN.
+/// What a SYN,ACK answers to a SYN with the flags: the form, and the codepoint with which the SYN arrived, if
+/// reported. `None`: no ECN.
 // RFC 9768 §3.1.2, Table 2; for classic RFC 3168 §6.1.1.
 pub(crate) fn answer_of(wanted: Ecn, flags: Flags) -> Option<(Ecn, Codepoint)> {
     match (wanted, flags.ace()) {
         (Ecn::Off, _) => None,
-        // A peer that reflects the flags of the SYN knows nothing of ECN.
+        // A peer that reflects the flags of the SYN does not know ECN.
         (Ecn::Classic, ace) => (ace & 0b011 == 0b001).then_some((Ecn::Classic, Codepoint::NotEct)),
         (Ecn::Accurate, 0b000 | 0b111) => None,
         (Ecn::Accurate, 0b001) => Some((Ecn::Classic, Codepoint::NotEct)),
@@ -89,7 +92,7 @@ pub(crate) fn answer_of(wanted: Ecn, flags: Flags) -> Option<(Ecn, Codepoint)> {
     }
 }
 
-/// How a SYN,ACK or the acknowledgement of one tells with which codepoint its cause arrived.
+/// How a SYN,ACK, or the acknowledgement of one, encodes the codepoint with which its cause arrived.
 // RFC 9768 §3.2.2.1, Table 3.
 pub(super) fn handshake_ace(codepoint: Codepoint) -> u8 {
     match codepoint {
@@ -100,7 +103,7 @@ pub(super) fn handshake_ace(codepoint: Codepoint) -> u8 {
     }
 }
 
-/// The inverse of [`handshake_ace`]; `None` for what it never is.
+/// The inverse of [`handshake_ace`]; `None` for other values.
 pub(super) fn handshake_codepoint(ace: u8) -> Option<Codepoint> {
     match ace {
         0b010 => Some(Codepoint::NotEct),
@@ -111,7 +114,7 @@ pub(super) fn handshake_codepoint(ace: u8) -> Option<Codepoint> {
     }
 }
 
-/// So often is a SYN,ACK repeated with its ECN flags.
+/// How often a SYN,ACK is repeated with its ECN flags.
 const REPETITIONS_WITH_FLAGS: u8 = 1;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Go back N: the timer alone finds losses, and everything outstanding is sent again.
+//! Go back N: only the timer finds losses, and everything outstanding is retransmitted.
 //!
-//! The sender of 4.3BSD before 1988, whose SND.NXT returned to SND.UNA when the timer expired; V. Jacobson and
-//! M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, figure 3, show what comes of it. Duplicate
-//! acknowledgements mean nothing to it.
+//! This is the sender of 4.3BSD before 1988, whose SND.NXT returned to SND.UNA when the timer expired. V.
+//! Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, figure 3, show the result. It
+//! ignores duplicate acknowledgements.
 //!
-//! Deviations: SND.NXT stays; what it would have come back to counts as lost, which sends the same.
+//! Deviations: SND.NXT stays; the data that it would have returned to counts as lost, which sends the same.
 
 use super::{Evidence, LossFound, Policy};
 

@@ -2,7 +2,7 @@
 //!
 //! | policy | finds a loss by | sends during recovery |
 //! |---|---|---|
-//! | [`go_back_n`] | the timer alone | everything again |
+//! | [`go_back_n`] | the timer only | everything again |
 //! | [`tahoe`] | three duplicate acknowledgements | everything again, in slow start |
 //! | [`reno`] | three duplicates | one segment; new data for each further duplicate, until the first new acknowledgement |
 //! | [`newreno`] | three duplicates, partial acknowledgements | a hole for each partial acknowledgement |
@@ -10,12 +10,13 @@
 //! | [`sack`] | SACK evidence | what the pipe leaves room for |
 //! | [`rack_tlp`] | time; a probe for lost tails | as many bytes as [`prr`] says |
 //!
-//! A policy marks what it holds to be lost and returns a [`LossFound`]; it tells no one else. All keep to the pipe: what
-//! is sent during recovery is limited by the congestion window less what is in flight, so the inflation of a window is
-//! here a smaller count of bytes in flight. What one acknowledgement costs is in proportion to what it changes.
+//! A policy marks what it holds to be lost and returns a [`LossFound`]; it informs nothing else. All keep to
+//! the pipe: during recovery the congestion window minus what is in flight limits sending, so an inflated
+//! window is here a smaller count of bytes in flight. An acknowledgement costs in proportion to what it
+//! changes.
 //!
-//! After a timeout every policy but RACK-TLP, which goes by time there too, sends again what the peer is not known to hold
-//! (RFC 6675 §5.1, RFC 6582 §3.2 (4)).
+//! After a timeout every policy except RACK-TLP, which goes by time there too, retransmits what the peer is
+//! not known to hold (RFC 6675 §5.1, RFC 6582 §3.2 (4)).
 
 mod go_back_n;
 mod newreno;
@@ -55,12 +56,12 @@ pub(super) struct LossFound {
     pub(super) left_network: Option<u64>,
 }
 
-/// How a loss is answered.
+/// The answer to a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LossAnswer {
-    /// Congestion control hears of an episode, unless one is under way.
+    /// Tells congestion control of an episode, unless one is under way.
     Episode { cause: LossCause, bytes_lost: u64 },
-    /// The same, and slow start sends everything again.
+    /// The same, and slow start retransmits everything.
     SlowStart { cause: LossCause, bytes_lost: u64 },
     /// Recovery begins; congestion control has answered for this window already.
     Retransmission,
@@ -68,15 +69,15 @@ pub(super) enum LossAnswer {
     Known,
 }
 
-/// What an acknowledgement told.
+/// The content of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'a> {
     /// Bytes by which SND.UNA advanced.
     pub(super) advanced: u64,
     pub(super) duplicate: bool,
-    /// What it reports as received twice (RFC 2883).
+    /// The range reported as received twice (RFC 2883).
     pub(super) reported: Option<(Position, Position)>,
-    /// Whether that is a copy which a probe of the tail or of the window was.
+    /// Whether that is a copy sent as a tail or window probe.
     pub(super) reports_probe: bool,
     pub(super) outcome: &'a AckOutcome,
 }
@@ -92,12 +93,14 @@ pub(super) struct Evidence<'a> {
     pub(super) scoreboard: &'a mut Scoreboard,
     pub(super) episode: &'a mut Episode,
     pub(super) rtt: &'a RttEstimator,
-    /// The first hole is a lost probe of the path's MTU, whose data goes again: no sign of congestion.
+    /// The first hole is a lost probe of the path's MTU, whose data is sent again; it does not indicate
+    /// congestion.
     pub(super) excused: bool,
 }
 
 impl Evidence<'_> {
-    /// The first hole goes out again, and an episode begins, after `duplicates` segments have left the network.
+    /// The first hole is retransmitted, and an episode begins, after `duplicates` segments have left the
+    /// network.
     fn fast_retransmit(&mut self, duplicates: u32) -> Option<LossFound> {
         let marked = self.scoreboard.mark_first_lost();
         (marked.bytes > 0).then(|| LossFound {
@@ -108,20 +111,20 @@ impl Evidence<'_> {
         })
     }
 
-    /// A further duplicate during recovery, or as many bytes as one.
+    /// A further duplicate during recovery, or the same number of bytes.
     fn inflate(&mut self, bytes: u64) {
         self.episode.inflate(self.una, self.scoreboard, bytes);
     }
 }
 
-/// How fast recovery goes on.
+/// The progress of fast recovery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     /// The episode, by its recovery point.
     pub(super) episode: Position,
     /// DeliveredData of RFC 9937: bytes newly acknowledged, cumulatively or selectively.
     pub(super) delivered: u64,
-    /// SafeACK: SND.UNA advanced and nothing more was found to be lost.
+    /// SafeACK: SND.UNA advanced and no more data was found to be lost.
     pub(super) safe: bool,
     /// The controller's threshold; `u64::MAX` if it has none.
     pub(super) ssthresh: u64,
@@ -130,18 +133,18 @@ pub(super) struct Progress {
 
 /// A policy of loss recovery.
 pub(super) trait Policy {
-    /// Whether SACK blocks of the peer are looked at.
+    /// Whether the peer's SACK blocks are used.
     fn heeds_sack(&self) -> bool {
         false
     }
 
-    /// Whether a probe goes out for a tail that may be lost.
+    /// Whether a possibly lost tail is probed.
     fn probes_tail(&self) -> bool {
         false
     }
 
-    /// What must be acknowledged for an episode that begins now to end. RFC 6582 §3.2 (2), RFC 6675 §5 (4.1): all that is
-    /// outstanding.
+    /// What must be acknowledged to end an episode that begins now. RFC 6582 §3.2 (2), RFC 6675 §5 (4.1):
+    /// everything outstanding.
     fn recovery_point(&self, una: Position, nxt: Position) -> Position {
         let _ = una;
         nxt
@@ -150,26 +153,26 @@ pub(super) trait Policy {
     /// Judges by an acknowledgement.
     fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound>;
 
-    /// Whether [`Self::on_ack`] finds nothing in an acknowledgement that does no more than advance SND.UNA, outside an
-    /// episode, over what was sent once: then [`Self::on_advance`] may take its place.
+    /// Whether [`Self::on_ack`] finds nothing in an acknowledgement that only advances SND.UNA, outside an
+    /// episode, over data sent once. [`Self::on_advance`] may then replace it.
     fn trusts_advances(&self, scoreboard: &Scoreboard) -> bool {
         let _ = scoreboard;
         true
     }
 
-    /// Such an acknowledgement, of what lies before `una` and left at `sent_at`.
+    /// Such an acknowledgement, of everything before `una`, whose newest data left at `sent_at`.
     fn on_advance(&mut self, now: Instant, sent_at: Instant, una: Position) {
         let _ = (now, sent_at, una);
     }
 
-    /// Judges because its own deadline has passed.
+    /// Judges because its deadline has passed.
     fn on_timer(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         let _ = evidence;
         None
     }
 
-    /// The retransmission timer expired: marks what is lost. RFC 6675 §5.1, RFC 6582 §3.2 (4): all that the peer is not known
-    /// to hold.
+    /// The retransmission timer expired: marks what is lost. RFC 6675 §5.1, RFC 6582 §3.2 (4): everything
+    /// that the peer is not known to hold.
     fn mark_at_timeout(
         &mut self,
         now: Instant,
@@ -186,10 +189,10 @@ pub(super) trait Policy {
         Instant::FAR_FUTURE
     }
 
-    /// Its timer no longer matters.
+    /// Stops its timer.
     fn stop_timer(&mut self) {}
 
-    /// During fast recovery, once congestion control has heard of what was found.
+    /// During fast recovery, after congestion control has learned of the loss.
     fn regulate(&mut self, scoreboard: &Scoreboard, progress: &Progress) {
         let _ = (scoreboard, progress);
     }
@@ -200,12 +203,12 @@ pub(super) trait Policy {
         None
     }
 
-    /// During an episode, `bytes` up to `end` left for the network, as a retransmission or otherwise.
+    /// During an episode, `bytes` up to `end` left, as a retransmission or otherwise.
     fn on_sent(&mut self, end: Position, bytes: u64, retransmission: bool) {
         let _ = (end, bytes, retransmission);
     }
 
-    /// What to send when nothing is known to be lost and no new data may go.
+    /// What to send when nothing is known to be lost and no new data may leave.
     fn next_rescue(
         &mut self,
         una: Position,
@@ -219,7 +222,7 @@ pub(super) trait Policy {
     /// The episode is over.
     fn on_episode_end(&mut self) {}
 
-    /// The last episode turned out to be none.
+    /// The last episode was a mistake.
     fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {
         let _ = (una, nxt, by_timer);
     }
@@ -238,7 +241,7 @@ pub(super) enum Policies {
 }
 
 impl Policies {
-    /// The one chosen; where the peer sends no SACKs, those that live by them fall back to RFC 6582.
+    /// The chosen policy. If the peer sends no SACKs, those that need them fall back to RFC 6582.
     pub(super) fn new(chosen: Recovery, sack: bool) -> Self {
         match chosen {
             Recovery::GoBackN => Self::GoBackN(GoBackN),

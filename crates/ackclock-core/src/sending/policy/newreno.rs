@@ -1,8 +1,9 @@
-//! NewReno: fast recovery until all that was outstanding is acknowledged, a hole for each partial one.
+//! NewReno: fast recovery until everything outstanding is acknowledged, with a hole for each partial
+//! acknowledgement.
 //!
-//! T. Henderson, S. Floyd, A. Gurtov and Y. Nishida, "The NewReno Modification to TCP's Fast Recovery Algorithm",
-//! RFC 6582, 2012, §3.2; with M. Allman, H. Balakrishnan and S. Floyd, "Enhancing TCP's Loss Recovery Using
-//! Limited Transmit", RFC 3042, 2001, §2.
+//! T. Henderson, S. Floyd, A. Gurtov and Y. Nishida, "The NewReno Modification to TCP's Fast Recovery
+//! Algorithm", RFC 6582, 2012, §3.2; with M. Allman, H. Balakrishnan and S. Floyd, "Enhancing TCP's Loss
+//! Recovery Using Limited Transmit", RFC 3042, 2001, §2.
 
 use super::{DUP_THRESH, Evidence, LossAnswer, LossFound, Policy};
 use crate::trace::LossRule;
@@ -14,8 +15,9 @@ const LIMITED_TRANSMIT: u32 = 2;
 pub(in crate::sending) struct NewReno;
 
 impl Policy for NewReno {
-    // Deviation from RFC 6582 §3.2 (3): every partial acknowledgement restarts the retransmission timer, not the first alone
-    // ("slow but steady", not "impatient"): with a timeout of 200 ms a few holes on a long path would expire it.
+    // Deviation from RFC 6582 §3.2 (3): every partial acknowledgement restarts the retransmission timer, not
+    // only the first ("slow but steady", not "impatient"): with a timeout of 200 ms, a few holes on a long
+    // path would let it expire.
     fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         if evidence.episode.is_open() {
             return on_ack_without_loss(evidence);
@@ -42,14 +44,14 @@ fn on_ack_without_loss(evidence: &mut Evidence<'_>) -> Option<LossFound> {
     None
 }
 
-/// RFC 6582 §3.2 (3): the next hole goes out, and the window shrinks by what was acknowledged, less one segment if it
-/// was that much.
+/// RFC 6582 §3.2 (3): the next hole is sent, and the window shrinks by what was acknowledged; one segment
+/// is added back if at least that much was.
 fn on_partial_ack(evidence: &mut Evidence<'_>) -> LossFound {
     let marked = evidence.scoreboard.mark_first_lost();
     if marked.bytes > 0 {
         evidence.episode.force();
     }
-    // Deviation from RFC 6582 §3.2 (3): never below ssthresh, which is all that an uninflated window has.
+    // Deviation from RFC 6582 §3.2 (3): never below ssthresh, which is the whole of an uninflated window.
     let advanced = evidence.seen.advanced;
     evidence.episode.deflate(advanced);
     evidence.inflate(if advanced >= evidence.smss { evidence.smss } else { 0 });
@@ -57,8 +59,8 @@ fn on_partial_ack(evidence: &mut Evidence<'_>) -> LossFound {
 }
 
 /// RFC 6582 §3.2 (2): whether more than "recover" is acknowledged. If not, the duplicates may answer needless
-/// retransmissions; §4.1: a retransmission was lost if the window is larger than a segment and the last advance no
-/// more than four, since it passed over no data that the receiver held.
+/// retransmissions. §4.1: a retransmission was lost if the window is larger than a segment and the last
+/// advance at most four, because it passed over no data that the receiver held.
 fn points_at_new_loss(evidence: &Evidence<'_>) -> bool {
     let smss = evidence.smss;
     evidence.una > evidence.episode.recover()

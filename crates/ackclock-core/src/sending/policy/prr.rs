@@ -1,16 +1,17 @@
 //! Proportional rate reduction: how much is sent during recovery.
 //!
 //! M. Mathis, N. Cardwell, Y. Cheng and N. Dukkipati, "Proportional Rate Reduction", RFC 9937, 2025
-//! (draft-ietf-tcpm-prr-rfc6937bis; before that RFC 6937). While more is in flight than ssthresh, so many bytes
-//! are sent for each delivered that ssthresh is what is left at the end. Below, packets are conserved (CRB) when
-//! losses go on, and slow start leads back to ssthresh (SSRB) when an acknowledgement shows progress and no new
-//! loss ("SafeACK").
+//! (draft-ietf-tcpm-prr-rfc6937bis; before that RFC 6937). While more than ssthresh is in flight, the bytes
+//! sent for each byte delivered are chosen to end at ssthresh. Below it, packets are conserved (CRB) while
+//! losses go on, and slow start leads back to ssthresh (SSRB) when an acknowledgement shows progress and no
+//! new loss ("SafeACK").
 //!
 //! It serves controllers that have a threshold. One without (BBR) manages its own window during recovery.
 //!
-//! Deviations: the bytes that may be sent are kept, not a window of the pipe and those bytes. The RFC computes on
-//! acknowledgements; where RACK's timer finds a loss, at the start of an episode or during it, one segment may leave
-//! for it, however much was found. The first retransmission is forced by the flight, as in every policy.
+//! Deviations: the state is the number of bytes that may be sent, not a window of the pipe plus those bytes.
+//! The RFC computes on acknowledgements. Where RACK's timer finds a loss, at the start of an episode or
+//! during it, one segment may leave for it, however much was found. The flight forces the first
+//! retransmission, as in every policy.
 
 use super::Progress;
 use crate::position::Position;
@@ -20,13 +21,14 @@ use crate::position::Position;
 pub(super) struct Prr {
     /// The episode, by its recovery point.
     episode: Position,
-    /// RecoverFS: what was out, lost or not, but not held by the peer, before the episode's first acknowledgement.
+    /// RecoverFS: data in flight, lost or not, that the peer did not hold, before the episode's first
+    /// acknowledgement.
     recover_fs: u64,
     /// prr_delivered: bytes delivered during the episode.
     delivered: u64,
     /// prr_out: bytes sent during the episode.
     out: u64,
-    /// sndcnt, less what was sent of it.
+    /// sndcnt, minus what was sent of it.
     allowance: u64,
 }
 
@@ -39,7 +41,8 @@ impl Prr {
     pub(super) fn on_ack(&mut self, progress: &Progress, in_flight: u64) {
         let Progress { delivered, safe, ssthresh, smss, .. } = *progress;
         if delivered == 0 {
-            // A timer found the loss. No acknowledgement may be left to come, so a segment follows for what has left the network.
+            // A timer found the loss. There may be no acknowledgement left to come, so one segment follows
+            // for what has left the network.
             self.allowance = self.allowance.max(smss);
             return;
         }
@@ -50,7 +53,8 @@ impl Prr {
             let target = target.div_ceil(u128::from(self.recover_fs));
             u64::try_from(target).unwrap_or(u64::MAX).saturating_sub(self.out)
         } else {
-            // sndcnt = MAX(prr_delivered - prr_out, DeliveredData), one SMSS more after a SafeACK, at most up to ssthresh
+            // sndcnt = MAX(prr_delivered - prr_out, DeliveredData), one SMSS more after a SafeACK, at most up
+            // to ssthresh
             let conserved = self.delivered.saturating_sub(self.out).max(delivered);
             (conserved + if safe { smss } else { 0 }).min(ssthresh - in_flight)
         };
@@ -68,7 +72,7 @@ impl Prr {
         (self.episode == episode).then_some(self.allowance)
     }
 
-    /// Whether this is the state of the episode that ends at this recovery point.
+    /// Whether this state belongs to the episode that ends at this recovery point.
     pub(super) fn is_of(&self, episode: Position) -> bool {
         self.episode == episode
     }
@@ -82,7 +86,7 @@ mod tests {
 
     const SMSS: u64 = 1000;
 
-    /// One segment is delivered; sends what may be sent and returns how many segments that is.
+    /// One segment is delivered. Sends what may be sent and returns the number of segments.
     fn deliver(prr: &mut Prr, in_flight: &mut u64, ssthresh: u64, safe: bool) -> u64 {
         *in_flight -= SMSS;
         let episode = Position::default();

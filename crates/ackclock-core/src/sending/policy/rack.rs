@@ -1,7 +1,8 @@
-//! RACK (RFC 8985 §6): a segment is lost when one sent later has been delivered, a reordering window earlier.
+//! RACK (RFC 8985 §6): a segment is lost when one sent later, by at least a reordering window, has been
+//! delivered.
 //!
-//! Time takes the place of counting: a lost retransmission and a lost tail are found like any other loss, and
-//! reordering within the window is none.
+//! Time replaces counting: a lost retransmission and a lost tail are found like any other loss, and
+//! reordering within the window does not count as loss.
 
 use std::time::Duration;
 
@@ -12,16 +13,17 @@ use super::AckOutcome;
 use crate::Instant;
 use crate::position::Position;
 
-/// What has been delivered last, and how far the path reorders.
+/// The last delivery, and how far the path reorders.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rack {
-    /// RACK.xmit_ts and RACK.end_seq: the transmission that left last of all that were delivered.
+    /// RACK.xmit_ts and RACK.end_seq: of all delivered transmissions, the one that left last.
     newest: Option<(Instant, Position)>,
     /// RACK.rtt: its round-trip time in nanoseconds.
     rtt_ns: u64,
-    /// Whether a segment was ever delivered behind one sent later.
+    /// Whether a segment was ever delivered after one sent later.
     reordering_seen: bool,
-    /// RACK.reo_wnd_mult less 1: quarters of the smallest round-trip time added for spurious retransmissions.
+    /// RACK.reo_wnd_mult minus 1: quarters of the smallest round-trip time added for spurious
+    /// retransmissions.
     widened: u8,
     /// RACK.reo_wnd_persist: loss recoveries until the window narrows again.
     persist: u8,
@@ -33,26 +35,28 @@ pub(super) struct Rack {
 const PERSIST: u8 = 16;
 
 impl Rack {
-    /// RFC 8985 §6.2 steps 1 to 3: takes note of what an acknowledgement delivered.
+    /// RFC 8985 §6.2 steps 1 to 3: records what an acknowledgement delivered.
     pub(super) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome, estimator: &RttEstimator) {
         self.reordering_seen |= outcome.reordered;
         let Some((moment, end)) = &outcome.newest_any else { return };
         let rtt_ns = now.nanos_since(moment.at);
-        // Step 2: an acknowledgement sooner than the path allows answers the first transmission, not the repetition.
+        // Step 2: an acknowledgement sooner than the path allows answers the first transmission, not the
+        // retransmission.
         if outcome.newest_is_original || outcome.newest_was_repeated && rtt_ns < nanos(estimator.rtt_min()) {
             return;
         }
         self.on_delivered(now, moment.at, *end);
     }
 
-    /// A transmission was delivered that left at `sent_at` and ends at `end`, the last of those acknowledged to leave.
+    /// A transmission that left at `sent_at` and ends at `end` was delivered; of those acknowledged, it left
+    /// last.
     #[inline]
     pub(super) fn on_delivered(&mut self, now: Instant, sent_at: Instant, end: Position) {
         self.rtt_ns = now.nanos_since(sent_at);
         self.newest = self.newest.max(Some((sent_at, end)));
     }
 
-    /// Step 4: the peer reported (RFC 2883) that a retransmission was not needed: the window was too small.
+    /// Step 4: the peer reported (RFC 2883) that a retransmission was unnecessary: the window was too small.
     pub(super) fn on_duplicate_report(&mut self, una: Position, nxt: Position) {
         if una >= self.round {
             self.round = nxt;
@@ -62,7 +66,7 @@ impl Rack {
         }
     }
 
-    /// What was held to be delivered may have been another transmission of it.
+    /// What seemed delivered may have been another transmission of it.
     pub(super) fn forget_delivery(&mut self) {
         self.newest = None;
     }
@@ -75,13 +79,14 @@ impl Rack {
         }
     }
 
-    /// What was sent before this transmission and is still out is late.
+    /// Anything sent before this transmission and still in flight is late.
     pub(super) fn newest(&self) -> Option<(Instant, Position)> {
         self.newest
     }
 
-    /// How long after its sending a segment counts as lost: RACK.rtt and the reordering window. `certain`: recovery is
-    /// under way or three segments were SACKed, so that without a sign of reordering none is waited for.
+    /// How long after its sending a segment counts as lost: RACK.rtt plus the reordering window. `certain`:
+    /// recovery is under way or three segments were SACKed, so that without a sign of reordering there is no
+    /// wait.
     pub(super) fn patience(&self, rtt_min: Duration, srtt: Duration, certain: bool) -> Duration {
         let rtt = Duration::from_nanos(self.rtt_ns);
         if certain && !self.reordering_seen {

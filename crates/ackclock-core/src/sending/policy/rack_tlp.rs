@@ -1,8 +1,8 @@
 //! RACK-TLP: losses found by time, and a probe for lost tails.
 //!
-//! Y. Cheng, N. Cardwell, N. Dukkipati and P. Jha, "The RACK-TLP Loss Detection Algorithm for TCP", RFC 8985, 2021.
-//! The arithmetic of §6.2 is in [`rack`](super::rack), the probe of §7 in [`probe`](super::super::probe); how much is
-//! sent during recovery is [`prr`](super::prr)'s.
+//! Y. Cheng, N. Cardwell, N. Dukkipati and P. Jha, "The RACK-TLP Loss Detection Algorithm for TCP", RFC 8985,
+//! 2021. The arithmetic of §6.2 is in [`rack`](super::rack), the probe of §7 in
+//! [`probe`](super::super::probe); [`prr`](super::prr) decides how much is sent during recovery.
 
 use ackclock_control::congestion::LossCause;
 
@@ -18,9 +18,9 @@ use crate::trace::LossRule;
 #[derive(Debug)]
 pub(in crate::sending) struct RackTlp {
     rack: Rack,
-    /// Of the present or the last episode, if the controller has a threshold.
+    /// PRR of the present or the last episode, if the controller has a threshold.
     prr: Option<Box<Prr>>,
-    /// When the reordering window of the oldest segment closes that may be late.
+    /// When the reordering window of the oldest possibly late segment closes.
     reordering: Instant,
 }
 
@@ -41,8 +41,8 @@ impl Policy for RackTlp {
 
     fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         let outcome = evidence.seen.outcome;
-        // Deviation from RFC 8985 §6.2 step 4: not for any report of a duplicate. A probe goes out without anything having
-        // been held to be late, so a report of its copy says nothing of the window.
+        // Deviation from RFC 8985 §6.2 step 4: not for every report of a duplicate. A probe leaves without
+        // anything held to be late, so a report of its copy says nothing about the window.
         if outcome.duplicate_reported && !evidence.seen.reports_probe {
             self.rack.on_duplicate_report(evidence.una, evidence.nxt);
         }
@@ -50,8 +50,8 @@ impl Policy for RackTlp {
         self.find_late(evidence)
     }
 
-    /// If what was delivered last left before all that is still out. What is delivered next, sent once and in order, then
-    /// did so, too: [`Self::find_late`] finds nothing.
+    /// True if what was delivered last left before everything still in flight. Then what is delivered next,
+    /// sent once and in order, did so too, and [`Self::find_late`] finds nothing.
     #[inline]
     fn trusts_advances(&self, scoreboard: &Scoreboard) -> bool {
         self.reordering == Instant::FAR_FUTURE
@@ -68,8 +68,8 @@ impl Policy for RackTlp {
         self.find_late(evidence)
     }
 
-    /// RFC 8985 §6.3, RACK_mark_losses_on_RTO: the first segment, and what is older than a round trip and the reordering
-    /// window.
+    /// RFC 8985 §6.3, RACK_mark_losses_on_RTO: the first segment, and everything older than a round trip plus
+    /// the reordering window.
     fn mark_at_timeout(
         &mut self,
         now: Instant,
@@ -119,7 +119,7 @@ impl Policy for RackTlp {
     fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {
         self.rack.forget_delivery();
         if !by_timer {
-            // RFC 8985 §6.2 step 4 widens the window for a reported duplicate; this is as good a proof.
+            // RFC 8985 §6.2 step 4 widens the window for a reported duplicate; this is an equally good proof.
             self.rack.on_duplicate_report(una, nxt);
         }
         self.prr = None;
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn recover_fs_is_all_that_was_out_before_the_first_acknowledgement_of_the_episode() {
-        // RFC 9937: 20 segments out; the first four are lost and the last three just delivered.
+        // RFC 9937: 20 segments in flight; the first four are lost and the last three just delivered.
         let start = Position::default() + 1;
         let at = Instant::from_millis(1);
         let moment = SendMoment {
@@ -175,7 +175,8 @@ mod tests {
         let episode = start + 20_000;
         let progress = Progress { episode, delivered: 3000, safe: false, ssthresh: 10_000, smss: 1000 };
         policy.regulate(&scoreboard, &progress);
-        // sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS): half of what was delivered, as 10,000 is of 20,000.
+        // sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS): half of what was delivered, as 10,000 is of
+        // 20,000.
         let allowance = policy.prr.as_ref().and_then(|prr| prr.allowance(episode));
         assert_eq!(allowance, Some(1500));
     }

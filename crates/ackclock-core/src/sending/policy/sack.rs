@@ -1,12 +1,13 @@
 //! Loss recovery by selective acknowledgements.
 //!
-//! E. Blanton, M. Allman, L. Wang, I. Jarvinen, M. Kojo and Y. Nishida, "A Conservative Loss Recovery Algorithm
-//! Based on Selective Acknowledgment (SACK) for TCP", RFC 6675, 2012. Lost segments go first (NextSeg (1)), then
-//! new data (2), then what may be lost (3), then once an episode the last segment (4). Before the threshold is
-//! reached SACKed segments leave the pipe, so that new data goes out: limited transmit (§5 (3)).
+//! E. Blanton, M. Allman, L. Wang, I. Jarvinen, M. Kojo and Y. Nishida, "A Conservative Loss Recovery
+//! Algorithm Based on Selective Acknowledgment (SACK) for TCP", RFC 6675, 2012. Lost segments go first
+//! (NextSeg (1)), then new data (2), then what may be lost (3), then once an episode the last segment (4).
+//! Before the threshold is reached, SACKed segments leave the pipe, so that new data is sent: limited
+//! transmit (§5 (3)).
 //!
-//! PRR is not used: this policy sends what cwnd - pipe leaves, as the RFC does, which is silent for half a
-//! window and then sends one segment for each that arrives; [`rack_tlp`](super::rack_tlp) has PRR.
+//! PRR is not used. This policy sends what cwnd - pipe leaves, as the RFC does: nothing for half a window,
+//! and then one segment for each that arrives. [`rack_tlp`](super::rack_tlp) has PRR.
 
 use ackclock_control::congestion::LossCause;
 
@@ -15,16 +16,16 @@ use crate::Instant;
 use crate::position::Position;
 use crate::trace::LossRule;
 
-/// What NextSeg (3) and (4) have done in an episode.
+/// The state of NextSeg (3) and (4) in an episode.
 #[derive(Debug, Default)]
 pub(in crate::sending) struct Sack {
     /// The episode, by its recovery point.
     episode: Option<Position>,
-    /// HighRxt: the end of what was sent again.
+    /// HighRxt: the end of retransmitted data.
     high_rxt: Option<Position>,
     /// Whether the rescue retransmission of (4) was made (RescueRxt is the recovery point).
     used: bool,
-    /// Whether (3) had its segment since the last acknowledgement.
+    /// Whether (3) has sent its segment since the last acknowledgement.
     spent: bool,
 }
 
@@ -46,8 +47,8 @@ impl Policy for Sack {
         };
         let mut rule = LossRule::SackEvidence;
         // RFC 6675 §5 (2): DupAcks >= DupThresh suffices for the first segment.
-        // Deviation from RFC 6675 §5 (2): not if the last episode sent it again less than a round trip ago; what is
-        // acknowledged now left before that.
+        // Deviation from RFC 6675 §5 (2): not if the last episode retransmitted it less than a round trip
+        // ago; data acknowledged now left before that.
         let answered = |at: Instant| evidence.now.saturating_since(at) >= evidence.rtt.rtt_min();
         if marked.bytes == 0
             && evidence.episode.is_open()
@@ -69,8 +70,8 @@ impl Policy for Sack {
     }
 
     /// RFC 6675 §4 NextSeg (3) and (4).
-    // Deviation from RFC 6675 §4 SetPipe: the pipe counts a segment sent by (3) once, not twice; instead each acknowledgement
-    // brings out at most one.
+    // Deviation from RFC 6675 §4 SetPipe: the pipe counts a segment sent by (3) once, not twice; instead each
+    // acknowledgement releases at most one.
     fn next_rescue(
         &mut self,
         una: Position,

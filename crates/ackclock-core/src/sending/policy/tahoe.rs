@@ -1,13 +1,13 @@
-//! Tahoe: the third duplicate acknowledgement stands for a timeout.
+//! Tahoe: the third duplicate acknowledgement is treated as a timeout.
 //!
-//! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, §1 (vii); 4.3BSD-Tahoe. K. Fall
-//! and S. Floyd, "Simulation-based Comparisons of Tahoe, Reno and SACK TCP", CCR 26(3), 1996, §2, describe it:
-//! the first hole is sent at once, and slow start goes on from there, sending again what was outstanding until
-//! acknowledgements pass over it. The window's fall to one segment is the controller's.
+//! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988, §1 (vii); 4.3BSD-Tahoe. K.
+//! Fall and S. Floyd, "Simulation-based Comparisons of Tahoe, Reno and SACK TCP", CCR 26(3), 1996, §2,
+//! describe it: the first hole is sent at once, and slow start continues from there, retransmitting what was
+//! outstanding until acknowledgements pass over it. The controller reduces the window to one segment.
 //!
-//! Deviations: 4.3BSD set SND.NXT forward again after the one segment, so that a second hole waited for the
-//! timer; here, as with Fall and Floyd, sending continues at the hole. Duplicates of data sent before the last
-//! retransmission begin nothing (RFC 6582 §1 names the defect).
+//! Deviations: 4.3BSD moved SND.NXT forward again after the one segment, so a second hole waited for the
+//! timer; here, as with Fall and Floyd, sending continues at the hole. Duplicates of data sent before the
+//! last retransmission begin nothing (RFC 6582 §1 names the defect).
 
 use ackclock_control::congestion::LossCause;
 

@@ -1,14 +1,14 @@
-//! Vegas: Reno that looks at its clock when an acknowledgement hints at a loss.
+//! Vegas: Reno that checks its clock when an acknowledgement hints at a loss.
 //!
-//! L. Brakmo and L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE JSAC 13(8),
-//! 1995, §III-A. Each segment's time of sending is kept. A duplicate acknowledgement, and the first and second
-//! new one after a retransmission, make the sender compare the first unacknowledged segment's age with a timeout
-//! from a fine-grained estimate; one that is older goes out again at once. The window is decreased only if the
-//! segment was sent after the last decrease.
+//! L. Brakmo and L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE JSAC
+//! 13(8), 1995, §III-A. Each segment's sending time is kept. On a duplicate acknowledgement, and on the first
+//! and second new one after a retransmission, the sender compares the age of the first unacknowledged segment
+//! with a timeout from a fine-grained estimate, and retransmits an older segment at once. The window is
+//! decreased only if the segment was sent after the last decrease.
 //!
 //! Deviations: the paper does not say how the fine timeout is computed; here it is SRTT + 4 * RTTVAR with the
 //! gains of RFC 6298, over every segment sent once, without lower bound or ticks. After a timeout, when
-//! everything is sent again anyway, nothing is checked until all of it is acknowledged.
+//! everything is retransmitted anyway, nothing is checked until all of it is acknowledged.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::Instant;
 use crate::position::Position;
 use crate::trace::LossRule;
 
-/// The fine-grained clock of one connection, made at its first acknowledgement.
+/// The fine-grained clock of one connection, created at its first acknowledgement.
 #[derive(Debug, Default)]
 pub(in crate::sending) struct Vegas(Option<Box<FineClock>>);
 
@@ -29,7 +29,7 @@ struct FineClock {
     rtt: RttEstimator,
     /// When the window was last decreased for a loss.
     decreased_at: Option<Instant>,
-    /// New acknowledgements that still are to be looked at after a retransmission.
+    /// New acknowledgements left to check after a retransmission.
     checks_left: u8,
 }
 
@@ -42,7 +42,7 @@ impl Policy for Vegas {
         una + 1
     }
 
-    /// Its clock sees each.
+    /// Its clock must see each acknowledgement.
     fn trusts_advances(&self, _: &Scoreboard) -> bool {
         false
     }
@@ -92,8 +92,8 @@ impl FineClock {
         self.rtt.has_sample() && evidence.scoreboard.first_sent_at().is_some_and(overdue)
     }
 
-    /// The first unacknowledged segment goes out again; the window is decreased if that segment was sent after the last
-    /// decrease.
+    /// The first unacknowledged segment is retransmitted. The window is decreased if that segment was sent
+    /// after the last decrease.
     fn retransmit(&mut self, evidence: &mut Evidence<'_>, rule: LossRule) -> Option<LossFound> {
         let sent_at = evidence.scoreboard.first_sent_at()?;
         let duplicates = evidence.episode.dup_acks();

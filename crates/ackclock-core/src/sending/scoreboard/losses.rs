@@ -1,4 +1,5 @@
-//! What of the outstanding is held to be lost: by what the peer holds beyond it, by time, or altogether; and taking it back.
+//! Marks outstanding data as lost, by what the peer holds beyond it, by time, or altogether, and takes that
+//! back.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ pub(in crate::sending) struct Marked {
     pub(in crate::sending) bytes: u64,
     /// The newest transmission among them.
     pub(in crate::sending) newest: Option<SendMoment>,
-    /// Where the first of them begins and the last ends.
+    /// From the start of the first to the end of the last.
     pub(in crate::sending) span: Option<(Position, Position)>,
 }
 
@@ -31,8 +32,8 @@ impl Marked {
 }
 
 impl Scoreboard {
-    /// Whether RFC 6675 §4 IsLost holds for what is not SACKed below the result: `dup_thresh` discontiguous
-    /// ranges or more than `dup_thresh - 1` segments of `smss` bytes were SACKed above it.
+    /// The boundary below which RFC 6675 §4 IsLost holds for data that is not SACKed: `dup_thresh`
+    /// discontiguous ranges or more than `dup_thresh - 1` segments of `smss` bytes were SACKed above it.
     pub(in crate::sending) fn lost_boundary(&self, dup_thresh: u32, smss: u32) -> Option<Position> {
         let bytes_needed = u64::from(dup_thresh.saturating_sub(1)) * u64::from(smss);
         let mut bytes = 0;
@@ -47,7 +48,7 @@ impl Scoreboard {
         None
     }
 
-    /// Marks as lost what is outstanding before `boundary` and was sent once. Each record is judged once.
+    /// Marks outstanding data before `boundary` that was sent once as lost. Each record is judged once.
     pub(in crate::sending) fn mark_lost_before(&mut self, boundary: Position) -> Marked {
         let mut place = self.records.place_at(self.judged);
         let mut marked = Marked::default();
@@ -67,7 +68,7 @@ impl Scoreboard {
         marked
     }
 
-    /// Marks the first unacknowledged segment as lost, whatever it went through.
+    /// Marks the first unacknowledged segment as lost, whatever its history.
     pub(in crate::sending) fn mark_first_lost(&mut self) -> Marked {
         let mut marked = Marked::default();
         if let Some(first) = self.records.front().copied()
@@ -81,8 +82,8 @@ impl Scoreboard {
         marked
     }
 
-    /// Marks all that the peer is not known to hold as lost (RFC 6675 §5.1: after a timeout). With `reneged`, what
-    /// it was known to hold as well (RFC 2018 §8).
+    /// Marks everything that the peer is not known to hold as lost (RFC 6675 §5.1: after a timeout). With
+    /// `reneged`, also what it was known to hold (RFC 2018 §8).
     pub(in crate::sending) fn mark_all_lost(&mut self, reneged: bool) -> Marked {
         if reneged {
             self.sacked.clear();
@@ -106,7 +107,8 @@ impl Scoreboard {
         marked
     }
 
-    /// RFC 8985 §6.3: marks as lost what is outstanding and was sent `patience` ago or earlier, and whatever lies at `una`.
+    /// RFC 8985 §6.3: marks as lost what is outstanding and was sent at least `patience` ago, and whatever
+    /// lies at `una`.
     pub(in crate::sending) fn mark_lost_at_timeout(
         &mut self,
         now: Instant,
@@ -128,14 +130,14 @@ impl Scoreboard {
         marked
     }
 
-    /// Whether a transmission from before `newest` may still be out.
+    /// Whether a transmission from before `newest` may still be in flight.
     #[inline]
     pub(in crate::sending) fn was_sent_before(&self, newest: (Instant, Position)) -> bool {
         self.order.front().is_some_and(|&(at, start, _)| (at, start) < newest)
     }
 
-    /// RFC 8985 §6.2 step 5: marks as lost what was sent before `newest` was, `patience` ago or earlier. Returns also
-    /// when the next will be due.
+    /// RFC 8985 §6.2 step 5: marks as lost what was sent before `newest` and at least `patience` ago. Also
+    /// returns when the next will be due.
     pub(in crate::sending) fn mark_lost_by_time(
         &mut self,
         now: Instant,
@@ -151,7 +153,7 @@ impl Scoreboard {
             let due = at + patience;
             if due > now {
                 if let Some(waiting) = self.first_waiting(at, start, until) {
-                    // What lies before it is settled, and is not looked at again.
+                    // What lies before it is settled, and is not visited again.
                     if let Some(front) = self.order.front_mut() {
                         front.1 = waiting;
                     }
@@ -169,7 +171,7 @@ impl Scoreboard {
         (marked, None)
     }
 
-    /// Where the first record within `start..end` begins that was last sent at `at` and is still out.
+    /// The start of the first record within `start..end` that was last sent at `at` and is still in flight.
     fn first_waiting(&self, at: Instant, start: Position, end: Position) -> Option<Position> {
         let mut place = self.records.place_at(start);
         while let Some(record) = self.records.get(place).filter(|record| record.start < end) {
@@ -195,7 +197,7 @@ impl Scoreboard {
         }
     }
 
-    /// Nothing was lost: what counts as that is outstanding.
+    /// Nothing was lost: data counted as lost is outstanding again.
     pub(in crate::sending) fn on_undo(&mut self) {
         while let Some((start, end)) = self.lost.first() {
             let mut place = self.records.place_at(start);
@@ -203,7 +205,7 @@ impl Scoreboard {
                 if record.condition == Condition::Lost {
                     record.condition = Condition::Outstanding;
                     self.outstanding += record.len();
-                    // RACK took it off its list when it was found late.
+                    // RACK removed it from its list when it was found late.
                     self.order.push_front((record.moment.at, record.start, record.end));
                 }
                 place = self.records.after(place);

@@ -1,29 +1,29 @@
-//! By duplicates that the peer reports: whatever was sent again arrived twice.
+//! Undo by duplicates that the peer reports: everything that was retransmitted arrived twice.
 //!
-//! E. Blanton and M. Allman, "Using TCP Duplicate Selective Acknowledgement (DSACKs) and Stream Control Transmission
-//! Protocol (SCTP) Duplicate Transmission Sequence Numbers (TSNs) to Detect Spurious Retransmissions", RFC 3708, 2004,
-//! §3; the reports are those of RFC 2883.
+//! E. Blanton and M. Allman, "Using TCP Duplicate Selective Acknowledgement (DSACKs) and Stream Control
+//! Transmission Protocol (SCTP) Duplicate Transmission Sequence Numbers (TSNs) to Detect Spurious
+//! Retransmissions", RFC 3708, 2004, §3; the reports are those of RFC 2883.
 //!
-//! Each byte that an episode sent again must be reported, and nothing else: a report of bytes that went out once shows
-//! that the network duplicates, and bytes that went out three times cannot be told apart; either ends it for the
-//! episode (§3). A tail loss probe is no part of the episode, and reports of it are passed over. Reports come a round
-//! trip after the retransmission: they count until what was outstanding at the episode's end has been acknowledged.
-//! So this rule restores a window, and stops no retransmission.
+//! Each byte that an episode retransmitted must be reported, and nothing else. A report of bytes sent once
+//! shows that the network duplicates, and bytes sent three times are ambiguous; either ends it for the
+//! episode (§3). A tail loss probe is not part of the episode, and reports of it are skipped. Reports come a
+//! round trip after the retransmission: they count until what was outstanding at the episode's end has been
+//! acknowledged. So this rule restores a window, but stops no retransmission.
 //!
-//! Deviations: bytes are counted, not segments, and at most [`Reports::RANGES_MAX`] ranges of them; an episode with
-//! more keeps its reduction.
+//! Deviations: bytes are counted, not segments, and at most [`Reports::RANGES_MAX`] ranges of them; an
+//! episode with more keeps its reduction.
 
 use crate::buffer::RangeSet;
 use crate::position::Position;
 
-/// What of an episode's retransmissions has been reported.
+/// Which of an episode's retransmissions have been reported.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     sent_again: RangeSet,
     unreported: RangeSet,
     /// The last tail loss or window probe.
     probe: Option<(Position, Position)>,
-    /// The reports prove nothing any more.
+    /// The reports no longer prove anything.
     void: bool,
 }
 
@@ -31,7 +31,7 @@ impl Reports {
     /// The most ranges that are kept of one episode.
     const RANGES_MAX: usize = 64;
 
-    /// Bytes that the ranges take at the most.
+    /// The most bytes that the ranges take.
     pub(super) fn bytes(&self) -> usize {
         RangeSet::bytes_of(self.sent_again.len()) + RangeSet::bytes_of(self.unreported.len())
     }
@@ -40,7 +40,7 @@ impl Reports {
         let mut fresh = 0;
         self.sent_again.for_each_gap(start, end, |from, until| fresh += until.since(from));
         let probed = self.probe.is_some_and(|probe| overlap(probe, (start, end)));
-        // RFC 3708 §3: sent again more than once, a report does not tell which of the copies were needless.
+        // RFC 3708 §3: retransmitted more than once, a report does not show which copies were unnecessary.
         self.void |= fresh < end.since(start) || probed;
         self.sent_again.insert(start, end);
         self.unreported.insert(start, end);
@@ -57,12 +57,12 @@ impl Reports {
         self.probe = Some((start, end));
     }
 
-    /// The peer reports `start..end` as received twice. Says whether that completes the proof.
+    /// The peer reports `start..end` as received twice. Returns whether that completes the proof.
     pub(super) fn on_report(&mut self, start: Position, end: Position) -> bool {
         if self.void || self.probe.is_some_and(|probe| overlap(probe, (start, end))) {
             return false;
         }
-        // RFC 3708 §3: a duplicate that was not sent again was made by the network.
+        // RFC 3708 §3: the network made a duplicate of data that was not retransmitted.
         self.sent_again.for_each_gap(start, end, |_, _| self.void = true);
         self.unreported.remove(start, end);
         self.unreported.is_empty() && !self.void

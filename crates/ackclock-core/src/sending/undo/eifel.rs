@@ -1,17 +1,18 @@
-//! By timestamps: the acknowledgement echoes one that is older than the retransmission.
+//! Undo by timestamps: the acknowledgement echoes one that is older than the retransmission.
 //!
-//! R. Ludwig and M. Meyer, "The Eifel Detection Algorithm for TCP", RFC 3522, 2003, §3; what follows from it is
-//! R. Ludwig and A. Gurtov, "The Eifel Response Algorithm for TCP", RFC 4015, 2005.
+//! R. Ludwig and M. Meyer, "The Eifel Detection Algorithm for TCP", RFC 3522, 2003, §3; the response is R.
+//! Ludwig and A. Gurtov, "The Eifel Response Algorithm for TCP", RFC 4015, 2005.
 //!
-//! The first acknowledgement that covers the first retransmission decides, for timeouts and fast retransmits alike.
-//! Timestamps count milliseconds, so original and retransmission may bear the same one: equal is no proof (§3.2
-//! step (4) asks for a smaller one). Where an acknowledgement was lost, not the data, a receiver may echo the
-//! original's stamp; then nothing had been lost but that acknowledgement, and the verdict is the RFC's.
+//! The first acknowledgement that covers the first retransmission decides, for timeouts and fast retransmits
+//! alike. Timestamps count milliseconds, so original and retransmission may bear the same one: equal is not a
+//! proof (§3.2 step (4) asks for a smaller one). If an acknowledgement was lost, not the data, a receiver may
+//! echo the original's timestamp; then only that acknowledgement had been lost, and the verdict is the RFC's.
 //!
-//! Deviations: an echo is believed only if a segment that was outstanding when the window was reduced bore it. RFC 3522
-//! §5 leaves open what a receiver may claim; an echo from before that flight is no answer to it.
+//! Deviations: an echo is believed only if a segment that was outstanding when the window was reduced bore
+//! it. RFC 3522 §5 leaves open what a receiver may claim; an echo from before that flight does not answer it.
 
-/// What a true echo lies between: the stamp of the oldest segment outstanding, and that of the first retransmission.
+/// The bounds of a true echo: the timestamp of the oldest segment outstanding, and that of the first
+/// retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Eifel {
     pub(super) oldest: u32,

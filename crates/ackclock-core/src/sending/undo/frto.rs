@@ -1,38 +1,38 @@
-//! Forward RTO-recovery: after a timeout, new data first, to see whether the old arrives by itself.
+//! Forward RTO-recovery: after a timeout, new data first, to see whether the old data arrives by itself.
 //!
-//! P. Sarolahti, M. Kojo, K. Yamamoto and M. Hata, "Forward RTO-Recovery (F-RTO): An Algorithm for Detecting Spurious
-//! Retransmission Timeouts with TCP", RFC 5682, 2009: §2.1, and §3.1 where the peer sends SACKs. It needs no option
-//! of the peer and judges timeouts only.
+//! P. Sarolahti, M. Kojo, K. Yamamoto and M. Hata, "Forward RTO-Recovery (F-RTO): An Algorithm for Detecting
+//! Spurious Retransmission Timeouts with TCP", RFC 5682, 2009: §2.1, and §3.1 if the peer sends SACKs. It
+//! needs no option from the peer and judges only timeouts.
 //!
-//! Deviations: new data in step (2b) is what cwnd allows, which is two segments after an acknowledgement of one or two
-//! by the controllers that count by RFC 3465, and may be more by those that pace. Where a whole segment of new data
-//! cannot be sent, the algorithm ends, as §2.1 (2b) allows. A dup ACK in step (3a) leaves cwnd as slow start made
-//! it, not above three segments after one acknowledgement.
+//! Deviations: new data in step (2b) is what cwnd allows, which is two segments after an acknowledgement of
+//! one or two for controllers that count by RFC 3465, and may be more for those that pace. If a whole segment
+//! of new data cannot be sent, the algorithm ends, as §2.1 (2b) allows. A dup ACK in step (3a) leaves cwnd as
+//! slow start made it, at most three segments after one acknowledgement.
 
 use crate::position::Position;
 
-/// Where the algorithm stands.
+/// The state of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frto {
-    /// Step (2): the first segment went out again, alone.
+    /// Step (2): only the first segment was retransmitted.
     First,
-    /// Step (3): new data went out.
+    /// Step (3): new data was sent.
     Second,
 }
 
-/// What an acknowledgement says to it.
+/// What an acknowledgement tells the algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     /// SND.UNA after it, and before.
     pub(super) una: Position,
     pub(super) prior_una: Position,
-    /// The segment that the timer sent again.
+    /// The segment that the timer retransmitted.
     pub(super) retransmitted: (Position, Position),
     /// SND.NXT at the timeout.
     pub(super) recover: Position,
     /// Whether it is a duplicate (RFC 5681 §2).
     pub(super) duplicate: bool,
-    /// With SACK: where the newest transmission that it acknowledges ends, if that was sent once only.
+    /// With SACK: the end of the newest transmission that it acknowledges, if that was sent only once.
     pub(super) held_up_to: Option<Position>,
     pub(super) sack: bool,
     /// Whether a segment of new data can be sent.
@@ -45,7 +45,7 @@ pub(super) enum Verdict {
     Wait(Frto),
     /// Data of the flight before the timeout arrives: the timeout was spurious.
     Spurious,
-    /// Conventional recovery goes on.
+    /// Conventional recovery continues.
     Abandon,
 }
 
@@ -53,16 +53,16 @@ impl Frto {
     pub(super) fn on_ack(self, seen: &Seen) -> Verdict {
         let advanced = seen.una > seen.prior_una;
         match self {
-            // RFC 5682 §2.1 (2a): all is acknowledged, or what was sent again only in part.
+            // RFC 5682 §2.1 (2a): everything is acknowledged, or the retransmission only in part.
             Self::First if advanced && (seen.una >= seen.recover || seen.una < seen.retransmitted.1) => {
                 Verdict::Abandon
             }
             // RFC 5682 §2.1 (2b).
             Self::First if advanced && seen.new_data => Verdict::Wait(Self::Second),
             Self::First if advanced => Verdict::Abandon,
-            // RFC 5682 §3.1 (2): with SACK duplicates are waited out; §2.1 (2a): without, they end it.
+            // RFC 5682 §3.1 (2): with SACK, duplicates are waited out; §2.1 (2a): without it, they end it.
             Self::First if seen.duplicate && !seen.sack => Verdict::Abandon,
-            // RFC 5682 §2.1 (3b): it acknowledges data that the timer did not send again.
+            // RFC 5682 §2.1 (3b): it acknowledges data that the timer did not retransmit.
             Self::Second if advanced => Verdict::Spurious,
             // RFC 5682 §3.1 (3b): likewise selectively; (3a): only what was sent after the timeout.
             Self::Second if seen.duplicate => match seen.held_up_to {
@@ -85,7 +85,7 @@ mod tests {
         Position::initial(SeqNum::new(u32::MAX - 50)) + offset
     }
 
-    /// A flight of ten segments of 100 bytes, the first of which was sent again.
+    /// A flight of ten segments of 100 bytes, the first of which was retransmitted.
     fn ack(prior_una: u64, una: u64) -> Seen {
         Seen {
             una: at(una),

@@ -1,30 +1,31 @@
-//! Undo: a reduction of the window that turns out to be wrong is taken back.
+//! Undo: a wrong reduction of the window is taken back.
 //!
-//! A delay can look like a loss: the timer expires, or reordering makes duplicates. Four detectors tell afterwards, a
-//! file each, chosen one by one (`TcpConfig::undo`):
+//! A delay can look like a loss: the timer expires, or reordering makes duplicates. Four detectors find out
+//! afterwards, a file each, chosen separately (`TcpConfig::undo`):
 //!
-//! | detector | needs | judges | tells |
+//! | detector | needs | judges | decides |
 //! |---|---|---|---|
 //! | [`eifel`] | timestamps | both | with the first acknowledgement |
 //! | [`dsack`] | SACK | both | a round trip after the last retransmission |
 //! | [`frto`] | new data to send | timeouts | with the second acknowledgement |
 //! | [`min_rtt`] | a round-trip time | both | with the first acknowledgement |
 //!
-//! The response is that of R. Ludwig and A. Gurtov, "The Eifel Response Algorithm for TCP", RFC 4015, 2005: cwnd and
-//! ssthresh return, what merely counted as lost counts as outstanding again, and sending goes on with new data.
+//! The response is that of R. Ludwig and A. Gurtov, "The Eifel Response Algorithm for TCP", RFC 4015, 2005:
+//! cwnd and ssthresh return, what only counted as lost is outstanding again, and sending continues with new
+//! data.
 //!
-//! What a peer can gain by lies: an undo restores what the controller had and never more; there is one an episode, and
-//! a timeout within it, or a mark, begins another; an echo must name a segment of the flight, a report exactly what
-//! was sent again. A receiver that lies within these bounds could still keep a window up through losses, so of
-//! [`IN_A_ROW_MAX`] + 1 reductions one after the other one stands, whatever is said (RFC 3522 §5, RFC 3708 §5). Other
-//! senders have the first bounds only. Paths that reorder do not reach the last: each undo of a fast retransmit widens
-//! RACK's window.
+//! What a lying peer can gain: an undo restores what the controller had and never more. There is one undo per
+//! episode, and a timeout within it, or a mark, begins another. An echo must name a segment of the flight, a
+//! report exactly what was retransmitted. A receiver that lies within these bounds could still keep a window
+//! up through losses, so one of [`IN_A_ROW_MAX`] + 1 consecutive reductions always stands (RFC 3522 §5,
+//! RFC 3708 §5). Other senders only have the first bounds. Paths that reorder do not reach the last: each
+//! undo of a fast retransmit widens RACK's window.
 //!
-//! The retransmission timer becomes more patient with the first round trip of data that was first sent after the timeout
-//! (step 11): SRTT and RTTVAR are set from it, no less than they were.
+//! The retransmission timer becomes more patient with the first round trip of data first sent after the
+//! timeout (step 11): SRTT and RTTVAR are set from it, and do not fall.
 //!
-//! Deviation from RFC 4015, at the code: cwnd returns to what it was (step 9). Its text was not at hand (not read): the steps
-//! are cited as its authors' readers give them.
+//! Deviation from RFC 4015, at the code: cwnd returns to what it was (step 9). Its text was not at hand (not
+//! read): the steps are cited as its authors' readers give them.
 
 mod dsack;
 mod eifel;
@@ -50,7 +51,7 @@ use crate::info::UndoCounts;
 use crate::position::Position;
 use crate::trace::{Entry, SendReason, UndoRule, WindowCause};
 
-/// This many reductions in a row may be undone; the next one stands.
+/// This many consecutive reductions may be undone; the next one stands.
 const IN_A_ROW_MAX: u8 = 8;
 
 /// The last reduction, and how many were taken back.
@@ -59,7 +60,7 @@ pub(super) struct Undo {
     counts: UndoCounts,
     in_a_row: u8,
     reduction: Option<Reduction>,
-    /// A timeout was wrong, and no round trip has been measured since of what was first sent after it.
+    /// A timeout was wrong, and no round trip has been measured yet of data first sent after it.
     adaptation: Option<BeforeTimeout>,
 }
 
@@ -74,7 +75,7 @@ pub(super) struct BeforeTimeout {
 /// The last reduction, as long as it may be undone.
 #[derive(Debug)]
 struct Reduction {
-    /// If the retransmission timer asked for it.
+    /// Present if the retransmission timer caused it.
     timeout: Option<BeforeTimeout>,
     /// SND.UNA and SND.NXT when it happened.
     una: Position,
@@ -82,7 +83,7 @@ struct Reduction {
     /// The tick of our clock in which the oldest segment outstanding left.
     oldest: Option<u32>,
     first: Option<Retransmission>,
-    /// The first retransmission was acknowledged: by what, has been judged.
+    /// The first retransmission was acknowledged, and that acknowledgement has been judged.
     answered: bool,
     frto: Option<Frto>,
     reports: Option<Reports>,
@@ -98,9 +99,9 @@ struct Retransmission {
     end: Position,
 }
 
-/// What an acknowledgement reports as received twice. RFC 2883 §4: the first block alone may report it, and lies below
-/// the acknowledgement, or within the second block. Any block may repeat what an earlier acknowledgement said
-/// (RFC 2018 §4).
+/// The range that an acknowledgement reports as received twice. RFC 2883 §4: only the first block may report
+/// it, and lies below the acknowledgement, or within the second block. Any block may repeat what an earlier
+/// acknowledgement said (RFC 2018 §4).
 pub(super) fn reported_duplicate(ack: Position, blocks: &[(SeqNum, SeqNum)]) -> Option<(Position, Position)> {
     let mut blocks = blocks.iter().map(|&(left, right)| (ack.near(left), ack.near(right)));
     let (start, end) = blocks.next().filter(|(start, end)| start < end)?;
@@ -113,7 +114,7 @@ impl Undo {
         self.counts
     }
 
-    /// Whether no acknowledgement that only advances SND.UNA can say more of the last reduction.
+    /// Whether no acknowledgement that only advances SND.UNA can say more about the last reduction.
     pub(super) fn is_settled(&self) -> bool {
         let is_judged = |reduction: &Reduction| {
             reduction.answered && reduction.frto.is_none() && reduction.reports.is_none()
@@ -121,13 +122,14 @@ impl Undo {
         self.adaptation.is_none() && self.reduction.as_ref().is_none_or(is_judged)
     }
 
-    /// Bytes that the reports of duplicates take at the most.
+    /// The most bytes that the reports of duplicates take.
     pub(super) fn bytes(&self) -> usize {
         let reports = self.reduction.as_ref().and_then(|reduction| reduction.reports.as_ref());
         reports.map_or(0, Reports::bytes)
     }
 
-    /// A new reduction: the one before it stands, unless it was undone. Says whether this one may be undone.
+    /// A new reduction: the one before it stands, unless it was undone. Returns whether this one may be
+    /// undone.
     fn begin(&mut self) -> bool {
         let stood = self.reduction.take().is_some();
         let exhausted = self.in_a_row >= IN_A_ROW_MAX;
@@ -137,14 +139,15 @@ impl Undo {
         !exhausted
     }
 
-    /// A mark was answered: congestion was real, so neither that nor a reduction before it is ever taken back.
+    /// A mark was answered: congestion was real, so neither this nor any earlier reduction is ever taken
+    /// back.
     pub(super) fn let_reduction_stand(&mut self) {
         if self.reduction.take().is_some() {
             self.in_a_row = 0;
         }
     }
 
-    /// `start..end` went out again.
+    /// `start..end` was retransmitted.
     pub(super) fn on_retransmitted(
         &mut self,
         now: Instant,
@@ -164,13 +167,13 @@ impl Undo {
         }
     }
 
-    /// What a round trip of data first sent at `sent_at` is to be set against, if the last timeout was wrong and this is the
-    /// first of data sent after it.
+    /// The values to compare a round trip of data first sent at `sent_at` with, if the last timeout was wrong
+    /// and this is the first data sent after it.
     pub(super) fn take_adaptation(&mut self, sent_at: Instant) -> Option<BeforeTimeout> {
         self.adaptation.take_if(|before| before.at < sent_at)
     }
 
-    /// The episode is over; only reports of duplicates may still undo it.
+    /// The episode is over. Only reports of duplicates may still undo it.
     pub(super) fn on_episode_end(&mut self, nxt: Position) {
         if let Some(reduction) = &mut self.reduction {
             reduction.frto = None;
@@ -179,14 +182,14 @@ impl Undo {
         }
     }
 
-    /// RFC 5682: until the timeout is judged, nothing but its first segment goes out again.
+    /// RFC 5682: until the timeout is judged, only its first segment is retransmitted.
     pub(super) fn holds_retransmissions(&self) -> bool {
         self.reduction.as_ref().is_some_and(|reduction| reduction.frto.is_some() && reduction.first.is_some())
     }
 }
 
 impl Flight {
-    /// The window is about to be reduced, before anything is sent again.
+    /// The window is about to be reduced, before any retransmission.
     pub(super) fn watch_reduction(&mut self, call: &Call<'_>, by_timer: bool) {
         let choice = call.tcp.undo;
         if choice == UndoChoice::default() {
@@ -194,7 +197,7 @@ impl Flight {
         }
         let undo = &mut self.history.get_or_insert_default().undo;
         if by_timer && self.rto.expiries() > 1 {
-            // The same reduction still. RFC 5682 §2.1 (1): a second expiry ends F-RTO.
+            // Still the same reduction. RFC 5682 §2.1 (1): a second expiry ends F-RTO.
             if let Some(reduction) = &mut undo.reduction {
                 reduction.frto = None;
             }
@@ -224,11 +227,12 @@ impl Flight {
     pub(super) fn take_duplicate_report(&mut self, call: &mut Call<'_>, seen: &Acknowledgement<'_>) {
         let Some(history) = self.history.as_mut().filter(|_| !seen.sack.is_empty()) else { return };
         let Some((start, end)) = reported_duplicate(seen.ack, seen.sack) else { return };
-        // A window of before a pause is no longer the controller's (RFC 5681 §4.1).
+        // A window from before a pause is no longer the controller's (RFC 5681 §4.1).
         let rto = self.rto.estimator().rto();
         let paused = self.sent_at.is_none_or(|at| call.now.saturating_since(at) > rto);
         let Some(reduction) = &mut history.undo.reduction else { return };
-        // A timeout held everything to be lost at once: if all that went again so far is reported, the rest arrived as well.
+        // A timeout held everything to be lost at once: if all retransmissions so far are reported, the rest
+        // arrived as well.
         let all_sent_again = self.scoreboard.lost() == 0 || reduction.timeout.is_some();
         let Some(reports) = reduction.reports.as_mut().filter(|_| end > reduction.una) else { return };
         if reports.on_report(start, end) && all_sent_again && !paused {
@@ -236,7 +240,7 @@ impl Flight {
         }
     }
 
-    /// Judges the last reduction by an acknowledgement. Says whether it was undone.
+    /// Judges the last reduction by an acknowledgement. Returns whether it was undone.
     pub(super) fn judge_reduction(
         &mut self,
         call: &mut Call<'_>,
@@ -251,7 +255,7 @@ impl Flight {
         proof.map(|rule| self.undo_reduction(call, rule)).is_some()
     }
 
-    /// RFC 3522 §3.2 (3): the first acknowledgement that covers the first retransmission decides, and no other.
+    /// RFC 3522 §3.2 (3): only the first acknowledgement that covers the first retransmission decides.
     fn judge_first_answer(&mut self, call: &Call<'_>, seen: &Acknowledgement<'_>) -> Option<UndoRule> {
         let una = self.una;
         let reduction = self.history.as_mut()?.undo.reduction.as_mut()?;
@@ -312,13 +316,14 @@ impl Flight {
         // RFC 6582's recover is unset: a loss among what is outstanding would be the first.
         self.episode = Episode::default();
         self.policy.on_undo(self.una, self.nxt, reduction.timeout.is_some());
-        // Deviation from RFC 4015 step 9: cwnd is what it was, not FlightSize + min(bytes_acked, IW). The flight counts as
-        // outstanding again, so that no burst follows; after a report of duplicates one of the difference may.
+        // Deviation from RFC 4015 step 9: cwnd is what it was, not FlightSize + min(bytes_acked, IW). The
+        // flight is outstanding again, so that no burst follows; after a report of duplicates, one of the
+        // difference may.
         call.trace.note(call.now, Entry::Undone(rule));
         self.control.on_undo(&congestion::Undo { now: call.now });
         self.trace_window(call, WindowCause::Undone);
         if reduction.timeout.is_some() {
-            // Estimators that adapt their factor are told.
+            // Estimators that adapt their factor must learn of it.
             self.rto.estimator_mut().on_spurious_expiry();
         }
         self.arm_tail_probe(call.now);
