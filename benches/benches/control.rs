@@ -1,7 +1,8 @@
-//! One acknowledgement through each congestion controller, and one sample through the timeout's estimator.
+//! One acknowledgement through each congestion controller, and one sample through the estimator of the
+//! retransmission timeout.
 //!
-//! Each controller is in congestion avoidance on a path that it fills, whose delay rises and falls; ten thousand
-//! acknowledgements, so that what happens once a round trip is in the mean.
+//! Each controller is in congestion avoidance on a path that it fills, whose delay rises and falls. A run is
+//! ten thousand acknowledgements, so that the mean includes what happens once a round trip.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ fn acks() -> Vec<Ack> {
         .collect()
 }
 
-/// A controller in congestion avoidance, where it spends its time.
+/// A controller in congestion avoidance, where connections spend most of their time.
 fn controller(factory: &dyn ControllerFactory) -> Box<dyn Controller> {
     let mut controller = factory.create(&START);
     controller.limit_slow_start(0);
@@ -65,7 +66,7 @@ fn one_ack(c: &mut Criterion) {
     });
 }
 
-/// What a profile puts around a controller: validation by use, pacing, an estimator of the start.
+/// What a profile adds around a controller: validation by use, pacing, an estimator for slow start.
 fn layers(c: &mut Criterion) {
     let cubic = || Registry::builtin().find("cubic").expect("a built-in controller");
     let estimator = SenderEstimatorKind::find("tcsa").expect("a built-in estimator");

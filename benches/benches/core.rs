@@ -1,5 +1,5 @@
-//! The core in memory: both ends on one thread, checksums on. Throughput of a round of up to 64 packets and its
-//! acknowledgement, and a request with its answer.
+//! The core in memory: both ends on one thread, checksums on. Throughput of a round of up to 64 packets and
+//! its acknowledgement, and a request with its answer.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn bulk(criterion: &mut Criterion) {
             bulk.round(now);
             bulk.totals.bytes
         };
-        // Until the windows have their size, so that each round carries the same.
+        // Until the windows have reached their final size, so that each round carries the same amount.
         let before = (0..1000).fold(0, |_, _| round());
         let bytes = round() - before;
         group.throughput(Throughput::Bytes(bytes));

@@ -1,5 +1,5 @@
-//! The simulator: packets that the bottleneck carries in either direction, for each second, on the two scenarios that
-//! `docs/benchmarks.md` names. A network is made anew for each run, which is not measured.
+//! The simulator: packets per second that the bottleneck carries in either direction, in the two scenarios
+//! that `docs/benchmarks.md` names. Each run builds a new network; this is not measured.
 
 use ackclock_benches::scenarios::{carried, gigabit, hundred};
 use ackclock_sim::Simulation;

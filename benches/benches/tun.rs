@@ -1,7 +1,9 @@
-//! Over TUN against the kernel's TCP, in a network of the bench's own that ends with it: both directions, a byte there and
-//! back, and connections, with and without offload. Beside this stack stands a responder without a TCP's work: the ceiling.
+//! Over TUN against the kernel's TCP, in a private network that ends with the bench: both directions, a
+//! one-byte round trip, and connections, with and without offload. A responder without the work of a TCP
+//! gives the ceiling.
 //!
-//! It takes root or a user namespace, and `/dev/net/tun`; where these are missing it says so and measures nothing.
+//! It takes root or a user namespace, and `/dev/net/tun`; where these are missing, it says so and measures
+//! nothing.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

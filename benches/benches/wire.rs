@@ -1,4 +1,4 @@
-//! A data segment in and out, beside what etherparse alone would take for it.
+//! A data segment parsed and built, compared with what etherparse alone would take.
 //!
 //! The packet is a segment of 1,448 bytes with timestamps: MTU 1500 over IPv4.
 
@@ -36,7 +36,7 @@ fn packet() -> Vec<u8> {
     [&header[..len], &PAYLOAD].concat()
 }
 
-/// The sequence number, so that nothing can be left out.
+/// Returns the sequence number, so that the compiler can leave nothing out.
 fn parse(packet: &[u8], checksum: ChecksumState) -> Option<SeqNum> {
     let ip = IpPacket::parse(packet).ok()?;
     let IpPayload::Tcp(bytes) = ip.payload else { return None };

@@ -1,5 +1,5 @@
-//! Two endpoints joined by an in-memory link. Each phase of a transfer is a function of its own that is never
-//! inlined, so that callgrind's inclusive counts give the cost of each.
+//! Two endpoints joined by an in-memory link. Each phase of a transfer is a separate function that is never
+//! inlined, so that callgrind's inclusive counts give its cost.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -54,11 +54,11 @@ pub struct Link {
 
 /// The first port that the client connects to; the server listens on all.
 const PORT: u16 = 5001;
-/// After so many connections the client goes on to the next port, lest its own ports run out.
+/// After this many connections the client uses the next port, so that its own ports do not run out.
 const CONNECTIONS_PER_PORT: usize = 30_000;
 
 impl Pair {
-    /// Two endpoints that know nothing of each other yet.
+    /// Two endpoints without connections.
     #[must_use]
     pub fn new(link: Link, tcp: &TcpConfig) -> Self {
         let end = |last: u8| {
@@ -94,7 +94,7 @@ impl Pair {
         }
     }
 
-    /// Opens a connection and accepts it; the ids of both ends.
+    /// Opens a connection and accepts it. Returns the ids of both ends.
     ///
     /// # Panics
     /// The handshake does not complete at once, as it must on a link without loss.
@@ -113,14 +113,15 @@ impl Pair {
         [client, accepted]
     }
 
-    /// Carries all that `from` wants to send to the other end and lets that process it; how many packets.
+    /// Carries all that `from` wants to send to the other end and lets that process it. Returns the number of
+    /// packets.
     pub fn carry(&mut self, now: Instant, from: usize) -> u64 {
         let sent = self.collect(now, from);
         self.deliver(now, 1 - from);
         sent
     }
 
-    /// Takes what `from` wants to send onto the link.
+    /// Puts what `from` wants to send on the link.
     pub fn collect(&mut self, now: Instant, from: usize) -> u64 {
         let [client, server] = &mut self.ends;
         let (from, to) = if from == 0 { (client, server) } else { (server, client) };
@@ -164,8 +165,8 @@ impl Pair {
     }
 }
 
-/// Connections one after the other, opened, accepted and closed by both ends, a step at a time. Nothing but SYNs and FINs is
-/// carried.
+/// Connections one after the other, each opened, accepted and closed by both ends step by step. They carry no
+/// data, only SYNs and FINs.
 #[derive(Debug)]
 pub struct Handshakes {
     /// Both ends and the link.
@@ -182,8 +183,8 @@ impl Handshakes {
         Self { pair: Pair::new(link, tcp), connections: 0, now: Instant::from_millis(1) }
     }
 
-    /// Opens a connection and closes it, as a client and a server do that have nothing to say: the client first, then the
-    /// server, when it has read the end. The client keeps a record in TIME-WAIT. Connections are 1 ms apart.
+    /// Opens a connection and closes it as a client and a server without data do: the client first, then the
+    /// server, once it has read the end. The client keeps a record in TIME-WAIT. Connections are 1 ms apart.
     pub fn round(&mut self) {
         self.now += std::time::Duration::from_millis(1);
         let ids = self.open();
@@ -214,7 +215,7 @@ impl Handshakes {
         self.pair.carry(now, 0);
     }
 
-    /// What is due: records in TIME-WAIT whose time is over, mostly.
+    /// Runs the timers that are due, mostly records in TIME-WAIT that expire.
     #[inline(never)]
     pub fn expire(&mut self) {
         for end in &mut self.pair.ends {
@@ -261,7 +262,7 @@ pub struct Totals {
     pub acks: u64,
     /// Payload bytes delivered to the reader.
     pub bytes: u64,
-    /// Records of traces given out.
+    /// Trace records fetched.
     pub records: u64,
 }
 
@@ -280,7 +281,7 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// A connection ready to carry data, written and read in pieces of `chunk` bytes.
+    /// A connection ready for data, written and read in pieces of `chunk` bytes.
     #[must_use]
     pub fn new(link: Link, tcp: &TcpConfig, chunk: usize) -> Self {
         let mut pair = Pair::new(link, tcp);
@@ -295,7 +296,8 @@ impl Bulk {
         }
     }
 
-    /// The same with slices instead of copies: `write_bytes`, `read_bytes`, and packets that may be kept.
+    /// The same with slices instead of copies: `write_bytes`, `read_bytes`, and packets that the endpoint may
+    /// keep.
     #[must_use]
     pub fn zerocopy(mut self) -> Self {
         self.zerocopy = true;
@@ -303,7 +305,7 @@ impl Bulk {
         self
     }
 
-    /// Write, send, receive, read, acknowledge: each end once.
+    /// Write, send, receive, read, acknowledge, once each.
     pub fn round(&mut self, now: Instant) {
         self.app_write(now);
         self.totals.segments += self.phase_tx_data(now);
@@ -314,7 +316,7 @@ impl Bulk {
         self.fetch_traces();
     }
 
-    /// What was written down of the connection is fetched, and thrown away.
+    /// Fetches the trace of the connection and discards it.
     #[inline(never)]
     pub fn fetch_traces(&mut self) {
         for end in &mut self.pair.ends {

@@ -1,4 +1,4 @@
-//! The scenarios that the simulator is measured with.
+//! The scenarios that measure the simulator.
 
 use ackclock_sim::units::{Rate, Span};
 use ackclock_sim::{Direction, Scenario, TrafficConfig};
@@ -15,7 +15,7 @@ pub fn hundred() -> Scenario {
     pairs(100, Rate::mbit(100), Span::seconds(10))
 }
 
-/// Flows on their own host pairs, over one bottleneck with a round trip of 20 ms and a buffer of that.
+/// Flows on their own host pairs, over one bottleneck with a round trip of 20 ms and a buffer of the same.
 #[must_use]
 pub fn pairs(flows: usize, rate: Rate, duration: Span) -> Scenario {
     let mut scenario = backbone(rate, duration);
@@ -50,7 +50,7 @@ fn backbone(rate: Rate, duration: Span) -> Scenario {
     Scenario::new(duration).router("left").router("right").link("left", "right", bottleneck)
 }
 
-/// Flows begin one after the other within the first half second.
+/// Flows start one after the other within the first half second.
 fn bulk(n: usize, from: &str, to: &str) -> TrafficConfig {
     TrafficConfig::bulk(&format!("flow{n}"), from, to, None).start(Span((n as u64 * 7_919_000) % 500_000_000))
 }

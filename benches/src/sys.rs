@@ -1,7 +1,8 @@
-//! The system calls that have no safe face: a TUN device, precise sleep, what the kernel knows of a connection, many packets in
-//! one call, what the allocator has handed out.
+//! The system calls without a safe interface: a TUN device, precise sleep, the kernel's view of a connection,
+//! many packets in one call, what the allocator has handed out.
 //!
-//! Source: Linux `Documentation/networking/tuntap.rst`, `include/uapi/linux/tcp.h`, ppoll(2), prctl(2), sendmmsg(2), mallinfo(3).
+//! Source: Linux `Documentation/networking/tuntap.rst`, `include/uapi/linux/tcp.h`, ppoll(2), prctl(2),
+//! sendmmsg(2), mallinfo(3).
 
 use std::fs::File;
 use std::io;
@@ -11,8 +12,8 @@ use std::time::Duration;
 
 use libc::{c_char, c_int, c_short, c_uint};
 
-/// Opens the TUN device `name` of this thread's network namespace; with `offload`, there is a virtio-net header in front of
-/// each packet, and packets of 64 KB are whole.
+/// Opens the TUN device `name` of this thread's network namespace. With `offload`, each packet has a
+/// virtio-net header in front, and packets of 64 KB are whole.
 pub(crate) fn open_tun(name: &str, offload: bool) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = libc::O_NONBLOCK;
@@ -33,7 +34,7 @@ pub(crate) fn open_tun(name: &str, offload: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Lets the calling thread's timers end on the microsecond, not 50 of them later.
+/// Has the timers of the calling thread expire on time; by default they may be 50 µs late.
 pub(crate) fn precise_timers() -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory of this process.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) })
@@ -53,7 +54,7 @@ pub(crate) fn wait_readable<const N: usize>(files: [BorrowedFd<'_>; N], timeout:
     }
 }
 
-/// Reads an option of IPPROTO_TCP into `value`; how many bytes of it the kernel has filled in.
+/// Reads an option of IPPROTO_TCP into `value`. Returns how many bytes the kernel has filled in.
 pub(crate) fn tcp_option(socket: BorrowedFd<'_>, name: c_int, value: &mut [u8]) -> io::Result<usize> {
     let mut len = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
     let to = value.as_mut_ptr().cast();
@@ -62,7 +63,8 @@ pub(crate) fn tcp_option(socket: BorrowedFd<'_>, name: c_int, value: &mut [u8]) 
     usize::try_from(len).map_err(io::Error::other)
 }
 
-/// Sends packets, headers and all, to one address by a raw socket, in one call: sendmmsg(2). How many were taken.
+/// Sends packets, headers included, to one address by a raw socket, in one call: sendmmsg(2). Returns how
+/// many were taken.
 pub(crate) fn send_many(socket: BorrowedFd<'_>, to: SocketAddrV4, packets: &[&[u8]]) -> io::Result<usize> {
     let mut name = libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
@@ -72,7 +74,7 @@ pub(crate) fn send_many(socket: BorrowedFd<'_>, to: SocketAddrV4, packets: &[&[u
     };
     let mut parts: Vec<_> = packets
         .iter()
-        // The kernel reads them alone.
+        // The kernel only reads them.
         .map(|packet| libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() })
         .collect();
     let mut messages: Vec<libc::mmsghdr> = parts
@@ -88,8 +90,8 @@ pub(crate) fn send_many(socket: BorrowedFd<'_>, to: SocketAddrV4, packets: &[&[u
         })
         .collect();
     let count = messages.len() as c_uint;
-    // SAFETY: `messages` has `count` elements, which point to `name` and to one element of `parts` each, and these to the
-    // packets; all of them live until the call returns.
+    // SAFETY: `messages` has `count` elements, which point to `name` and to one element of `parts` each, and
+    // these to the packets; all of them live until the call returns.
     let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
     check(sent)?;
     usize::try_from(sent).map_err(io::Error::other)

@@ -179,7 +179,7 @@ fn idle(options: &Options, connections: usize) {
     );
 }
 
-/// The epoch lies a little before the start, so that no deadline falls on zero.
+/// The epoch lies a little before the start, so that no deadline is zero.
 fn at(start: Clock) -> Instant {
     Instant::from_millis(10) + start.elapsed()
 }

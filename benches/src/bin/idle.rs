@@ -1,4 +1,4 @@
-//! What an idle connection costs in memory, sockets and all: two stacks joined in memory, in one process.
+//! The memory cost of an idle connection, sockets included: two stacks joined in memory, in one process.
 //!
 //! It opens connections and holds both ends' streams, then sends some bytes and an answer over each and waits until their
 //! buffers have been given back. After both steps it prints, per end, what the allocator has handed out (its own overhead
@@ -62,7 +62,7 @@ async fn main() -> io::Result<ExitCode> {
     Ok(if most <= PER_END_MAX { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Opens connections one after the other; a port of the server takes as many as the client has ports for.
+/// Opens connections one after the other; one port of the server takes as many as the client has ports for.
 async fn open(client: &Stack, server: &Stack, connections: usize) -> io::Result<Ends> {
     let mut ends = Ends::with_capacity(connections);
     let mut port = 7;
@@ -123,7 +123,7 @@ impl Memory {
         Ok(Self { handed_out: heap.uordblks + heap.hblkhd, resident: kib * 1024 })
     }
 
-    /// The growth since `before`, for each end of the connections.
+    /// The growth since `before`, per end of a connection.
     fn since(self, before: Self, connections: usize) -> Self {
         let ends = 2 * connections.max(1);
         Self {
@@ -142,6 +142,6 @@ impl fmt::Display for Memory {
 const PER_PORT: usize = 50_000;
 /// Bytes of an answer, and of a message by default.
 const ANSWER: usize = 64;
-/// Longer than a buffer that nobody uses is kept.
+/// Longer than an unused buffer is kept.
 const SETTLE: Duration = Duration::from_secs(3);
 const PER_END_MAX: usize = 1536;

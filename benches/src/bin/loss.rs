@@ -1,8 +1,9 @@
-//! This stack's sender and the Linux kernel's, in turn over the same emulated path that loses the same packets.
+//! Compares this stack's sender with the Linux kernel's over the same emulated path, which loses the same
+//! packets of both.
 //!
-//! `loss --rtt 20ms --loss 1% --cc cubic --receiver linux --rounds 5 --secs 4`. Each line of the standard output is one
-//! run as JSON; what people read goes to the standard error. `scripts/loss.py` makes the table of
-//! `docs/benchmarks.md` of them.
+//! `loss --rtt 20ms --loss 1% --cc cubic --receiver linux --rounds 5 --secs 4`. Each line of the standard
+//! output is one run as JSON; text for people goes to the standard error. `scripts/loss.py` makes the table
+//! of `docs/benchmarks.md` from the lines.
 
 #![forbid(unsafe_code)]
 
@@ -36,8 +37,8 @@ struct Args {
     /// Receivers.
     #[arg(long, value_delimiter = ',', default_value = "linux")]
     receiver: Vec<Whose>,
-    /// Senders, in turn; `both` send at the same time through the same bottleneck, and take turns in beginning;
-    /// `linux-twice` is two of the kernel's in their place, for comparison.
+    /// Senders, in turn; `both` send at the same time through the same bottleneck, and take turns in
+    /// beginning; `linux-twice` is two of the kernel's in their place, for comparison.
     #[arg(long, value_delimiter = ',', default_value = "linux,ackclock")]
     sender: Vec<Sending>,
     /// Rounds; in each every sender has its turn, and other packets are lost.

@@ -1,5 +1,6 @@
-//! One program over TUN against the kernel's TCP, measured once: `over-tun --program ackclock --offload --service sink`.
-//! The standard output is a line of JSON; `scripts/tun.py` has the programs take turns and makes a table of it.
+//! One measurement of one program over TUN against the kernel's TCP: `over-tun --program ackclock --offload
+//! --service sink`. The standard output is a line of JSON; `scripts/tun.py` alternates between the programs
+//! and makes a table.
 
 #![forbid(unsafe_code)]
 

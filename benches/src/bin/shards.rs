@@ -1,5 +1,5 @@
-//! A stack on several queues, in memory: what a second queue on a second processor brings, and what threads that use one
-//! queue wait for each other.
+//! A stack with several queues, in memory: what a second queue on a second processor gains, and how long
+//! threads that share a queue wait for each other.
 //!
 //! `shards queues`: one queue, then several, each with its peer on a thread of its own. Rounds of both are interleaved. On a
 //! machine with other work, compare the figures for a second of CPU time.
@@ -92,14 +92,14 @@ impl Worker {
         Self { handle, stop: Some(stop), thread: Some(std::thread::spawn(run)) }
     }
 
-    /// Ends the thread; the nanoseconds that it has run.
+    /// Ends the thread and returns its CPU time in nanoseconds.
     fn stop(mut self) -> u64 {
         drop(self.stop.take());
         self.thread.take().map_or(0, |thread| thread.join().expect("the worker ends"))
     }
 }
 
-/// What a round of `queues` came to.
+/// The result of a round of `queues`.
 struct Bulk {
     queues: usize,
     gbps: f64,
@@ -182,7 +182,7 @@ async fn read(mut stream: TcpStream, received: Arc<AtomicU64>, over: Arc<AtomicB
     }
 }
 
-/// What a round of `threads` came to.
+/// The result of a round of `threads`.
 struct Asked {
     threads: usize,
     turns: u64,
@@ -205,7 +205,7 @@ impl std::fmt::Display for Asked {
     }
 }
 
-/// A stack with one queue, and this many threads. Each sends a byte by its connection and waits for its echo.
+/// A stack with one queue and this many threads. Each sends a byte on its connection and waits for the echo.
 fn ask(threads: usize, secs: Duration) -> Asked {
     let (driver, peer) = (Worker::start(), Worker::start());
     let (near, far) = memory::pair(memory::Config::default());
@@ -268,7 +268,7 @@ fn cidr(host: usize) -> ackclock::Cidr {
     format!("10.0.0.{host}/24").parse().expect("an address")
 }
 
-/// For how long the calling thread has run.
+/// The CPU time of the calling thread.
 fn cpu_nanos() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("/proc is mounted");
     stat.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).expect("a number of nanoseconds")

@@ -1,5 +1,6 @@
-//! Everything at once for a long time over TUN, and what is left afterwards: `soak --minutes 12`. Prints one JSON object, and
-//! fails when something has leaked, hung or come out wrong. `scripts/soak.py` builds and starts it.
+//! Runs everything at once over TUN for a long time, and measures what is left afterwards:
+//! `soak --minutes 12`. Prints one JSON object, and fails if something has leaked, hung or gone wrong.
+//! `scripts/soak.py` builds and starts it.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! What hostile packets cost the core, what honest users get while a flood falls, and what many connections cost.
+//! What hostile packets cost the core, what honest users get during a flood, and what many connections cost.
 //!
-//! `storm cost` needs no rights; `storm load` makes network namespaces, and so does `storm many`, which starts `tun-peer` from
-//! its own folder.
+//! `storm cost` needs no privilege. `storm load` and `storm many` make network namespaces; `storm many`
+//! starts `tun-peer` from its own folder.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! The stack on TUN device `pft0`, for measurements beside other stacks: it sets 10.77.0.1/24 on the kernel's side,
-//! owns 10.77.0.2 itself, and serves TCP 5001 (sink), 5002 (source), 5003 (echo), 5004 (close after the client's
-//! FIN).
+//! The stack on TUN device `pft0`, for comparison with other stacks: it sets 10.77.0.1/24 on the kernel's
+//! side, owns 10.77.0.2 itself, and serves TCP 5001 (sink), 5002 (source), 5003 (echo), 5004 (close after the
+//! client's FIN).
 //!
 //! Each queue has a thread; with `--threads N` all share a runtime of N instead.
 //!
@@ -143,7 +143,7 @@ fn stack(options: &Options, runtimes: &[Handle]) -> Result<Stack, Box<dyn std::e
     Ok(builder.spawn_on(runtimes)?)
 }
 
-/// Until a service fails, or an interrupt.
+/// Runs until a service fails or an interrupt arrives.
 async fn served(services: Vec<JoinHandle<io::Result<()>>>) -> Result<(), Box<dyn std::error::Error>> {
     let mut all = tokio::task::JoinSet::new();
     services.into_iter().for_each(|service| drop(all.spawn(service)));
@@ -164,7 +164,7 @@ async fn accept(
     let (zerocopy, chunk) = (options.zerocopy, options.chunk);
     loop {
         let (stream, _) = listener.accept_at(queue).await?;
-        // A client that goes away ends its own service only.
+        // A client that disappears ends only its own service.
         tokio::spawn(async move {
             let _ = match service {
                 Service::Sink if zerocopy => sink_slices(stream).await,

@@ -24,7 +24,7 @@ struct Flow {
     chunk: Box<[u8]>,
 }
 
-/// What a service came to.
+/// The result of a measurement.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Measured {
     /// Seconds measured.
@@ -35,7 +35,7 @@ pub struct Measured {
     pub user: f64,
     /// The kernel's for the program.
     pub system: f64,
-    /// Of the client, both.
+    /// The client's, user and kernel time together.
     pub client: f64,
 }
 
@@ -64,7 +64,7 @@ impl Client {
         }
     }
 
-    /// Measures for `time`, after what windows need to find their size.
+    /// Measures for `time`, after a warm-up in which windows reach their size.
     ///
     /// # Errors
     /// The program does not do its part.

@@ -1,9 +1,9 @@
-//! A program that has its TCP in user space, over a TUN device to the kernel's TCP in the same private network.
+//! A program with TCP in user space, over a TUN device to the kernel's TCP in the same private network.
 //!
-//! Each program serves the same four ports: it swallows what is sent to 5001, sends without end to who connects to 5002,
-//! echoes on 5003, and closes on 5004 when its client has. The clients are the kernel's sockets ([`Client`]). Beside this
-//! stack ([`Program`]) there is a responder that has the shape of a TCP and does nothing else ([`Null`]): what it reaches is what
-//! the device, the kernel and the client leave to any stack.
+//! Each program serves the same four ports: it discards what is sent to 5001, sends without end to a client
+//! of 5002, echoes on 5003, and closes on 5004 when its client has. The clients are the kernel's sockets
+//! ([`Client`]). Besides this stack ([`Program`]) there is a responder that looks like a TCP and does nothing
+//! else ([`Null`]): its result is what the device, the kernel and the client leave to any stack.
 
 mod client;
 mod null;
@@ -30,9 +30,9 @@ pub enum Service {
     Sink = 5001,
     /// The program sends, the kernel reads.
     Source = 5002,
-    /// A byte there and back, one after the other.
+    /// One-byte round trips, one after the other.
     Echo = 5003,
-    /// Connections that carry nothing, several at once.
+    /// Connections without data, several at once.
     Close = 5004,
 }
 
@@ -47,7 +47,7 @@ impl Service {
     }
 }
 
-/// Ends this process when its standard input ends, which it does when the parent process ends.
+/// Ends this process when its standard input ends, as it does when the parent process ends.
 pub fn end_with_input() {
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());

@@ -1,8 +1,8 @@
-//! The ceiling: a responder that has the shape of a TCP, and does nothing that a TCP has to do.
+//! The ceiling: a responder that looks like a TCP, and does nothing that a TCP has to do.
 //!
-//! It knows no reassembly, no timer but one that begins again after silence, no congestion control, and never looks at a byte
-//! of payload: what it sends is the same bytes always, so that their checksum is known. It is for one device, a kernel that
-//! loses nothing, and measurements.
+//! It has no reassembly, no timer but one that restarts after silence, and no congestion control, and never
+//! reads a byte of payload. It always sends the same bytes, so that their checksum is known. It suits one
+//! device, a kernel that loses nothing, and measurements.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -38,14 +38,14 @@ struct Connection {
     shift: u8,
     mss: u16,
     established: bool,
-    /// Segments that no acknowledgement has left for.
+    /// Segments received and not acknowledged yet.
     unanswered: u32,
     /// The sum of `mss` bytes of payload.
     payload: Sum,
     over: bool,
 }
 
-/// The fields that count of a segment that arrived.
+/// The relevant fields of a segment that arrived.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     ports: (u16, u16),
@@ -140,7 +140,7 @@ impl Null {
         Ok(())
     }
 
-    /// Sends the acknowledgements that are left, and to each who wants it as much as its window takes.
+    /// Sends the acknowledgements that are due, and to each client of the source as much as its window takes.
     fn supply(&mut self) -> io::Result<bool> {
         let mut has_sent = false;
         let silent = || self.last_progress.elapsed() > SILENCE;
@@ -175,7 +175,7 @@ impl Null {
         Ok(has_sent)
     }
 
-    /// Sends a segment with `len` bytes of payload, cut by the device where they are more than one.
+    /// Sends a segment with `len` bytes of payload; the device cuts it if it is longer than one.
     fn send(&mut self, connection: &Connection, flags: u8, len: usize) -> io::Result<()> {
         let packet = &mut self.packet;
         let headers: &mut [u8; HEADERS] = packet[VNET..].first_chunk_mut().expect("room for headers");
@@ -225,7 +225,7 @@ impl Connection {
         }
     }
 
-    /// Takes the acknowledgement; whether it acknowledges anything new.
+    /// Processes the acknowledgement. Returns whether it acknowledges anything new.
     fn acknowledge(&mut self, arrived: Arrived) -> bool {
         self.established = true;
         self.snd_wnd = u32::from(arrived.wnd) << self.shift;
@@ -292,7 +292,7 @@ impl Connection {
 }
 
 impl Arrived {
-    /// Of a TCP segment in an IPv4 packet without options; nothing of any other.
+    /// Parses a TCP segment in an IPv4 packet without options; `None` for any other.
     fn parse(packet: &[u8]) -> Option<Self> {
         let (ip, tcp) = packet.split_first_chunk::<20>()?;
         let fixed = tcp.first_chunk::<20>()?;
@@ -317,7 +317,7 @@ impl Arrived {
     }
 }
 
-/// The maximum segment size and the window scale, or what stands for them where they are missing.
+/// The maximum segment size and the window scale, or the defaults where they are missing.
 fn syn_options(mut options: &[u8]) -> (u16, u8) {
     let (mut mss, mut shift) = (536, 0);
     while let [kind, rest @ ..] = options {
@@ -338,8 +338,8 @@ fn syn_options(mut options: &[u8]) -> (u16, u8) {
     (mss, shift)
 }
 
-/// The virtio-net header of a packet whose checksum the kernel finishes, and that it takes for segments of `cut` bytes: OASIS
-/// Virtual I/O Device Version 1.2 §5.1.6.
+/// The virtio-net header of a packet whose checksum the kernel completes, and which it treats as segments of
+/// `cut` bytes: OASIS Virtual I/O Device Version 1.2 §5.1.6.
 fn virtio_header(cut: Option<u16>) -> [u8; VNET] {
     let mut header = [0; VNET];
     header[0] = NEEDS_CSUM;
@@ -353,13 +353,13 @@ fn virtio_header(cut: Option<u16>) -> [u8; VNET] {
     header
 }
 
-/// Makes the sum of the pseudo-header in the TCP header `tcp` into a whole checksum.
+/// Turns the sum of the pseudo-header in the TCP header `tcp` into a complete checksum.
 fn finish(tcp: &mut [u8], payload: Sum) {
     let checksum = sum(tcp).plus(payload).checksum();
     tcp[16..18].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Hands a packet to the kernel; what that has no use for is lost.
+/// Hands a packet to the kernel; one that the kernel refuses is lost.
 fn write(mut device: &File, packet: &[u8]) -> io::Result<()> {
     match device.write(packet) {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -367,20 +367,20 @@ fn write(mut device: &File, packet: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Packets that are taken before anything is sent.
+/// Packets read before anything is sent.
 const BATCH: usize = 64;
-/// Segments for each acknowledgement, where the kernel does not put them together.
+/// Segments per acknowledgement, where the kernel does not coalesce them.
 const ACK_EVERY: u32 = 8;
-/// After it, what was sent is sent again.
+/// After this, everything outstanding is sent again.
 const SILENCE: Duration = Duration::from_millis(100);
 const MSS_MAX: u16 = 1460;
-/// The window never changes: 64 MiB, as it stands in a header and the scale of that.
+/// The window never changes: 64 MiB, as the header carries it, with its scale.
 const WINDOW: u16 = 4096;
 const SHIFT: u8 = 14;
 const HALF: u32 = 1 << 31;
 
 const VNET: usize = 10;
-/// Of IP and TCP, without options.
+/// Headers of IP and TCP, without options.
 const HEADERS: usize = 40;
 const PACKET_MAX: usize = 65_535;
 const TCP: u8 = 6;

@@ -15,7 +15,7 @@ use anyhow::Context as _;
 
 use super::{DEVICE, OWN};
 
-/// A network of this process's own, in which the programs run; it ends with the process.
+/// A private network of this process, in which the programs run; it ends with the process.
 #[derive(Debug)]
 pub struct Ground {
     programs: PathBuf,
@@ -24,7 +24,7 @@ pub struct Ground {
 /// A program that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// The responder that does nothing else.
+    /// The responder without a TCP's work.
     Null,
     /// This stack.
     Ackclock(Settings),
@@ -43,7 +43,7 @@ pub struct Settings {
     pub zerocopy: bool,
 }
 
-/// A program that runs, and ends when this is dropped.
+/// A running program, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -52,18 +52,18 @@ pub struct Running {
 /// Processor time of a process, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuTime {
-    /// Its own.
+    /// In user mode.
     pub user: f64,
-    /// The kernel's on its behalf.
+    /// In the kernel.
     pub system: f64,
 }
 
 impl Ground {
-    /// Moves this process, which must have one thread, into a network of its own. The programs are found in the folder
+    /// Moves this process, which must have one thread, into a private network. The programs are in the folder
     /// `programs`.
     ///
     /// # Errors
-    /// There is no TUN, or no right to make a network: the message says so.
+    /// TUN or the right to make a network is missing: the message says which.
     pub fn prepare(programs: impl Into<PathBuf>) -> anyhow::Result<Self> {
         fs::File::options()
             .read(true)
@@ -73,7 +73,8 @@ impl Ground {
         netns::enter_private()?;
         for (name, value) in SETTINGS {
             let path = format!("/proc/sys/net/{name}");
-            // Outside the first user namespace some of them cannot be set; what is measured then has the kernel's defaults.
+            // Outside the first user namespace some of them cannot be set; the measurement then uses the
+            // kernel's defaults.
             if let Err(error) = fs::write(&path, value) {
                 eprintln!("{path} stays as it is: {error}");
             }
@@ -153,7 +154,8 @@ impl fmt::Display for Program {
 }
 
 impl Running {
-    /// Waits until the kernel has a route over the program's device, has it use CUBIC there, and lose nothing.
+    /// Waits until the kernel has a route over the program's device, and has it use CUBIC there and lose
+    /// nothing.
     fn await_device(&mut self) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -172,7 +174,7 @@ impl Running {
         }
     }
 
-    /// The processor time that it has had.
+    /// Its processor time so far.
     ///
     /// # Errors
     /// It has ended.
@@ -180,7 +182,7 @@ impl Running {
         CpuTime::of(self.child.id())
     }
 
-    /// Bytes of its memory that are resident.
+    /// Its resident memory in bytes.
     ///
     /// # Errors
     /// It has ended.
@@ -201,10 +203,10 @@ impl Drop for Running {
     }
 }
 
-/// Bytes of the memory of the process `id` that are resident: proc_pid_status(5).
+/// The resident memory of the process `id` in bytes: proc_pid_status(5).
 ///
 /// # Errors
-/// There is no such process.
+/// The process does not exist.
 pub fn resident(id: u32) -> io::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status"))?;
     let kib = |line: &str| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok();
@@ -213,20 +215,20 @@ pub fn resident(id: u32) -> io::Result<u64> {
 }
 
 impl CpuTime {
-    /// Of the process `id`: proc_pid_stat(5), whose ticks are a hundredth of a second.
+    /// The processor time of the process `id`: proc_pid_stat(5), whose ticks are a hundredth of a second.
     ///
     /// # Errors
-    /// There is no such process.
+    /// The process does not exist.
     pub fn of(id: u32) -> io::Result<Self> {
         let text = fs::read_to_string(format!("/proc/{id}/stat"))?;
-        // The name before it may have spaces.
+        // The name in front of it may contain spaces.
         let behind = text.rsplit_once(')').map_or("", |(_, behind)| behind);
         let ticks = |at: usize| behind.split_whitespace().nth(at)?.parse().ok();
         let seconds = |at| ticks(at).unwrap_or(0.0_f64) / 100.0;
         Ok(Self { user: seconds(11), system: seconds(12) })
     }
 
-    /// What was added since `before`.
+    /// The increase since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self { user: self.user - before.user, system: self.system - before.system }
@@ -240,14 +242,15 @@ impl CpuTime {
 }
 
 const TUN: &str = "/dev/net/tun";
-/// No program needs longer to begin.
+/// Every program starts within this time.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Packets that wait in front of the device: as many as the kernel's send buffer holds. A program that does not run for a
-/// moment loses none then; the ceiling knows no reassembly.
+/// Packets that can wait in front of the device: as many as the kernel's send buffer holds. A program that
+/// does not run for a moment then loses none; the responder of the ceiling has no reassembly.
 const QUEUE: u32 = 25_000;
 /// The kernel's congestion control towards the program.
 const CONTROLLER: &str = "cubic";
-/// Of the kernel's TCP: room for long windows, nothing remembered of earlier connections, and no ports kept by closed ones.
+/// Settings of the kernel's TCP: room for long windows, no metrics kept from earlier connections, and no
+/// ports kept by closed ones.
 const SETTINGS: [(&str, &str); 6] = [
     ("ipv4/tcp_rmem", "4096 131072 33554432"),
     ("ipv4/tcp_wmem", "4096 16384 33554432"),

@@ -14,7 +14,7 @@ pub enum Party {
     Ackclock,
 }
 
-/// A cell of the table: on which path, with which controller, to which receiver.
+/// A cell of the table: path, controller and receiver.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
     /// The round trip of the path in microseconds, half of it each way.
@@ -23,7 +23,7 @@ pub struct Cell {
     pub loss: f64,
     /// Probability that a pure acknowledgement is lost.
     pub loss_back: f64,
-    /// Bits a second, each way; `None`: what the machine can do.
+    /// Bits a second, each way; `None`: as fast as the machine can.
     pub rate_bps: Option<u64>,
     /// The controller of both senders.
     pub controller: String,
@@ -32,8 +32,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Bytes in front of the bottleneck: one product of bandwidth and delay, and no less than a hundred packets, so that
-    /// the 64 KB that a sender with segmentation offload sends in one go find room.
+    /// Bytes in front of the bottleneck: one bandwidth-delay product, and at least a hundred packets, so that
+    /// the 64 KB that a sender with segmentation offload sends at once find room.
     #[must_use]
     pub fn queue_bytes(&self) -> u64 {
         let product = u128::from(self.rate_bps.unwrap_or(0)) * u128::from(self.rtt_us) / 8_000_000;

@@ -1,7 +1,7 @@
 //! The emulated path: one thread that carries packets between two TUN devices.
 //!
-//! It sleeps until shortly before the next packet is due and spins for the rest, because waking a halted processor
-//! takes longer than the path may be wrong by. How late packets came out is part of its report.
+//! It sleeps until shortly before the next packet is due and spins for the rest, because waking a halted
+//! processor takes longer than the path's error may be. The report says how late packets came out.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -35,10 +35,11 @@ pub struct PathReport {
     pub back: LaneCounts,
     /// Each sender, by the address and port that it sent from.
     pub senders: Vec<(String, Seen)>,
-    /// How late packets came out, in nanoseconds: the median, the 99th percentile, the worst. A packet is late from when
-    /// it is due and the one before it is out: that packets which are due at once leave one after the other is no lateness.
+    /// How late packets came out, in nanoseconds: the median, the 99th percentile, the worst. Lateness counts
+    /// from the time when the packet is due and the one before it is out: packets that are due at once and
+    /// leave one after the other are not late.
     pub late_ns: [u64; 3],
-    /// How long it took the kernel to take a packet, in nanoseconds: the mean.
+    /// The mean time that the kernel took for a packet, in nanoseconds.
     pub write_ns: u64,
 }
 
@@ -68,12 +69,12 @@ impl Emulator {
         Ok(Self { epoch, ends: stops, thread })
     }
 
-    /// Says when the measurement ends; what comes later is carried, but not counted.
+    /// Sets the end of the measurement; packets after it are carried, but not counted.
     pub fn measure_until(&self, end: Instant) {
         self.ends[0].store(nanos(end.saturating_duration_since(self.epoch)), Ordering::Relaxed);
     }
 
-    /// Ends the emulation and says what was seen.
+    /// Ends the emulation and reports what it saw.
     ///
     /// # Errors
     /// A device failed.
@@ -86,20 +87,20 @@ impl Emulator {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 #[derive(Debug)]
 struct Path {
     ends: [Tun; 2],
     lanes: [Lane; 2],
-    /// Of both directions, without what waits at bottlenecks.
+    /// Of both directions, without queueing at bottlenecks.
     rtt: Duration,
     meters: Vec<Meter>,
-    /// Packets by how many microseconds late they came out.
+    /// The number of packets by lateness in microseconds.
     late: Vec<u64>,
     late_max: u64,
     /// When the last packet was out.
     free_at: u64,
-    /// Nanoseconds spent on letting packets out.
+    /// Nanoseconds spent writing packets.
     writing: u64,
     recording: Option<Recording>,
     epoch: Instant,
@@ -132,7 +133,8 @@ impl Path {
         Ok(report.unwrap_or_else(|| self.report(now)))
     }
 
-    /// Takes in what is there at one end, but not so much that the other waits; whether there was anything.
+    /// Reads what is there at one end, but little enough that the other does not wait. Returns whether there
+    /// was anything.
     fn take_in(&mut self, side: usize) -> io::Result<bool> {
         let Self { ends, lanes, rtt, meters, recording, epoch, .. } = self;
         for round in 0..READS {
@@ -140,7 +142,8 @@ impl Path {
             let took = ends[side].read(|packet| {
                 let glance = Glance::at(packet);
                 let is_data = glance.is_some_and(|glance| glance.payload > 0);
-                // Data one way, pure acknowledgements the other; whether a connection comes to be is no question here.
+                // Data one way, pure acknowledgements the other; segments that open or close a connection are
+                // never at risk.
                 let at_risk =
                     glance.is_some_and(|glance| !glance.is_handshake_or_end) && is_data == (side == 0);
                 if side == 0
@@ -163,7 +166,7 @@ impl Path {
         Ok(true)
     }
 
-    /// Lets the packets out whose time has come.
+    /// Writes the packets whose time has come.
     fn release(&mut self, side: usize) -> io::Result<()> {
         for _ in 0..WRITES {
             let now = self.now();
@@ -184,7 +187,7 @@ impl Path {
         Ok(())
     }
 
-    /// Waits for a packet to come or to be due.
+    /// Waits until a packet arrives or is due.
     fn rest(&mut self) -> io::Result<()> {
         let next = self.lanes.iter().filter_map(Lane::next_release).min();
         let left = next.map_or(LOOK_UP, |next| Duration::from_nanos(next.saturating_sub(self.now())));
@@ -228,15 +231,15 @@ fn meter_of<'a>(meters: &'a mut Vec<Meter>, now: u64, glance: &Glance, rtt: Dura
     &mut meters[at]
 }
 
-/// Packets, of up to 64 KB each, that are taken in at one end before the other has its turn.
+/// Packets, of up to 64 KB each, read at one end before the other has its turn.
 const READS: usize = 2;
-/// Packets that are let out in one direction before the other has its turn.
+/// Packets written in one direction before the other has its turn.
 const WRITES: usize = 256;
-/// Waking up takes up to this long.
+/// The longest that waking up takes.
 const SPIN: Duration = Duration::from_micros(60);
-/// How often it is looked whether the emulation is to end.
+/// How often the thread checks whether the emulation is to end.
 const LOOK_UP: Duration = Duration::from_millis(5);
-/// Lateness is counted in microseconds up to this one.
+/// The highest lateness counted, in microseconds.
 const LATE_BINS: usize = 10_000;
 
 #[cfg(test)]
@@ -281,7 +284,8 @@ mod tests {
             assert!(report.there.delivered > PINGS as u64 && report.back.delivered > PINGS as u64);
             assert_eq!((report.there.lost, report.senders[0].1.data_bytes), (0, PINGS as u64));
             assert!(took[0] >= RTT, "{took:?}");
-            // The best says what the path adds, whatever else the machine does; the median that it is no accident.
+            // The best shows what the path adds, whatever else the machine does; the median shows that the
+            // best is typical.
             assert!(took[0] < RTT + Duration::from_micros(300), "{took:?}");
             assert!(took[PINGS / 2] < RTT + Duration::from_millis(2), "{took:?}");
         });

@@ -1,8 +1,8 @@
 //! Two hosts, each a network namespace, and the emulated path between them.
 //!
-//! On each side the kernel has an address on the path's TUN device, and behind the kernel, on a TUN device of its own, a
-//! stack in user space has another; the kernel forwards between the two. So whatever a stack sends crosses one device
-//! and one route more than what the kernel sends.
+//! On each side the kernel has an address on the path's TUN device. A stack in user space has another address
+//! behind the kernel, on a second TUN device; the kernel forwards between the two. So what a stack sends
+//! crosses one device and one route more than what the kernel sends.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,7 +32,7 @@ pub(super) struct Ground {
 pub(super) struct Host {
     pub(super) namespace: Namespace,
     side: u8,
-    /// Started when first asked for.
+    /// Started by the first call that needs it.
     stack: OnceLock<Stack>,
 }
 
@@ -84,7 +84,7 @@ impl Host {
         SocketAddr::new(self.address(party).into(), port)
     }
 
-    /// The stack behind this host; who asks first says what it is like.
+    /// The stack behind this host; the first call decides its configuration.
     pub(super) fn stack(&self, controller: Option<&str>, trace: Option<TraceConfig>) -> Stack {
         self.stack.get_or_init(|| self.start_stack(controller, trace)).clone()
     }
@@ -110,13 +110,14 @@ impl Host {
         })
     }
 
-    /// What the kernel of this host drops in front of its devices, because emulator or stack are too slow.
+    /// What the kernel of this host drops in front of its devices because the emulator or the stack is too
+    /// slow.
     pub(super) fn dropped(&self) -> u64 {
         let read = async { std::fs::read_to_string("/proc/thread-self/net/dev") };
         let table = self.namespace.run(read).unwrap_or_default();
         let dropped = |line: &str| {
             let (name, counts) = line.trim().split_once(':')?;
-            // The twelfth: dropped when sending.
+            // The twelfth field: dropped when sending.
             let count: u64 = counts.split_whitespace().nth(11)?.parse().ok()?;
             [PATH, STACK].contains(&name).then_some(count)
         };
@@ -139,11 +140,12 @@ impl Host {
 
 const PATH: &str = "path0";
 const STACK: &str = "tun0";
-/// Packets that wait in front of each device: so many that the kernel drops none, and losses are the path's alone.
+/// Packets that can wait in front of each device: enough that the kernel drops none, and only the path loses
+/// packets.
 const QUEUE: u32 = 50_000;
-/// Of the stack, in each direction; as much as the kernel may take.
+/// Of the stack, in each direction; the same limit as the kernel's.
 const BUFFER: usize = 64 << 20;
-/// The kernel's settings: room for the longest path, and nothing remembered from one connection to the next.
+/// The kernel's settings: room for the longest path, and no metrics kept from one connection to the next.
 const SETTINGS: [(&str, &str); 6] = [
     ("net/ipv4/ip_forward", "1"),
     ("net/ipv4/tcp_rmem", "4096 131072 67108864"),

@@ -1,4 +1,5 @@
-//! One direction of the emulated path: loss by number, a bottleneck with a bounded queue, a fixed delay.
+//! One direction of the emulated path: loss by packet number, a bottleneck with a bounded queue, a fixed
+//! delay.
 //!
 //! Time is nanoseconds from an epoch that the caller chooses.
 
@@ -12,7 +13,7 @@ pub struct LaneSpec {
     pub delay: Duration,
     /// Bits of IP packet a second; `None`: no bottleneck.
     pub rate_bps: Option<u64>,
-    /// Bytes that fit in front of the bottleneck, the packet in transmission among them.
+    /// Bytes that fit in front of the bottleneck, the packet in transmission included.
     pub queue_bytes: u64,
     /// Probability that a packet is lost.
     pub loss: f64,
@@ -24,19 +25,19 @@ pub struct LaneSpec {
 #[derive(Debug)]
 pub struct Lane {
     spec: LaneSpec,
-    /// When the bottleneck has sent all it has.
+    /// When the bottleneck has sent all it holds.
     idle_at: u64,
     line: VecDeque<(u64, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
     counts: LaneCounts,
 }
 
-/// What a direction has done so far, in packets.
+/// Counts of a direction so far, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LaneCounts {
     /// Came in.
     pub offered: u64,
-    /// Could be lost: those that belong to a connection's course, see [`Lane::offer`].
+    /// Could be lost: those that were `at_risk`, see [`Lane::offer`].
     pub drawn: u64,
     /// Of these, were lost.
     pub lost: u64,
@@ -51,7 +52,7 @@ pub struct LaneCounts {
 pub enum Fate {
     /// It will come out.
     Delivered,
-    /// Chance has taken it.
+    /// Lost by chance.
     Lost,
     /// The queue was full.
     QueueFull,
@@ -65,8 +66,9 @@ impl Lane {
         Self { spec, idle_at: 0, line: VecDeque::new(), spare: Vec::new(), counts }
     }
 
-    /// Takes in a packet. If it is `at_risk`, the number of packets at risk before it and the seed decide whether it is
-    /// lost, nothing else: two senders that are compared lose their k-th packet both, or both do not.
+    /// Takes in a packet. If it is `at_risk`, only the seed and the number of packets at risk before it
+    /// decide whether it is lost: of two senders that are compared, both lose their k-th packet, or neither
+    /// does.
     pub fn offer(&mut self, now: u64, packet: &[u8], at_risk: bool) -> Fate {
         self.counts.offered += 1;
         if at_risk {
@@ -94,7 +96,8 @@ impl Lane {
         self.line.front().map(|(release, _)| *release)
     }
 
-    /// Takes out the next packet if its time has come, and says when that was. Give it back to [`Lane::reuse`].
+    /// Takes out the next packet if its time has come, and returns that time. Give the packet back to
+    /// [`Lane::reuse`].
     pub fn pop_due(&mut self, now: u64) -> Option<(u64, Vec<u8>)> {
         self.line.front().filter(|(release, _)| *release <= now)?;
         self.counts.delivered += 1;
@@ -114,7 +117,7 @@ impl Lane {
         self.counts
     }
 
-    /// When a packet of `len` bytes that comes now has left the bottleneck; `None`: the queue is full.
+    /// When a packet of `len` bytes that arrives now leaves the bottleneck; `None`: the queue is full.
     fn departure(&mut self, now: u64, len: usize) -> Option<u64> {
         let Some(rate_bps) = self.spec.rate_bps else { return Some(now) };
         let takes = |bytes: u64| bytes.saturating_mul(8_000_000_000).div_ceil(rate_bps);
@@ -134,7 +137,8 @@ fn is_lost(seed: u64, number: u64, loss: f64) -> bool {
     (word >> 11) as f64 * (1.0 / (1_u64 << 53) as f64) < loss
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
+/// The finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA
+/// 2014).
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -167,7 +171,7 @@ mod tests {
         let some = losses(spec, 10_000, &[0; 1500], 1000);
         assert_eq!(some, losses(spec, 10_000, &[0; 60], 7));
         assert_ne!(some, losses(LaneSpec { seed: 2, ..spec }, 10_000, &[0; 1500], 1000));
-        // A higher loss takes others besides, never others instead.
+        // A higher loss takes more packets, never others instead.
         let more = losses(LaneSpec { loss: 0.03, ..spec }, 10_000, &[0; 1500], 1000);
         assert!(some.iter().all(|number| more.contains(number)));
     }
@@ -214,7 +218,7 @@ mod tests {
         let packet = [0; 1500];
         let fates = [0; 3].map(|now| lane.offer(now, &packet, true));
         assert_eq!(fates, [Fate::Delivered, Fate::Delivered, Fate::QueueFull]);
-        // Half of the first one has left: there is no room for a whole one yet, but for a small one.
+        // Half of the first one has left: there is room for a small one, but not for a whole one.
         assert_eq!(lane.offer(500_000, &packet, true), Fate::QueueFull);
         assert_eq!(lane.offer(500_000, &packet[..750], true), Fate::Delivered);
         assert_eq!(lane.offer(1_000_000, &packet[..750], true), Fate::Delivered);

@@ -1,4 +1,4 @@
-//! What is seen of a sender at the near end of the path, before anything is lost: the same instrument for both.
+//! What is seen of a sender at the near end of the path, before any loss: the same instrument for both.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -25,20 +25,20 @@ pub struct Seen {
     pub data_packets: u64,
     /// Bytes of payload in them.
     pub data_bytes: u64,
-    /// Of these, bytes that had been sent before.
+    /// Of these, bytes that were retransmitted.
     pub bytes_again: u64,
-    /// The longest time in which it sent no data, in nanoseconds.
+    /// The longest time without data from it, in nanoseconds.
     pub silence_max_ns: u64,
-    /// When that began, in nanoseconds from the first data.
+    /// The start of that time, in nanoseconds from the first data.
     pub silence_at_ns: u64,
-    /// How often it sent no data for [`PAUSE`] and two round trips of the path.
+    /// How often it sent no data for [`PAUSE`] plus two round trips of the path.
     pub pauses: u64,
-    /// How long these were together, in nanoseconds.
+    /// The total of these times, in nanoseconds.
     pub paused_ns: u64,
 }
 
 impl Meter {
-    /// The sender of `glance`, over a path with this round trip.
+    /// A meter for the sender of `glance`, over a path with this round trip.
     pub(super) fn new(now: u64, glance: &Glance, rtt: Duration) -> Self {
         let (seen, pause_ns) = (Seen::default(), nanos(PAUSE + 2 * rtt));
         Self { from: glance.from, pause_ns, seen, highest: glance.seq, first_at: now, last_at: now }
@@ -59,7 +59,7 @@ impl Meter {
         }
     }
 
-    /// What was seen until `end`, the silence until then included.
+    /// What was seen until `end`, the silence before it included.
     pub(super) fn finish(mut self, end: u64) -> Seen {
         self.pause(end);
         self.seen
@@ -78,7 +78,7 @@ impl Meter {
     }
 }
 
-/// Nothing but a retransmission timeout keeps a sender silent for so long beyond its round trip.
+/// Only a retransmission timeout keeps a sender silent this long beyond its round trip.
 pub const PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Two senders over the same emulated path: this stack's, and the Linux kernel's with the same controller.
+//! Two senders over the same emulated path: this stack's and the Linux kernel's, with the same controller.
 //!
-//! A path is a thread between two TUN devices in two namespaces ([`Emulator`]); it sees packets of the MTU's size, since
-//! it cuts those of 64 KB. Each direction has a delay, perhaps a bottleneck, and loses packets by their number
-//! ([`Lane::offer`]). Both senders are measured by the same instruments: what the receiving application has read, and
-//! what enters the path ([`Seen`]).
+//! A path is a thread between two TUN devices in two namespaces ([`Emulator`]). It cuts packets of 64 KB, so
+//! that all have the MTU's size. Each direction has a delay, optionally a bottleneck, and loses packets by
+//! their number ([`Lane::offer`]). The same instruments measure both senders: what the receiving application
+//! reads, and what enters the path ([`Seen`]).
 
 mod cell;
 mod emulator;

@@ -12,7 +12,7 @@ pub(super) struct Glance {
 }
 
 impl Glance {
-    /// Looks at a packet; `None` if it is no TCP over IPv4.
+    /// Parses a packet; `None` unless it is TCP over IPv4.
     pub(super) fn at(packet: &[u8]) -> Option<Self> {
         let ip_len = usize::from(packet.first()? & 0xf) * 4;
         if packet[0] >> 4 != 4 || *packet.get(9)? != 6 {

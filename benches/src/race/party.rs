@@ -19,7 +19,7 @@ use crate::sys;
 pub(super) struct Receiver {
     pub(super) addr: SocketAddr,
     received: Arc<AtomicU64>,
-    /// Of the kernel's: the connection that a thread reads from, once there is one.
+    /// Of the kernel's receiver: the connection that a thread reads from, once it is accepted.
     accepted: Arc<OnceLock<TcpStream>>,
 }
 
@@ -30,14 +30,14 @@ pub(super) enum Sender {
     Ackclock(Stack, Option<Tracing>),
 }
 
-/// What a sender says of itself.
+/// What a sender reports about itself.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct SenderReport {
-    /// The controller that it says it has.
+    /// The controller that it reports.
     pub controller: String,
     /// Bytes of payload sent.
     pub bytes_sent: u64,
-    /// Of these, sent before.
+    /// Of these, retransmitted.
     pub bytes_again: u64,
     /// Expiries of its retransmission timer.
     pub timeouts: u64,
@@ -90,7 +90,8 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        // Its path is gone, or about to be: no end of the stream would ever come, and the thread would keep its namespace.
+        // Its path is gone, or about to be: the end of the stream would never come, and the thread would keep
+        // its namespace.
         if let Some(stream) = self.accepted.get() {
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -98,7 +99,7 @@ impl Drop for Receiver {
 }
 
 impl Sender {
-    /// Connects to `to` and goes on sending.
+    /// Connects to `to` and keeps sending.
     pub(super) fn start(
         host: &Host,
         party: Party,
@@ -129,7 +130,7 @@ impl Sender {
         Ok(Self::Ackclock(stack, tracing))
     }
 
-    /// What the sender says of itself now.
+    /// What the sender reports now.
     pub(super) fn report(&self) -> io::Result<SenderReport> {
         match self {
             Self::Linux(socket) => linux_report(socket),
@@ -151,7 +152,7 @@ impl Sender {
         }
     }
 
-    /// Ends it, and the trace if there is one; from which address it sent.
+    /// Ends it, and the trace if there is one. Returns the address that it sent from.
     pub(super) fn end(self) -> io::Result<SocketAddr> {
         match self {
             Self::Linux(socket) => {
@@ -169,12 +170,13 @@ impl Sender {
     }
 }
 
-/// The one connection of a stack that sends.
+/// The connection of a stack that sends.
 fn connection(stack: &Stack) -> io::Result<(FourTuple, ConnectionInfo)> {
     stack.connections().into_iter().next().ok_or_else(|| io::Error::other("the connection is gone"))
 }
 
-/// The kernel's part: what `ss -ti` shows, from the offsets of `struct tcp_info` in `include/uapi/linux/tcp.h`.
+/// The kernel's report: what `ss -ti` shows, from the offsets of `struct tcp_info` in
+/// `include/uapi/linux/tcp.h`.
 fn linux_report(socket: &TcpStream) -> io::Result<SenderReport> {
     let mut info = [0; 512];
     let len = sys::tcp_option(socket.as_fd(), libc::TCP_INFO, &mut info)?;
@@ -223,5 +225,5 @@ fn micros(duration: std::time::Duration) -> u64 {
 }
 
 const CHUNK: usize = 256 << 10;
-/// Where `tcpi_total_rto` stands.
+/// The offset of `tcpi_total_rto`.
 const TOTAL_RTO: usize = 240;

@@ -1,4 +1,5 @@
-//! The packets at the sender's end of the path, in a file for Wireshark; those that the path loses say so.
+//! The packets at the sender's end of the path, in a file for Wireshark; comments mark those that the path
+//! loses.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

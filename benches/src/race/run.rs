@@ -1,4 +1,4 @@
-//! One run: a sender over the path of a cell, measured for some seconds.
+//! One run: senders over the path of a cell, measured for some seconds.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,20 +28,20 @@ pub struct Run {
     pub pcap: Option<PathBuf>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Outcome {
     /// Each sender in turn.
     pub flows: Vec<Flow>,
     /// What the path did.
     pub path: PathReport,
-    /// Packets that the two kernels dropped in front of the path or of a stack, and which no dice have lost.
+    /// Packets that the two kernels dropped in front of the path or of a stack, beyond the emulated loss.
     pub dropped_besides: u64,
     /// Seconds measured.
     pub seconds: f64,
 }
 
-/// What one sender came to.
+/// The result of one sender.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Flow {
     /// Whose TCP.
@@ -50,7 +50,7 @@ pub struct Flow {
     pub bytes: u64,
     /// The same as bits a second.
     pub goodput_bps: f64,
-    /// What it says of itself.
+    /// What it reports about itself.
     pub says: SenderReport,
     /// What was seen of it at the near end of the path.
     pub seen: Seen,
@@ -59,10 +59,10 @@ pub struct Flow {
 }
 
 impl Run {
-    /// Does it.
+    /// Runs it.
     ///
     /// # Errors
-    /// Namespaces, devices or connections cannot be had.
+    /// Namespaces, devices or connections are not available.
     pub fn run(&self) -> io::Result<Outcome> {
         let Self { cell, .. } = self;
         let ground = Ground::build(cell, self.seed, self.pcap.as_deref())?;

@@ -41,7 +41,7 @@ impl Tracing {
         Ok(Self { writing, end, runtime: runtime.clone() })
     }
 
-    /// Waits until all is written that there is.
+    /// Waits until everything recorded has been written.
     pub(super) fn end(self, stack: &Stack) -> io::Result<()> {
         stack.request_traces();
         let _ = self.end.send(());

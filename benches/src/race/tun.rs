@@ -1,4 +1,5 @@
-//! An end of the emulated path: a TUN device whose packets are whole, and cut into those of a wire here.
+//! An end of the emulated path: a TUN device whose packets are whole, and are cut here into packets of the
+//! wire.
 //!
 //! It is for TCP over IPv4: other packets are not cut.
 
@@ -19,7 +20,8 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes the device `name` in the network namespace of the calling thread; it lives as long as this value.
+    /// Makes the device `name` in the network namespace of the calling thread; it exists as long as this
+    /// value.
     ///
     /// # Errors
     /// The kernel refuses, or has no TUN.
@@ -27,8 +29,8 @@ impl Tun {
         Ok(Self { file: sys::open_tun(name, true)?, buffer: vec![0; HEADER + PACKET_MAX].into() })
     }
 
-    /// Reads what the kernel has sent and hands each packet, as it is on the wire, to `each`; `false` when there was
-    /// nothing.
+    /// Reads what the kernel has sent and passes each packet, as it is on the wire, to `each`. Returns
+    /// `false` if there was nothing.
     pub(super) fn read(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<bool> {
         let len = match (&self.file).read(&mut self.buffer) {
             Ok(len) => len,
@@ -45,12 +47,13 @@ impl Tun {
 
     /// Hands a packet to the kernel.
     pub(super) fn write(&mut self, packet: &[u8]) -> io::Result<()> {
-        // One buffer: with two, the kernel makes a packet of fragments, which costs more than copying these bytes.
+        // One buffer: given two, the kernel makes a packet of fragments, which costs more than copying these
+        // bytes.
         self.buffer[..HEADER].fill(0);
         let whole = &mut self.buffer[..HEADER + packet.len()];
         whole[HEADER..].copy_from_slice(packet);
         match (&self.file).write(whole) {
-            // Not a packet that the kernel wants: so it is lost, as everywhere.
+            // The kernel does not want the packet, so it is lost, as on any network.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
             result => result.map(drop),
         }
@@ -63,7 +66,7 @@ impl AsFd for Tun {
     }
 }
 
-/// What the virtio-net header says of its packet: OASIS Virtual I/O Device Version 1.2 §5.1.6.
+/// What the virtio-net header says about its packet: OASIS Virtual I/O Device Version 1.2 §5.1.6.
 fn meta(header: &[u8]) -> RxMeta {
     let field = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
     let is_cut = header[1] & !GSO_ECN == GSO_TCPV4;

@@ -23,11 +23,11 @@ pub(super) const SOURCE: u16 = 5002;
 pub(super) const ECHO: u16 = 5003;
 /// Where nothing listens.
 pub(super) const CLOSED: u16 = 9;
-/// Where a flood goes.
+/// The target of a flood.
 pub(super) const TARGET: Target =
     Target { addr: STACK, closer: SINK, sink: SINK, source: SOURCE, bulk: SocketAddrV4::new(KERNEL, 4001) };
 
-/// The stack, on a thread of its own; it ends with this value.
+/// The stack, on its own thread; it ends with this value.
 pub(super) struct Host {
     pub(super) stack: Stack,
     pub(super) runtime: Handle,
@@ -87,7 +87,7 @@ fn serve_on_stack(stack: &Stack) {
     tokio::spawn(async move {
         let mut buffer = vec![0; 2048];
         loop {
-            // An error is the network's word on one datagram.
+            // An error is the network's report about one datagram.
             if let Ok((len, from)) = socket.recv_from(&mut buffer).await {
                 socket.send_to(&buffer[..len], from).await.ok();
             } else if socket.local_addr().is_err() {
@@ -118,7 +118,7 @@ async fn serve_on_kernel() -> io::Result<()> {
     Ok(())
 }
 
-/// What a port does for who connects to it.
+/// What a port does for its clients.
 async fn serve(port: u16, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {

@@ -1,9 +1,9 @@
 //! Everything at once for a long time, and a look at what is left.
 //!
-//! The stack is on a TUN device; the kernel's TCP and UDP at the other end call it and are called by it (`work`), while a
-//! flood falls and the link goes down and comes back. After a first stretch, whose memory is not a leak but what tables and
-//! runtimes keep, all is brought to rest and looked at ([`Left`]); then again after the long one. What has grown between the
-//! two has leaked.
+//! The stack is on a TUN device. The kernel's TCP and UDP at the other end call it and are called by it
+//! (`work`), while a flood arrives and the link goes down and comes back. After a first stretch, whose memory
+//! is not a leak but what tables and runtimes keep, everything is brought to rest and measured ([`Left`]);
+//! the same happens after the long stretch. What has grown between the two has leaked.
 
 mod host;
 mod work;
@@ -29,11 +29,11 @@ use crate::sys;
 pub struct Soak {
     /// Of the long stretch.
     pub length: Duration,
-    /// Of what chance decides.
+    /// Seed of the random choices.
     pub seed: u64,
 }
 
-/// What a soak showed.
+/// The result of a soak.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What was done, and how often.
@@ -46,7 +46,7 @@ pub struct Report {
     pub failures: Vec<String>,
 }
 
-/// What there is when all is at rest.
+/// What is in use when everything is at rest.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Left {
     /// Bytes that the allocator has handed out.
@@ -63,13 +63,13 @@ pub struct Left {
     pub sockets: usize,
     /// Bytes of the memory budget in use.
     pub memory_used: usize,
-    /// Processor time within two seconds, in milliseconds: a timer that runs for nothing takes some.
+    /// Processor time within two seconds, in milliseconds: a timer that fires for nothing takes some.
     pub idle_cpu: f64,
     /// Packets sent within two seconds.
     pub idle_packets: u64,
 }
 
-/// What was done, and what went wrong.
+/// What was done, and what failed.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     over: AtomicBool,
@@ -95,7 +95,7 @@ impl Tally {
 }
 
 impl Soak {
-    /// Does it. Needs the rights to make network namespaces.
+    /// Runs it. Needs the right to make network namespaces.
     ///
     /// # Errors
     /// The kernel refuses a namespace, a device or a raw socket.
@@ -117,7 +117,7 @@ impl Soak {
         Ok(Report { done, before, after, failures })
     }
 
-    /// Works for as long, and waits until the last one has ended.
+    /// Works for this long, and waits until the last worker has ended.
     fn stretch(
         &self,
         outside: &Namespace,
@@ -159,7 +159,7 @@ impl Soak {
         Ok(std::mem::take(&mut *tally.done.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Waits until TIME-WAIT and half-open records are over, and looks.
+    /// Waits until TIME-WAIT and half-open records have expired, and measures.
     fn at_rest(&self, host: &Host) -> io::Result<Left> {
         thread::sleep(SETTLE);
         let id = std::process::id();
@@ -183,7 +183,7 @@ impl Soak {
 }
 
 impl Left {
-    /// What is there in `after` and should not be.
+    /// What is in `after` and should not be.
     fn leaked(&self, after: &Self) -> Vec<String> {
         let same = [
             ("descriptors", self.descriptors, after.descriptors),
@@ -228,7 +228,7 @@ const NEEDED: [&str; 11] = [
     "datagram answered",
     "link flap",
 ];
-/// Before the first look.
+/// Length of the first stretch.
 const WARM_UP: Duration = Duration::from_secs(20);
 /// TIME-WAIT lasts a minute, a half-open record 63 seconds.
 const SETTLE: Duration = Duration::from_secs(72);
@@ -237,7 +237,7 @@ const FLAP_EVERY: Duration = Duration::from_secs(5);
 /// Packets a second of each flood.
 const FLOOD_RATE: u32 = 500;
 const FAILURES_MAX: usize = 20;
-/// What the allocator's own lists and the capacity of tables may take more.
+/// What the allocator's own lists and the capacity of tables may add.
 const HEAP_GROWTH_MAX: usize = 1 << 20;
 const RESIDENT_GROWTH_MAX: usize = 8 << 20;
 /// In milliseconds; the kernel counts in steps of ten.

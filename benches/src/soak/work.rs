@@ -1,4 +1,4 @@
-//! What is done in a soak: each worker does one thing again and again until it is over.
+//! The work of a soak: each worker repeats one thing until the soak is over.
 
 use std::future::Future;
 use std::io;
@@ -23,7 +23,7 @@ use super::host::{CLOSED, ECHO, Host, KERNEL, SINK, SOURCE, STACK};
 pub(super) struct Working(Vec<JoinHandle<()>>, Handle);
 
 impl Working {
-    /// Waits until all have ended, which each does after what it is at.
+    /// Waits until all have ended; each finishes its current step.
     pub(super) fn join(self, tally: &Tally) {
         let Self(workers, handle) = self;
         for worker in workers {
@@ -59,7 +59,8 @@ pub(super) fn start(outside: &Namespace, host: &Host, tally: &Arc<Tally>, seed: 
     Working(workers, kernel.clone())
 }
 
-/// Does it until all is over. What the link or the other end forbids for a moment is counted as that.
+/// Repeats it until the soak is over. Failures that the link or the other end causes for a moment are counted
+/// as such.
 async fn repeat<F>(tally: Arc<Tally>, mut rng: Rng, act: impl Fn(Arc<Tally>, Rng) -> F)
 where
     F: Future<Output = io::Result<&'static str>>,
@@ -112,7 +113,7 @@ async fn rude_to_stack(_tally: Arc<Tally>, mut rng: Rng) -> io::Result<&'static 
     }
 }
 
-/// Futures that are dropped after some microseconds, wherever they are.
+/// Drops futures after some microseconds, wherever they are.
 async fn drop_calls(stack: Stack, tally: Arc<Tally>, mut rng: Rng) -> io::Result<&'static str> {
     if rng.below(8) == 0 {
         let refused = stack.connect(SocketAddr::from((KERNEL, CLOSED))).await;
@@ -146,13 +147,13 @@ async fn datagrams_from_stack(stack: Stack, _tally: Arc<Tally>, mut rng: Rng) ->
     answered(&data, async |answer| socket.recv(answer).await).await
 }
 
-/// A datagram, and the port that it goes to: at times one at which nothing listens.
+/// A datagram and the port that it goes to: sometimes one without a listener.
 fn question(rng: &mut Rng) -> (u16, Vec<u8>) {
     let port = if rng.below(8) == 0 { CLOSED } else { ECHO };
     (port, pattern(rng.below(1_000) as u32, rng.below(1_400) as usize))
 }
 
-/// What became of a datagram, whose answer `receive` waits for.
+/// The outcome of a datagram, whose answer `receive` waits for.
 async fn answered(
     data: &[u8],
     receive: impl AsyncFnOnce(&mut [u8]) -> io::Result<usize>,
@@ -166,7 +167,7 @@ async fn answered(
     }
 }
 
-/// Sends `len` bytes, reads them back at the same time, and compares each.
+/// Sends `len` bytes, reads them back at the same time, and compares them.
 async fn there_and_back(stream: impl AsyncRead + AsyncWrite + Unpin, len: usize) -> io::Result<()> {
     let data = pattern(7, len);
     let (mut reader, mut writer) = tokio::io::split(stream);

@@ -1,7 +1,8 @@
 //! What one hostile packet costs the core: from the packet to the last answer to it.
 //!
-//! The same packets in the same order hit the same victim several times. The cost of a packet is the least of these times, so
-//! that what else the machine did does not count; the worst packet is the one whose least time is the greatest.
+//! The same packets in the same order hit the same victim several times. The cost of a packet is the least of
+//! these times, so that other work of the machine does not count; the worst packet is the one whose least
+//! time is the greatest.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ pub struct Cost {
     pub packets: usize,
     /// The mean.
     pub mean: f64,
-    /// One in a thousand cost more.
+    /// The 99.9th percentile.
     pub p999: u64,
     /// The worst.
     pub worst: u64,
@@ -44,7 +45,7 @@ pub fn measure(kind: Kind, packets: usize, rounds: usize) -> Cost {
     Cost { kind: kind.name(), packets, mean, p999: at(0.999), worst: at(1.0), answers, memory }
 }
 
-/// One storm, a millisecond of the victim's time for each hundred packets.
+/// One storm; a millisecond of the victim's time for each hundred packets.
 fn pass(kind: Kind, least: &mut [u64]) -> (usize, usize) {
     let (mut victim, packets) = kind.storm(least.len(), 7);
     let limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };

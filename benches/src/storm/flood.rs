@@ -1,7 +1,7 @@
-//! Floods of hostile packets: what is in them, and the thread that sends them.
+//! Floods of hostile packets: their contents, and the thread that sends them.
 //!
-//! The packets are made before the flood begins and leave 64 to a system call, so that the sender takes little of what the
-//! victim and its users share with it.
+//! The packets are made before the flood begins and leave 64 to a system call, so that the sender takes
+//! little of the processor time that it shares with the victim and its users.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -26,29 +26,31 @@ use crate::sys;
 pub enum Flood {
     /// SYNs to an open port, from unused addresses.
     Syn,
-    /// ACKs that belong to nothing, from unused addresses.
+    /// ACKs that belong to no connection, from unused addresses.
     Ack,
-    /// SYN-ACKs that nothing asked for, from unused addresses.
+    /// Unsolicited SYN-ACKs, from unused addresses.
     SynAck,
-    /// Resets in the name of the bulk transfer, their sequence numbers guessed.
+    /// Resets in the name of the bulk transfer, with guessed sequence numbers.
     Rst,
-    /// ICMP "fragmentation needed" and "port unreachable" about the bulk transfer, the numbers they quote guessed.
+    /// ICMP "fragmentation needed" and "port unreachable" about the bulk transfer, quoting guessed sequence
+    /// numbers.
     Icmp,
-    /// Single bytes beyond gaps, in random order, on connections that have read nothing of what came before.
+    /// Single bytes beyond gaps, in random order, on connections whose first bytes are missing.
     Crumb,
-    /// Reports of single segments in random order, the first one never acknowledged, on connections with many in flight.
+    /// SACK blocks of single segments in random order, the first segment never acknowledged, on connections
+    /// with many in flight.
     Sack,
-    /// Data in order, a byte in each segment, on connections with the smallest MSS.
+    /// Data in order, one byte per segment, on connections with the smallest MSS.
     Tiny,
 }
 
-/// Where a flood goes.
+/// The target of a flood.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) addr: Ipv4Addr,
-    /// An open port that closes what is opened.
+    /// An open port that closes each connection.
     pub(crate) closer: u16,
-    /// One that swallows what is sent to it.
+    /// One that discards what is sent to it.
     pub(crate) sink: u16,
     /// One that sends without end.
     pub(crate) source: u16,
@@ -56,18 +58,18 @@ pub(crate) struct Target {
     pub(crate) bulk: SocketAddrV4,
 }
 
-/// Packets of one length, ready to be sent over and over.
+/// Packets of one length, ready to be sent repeatedly.
 pub(crate) struct Volley {
     bytes: Vec<u8>,
     len: usize,
     socket: Socket,
     to: SocketAddrV4,
-    /// Whose connections the packets belong to; they stay open.
+    /// The peers whose connections the packets belong to; these stay open.
     _peers: Option<Peers>,
 }
 
 impl Flood {
-    /// The port of the victim's on which this flood's packets belong to connections.
+    /// The victim's port on which this flood's packets belong to connections, and the MSS.
     fn joins(self, target: &Target) -> Option<(u16, u16)> {
         match self {
             Self::Crumb => Some((target.sink, 1_460)),
@@ -77,7 +79,7 @@ impl Flood {
         }
     }
 
-    /// Makes `count` packets, after the connections that they belong to have been opened.
+    /// Makes `count` packets, after opening the connections that they belong to.
     ///
     /// # Errors
     /// No raw socket may be opened, or the victim does not answer.
@@ -126,7 +128,7 @@ impl Flood {
         }
     }
 
-    /// The packet of a peer's `round`.
+    /// The packet of a peer in this `round`.
     fn of_peer(self, peer: &Peer, round: u32, rng: &mut Rng) -> Vec<u8> {
         let base = seg(ACK).ack(peer.ack).window(60_000);
         peer.packet(match self {
@@ -148,7 +150,8 @@ impl Flood {
 }
 
 impl Volley {
-    /// Sends `rate` packets a second, evenly, until `over`; how many were sent. While the link is down they are lost.
+    /// Sends `rate` packets a second, evenly, until `over`, and returns how many were sent. While the link is
+    /// down they are lost.
     ///
     /// # Errors
     /// The kernel refuses a packet.
@@ -174,14 +177,14 @@ impl Volley {
     }
 }
 
-/// One of the spoofed addresses: RFC 2544 has them for such tests.
+/// One of the spoofed addresses: RFC 2544 reserves them for such tests.
 pub(crate) fn stranger(number: u32, port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::from(0xc612_0000 + number), port))
 }
 
-/// Connections that the packets of a flood belong to, where they belong to any.
+/// Connections of the floods whose packets belong to some.
 const PEERS: u32 = 64;
-/// Segments that each of them has the victim keep in flight.
+/// Segments that the victim keeps in flight to each of them.
 const SEGMENTS_IN_FLIGHT: u32 = 500;
-/// Packets in one system call.
+/// Packets per system call.
 const BATCH: u64 = 64;

@@ -14,17 +14,17 @@ use ackclock_tests::segment::{ACK, Frame, Opt, RST, SYN, Seg, seg};
 pub enum Kind {
     /// SYNs to a listener, each from another address.
     Syn,
-    /// Resets of a connection, their sequence numbers guessed.
+    /// Resets of a connection, with guessed sequence numbers.
     Reset,
-    /// Acknowledgements of anything, by anyone in the connection's name.
+    /// Acknowledgements of arbitrary numbers in the connection's name.
     Ack,
-    /// SYN-ACKs that nothing asked for, each from another address.
+    /// Unsolicited SYN-ACKs, each from another address.
     SynAck,
     /// Single bytes beyond gaps, in random order.
     Crumb,
-    /// Reports of single segments in random order, the first one never acknowledged.
+    /// SACK blocks of single segments in random order, the first segment never acknowledged.
     SackStorm,
-    /// Data in order, a byte in each segment.
+    /// Data in order, one byte per segment.
     TinySegment,
     /// ICMP "fragmentation needed" about random sequence numbers.
     PacketTooBig,

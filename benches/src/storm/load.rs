@@ -1,8 +1,9 @@
-//! What honest users of a host still get while a flood of spoofed packets reaches it: this stack or the kernel's TCP, under the
-//! same flood, over the same kernel's routes.
+//! What honest users of a host still get while a flood of spoofed packets reaches it: this stack or the
+//! kernel's TCP, under the same flood, over the same routes of the kernel.
 //!
-//! Everybody else is in a namespace `outside`: the flood, a bulk sender, and clients that connect and close. The victim is
-//! at 10.77.0.2: the stack on a TUN device of `outside`, or the kernel of a second namespace at the end of a veth pair.
+//! Everyone else is in a namespace `outside`: the flood, a bulk sender, and clients that connect and close.
+//! The victim is at 10.77.0.2: the stack on a TUN device of `outside`, or the kernel of a second namespace at
+//! the end of a veth pair.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -46,22 +47,22 @@ pub struct Load {
     pub connects: u32,
 }
 
-/// What a run showed.
+/// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     victim: Victim,
     flood: Flood,
     /// Packets a second, as asked for.
     rate: u32,
-    /// Packets of the flood a second that reached the victim's device, at least: what was sent, less all that was dropped
-    /// in front of it, the bulk transfer's packets included.
+    /// Packets of the flood a second that reached the victim's device, at least: what was sent, less
+    /// everything dropped in front of it, packets of the bulk transfer included.
     reached: f64,
     /// Of the bulk transfer, Gbit/s.
     goodput: f64,
-    /// Connections that opened and closed, and how many were tried.
+    /// Connections that opened and closed, and those that were tried.
     connected: u32,
     connects: u32,
-    /// Half of them, and 99 of 100, took at most this long, in milliseconds.
+    /// The median and the 99th percentile of the time to connect, in milliseconds.
     connect_p50: f64,
     connect_p99: f64,
 }
@@ -74,9 +75,9 @@ const QUEUE: u32 = 10_000;
 const SINK: u16 = 5001;
 const SOURCE: u16 = 5002;
 const CLOSER: u16 = 5004;
-/// Longer than this no user waits for a connection: three SYNs of the kernel's.
+/// The longest that a user waits for a connection: three SYNs of the kernel's.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// The bulk transfer's port of the client's.
+/// The client's port of the bulk transfer.
 const BULK: u16 = 4001;
 /// Packets of a flood that are made before it begins; a longer one repeats them.
 const PACKETS_MAX: usize = 2_000_000;
@@ -89,7 +90,7 @@ const TARGET: Target = Target {
 };
 
 impl Load {
-    /// Does it. Needs the rights to make network namespaces.
+    /// Runs it. Needs the right to make network namespaces.
     ///
     /// # Errors
     /// The kernel refuses a namespace, a device or a raw socket.
@@ -133,8 +134,8 @@ impl Load {
         })
     }
 
-    /// A thread of `outside` that sends the flood at an even rate until `over`, and returns how many packets it sent. The
-    /// connections that it needs are open when this returns.
+    /// A thread of `outside` that sends the flood at an even rate until `over`, and returns how many packets
+    /// it sent. The connections that the flood needs are open when this returns.
     fn start_flood(
         &self,
         outside: &Namespace,
@@ -157,7 +158,7 @@ struct Host {
 }
 
 impl Host {
-    /// The stack, on a thread of its own.
+    /// The stack, on its own thread.
     fn stack(outside: &Namespace) -> io::Result<Self> {
         let device = outside.run(async {
             let (device, _) = open(DEVICE, OffloadMode::On).map_err(io::Error::other)?;
@@ -188,7 +189,7 @@ impl Host {
         Ok(Self { _namespace: None, thread: Some((over, thread)) })
     }
 
-    /// The kernel of a namespace of its own.
+    /// The kernel of a separate namespace.
     fn kernel(outside: &Namespace) -> io::Result<Self> {
         let inside = Namespace::new()?;
         outside.cable(DEVICE, &inside, DEVICE);
@@ -232,8 +233,8 @@ async fn serve(port: u16, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io
     Ok(())
 }
 
-/// Sends for as long, and returns how many bytes the victim had acknowledged, or nearly: what fits into the socket's buffer is
-/// a thousandth of them.
+/// Sends for this long, and returns how many bytes the victim has acknowledged. The error is what the
+/// socket's buffer holds, about a thousandth.
 async fn bulk(length: Duration) -> io::Result<u64> {
     let until = tokio::time::Instant::now() + length;
     let socket = TcpSocket::new_v4()?;
@@ -252,7 +253,7 @@ async fn bulk(length: Duration) -> io::Result<u64> {
     }
 }
 
-/// Opens and closes connections at an even rate; how long each took that worked.
+/// Opens and closes connections at an even rate. Returns how long each successful one took.
 async fn connect_often(length: Duration, connects: u32) -> Vec<Duration> {
     let began = tokio::time::Instant::now();
     let mut clients = tokio::task::JoinSet::new();
@@ -274,12 +275,12 @@ async fn connect_once() -> io::Result<Duration> {
     Ok(took)
 }
 
-/// Packets that were dropped in front of the device so far.
+/// Packets dropped in front of the device so far.
 fn dropped(outside: &Namespace) -> u64 {
     let read = async { std::fs::read_to_string("/proc/thread-self/net/dev") };
     let table = outside.run(read).unwrap_or_default();
     let of_device = |line: &str| line.trim().strip_prefix(DEVICE)?.strip_prefix(':').map(str::to_owned);
-    // The twelfth: dropped when sending.
+    // The twelfth field: dropped when sending.
     let count = |line: String| line.split_whitespace().nth(11)?.parse().ok();
     table.lines().find_map(of_device).and_then(count).unwrap_or(0)
 }

@@ -1,8 +1,9 @@
-//! A hundred thousand connections over TUN, one of a hundred with traffic: what they cost, and how long a request takes.
+//! A hundred thousand connections over TUN, one of a hundred with traffic: their cost, and how long a request
+//! takes.
 //!
-//! The clients are the kernel's sockets, from several addresses, in a network of this process's own; the stack is a program of
-//! its own (`tun-peer`), so that its memory and its processor time are known. A connection counts as open once it has carried
-//! a request and its answer: both ends know of it then.
+//! The clients are the kernel's sockets, from several addresses, in a private network of this process. The
+//! stack is a separate program (`tun-peer`), so that its memory and its processor time can be read. A
+//! connection counts as open once it has carried a request and its answer: both ends know of it then.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,40 +25,41 @@ use crate::over_tun::{CpuTime, DEVICE, Ground, OWN, Program, Running, Service, S
 pub struct Many {
     /// Connections at once.
     pub connections: usize,
-    /// Those of them that have traffic.
+    /// Of these, those with traffic.
     pub busy: usize,
-    /// Requests a second of all of these together.
+    /// Requests a second, of all of these together.
     pub rate: f64,
-    /// How long they have it.
+    /// The length of the traffic.
     pub length: Duration,
     /// Connections that are being opened at one time.
     pub at_once: usize,
 }
 
-/// What a run showed. Processor time is in parts of one processor where it is not said to be otherwise.
+/// The result of a run. Processor time is in fractions of one processor unless stated otherwise.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// Connections asked for, and open at the end.
     connections: usize,
     open: usize,
-    /// Attempts to open one that failed; each was made again.
+    /// Failed attempts to open one; each was repeated.
     failed: usize,
     /// Seconds until all were open.
     open_seconds: f64,
-    /// Microseconds of processor time for each that was opened: the stack's, and the clients' with the kernel's TCP.
+    /// Microseconds of processor time per connection opened: the stack's, and the clients' with the kernel's
+    /// TCP.
     open_cpu: f64,
     open_cpu_client: f64,
-    /// Bytes resident in the stack's process for each connection, after all had rested.
+    /// Resident bytes of the stack's process per connection, after all have rested.
     resident: f64,
     /// The stack's while all are idle.
     idle_cpu: f64,
-    /// Connections with traffic, and the requests that they made a second.
+    /// Connections with traffic, and their requests a second.
     busy: usize,
     rate: f64,
-    /// The stack's and the clients' meanwhile.
+    /// The stack's and the clients' during traffic.
     busy_cpu: f64,
     busy_cpu_client: f64,
-    /// Milliseconds from the moment when a request was due to the last byte of its answer.
+    /// Milliseconds from the time when a request is due to the last byte of its answer.
     p50: f64,
     p99: f64,
     p999: f64,
@@ -67,10 +69,11 @@ pub struct Outcome {
 }
 
 impl Many {
-    /// Does it. The programs are in the folder `programs`; this process must have one thread.
+    /// Runs it. The programs are in the folder `programs`; this process must have one thread.
     ///
     /// # Errors
-    /// There is no right to make a network or to open that many descriptors, or connections cannot be opened.
+    /// The right to make a network or to open that many descriptors is missing, or connections cannot be
+    /// opened.
     pub fn run(&self, programs: impl Into<PathBuf>) -> anyhow::Result<Outcome> {
         ensure!(
             self.connections > 0 && self.busy > 0 && self.busy <= self.connections,
@@ -156,7 +159,7 @@ impl Many {
         }
     }
 
-    /// Opens all, a few at a time; how many attempts failed.
+    /// Opens all, a few at a time. Returns how many attempts failed.
     async fn open_all(&self) -> anyhow::Result<(Vec<TcpStream>, usize)> {
         let mut streams = Vec::with_capacity(self.connections);
         let (mut opening, mut begun, mut failed) = (JoinSet::new(), 0, 0);
@@ -181,7 +184,7 @@ impl Many {
         Ok((streams, failed))
     }
 
-    /// Those with traffic, evenly among the others.
+    /// Picks those with traffic, evenly among the others.
     fn share_out(&self, streams: Vec<TcpStream>) -> (Vec<Option<TcpStream>>, Vec<TcpStream>) {
         let step = self.connections / self.busy;
         let (mut busy, mut idle) = (Vec::with_capacity(self.busy), Vec::with_capacity(self.connections));
@@ -195,7 +198,7 @@ impl Many {
         (busy, idle)
     }
 
-    /// Every busy connection makes requests at an even pace, all of them in turn; how long each took.
+    /// Has the busy connections make requests in turn, at an even pace. Returns how long each took.
     async fn requests(&self, busy: &mut [Option<TcpStream>]) -> Vec<Option<Duration>> {
         let interval = Duration::from_secs_f64(self.busy as f64 / self.rate);
         let count = (self.length.as_secs_f64() / interval.as_secs_f64()).ceil() as u32;
@@ -228,7 +231,8 @@ async fn ask_often(
     let mut all = Vec::with_capacity(count as usize);
     for number in 0..count {
         let due = first + interval * number;
-        // A request that waits for the one before it has been due all the time; a late timer of the client's does not count.
+        // A request that waits for the one before it counts as due all that time; a late timer of the client
+        // does not count.
         let since = if Instant::now() < due {
             sleep_until(due).await;
             Instant::now()
@@ -281,7 +285,7 @@ struct Usage {
     client: CpuTime,
 }
 
-/// Seconds between two looks.
+/// The difference of two readings, with its length in seconds.
 struct Used {
     seconds: f64,
     program: f64,
@@ -308,7 +312,7 @@ impl Usage {
 const PER_SOURCE: usize = 25_000;
 /// Bytes of a request, and of its answer.
 const REQUEST: usize = 64;
-/// After which buffers that nothing used have been given back, and a program at rest has shown how much it works.
+/// After this, unused buffers have been given back, and the load of a program at rest shows.
 const REST: Duration = Duration::from_secs(4);
 /// No step of a client takes longer.
 const STEP_MAX: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! Storms of hostile packets: what each costs the core, and what others still get while they fall.
+//! Storms of hostile packets: what each costs the core, and what others still get during them.
 
 pub mod cost;
 pub mod flood;

@@ -1,7 +1,8 @@
-//! Peers with a connection each and without a TCP: they shake hands, and from then on say what a flood has them say.
+//! Peers with one connection each and without a TCP: they complete a handshake, and then send what the flood
+//! wants.
 //!
-//! No host has their addresses, so that no kernel answers for them. What the victim sends to them is seen on a packet socket
-//! while they are needed to listen.
+//! No host has their addresses, so no kernel answers for them. While they need to listen, a packet socket
+//! shows what the victim sends to them.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, SocketAddrV4};
@@ -24,13 +25,13 @@ pub(super) struct Peers {
 pub(super) struct Peer {
     addr: SocketAddr,
     victim: SocketAddrV4,
-    /// What it expects next.
+    /// The sequence number that it expects next.
     pub(super) ack: u32,
-    /// Bytes that have come.
+    /// Bytes received.
     taken: u32,
 }
 
-/// What is of interest in a segment of the victim's.
+/// The relevant fields of a segment of the victim.
 struct Heard {
     to_port: u16,
     seq: u32,
@@ -54,7 +55,7 @@ impl Peers {
         Ok(peers)
     }
 
-    /// The peer that says the `n`th packet of a flood, and how many it has said before.
+    /// The peer that sends the `n`th packet of a flood, and how many it has sent before.
     pub(super) fn one(&self, n: u32) -> Option<(&Peer, u32)> {
         let count = self.peers.len() as u32;
         Some((self.peers.get((n % count) as usize)?, n / count))
@@ -77,10 +78,10 @@ impl Peers {
         Err(io::Error::new(io::ErrorKind::TimedOut, "the victim does not shake hands"))
     }
 
-    /// Acknowledges what comes until the victim must have `segments` in flight to each of them.
+    /// Acknowledges what arrives until the victim must have `segments` in flight to each of them.
     pub(super) fn let_windows_grow(&mut self, segments: u32) -> io::Result<()> {
         let until = Instant::now() + GROWTH_MAX;
-        // In slow start what is in flight is about as much as has been acknowledged.
+        // In slow start, about as much is in flight as has been acknowledged.
         while Instant::now() < until && self.peers.iter().any(|peer| peer.taken < 2 * segments * 1_460) {
             let Some(heard) = self.hear()? else { continue };
             let number = usize::from(heard.to_port.wrapping_sub(FIRST_PORT));
@@ -116,14 +117,14 @@ impl Peers {
 }
 
 impl Peer {
-    /// A segment of its own as a packet.
+    /// A segment of this peer as a packet.
     pub(super) fn packet(&self, segment: Seg) -> Vec<u8> {
         Frame::new(self.addr, SocketAddr::V4(self.victim), segment).to_bytes()
     }
 }
 
 impl Heard {
-    /// Without a look at checksums, which offload leaves unfinished.
+    /// Does not check checksums, which offload leaves incomplete.
     fn parse(packet: &[u8]) -> Option<Self> {
         let header = usize::from(packet.first()? & 15) * 4;
         let (total, tcp) = (usize::from(word(packet, 2)?), packet.get(header..)?);
