@@ -1,8 +1,9 @@
-//! A congestion controller of one's own: Reno that leaves slow start when the round trip grows by a quarter.
+//! A custom congestion controller: Reno that leaves slow start when the round trip grows by a quarter.
 //!
 //!     cargo run --example custom_congestion_control
 //!
-//! It is registered by name, examined by the conformance kit, and then moves ten megabytes between two stacks.
+//! The example registers it by name, checks it with the conformance kit, and then moves ten megabytes between
+//! two stacks.
 
 use ackclock::Stack;
 use ackclock_control::congestion::{

@@ -1,9 +1,9 @@
-//! A device of one's own: IP packets in UDP datagrams, the smallest of tunnels.
+//! A custom device: IP packets in UDP datagrams, the smallest of tunnels.
 //!
 //!     cargo run --example custom_device
 //!
-//! Two stacks in this process talk through two UDP sockets of the loopback interface; with other addresses they
-//! could be on two machines. No privilege is needed.
+//! Two stacks in this process talk through two UDP sockets of the loopback interface; with other addresses
+//! they could be on two machines. No privilege is needed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -52,7 +52,7 @@ impl Device for UdpTunnel {
                     batch.commit(0, len, RxMeta::default());
                     received += 1;
                 }
-                // Nobody was there for an earlier datagram: on a network that is no error, but a loss.
+                // Nothing was listening for an earlier datagram: on a network that is a loss, not an error.
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending if received == 0 => return Poll::Pending,
@@ -72,7 +72,7 @@ impl Device for UdpTunnel {
         self.datagram.extend_from_slice(packet.header);
         packet.payload.iter().for_each(|part| self.datagram.extend_from_slice(part));
         match self.socket.try_send(&self.datagram) {
-            // As a network interface does: what finds no room is dropped.
+            // As on a network interface: a packet that finds no room is dropped.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused) =>
             {
@@ -83,7 +83,7 @@ impl Device for UdpTunnel {
     }
 }
 
-/// The largest IP packet: what an Ethernet carries without the outer IP and UDP headers.
+/// The largest IP packet: the Ethernet MTU without the outer IP and UDP headers.
 const MTU: usize = 1500 - 28;
 
 #[tokio::main(flavor = "current_thread")]
@@ -101,7 +101,7 @@ async fn main() -> anyhow::Result<()> {
     stream.write_all(&vec![7; 10 << 20]).await?;
     stream.shutdown().await?;
     let received = counting.await??;
-    // The server's end of the stream says that it has read everything.
+    // The end of the server's stream says that it has read everything.
     stream.read_to_end(&mut Vec::new()).await?;
     let info = stream.info()?;
     println!(

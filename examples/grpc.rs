@@ -1,5 +1,5 @@
-//! gRPC by tonic on a TCP in user space, streaming both ways. Without arguments two stacks talk over a cable in memory; with a
-//! TUN device the stack serves, or calls a server at the kernel's end (as root):
+//! gRPC by tonic on a TCP in user space, streaming both ways. Without arguments two stacks talk over a cable
+//! in memory; with a TUN device the stack serves, or calls a server at the kernel's end (as root):
 //!
 //!     cargo run --example grpc
 //!     cargo run --example grpc -- serve tun9
@@ -42,7 +42,7 @@ async fn alone() -> anyhow::Result<()> {
     let server = Stack::builder().device(right).address(STACK.parse()?).spawn()?;
     let serving = tokio::spawn(serve(server.clone()));
     call(client.clone(), &format!("http://{}:{PORT}", stack_addr())).await?;
-    // Ends what is served, and the task with it.
+    // Ends the service, and the task with it.
     let reset = server.drain(Duration::from_secs(10)).await?;
     serving.await??;
     println!("drained: {reset} connections were reset");
@@ -58,13 +58,13 @@ async fn serve(stack: Stack) -> anyhow::Result<()> {
     Ok(Server::builder().serve_with_incoming_shutdown(Sums, incoming, closing).await?)
 }
 
-/// Sends each number once the sum before it has come: neither direction waits for the end of the other.
+/// Sends each number once the sum before it has arrived: neither direction waits for the end of the other.
 async fn call(stack: Stack, uri: &str) -> anyhow::Result<()> {
     let endpoint = Endpoint::from_shared(uri.to_owned())?;
     let channel = loop {
         match endpoint.connect_with_connector(Connector::new(stack.clone())).await {
             Ok(channel) => break channel,
-            // Until there is a server.
+            // Until a server listens.
             Err(_) => sleep(Duration::from_millis(50)).await,
         }
     };

@@ -1,9 +1,9 @@
-//! Fetches a page from a server of the kernel's, over a TUN device, with a TCP in user space (as root):
+//! Fetches a page from a server on the kernel's TCP, over a TUN device, with a TCP in user space (as root):
 //!
 //!     cargo run --example http_get -- tun9 10.9.0.1:8000 /
 //!
-//! and, once the device is up, in another terminal: `python3 -m http.server --bind 10.9.0.1 8000`. The example tries until
-//! somebody serves.
+//! and, once the device is up, in another terminal: `python3 -m http.server --bind 10.9.0.1 8000`. The
+//! example retries until a server listens.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Connects; while nobody listens, tries again.
+/// Connects; retries until a server listens.
 async fn connect(stack: &Stack, server: SocketAddr) -> anyhow::Result<TcpStream> {
     loop {
         match stack.connect(server).await {

@@ -1,10 +1,12 @@
-//! hyper-util's pooled client on a TCP in user space: requests share connections, and one that is given up costs no more than
-//! its own. The place of reqwest, whose connector takes no transport of one's own. As root, with a server at the kernel's end:
+//! hyper-util's pooled client on a TCP in user space: requests share connections, and a cancelled one costs
+//! only its own. It stands in for reqwest, whose connector accepts no custom transport. As root, with a
+//! server at the kernel's end:
 //!
 //!     python3 -m http.server --bind 10.9.0.1 8000    # once the device is there
 //!     cargo run --example pooled_client -- tun9 http://10.9.0.1:8000/ http://10.9.0.1:8000/slow
 //!
-//! The first address is asked for twenty times; between these, the second four times, and given up each time.
+//! The example requests the first address twenty times; between these, it requests the second four times and
+//! cancels each request.
 
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use hyper_util::rt::TokioExecutor;
 use tokio::time::{sleep, timeout};
 
 const REQUESTS: u32 = 20;
-/// Between how many one is given up.
+/// One request in this many is followed by one that is cancelled.
 const EVERY: u32 = 5;
 
 #[tokio::main(flavor = "current_thread")]
@@ -31,7 +33,7 @@ async fn main() -> anyhow::Result<()> {
     let client: Client<_, Empty<Bytes>> =
         Client::builder(TokioExecutor::new()).build(Connector::new(stack.clone()));
 
-    // Until there is a server.
+    // Until a server listens.
     while client.get(page.clone()).await.is_err() {
         sleep(Duration::from_millis(50)).await;
     }

@@ -1,12 +1,13 @@
-//! Accepts connections to any address and port that is routed into a TUN device, and forwards them through the kernel's
-//! sockets (as root):
+//! Accepts connections to any address and port that is routed into a TUN device, and forwards them through
+//! the kernel's sockets (as root):
 //!
 //!     cargo run --example proxy_any -- tun9 203.0.113.0/24 127.0.0.1
 //!     curl http://203.0.113.7:8000/      # is served by 127.0.0.1:8000
 //!
-//! The second argument is the network that the kernel routes into the device; the third is where the connections really go,
-//! with the port that the client dialled. A client is answered only once its destination has answered the proxy:
-//! where nobody listens, the client is refused as it would be without a proxy.
+//! The second argument is the network that the kernel routes into the device; the third is the host that the
+//! connections really go to, with the port that the client dialled. A client gets its answer only after the
+//! destination has answered the proxy: if nothing listens there, the client is refused as it would be without
+//! a proxy.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! An axum service on a TCP in user space, which finishes what it has begun before it ends (as root):
+//! An axum service on a TCP in user space, which finishes the requests it has begun before it ends (as root):
 //!
 //!     cargo run --example serve_axum -- tun9
 //!     curl http://10.9.0.2/

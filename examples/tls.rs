@@ -1,5 +1,6 @@
-//! TLS by rustls on a TCP in user space, at both ends: a certificate is made, one stack serves with it, the other trusts it and
-//! nothing else, over a cable in memory. With a TUN device the stack serves a page instead (as root):
+//! TLS by rustls on a TCP in user space, at both ends, over a cable in memory: one stack serves with a
+//! certificate made for this run, and the other trusts this one and no other. With a TUN device the stack
+//! serves a page instead (as root):
 //!
 //!     cargo run --example tls
 //!     cargo run --example tls -- tun9
@@ -37,7 +38,7 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
-/// What serves with a certificate that it has made for itself.
+/// An acceptor with a certificate that it signs itself.
 fn certified() -> anyhow::Result<(TlsAcceptor, CertificateDer<'static>)> {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed([NAME.to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
@@ -48,7 +49,7 @@ fn certified() -> anyhow::Result<(TlsAcceptor, CertificateDer<'static>)> {
     Ok((TlsAcceptor::from(Arc::new(config)), cert.der().clone()))
 }
 
-/// Accepts until the stack ends, each connection on a task of its own.
+/// Accepts until the stack ends, each connection in its own task.
 async fn serve<F>(listener: TcpListener, acceptor: TlsAcceptor, answer: fn(Secured) -> F)
 where
     F: Future<Output = io::Result<()>> + Send + 'static,
@@ -115,7 +116,7 @@ async fn alone(acceptor: TlsAcceptor, certificate: CertificateDer<'static>) -> a
     writing.await??;
     ensure!(echoed == expected, "{} bytes came back, or others", echoed.len());
 
-    // A name that the certificate is not for.
+    // A name that the certificate does not cover.
     let stream = client.connect((stack_addr(), 443).into()).await?;
     let refused = connector.connect(ServerName::try_from("other.test")?, stream).await;
     ensure!(refused.is_err(), "the certificate is for another name");

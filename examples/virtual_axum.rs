@@ -1,8 +1,9 @@
-//! An axum service, as it stands, under 200 requests over a slow path that loses packets, in virtual time:
+//! An unchanged axum service under 200 requests over a slow path that loses packets, in virtual time:
 //!
 //!     cargo run --example virtual_axum
 //!
-//! Another seed is another run, the same one the same packets to the byte; the last line is a hash of them:
+//! Another seed gives another run; the same seed gives the same packets to the byte, and the last line is a
+//! hash of them:
 //!
 //!     cargo run --example virtual_axum -- 7
 //!
@@ -38,7 +39,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// The service. It knows of no network.
+/// The service. It does not depend on a network.
 fn service() -> Router {
     Router::new()
         .route("/", get(|| async { "hello" }))
@@ -52,7 +53,7 @@ fn service() -> Router {
         )
 }
 
-/// The client: requests on one connection, a pause behind each; how long the answers took.
+/// The client: requests on one connection, with a pause after each. Returns how long the answers took.
 async fn ask<S>(stream: S, requests: u32, pause: Duration) -> anyhow::Result<Vec<Duration>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -92,7 +93,7 @@ fn in_virtual_time(seed: u64) -> anyhow::Result<()> {
     let began = real_time();
     let latencies = net.run(async move {
         let listener = server.listen(addr)?;
-        // The real date is the only thing that this service takes from outside.
+        // The real date is the only input of this service from outside.
         let service = service().layer(middleware::map_response(with_a_fixed_date));
         tokio::spawn(async { axum::serve(listener, service).await });
         ask(client.connect(addr).await?, 200, Duration::from_secs(1)).await

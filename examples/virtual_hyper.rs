@@ -1,5 +1,5 @@
-//! A hyper server that hands out ten megabytes, and a client that fetches them over a shared path in virtual time, first
-//! alone, then beside a transfer of the simulator's own:
+//! A hyper server that serves ten megabytes, and a client that fetches them over a shared path in virtual
+//! time, first alone, then beside a transfer of the simulator:
 //!
 //!     cargo run --example virtual_hyper
 //!
@@ -33,7 +33,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Serves one connection. It knows of no network.
+/// Serves one connection. It does not depend on a network.
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin) -> hyper::Result<()> {
     let answer = service_fn(|_: Request<Incoming>| async {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![7; BYTES]))))
@@ -41,7 +41,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin) -> hyper::Result<()>
     hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await
 }
 
-/// Fetches everything; how long that took.
+/// Fetches everything. Returns how long that took.
 async fn fetch(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> anyhow::Result<Duration> {
     let begun = Instant::now();
     let body = Client::new(stream).await?.get("/").await?;

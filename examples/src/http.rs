@@ -1,4 +1,4 @@
-//! An HTTP client on a connection, whatever carries it.
+//! An HTTP client on a connection of any kind.
 
 use anyhow::ensure;
 use http_body_util::{BodyExt, Empty};
@@ -9,14 +9,14 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A client that asks for one thing after the other on one connection.
+/// A client that sends its requests one after the other on one connection.
 #[derive(Debug)]
 pub struct Client {
     sender: SendRequest<Empty<Bytes>>,
 }
 
 impl Client {
-    /// A client on this connection; its work is done by a task.
+    /// A client on this connection; a task does its work.
     ///
     /// # Errors
     /// As hyper's.

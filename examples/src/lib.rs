@@ -21,11 +21,11 @@ pub const KERNEL: &str = "10.9.0.1/24";
 /// The address of the stack's end.
 pub const STACK: &str = "10.9.0.2/24";
 
-/// Opens the TUN device `name`, which is made if it does not exist, and gives the kernel's end its address. Takes
-/// `CAP_NET_ADMIN`: run it as root, or in a network namespace of your own.
+/// Opens the TUN device `name`, creating it if it does not exist, and gives the kernel's end its address.
+/// Takes `CAP_NET_ADMIN`: run it as root, or in your own network namespace.
 ///
 /// # Errors
-/// The device cannot be opened or configured; the message names what mends it.
+/// The device cannot be opened or configured; the message says how to mend it.
 pub fn tun(name: &str) -> anyhow::Result<Box<dyn Device>> {
     let (device, fell_back) = open(name, OffloadMode::Auto)?;
     if let Some(why) = fell_back {
@@ -35,7 +35,7 @@ pub fn tun(name: &str) -> anyhow::Result<Box<dyn Device>> {
     Ok(device)
 }
 
-/// Has the kernel send what is for `network` through the TUN device `name`.
+/// Has the kernel send packets for `network` through the TUN device `name`.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -52,7 +52,7 @@ pub fn stack_addr() -> IpAddr {
     STACK.parse::<Cidr>().expect("a well-formed constant").addr()
 }
 
-/// Says how much real time has passed since this call, whatever tokio's clock says.
+/// Measures how much real time has passed since this call, whatever tokio's clock says.
 pub fn real_time() -> impl Fn() -> Duration {
     let began = Instant::now();
     move || began.elapsed()

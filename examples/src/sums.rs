@@ -21,7 +21,7 @@ use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-/// What goes either way.
+/// The message of both directions.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Number {
     /// A number, or the sum of those before it.

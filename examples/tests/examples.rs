@@ -1,4 +1,4 @@
-//! Runs each example as its documentation says, against the kernel where it says so.
+//! Runs each example as its documentation describes, against the kernel where it says so.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ fn echo_answers_the_kernel() {
 fn http_get_fetches_a_page_from_the_kernel() {
     in_namespace(|| async {
         let get = start("http_get", &["tun9", "10.9.0.1:8000", "/page"]);
-        // The address is there once the example has made its device.
+        // The address exists once the example has made its device.
         let listener = eventually(|| TcpListener::bind("10.9.0.1:8000")).await;
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut request = [0; 1024];
@@ -86,7 +86,7 @@ fn serve_axum_answers_curl_and_finishes_what_it_began_before_it_ends() {
 
         let mut slow = TcpStream::connect("10.9.0.2:80").await.unwrap();
         slow.write_all(b"GET /slow HTTP/1.1\r\nHost: 10.9.0.2\r\n\r\n").await.unwrap();
-        // One that is answered behind it on a connection of its own: the slow one is being served.
+        // A second request, answered on a connection of its own: the slow one is being served.
         curl(&["http://10.9.0.2/"]).await.unwrap();
         assert_eq!(curl(&["--request", "POST", "http://10.9.0.2/drain"]).await.unwrap(), "draining\n");
         let refused = TcpStream::connect("10.9.0.2:80").await.unwrap_err();
@@ -106,7 +106,7 @@ fn pooled_client_shares_connections_and_gives_requests_up() {
     in_namespace(|| async {
         let client =
             start("pooled_client", &["tun9", "http://10.9.0.1:8000/page", "http://10.9.0.1:8000/slow"]);
-        // The address is there once the example has made its device.
+        // The address exists once the example has made its device.
         let listener = eventually(|| TcpListener::bind("10.9.0.1:8000")).await;
         let app = axum::Router::new()
             .route("/page", axum::routing::get(|| async { "the page" }))
@@ -115,7 +115,7 @@ fn pooled_client_shares_connections_and_gives_requests_up() {
         let said = text(spawn_blocking(|| client.finish()).await.unwrap());
         assert!(said.starts_with("20 answers of 160 bytes, 4 requests given up, "), "{said}");
         let opened: u32 = between(&said, "given up, ", " more connections").parse().unwrap();
-        // Each request that was given up takes its connection along; hyper may open one in advance.
+        // Each cancelled request closes its connection; hyper may open one in advance.
         assert!((3..=12).contains(&opened), "{said}");
     });
 }
@@ -234,7 +234,7 @@ fn the_same_services_run_on_the_kernels_sockets() {
     assert!(hyper.starts_with("10485760 bytes over the kernel's loopback: "), "{hyper}");
 }
 
-/// What stands between the first `before` and the next `after`.
+/// The text between the first `before` and the next `after`.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     let (_, rest) = text.split_once(before).expect(before);
     rest.split_once(after).expect(after).0

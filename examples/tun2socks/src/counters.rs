@@ -1,4 +1,4 @@
-//! What has gone by.
+//! Counters of connections, relays and dropped datagrams.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,26 +16,26 @@ impl Count {
     }
 }
 
-/// All of them.
+/// All counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Clients that dialled.
     pub(crate) connections: Count,
     /// Of these, those that the proxy could not serve.
     pub(crate) refused: Count,
-    /// And those that a reset or an error ended.
+    /// Of these, those that a reset or an error ended.
     pub(crate) reset: Count,
     pub(crate) bytes_up: Count,
     pub(crate) bytes_down: Count,
-    /// Relays of datagrams that the proxy was asked for.
+    /// Relays of datagrams requested from the proxy.
     pub(crate) relays: Count,
     pub(crate) datagrams_up: Count,
     pub(crate) datagrams_down: Count,
-    /// Dropped: as many relays as there may be.
+    /// Dropped: the number of relays was at its limit.
     pub(crate) dropped_no_relay: Count,
-    /// Dropped: too many datagrams waited.
+    /// Dropped: too many datagrams were waiting.
     pub(crate) dropped_full: Count,
-    /// Dropped: longer than a packet, or nothing that a relay may pass on.
+    /// Dropped: longer than a packet, or not something that a relay may pass on.
     pub(crate) dropped_malformed: Count,
 }
 

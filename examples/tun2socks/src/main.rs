@@ -24,21 +24,21 @@ use crate::args::Args;
 use crate::counters::Counters;
 use crate::socks5::Proxy;
 
-/// What all connections and datagrams have in common.
+/// What all connections and datagrams share.
 #[derive(Debug)]
 struct Shared {
     proxy: Proxy,
-    /// After what time without a datagram a relay ends.
+    /// How long a relay lives without a datagram.
     udp_timeout: Duration,
     counters: Counters,
     verbose: bool,
-    /// Whether it has been said that the way to the proxy leads into the device.
+    /// Whether the warning has been given that the way to the proxy leads into the device.
     warned: Once,
 }
 
 impl Shared {
-    /// Whether this is the proxy itself: what is dialled there through the device is this program's own, and would go round
-    /// for ever.
+    /// Whether this is the proxy itself: a connection to it through the device is this program's own, and
+    /// would loop for ever.
     fn is_proxy(&self, dialled: SocketAddr) -> bool {
         let looped = dialled == self.proxy.addr;
         if looped {
@@ -50,7 +50,7 @@ impl Shared {
         looped
     }
 
-    /// Tells what became of something, if that is wanted.
+    /// Prints what became of something, if the user asked for it.
     fn say(&self, what: impl FnOnce() -> String) {
         if self.verbose {
             eprintln!("{}", what());
@@ -94,7 +94,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
         // The device is gone.
         () = stack.closing() => {}
     }
-    // The kernel routes nothing into the device once it is gone, and takes it away with its last descriptor.
+    // Once the device is gone, the kernel routes nothing into it; the device goes with its last descriptor.
     let reset = stack.drain(Duration::from_secs(args.grace)).await;
     tcp.abort();
     if let Some(udp) = udp {

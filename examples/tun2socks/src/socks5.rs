@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-/// Where the proxy is, and who asks it.
+/// The proxy's address, and the credentials for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Proxy {
     pub(crate) addr: SocketAddr,
@@ -31,7 +31,7 @@ pub(crate) struct Association {
     pub(crate) relay: UdpSocket,
 }
 
-/// Why the proxy does not do what it was asked to.
+/// Why the proxy did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocksError {
     #[error("the proxy {0} cannot be reached: {1}")]
@@ -46,7 +46,7 @@ pub(crate) enum SocksError {
     Refused(#[from] Refusal),
 }
 
-/// RFC 1928 §6: what a proxy says that did not do it.
+/// RFC 1928 §6: the proxy's reason for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("it failed")]
@@ -71,7 +71,7 @@ impl Proxy {
 
     /// A relay of datagrams.
     pub(crate) async fn associate(&self) -> Result<Association, SocksError> {
-        // RFC 1928 §7: zeros where the client does not know yet from where it will send.
+        // RFC 1928 §7: zeros if the client does not know yet from where it will send.
         let any = SocketAddr::new(unspecified(self.addr), 0);
         let (control, mut relay_addr) = self.ask(ASSOCIATE, any).await?;
         if relay_addr.ip().is_unspecified() {
@@ -86,7 +86,7 @@ impl Proxy {
         Ok(Association { control, relay })
     }
 
-    /// Asks the proxy for something and returns what it calls the result.
+    /// Sends a request to the proxy and returns the address in its reply.
     async fn ask(&self, command: u8, addr: SocketAddr) -> Result<(TcpStream, SocketAddr), SocksError> {
         let asked = timeout(ASK_TIME_MAX, self.converse(command, addr)).await;
         asked.unwrap_or_else(|_| Err(SocksError::Proxy(self.addr, io::ErrorKind::TimedOut.into())))
@@ -111,7 +111,7 @@ impl Proxy {
         Ok((stream, bound))
     }
 
-    /// Agrees upon a method (RFC 1928 §3), and proves who this is if asked to.
+    /// Negotiates a method (RFC 1928 §3), and authenticates if asked to.
     async fn greet(&self, stream: &mut TcpStream) -> Result<(), SocksError> {
         let unreachable = |error| SocksError::Proxy(self.addr, error);
         let methods: &[u8] = if self.credentials.is_some() { &[NO_PROOF, PASSWORD] } else { &[NO_PROOF] };
@@ -136,7 +136,7 @@ impl Proxy {
             V4 => IpAddr::from(read::<4>(stream, self.addr).await?),
             V6 => IpAddr::from(read::<16>(stream, self.addr).await?),
             NAME => {
-                // A proxy that calls itself by a name: it is where it is.
+                // A name instead of an address: the proxy's own address stands for it.
                 let [len] = read(stream, self.addr).await?;
                 for _ in 0..len {
                     read::<1>(stream, self.addr).await?;
@@ -181,7 +181,7 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Refusal {
-    /// What a reply's code says; `None`: it was done.
+    /// The meaning of a reply's code; `None`: success.
     fn of(code: u8) -> Option<Self> {
         Some(match code {
             0 => return None,
@@ -204,9 +204,10 @@ pub(crate) fn wrap(out: &mut Vec<u8>, destination: SocketAddr, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Who sent what a relay passes on, and what; `None` for a part of a datagram, or of someone who has only a name.
+/// The sender and the payload of what a relay passes on; `None` for a part of a datagram, or for a sender
+/// given only by name.
 pub(crate) fn unwrap(datagram: &[u8]) -> Option<(SocketAddr, &[u8])> {
-    // RFC 1928 §7: who does not put fragments together MUST drop them.
+    // RFC 1928 §7: an implementation that does not reassemble fragments MUST drop them.
     let rest = datagram.strip_prefix(&[0, 0, 0])?;
     let (&kind, rest) = rest.split_first()?;
     let (ip, rest) = match kind {

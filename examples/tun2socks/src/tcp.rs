@@ -1,4 +1,4 @@
-//! Connections: each client is answered as the proxy answers for its destination.
+//! Connections: each client gets the answer that the proxy gives for its destination.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use crate::Shared;
 use crate::socks5::{Refusal, SocksError};
 
-/// What a client hears whose destination the proxy does not reach.
+/// The answer to a client whose destination the proxy cannot reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// The port is closed: a reset.
@@ -21,10 +21,11 @@ enum Answer {
     Unreachable(Unreachable),
 }
 
-/// Serves clients until the stack takes no more.
+/// Serves clients until the stack ends.
 pub(crate) async fn serve(listener: DeferredListener, shared: Arc<Shared>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    // A SYN that finds no room waits in the listener, which drops what is too much. The semaphore is never closed.
+    // A SYN that finds no room waits in the listener, which drops what is too much. The semaphore is never
+    // closed.
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
         let Ok(incoming) = listener.incoming().await else { return };
         if shared.is_proxy(incoming.local_addr()) {
@@ -65,7 +66,7 @@ async fn carry(incoming: Incoming, shared: &Shared) -> Result<(), String> {
             Ok(())
         }
         Err(error) => {
-            // Neither end may take what it has for the whole.
+            // Neither end may take what it has for everything.
             client.abort();
             upstream.set_zero_linger().map_err(|error| error.to_string())?;
             shared.counters.reset.add(1);
@@ -80,7 +81,7 @@ async fn reach(destination: SocketAddr, shared: &Shared) -> Result<TcpStream, So
     Ok(upstream)
 }
 
-/// What the client would have heard without a proxy.
+/// The answer that the client would have had without a proxy.
 fn answer(error: &SocksError) -> Answer {
     match error {
         SocksError::Refused(Refusal::Network | Refusal::Unknown(8)) => {

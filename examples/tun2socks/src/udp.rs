@@ -1,8 +1,9 @@
-//! Datagrams: one relay of the proxy's for each address and port from which a client sends.
+//! Datagrams: one relay of the proxy for each address and port from which a client sends.
 //!
-//! Everything that the client sends from there goes through it, and everything sent to the relay goes to the client
-//! (endpoint-independent mapping and filtering, RFC 4787 §4.1, §5; read in quotations). Relays are bounded in number, in
-//! what waits for each, and in the time for which nothing crosses; what is dropped is counted.
+//! Everything that the client sends from there goes through the relay, and everything sent to the relay goes
+//! to the client (endpoint-independent mapping and filtering, RFC 4787 §4.1, §5; read in quotations). The
+//! number of relays is bounded, as are the datagrams that wait for each and the time without traffic; dropped
+//! datagrams are counted.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,10 +19,10 @@ use tokio::time::{Instant, sleep_until};
 use crate::Shared;
 use crate::socks5::{Association, SocksError, unwrap, wrap};
 
-/// A datagram of a client's and where it goes.
+/// A client's datagram and its destination.
 type Outgoing = (SocketAddr, Vec<u8>);
 
-/// Serves clients until the stack is gone.
+/// Serves clients until the stack ends.
 pub(crate) async fn serve(any: UdpSocket, shared: Arc<Shared>) {
     let mut relays = Relays { open: HashMap::new(), any: Arc::new(any), shared };
     let any = Arc::clone(&relays.any);
@@ -38,13 +39,13 @@ pub(crate) async fn serve(any: UdpSocket, shared: Arc<Shared>) {
 /// The relays of all clients.
 struct Relays {
     open: HashMap<SocketAddr, mpsc::Sender<Outgoing>>,
-    /// The socket for any address, from which the clients are answered.
+    /// The socket for any address, through which the clients get their answers.
     any: Arc<UdpSocket>,
     shared: Arc<Shared>,
 }
 
 impl Relays {
-    /// Gives a datagram to the client's relay, a new one where there is none.
+    /// Gives a datagram to the client's relay, or to a new one.
     fn send(&mut self, client: SocketAddr, outgoing: Outgoing) {
         let outgoing = match self.open.get(&client).map(|relay| relay.try_reserve()) {
             Some(Ok(place)) => return place.send(outgoing),
@@ -56,7 +57,7 @@ impl Relays {
             return self.shared.counters.dropped_no_relay.add(1);
         }
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        // There is room: nothing else can have been sent yet.
+        // There is room: this is the first datagram.
         sender.try_send(outgoing).ok();
         self.open.insert(client, sender);
         let (any, shared) = (Arc::clone(&self.any), Arc::clone(&self.shared));
@@ -70,7 +71,7 @@ impl Relays {
     }
 }
 
-/// Carries datagrams both ways until none has come for long, or the proxy ends it.
+/// Carries datagrams both ways until none has arrived for long, or the proxy ends the relay.
 async fn relay(
     client: SocketAddr,
     mut outgoing: mpsc::Receiver<Outgoing>,
@@ -110,7 +111,7 @@ async fn relay(
     }
 }
 
-/// Gives the client what a relay has passed on, from where it came.
+/// Gives the client what a relay has passed on, with the original sender's address.
 fn answer(client: SocketAddr, datagram: &[u8], any: &UdpSocket, shared: &Shared) {
     let Some((from, payload)) = unwrap(datagram) else {
         return shared.counters.dropped_malformed.add(1);
@@ -127,11 +128,11 @@ fn answer(client: SocketAddr, datagram: &[u8], any: &UdpSocket, shared: &Shared)
     }
 }
 
-/// Relays at one time. Each is a connection and a socket of the kernel's.
+/// Relays at one time. Each takes a connection and a socket of the kernel.
 const RELAYS_MAX: usize = 1024;
 /// Datagrams that wait for one relay.
 const WAITING_MAX: usize = 64;
-/// As long as a datagram can be.
+/// The longest datagram.
 const DATAGRAM_MAX: usize = 65_535;
 /// RFC 4787 §4.3: a mapping must not end before two minutes have passed (read in quotations).
 pub(crate) const IDLE_SECONDS: u64 = 120;

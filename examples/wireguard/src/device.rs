@@ -33,7 +33,7 @@ pub struct Handle(Arc<Mutex<Inner>>);
 struct Inner {
     peer: Peer,
     outside: Outside,
-    /// Who waits for packets.
+    /// The task that waits for packets.
     receiver: Option<Waker>,
     counters: device::Counters,
 }
@@ -44,12 +44,12 @@ struct Outside {
     socket: UdpSocket,
     /// Datagrams that found no room in the socket.
     no_room: u64,
-    /// Datagrams that the network refused: there is no route for the moment, for instance.
+    /// Datagrams that the network refused: a route was missing for a moment, for instance.
     refused: u64,
 }
 
 impl Tunnel {
-    /// A tunnel to the peer that `config` says, through `socket`, for IP packets up to `mtu` bytes.
+    /// A tunnel to the peer of `config`, through `socket`, for IP packets up to `mtu` bytes.
     ///
     /// # Panics
     /// Not called on a tokio runtime.
@@ -78,18 +78,18 @@ impl Tunnel {
 }
 
 impl Handle {
-    /// Sends and receives through another socket from now on, as a host does that changes its network; the peer is told by a
-    /// message without contents.
+    /// Sends and receives through another socket from now on, as a host does that changes its network; a
+    /// message without contents informs the peer.
     ///
     /// # Errors
     /// The socket cannot send; the old one stays.
     pub async fn replace_socket(&self, socket: UdpSocket) -> io::Result<()> {
-        // Of a socket that is just made tokio does not know it yet.
+        // tokio does not know yet that a new socket is writable.
         socket.writable().await?;
         let mut inner = self.lock();
         let Inner { peer, outside, receiver, .. } = &mut *inner;
         outside.socket = socket;
-        // This end may have nothing to say for long, and the peer would go on sending to the old socket.
+        // This end may have nothing to send for long, and the peer would go on sending to the old socket.
         peer.announce(|to, datagram| outside.send(to, datagram));
         let receiver = receiver.take();
         drop(inner);
@@ -99,20 +99,20 @@ impl Handle {
         Ok(())
     }
 
-    /// Agrees upon new keys with the peer now.
+    /// Negotiates new keys with the peer now.
     pub fn rekey(&self) {
         let mut inner = self.lock();
         let Inner { peer, outside, .. } = &mut *inner;
         peer.rekey(|to, datagram| outside.send(to, datagram));
     }
 
-    /// What has gone by, and what was dropped in the tunnel.
+    /// Packets carried, and packets dropped in the tunnel.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.lock().peer.counters()
     }
 
-    /// Datagrams that did not leave: for want of room in the socket, and because the network refused them.
+    /// Datagrams that did not leave: for lack of room in the socket, and because the network refused them.
     #[must_use]
     pub fn not_sent(&self) -> (u64, u64) {
         let inner = self.lock();
@@ -125,14 +125,14 @@ impl Handle {
         self.lock().peer.endpoint()
     }
 
-    /// How long ago the keys in use were agreed upon; `None` without any.
+    /// The age of the keys in use; `None` without any.
     #[must_use]
     pub fn last_handshake(&self) -> Option<Duration> {
         self.lock().peer.last_handshake()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // What is inside is whole between any two statements that can panic.
+        // The contents are consistent between any two statements that can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -165,7 +165,7 @@ impl Device for Tunnel {
                         batch.push(packet, RxMeta::default());
                     }
                 }
-                // An error that the network told of something sent: on a network that is a loss.
+                // An error that the network reports about an earlier datagram: on a network that is a loss.
                 Poll::Ready(Err(_)) => outside.refused += 1,
                 Poll::Pending if batch.len() == before => return Poll::Pending,
                 Poll::Pending => break,
@@ -176,13 +176,13 @@ impl Device for Tunnel {
         if received > 0 {
             return Poll::Ready(Ok(received));
         }
-        // Much came, and nothing of it was a packet: others have their turn first.
+        // Many datagrams arrived, and none held a packet: others have their turn first.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
     fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // An error is for what is sent to find.
+        // The next send reports the error.
         self.shared.lock().outside.socket.poll_send_ready(cx).map(|_| Ok(()))
     }
 
@@ -210,7 +210,7 @@ impl Device for Tunnel {
 }
 
 impl Outside {
-    /// Sends a datagram; what finds no room or no way is lost, as on any network.
+    /// Sends a datagram; one that finds no room or no route is lost, as on any network.
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) {
         match self.socket.try_send_to(datagram, to) {
             Ok(_) => {}
@@ -220,9 +220,9 @@ impl Outside {
     }
 }
 
-/// How often boringtun's timers are looked at; they count in seconds.
+/// The interval of boringtun's timers, which count in seconds.
 const TICK: Duration = Duration::from_millis(250);
-/// As long as a datagram can be.
+/// The longest datagram.
 const DATAGRAM_MAX: usize = 65_535;
-/// Datagrams that are looked at before the stack has its turn.
+/// Datagrams processed before the stack has its turn.
 const DATAGRAMS_PER_POLL: usize = 256;

@@ -27,7 +27,7 @@ async fn accept(stack: Stack, listener: TcpListener, forward: Forward) {
         let client = match listener.accept().await {
             Ok((client, _)) => client,
             Err(error) => {
-                // Out of descriptors, most likely: connections that end give some back.
+                // Most likely out of descriptors: connections that end give some back.
                 eprintln!("{}: {error}", forward.local);
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 continue;
@@ -43,7 +43,8 @@ async fn accept(stack: Stack, listener: TcpListener, forward: Forward) {
     }
 }
 
-/// Carries bytes both ways until both have finished. Where one side fails the other is reset: what it has is not all.
+/// Carries bytes both ways until both have finished. If one side fails, the other is reset: what it has is
+/// not everything.
 async fn carry(stack: &Stack, mut client: TcpStream, forward: Forward) -> io::Result<()> {
     let carried = match stack.connect(forward.remote).await {
         Ok(mut remote) => {
@@ -61,5 +62,5 @@ async fn carry(stack: &Stack, mut client: TcpStream, forward: Forward) -> io::Re
     carried
 }
 
-/// Connections at one time, for each port; others wait in the kernel's queue.
+/// Connections at one time, for each port; more wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 1024;

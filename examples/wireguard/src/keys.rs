@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 /// A key: private, public or shared.
 pub type Key = [u8; 32];
 
-/// Why something is no key.
+/// Why something is not a key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// It has another length, or other characters.
@@ -25,16 +25,16 @@ pub enum KeyError {
     NoKeyIn(PathBuf),
 }
 
-/// The key that is written down.
+/// Parses a key.
 ///
 /// # Errors
-/// It is none.
+/// It is not a key.
 pub fn parse(text: &str) -> Result<Key, KeyError> {
     let bytes = STANDARD.decode(text.trim()).map_err(|_| KeyError::Malformed)?;
     bytes.try_into().map_err(|_| KeyError::Malformed)
 }
 
-/// The key in a file, and whether others than its owner may read that.
+/// Reads the key in a file, and whether others than its owner may read the file.
 ///
 /// # Errors
 /// The file cannot be read, or holds no key.

@@ -34,6 +34,6 @@ mod peer;
 pub use self::device::{Handle, Tunnel};
 pub use self::peer::{Config, Counters, Peer};
 
-/// The largest IP packet that crosses a tunnel over any Ethernet: 1,500 bytes without the headers of IPv6 (40), UDP (8) and
-/// WireGuard (32).
+/// The largest IP packet that crosses a tunnel over any Ethernet: 1,500 bytes without the headers of IPv6
+/// (40), UDP (8) and WireGuard (32).
 pub const MTU: usize = 1420;

@@ -1,4 +1,5 @@
-//! A WireGuard peer in user space: forwards local ports through the tunnel, or joins one connection with stdin and stdout.
+//! A WireGuard peer in user space: forwards local ports through the tunnel, or joins one connection with
+//! stdin and stdout.
 //!
 //!     cargo run -p ackclock-wireguard -- --help
 
@@ -69,7 +70,7 @@ async fn bind(endpoint: SocketAddr, port: u16) -> io::Result<UdpSocket> {
     UdpSocket::bind(SocketAddr::new(any, port)).await
 }
 
-/// Takes another socket at each SIGHUP.
+/// Switches to another socket at each SIGHUP.
 async fn follow_the_network(handle: Handle, endpoint: SocketAddr) -> io::Result<()> {
     let mut hangups = signal(SignalKind::hangup())?;
     while hangups.recv().await.is_some() {

@@ -1,9 +1,10 @@
 //! One WireGuard peer: IP packets in and out on one side, datagrams on the other.
 //!
-//! It has no socket and no task: its owner hands over what arrives, and sends what comes out of a closure. boringtun tells the
-//! time by itself, and wants [`Peer::tick`] some times a second.
+//! It has no socket and no task: its owner hands over what arrives, and sends what the peer passes to a
+//! closure. boringtun reads the clock itself, and needs [`Peer::tick`] a few times a second.
 //!
-//! What waits for a handshake is bounded by 256 packets, the oldest first to leave. Everything that is dropped is counted.
+//! At most 256 packets wait for a handshake; beyond that the oldest are dropped. Everything dropped is
+//! counted.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -16,41 +17,41 @@ use boringtun::x25519::{PublicKey, StaticSecret};
 
 use crate::keys::Key;
 
-/// What a peer is and where.
+/// The configuration of a peer.
 #[derive(Clone)]
 pub struct Config {
     /// This end's private key.
     pub private_key: Key,
     /// The peer's public key.
     pub peer_public_key: Key,
-    /// A key that both have beside those.
+    /// A key that both ends share in addition to those.
     pub preshared_key: Option<Key>,
-    /// Where the peer is at first; `None`: it has to speak first.
+    /// The peer's first address; `None`: it has to send first.
     pub endpoint: Option<SocketAddr>,
-    /// Which addresses the peer may send from.
+    /// The addresses that the peer may send from.
     pub allowed: Vec<Cidr>,
-    /// How often something is sent where there is nothing to say, so that a NAT in between does not forget this end.
+    /// How often this end sends something when it has no data, so that a NAT in between does not forget it.
     pub keepalive: Option<Duration>,
 }
 
-/// What has gone by and what was dropped, in packets.
+/// Packets carried and packets dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// IP packets that went out encrypted.
+    /// IP packets sent encrypted.
     pub sent: u64,
-    /// IP packets that came in and were what they said.
+    /// Authentic IP packets received.
     pub received: u64,
-    /// Handshakes that were completed, those that renewed keys included.
+    /// Completed handshakes, those that renewed keys included.
     pub handshakes: u64,
-    /// How often the peer spoke from another address than before.
+    /// How often the peer sent from another address than before.
     pub roamed: u64,
     /// Dropped: longer than any packet may be.
     pub dropped_too_long: u64,
     /// Dropped: 256 others waited for a handshake, or the handshake was given up after 90 seconds.
     pub dropped_no_session: u64,
-    /// Dropped: where the peer is is not known yet.
+    /// Dropped: the peer's address is not known yet.
     pub dropped_no_endpoint: u64,
-    /// Dropped datagrams: not the peer's, damaged, or received before.
+    /// Dropped datagrams: not from the peer, damaged, or received before.
     pub dropped_not_authentic: u64,
     /// Dropped: from an address that the peer may not send from.
     pub dropped_not_allowed: u64,
@@ -61,17 +62,17 @@ pub struct Peer {
     tunnel: Tunn,
     endpoint: Option<SocketAddr>,
     allowed: Vec<Cidr>,
-    /// How many packets boringtun keeps for after the handshake.
+    /// How many packets boringtun keeps until the handshake completes.
     waiting: u64,
     counters: Counters,
-    /// What is to be sent, encrypted.
+    /// The encrypted datagram to send.
     cipher: Box<[u8]>,
-    /// What arrived, decrypted.
+    /// The decrypted packet that arrived.
     plain: Box<[u8]>,
 }
 
 impl Peer {
-    /// The peer that `config` says. `index` tells apart the peers of one socket, in 24 bits.
+    /// The peer of `config`. `index` distinguishes the peers of one socket, in 24 bits.
     #[must_use]
     pub fn new(config: &Config, index: u32) -> Self {
         let keepalive = config.keepalive.map(|span| u16::try_from(span.as_secs()).unwrap_or(u16::MAX).max(1));
@@ -94,7 +95,7 @@ impl Peer {
         }
     }
 
-    /// Sends an IP packet, or keeps it for after the handshake that it begins.
+    /// Sends an IP packet, or keeps it until the handshake that it begins completes.
     pub fn send(&mut self, packet: &[u8], network: impl FnMut(SocketAddr, &[u8])) {
         if packet.len() > PACKET_MAX {
             self.counters.dropped_too_long += 1;
@@ -105,7 +106,7 @@ impl Peer {
             TunnResult::WriteToNetwork(datagram) if Message::of(datagram) == Some(Message::Data) => {
                 self.counters.sent += 1;
             }
-            // It waits, and what leaves, if anything, begins a handshake.
+            // The packet waits; what leaves, if anything, begins a handshake.
             TunnResult::WriteToNetwork(_) | TunnResult::Done if self.waiting < WAITING_MAX => {
                 self.waiting += 1
             }
@@ -114,7 +115,7 @@ impl Peer {
         put(&result, self.endpoint, &mut self.counters, network);
     }
 
-    /// Takes a datagram that came from `from` and returns the IP packet in it, if there is one for this end.
+    /// Processes a datagram from `from` and returns the IP packet in it, if it holds one for this end.
     pub fn receive(
         &mut self,
         from: SocketAddr,
@@ -161,19 +162,20 @@ impl Peer {
     pub fn tick(&mut self, network: impl FnMut(SocketAddr, &[u8])) {
         let result = self.tunnel.update_timers(&mut self.cipher);
         if matches!(result, TunnResult::Err(WireGuardError::ConnectionExpired)) {
-            // boringtun has thrown away what waited. The next packet begins from the start.
+            // boringtun has discarded the packets that waited. The next packet begins a new handshake.
             self.counters.dropped_no_session += std::mem::take(&mut self.waiting);
         }
         put(&result, self.endpoint, &mut self.counters, network);
     }
 
-    /// Begins a handshake for new keys, though those in use are not old; they stay in use until the new ones are there.
+    /// Begins a handshake for new keys, though those in use are not old; these stay in use until the new ones
+    /// are ready.
     pub fn rekey(&mut self, network: impl FnMut(SocketAddr, &[u8])) {
         let result = self.tunnel.format_handshake_initiation(&mut self.cipher, true);
         put(&result, self.endpoint, &mut self.counters, network);
     }
 
-    /// Says nothing but where this end is: the peer answers to there from now on.
+    /// Sends a message without contents: the peer sends to its source address from now on.
     pub fn announce(&mut self, network: impl FnMut(SocketAddr, &[u8])) {
         if self.last_handshake().is_none() {
             return self.rekey(network);
@@ -188,19 +190,19 @@ impl Peer {
         self.endpoint
     }
 
-    /// How long ago the keys in use were agreed upon; `None` without any.
+    /// The age of the keys in use; `None` without any.
     #[must_use]
     pub fn last_handshake(&self) -> Option<Duration> {
         self.tunnel.time_since_last_handshake()
     }
 
-    /// What has gone by.
+    /// Packets carried and dropped.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// The peer has proved that this message is its own: from now on it is where that came from.
+    /// The message has been authenticated: from now on the peer is where it came from.
     fn on_authentic(
         &mut self,
         message: Option<Message>,
@@ -217,7 +219,8 @@ impl Peer {
             self.counters.roamed += 1;
         }
         self.endpoint = Some(from);
-        // The initiator of the handshake may send at once; the responder, after the first message under the new keys.
+        // The initiator of the handshake may send at once; the responder, after the first message under the
+        // new keys.
         if matches!(message, Some(Message::Response | Message::Data)) {
             for _ in 0..std::mem::take(&mut self.waiting) {
                 let result = self.tunnel.decapsulate(None, &[], &mut self.cipher);
@@ -236,14 +239,14 @@ impl fmt::Debug for Peer {
 }
 
 impl fmt::Debug for Config {
-    /// Without the keys that are secret.
+    /// Without the secret keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Config");
         out.field("endpoint", &self.endpoint).field("allowed", &self.allowed).finish_non_exhaustive()
     }
 }
 
-/// Sends what boringtun wants to be sent to the peer.
+/// Sends what boringtun has for the peer.
 fn put(
     result: &TunnResult<'_>,
     endpoint: Option<SocketAddr>,
@@ -278,11 +281,11 @@ impl Message {
     }
 }
 
-/// As long as an IP packet can be.
+/// The longest IP packet.
 const PACKET_MAX: usize = 65_535;
 /// What WireGuard adds to a packet.
 const OVERHEAD: usize = 32;
-/// As many packets as boringtun keeps.
+/// The number of packets that boringtun keeps.
 const WAITING_MAX: u64 = 256;
 
 #[cfg(test)]

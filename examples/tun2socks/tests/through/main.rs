@@ -1,7 +1,8 @@
-//! `tun2socks` between a kernel whose every packet it takes and the SOCKS5 proxy of another, in namespaces.
+//! `tun2socks` between a kernel whose packets it all takes and the SOCKS5 proxy of another kernel, in
+//! namespaces.
 //!
-//! The client's kernel has a default route into the device, and a cable to the world, on which the proxy is. The world's
-//! kernel takes all of 203.0.113.0/24 and 2001:db8::/32 for its own.
+//! The client's kernel has a default route into the device, and a cable to the world, where the proxy is. The
+//! world's kernel treats all of 203.0.113.0/24 and 2001:db8::/32 as its own addresses.
 
 mod socks;
 
@@ -38,8 +39,7 @@ fn between(
     });
 }
 
-/// The same with a proxy at another address, with more arguments, for a proxy that asks for these credentials; the test ends
-/// the program.
+/// The same with a proxy at another address, more arguments, or credentials; the test ends the program.
 fn with_arguments<F>(
     proxy: &'static str,
     arguments: &'static [&'static str],
@@ -58,7 +58,7 @@ fn with_arguments<F>(
             outside.ip(&format!("route add {network}"));
         }
         outside.ip("-6 route add local 2001:db8::/32 dev lo");
-        // What a socket of IPv6 is bound to has to be an address of an interface.
+        // An IPv6 socket can be bound only to an address of an interface.
         outside.ip("-6 addr add 2001:db8::7/128 dev lo nodad");
         outside.run(async move {
             socks::serve(addr(PROXY), credentials).await.unwrap();
@@ -75,7 +75,7 @@ fn with_arguments<F>(
     });
 }
 
-/// Until the kernel has both routes, and knows its address of IPv6.
+/// Waits until the kernel has both routes and its IPv6 address is usable.
 async fn until_it_is_up() {
     let has_routes = || async {
         let led = |address: &str, says: &str| {
@@ -88,7 +88,7 @@ async fn until_it_is_up() {
     eventually(has_routes).await;
 }
 
-/// Takes a transfer to its end on each connection, then sends as much back.
+/// Reads each connection to its end, then sends as much back.
 async fn mirror() -> io::Result<()> {
     let listener = TcpListener::bind("[::]:7").await?;
     payload::mirror(listener);
@@ -211,7 +211,7 @@ fn datagrams_go_anywhere_and_come_back_from_there() {
     with_arguments(PROXY, &[], None, world, |program| async move {
         let v4 = UdpSocket::bind("0.0.0.0:0").await.unwrap();
         let v6 = UdpSocket::bind("[::]:0").await.unwrap();
-        // The last is longer than a packet and comes in fragments; its answer could not.
+        // The last is longer than a packet and arrives in fragments; its answer could not.
         for (to, socket, len) in
             [(V4, &v4, 100), ("203.0.113.8:7", &v4, 1400), (V6, &v6, 1400), (V4, &v4, 0), (V6, &v6, 1)]
         {

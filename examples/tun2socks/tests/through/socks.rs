@@ -1,4 +1,4 @@
-//! A SOCKS5 proxy over the kernel's sockets (RFC 1928, RFC 1929), as the tests need one.
+//! A SOCKS5 proxy over the kernel's sockets (RFC 1928, RFC 1929), for the tests.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
-/// Serves clients at `addr`, and asks for this name and password, if there are any.
+/// Serves clients at `addr`; asks for this name and password, if given.
 pub(crate) async fn serve(addr: SocketAddr, credentials: Option<&'static str>) -> io::Result<()> {
     let listener = TcpListener::bind(addr).await?;
     tokio::spawn(async move {
@@ -77,7 +77,7 @@ async fn connect(mut client: TcpStream, destination: SocketAddr) -> io::Result<(
     Ok(())
 }
 
-/// A relay with a socket for each family beside the one that the client sends to.
+/// A relay with a socket for each family besides the one that the client sends to.
 async fn associate(mut client: TcpStream) -> io::Result<()> {
     let inside = UdpSocket::bind(SocketAddr::new(client.local_addr()?.ip(), 0)).await?;
     let outside = [

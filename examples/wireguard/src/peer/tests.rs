@@ -4,7 +4,7 @@ use super::*;
 
 type Sent = VecDeque<(SocketAddr, Vec<u8>)>;
 
-/// Two peers, and what they have sent each other.
+/// Two peers, and what they have sent to each other.
 struct Pair {
     client: Peer,
     server: Peer,
@@ -50,7 +50,8 @@ impl Pair {
         self.server.send(packet, |to, datagram| self.to_client.push_back((to, datagram.to_vec())));
     }
 
-    /// Carries everything, the client's from this address, and returns the packets that the server got.
+    /// Carries everything, the client's datagrams from this address, and returns the packets that the server
+    /// received.
     fn carry(&mut self, client: &str) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         while !self.to_server.is_empty() || !self.to_client.is_empty() {
@@ -67,7 +68,7 @@ impl Pair {
     }
 }
 
-/// An IPv4 packet from the last byte of an address of 10.9.0.0/24 that says `text`.
+/// An IPv4 packet from an address of 10.9.0.0/24 with `text` as its payload.
 fn packet(from: [u8; 4], text: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0];
     packet.extend_from_slice(&from);

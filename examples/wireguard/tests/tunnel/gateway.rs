@@ -1,5 +1,5 @@
-//! The other end of the tunnel, with a TUN device of the kernel's behind it: boringtun, and wireguard-go where it is
-//! installed.
+//! The other end of the tunnel, with a TUN device of the kernel behind it: boringtun, and wireguard-go where
+//! it is installed.
 
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// All that there are here.
+    /// All that are available here.
     pub(crate) fn all() -> Vec<Self> {
         let paths = std::env::var_os("PATH").unwrap_or_default();
         let go = std::env::split_paths(&paths).any(|folder| folder.join("wireguard-go").is_file());
@@ -43,7 +43,7 @@ pub(crate) struct Gateway {
 }
 
 enum End {
-    /// Asks its task to move, and learns from it where the peer is.
+    /// Tells its task to move, and learns from it where the peer is.
     Boringtun(mpsc::UnboundedSender<Order>, watch::Receiver<Option<SocketAddr>>),
     Go(UnixPath, #[expect(dead_code, reason = "ends with this")] Program),
 }
@@ -117,7 +117,7 @@ impl Gateway {
         }
     }
 
-    /// Begins a handshake, if it can be told to.
+    /// Begins a handshake, if it supports that.
     pub(crate) fn rekey(&self) {
         if let End::Boringtun(orders, _) = &self.end {
             orders.send(Order::Rekey).ok().unwrap();
@@ -190,7 +190,7 @@ impl Task {
 
 fn put(socket: &UdpSocket, endpoint: Option<SocketAddr>, result: &TunnResult<'_>) {
     if let (TunnResult::WriteToNetwork(datagram), Some(to)) = (result, endpoint) {
-        // What finds no room is lost, as on any network.
+        // A datagram that finds no room is lost, as on any network.
         socket.try_send_to(datagram, to).ok();
     }
 }

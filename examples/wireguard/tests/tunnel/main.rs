@@ -1,7 +1,8 @@
-//! A stack on a WireGuard tunnel, with another implementation at the other end and the kernel's TCP behind that.
+//! A stack on a WireGuard tunnel, with another implementation at the other end and the kernel's TCP behind
+//! that.
 //!
-//! In a namespace of its own the kernel is 10.9.0.1 behind the gateway's TUN device, the stack 10.9.0.2; the datagrams cross
-//! the loopback interface.
+//! In a private namespace the kernel is 10.9.0.1 behind the gateway's TUN device, the stack 10.9.0.2; the
+//! datagrams cross the loopback interface.
 
 mod gateway;
 
@@ -57,10 +58,10 @@ async fn any_port() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").await.unwrap()
 }
 
-/// The kernel takes a transfer to its end on each connection, then sends as much back.
+/// The kernel reads each connection to its end, then sends as much back.
 async fn mirror() {
-    // At any address: the gateway's is there once the gateway is.
-    // tokio's own backlog of 128 would have the kernel answer with SYN cookies, which reset a client whose first segments are lost.
+    // At any address: the gateway's exists only once the gateway does. With tokio's own backlog of 128, the
+    // kernel would answer with SYN cookies, which reset a client whose first segments are lost.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(addr("0.0.0.0:7")).unwrap();
     let listener = socket.listen(1024).unwrap();
@@ -119,20 +120,20 @@ fn two_hundred_connections_at_once_each_way_carry_every_byte() {
             assert!(counters.received > 200 * 40 && counters.sent > 200 * 40, "{counters:?}");
             assert_eq!((counters.roamed, counters.dropped_not_authentic), (0, 0), "{counters:?}");
             assert_eq!((counters.dropped_too_long, counters.dropped_no_endpoint), (0, 0), "{counters:?}");
-            // The kernel looks for routers of IPv6 behind each new device, from an address that is not allowed.
+            // The kernel looks for IPv6 routers behind each new device, from an address that is not allowed.
             assert!(counters.dropped_not_allowed < 20, "{counters:?}");
             stack.shutdown().await;
         });
     }
 }
 
-/// Transfers both ways at once on one connection, in whose midst a test does something.
+/// Transfers both ways at once on one connection, during which a test does something.
 struct Transfers {
     stack: Stack,
     handle: Handle,
     /// How many fifths of the data may be sent.
     allowed: watch::Sender<usize>,
-    /// How many packets had crossed when the last one was let go.
+    /// The number of packets that had crossed when the last fifth was released.
     mark: u64,
     task: JoinHandle<()>,
 }
@@ -154,14 +155,14 @@ impl Transfers {
         Self { stack: stack.clone(), handle: handle.clone(), allowed, mark: 0, task }
     }
 
-    /// Waits until a fifth of the data has crossed since the last time. Acknowledgements count, too, so that some of it is still
-    /// under way.
+    /// Waits until a fifth of the data has crossed since the last time. Acknowledgements count, too, so that
+    /// some of the data is still under way.
     async fn a_fifth(&self) {
         let enough = self.mark + 2 * BYTES / 1400 / 5;
         self.until("so much has crossed", |handle| crossed(handle) >= enough).await;
     }
 
-    /// Lets the next fifth go.
+    /// Releases the next fifth.
     fn go_on(&mut self) {
         self.mark = crossed(&self.handle);
         self.allowed.send_modify(|allowed| *allowed += 1);
@@ -188,7 +189,7 @@ fn crossed(handle: &Handle) -> u64 {
     sent + received
 }
 
-/// Sends data to its end, each fifth once it may be sent.
+/// Sends data to its end, each fifth once it is released.
 async fn in_fifths(
     writer: &mut (impl AsyncWrite + Unpin),
     seed: u64,
@@ -231,7 +232,7 @@ fn a_transfer_goes_on_when_the_peer_moves() {
         in_namespace(move || async move {
             let (stack, handle, mut gateway) = scene(kind).await;
             let mut transfers = Transfers::begin(&stack, &handle).await;
-            // What this end sends to where the peer was is lost until the peer speaks from where it is.
+            // What this end sends to the peer's old address is lost until the peer sends from the new one.
             for turn in 1..=4 {
                 transfers.a_fifth().await;
                 gateway.roam().await;
@@ -269,7 +270,7 @@ fn a_transfer_goes_on_under_new_keys() {
     }
 }
 
-/// The program, with the keys of these tests, to the end of its arguments.
+/// Starts the program with the keys of these tests, and `more` at the end of its arguments.
 fn program(folder: &std::path::Path, gateway: &Gateway, more: &[&str], input: &[u8]) -> Program {
     let key = folder.join("private.key");
     std::fs::write(&key, base64(OURS)).unwrap();
@@ -286,7 +287,7 @@ fn base64(key: [u8; 32]) -> String {
     ::base64::engine::general_purpose::STANDARD.encode(key)
 }
 
-/// A folder of the test's own, removed with this.
+/// A folder of the test, removed with this.
 struct Folder(std::path::PathBuf);
 
 impl Folder {
