@@ -53,7 +53,7 @@ use super::plan::{Event, Plan, TransferPlan};
 use super::program::Failure;
 use crate::link::Faults;
 
-/// What may end connections, and when it happened.
+/// Events that may end connections, with their times.
 #[derive(Debug, Default)]
 pub(super) struct Excuses(Vec<Excuse>);
 
@@ -82,9 +82,9 @@ impl Excuses {
     }
 }
 
-/// What may take an end by surprise this long after it happened: a segment of a connection before it.
+/// A segment of an earlier connection can disturb an end this long after it.
 const EARLIER: Duration = Duration::from_secs(5);
-/// A program that stands still accepts this much later.
+/// A program that is stopped accepts this much later.
 const ACCEPTED_LATE: Duration = Duration::from_secs(20);
 
 impl Event {
@@ -99,7 +99,7 @@ impl Event {
         }
     }
 
-    /// Whether its harm is done when it begins.
+    /// Whether its damage is done when it begins.
     fn is_instant(&self) -> bool {
         use Fault::{AddressChange, ClockStep, DeviceMtu, MtuDrop, NatTimeout};
         matches!(self.what, AddressChange | ClockStep | DeviceMtu | MtuDrop | NatTimeout)
@@ -166,12 +166,14 @@ fn slowest(rates: &[f64; 2], events: &[&Event]) -> f64 {
     (rates[0].min(rates[1]) / by.unwrap_or(1) as f64).max(RATE_MIN as f64)
 }
 
-/// The share of packets that a link loses or that its receiver cannot use; one that is overtaken may be taken for lost.
+/// The share of packets that a link loses or that its receiver cannot use; a packet that is overtaken may be
+/// taken for lost.
 fn lost(link: &Faults) -> f64 {
     f64::from(link.loss + link.corrupt + link.truncate + link.reorder) / 1e6
 }
 
-/// How often in a row a segment or its acknowledgement is lost at most, but for one time in ten million; and once by a queue.
+/// The most times in a row that a segment or its acknowledgement is lost, except in one case in ten million;
+/// and once by a queue.
 fn tries(p: f64) -> i32 {
     let mut tries = 2;
     while p.powi(tries - 1) > 1e-7 {
@@ -180,7 +182,7 @@ fn tries(p: f64) -> i32 {
     tries
 }
 
-/// What Padhye's model makes of all that the path has to carry, in seconds.
+/// The result of Padhye's model for all that the path has to carry, in seconds.
 fn work(plan: &Plan, path: usize, rates: &[f64; 2], rtt: f64) -> f64 {
     let transfers: Vec<_> =
         plan.transfers.iter().map(|(_, other)| other).filter(|other| other.path == path).collect();
