@@ -39,11 +39,11 @@ impl Flow {
         }
         if seg.has(ACK) {
             let edge = seg.ack.wrapping_add(self.window(seg, 0));
-            assert!(before_eq(self.ack, seg.ack), "O11: RCV.NXT went back: {self:?} {seg:?}");
+            assert!(before_eq(self.ack, seg.ack), "RCV.NXT went back: {self:?} {seg:?}");
             // RFC 9293 SHLD-14. A repeated SYN,ACK cannot carry more than 65,535, whatever an acknowledgement
             // has advertised in between.
             let is_ahead = before_eq(self.edge, edge);
-            assert!(is_ahead || seg.has(SYN), "O3: the window's right edge went back: {self:?} {seg:?}");
+            assert!(is_ahead || seg.has(SYN), "the window's right edge went back: {self:?} {seg:?}");
             self.ack = Some(seg.ack);
             if is_ahead {
                 self.edge = Some(edge);
@@ -57,7 +57,7 @@ impl Flow {
         assert!(allowed.is_some(), "data before the handshake is complete: {seg:?}");
         assert!(
             !before_eq(allowed.map(|a| a.wrapping_add(1)), seg.end()),
-            "O4: beyond the window: {self:?} {seg:?}"
+            "beyond the window: {self:?} {seg:?}"
         );
         if before_eq(Some(self.snd_nxt), seg.end()) {
             let crossed = (self.snd_nxt ^ seg.end()) >> 31 != 0;

@@ -236,7 +236,7 @@ impl Pair {
 
     fn step(&mut self, to: Instant) {
         self.spins = if to > self.now { 0 } else { self.spins + 1 };
-        assert!(self.spins < SPINS_MAX, "O10: time stands still: {}", self.describe());
+        assert!(self.spins < SPINS_MAX, "time stands still: {}", self.describe());
         self.now = to.max(self.now);
         if let Some((after, mtu)) = self.scenario.mtu_change
             && self.now >= Instant::ZERO + after
@@ -308,7 +308,7 @@ impl Pair {
     fn carry(&mut self, i: usize, packet: Vec<u8>) {
         let side = &mut self.sides[i];
         let frame =
-            check_frame(&packet, side.host.mtu()).unwrap_or_else(|why| panic!("O7, {why}: {packet:02x?}"));
+            check_frame(&packet, side.host.mtu()).unwrap_or_else(|why| panic!("{why}: {packet:02x?}"));
         side.flow.sent(&frame.seg);
         self.trace = hash(self.trace ^ self.now.as_nanos(), &packet);
         if let Entered::TooBig(mtu) = self.links[i].send(self.now, packet.clone()) {
@@ -340,7 +340,7 @@ impl Pair {
                 ) if aborted => {}
                 // An abort before the handshake was complete reaches the client as a refusal.
                 Some(ConnectionError::Refused | ConnectionError::Aborted) if aborted => {}
-                Some(error) => panic!("O2, an error without a cause: {error}: {}", self.describe()),
+                Some(error) => panic!("an error without a cause: {error}: {}", self.describe()),
             }
         }
     }
@@ -368,11 +368,11 @@ impl Pair {
         assert_eq!(
             sent,
             self.links.iter().map(|link| link.stats.sent).sum::<u64>(),
-            "O9: closed ends still send"
+            "closed ends still send"
         );
         for side in &self.sides {
             assert_eq!(side.host.endpoint.connections().count(), 0, "connections left over");
-            assert_eq!(side.host.endpoint.memory().0, 0, "O6: buffers left over");
+            assert_eq!(side.host.endpoint.memory().0, 0, "buffers left over");
         }
     }
 
@@ -414,7 +414,7 @@ impl Side {
     /// limit, and SND.UNA never goes back.
     fn check(&mut self, healed: bool) {
         let (used, limit) = self.host.endpoint.memory();
-        assert!(used <= limit, "O6: {used} bytes accounted, {limit} allowed");
+        assert!(used <= limit, "{used} bytes accounted, {limit} allowed");
         let Some(connection) = self.connection() else { return };
         let info = connection.info(self.host.now);
         let waits = matches!(
@@ -427,12 +427,12 @@ impl Side {
                 | State::TimeWait
         );
         if waits || info.send_queue > 0 {
-            assert!(self.host.next_timeout().is_some(), "O5: no timer is armed: {info:?}");
+            assert!(self.host.next_timeout().is_some(), "no timer is armed: {info:?}");
         }
         if info.backoff == 0 || healed {
-            assert!(info.rto <= RTO_MAX, "O10: {:?}", info.rto);
+            assert!(info.rto <= RTO_MAX, "RTO {:?}", info.rto);
         }
-        assert!(info.bytes_acked >= self.bytes_acked, "O11: SND.UNA went back");
+        assert!(info.bytes_acked >= self.bytes_acked, "SND.UNA went back");
         assert!(info.cwnd > 0 && info.snd_mss > 0, "{info:?}");
         self.bytes_acked = info.bytes_acked;
     }

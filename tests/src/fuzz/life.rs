@@ -452,13 +452,13 @@ impl Life {
 
     fn check(&self) {
         let (used, limit) = self.host.endpoint.memory();
-        assert!(used <= limit, "O6: {used} bytes accounted, {limit} allowed");
+        assert!(used <= limit, "{used} bytes accounted, {limit} allowed");
         let Some(info) = self.connection().map(|connection| connection.info(self.host.now)) else { return };
         assert!(info.cwnd > 0 && info.snd_mss > 0, "{info:?}");
         assert!(info.in_flight <= info.unacked + 1 && info.sacked <= info.unacked, "{info:?}");
-        assert!(info.rto <= Duration::from_secs(240), "O10: {:?}", info.rto);
+        assert!(info.rto <= Duration::from_secs(240), "RTO {:?}", info.rto);
         if info.unacked > 0 && info.state != State::Closed {
-            assert!(self.host.next_timeout().is_some(), "O5: no timer is armed: {info:?}");
+            assert!(self.host.next_timeout().is_some(), "no timer is armed: {info:?}");
         }
     }
 }

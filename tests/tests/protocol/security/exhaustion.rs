@@ -171,7 +171,7 @@ fn sec_b12_many_connections_stay_within_the_budget() {
             s.take_sent();
         }
         let (used, limit) = s.host.endpoint.memory();
-        assert!(used <= limit, "O6: {used} of {limit} after {port} connections");
+        assert!(used <= limit, "{used} of {limit} bytes after {port} connections");
     }
 }
 
