@@ -1,15 +1,16 @@
 //! How long a transfer may be expected to take.
 //!
-//! The model is that of Padhye, Firoiu, Towsley and Kurose ("Modeling TCP Throughput: A Simple Model and its Empirical
-//! Validation", SIGCOMM 1998): a sender that halves its window for a loss takes, for a segment,
+//! The model is that of Padhye, Firoiu, Towsley and Kurose ("Modeling TCP Throughput: A Simple Model and its
+//! Empirical Validation", SIGCOMM 1998): a sender that halves its window for a loss takes, for a segment,
 //!
 //! ```text
 //! RTT·√(2bp/3) + T0·min(1, 3·√(3bp/8))·p·(1 + 32p²)
 //! ```
 //!
-//! where p is the share of segments lost, b the segments that an acknowledgement stands for and T0 the first timeout. Two
-//! kinds of recovery differ. Time-based detection with tail loss probes needs no timeouts, so the second term goes. Without
-//! fast retransmit every loss is a timeout, so the second term is p·T0, with T0 longer where the retransmission is lost, too.
+//! where p is the share of segments lost, b the segments that an acknowledgement stands for and T0 the first
+//! timeout. Two kinds of recovery differ. Time-based detection with tail loss probes needs no timeouts, so
+//! the second term goes. Without fast retransmit every loss is a timeout, so the second term is p·T0, with T0
+//! longer where the retransmission is lost, too.
 
 use std::time::Duration;
 
