@@ -1,4 +1,4 @@
-//! The link in virtual time: each test says what arrives when, and reads what is sent.
+//! The link in virtual time: each test gives the input with its times, and reads what is sent.
 
 mod addresses;
 mod hostile;
@@ -32,7 +32,8 @@ struct Sent {
 }
 
 impl Rig {
-    /// 10.9.0.2/24 and fd09::2/64, used at once, their announcements already sent; gateways 10.9.0.1 and fd09::1.
+    /// 10.9.0.2/24 and fd09::2/64, used at once, their announcements already sent; gateways 10.9.0.1 and
+    /// fd09::1.
     fn settled(change: impl FnOnce(&mut LinkConfig)) -> Self {
         let mut rig = Self::fresh(|config| {
             config.detection = Detection::Announce;
@@ -48,7 +49,7 @@ impl Rig {
     /// The same addresses, not probed yet.
     fn fresh(change: impl FnOnce(&mut LinkConfig)) -> Self {
         let mut config = LinkConfig::new(own());
-        // What is listened to is told in the tests for that.
+        // Separate tests cover multicast reports.
         config.timing.reports = 0;
         config.addresses = vec![Prefix::new(ip(V4), 24), Prefix::new(ip(V6), 64)];
         change(&mut config);
@@ -60,7 +61,7 @@ impl Rig {
         self.link.handle_timeout(self.now);
     }
 
-    /// Runs the clock `by` further, waking the link exactly when it wants to be woken.
+    /// Advances the clock by `by`, waking the link exactly at its deadlines.
     fn run(&mut self, by: Duration) -> Vec<(Duration, Sent)> {
         let (began, end) = (self.now, self.now + by);
         let mut sent = Vec::new();
@@ -144,7 +145,7 @@ impl Sent {
     }
 }
 
-/// An IP packet without a transport header: the link does not look at one.
+/// An IP packet without a transport header: the link does not read one.
 fn packet(src: &str, dst: &str, payload: &[u8]) -> Vec<u8> {
     let len = u8::try_from(payload.len()).unwrap();
     let mut packet = match (ip(src), ip(dst)) {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A router advertisement with what a test wants to say.
+/// A router advertisement with what a test needs.
 struct Told {
     src: &'static str,
     lifetime_s: u16,
