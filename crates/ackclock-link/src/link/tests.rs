@@ -25,7 +25,7 @@ struct Rig {
 
 /// A frame that the link sent.
 #[derive(Debug, PartialEq, Eq)]
-struct Sent {
+struct SentFrame {
     dst: MacAddr,
     ether_type: u16,
     bytes: Vec<u8>,
@@ -62,7 +62,7 @@ impl Rig {
     }
 
     /// Advances the clock by `by`, waking the link exactly at its deadlines.
-    fn run(&mut self, by: Duration) -> Vec<(Duration, Sent)> {
+    fn run(&mut self, by: Duration) -> Vec<(Duration, SentFrame)> {
         let (began, end) = (self.now, self.now + by);
         let mut sent = Vec::new();
         while let Some(due) = self.link.poll_timeout().filter(|due| *due <= end) {
@@ -77,7 +77,7 @@ impl Rig {
         sent
     }
 
-    fn sent(&mut self) -> Vec<Sent> {
+    fn sent(&mut self) -> Vec<SentFrame> {
         let mut sent = Vec::new();
         while let Some(Transmit { header, packet }) = self.link.poll_transmit() {
             let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
@@ -127,13 +127,13 @@ impl Rig {
     }
 }
 
-fn sent_frame(header: [u8; HEADER_LEN], bytes: Vec<u8>) -> Sent {
+fn sent_frame(header: [u8; HEADER_LEN], bytes: Vec<u8>) -> SentFrame {
     let frame = Frame::parse(&header).unwrap();
     assert_eq!(frame.src, own());
-    Sent { dst: frame.dst, ether_type: frame.ether_type.0, bytes }
+    SentFrame { dst: frame.dst, ether_type: frame.ether_type.0, bytes }
 }
 
-impl Sent {
+impl SentFrame {
     fn arp(&self) -> Arp {
         assert_eq!(self.ether_type, EtherType::ARP.0, "{self:?}");
         Arp::parse(&self.bytes).unwrap()
@@ -188,7 +188,7 @@ fn station(number: u16) -> MacAddr {
     MacAddr::new([2, 0, 0, 9, high, low])
 }
 
-fn seconds(frames: &[(Duration, Sent)]) -> Vec<u64> {
+fn seconds(frames: &[(Duration, SentFrame)]) -> Vec<u64> {
     frames.iter().map(|(at, _)| at.as_secs()).collect()
 }
 

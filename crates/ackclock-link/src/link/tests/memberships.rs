@@ -14,10 +14,10 @@ fn reporting(detection: Detection) -> Rig {
 }
 
 /// The reports among what was sent: the time, whether the source was unspecified, and the first record.
-fn reports(frames: &[(Duration, Sent)]) -> Vec<(Duration, bool, u8)> {
+fn reports(frames: &[(Duration, SentFrame)]) -> Vec<(Duration, bool, u8)> {
     let is_report =
-        |sent: &&(Duration, Sent)| sent.1.ether_type == 0x86dd && sent.1.bytes.get(48) == Some(&143);
-    let told = |(at, sent): &(Duration, Sent)| {
+        |sent: &&(Duration, SentFrame)| sent.1.ether_type == 0x86dd && sent.1.bytes.get(48) == Some(&143);
+    let told = |(at, sent): &(Duration, SentFrame)| {
         assert_eq!(sent.dst, MacAddr::of_group(ALL_V2_ROUTERS.into()));
         (*at, sent.bytes[8..24] == [0; 16], sent.bytes[56])
     };
